@@ -1,0 +1,2 @@
+/** The folder that holds the starter model, in Hugging Face layout. */
+export declare const starterModelPath: string;

@@ -1,0 +1,104 @@
+/**
+ * The contract of an algorithm: two pure functions over per-token numbers. No engine, no model, no I/O.
+ *
+ * A `Sequence` is one trajectory reduced to the tokens the policy sampled (m = 1), in order, over all its turns.
+ * So every array below has length |y_i|, and masks are never needed.
+ */
+export interface Sequence {
+  /** Index of its group in the optimiser batch. */
+  group: number;
+  /** Log-probs recorded when the tokens were sampled. */
+  old: Float32Array;
+  /** Log-probs of the frozen reference; present when the algorithm needs it. */
+  ref?: Float32Array;
+  /** Turn number of each token: tokens of one reply share it. */
+  turn: Int32Array;
+  /** V(state before the token) under the policy that sampled; present when the algorithm needs values. */
+  oldValues?: Float32Array;
+  /** The reward of the whole conversation. */
+  reward: number;
+  /** Named parts of the reward, for multi-reward advantages. */
+  breakdown: Record<string, number>;
+  /** Rewards given on single turns, by turn number. */
+  turnRewards: Record<number, number>;
+  /** True when the reply was cut at the token limit. */
+  truncated: boolean;
+}
+
+/** What advantages() adds to a sequence. */
+export interface Advantages {
+  /** [tokens] */
+  advantages: Float32Array;
+  /** [tokens] value targets; only with values. */
+  returns?: Float32Array;
+}
+
+/** A sequence as the loss sees it. */
+export interface LossSequence extends Sequence, Advantages {
+  /** Log-probs under the policy being trained. */
+  logprobs: Float32Array;
+  entropy?: Float32Array;
+  /** V(state before the token) under the policy being trained. */
+  values?: Float32Array;
+}
+
+/** Counts over the whole optimiser batch, so that micro-batches normalise by the same numbers. */
+export interface BatchCounts {
+  sequences: number;
+  tokens: number;
+  groups: number;
+  /** The longest reply budget of the run in tokens (Dr. GRPO's L_max). */
+  maxTokens: number;
+}
+
+/** Sums over tokens or sequences; the loop adds them over micro-batches and divides. */
+export type MetricSums = Record<string, { sum: number; count: number }>;
+
+export interface LossResult {
+  /** This micro-batch's share of the loss: shares add up to the loss of the optimiser batch. */
+  loss: number;
+  /** d loss / d logprobs, one array per sequence. */
+  dLogprobs: Float32Array[];
+  dEntropy?: Float32Array[];
+  dValues?: Float32Array[];
+  metrics: MetricSums;
+}
+
+export interface Needs {
+  reference?: boolean;
+  entropy?: boolean;
+  values?: boolean;
+}
+
+/** An algorithm with its options already validated and bound. */
+export interface Algorithm {
+  readonly name: string;
+  /** The resolved options, for the run's config and for the user's eyes. */
+  readonly options: Readonly<Record<string, unknown>>;
+  readonly needs: Needs;
+  /** One entry per sequence, in order. A sequence whose advantages are all zero is skipped by the loop. */
+  advantages(sequences: readonly Sequence[]): Advantages[];
+  loss(micro: readonly LossSequence[], counts: BatchCounts): LossResult;
+  /** Keeps a group in the batch or drops it (DAPO's dynamic sampling); dropped groups are sampled anew. */
+  keepGroup?(group: readonly Sequence[]): boolean;
+  /** Rounds of sampling at most when groups are dropped. */
+  readonly maxSamplingRounds?: number;
+  /** Adjusts the reward of a sequence before advantages (overlong shaping). */
+  shapeReward?(sequence: Sequence, maxTokens: number): number;
+  /** Steps in which only the value head learns, before the policy moves (VAPO). */
+  readonly valueWarmupSteps?: number;
+  /** After an optimiser batch: lets adaptive coefficients move. State must be plain data, kept in checkpoints. */
+  afterUpdate?(metrics: Readonly<Record<string, number>>): void;
+  state?(): Record<string, number>;
+  restore?(state: Readonly<Record<string, number>>): void;
+  /** Replaces gradient steps on `loss` (TRPO). */
+  readonly trustRegion?: TrustRegion;
+}
+
+export interface TrustRegion {
+  maxKl: number;
+  cgSteps: number;
+  damping: number;
+  backtracks: number;
+  backtrackRatio: number;
+}

@@ -1,0 +1,56 @@
+import type { Message } from "./message.ts";
+
+/** A message with what was learnt about it. Index i of `Trajectory.turns` is the turn number used everywhere. */
+export interface Turn extends Message {
+  /** The reward given for this turn alone, where a reward or environment gives one. */
+  reward?: number;
+  metadata?: Record<string, unknown>;
+}
+
+/**
+ * A run of tokens that only ever grows: prompt, reply, next user message, reply, …
+ * Recorded when sampled and never tokenised again. When a chat template rewrites the past, a new chain starts.
+ * All arrays have the length of `tokens`.
+ */
+export interface TokenChain {
+  tokens: Int32Array;
+  /** Log-prob under the policy that sampled the token; 0 where the policy did not sample it. */
+  logprobs: Float32Array;
+  /** 1 on tokens the policy sampled and may learn from. */
+  learn: Uint8Array;
+  /** The turn a sampled token belongs to, -1 elsewhere. */
+  turn: Int32Array;
+}
+
+/** What a reward says of one conversation. */
+export interface RewardResult {
+  score: number;
+  /** One number per named part; for the user's eyes, for diagnostics and for multi-reward advantages. */
+  breakdown: Record<string, number>;
+  /** Rewards for single turns, by turn index; the score still counts for the whole episode. */
+  turns?: Record<number, number>;
+  metadata?: Record<string, unknown>;
+}
+
+/** One whole conversation, as data. */
+export interface Trajectory {
+  id: string;
+  scenarioId: string;
+  turns: Turn[];
+  chains: TokenChain[];
+  reward: RewardResult;
+  /** How it ended: the environment was done, turns ran out, or the context was full. */
+  ended: "done" | "max-turns" | "context-full";
+  /** The temperature it was sampled at; scoring must use the same. */
+  temperature: number;
+  /** True when a stub produced it; such a trajectory can never be trained on. */
+  stub: boolean;
+  metadata: Record<string, unknown>;
+}
+
+/** Several conversations of one scenario: the unit group-relative advantages are computed over. */
+export interface TrajectoryGroup {
+  id: string;
+  scenarioId: string;
+  trajectories: Trajectory[];
+}

@@ -1,0 +1,62 @@
+const marker = Symbol.for("stateset-agents.error");
+
+/** Every code an error of this library can carry. Documented in docs/errors.md, which is generated from this table. */
+export const errorCodes = {
+  INVALID_OPTION: "An option is unknown, missing or has a value that is not allowed.",
+  INVALID_SCENARIO: "A scenario is malformed.",
+  INVALID_DATA: "A data file (JSONL, YAML, …) is malformed; the message names the file and the line.",
+  INVALID_MESSAGE: "A conversation message is malformed.",
+  MODEL_NOT_FOUND: "No model at that path or hub id.",
+  MODEL_UNSUPPORTED: "The architecture, or a feature of it, is not supported by this engine.",
+  MODEL_INVALID: "A model file is damaged or inconsistent: header, offsets, shapes, dtype, missing or surplus tensors, NaN.",
+  TOKENIZER_INVALID: "The tokenizer or its chat template is missing, damaged or does not fit the model.",
+  HUB_UNAVAILABLE: "The model hub could not be reached, refused access, or offline mode is on.",
+  CONTEXT_OVERFLOW: "A sequence is longer than the model's context.",
+  OUT_OF_MEMORY: "The work would not fit in memory; found before allocating.",
+  ENGINE_UNAVAILABLE: "The embedded engine is not built or not available for this platform.",
+  ENGINE_FAILED: "The engine reported an internal failure.",
+  POLICY_CLOSED: "The policy was used after close().",
+  NOT_TRAINABLE: "The policy cannot be trained (a stub, or nothing is trainable).",
+  ABORTED: "The work was stopped by an AbortSignal.",
+  ENVIRONMENT_FAILED: "An environment threw or timed out, also on its retry.",
+  REWARD_FAILED: "A reward function threw, timed out or returned something that is not a finite number.",
+  JUDGE_FAILED: "A judge could not be reached, its budget is spent, or its answer could not be read.",
+  NOT_FINITE: "A loss, gradient or reward became NaN or infinite three times in a row.",
+  CHECKPOINT_NOT_FOUND: "No checkpoint at that path.",
+  CHECKPOINT_INVALID: "A checkpoint is damaged or incomplete.",
+  CHECKPOINT_MISMATCH: "A checkpoint belongs to another model or configuration.",
+  CONFIG_NOT_FOUND: "No configuration file was found.",
+  WRITE_FAILED: "A file could not be written (disk full, read-only folder, …); what was there before is intact.",
+} as const;
+
+export type ErrorCode = keyof typeof errorCodes;
+
+export interface ErrorDetails {
+  /** What the user can do about it. */
+  hint?: string;
+  cause?: unknown;
+}
+
+/** The base of every error this library throws. The message says what happened and where; `hint` says what to do. */
+export class StatesetError extends Error {
+  override readonly name = "StatesetError";
+  readonly code: ErrorCode;
+  readonly hint: string | undefined;
+  readonly [marker] = true;
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+    super(details.hint ? `${message} ${details.hint}` : message, { cause: details.cause });
+    this.code = code;
+    this.hint = details.hint;
+  }
+
+  /** True for errors of any copy of this library in the process. */
+  static isInstance(value: unknown): value is StatesetError {
+    return typeof value === "object" && value !== null && marker in value;
+  }
+}
+
+/** The message of anything that was thrown. */
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}

@@ -1,0 +1,209 @@
+import type { Message, ToolDefinition } from "../conversation/message.ts";
+
+/** How to choose tokens. Log-probs are always those of the temperature-scaled, untruncated distribution. */
+export interface Sampling {
+  /** 0 is greedy. */
+  temperature: number;
+  topP: number;
+  /** 0: off. */
+  topK: number;
+  minP: number;
+  /** 1: off. */
+  repetitionPenalty: number;
+  maxTokens: number;
+  /** Texts that end a reply; not part of its text. */
+  stop: readonly string[];
+}
+
+export const defaultSampling: Sampling = {
+  temperature: 1,
+  topP: 1,
+  topK: 0,
+  minP: 0,
+  repetitionPenalty: 1,
+  maxTokens: 256,
+  stop: [],
+};
+
+export interface SampleRequest {
+  /** The whole prompt. What several requests share at their start is computed once. */
+  tokens: Int32Array;
+  sampling: Sampling;
+  /** The request's result depends on this, the weights, the prompt and the sampling alone; not on its neighbours. */
+  seed: number;
+}
+
+export interface Sample {
+  /** What was sampled, the end-of-turn token included when the model chose it. */
+  tokens: Int32Array;
+  logprobs: Float32Array;
+  /** The text of `tokens` without special tokens and without a stop string. */
+  text: string;
+  finishReason: "stop" | "length" | "aborted";
+  /** Set when a stub made this up. */
+  stub?: true;
+}
+
+export interface SampleToken {
+  /** Index into the requests of this call. */
+  request: number;
+  token: number;
+  logprob: number;
+  /** The text that became certain with this token (may be empty inside a multi-byte character). */
+  text: string;
+}
+
+/**
+ * Sequences that share prefixes, as a forest. Node n holds tokens[nodeStart[n] … nodeStart[n+1]); its context is the path to its root.
+ * Parents come before children; -1 is a root. Position of a token is its depth in tokens.
+ */
+export interface TokenTree {
+  tokens: Int32Array;
+  nodeStart: Int32Array;
+  nodeParent: Int32Array;
+  /** 1 on tokens whose log-prob (and entropy) is wanted. The first token of a root has none. */
+  wanted: Uint8Array;
+}
+
+export interface ForwardOptions {
+  /** Keep what backward() needs. Default true. */
+  grad?: boolean;
+  entropy?: boolean;
+  values?: boolean;
+  hidden?: boolean;
+  /** The temperature the tokens were sampled at. Default 1. */
+  temperature?: number;
+  /** Trade time for memory: keep only each layer's input and recompute the rest in backward(). */
+  recompute?: boolean;
+}
+
+/** Per-token results in tree order. Give it to backward() or release() exactly once when it was made with grad. */
+export interface Forward {
+  /** 0 where not wanted. */
+  logprobs: Float32Array;
+  entropy?: Float32Array;
+  /** The value head on the hidden state *at* each token: the value of the state after it. */
+  values?: Float32Array;
+  /** [tokens × hiddenSize], after the final norm. */
+  hidden?: Float32Array;
+  release(): void;
+}
+
+/** Derivatives of the loss, in tree order. */
+export interface Derivatives {
+  logprobs?: Float32Array;
+  entropy?: Float32Array;
+  values?: Float32Array;
+  /** Whether the value loss also moves the language model (default true) or the value head alone. */
+  valuesIntoTrunk?: boolean;
+}
+
+export interface StepOptions {
+  learningRate: number;
+  /** Defaults to learningRate. */
+  valueLearningRate?: number;
+  beta1?: number;
+  beta2?: number;
+  epsilon?: number;
+  weightDecay?: number;
+  clipNorm?: number;
+  /** Which parameters move. Default "all". */
+  scope?: "all" | "policy" | "value";
+}
+
+export interface StepReport {
+  /** Global norm before clipping. */
+  gradNorm: number;
+  /** False when the gradient was not finite: nothing moved and the gradient was cleared. */
+  applied: boolean;
+}
+
+export interface LoraOptions {
+  rank: number;
+  alpha: number;
+  dropout: number;
+  /** Hugging Face module names: q_proj, v_proj, c_attn, …; "all-linear" for every linear layer. */
+  targetModules: readonly string[] | "all-linear";
+}
+
+export interface ModelInfo {
+  /** The path or hub id it was loaded from. */
+  name: string;
+  architecture: string;
+  parameters: number;
+  trainableParameters: number;
+  hiddenSize: number;
+  layers: number;
+  vocabSize: number;
+  contextLength: number;
+  /** Tokens that end a reply. */
+  endTokens: readonly number[];
+  lora?: LoraOptions;
+  valueHead: boolean;
+  stub: boolean;
+}
+
+export interface RenderOptions {
+  tools?: readonly ToolDefinition[];
+  /** End with the opening of an assistant turn. */
+  addGenerationPrompt?: boolean;
+}
+
+/** A stretch of a rendered conversation. `message` is the index of the message it came from. */
+export interface TokenSegment {
+  tokens: Int32Array;
+  message: number;
+  /** True on what the assistant itself would write: content and the end-of-turn token, not the template around it. */
+  generated: boolean;
+}
+
+export interface ChatTokenizer {
+  readonly vocabSize: number;
+  encode(text: string): Int32Array;
+  decode(tokens: ArrayLike<number>, options?: { skipSpecial?: boolean }): string;
+  /** The conversation as the chat template prints it. */
+  render(messages: readonly Message[], options?: RenderOptions): string;
+  /** The conversation in token segments, for supervised masks. Their concatenation is what sampling would have seen. */
+  segments(messages: readonly Message[], options?: RenderOptions): TokenSegment[];
+  /**
+   * The tokens that turn a chain (its tokens and the text they stand for) into the prompt of the next turn.
+   * `append` holds only new tokens; `restart` holds the whole prompt, because the template rewrote the past.
+   */
+  extend(
+    chain: { tokens: ArrayLike<number>; text: string } | undefined,
+    messages: readonly Message[],
+    options?: RenderOptions,
+  ): { kind: "append" | "restart"; tokens: Int32Array; text: string };
+}
+
+/** Frozen scores: with LoRA the base weights, otherwise a copy made on the first call. */
+export interface Reference {
+  logprobs(batch: TokenTree, options?: { temperature?: number }): Promise<Float32Array>;
+}
+
+/** What every engine offers. Engines know transformers; algorithms live elsewhere. */
+export interface Policy {
+  readonly model: ModelInfo;
+  readonly tokenizer: ChatTokenizer;
+  sample(
+    requests: readonly SampleRequest[],
+    options?: { signal?: AbortSignal; onToken?: (token: SampleToken) => void },
+  ): Promise<Sample[]>;
+  forward(batch: TokenTree, options?: ForwardOptions): Promise<Forward>;
+  /** Adds to the gradients. Losses are sums; the caller divides by the global count. */
+  backward(pass: Forward, derivatives: Derivatives): Promise<void>;
+  step(options: StepOptions): Promise<StepReport>;
+  zeroGradients(): Promise<void>;
+  reference(): Promise<Reference>;
+  /** Adds a scalar head on the final hidden state (no-op when there is one). */
+  addValueHead(seed: number): Promise<void>;
+  /** The trainable parameters (or their gradients) as one vector, and a way to move along one: for TRPO, EWC. */
+  readVector(what: "parameters" | "gradients"): Promise<Float32Array>;
+  addVector(delta: Float32Array): Promise<void>;
+  /** Hugging Face layout; an adapter in PEFT layout unless `merge`. */
+  save(dir: string, options?: { merge?: boolean }): Promise<void>;
+  /** Everything needed to go on bit for bit: trainable weights, moments, step count, random state. */
+  snapshot(dir: string): Promise<void>;
+  restore(dir: string): Promise<void>;
+  close(): Promise<void>;
+}

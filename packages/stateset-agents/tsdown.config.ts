@@ -1,0 +1,15 @@
+import { defineConfig } from "tsdown";
+
+export default defineConfig({
+  entry: {
+    index: "src/index.ts",
+    "cli/main": "src/cli/main.ts",
+    "cli/grpo-train": "src/cli/grpo-train.ts",
+    "cli/grpo-evaluate": "src/cli/grpo-evaluate.ts",
+  },
+  format: "esm",
+  platform: "node",
+  target: "node20.19",
+  dts: true,
+  clean: true,
+});

@@ -1,0 +1,20 @@
+import { fileURLToPath } from "node:url";
+import { defineConfig } from "vitest/config";
+
+const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+export default defineConfig({
+  resolve: {
+    alias: {
+      "@stateset-agents/engine": at("packages/engine/src/index.ts"),
+      "stateset-agents": at("packages/stateset-agents/src/index.ts"),
+    },
+  },
+  test: {
+    include: ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts", "test/**/*.test.ts"],
+    testTimeout: 60_000,
+    // Forks: native addons and process-wide state (signals, environment) stay apart.
+    pool: "forks",
+    maxWorkers: 2,
+  },
+});
