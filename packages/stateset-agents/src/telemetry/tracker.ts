@@ -1,0 +1,84 @@
+/**
+ * Where the numbers of a run go besides its own files. A tracker gets the run once, then one record a step, then the end.
+ * The run never waits long for one and never fails because of one: see `guardTrackers`.
+ */
+export interface Tracker {
+  readonly name: string;
+  start(run: TrackedRun): void | Promise<void>;
+  log(step: number, metrics: Readonly<Record<string, number>>): void | Promise<void>;
+  finish(outcome: RunOutcome): void | Promise<void>;
+}
+
+export interface TrackedRun {
+  id: string;
+  /** The run's folder; trackers that write files do so below it. */
+  dir: string;
+  /** The resolved configuration. */
+  config: Readonly<Record<string, unknown>>;
+  /** The step the run goes on after, when it was resumed; what a tracker holds beyond it is void. */
+  resumedAfter?: number;
+}
+
+export interface RunOutcome {
+  status: "finished" | "failed" | "interrupted";
+  /** Steps done in all. */
+  steps: number;
+  error?: string;
+}
+
+export interface GuardedTrackers extends Tracker {
+  /** Failed calls by tracker name. */
+  readonly failures: ReadonlyMap<string, number>;
+}
+
+export interface GuardOptions {
+  /** Told once for each tracker that fails. */
+  warn: (message: string) => void;
+  /** A call that takes longer counts as failed. */
+  timeoutMs?: number;
+  /** After this many failures in a row a tracker is left alone. */
+  giveUpAfter?: number;
+}
+
+/** Several trackers as one whose calls never reject: failures are counted, warned about once, and given up on in the end. */
+export function guardTrackers(trackers: readonly Tracker[], options: GuardOptions): GuardedTrackers {
+  const { warn, timeoutMs = 10_000, giveUpAfter = 5 } = options;
+  const failures = new Map<string, number>();
+  const inARow = new Map<Tracker, number>();
+
+  const attempt = async (tracker: Tracker, what: string, call: () => void | Promise<void>): Promise<void> => {
+    if ((inARow.get(tracker) ?? 0) >= giveUpAfter) return;
+    try {
+      await withTimeout(call, timeoutMs);
+      inARow.set(tracker, 0);
+    } catch (error) {
+      const count = (failures.get(tracker.name) ?? 0) + 1;
+      failures.set(tracker.name, count);
+      inARow.set(tracker, (inARow.get(tracker) ?? 0) + 1);
+      const reason = error instanceof Error ? error.message : String(error);
+      if (count === 1) warn(`Tracker "${tracker.name}" failed in ${what}: ${reason}. The run goes on without it.`);
+    }
+  };
+  const each = async (what: string, call: (tracker: Tracker) => void | Promise<void>): Promise<void> => {
+    await Promise.all(trackers.map((tracker) => attempt(tracker, what, () => call(tracker))));
+  };
+  return {
+    name: "trackers",
+    failures,
+    start: (run) => each("start", (tracker) => tracker.start(run)),
+    log: (step, metrics) => each("log", (tracker) => tracker.log(step, metrics)),
+    finish: (outcome) => each("finish", (tracker) => tracker.finish(outcome)),
+  };
+}
+
+async function withTimeout(call: () => void | Promise<void>, timeoutMs: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+  });
+  try {
+    await Promise.race([call(), timeout]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
