@@ -8,7 +8,8 @@ export const errorCodes = {
   INVALID_MESSAGE: "A conversation message is malformed.",
   MODEL_NOT_FOUND: "No model at that path or hub id.",
   MODEL_UNSUPPORTED: "The architecture, or a feature of it, is not supported by this engine.",
-  MODEL_INVALID: "A model file is damaged or inconsistent: header, offsets, shapes, dtype, missing or surplus tensors, NaN.",
+  MODEL_INVALID:
+    "A model file is damaged or inconsistent: header, offsets, shapes, dtype, missing or surplus tensors, NaN.",
   TOKENIZER_INVALID: "The tokenizer or its chat template is missing, damaged or does not fit the model.",
   HUB_UNAVAILABLE: "The model hub could not be reached, refused access, or offline mode is on.",
   CONTEXT_OVERFLOW: "A sequence is longer than the model's context.",

@@ -1,0 +1,25 @@
+// The public surface. Grouped by folder; each line is one module.
+export { Agent, type AgentContext } from "./agent/agent.ts";
+export type {
+  ConversationOptions,
+  ConversationSession,
+  DrawSample,
+  Reply,
+  ReplyOptions,
+} from "./agent/session.ts";
+export type { Algorithm } from "./algorithm/algorithm.ts";
+export { ChainBuilder } from "./conversation/chain.ts";
+export type { Message, Role, ToolCall, ToolDefinition } from "./conversation/message.ts";
+export { buildTokenTree, type MergedChains } from "./conversation/token-tree.ts";
+export type { RewardResult, TokenChain, Trajectory, TrajectoryGroup, Turn } from "./conversation/trajectory.ts";
+export {
+  Environment,
+  type EnvironmentState,
+  type ResetOptions,
+  type StepResult,
+} from "./environment/environment.ts";
+export { type EnvironmentFailure, type GuardedEnvironment, runGuarded } from "./environment/guard.ts";
+export type { ConversationScenario, Scenario } from "./environment/scenario.ts";
+export { type ErrorCode, errorCodes, StatesetError } from "./error.ts";
+export { createRandom, type Random, seedOf } from "./random.ts";
+export { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "./reward/reward-function.ts";

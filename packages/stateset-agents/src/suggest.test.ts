@@ -1,0 +1,14 @@
+import { describe, expect, it } from "vitest";
+import { didYouMean, nearest } from "./suggest.ts";
+
+describe("nearest", () => {
+  it("finds the option a typo meant, whatever the case and separators", () => {
+    expect(nearest("learningrate", ["learningRate", "weightDecay"])).toBe("learningRate");
+    expect(nearest("learning_rat", ["learningRate", "weightDecay"])).toBe("learningRate");
+    expect(nearest("grop", ["grpo", "gspo", "dapo"])).toBe("grpo");
+  });
+  it("suggests nothing when nothing is near, and then lists what is valid", () => {
+    expect(nearest("banana", ["learningRate", "seed"])).toBeUndefined();
+    expect(didYouMean("banana", ["learningRate", "seed"])).toBe("Valid: learningRate, seed.");
+  });
+});
