@@ -16,7 +16,7 @@ export type Role = "system" | "user" | "assistant" | "tool";
 export interface ToolCall {
   id: string;
   type: "function";
-  function: { name: string; /** JSON text, as the model wrote it. */ arguments: string };
+  function: { name: string /** JSON text, as the model wrote it. */; arguments: string };
 }
 
 /** A function a model may call, in the OpenAI format. `parameters` is a JSON schema. */

@@ -1,0 +1,37 @@
+import type { Message } from "../conversation/message.ts";
+import type { Turn } from "../conversation/trajectory.ts";
+import type { Policy } from "../policy/policy.ts";
+import type { ConversationOptions, ConversationSession } from "./session.ts";
+
+/** What a caller knows beyond the messages. Hooks get it; `conversationId` tells conversations apart in memory. */
+export interface AgentContext {
+  conversationId?: string;
+  seed?: number;
+  signal?: AbortSignal;
+  [key: string]: unknown;
+}
+
+/** What every agent offers: to the user, replies; to training, its policy and token-recording conversations. */
+export abstract class Agent {
+  /** Loads the model. Safe to call more than once. */
+  abstract initialize(): Promise<void>;
+
+  /** Throws until initialize() is done. */
+  abstract get policy(): Policy;
+
+  /** The reply's text. */
+  abstract generateResponse(messages: readonly Message[], context?: AgentContext): Promise<string>;
+
+  /** The reply's text in pieces, as it is sampled. */
+  abstract stream(messages: readonly Message[], context?: AgentContext): AsyncIterable<string>;
+
+  /** Answers one more user message and returns the assistant turn. */
+  abstract processTurn(history: readonly Message[], userInput: string, context?: AgentContext): Promise<Turn>;
+
+  abstract startConversation(options?: ConversationOptions): ConversationSession;
+
+  /** Writes the model in Hugging Face layout (an adapter in PEFT layout) and `agent.json` beside it. */
+  abstract save(dir: string, options?: { merge?: boolean }): Promise<void>;
+
+  abstract close(): Promise<void>;
+}

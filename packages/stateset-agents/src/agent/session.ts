@@ -1,0 +1,59 @@
+import type { TokenChain, Turn } from "../conversation/trajectory.ts";
+import type { Scenario } from "../environment/scenario.ts";
+import type { Sample, SampleRequest, SampleToken } from "../policy/policy.ts";
+
+/** Draws one reply. The rollout passes one that batches across conversations; by default it is `policy.sample([request])`. */
+export type DrawSample = (
+  request: SampleRequest,
+  options: { signal?: AbortSignal; onToken?: (token: SampleToken) => void },
+) => Promise<Sample>;
+
+export interface ConversationOptions {
+  /** Its systemPrompt and context go into the prompt. */
+  scenario?: Scenario;
+  /** Overrides the agent's own sampling temperature. */
+  temperature?: number;
+  /** Overrides the agent's own limit on tokens per reply. */
+  maxTokens?: number;
+  /** Default for reply() calls that name no seed. Together with the turn number it fixes what is sampled. */
+  seed?: number;
+  sample?: DrawSample;
+  /** False: sampled tokens are recorded but not marked for learning. Default true. */
+  learn?: boolean;
+}
+
+export interface ReplyOptions {
+  seed?: number;
+  signal?: AbortSignal;
+  /** Text as it becomes certain, as sampled: a reply's reasoning included. */
+  onText?: (text: string) => void;
+}
+
+/** The outcome of one reply() call. */
+export type Reply =
+  | {
+      kind: "reply";
+      /** The assistant turn. Append it to the messages (environment.step does) before the next reply(). */
+      turn: Turn;
+      finishReason: Sample["finishReason"];
+      promptTokens: number;
+      sampledTokens: number;
+      stub: boolean;
+    }
+  /** The prompt leaves no room for a reply, and no context-window strategy is set or it could not make room. */
+  | { kind: "context-full"; promptTokens: number };
+
+/**
+ * One conversation of an agent with its tokens. Used by rollouts and by generateResponse alike.
+ * `messages` is the whole conversation without the agent's system prompt; a sampled token's turn number is
+ * `messages.length` at the time of the call, that is, the index the reply will have in Trajectory.turns.
+ */
+export interface ConversationSession {
+  reply(messages: readonly Turn[], options?: ReplyOptions): Promise<Reply>;
+  /** Everything sampled so far; at least one chain after the first reply. */
+  chains(): TokenChain[];
+  /** The temperature all replies are sampled at. */
+  readonly temperature: number;
+  /** True once any reply was made up by a stub. */
+  readonly stub: boolean;
+}

@@ -1,0 +1,114 @@
+import type { TokenTree } from "../policy/policy.ts";
+
+/** What the tree needs of a chain: tokens, and which of them need a log-prob. */
+export interface TreeChain {
+  tokens: Int32Array;
+  learn: Uint8Array;
+}
+
+export interface MergedChains {
+  tree: TokenTree;
+  /** Per chain, per token: its index in `tree.tokens`. Tokens that chains share have the same index. */
+  positions: Int32Array[];
+  /** Per tree token: the index of the token before it on its path, -1 for the first token of a root. */
+  predecessor: Int32Array;
+}
+
+/** Tokens [start, end) of one chain, shared by every chain that passes through. */
+interface Branch {
+  chain: number;
+  start: number;
+  end: number;
+  children: Map<number, Branch>;
+}
+
+/**
+ * Merges chains that begin alike into a radix forest, so that a shared prefix is computed once.
+ * Time and memory are linear in the number of tokens. The result depends on the chains and their order alone.
+ */
+export function buildTokenTree(chains: readonly TreeChain[]): MergedChains {
+  const roots = new Map<number, Branch>();
+  for (let chain = 0; chain < chains.length; chain++) insert(roots, chains, chain);
+  const { branches, parents } = inOrder(roots);
+
+  const nodeStart = new Int32Array(branches.length + 1);
+  for (let n = 0; n < branches.length; n++) nodeStart[n + 1] = nodeStart[n]! + length(branches[n]!);
+  const total = nodeStart[branches.length]!;
+  const tokens = new Int32Array(total);
+  const predecessor = new Int32Array(total);
+  const nodeOf = new Map<Branch, number>();
+  for (let n = 0; n < branches.length; n++) {
+    const branch = branches[n]!;
+    const at = nodeStart[n]!;
+    nodeOf.set(branch, n);
+    tokens.set(chains[branch.chain]!.tokens.subarray(branch.start, branch.end), at);
+    const parent = parents[n]!;
+    predecessor[at] = parent < 0 ? -1 : nodeStart[parent + 1]! - 1;
+    for (let i = at + 1; i < nodeStart[n + 1]!; i++) predecessor[i] = i - 1;
+  }
+
+  const wanted = new Uint8Array(total);
+  const positions = chains.map((chain) => {
+    const position = new Int32Array(chain.tokens.length);
+    let level = roots;
+    for (let i = 0; i < position.length; ) {
+      const branch = level.get(chain.tokens[i]!)!;
+      const from = nodeStart[nodeOf.get(branch)!]!;
+      const end = Math.min(position.length, i + length(branch));
+      for (let k = 0; i < end; i++, k++) {
+        position[i] = from + k;
+        if (chain.learn[i] === 1 && predecessor[from + k]! >= 0) wanted[from + k] = 1;
+      }
+      level = branch.children;
+    }
+    return position;
+  });
+  return { tree: { tokens, nodeStart, nodeParent: Int32Array.from(parents), wanted }, positions, predecessor };
+}
+
+function insert(roots: Map<number, Branch>, chains: readonly TreeChain[], chain: number): void {
+  const tokens = chains[chain]!.tokens;
+  let level = roots;
+  let i = 0;
+  while (i < tokens.length) {
+    const branch = level.get(tokens[i]!);
+    if (!branch) {
+      level.set(tokens[i]!, { chain, start: i, end: tokens.length, children: new Map() });
+      return;
+    }
+    // A branch begins at the same depth in every chain through it, so `start` is also the depth.
+    const theirs = chains[branch.chain]!.tokens;
+    while (i < tokens.length && i < branch.end && theirs[i] === tokens[i]) i++;
+    if (i < branch.end) {
+      if (i === tokens.length) return;
+      split(branch, i, theirs[i]!);
+    }
+    level = branch.children;
+  }
+}
+
+function split(branch: Branch, at: number, token: number): void {
+  const rest: Branch = { chain: branch.chain, start: at, end: branch.end, children: branch.children };
+  branch.end = at;
+  branch.children = new Map([[token, rest]]);
+}
+
+/** Depth first, children in the order they appeared: parents before children, and a path stays together in memory. */
+function inOrder(roots: Map<number, Branch>): { branches: Branch[]; parents: number[] } {
+  const branches: Branch[] = [];
+  const parents: number[] = [];
+  const stack: { branch: Branch; parent: number }[] = [];
+  const push = (level: Map<number, Branch>, parent: number) => {
+    for (const branch of [...level.values()].reverse()) stack.push({ branch, parent });
+  };
+  push(roots, -1);
+  for (let top = stack.pop(); top; top = stack.pop()) {
+    parents.push(top.parent);
+    push(top.branch.children, branches.push(top.branch) - 1);
+  }
+  return { branches, parents };
+}
+
+function length(branch: Branch): number {
+  return branch.end - branch.start;
+}

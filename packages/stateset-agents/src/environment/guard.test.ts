@@ -1,0 +1,109 @@
+import { describe, expect, it } from "vitest";
+import type { Turn } from "../conversation/trajectory.ts";
+import { Environment, type EnvironmentState, type StepResult } from "./environment.ts";
+import { type EnvironmentFailure, runGuarded } from "./guard.ts";
+import type { Scenario } from "./scenario.ts";
+
+type Behaviour = "fine" | "throws" | "hangs";
+
+class Flaky extends Environment {
+  readonly scenarios: Scenario[] = [{ id: "s" }];
+  readonly behaviours: Behaviour[];
+  freshCalls = 0;
+  sawAbort = false;
+  constructor(...behaviours: Behaviour[]) {
+    super();
+    this.behaviours = behaviours;
+  }
+  async reset(scenario = this.scenarios[0]!): Promise<EnvironmentState> {
+    return { scenario, history: [], replies: 0, seed: 0, done: false, metadata: {} };
+  }
+  step(state: EnvironmentState, action: Turn, options?: { signal?: AbortSignal }): Promise<StepResult> {
+    const behaviour = this.behaviours.shift() ?? "fine";
+    if (behaviour === "throws") throw new Error("socket closed");
+    if (behaviour === "hangs") {
+      return new Promise((_, reject) => {
+        options?.signal?.addEventListener("abort", () => {
+          this.sawAbort = true;
+          reject(new Error("late"));
+        });
+      });
+    }
+    return Promise.resolve({ state: { ...state, history: [action], done: true }, done: true });
+  }
+  override fresh() {
+    this.freshCalls++;
+    return this;
+  }
+}
+
+const action: Turn = { role: "assistant", content: "hi" };
+const play = (environment: Flaky, extra: { signal?: AbortSignal; failures?: EnvironmentFailure[] } = {}) =>
+  runGuarded(
+    environment,
+    async (guarded, attempt) => {
+      const state = await guarded.reset(undefined, { seed: 1 });
+      return { attempt, result: await guarded.step(state, action) };
+    },
+    {
+      timeoutMs: 20,
+      ...(extra.signal && { signal: extra.signal }),
+      onFailure: (failure) => extra.failures?.push(failure),
+    },
+  );
+
+describe("runGuarded", () => {
+  it("passes a healthy episode through", async () => {
+    const environment = new Flaky();
+    const { value, failures } = await play(environment);
+    expect(value?.attempt).toBe(0);
+    expect(value?.result.state.history).toEqual([action]);
+    expect(failures).toEqual([]);
+    expect(environment.freshCalls).toBe(0);
+  });
+
+  it("begins anew with a fresh environment after a throw, and says so", async () => {
+    const environment = new Flaky("throws");
+    const reported: EnvironmentFailure[] = [];
+    const { value, failures } = await play(environment, { failures: reported });
+    expect(value?.attempt).toBe(1);
+    expect(environment.freshCalls).toBe(1);
+    expect(failures).toEqual([{ kind: "threw", during: "step", scenarioId: "s", message: "socket closed" }]);
+    expect(reported).toEqual(failures);
+  });
+
+  it("cuts off a hanging step, tells it to stop, and begins anew", async () => {
+    const environment = new Flaky("hangs");
+    const { value, failures } = await play(environment);
+    expect(value?.attempt).toBe(1);
+    expect(failures[0]).toMatchObject({ kind: "timeout", during: "step" });
+    expect(environment.sawAbort).toBe(true);
+  });
+
+  it("gives up without a value when the retry fails too", async () => {
+    const { value, failures } = await play(new Flaky("throws", "hangs"));
+    expect(value).toBeUndefined();
+    expect(failures.map((failure) => failure.kind)).toEqual(["threw", "timeout"]);
+  });
+
+  it("does not retry errors that are not the environment's", async () => {
+    let attempts = 0;
+    const run = runGuarded(
+      new Flaky(),
+      async () => {
+        attempts++;
+        throw new Error("policy failed");
+      },
+      { timeoutMs: 20 },
+    );
+    await expect(run).rejects.toThrow("policy failed");
+    expect(attempts).toBe(1);
+  });
+
+  it("stops at once when the run is aborted", async () => {
+    const controller = new AbortController();
+    const run = play(new Flaky("hangs"), { signal: controller.signal });
+    controller.abort();
+    await expect(run).rejects.toMatchObject({ code: "ABORTED" });
+  });
+});

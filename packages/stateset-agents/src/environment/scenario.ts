@@ -1,0 +1,19 @@
+/** One situation to put the agent in. Environments add what they need; `id` is how results name it. */
+export interface Scenario {
+  id: string;
+  topic?: string;
+  /** What the agent should know beforehand; put after the system prompt. */
+  context?: string;
+  /** Replaces the agent's system prompt in this scenario. */
+  systemPrompt?: string;
+  /** What the agent is meant to achieve; read by TaskEnvironment and by rewards. */
+  goal?: string;
+  /** The right answer, for rewards that check one. */
+  expected?: string;
+  metadata?: Record<string, unknown>;
+}
+
+/** A scenario whose user turns are written beforehand. */
+export interface ConversationScenario extends Scenario {
+  userResponses: readonly string[];
+}

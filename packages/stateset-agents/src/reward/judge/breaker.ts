@@ -1,0 +1,45 @@
+/**
+ * Stops calling an endpoint that keeps failing. Closed until `failures` calls fail in a row, then open for `resetMs`;
+ * after that one trial call is let through: its success closes the circuit, its failure opens it again.
+ */
+export interface Breaker {
+  /** 0 when a call may go ahead (and is then owed a `report`), else the milliseconds until the next trial. */
+  waitMs(): number;
+  report(ok: boolean): void;
+  /** A call that was let through but says nothing of the endpoint's health (aborted by the caller). */
+  withdraw(): void;
+  /** How often it opened. */
+  readonly opened: number;
+}
+
+export function createBreaker(options: { failures: number; resetMs: number }, now: () => number): Breaker {
+  let inARow = 0;
+  let openUntil = 0;
+  let trial = false;
+  let opened = 0;
+  return {
+    waitMs() {
+      if (openUntil === 0) return 0;
+      const left = openUntil - now();
+      if (left > 0) return left;
+      if (trial) return options.resetMs;
+      trial = true;
+      return 0;
+    },
+    report(ok) {
+      trial = false;
+      inARow = ok ? 0 : inARow + 1;
+      if (ok) openUntil = 0;
+      else if (inARow >= options.failures) {
+        openUntil = now() + options.resetMs;
+        opened++;
+      }
+    },
+    withdraw() {
+      trial = false;
+    },
+    get opened() {
+      return opened;
+    },
+  };
+}

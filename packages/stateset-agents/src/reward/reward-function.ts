@@ -1,0 +1,48 @@
+import type { RewardResult, Turn } from "../conversation/trajectory.ts";
+import type { Scenario } from "../environment/scenario.ts";
+import { StatesetError } from "../error.ts";
+
+/** A finished conversation, as a reward sees it. A Trajectory with its scenario fits. */
+export interface RewardInput {
+  turns: readonly Turn[];
+  scenario?: Scenario;
+  /** How the conversation ended. */
+  ended?: "done" | "max-turns" | "context-full";
+  /** The environment's final notes (`EnvironmentState.metadata`), such as `success` from a TaskEnvironment. */
+  metadata?: Record<string, unknown>;
+}
+
+export interface RewardContext {
+  signal?: AbortSignal;
+  /**
+   * Every conversation of the group, this one included, for rewards that compare (pairwise and listwise judges).
+   * Every member gets the same array, so that one comparison can serve them all.
+   */
+  group?: readonly RewardInput[];
+}
+
+export interface RewardOptions {
+  /** How much it counts inside a CompositeReward. Default 1. */
+  weight?: number;
+  /** The key of its score in breakdowns. */
+  name?: string;
+}
+
+/** Says how good a conversation was. Higher is better; built-ins stay within 0 and 1. */
+export abstract class RewardFunction {
+  readonly name: string;
+  readonly weight: number;
+
+  constructor(options: RewardOptions & { name: string }) {
+    const weight = options.weight ?? 1;
+    if (!Number.isFinite(weight)) {
+      throw new StatesetError("INVALID_OPTION", `The weight of reward "${options.name}" is ${weight}.`, {
+        hint: "Give a finite number.",
+      });
+    }
+    this.name = options.name;
+    this.weight = weight;
+  }
+
+  abstract compute(conversation: RewardInput, context?: RewardContext): Promise<RewardResult>;
+}
