@@ -1,0 +1,145 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, it, type TestContext } from "vitest";
+import { crc32, crc32c } from "./crc32.ts";
+import { tensorBoardTracker, tfRecord } from "./tensorboard.ts";
+import { wandbTracker } from "./wandb.ts";
+
+let dir: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "event-files-"));
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+/** Runs one of readers/*.py; skips the test, saying why, where Python or the package is missing. */
+function readWithPython(context: TestContext, reader: string, path: string): unknown {
+  const python = process.env.STATESET_PYTHON;
+  if (!python) return context.skip("STATESET_PYTHON is not set");
+  const script = fileURLToPath(new URL(`./readers/${reader}`, import.meta.url));
+  const result = spawnSync(python, [script, path], { encoding: "utf8", maxBuffer: 1 << 26 });
+  if (result.status === 3) return context.skip(`not installed for STATESET_PYTHON: ${result.stderr.trim()}`);
+  if (result.status !== 0) throw new Error(result.stderr);
+  return JSON.parse(result.stdout);
+}
+
+/** The program in the wandb package that reads and uploads .wandb files. */
+function wandbCore(): string | undefined {
+  const python = process.env.STATESET_PYTHON;
+  if (!python) return undefined;
+  const find =
+    "import importlib.util as u; s = u.find_spec('wandb'); print(s.submodule_search_locations[0] if s else '')";
+  const core = join(spawnSync(python, ["-c", find], { encoding: "utf8" }).stdout.trim(), "bin", "wandb-core");
+  return existsSync(core) ? core : undefined;
+}
+
+describe("checksums", () => {
+  it("match the published check values", () => {
+    const check = new TextEncoder().encode("123456789");
+    expect(crc32(check)).toBe(0xcbf43926);
+    expect(crc32c(check)).toBe(0xe3069283);
+    expect(crc32(check.subarray(4), crc32(check.subarray(0, 4)))).toBe(0xcbf43926);
+  });
+});
+
+describe("tensorBoardTracker", () => {
+  const config = { algorithm: "grpo", learningRate: 1e-5 };
+
+  it("frames each event as a TFRecord with masked checksums", () => {
+    // The bytes that TensorBoard's own RecordWriter gives for the record b"abc".
+    const record = tfRecord(new TextEncoder().encode("abc"));
+    expect(Buffer.from(record).toString("hex")).toBe("0300000000000000b099490e6162636e57f121");
+  });
+
+  it("is read by TensorBoard", async (context) => {
+    const tracker = tensorBoardTracker();
+    await tracker.start({ id: "run", dir, config });
+    for (let step = 1; step <= 5; step++) await tracker.log(step, { "reward/mean": step / 4, kl: 0.5 });
+    await tracker.finish({ status: "finished", steps: 5 });
+    const read = readWithPython(context, "read_tensorboard.py", join(dir, "tensorboard")) as {
+      scalars: Record<string, [number, number][]>;
+      tensors: Record<string, string[]>;
+    };
+    expect(read.scalars["reward/mean"]).toEqual([
+      [1, 0.25],
+      [2, 0.5],
+      [3, 0.75],
+      [4, 1],
+      [5, 1.25],
+    ]);
+    expect(read.scalars.kl).toHaveLength(5);
+    expect(read.tensors.config?.[0]).toContain('"algorithm": "grpo"');
+  });
+
+  it("drops what a killed run had logged beyond the checkpoint it resumes from", async (context) => {
+    const first = tensorBoardTracker();
+    await first.start({ id: "run", dir, config });
+    for (let step = 1; step <= 4; step++) await first.log(step, { reward: -step });
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const second = tensorBoardTracker();
+    await second.start({ id: "run", dir, config, resumedAfter: 2 });
+    for (let step = 3; step <= 4; step++) await second.log(step, { reward: step });
+    const read = readWithPython(context, "read_tensorboard.py", join(dir, "tensorboard")) as {
+      scalars: Record<string, unknown>;
+    };
+    expect(read.scalars.reward).toEqual([
+      [1, -1],
+      [2, -2],
+      [3, 3],
+      [4, 4],
+    ]);
+  });
+});
+
+describe("wandbTracker", () => {
+  const file = () => {
+    const [run] = readdirSync(join(dir, "wandb"));
+    return join(dir, "wandb", run!, `run-${run!.split("-").slice(3).join("-")}.wandb`);
+  };
+
+  it("is parsed by wandb's own messages, across block borders", async (context) => {
+    const tracker = wandbTracker({ project: "tests" });
+    // The long value makes a record of three pieces.
+    await tracker.start({ id: "polite agent/1", dir, config: { learningRate: 1e-5, prompt: "x".repeat(70_000) } });
+    for (let step = 1; step <= 900; step++) await tracker.log(step, { reward: step / 2, kl: Number.NaN });
+    await tracker.finish({ status: "finished", steps: 900 });
+    expect(readFileSync(file()).length).toBeGreaterThan(3 * 32_768);
+
+    const records = readWithPython(context, "read_wandb.py", file()) as Record<string, never>[];
+    expect(records.map((record) => Number(record.num))).toEqual(records.map((_, i) => i + 1));
+    expect(records[1]).toMatchObject({
+      type: "run",
+      run: { run_id: "polite-agent-1", project: "tests", display_name: "polite agent/1" },
+    });
+    expect(records[1]!.run).toHaveProperty("config.update.1.value_json", JSON.stringify("x".repeat(70_000)));
+    const history = records.filter((record) => (record.type as string) === "history");
+    expect(history).toHaveLength(900);
+    expect(history[9]).toMatchObject({
+      history: {
+        step: { num: "10" },
+        item: [{ key: "reward", value_json: "5" }, { key: "kl", value_json: '"NaN"' }, { key: "_step" }, {}, {}],
+      },
+    });
+    expect(records.slice(-3).map((record) => record.type)).toEqual(["summary", "exit", "footer"]);
+  });
+
+  it("is read by wandb's own offline reader", async (context) => {
+    const core = wandbCore();
+    if (core === undefined)
+      return context.skip("needs STATESET_PYTHON with wandb 0.30 or newer (wandb-core leet --inspect)");
+    const tracker = wandbTracker({ project: "tests" });
+    await tracker.start({ id: "run-1", dir, config: { prompt: "x".repeat(70_000) } });
+    for (let step = 1; step <= 300; step++) await tracker.log(step, { "reward/mean": step / 8 });
+    await tracker.finish({ status: "finished", steps: 300 });
+    const inspected = spawnSync(core, ["leet", "--inspect", "--run-file", file(), dir], {
+      encoding: "utf8",
+      maxBuffer: 1 << 26,
+    });
+    expect(inspected.status).toBe(0);
+    expect(inspected.stdout).toContain('run_id: "run-1"');
+    expect(inspected.stdout.match(/^# record \d+: history/gm)).toHaveLength(300);
+    expect(inspected.stdout).toMatch(/# record 305: footer/);
+  });
+});
