@@ -51,9 +51,15 @@ const schema = z.strictObject({
       maxMs: z.number().min(0).default(30_000),
     })
     .prefault({}),
-  breaker: z.strictObject({ failures: positiveInt.default(5), resetMs: z.number().min(0).default(30_000) }).prefault({}),
+  breaker: z
+    .strictObject({ failures: positiveInt.default(5), resetMs: z.number().min(0).default(30_000) })
+    .prefault({}),
   budget: z
-    .strictObject({ calls: positiveInt.optional(), tokens: positiveInt.optional(), cost: z.number().positive().optional() })
+    .strictObject({
+      calls: positiveInt.optional(),
+      tokens: positiveInt.optional(),
+      cost: z.number().positive().optional(),
+    })
     .prefault({}),
   prices: z.strictObject({ prompt: z.number().min(0), completion: z.number().min(0) }).optional(),
   cache: z.union([z.strictObject({ file: z.string().min(1) }), z.literal(false)]).optional(),
@@ -157,7 +163,16 @@ export function createJudge(options: JudgeOptions, clock: Clock = systemClock): 
     estimatedUsage: 0,
     cost: 0,
     circuitOpened: 0,
-    failures: { "rate-limit": 0, server: 0, network: 0, timeout: 0, rejected: 0, malformed: 0, "circuit-open": 0, budget: 0 },
+    failures: {
+      "rate-limit": 0,
+      server: 0,
+      network: 0,
+      timeout: 0,
+      rejected: 0,
+      malformed: 0,
+      "circuit-open": 0,
+      budget: 0,
+    },
   };
 
   const costOf = (prompt: number, completion: number) =>
@@ -247,7 +262,10 @@ export function createJudge(options: JudgeOptions, clock: Clock = systemClock): 
         stats.retries++;
         const most = Math.min(o.retry.maxMs, o.retry.baseMs * 2 ** n);
         const jitter = createRandom(seedOf(o.seed, "jitter", key, n)).next();
-        await clock.sleep(Math.max(most * (0.5 + 0.5 * jitter), Math.min(thrown.retryAfterMs ?? 0, o.retry.maxMs)), question.signal);
+        await clock.sleep(
+          Math.max(most * (0.5 + 0.5 * jitter), Math.min(thrown.retryAfterMs ?? 0, o.retry.maxMs)),
+          question.signal,
+        );
       }
     }
   }

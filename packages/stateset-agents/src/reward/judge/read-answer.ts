@@ -23,8 +23,8 @@ export function readWinner(text: string): "first" | "second" | "tie" {
   const found = lastObject(answer, (o) => typeof o.winner === "string");
   const word = found
     ? String(found.winner)
-    : /(?:winner|answer|verdict)\W{1,6}(?:response\s+|conversation\s+)?(a|b|tie)\b/i.exec(answer)?.[1] ??
-      /^\W*(a|b|tie)\W*$/i.exec(answer.trim().split("\n").at(-1) ?? "")?.[1];
+    : (/(?:winner|answer|verdict)\W{1,6}(?:response\s+|conversation\s+)?(a|b|tie)\b/i.exec(answer)?.[1] ??
+      /^\W*(a|b|tie)\W*$/i.exec(answer.trim().split("\n").at(-1) ?? "")?.[1]);
   switch (word?.trim().toLowerCase()) {
     case "a":
       return "first";
@@ -71,7 +71,11 @@ function scoreInProse(text: string): number | undefined {
 /** The last JSON object in a text that passes a test: judges think aloud first and answer at the end. */
 function lastObject(text: string, test: (o: Record<string, unknown>) => boolean): Record<string, unknown> | undefined {
   for (let end = text.lastIndexOf("}"); end >= 0; end = text.lastIndexOf("}", end - 1)) {
-    for (let start = text.lastIndexOf("{", end); start >= 0; start = start > 0 ? text.lastIndexOf("{", start - 1) : -1) {
+    for (
+      let start = text.lastIndexOf("{", end);
+      start >= 0;
+      start = start > 0 ? text.lastIndexOf("{", start - 1) : -1
+    ) {
       try {
         const value: unknown = JSON.parse(text.slice(start, end + 1));
         if (typeof value === "object" && value !== null && test(value as Record<string, unknown>)) {
