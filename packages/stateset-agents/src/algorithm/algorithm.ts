@@ -1,6 +1,12 @@
 /**
  * The contract of an algorithm: two pure functions over per-token numbers. No engine, no model, no I/O.
  *
+ * What a training loop has to respect:
+ * - hand the whole of what advantages() returned to the loss: `{ ...sequence, ...advantages[i], logprobs, … }` (`context` is part of it);
+ * - skip sequences whose advantages are all zero only when `usesZeroAdvantages` is not set;
+ * - add metrics with `mergeMetrics` and read them with `meanMetrics` (metrics.ts), which know maxima and explained variance;
+ * - where sampler and trainer differ, put the trainer's log-probs in `old` and the sampler's in `sampled`.
+ *
  * A `Sequence` is one trajectory reduced to the tokens the policy sampled (m = 1), in order, over all its turns.
  * So every array below has length |y_i|, and masks are never needed.
  */
@@ -9,6 +15,8 @@ export interface Sequence {
   group: number;
   /** Log-probs recorded when the tokens were sampled. */
   old: Float32Array;
+  /** The sampler's own log-probs, only where it differs from the trainer (a server, a stale policy): `old` is then the trainer's. */
+  sampled?: Float32Array;
   /** Log-probs of the frozen reference; present when the algorithm needs it. */
   ref?: Float32Array;
   /** Turn number of each token: tokens of one reply share it. */
@@ -31,12 +39,16 @@ export interface Advantages {
   advantages: Float32Array;
   /** [tokens] value targets; only with values. */
   returns?: Float32Array;
+  /** Numbers the loss needs of the whole batch or group (GEPO's denominator), so that micro-batches may split groups. */
+  context?: Readonly<Record<string, number>>;
 }
 
 /** A sequence as the loss sees it. */
 export interface LossSequence extends Sequence, Advantages {
   /** Log-probs under the policy being trained. */
   logprobs: Float32Array;
+  /** Where stop-gradient factors are evaluated; `logprobs` when absent. Only checkGradient() sets it. */
+  frozen?: Float32Array;
   entropy?: Float32Array;
   /** V(state before the token) under the policy being trained. */
   values?: Float32Array;
@@ -51,8 +63,15 @@ export interface BatchCounts {
   maxTokens: number;
 }
 
-/** Sums over tokens or sequences; the loop adds them over micro-batches and divides. */
-export type MetricSums = Record<string, { sum: number; count: number }>;
+/** Sums over tokens or sequences; the loop adds them over micro-batches (mergeMetrics) and divides (meanMetrics). */
+export type MetricSums = Record<string, MetricSum>;
+
+export interface MetricSum {
+  sum: number;
+  count: number;
+  /** Set on maxima: these are compared, not added. */
+  max?: number;
+}
 
 export interface LossResult {
   /** This micro-batch's share of the loss: shares add up to the loss of the optimiser batch. */
@@ -76,7 +95,9 @@ export interface Algorithm {
   /** The resolved options, for the run's config and for the user's eyes. */
   readonly options: Readonly<Record<string, unknown>>;
   readonly needs: Needs;
-  /** One entry per sequence, in order. A sequence whose advantages are all zero is skipped by the loop. */
+  /** Set when a sequence with all-zero advantages still moves something (KL, entropy, value or likelihood terms). */
+  readonly usesZeroAdvantages?: boolean;
+  /** One entry per sequence, in order. A sequence whose advantages are all zero is skipped by the loop, unless the flag above is set. */
   advantages(sequences: readonly Sequence[]): Advantages[];
   loss(micro: readonly LossSequence[], counts: BatchCounts): LossResult;
   /** Keeps a group in the batch or drops it (DAPO's dynamic sampling); dropped groups are sampled anew. */
@@ -96,9 +117,14 @@ export interface Algorithm {
 }
 
 export interface TrustRegion {
+  /** Mean KL(old‖new) with its derivatives, for Fisher-vector products and the line search. */
+  kl(micro: readonly LossSequence[], counts: BatchCounts): LossResult;
   maxKl: number;
   cgSteps: number;
   damping: number;
   backtracks: number;
   backtrackRatio: number;
 }
+
+export type LossFunction = (micro: readonly LossSequence[], counts: BatchCounts) => LossResult;
+export type AdvantageFunction = (sequences: readonly Sequence[]) => Advantages[];

@@ -1,0 +1,143 @@
+/** The one place where a name becomes an algorithm: options, advantages and loss put together. */
+import { z } from "zod";
+import { StatesetError } from "../error.ts";
+import { parseOptions } from "../options.ts";
+import { didYouMean } from "../suggest.ts";
+import { withGroupTokens } from "./advantage/batch.ts";
+import { groupAdvantages } from "./advantage/group.ts";
+import type { AdvantageFunction, Algorithm, LossFunction, Needs } from "./algorithm.ts";
+import { bnpoLoss } from "./loss/bnpo.ts";
+import { dapoLoss, overlongPenalty, rewardsDiffer } from "./loss/dapo.ts";
+import { drGrpoLoss } from "./loss/dr-grpo.ts";
+import { grpoLoss } from "./loss/grpo.ts";
+import { type AlgorithmName, defaultGroupSizes, schemas } from "./options.ts";
+
+export type { AlgorithmName };
+
+export const algorithmNames = Object.keys(schemas) as AlgorithmName[];
+
+type Schemas = typeof schemas;
+
+/** What a user writes: `{ algorithm: "dapo", epsilonHigh: 0.3 }`. Options of another algorithm are type errors. */
+export type AlgorithmConfig = { [N in AlgorithmName]: z.input<Schemas[N]> }[AlgorithmName];
+
+/** The same with every default filled in. */
+export type ResolvedAlgorithmConfig = { [N in AlgorithmName]: z.output<Schemas[N]> }[AlgorithmName];
+
+type Resolved<N extends AlgorithmName> = z.output<Schemas[N]>;
+type Parts = Omit<Algorithm, "name" | "options">;
+
+/** For schemas that embed an algorithm's options. `resolveAlgorithm` gives better messages. */
+export const algorithmSchema = z.discriminatedUnion("algorithm", Object.values(schemas) as [Schemas["grpo"]]);
+
+export function defaultGroupSize(name: string): number {
+  return Object.hasOwn(defaultGroupSizes, name) ? defaultGroupSizes[name as AlgorithmName] : 8;
+}
+
+/** The options an algorithm has, without the discriminator. */
+export function optionNames(name: AlgorithmName): string[] {
+  return Object.keys(schemas[name].shape).filter((key) => key !== "algorithm");
+}
+
+/** Every option with its default. */
+export function algorithmDefaults(name: AlgorithmName): ResolvedAlgorithmConfig {
+  return schemas[name].parse({ algorithm: name }) as ResolvedAlgorithmConfig;
+}
+
+/** The algorithms that have an option of this name. */
+export function algorithmsWith(option: string): AlgorithmName[] {
+  return algorithmNames.filter((name) => optionNames(name).includes(option));
+}
+
+/**
+ * Splits a flat record (a training config) into the algorithm's options and the rest. Keys that belong to any algorithm go to the
+ * algorithm, so that those of another one are refused instead of ignored.
+ */
+export function splitAlgorithmConfig(record: Readonly<Record<string, unknown>>): {
+  algorithm: Record<string, unknown>;
+  rest: Record<string, unknown>;
+} {
+  const algorithm: Record<string, unknown> = {};
+  const rest: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(record)) {
+    const own = key === "algorithm" || algorithmsWith(key).length > 0;
+    (own ? algorithm : rest)[key] = value;
+  }
+  return { algorithm, rest };
+}
+
+/** Validates a config and fills in its defaults. */
+export function resolveAlgorithm(
+  config: AlgorithmConfig | AlgorithmName | Record<string, unknown>,
+): ResolvedAlgorithmConfig {
+  const record: Record<string, unknown> = typeof config === "string" ? { algorithm: config } : { ...config };
+  const name = record.algorithm;
+  if (typeof name !== "string" || !Object.hasOwn(schemas, name)) {
+    const hint = typeof name === "string" ? didYouMean(name, algorithmNames) : `Valid: ${algorithmNames.join(", ")}.`;
+    throw new StatesetError("INVALID_OPTION", `Unknown algorithm ${JSON.stringify(name)}.`, { hint });
+  }
+  const own = optionNames(name as AlgorithmName);
+  for (const key of Object.keys(record)) {
+    if (key === "algorithm" || own.includes(key)) continue;
+    const owners = algorithmsWith(key);
+    if (owners.length === 0) continue;
+    throw new StatesetError("INVALID_OPTION", `"${key}" is not an option of the algorithm "${name}".`, {
+      hint: `It belongs to ${owners.join(", ")}; "${name}" has: ${own.join(", ")}.`,
+    });
+  }
+  return parseOptions(
+    schemas[name as AlgorithmName] as z.ZodType,
+    record,
+    `algorithm "${name}"`,
+  ) as ResolvedAlgorithmConfig;
+}
+
+/** `createAlgorithm("grpo")`, `createAlgorithm({ algorithm: "dapo", epsilonHigh: 0.3 })`; an Algorithm is returned as it is. */
+export function createAlgorithm(config: AlgorithmConfig | AlgorithmName | Algorithm): Algorithm {
+  if (typeof config === "object" && "loss" in config && typeof config.loss === "function") return config;
+  const resolved = resolveAlgorithm(config as AlgorithmConfig);
+  const create = factories[resolved.algorithm] as (options: ResolvedAlgorithmConfig) => Parts;
+  return { name: resolved.algorithm, options: resolved, ...create(resolved) };
+}
+
+type GroupRelative = Resolved<"grpo"> | Resolved<"dr-grpo"> | Resolved<"bnpo"> | Resolved<"dapo">;
+
+function needsOf(o: { beta?: number; entropyCoefficient?: number }, values = false): Needs {
+  return { reference: (o.beta ?? 0) > 0, entropy: (o.entropyCoefficient ?? 0) > 0, values };
+}
+
+/** β where the penalty is in the loss. */
+function lossBeta(o: { beta: number; klIn: "loss" | "reward" }): number {
+  return o.klIn === "loss" ? o.beta : 0;
+}
+
+function groupRelativeAdvantages(o: GroupRelative): AdvantageFunction {
+  const beta = o.klIn === "reward" ? o.beta : 0;
+  return (sequences) => groupAdvantages(sequences, { scale: o.scale, beta });
+}
+
+function groupRelative(o: GroupRelative, loss: LossFunction): Parts {
+  return {
+    needs: needsOf(o),
+    usesZeroAdvantages: lossBeta(o) > 0 || o.entropyCoefficient > 0,
+    advantages: groupRelativeAdvantages(o),
+    loss,
+  };
+}
+
+const factories: { [N in AlgorithmName]: (options: Resolved<N>) => Parts } = {
+  grpo: (o) => groupRelative(o, grpoLoss({ ...o, beta: lossBeta(o) })),
+  "dr-grpo": (o) => groupRelative(o, drGrpoLoss({ ...o, beta: lossBeta(o) })),
+  bnpo: (o) => {
+    const parts = groupRelative(o, bnpoLoss({ ...o, beta: lossBeta(o) }));
+    return { ...parts, advantages: (sequences) => withGroupTokens(sequences, parts.advantages(sequences)) };
+  },
+  dapo: (o) => ({
+    ...groupRelative(o, dapoLoss({ ...o, beta: lossBeta(o) })),
+    ...(o.dynamicSampling && { keepGroup: rewardsDiffer, maxSamplingRounds: o.maxSamplingRounds }),
+    ...(o.overlongPenalty > 0 && {
+      shapeReward: (sequence, maxTokens) =>
+        sequence.reward + o.overlongPenalty * overlongPenalty(sequence, maxTokens, o.overlongBuffer),
+    }),
+  }),
+};

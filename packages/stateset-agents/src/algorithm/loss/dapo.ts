@@ -1,0 +1,31 @@
+/**
+ * DAPO: the GRPO token loss with a decoupled clip (ε_hi > ε_lo, so that rare tokens can grow), averaged over all tokens of the batch.
+ * Its other two parts are not in the loss: dynamic sampling (keepGroup) and overlong shaping (shapeReward), below.
+ * Source: Yu et al., "DAPO: An Open-Source LLM Reinforcement Learning System at Scale", 2025.
+ */
+import type { LossFunction, Sequence } from "../algorithm.ts";
+import { type ClippedLossOptions, clippedTokenLoss } from "./grpo.ts";
+
+export const dapoLoss = (options: ClippedLossOptions): LossFunction => clippedTokenLoss(options, "token-mean");
+
+/** Dynamic sampling: a group teaches only when its rewards differ (pass/fail: 0 < passes < G). */
+export function rewardsDiffer(group: readonly Sequence[]): boolean {
+  return group.some(({ reward }) => reward !== group[0]!.reward);
+}
+
+/**
+ * Overlong shaping, added to the reward: 0 when |y| ≤ L−C, (L−C−|y|)/C up to L, −1 beyond. C = bufferFraction·L; |y| is the longest reply
+ * of the conversation, L the run's limit for one reply. The paper's C 4096 of L 20480 is a fraction of 0.2.
+ */
+export function overlongPenalty(sequence: Sequence, maxTokens: number, bufferFraction: number): number {
+  const buffer = bufferFraction * maxTokens;
+  const length = longestReply(sequence);
+  if (length <= maxTokens - buffer) return 0;
+  return length <= maxTokens ? (maxTokens - buffer - length) / buffer : -1;
+}
+
+function longestReply({ turn }: Sequence): number {
+  const lengths = new Map<number, number>();
+  for (const number of turn) lengths.set(number, (lengths.get(number) ?? 0) + 1);
+  return Math.max(0, ...lengths.values());
+}
