@@ -1,0 +1,84 @@
+import { describe, expect, it } from "vitest";
+import { type AutoAdjust, autoAdjust } from "./auto-adjust.ts";
+import type { StepEnd } from "./callbacks.ts";
+import type { TrainingControls } from "./controls.ts";
+import { type FakeConversation, fakeGroup } from "./diagnostics/testing.ts";
+
+const fresh = (): TrainingControls => ({
+  learningRateScale: 1,
+  klCoefficient: 0,
+  entropyBonus: 0,
+  temperature: undefined,
+  scenarioWeights: {},
+});
+
+function show(adjuster: AutoAdjust, controls: TrainingControls, step: number, scenarios: Record<string, FakeConversation[]>): void {
+  const groups = Object.entries(scenarios).map(([id, conversations]) => fakeGroup(id, conversations));
+  adjuster.onStepEnd!({ step, metrics: { step }, groups, controls } as unknown as StepEnd);
+}
+
+const sampled = (surprise: number): FakeConversation[] => [0.2, 0.4, 0.6, 0.5].map((reward) => ({ reward, surprise }));
+
+describe("autoAdjust", () => {
+  it("leaves a healthy run alone", () => {
+    const adjuster = autoAdjust();
+    const controls = fresh();
+    for (let step = 1; step <= 20; step++) show(adjuster, controls, step, { a: sampled(1.5) });
+    expect(controls).toEqual(fresh());
+    expect(adjuster.adjustments).toEqual([]);
+  });
+
+  it("answers a collapse with a lower rate, a KL leash and a higher temperature, and says why", () => {
+    const adjuster = autoAdjust();
+    const controls = fresh();
+    for (let step = 1; step <= 4; step++) show(adjuster, controls, step, { a: sampled(step < 3 ? 1.6 : 0.1) });
+    expect(controls.learningRateScale).toBeCloseTo(0.3);
+    expect(controls.klCoefficient).toBe(0.05);
+    expect(controls.temperature).toBeCloseTo(1.1);
+    expect(adjuster.adjustments).toHaveLength(3);
+    expect(adjuster.adjustments[0]).toMatchObject({ step: 4, setting: "learningRateScale", from: 1 });
+    expect(adjuster.adjustments[0]!.reason).toBe("The policy is collapsing: entropy fell from 1.60 to 0.10 nats per token.");
+  });
+
+  it("waits for an action to work before the next one, and stays within its limits", () => {
+    const adjuster = autoAdjust({ cooldown: 4, minLearningRateScale: 0.2, maxTemperature: 1.15 });
+    const controls = fresh();
+    for (let step = 1; step <= 30; step++) show(adjuster, controls, step, { a: sampled(step < 3 ? 1.6 : 0.1) });
+    const rates = adjuster.adjustments.filter(({ setting }) => setting === "learningRateScale");
+    expect(rates.map(({ step }) => step)).toEqual([4, 8]);
+    expect(controls.learningRateScale).toBe(0.2);
+    expect(controls.klCoefficient).toBe(1);
+    expect(controls.temperature).toBeCloseTo(1.15);
+  });
+
+  it("draws a scenario that is too easy less often, until it varies again", () => {
+    const adjuster = autoAdjust();
+    const controls = fresh();
+    const easy = Array(4).fill({ reward: 1 });
+    for (let step = 1; step <= 3; step++) show(adjuster, controls, step, { easy, fine: sampled(1) });
+    expect(controls.scenarioWeights).toEqual({ easy: 0.5 });
+    show(adjuster, controls, 4, { easy: sampled(1), fine: sampled(1) });
+    expect(controls.scenarioWeights).toEqual({ easy: 1 });
+    expect(adjuster.adjustments.at(-1)?.reason).toBe('Scenario "easy" has differing rewards again.');
+  });
+
+  it("makes the same decisions after a resume", () => {
+    const surprise = (step: number) => (step < 3 ? 1.6 : 0.1);
+    const whole = autoAdjust();
+    const wholeControls = fresh();
+    for (let step = 1; step <= 12; step++) show(whole, wholeControls, step, { a: sampled(surprise(step)) });
+
+    const first = autoAdjust();
+    const controls = fresh();
+    for (let step = 1; step <= 5; step++) show(first, controls, step, { a: sampled(surprise(step)) });
+    const second = autoAdjust();
+    second.restore!(JSON.parse(JSON.stringify(first.state!())));
+    for (let step = 6; step <= 12; step++) show(second, controls, step, { a: sampled(surprise(step)) });
+    expect(second.adjustments).toEqual(whole.adjustments);
+    expect(controls).toEqual(wholeControls);
+  });
+
+  it("names a misspelt option", () => {
+    expect(() => autoAdjust({ cooldwn: 2 } as object)).toThrow('Did you mean "cooldown"?');
+  });
+});

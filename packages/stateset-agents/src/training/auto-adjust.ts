@@ -1,0 +1,170 @@
+import { z } from "zod";
+import { parseOptions } from "../options.ts";
+import type { TrainingCallbacks } from "./callbacks.ts";
+import type { TrainingControls } from "./controls.ts";
+import { DiagnosticsMonitor, type DiagnosticsOptions, type MonitorState } from "./diagnostics/monitor.ts";
+import type { Verdict, VerdictKind } from "./diagnostics/verdicts.ts";
+
+const schema = z.strictObject({
+  /** Steps that an action is given to show its effect before the next of its kind. */
+  cooldown: z.int().min(1).default(3),
+  /** The learning rate never goes below this share of the scheduled one. */
+  minLearningRateScale: z.number().positive().max(1).default(1 / 64),
+  maxKlCoefficient: z.number().positive().default(1),
+  maxTemperature: z.number().positive().default(1.5),
+  minScenarioWeight: z.number().positive().max(1).default(0.1),
+});
+
+export type AutoAdjustOptions = z.input<typeof schema>;
+type Limits = z.output<typeof schema>;
+
+/** One change of one setting, with the reason in words. */
+export interface Adjustment {
+  step: number;
+  setting: "learningRateScale" | "klCoefficient" | "temperature" | `scenarioWeights.${string}`;
+  from: number;
+  to: number;
+  reason: string;
+}
+
+interface State {
+  monitor: MonitorState;
+  adjustments: Adjustment[];
+  /** The step of the last action against each kind of trouble. */
+  lastActed: Partial<Record<VerdictKind, number>>;
+}
+
+export interface AutoAdjustHooks {
+  onVerdict?(verdict: Verdict): void;
+  onAdjustment?(adjustment: Adjustment): void;
+}
+
+export interface AutoAdjust extends TrainingCallbacks {
+  readonly monitor: DiagnosticsMonitor;
+  readonly adjustments: readonly Adjustment[];
+}
+
+/**
+ * Acts on what the monitor says: learning rate, KL coefficient, temperature and scenario mix, within limits, each action
+ * logged with its reason. Deterministic, and its state is in every checkpoint, so a resumed run makes the same decisions.
+ *
+ * @example train({ …, callbacks: [autoAdjust()] })
+ */
+export function autoAdjust(
+  options: AutoAdjustOptions & { diagnostics?: DiagnosticsOptions } = {},
+  hooks: AutoAdjustHooks = {},
+): AutoAdjust {
+  const { diagnostics, ...rest } = options;
+  const limits = parseOptions(schema, rest, "autoAdjust");
+  const monitor = new DiagnosticsMonitor(diagnostics);
+  let adjustments: Adjustment[] = [];
+  let lastActed: State["lastActed"] = {};
+
+  return {
+    name: "auto-adjust",
+    monitor,
+    get adjustments() {
+      return adjustments;
+    },
+    onStepEnd({ step, metrics, groups, controls }) {
+      const fresh = monitor.observe({ step, metrics, groups });
+      for (const verdict of fresh) hooks.onVerdict?.(verdict);
+      const record = (adjustment: Adjustment) => {
+        adjustments = [...adjustments, adjustment];
+        hooks.onAdjustment?.(adjustment);
+      };
+      for (const kind of ["divergence", "collapse", "reward-hacking", "repetition", "no-signal"] as const) {
+        const waited = step - (lastActed[kind] ?? Number.NEGATIVE_INFINITY);
+        if (!monitor.holds(kind) || waited < limits.cooldown) continue;
+        lastActed = { ...lastActed, [kind]: step };
+        const message = monitor.verdicts.findLast((verdict) => verdict.kind === kind)?.message ?? kind;
+        act(kind, controls, limits, (setting, from, to) => record({ step, setting, from, to, reason: message }));
+      }
+      for (const verdict of fresh) {
+        if (verdict.scenarioId !== undefined) {
+          reweigh(controls, verdict.scenarioId, verdict.message, limits, (change) => record({ step, ...change }));
+        }
+      }
+      restoreWeights(controls, monitor, (change) => record({ step, ...change }));
+    },
+    state(): State {
+      return { monitor: monitor.state(), adjustments, lastActed };
+    },
+    restore(state) {
+      const kept = state as State;
+      monitor.restore(kept.monitor);
+      adjustments = [...kept.adjustments];
+      lastActed = { ...kept.lastActed };
+    },
+  };
+}
+
+type Change = (setting: Adjustment["setting"], from: number, to: number) => void;
+
+function act(kind: VerdictKind, controls: TrainingControls, limits: Limits, change: Change): void {
+  const slower = (factor: number) => {
+    const from = controls.learningRateScale;
+    controls.learningRateScale = Math.max(limits.minLearningRateScale, from * factor);
+    if (controls.learningRateScale !== from) change("learningRateScale", from, controls.learningRateScale);
+  };
+  const closer = (floor: number) => {
+    const from = controls.klCoefficient;
+    controls.klCoefficient = Math.min(limits.maxKlCoefficient, Math.max(floor, from * 2));
+    if (controls.klCoefficient !== from) change("klCoefficient", from, controls.klCoefficient);
+  };
+  const warmer = (factor: number) => {
+    const from = controls.temperature ?? 1;
+    const to = Math.min(limits.maxTemperature, from * factor);
+    if (to <= from) return;
+    controls.temperature = to;
+    change("temperature", from, to);
+  };
+  switch (kind) {
+    case "divergence":
+      slower(0.3);
+      closer(0.05);
+      return;
+    case "collapse":
+      slower(0.3);
+      closer(0.05);
+      warmer(1.1);
+      return;
+    case "reward-hacking":
+    case "repetition":
+      slower(0.7);
+      closer(0.05);
+      return;
+    case "no-signal":
+      warmer(1.1);
+      return;
+    default:
+  }
+}
+
+function reweigh(
+  controls: TrainingControls,
+  id: string,
+  reason: string,
+  limits: Limits,
+  record: (change: Omit<Adjustment, "step">) => void,
+): void {
+  const from = controls.scenarioWeights[id] ?? 1;
+  const to = Math.max(limits.minScenarioWeight, from * 0.5);
+  if (to === from) return;
+  controls.scenarioWeights = { ...controls.scenarioWeights, [id]: to };
+  record({ setting: `scenarioWeights.${id}`, from, to, reason });
+}
+
+/** A scenario that varies again gets its full share back. */
+function restoreWeights(
+  controls: TrainingControls,
+  monitor: DiagnosticsMonitor,
+  record: (change: Omit<Adjustment, "step">) => void,
+): void {
+  for (const { id, spread } of monitor.latest?.scenarios ?? []) {
+    const from = controls.scenarioWeights[id];
+    if (from === undefined || from >= 1 || spread < 1e-9) continue;
+    controls.scenarioWeights = { ...controls.scenarioWeights, [id]: 1 };
+    record({ setting: `scenarioWeights.${id}`, from, to: 1, reason: `Scenario "${id}" has differing rewards again.` });
+  }
+}

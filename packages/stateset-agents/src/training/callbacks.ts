@@ -1,0 +1,149 @@
+import type { TrajectoryGroup } from "../conversation/trajectory.ts";
+import { messageOf } from "../error.ts";
+import type { Estimate } from "../evaluation/bootstrap.ts";
+import type { TrainingConfig } from "./config.ts";
+import type { TrainingControls } from "./controls.ts";
+import type { RolloutReport } from "./rollout.ts";
+
+/** The numbers of one step, as metrics.jsonl has them. Same seed, same bytes: nothing here depends on the clock. */
+export type StepMetrics = { step: number } & Record<string, number>;
+
+/** Wall-clock numbers of one step, kept apart in timing.jsonl. */
+export interface StepTiming {
+  step: number;
+  rolloutMs: number;
+  updateMs: number;
+  /** Evaluation and checkpoint of this step. */
+  otherMs: number;
+  /** Sampled tokens per second of rollout. */
+  tokensPerSecond: number;
+}
+
+export interface EvaluationResult {
+  step: number;
+  /** "selection" chooses the best checkpoint, "report" is only looked at before and after. */
+  set: "selection" | "report";
+  reward: Estimate;
+  /** Mean of every part of the reward's breakdown. */
+  parts: Record<string, number>;
+  /** Conversations that failed and are not in the numbers. */
+  failed: number;
+}
+
+export type WarningKind =
+  | "environment-failed"
+  | "reward-failed"
+  | "group-dropped"
+  | "not-finite"
+  | "checkpoint-damaged"
+  | "callback-failed"
+  | "restarted";
+
+export interface TrainingWarning {
+  step: number;
+  kind: WarningKind;
+  message: string;
+}
+
+export interface RunStart {
+  id: string;
+  /** Undefined when the run keeps no files. */
+  dir: string | undefined;
+  config: TrainingConfig;
+  algorithm: { name: string; options: Readonly<Record<string, unknown>> };
+  /** Steps done before, when the run was resumed. */
+  resumedAfter: number | undefined;
+}
+
+export interface StepEnd {
+  step: number;
+  totalSteps: number;
+  metrics: StepMetrics;
+  timing: StepTiming;
+  groups: readonly TrajectoryGroup[];
+  report: RolloutReport;
+  /** Changes take effect with the next step and are kept in checkpoints. */
+  controls: TrainingControls;
+}
+
+export interface UpdateEvent {
+  step: number;
+  epoch: number;
+  minibatch: number;
+  loss: number;
+  gradNorm: number;
+  /** False when the update was skipped because something was not finite. */
+  applied: boolean;
+}
+
+export type RunEnd = {
+  status: "finished" | "stopped-early" | "interrupted" | "failed";
+  /** Steps done in all. */
+  steps: number;
+  /** In words, unless it simply finished. */
+  reason?: string;
+};
+
+/**
+ * What a run tells its onlookers. All are optional, all are awaited. One that throws is reported as a warning and never ends the run.
+ * Steps are counted from 1.
+ */
+export interface TrainingCallbacks {
+  onStart?(run: RunStart): void | Promise<void>;
+  onStepStart?(event: { step: number; totalSteps: number; learningRate: number }): void | Promise<void>;
+  onRollouts?(event: { step: number; groups: readonly TrajectoryGroup[]; report: RolloutReport }): void | Promise<void>;
+  onUpdate?(event: UpdateEvent): void | Promise<void>;
+  onStepEnd?(event: StepEnd): void | Promise<void>;
+  onEvaluation?(event: EvaluationResult): void | Promise<void>;
+  onCheckpoint?(event: { step: number; dir: string; best: boolean }): void | Promise<void>;
+  onWarning?(warning: TrainingWarning): void | Promise<void>;
+  onEnd?(end: RunEnd): void | Promise<void>;
+  /** Names the entry in checkpoints, for callbacks that have a state. */
+  readonly name?: string;
+  /** Plain data that must survive a resume for the run to go on bit for bit. */
+  state?(): unknown;
+  restore?(state: unknown): void;
+}
+
+type EventName = Exclude<keyof TrainingCallbacks, "name" | "state" | "restore">;
+type EventOf<K extends EventName> = Parameters<NonNullable<TrainingCallbacks[K]>>[0];
+
+/** Several callbacks as one `emit`, whose failures become warnings. */
+export interface Emitter {
+  emit<K extends EventName>(name: K, event: EventOf<K>): Promise<void>;
+  warn(warning: TrainingWarning): Promise<void>;
+  /** States by name, for a checkpoint. */
+  states(): Record<string, unknown>;
+  restore(states: Readonly<Record<string, unknown>>): void;
+}
+
+export function createEmitter(callbacks: readonly TrainingCallbacks[], stepNow: () => number): Emitter {
+  const stateful = () => callbacks.filter((callback) => callback.state !== undefined);
+  const key = (callback: TrainingCallbacks, index: number) => callback.name ?? `callback-${index}`;
+  const emit: Emitter["emit"] = async (name, event) => {
+    for (const callback of callbacks) {
+      try {
+        await (callback[name] as ((event: unknown) => unknown) | undefined)?.call(callback, event);
+      } catch (error) {
+        if (name === "onWarning") continue;
+        await warn({
+          step: stepNow(),
+          kind: "callback-failed",
+          message: `A callback's ${name} threw: ${messageOf(error)}`,
+        });
+      }
+    }
+  };
+  const warn: Emitter["warn"] = (warning) => emit("onWarning", warning);
+  return {
+    emit,
+    warn,
+    states: () => Object.fromEntries(stateful().map((callback, index) => [key(callback, index), callback.state!()])),
+    restore(states) {
+      stateful().forEach((callback, index) => {
+        const state = states[key(callback, index)];
+        if (state !== undefined) callback.restore?.(state);
+      });
+    },
+  };
+}

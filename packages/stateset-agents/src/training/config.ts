@@ -1,0 +1,185 @@
+import { z } from "zod";
+import { StatesetError } from "../error.ts";
+import { earlyStoppingSchema } from "../evaluation/early-stopping.ts";
+import { parseOptions } from "../options.ts";
+import type { ModelInfo } from "../policy/policy.ts";
+import { defaultProfile, type ProfileName, profileNames, profiles } from "./profiles.ts";
+
+const positive = z.number().positive();
+const share = z.number().min(0).max(1);
+const count = z.int().min(1);
+
+/** Everything a run can be told. One schema validates, types and documents; model settings (LoRA, threads, …) belong to the agent. */
+export const trainingConfigSchema = z.strictObject({
+  seed: z.int().min(0).default(0).describe("Everything random in the run follows from it."),
+  steps: count.default(100).describe("Rounds of sampling conversations and learning from them."),
+  episodes: count
+    .optional()
+    .describe(
+      "Conversations in all, instead of `steps`: steps = ceil(episodes / (groupsPerStep × accumulation × groupSize)).",
+    ),
+  groupsPerStep: count.default(4).describe("Scenarios per round of sampling."),
+  accumulation: count.default(1).describe("Rounds of sampling before the policy learns from all of them together."),
+  groupSize: z.int().min(2).default(8).describe("Conversations sampled of each scenario."),
+  updatesPerRollout: count
+    .default(1)
+    .describe("Passes over the sampled conversations; above 1 the clip comes into force."),
+  minibatches: count.default(1).describe("Optimiser steps per pass: the groups are dealt into this many parts."),
+  tokenBudget: z
+    .int()
+    .min(16)
+    .default(8192)
+    .describe("Distinct tokens per forward pass, for memory; results do not depend on it."),
+  recompute: z.boolean().default(false).describe("Recompute activations in the backward pass: less memory, more time."),
+
+  learningRate: positive.optional().describe("Peak rate. Left out: chosen by the model's size and the profile."),
+  valueLearningRate: positive
+    .optional()
+    .describe("Rate of the value head, where there is one. Left out: learningRate."),
+  schedule: z.enum(["constant", "linear", "cosine"]).default("cosine").describe("How the rate falls after warm-up."),
+  finalLearningRate: share.default(0.1).describe("Share of the peak rate that is left at the last step."),
+  warmup: share.default(0.05).describe("Share of the steps over which the rate rises from 0."),
+  weightDecay: z.number().min(0).default(0),
+  beta1: share.default(0.9).describe("AdamW's decay of the first moment."),
+  beta2: share.default(0.99).describe("AdamW's decay of the second moment."),
+  epsilon: positive.default(1e-8).describe("AdamW's ε."),
+  clipNorm: positive.default(1).describe("Largest norm of the gradient."),
+
+  kl: z
+    .strictObject({
+      coefficient: z
+        .number()
+        .min(0)
+        .default(0)
+        .describe("Weight of the penalty; added to the loss of whatever algorithm runs."),
+      estimator: z
+        .enum(["k1", "k2", "k3"])
+        .default("k3")
+        .describe("How the divergence is estimated from sampled tokens."),
+    })
+    .prefault({})
+    .describe("Keeps the policy near the model it started from, beside any KL term the algorithm itself has."),
+  entropyBonus: z
+    .number()
+    .min(0)
+    .default(0)
+    .describe("Weight of the mean entropy subtracted from the loss, for any algorithm."),
+
+  sampling: z
+    .strictObject({
+      temperature: positive.optional().describe("Left out: the agent's own."),
+      maxTokens: count.optional().describe("Tokens per reply. Left out: the agent's own."),
+    })
+    .prefault({})
+    .describe("What rollouts change in the agent's sampling."),
+  maxTurns: count.default(16).describe("Replies per conversation at most, whatever the environment allows."),
+  concurrency: count.default(64).describe("Conversations that run at the same time."),
+  timeouts: z
+    .strictObject({
+      environmentMs: positive.default(30_000).describe("The longest one reset() or step() may take."),
+      rewardMs: positive.default(60_000).describe("The longest the reward of one conversation may take."),
+    })
+    .prefault({}),
+
+  checkpoint: z
+    .strictObject({
+      every: z.int().min(0).default(25).describe("Steps between checkpoints; 0: only at the end."),
+      keep: count.default(3).describe("How many of the newest stay; the best stays as well."),
+    })
+    .prefault({}),
+  evaluation: z
+    .strictObject({
+      every: z
+        .int()
+        .min(0)
+        .default(10)
+        .describe("Steps between evaluations on the held-out scenarios; 0: never in between."),
+      samples: count.default(4).describe("Conversations per held-out scenario."),
+      selectionShare: z
+        .number()
+        .gt(0)
+        .lt(1)
+        .default(0.5)
+        .describe("Share of the held-out scenarios that selects the best checkpoint; the rest is only for the report."),
+    })
+    .prefault({}),
+  earlyStopping: earlyStoppingSchema.optional().describe("Stop when evaluations no longer improve. Left out: never."),
+  trajectories: z
+    .strictObject({
+      every: z.int().min(0).default(10).describe("Steps between samples of conversations written to the run; 0: none."),
+      perStep: count.default(2).describe("Groups written each time."),
+    })
+    .prefault({}),
+});
+
+/** What a user writes: every part may be left out. */
+export type TrainingOptions = z.input<typeof trainingConfigSchema>;
+type Parsed = z.output<typeof trainingConfigSchema>;
+/** The resolved configuration of a run: every number is there. Written to config.json. */
+export interface TrainingConfig extends Omit<Parsed, "episodes" | "learningRate" | "valueLearningRate"> {
+  learningRate: number;
+  valueLearningRate: number;
+  profile: ProfileName;
+}
+
+export interface ResolveContext {
+  profile?: ProfileName;
+  /** Chooses the learning rate when none is given. */
+  model?: Pick<ModelInfo, "parameters" | "lora">;
+}
+
+/** Fills in what the options leave open from the profile, then from the defaults. Unknown keys are named, the nearest suggested. */
+export function resolveConfig(options: TrainingOptions = {}, context: ResolveContext = {}): TrainingConfig {
+  const profile = context.profile ?? defaultProfile;
+  if (!Object.hasOwn(profiles, profile)) {
+    throw new StatesetError("INVALID_OPTION", `Unknown profile "${profile}".`, {
+      hint: `Valid: ${profileNames.join(", ")}.`,
+    });
+  }
+  const preset = profiles[profile];
+  const { episodes, learningRate, valueLearningRate, ...config } = parseOptions(
+    trainingConfigSchema,
+    withDefaults(options, preset.options),
+    "train()",
+  );
+  if (episodes !== undefined && options.steps !== undefined) {
+    throw new StatesetError("INVALID_OPTION", "Both `steps` and `episodes` are given in train().", {
+      hint: "Give one of them.",
+    });
+  }
+  const perStep = config.groupsPerStep * config.accumulation * config.groupSize;
+  const rate = learningRate ?? learningRateFor(context.model) * preset.learningRateScale;
+  return {
+    ...config,
+    steps: episodes === undefined ? config.steps : Math.ceil(episodes / perStep),
+    learningRate: rate,
+    valueLearningRate: valueLearningRate ?? rate,
+    profile,
+  };
+}
+
+/**
+ * A peak rate that suits AdamW at the model's size: small models need and bear larger ones. Adapters start at zero and bear ten times more.
+ * The small end was measured on the starter model; the large end is what the RL literature uses (1e-6 to 5e-6 at 7B).
+ */
+export function learningRateFor(model?: Pick<ModelInfo, "parameters" | "lora">): number {
+  if (!model) return 5e-6;
+  const full = model.parameters < 1e8 ? 1e-4 : model.parameters < 1e9 ? 2e-5 : 5e-6;
+  return model.lora ? full * 10 : full;
+}
+
+/** The user's options over the profile's, two levels deep. */
+function withDefaults(options: TrainingOptions, preset: TrainingOptions): TrainingOptions {
+  const merged: Record<string, unknown> = { ...preset };
+  for (const [key, value] of Object.entries(options)) {
+    if (value === undefined) continue;
+    const below = merged[key];
+    merged[key] = isPlain(value) && isPlain(below) ? { ...below, ...value } : value;
+  }
+  if (options.episodes !== undefined) delete merged.steps;
+  return merged as TrainingOptions;
+}
+
+function isPlain(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,27 @@
+import type { TrainingConfig } from "./config.ts";
+
+/**
+ * What may be changed while a run is under way (by `autoAdjust` or a callback, in onStepEnd). Part of every checkpoint,
+ * so a resumed run goes on with the same settings.
+ */
+export interface TrainingControls {
+  /** On the scheduled learning rate. */
+  learningRateScale: number;
+  /** Of the run's own KL penalty (`kl.coefficient`). */
+  klCoefficient: number;
+  entropyBonus: number;
+  /** Of rollouts; undefined: the agent's own. */
+  temperature: number | undefined;
+  /** How often a scenario is drawn relative to others, by id; 1 where absent. Empty: each once per round, shuffled. */
+  scenarioWeights: Record<string, number>;
+}
+
+export function initialControls(config: TrainingConfig): TrainingControls {
+  return {
+    learningRateScale: 1,
+    klCoefficient: config.kl.coefficient,
+    entropyBonus: config.entropyBonus,
+    temperature: config.sampling.temperature,
+    scenarioWeights: {},
+  };
+}
