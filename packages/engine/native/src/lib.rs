@@ -1,8 +1,10 @@
 //! Transformer inference and training on the CPU, standard library only. See ../DESIGN.md.
 
 pub mod config;
+pub mod decode;
 pub mod error;
 pub mod model;
+pub mod napi;
 
 pub use config::{Config, Mlp, Norm, Position, RopeScaling};
 pub use error::EngineError;

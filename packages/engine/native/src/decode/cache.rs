@@ -1,0 +1,187 @@
+//! What has been computed, as a forest of runs of tokens with their keys and values. A run attaches to its parent after any of
+//! the parent's tokens, so a prefix is found and shared at any length without copying. Least recently used leaves go first.
+
+use std::sync::Arc;
+
+use crate::model::{KvSegment, KvSpan};
+
+pub type NodeId = usize;
+
+struct Node {
+    parent: Option<NodeId>,
+    /// How many of the parent's tokens come before this run.
+    attach: usize,
+    children: Vec<NodeId>,
+    /// The tokens whose keys and values the segment holds.
+    tokens: Vec<u32>,
+    segment: Arc<KvSegment>,
+    /// Not to be dropped while above 0: the run is being appended to, or is about to get a child.
+    holds: usize,
+    last_use: u64,
+}
+
+pub struct PrefixCache {
+    nodes: Vec<Option<Node>>,
+    free: Vec<NodeId>,
+    roots: Vec<NodeId>,
+    bytes: usize,
+    clock: u64,
+}
+
+/// The longest cached prefix: its length, and where it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    pub len: usize,
+    pub end: Option<(NodeId, usize)>,
+}
+
+impl Default for PrefixCache {
+    fn default() -> Self {
+        PrefixCache { nodes: Vec::new(), free: Vec::new(), roots: Vec::new(), bytes: 0, clock: 0 }
+    }
+}
+
+impl PrefixCache {
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn node(&self, id: NodeId) -> &Node {
+        self.nodes[id].as_ref().expect("ids are only of nodes that exist")
+    }
+
+    fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        self.nodes[id].as_mut().expect("ids are only of nodes that exist")
+    }
+
+    pub fn find(&self, tokens: &[u32]) -> Found {
+        let mut best = Found { len: 0, end: None };
+        let mut open: Vec<(NodeId, usize)> = self.roots.iter().map(|&root| (root, 0)).collect();
+        while let Some((id, base)) = open.pop() {
+            let node = self.node(id);
+            let matched = common(&node.tokens, &tokens[base..]);
+            if base + matched > best.len {
+                best = Found { len: base + matched, end: Some((id, matched)) };
+            }
+            for &child in &node.children {
+                let attach = self.node(child).attach;
+                if attach <= matched {
+                    open.push((child, base + attach));
+                }
+            }
+        }
+        best
+    }
+
+    /// The segments that hold a found prefix, root first; marks them as used.
+    pub fn path(&mut self, found: Found) -> Vec<KvSpan> {
+        self.clock += 1;
+        let clock = self.clock;
+        let mut spans = Vec::new();
+        let mut at = found.end;
+        while let Some((id, used)) = at {
+            let node = self.node_mut(id);
+            node.last_use = clock;
+            if used > 0 {
+                spans.push(KvSpan { segment: node.segment.clone(), used });
+            }
+            at = node.parent.map(|parent| (parent, node.attach));
+        }
+        spans.reverse();
+        spans
+    }
+
+    /// A new, live, empty run behind a found prefix.
+    pub fn insert(&mut self, after: Option<(NodeId, usize)>, segment: Arc<KvSegment>) -> NodeId {
+        self.clock += 1;
+        self.bytes += segment.bytes();
+        let node = Node {
+            parent: after.map(|(parent, _)| parent),
+            attach: after.map_or(0, |(_, attach)| attach),
+            children: Vec::new(),
+            tokens: Vec::new(),
+            segment,
+            holds: 1,
+            last_use: self.clock,
+        };
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.nodes[id] = Some(node);
+                id
+            }
+            None => {
+                self.nodes.push(Some(node));
+                self.nodes.len() - 1
+            }
+        };
+        match after {
+            Some((parent, _)) => self.node_mut(parent).children.push(id),
+            None => self.roots.push(id),
+        }
+        id
+    }
+
+    /// Tokens whose keys and values were just appended to the run's segment.
+    pub fn append(&mut self, id: NodeId, tokens: &[u32]) {
+        self.node_mut(id).tokens.extend_from_slice(tokens);
+    }
+
+    pub fn len(&self, id: NodeId) -> usize {
+        self.node(id).tokens.len()
+    }
+
+    /// The run will not grow any more. An empty one is dropped.
+    pub fn settle(&mut self, id: NodeId) {
+        self.clock += 1;
+        let clock = self.clock;
+        let node = self.node_mut(id);
+        node.holds -= 1;
+        node.last_use = clock;
+        if node.tokens.is_empty() && node.children.is_empty() {
+            self.remove(id);
+        }
+    }
+
+    pub fn hold(&mut self, end: Option<(NodeId, usize)>, on: bool) {
+        if let Some((id, _)) = end {
+            let holds = &mut self.node_mut(id).holds;
+            *holds = if on { *holds + 1 } else { *holds - 1 };
+        }
+    }
+
+    /// Drops the oldest leaves until `bytes` more fit under `limit`. False when they cannot.
+    pub fn make_room(&mut self, bytes: usize, limit: usize) -> bool {
+        while self.bytes + bytes > limit {
+            let oldest = (0..self.nodes.len())
+                .filter(|&id| self.nodes[id].as_ref().is_some_and(|n| n.holds == 0 && n.children.is_empty()))
+                .min_by_key(|&id| self.node(id).last_use);
+            match oldest {
+                Some(id) => self.remove(id),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// Forgets everything: the weights changed. Only called when no run is live.
+    pub fn clear(&mut self) {
+        *self = PrefixCache::default();
+    }
+
+    fn remove(&mut self, id: NodeId) {
+        if let Some(node) = self.nodes[id].take() {
+            self.bytes -= node.segment.bytes();
+            let siblings = match node.parent {
+                Some(parent) => &mut self.node_mut(parent).children,
+                None => &mut self.roots,
+            };
+            siblings.retain(|&sibling| sibling != id);
+            self.free.push(id);
+        }
+    }
+}
+
+/// Length of the common start.
+pub fn common(a: &[u32], b: &[u32]) -> usize {
+    a.iter().zip(b).take_while(|(x, y)| x == y).count()
+}
