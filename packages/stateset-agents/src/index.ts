@@ -1,5 +1,10 @@
 // The public surface. Grouped by folder; each line is one module.
 export { Agent, type AgentContext } from "./agent/agent.ts";
+export { type AgentOptions, defaultLora } from "./agent/agent-options.ts";
+export { ContextWindow, type ContextWindowOptions } from "./agent/context-window.ts";
+export { loadAgentFromCheckpoint } from "./agent/load-agent.ts";
+export { ConversationMemory, type MemoryOptions } from "./agent/memory.ts";
+export { type AgentReply, MultiTurnAgent } from "./agent/multi-turn-agent.ts";
 export type {
   ConversationOptions,
   ConversationSession,
@@ -9,9 +14,11 @@ export type {
 } from "./agent/session.ts";
 export type { Algorithm } from "./algorithm/algorithm.ts";
 export { ChainBuilder } from "./conversation/chain.ts";
+export { type ChatRecord, readChats, writeChats } from "./conversation/jsonl.ts";
 export type { Message, Role, ToolCall, ToolDefinition } from "./conversation/message.ts";
 export { buildTokenTree, type MergedChains } from "./conversation/token-tree.ts";
 export type { RewardResult, TokenChain, Trajectory, TrajectoryGroup, Turn } from "./conversation/trajectory.ts";
+export { validateMessages } from "./conversation/validate-messages.ts";
 export {
   Environment,
   type EnvironmentState,

@@ -66,7 +66,7 @@ describe("buildTokenTree", () => {
         const naive = naivePaths(input);
         expect(tree.tokens.length).toBe(naive.distinct);
         expect(tree.nodeStart.length).toBe(tree.nodeParent.length + 1);
-        tree.nodeParent.forEach((parent, n) => expect(parent).toBeLessThan(n));
+        for (const [n, parent] of tree.nodeParent.entries()) expect(parent).toBeLessThan(n);
 
         const byKey = new Map<string, number>();
         const wanted = new Uint8Array(tree.tokens.length);
@@ -84,12 +84,12 @@ describe("buildTokenTree", () => {
         expect(new Set(byKey.values()).size).toBe(naive.distinct);
         expect(tree.wanted).toEqual(wanted);
         // The predecessor of a node's first token is its parent's last token, as the engine will read it.
-        tree.tokens.forEach((_, i) => {
+        for (const i of tree.tokens.keys()) {
           const node = nodeOf(merged, i);
-          if (i !== tree.nodeStart[node]) return expect(predecessor[i]).toBe(i - 1);
           const parent = tree.nodeParent[node]!;
-          expect(predecessor[i]).toBe(parent < 0 ? -1 : tree.nodeStart[parent + 1]! - 1);
-        });
+          const before = i > tree.nodeStart[node]! ? i - 1 : parent < 0 ? -1 : tree.nodeStart[parent + 1]! - 1;
+          expect(predecessor[i]).toBe(before);
+        }
       }),
       { numRuns: 500 },
     );

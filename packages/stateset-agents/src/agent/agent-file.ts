@@ -1,0 +1,39 @@
+import { existsSync } from "node:fs";
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { messageOf, StatesetError } from "../error.ts";
+import { parseOptions } from "../options.ts";
+import { type AgentOptions, type ResolvedAgentOptions, storedOptionsShape } from "./agent-options.ts";
+
+/** The file beside a saved model that says how the agent used it. */
+export const agentFileName = "agent.json";
+
+const agentFileSchema = z.strictObject({ version: z.literal(1), ...storedOptionsShape });
+
+export async function writeAgentFile(dir: string, options: ResolvedAgentOptions): Promise<void> {
+  const { systemPrompt, sampling, reasoning, seed, contextWindow } = options;
+  const path = join(dir, agentFileName);
+  const text = JSON.stringify({ version: 1, systemPrompt, sampling, reasoning, seed, contextWindow }, null, 2);
+  try {
+    await mkdir(dir, { recursive: true });
+    await writeFile(`${path}.${process.pid}.tmp`, `${text}\n`);
+    await rename(`${path}.${process.pid}.tmp`, path);
+  } catch (error) {
+    throw new StatesetError("WRITE_FAILED", `${path} could not be written: ${messageOf(error)}.`, { cause: error });
+  }
+}
+
+/** The options kept beside a model; none when it was not saved by an agent (a plain model folder). */
+export async function readAgentFile(dir: string): Promise<AgentOptions> {
+  const path = join(dir, agentFileName);
+  if (!existsSync(path)) return {};
+  let value: unknown;
+  try {
+    value = JSON.parse(await readFile(path, "utf8"));
+  } catch (error) {
+    throw new StatesetError("CHECKPOINT_INVALID", `${path} could not be read: ${messageOf(error)}.`, { cause: error });
+  }
+  const { version: _, ...options } = parseOptions(agentFileSchema, value, path, "CHECKPOINT_INVALID");
+  return options;
+}

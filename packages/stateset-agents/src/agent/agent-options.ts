@@ -1,0 +1,109 @@
+import { z } from "zod";
+import { parseOptions } from "../options.ts";
+import { defaultSampling, type LoraOptions, type Policy, type Sampling } from "../policy/policy.ts";
+import { type ContextWindowOptions, contextStrategies, contextWindowSchema } from "./context-window.ts";
+import { ConversationMemory, type MemoryOptions, memoryOptionsSchema } from "./memory.ts";
+
+type Some<T> = { [K in keyof T]?: T[K] | undefined };
+
+export interface AgentOptions {
+  /** A folder in Hugging Face layout or a hub id. Default: the bundled starter model. */
+  model?: string | undefined;
+  systemPrompt?: string | undefined;
+  /** How replies are sampled; what is left out comes from `defaultSampling`. */
+  sampling?: Some<Sampling> | undefined;
+  /** Train a small adapter instead of all weights. `true` for the defaults. */
+  lora?: boolean | Some<LoraOptions> | undefined;
+  /** No model: play these replies in turn. For trying things out; never trainable, and marked as a stub everywhere. */
+  stub?: { replies: readonly string[] } | undefined;
+  /** Keep what stands in `<think>…</think>` apart, as the message's `reasoning`. */
+  reasoning?: boolean | undefined;
+  /** Threads of the embedded engine. Default: all cores. */
+  threads?: number | undefined;
+  /** Makes replies repeatable. Without it every reply is drawn anew. */
+  seed?: number | undefined;
+  /** What happens when a conversation outgrows the model. Without it the conversation ends. */
+  contextWindow?: ContextWindowOptions | ContextWindowOptions["strategy"] | undefined;
+  memory?: ConversationMemory | MemoryOptions | undefined;
+  /** A policy that is already open. The agent uses it but does not close it. */
+  policy?: Policy | undefined;
+}
+
+/** The defaults of `lora: true`. No dropout: the policy that is trained is the policy that sampled. */
+export const defaultLora: LoraOptions = { rank: 16, alpha: 32, dropout: 0, targetModules: "all-linear" };
+
+export const samplingSchema = z.strictObject({
+  temperature: z.number().min(0).max(10),
+  topP: z.number().gt(0).lte(1),
+  topK: z.int().min(0),
+  minP: z.number().min(0).lt(1),
+  repetitionPenalty: z.number().gt(0),
+  maxTokens: z.int().min(1),
+  stop: z.array(z.string().min(1)),
+});
+
+const loraSchema = z.strictObject({
+  rank: z.int().min(1),
+  alpha: z.number().gt(0),
+  dropout: z.number().min(0).lt(1),
+  targetModules: z.union([z.literal("all-linear"), z.array(z.string().min(1)).min(1)]),
+});
+
+/** The part of the options that is plain data: what `agent.json` keeps. */
+export const storedOptionsShape = {
+  systemPrompt: z.string().optional(),
+  sampling: samplingSchema.partial().optional(),
+  reasoning: z.boolean().optional(),
+  seed: z.int().min(0).optional(),
+  contextWindow: z.union([z.enum(contextStrategies), contextWindowSchema]).optional(),
+};
+
+const agentOptionsSchema = z.strictObject({
+  ...storedOptionsShape,
+  model: z.string().min(1).optional(),
+  lora: z.union([z.boolean(), loraSchema.partial()]).optional(),
+  stub: z.strictObject({ replies: z.array(z.string()).min(1) }).optional(),
+  threads: z.int().min(1).optional(),
+  memory: z.union([z.instanceof(ConversationMemory), memoryOptionsSchema]).optional(),
+  policy: z.custom<Policy>((value) => typeof value === "object" && value !== null && "sample" in value).optional(),
+});
+
+export interface ResolvedAgentOptions {
+  model: string | undefined;
+  systemPrompt: string | undefined;
+  sampling: Sampling;
+  lora: LoraOptions | undefined;
+  stub: { replies: readonly string[] } | undefined;
+  reasoning: boolean;
+  threads: number | undefined;
+  seed: number | undefined;
+  contextWindow: ContextWindowOptions | undefined;
+  memory: ConversationMemory | undefined;
+  policy: Policy | undefined;
+}
+
+export function resolveAgentOptions(options: AgentOptions): ResolvedAgentOptions {
+  const parsed = parseOptions(agentOptionsSchema, options, "agent");
+  const { lora, memory, contextWindow } = parsed;
+  return {
+    model: parsed.model,
+    systemPrompt: parsed.systemPrompt,
+    sampling: { ...defaultSampling, ...defined(parsed.sampling ?? {}) },
+    lora:
+      lora === undefined || lora === false ? undefined : { ...defaultLora, ...(lora === true ? {} : defined(lora)) },
+    stub: parsed.stub,
+    reasoning: parsed.reasoning ?? false,
+    threads: parsed.threads,
+    seed: parsed.seed,
+    contextWindow: typeof contextWindow === "string" ? { strategy: contextWindow } : contextWindow,
+    memory: memory === undefined || memory instanceof ConversationMemory ? memory : new ConversationMemory(memory),
+    policy: parsed.policy,
+  };
+}
+
+type Defined<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+
+/** Without the keys whose value is undefined, so that they do not override defaults. */
+function defined<T extends object>(value: T): Defined<T> {
+  return Object.fromEntries(Object.entries(value).filter(([, part]) => part !== undefined)) as Defined<T>;
+}

@@ -1,0 +1,309 @@
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { Message } from "../conversation/message.ts";
+import type { Turn } from "../conversation/trajectory.ts";
+import type { Policy, Sample } from "../policy/policy.ts";
+import { createTablePolicy } from "../test-support/table-policy.ts";
+import type { AgentContext } from "./agent.ts";
+import { readAgentFile } from "./agent-file.ts";
+import type { AgentOptions } from "./agent-options.ts";
+import { loadAgentFromCheckpoint } from "./load-agent.ts";
+import { ConversationMemory } from "./memory.ts";
+import { MultiTurnAgent } from "./multi-turn-agent.ts";
+
+const user = (content: string): Message => ({ role: "user", content });
+const sampling = { maxTokens: 12 };
+const newAgent = (options: AgentOptions = {}) =>
+  new MultiTurnAgent({ policy: createTablePolicy({ spread: 1 }), sampling, seed: 1, ...options });
+
+/** A policy that says given texts, word by word, whatever it is asked. */
+function talking(...replies: string[]): Policy & { prompts: string[] } {
+  const words = ["<think>", "</think>", ...new Set(replies.join(" ").split(/\s+/))];
+  const table = createTablePolicy({ words, contextLength: 60 });
+  const prompts: string[] = [];
+  let next = 0;
+  return {
+    ...table,
+    model: table.model,
+    prompts,
+    async sample(requests, { onToken, signal } = {}) {
+      const samples: Sample[] = [];
+      for (const [request, { tokens }] of requests.entries()) {
+        prompts.push(table.tokenizer.decode(tokens, { skipSpecial: false }));
+        const text = replies[next++ % replies.length]!;
+        const pieces = text.match(/\S+\s*/g) ?? [];
+        for (const piece of pieces) {
+          await new Promise((resolve) => setImmediate(resolve));
+          if (signal?.aborted)
+            return [{ tokens: Int32Array.of(), logprobs: Float32Array.of(), text: "", finishReason: "aborted" }];
+          onToken?.({ request, token: 0, logprob: 0, text: piece });
+        }
+        const ids = Int32Array.from([...table.tokenizer.encode(text), table.idOf("<end>")]);
+        samples.push({ tokens: ids, logprobs: new Float32Array(ids.length).fill(-1), text, finishReason: "stop" });
+      }
+      return samples;
+    },
+  };
+}
+
+describe("a conversation's tokens", () => {
+  it("are recorded once, as one growing chain, with the reply's place in the trajectory", async () => {
+    const policy = createTablePolicy({ spread: 1 });
+    const session = newAgent({ policy, systemPrompt: "help" }).startConversation({ seed: 7 });
+    const history: Turn[] = [user("refund please")];
+    for (const next of ["order late", "thanks"]) {
+      const reply = await session.reply(history);
+      if (reply.kind !== "reply") throw new Error("unexpected");
+      history.push(reply.turn, user(next));
+    }
+    const [chain, ...others] = session.chains();
+    expect(others).toEqual([]);
+    const sampled = (turn: number) => chain!.tokens.filter((_, i) => chain!.turn[i] === turn);
+    expect(policy.tokenizer.decode(sampled(1))).toBe(history[1]!.content);
+    expect(policy.tokenizer.decode(sampled(3))).toBe(history[3]!.content);
+    expect([...chain!.learn]).toEqual(Array.from(chain!.turn, (turn) => (turn >= 0 ? 1 : 0)));
+    // The whole chain is what the template prints for the whole conversation: nothing was lost or doubled.
+    const rendered = policy.tokenizer.render([{ role: "system", content: "help" }, ...history.slice(0, 4)]);
+    const complete = rendered.endsWith("<end> ") && chain!.tokens.at(-1) !== policy.idOf("<end>") ? 1 : 0;
+    expect([...chain!.tokens]).toEqual([...policy.tokenizer.encode(rendered)].slice(0, complete ? -1 : undefined));
+  });
+
+  it("score under the policy exactly as they were sampled", async () => {
+    const policy = createTablePolicy({ spread: 1 });
+    const session = newAgent({ policy }).startConversation({ seed: 7, temperature: 0.7 });
+    await session.reply([user("refund please")]);
+    const chain = session.chains()[0]!;
+    const pass = await policy.forward(
+      {
+        tokens: chain.tokens,
+        nodeStart: Int32Array.of(0, chain.tokens.length),
+        nodeParent: Int32Array.of(-1),
+        wanted: chain.learn,
+      },
+      { temperature: session.temperature },
+    );
+    expect(pass.logprobs).toEqual(chain.logprobs);
+  });
+
+  it("start a new chain when a hook rewrites what was said, and keep the old one as sampled", async () => {
+    class Shouting extends MultiTurnAgent {
+      protected override afterGeneration(reply: Turn): Turn {
+        return { ...reply, content: "OK" };
+      }
+    }
+    const agent = new Shouting({ policy: createTablePolicy({ spread: 1 }), sampling, seed: 1 });
+    const session = agent.startConversation({ seed: 3 });
+    const first = await session.reply([user("help")]);
+    if (first.kind !== "reply") throw new Error("unexpected");
+    expect(first.turn.content).toBe("OK");
+    const before = session.chains()[0]!;
+    await session.reply([user("help"), first.turn, user("no")]);
+    const [kept, fresh] = session.chains();
+    expect(kept).toEqual(before);
+    expect(fresh!.turn.includes(1)).toBe(false);
+    expect(fresh!.turn.includes(3)).toBe(true);
+  });
+
+  it("depend on the seed, and on nothing said elsewhere", async () => {
+    const agent = newAgent();
+    const say = async (seed: number) => {
+      const session = agent.startConversation({ seed });
+      await session.reply([user("help")]);
+      return session.chains()[0]!.tokens.join(" ");
+    };
+    const alone = await say(5);
+    const together = await Promise.all([say(4), say(5), say(6)]);
+    expect(together[1]).toBe(alone);
+    expect(new Set(together).size).toBe(3);
+  });
+
+  it("are not marked for learning when the conversation is not for learning", async () => {
+    const session = newAgent().startConversation({ seed: 1, learn: false });
+    await session.reply([user("help")]);
+    expect(session.chains()[0]!.learn.includes(1)).toBe(false);
+  });
+
+  it("stay as they were when a reply is interrupted", async () => {
+    const session = newAgent().startConversation({ seed: 1 });
+    const first = await session.reply([user("help")]);
+    if (first.kind !== "reply") throw new Error("unexpected");
+    const before = session.chains();
+    const next = [user("help"), first.turn, user("ok")];
+    await expect(session.reply(next, { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: "ABORTED" });
+    expect(session.chains()).toEqual(before);
+    await session.reply(next);
+    expect(session.chains().length).toBe(1);
+  });
+
+  it("end with the context: full is said, not an error", async () => {
+    const policy = createTablePolicy({ contextLength: 24, spread: 1 });
+    const session = newAgent({ policy }).startConversation({ seed: 1 });
+    expect(await session.reply([user("please ".repeat(20))])).toMatchObject({ kind: "context-full" });
+    expect(session.chains()).toEqual([]);
+  });
+});
+
+describe("MultiTurnAgent", () => {
+  it("repeats itself with a seed and varies without", async () => {
+    const say = (agent: MultiTurnAgent, context?: AgentContext) =>
+      agent.generateResponse([user("order late")], context);
+    expect(await say(newAgent())).toBe(await say(newAgent()));
+    expect(await say(newAgent(), { seed: 9 })).toBe(await say(newAgent({ seed: 2 }), { seed: 9 }));
+    const free = newAgent({ seed: undefined });
+    const replies = new Set(await Promise.all(Array.from({ length: 8 }, () => say(free))));
+    expect(replies.size).toBeGreaterThan(1);
+  });
+
+  it("puts the system prompt, the scenario's context and hooks' changes into the prompt", async () => {
+    const policy = talking("alpha beta context polite extra hello");
+    class Hooked extends MultiTurnAgent {
+      protected override beforeGeneration(messages: readonly Turn[]): Message[] {
+        return messages.map((message) => ({ ...message, content: `${message.content} extra` }));
+      }
+    }
+    const agent = new Hooked({ policy, systemPrompt: "polite" });
+    await agent.startConversation({ scenario: { id: "s", context: "context" } }).reply([user("hello")]);
+    expect(policy.prompts[0]).toBe("<system> polite context <end> <user> hello extra <end> <assistant>");
+    await agent.generateResponse([{ role: "system", content: "alpha" }, user("hello")]);
+    expect(policy.prompts[1]).toContain("<system> alpha extra <end>");
+  });
+
+  it("keeps reasoning apart from the answer, also when streaming", async () => {
+    const agent = newAgent({ policy: talking("<think> hmm well </think> yes sir"), reasoning: true });
+    expect((await agent.respond([user("yes")])).turn).toEqual({
+      role: "assistant",
+      reasoning: "hmm well",
+      content: "yes sir",
+    });
+    const pieces: string[] = [];
+    for await (const piece of agent.stream([user("yes")])) pieces.push(piece);
+    expect(pieces).toEqual(["yes ", "sir"]);
+  });
+
+  it("streams what it samples, passes failures on, and stops sampling when the reader leaves", async () => {
+    const agent = newAgent({ policy: talking("one two three four") });
+    const pieces: string[] = [];
+    for await (const piece of agent.stream([user("one")])) pieces.push(piece);
+    expect(pieces).toEqual(["one ", "two ", "three ", "four"]);
+    for await (const piece of agent.stream([user("one")])) {
+      expect(piece).toBe("one ");
+      break;
+    }
+    await expect(agent.stream([]).next()).rejects.toMatchObject({ code: "INVALID_MESSAGE" });
+    await expect(agent.stream([user("one")], { signal: AbortSignal.abort() }).next()).rejects.toMatchObject({
+      code: "ABORTED",
+    });
+  });
+
+  it("streams the changed reply of a subclass in one piece", async () => {
+    class Signed extends MultiTurnAgent {
+      protected override afterGeneration(reply: Turn): Turn {
+        return { ...reply, content: `${reply.content} -- Ann` };
+      }
+    }
+    const pieces: string[] = [];
+    for await (const piece of new Signed({ policy: talking("one two") }).stream([user("one")])) pieces.push(piece);
+    expect(pieces).toEqual(["one two -- Ann"]);
+  });
+
+  it.each([
+    ["truncate", "<user> three <end> <assistant>"],
+    ["slidingWindow", "<user> three <end> <assistant>"],
+  ] as const)("with %s drops the oldest messages and answers", async (strategy, tail) => {
+    const policy = talking("one two three");
+    const agent = newAgent({ policy, contextWindow: { strategy, turns: 1 } });
+    const history = Array.from(
+      { length: 30 },
+      (_, i): Message => ({ role: i % 2 ? "assistant" : "user", content: "one two" }),
+    );
+    await agent.generateResponse([...history, user("three")]);
+    expect(policy.prompts[0]!.endsWith(tail)).toBe(true);
+    expect(policy.prompts[0]!.split(" ").length).toBeLessThanOrEqual(60 - 12);
+    expect(policy.prompts[0]).toMatch(/^<user>/);
+  });
+
+  it("with summary lets the model sum up what no longer fits", async () => {
+    const policy = talking("summary", "fine");
+    const agent = newAgent({ policy, contextWindow: { strategy: "summary", summaryTokens: 8 } });
+    const history = Array.from(
+      { length: 20 },
+      (_, i): Message => ({ role: i % 2 ? "assistant" : "user", content: "fine" }),
+    );
+    const reply = await agent.generateResponse([...history, user("fine fine fine fine fine fine fine fine")]);
+    expect(reply).toBe("fine");
+    expect(policy.prompts).toHaveLength(2);
+    expect(policy.prompts[1]).toMatch(/^<system> .*summary <end> <user>/);
+  });
+
+  it("says when a conversation is too long and what to do about it", async () => {
+    await expect(newAgent({ policy: talking("a") }).generateResponse([user("a ".repeat(80))])).rejects.toMatchObject({
+      code: "CONTEXT_OVERFLOW",
+      hint: expect.stringContaining("contextWindow"),
+    });
+  });
+
+  it("remembers across conversations, sums up with its own model, and does not repeat the current conversation", async () => {
+    const policy = talking("hi Ann", "hello", "bye");
+    const memory = new ConversationMemory({ summarizeAbove: 2, maxTurns: 4 });
+    const agent = newAgent({ policy, memory });
+    const turn = await agent.processTurn([], "hello", { conversationId: "a" });
+    expect(turn.content).toBe("hi Ann");
+    await agent.processTurn([user("hello"), turn], "bye", { conversationId: "a" });
+    expect(policy.prompts[1]).not.toContain("system");
+    expect(memory.summary).toBe("bye");
+    await agent.processTurn([], "hello", { conversationId: "b" });
+    expect(policy.prompts[3]).toMatch(/^<system> .* bye .*<user> hello <end> <assistant>$/);
+  });
+
+  it("names misspelt options with the nearest valid one", () => {
+    expect(() => new MultiTurnAgent({ systemPromt: "x" } as AgentOptions)).toThrow('Did you mean "systemPrompt"?');
+    expect(() => new MultiTurnAgent({ sampling: { temprature: 1 } } as AgentOptions)).toThrow(
+      'Did you mean "temperature"?',
+    );
+    expect(() => new MultiTurnAgent({ sampling: { topP: 2 } })).toThrow("agent.sampling.topP");
+    expect(() => new MultiTurnAgent({ contextWindow: "sliding" as "truncate" })).toThrow("agent.contextWindow");
+  });
+
+  it("must be initialised, needs something to answer, and is silent after close", async () => {
+    expect(() => new MultiTurnAgent().policy).toThrow("initialize()");
+    await expect(newAgent().generateResponse([])).rejects.toMatchObject({ code: "INVALID_MESSAGE" });
+    await expect(newAgent().generateResponse([{ role: "assistant", content: "x" }])).rejects.toThrow(
+      "no message to answer",
+    );
+    const agent = newAgent();
+    await agent.close();
+    await expect(agent.generateResponse([user("x")])).rejects.toMatchObject({ code: "POLICY_CLOSED" });
+  });
+});
+
+describe("agent.json", () => {
+  it("keeps what the agent is beside the model", async () => {
+    const dir = mkdtempSync(join(tmpdir(), "agent-"));
+    await newAgent({ systemPrompt: "Be kind.", contextWindow: "truncate", reasoning: true }).save(dir);
+    expect(await readAgentFile(dir)).toMatchObject({
+      systemPrompt: "Be kind.",
+      sampling: { maxTokens: 12, temperature: 1 },
+      contextWindow: { strategy: "truncate" },
+      reasoning: true,
+    });
+    expect(JSON.parse(readFileSync(join(dir, "agent.json"), "utf8"))).toMatchObject({ version: 1 });
+  });
+
+  it("is refused with its path when it is damaged", async () => {
+    const dir = mkdtempSync(join(tmpdir(), "agent-"));
+    writeFileSync(join(dir, "agent.json"), '{"version": 1, "systemPromt": "x"}');
+    await expect(readAgentFile(dir)).rejects.toMatchObject({
+      code: "CHECKPOINT_INVALID",
+      message: expect.stringContaining('Did you mean "systemPrompt"?'),
+    });
+    writeFileSync(join(dir, "agent.json"), "{");
+    await expect(readAgentFile(dir)).rejects.toMatchObject({ code: "CHECKPOINT_INVALID" });
+  });
+
+  it("has to be beside a model", async () => {
+    const dir = mkdtempSync(join(tmpdir(), "agent-"));
+    await expect(loadAgentFromCheckpoint(dir)).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+  });
+});

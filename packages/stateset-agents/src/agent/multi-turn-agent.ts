@@ -1,0 +1,219 @@
+import { randomInt } from "node:crypto";
+import type { Message } from "../conversation/message.ts";
+import type { Turn } from "../conversation/trajectory.ts";
+import { validateMessages } from "../conversation/validate-messages.ts";
+import type { Scenario } from "../environment/scenario.ts";
+import { StatesetError } from "../error.ts";
+import type { Policy } from "../policy/policy.ts";
+import { seedOf } from "../random.ts";
+import { Agent, type AgentContext } from "./agent.ts";
+import { writeAgentFile } from "./agent-file.ts";
+import { type AgentOptions, type ResolvedAgentOptions, resolveAgentOptions } from "./agent-options.ts";
+import { PolicySession } from "./policy-session.ts";
+import { answerOnly } from "./reasoning.ts";
+import type { ConversationOptions, ConversationSession, Reply } from "./session.ts";
+import { summarizeWith } from "./summarize.ts";
+
+export type AgentReply = Extract<Reply, { kind: "reply" }>;
+
+/**
+ * An agent that holds conversations with a language model.
+ * Subclasses change its behaviour by overriding beforeGeneration and afterGeneration; training sees the same hooks.
+ */
+export class MultiTurnAgent extends Agent {
+  readonly options: Readonly<ResolvedAgentOptions>;
+  #policy: Policy | undefined;
+  #opening: Promise<void> | undefined;
+
+  constructor(options: AgentOptions = {}) {
+    super();
+    this.options = resolveAgentOptions(options);
+    this.#policy = this.options.policy;
+  }
+
+  /** An initialised agent for a model: `await MultiTurnAgent.fromModel("Qwen/Qwen3-0.6B", { lora: true })`. */
+  static async fromModel<A extends MultiTurnAgent>(
+    this: new (
+      options: AgentOptions,
+    ) => A,
+    model: string,
+    options: Omit<AgentOptions, "model"> = {},
+  ): Promise<A> {
+    const agent = new this({ ...options, model });
+    await agent.initialize();
+    return agent;
+  }
+
+  override async initialize(): Promise<void> {
+    if (this.#policy) return;
+    this.#opening ??= this.#open().finally(() => {
+      this.#opening = undefined;
+    });
+    await this.#opening;
+  }
+
+  async #open(): Promise<void> {
+    const { model, lora, stub, threads, seed } = this.options;
+    // Loaded late: an agent on an injected policy needs neither engine nor tokenizer.
+    const { openPolicy } = await import("../policy/open-policy.ts");
+    this.#policy = await openPolicy({
+      ...(model !== undefined && { model }),
+      ...(lora && { lora }),
+      ...(stub && { stub }),
+      ...(threads !== undefined && { threads }),
+      ...(seed !== undefined && { seed }),
+    });
+  }
+
+  override get policy(): Policy {
+    if (!this.#policy) {
+      throw new StatesetError("POLICY_CLOSED", "The agent has no model yet.", {
+        hint: "Call `await agent.initialize()` first.",
+      });
+    }
+    return this.#policy;
+  }
+
+  /** Override to change what the model is shown. Messages come without the agent's system prompt. */
+  protected beforeGeneration(messages: readonly Turn[], _context: AgentContext): Message[] | Promise<Message[]> {
+    return [...messages];
+  }
+
+  /** Override to change what is given out. Training still sees the tokens that were sampled. */
+  protected afterGeneration(reply: Turn, _messages: readonly Turn[], _context: AgentContext): Turn | Promise<Turn> {
+    return reply;
+  }
+
+  override startConversation(options: ConversationOptions = {}): ConversationSession {
+    return this.#session(options, options.scenario ? { scenario: options.scenario } : {});
+  }
+
+  override async generateResponse(messages: readonly Message[], context: AgentContext = {}): Promise<string> {
+    return (await this.respond(messages, context)).turn.content;
+  }
+
+  /** Like generateResponse, with everything that is known about the reply. */
+  async respond(messages: readonly Message[], context: AgentContext = {}): Promise<AgentReply> {
+    return this.#respond(messages, context);
+  }
+
+  override async processTurn(
+    history: readonly Message[],
+    userInput: string,
+    context: AgentContext = {},
+  ): Promise<Turn> {
+    const user: Message = { role: "user", content: userInput };
+    const { turn } = await this.respond([...history, user], context);
+    const { memory } = this.options;
+    if (memory) {
+      memory.add(context.conversationId ?? "", user, turn);
+      await memory.condense((part) => summarizeWith(this.policy, part, { maxTokens: 96, seed: 0 }));
+    }
+    return turn;
+  }
+
+  override async *stream(messages: readonly Message[], context: AgentContext = {}): AsyncGenerator<string, void> {
+    // A hook may change the whole reply; then nothing can be given out before it has run.
+    const whole = this.afterGeneration !== MultiTurnAgent.prototype.afterGeneration;
+    const pieces: string[] = [];
+    let wake: (() => void) | undefined;
+    const push = (text: string) => {
+      if (text !== "") pieces.push(text);
+      wake?.();
+    };
+    const filter = this.options.reasoning ? answerOnly(push) : { push, end: () => {} };
+    const controller = new AbortController();
+    const signal = context.signal ? AbortSignal.any([context.signal, controller.signal]) : controller.signal;
+    let running = true;
+    const reply = this.#respond(messages, { ...context, signal }, whole ? undefined : (text) => filter.push(text))
+      .then(({ turn }) => (whole ? push(turn.content) : filter.end()))
+      .finally(() => {
+        running = false;
+        wake?.();
+      });
+    // Awaited below; until then a failure must not count as unhandled.
+    reply.catch(() => {});
+    try {
+      while (running || pieces.length > 0) {
+        const piece = pieces.shift();
+        if (piece !== undefined) yield piece;
+        else
+          await new Promise<void>((resolve) => {
+            wake = resolve;
+            if (!running || pieces.length > 0) resolve();
+          });
+      }
+      await reply;
+    } finally {
+      // A reader that leaves early stops the sampling.
+      if (running) controller.abort();
+    }
+  }
+
+  override async save(dir: string, options: { merge?: boolean } = {}): Promise<void> {
+    await this.policy.save(dir, options);
+    await writeAgentFile(dir, this.options);
+  }
+
+  override async close(): Promise<void> {
+    await this.#opening;
+    const policy = this.#policy;
+    this.#policy = undefined;
+    if (policy && policy !== this.options.policy) await policy.close();
+  }
+
+  async #respond(
+    messages: readonly Message[],
+    context: AgentContext,
+    onText?: (text: string) => void,
+  ): Promise<AgentReply> {
+    const valid = validateMessages(messages);
+    if (valid.length === 0 || valid.at(-1)!.role === "assistant") {
+      throw new StatesetError("INVALID_MESSAGE", "There is no message to answer.", {
+        hint: "The last message must be a user or tool message.",
+      });
+    }
+    const seed = context.seed ?? this.options.seed ?? randomInt(2 ** 32);
+    const session = this.#session({ seed: seedOf(seed, "response"), learn: false }, context);
+    const reply = await session.reply(valid, {
+      ...(context.signal && { signal: context.signal }),
+      ...(onText && { onText }),
+    });
+    if (reply.kind === "reply") return reply;
+    throw new StatesetError(
+      "CONTEXT_OVERFLOW",
+      `The conversation is too long for ${this.policy.model.name}, whose context is ${this.policy.model.contextLength} tokens.`,
+      { hint: 'Set contextWindow: "truncate", "slidingWindow" or "summary", or send fewer messages.' },
+    );
+  }
+
+  #session(options: ConversationOptions, context: AgentContext): PolicySession {
+    const { sampling, reasoning, contextWindow } = this.options;
+    return new PolicySession({
+      policy: this.policy,
+      sampling: {
+        ...sampling,
+        ...(options.temperature !== undefined && { temperature: options.temperature }),
+        ...(options.maxTokens !== undefined && { maxTokens: options.maxTokens }),
+      },
+      system: this.#systemPrompt(options.scenario, context.conversationId),
+      seed: options.seed ?? this.options.seed ?? 0,
+      learn: options.learn ?? true,
+      reasoning,
+      contextWindow,
+      sample: options.sample,
+      before: (messages) => this.beforeGeneration(messages, context),
+      after: (reply, messages) => this.afterGeneration(reply, messages, context),
+    });
+  }
+
+  /** Memory is read once per conversation: what is remembered meanwhile does not rewrite a prompt that has begun. */
+  #systemPrompt(scenario: Scenario | undefined, conversationId: string | undefined): string | undefined {
+    const parts = [
+      scenario?.systemPrompt ?? this.options.systemPrompt,
+      scenario?.context,
+      this.options.memory?.recall(conversationId ?? ""),
+    ];
+    return parts.filter(Boolean).join("\n\n") || undefined;
+  }
+}

@@ -1,0 +1,138 @@
+import { ChainBuilder } from "../conversation/chain.ts";
+import type { Message } from "../conversation/message.ts";
+import type { TokenChain, Turn } from "../conversation/trajectory.ts";
+import { StatesetError } from "../error.ts";
+import type { Policy, Sample, Sampling } from "../policy/policy.ts";
+import { seedOf } from "../random.ts";
+import { ContextWindow, type ContextWindowOptions } from "./context-window.ts";
+import { splitReasoning } from "./reasoning.ts";
+import type { ConversationSession, DrawSample, Reply, ReplyOptions } from "./session.ts";
+import { summarizeWith } from "./summarize.ts";
+
+/** A reply with less room than this would be a stump; the conversation ends instead. */
+const smallestReply = 16;
+
+export interface PolicySessionOptions {
+  policy: Policy;
+  sampling: Sampling;
+  system: string | undefined;
+  seed: number;
+  learn: boolean;
+  reasoning: boolean;
+  contextWindow?: ContextWindowOptions | undefined;
+  sample?: DrawSample | undefined;
+  /** Changes the messages before they are rendered. To keep tokens one chain, equal beginnings must stay equal. */
+  before?: (messages: readonly Turn[]) => Message[] | Promise<Message[]>;
+  /** Changes the reply the user and the environment see. What was sampled stays recorded as sampled. */
+  after?: (reply: Turn, messages: readonly Turn[]) => Turn | Promise<Turn>;
+}
+
+/** The one way an agent turns messages into a reply: in rollouts, in generateResponse, in the server. */
+export class PolicySession implements ConversationSession {
+  readonly #options: PolicySessionOptions;
+  readonly #window: ContextWindow | undefined;
+  readonly #chains: ChainBuilder[] = [];
+  #stub = false;
+
+  constructor(options: PolicySessionOptions) {
+    this.#options = options;
+    this.#window = options.contextWindow && new ContextWindow(options.contextWindow);
+  }
+
+  get temperature(): number {
+    return this.#options.sampling.temperature;
+  }
+
+  get stub(): boolean {
+    return this.#stub;
+  }
+
+  chains(): TokenChain[] {
+    return this.#chains.map((chain) => chain.build());
+  }
+
+  async reply(messages: readonly Turn[], options: ReplyOptions = {}): Promise<Reply> {
+    const { policy, sampling, learn, reasoning, before, after } = this.#options;
+    const turn = messages.length;
+    const seed = options.seed ?? seedOf(this.#options.seed, "turn", turn);
+    const shown = before ? await before(messages) : messages;
+    const prompt = await this.#fit(shown, seed, options.signal);
+    if (!prompt) return { kind: "context-full", promptTokens: policy.model.contextLength };
+
+    const last = this.#chains.at(-1);
+    const next = policy.tokenizer.extend(last && { tokens: last.tokens, text: last.text }, prompt, {
+      addGenerationPrompt: true,
+    });
+    const appends = last !== undefined && next.kind === "append";
+    const promptTokens = next.tokens.length + (appends ? last.length : 0);
+    const room = policy.model.contextLength - promptTokens;
+    if (room < Math.min(sampling.maxTokens, smallestReply)) return { kind: "context-full", promptTokens };
+
+    const tokens = appends ? joined(last.tokens, next.tokens) : next.tokens;
+    const sample = await this.#draw(
+      { tokens, sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, room) }, seed },
+      options,
+    );
+    // Only now, so that an interrupted reply leaves the chains as they were.
+    let chain = last;
+    if (appends) last.append(next.tokens, next.text.slice(last.text.length));
+    else {
+      chain = ChainBuilder.start(next.tokens, next.text);
+      this.#chains.push(chain);
+    }
+    const sampledText = policy.tokenizer.decode(sample.tokens, { skipSpecial: false });
+    chain!.record(sample, sampledText, turn, { learn });
+    this.#stub ||= sample.stub === true;
+
+    const said: Turn = {
+      role: "assistant",
+      ...(reasoning ? splitReasoning(sample.text) : { content: sample.text }),
+    };
+    return {
+      kind: "reply",
+      turn: after ? await after(said, messages) : said,
+      finishReason: sample.finishReason,
+      promptTokens,
+      sampledTokens: sample.tokens.length,
+      stub: sample.stub === true,
+    };
+  }
+
+  async #fit(shown: readonly Message[], seed: number, signal: AbortSignal | undefined): Promise<Message[] | undefined> {
+    const { policy, sampling, system } = this.#options;
+    // A conversation that brings its own system message keeps it.
+    const own = shown[0]?.role === "system" ? shown[0].content : undefined;
+    const messages = own === undefined ? shown : shown.slice(1);
+    const head = own ?? system;
+    if (!this.#window) {
+      return head === undefined ? [...messages] : [{ role: "system", content: head }, ...messages];
+    }
+    return this.#window.fit({
+      system: head,
+      messages,
+      budget: policy.model.contextLength - Math.min(sampling.maxTokens, Math.floor(policy.model.contextLength / 2)),
+      countTokens: (prompt) =>
+        policy.tokenizer.encode(policy.tokenizer.render(prompt, { addGenerationPrompt: true })).length,
+      summarize: (part, maxTokens) =>
+        summarizeWith(policy, part, { maxTokens, seed: seedOf(seed, "summary"), ...(signal && { signal }) }),
+    });
+  }
+
+  async #draw(request: Parameters<DrawSample>[0], { signal, onText }: ReplyOptions): Promise<Sample> {
+    const { policy } = this.#options;
+    const draw = this.#options.sample ?? (async (one, more) => (await policy.sample([one], more))[0]!);
+    const sample = await draw(request, {
+      ...(signal && { signal }),
+      ...(onText && { onToken: ({ text }) => onText(text) }),
+    });
+    if (sample.finishReason === "aborted") throw new StatesetError("ABORTED", "Stopped while sampling a reply.");
+    return sample;
+  }
+}
+
+function joined(a: Int32Array, b: Int32Array): Int32Array {
+  const all = new Int32Array(a.length + b.length);
+  all.set(a);
+  all.set(b, a.length);
+  return all;
+}

@@ -1,0 +1,71 @@
+import { type ErrorCode, StatesetError } from "../error.ts";
+import type { Message, Role } from "./message.ts";
+
+const roles: readonly Role[] = ["system", "user", "assistant", "tool"];
+
+export interface ValidateOptions {
+  /** Put before the message in errors: `file.jsonl, line 3`. */
+  where?: string;
+  code?: ErrorCode;
+}
+
+/**
+ * Checks that a value is a conversation in the OpenAI chat format and returns it.
+ * Content may be null beside tool calls, as OpenAI writes it, and becomes "".
+ */
+export function validateMessages(value: unknown, options: ValidateOptions = {}): Message[] {
+  const { where = "messages", code = "INVALID_MESSAGE" } = options;
+  if (!Array.isArray(value))
+    throw new StatesetError(code, `${where}: expected a list of messages, got ${kind(value)}.`);
+  return value.map((message, i) => validateMessage(message, `${where}: message ${i + 1}`, code));
+}
+
+function validateMessage(value: unknown, where: string, code: ErrorCode): Message {
+  const fail = (what: string, hint?: string): never => {
+    throw new StatesetError(code, `${where} ${what}.`, hint === undefined ? {} : { hint });
+  };
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    return fail(`is ${kind(value)}, not an object`);
+  const message = value as Record<string, unknown>;
+  if (typeof message.role !== "string" || !roles.includes(message.role as Role)) {
+    return fail(`has role ${JSON.stringify(message.role)}`, `Use one of ${roles.join(", ")}.`);
+  }
+  const role = message.role as Role;
+  const calls = message.tool_calls;
+  if (calls !== undefined) {
+    if (role !== "assistant")
+      fail(`has tool_calls, but its role is "${role}"`, "Only assistant messages can call tools.");
+    if (!Array.isArray(calls) || !calls.every(isToolCall)) {
+      fail("has malformed tool_calls", 'Each is {id, type: "function", function: {name, arguments: "<JSON text>"}}.');
+    }
+  }
+  const content = message.content ?? (Array.isArray(calls) && calls.length > 0 ? "" : undefined);
+  if (typeof content !== "string") fail(`has content that is ${kind(message.content)}, not a string`);
+  for (const key of ["name", "tool_call_id", "reasoning"]) {
+    if (message[key] !== undefined && typeof message[key] !== "string") fail(`has a ${key} that is not a string`);
+  }
+  if (role === "tool" && message.tool_call_id === undefined) {
+    fail("is a tool result without tool_call_id", "Name the call it answers.");
+  }
+  return { ...(message as unknown as Message), content: content as string };
+}
+
+function isToolCall(value: unknown): boolean {
+  const call = value as { id?: unknown; type?: unknown; function?: { name?: unknown; arguments?: unknown } } | null;
+  return (
+    typeof call?.id === "string" &&
+    call.type === "function" &&
+    typeof call.function?.name === "string" &&
+    typeof call.function.arguments === "string"
+  );
+}
+
+function kind(value: unknown): string {
+  return value === null
+    ? "null"
+    : Array.isArray(value)
+      ? "a list"
+      : value === undefined
+        ? "missing"
+        : `a ${typeof value}`;
+}
