@@ -12,7 +12,12 @@ const fresh = (): TrainingControls => ({
   scenarioWeights: {},
 });
 
-function show(adjuster: AutoAdjust, controls: TrainingControls, step: number, scenarios: Record<string, FakeConversation[]>): void {
+function show(
+  adjuster: AutoAdjust,
+  controls: TrainingControls,
+  step: number,
+  scenarios: Record<string, FakeConversation[]>,
+): void {
   const groups = Object.entries(scenarios).map(([id, conversations]) => fakeGroup(id, conversations));
   adjuster.onStepEnd!({ step, metrics: { step }, groups, controls } as unknown as StepEnd);
 }
@@ -37,7 +42,9 @@ describe("autoAdjust", () => {
     expect(controls.temperature).toBeCloseTo(1.1);
     expect(adjuster.adjustments).toHaveLength(3);
     expect(adjuster.adjustments[0]).toMatchObject({ step: 4, setting: "learningRateScale", from: 1 });
-    expect(adjuster.adjustments[0]!.reason).toBe("The policy is collapsing: entropy fell from 1.60 to 0.10 nats per token.");
+    expect(adjuster.adjustments[0]!.reason).toBe(
+      "The policy is collapsing: entropy fell from 1.60 to 0.10 nats per token.",
+    );
   });
 
   it("waits for an action to work before the next one, and stays within its limits", () => {

@@ -9,7 +9,11 @@ const schema = z.strictObject({
   /** Steps that an action is given to show its effect before the next of its kind. */
   cooldown: z.int().min(1).default(3),
   /** The learning rate never goes below this share of the scheduled one. */
-  minLearningRateScale: z.number().positive().max(1).default(1 / 64),
+  minLearningRateScale: z
+    .number()
+    .positive()
+    .max(1)
+    .default(1 / 64),
   maxKlCoefficient: z.number().positive().default(1),
   maxTemperature: z.number().positive().default(1.5),
   minScenarioWeight: z.number().positive().max(1).default(0.1),

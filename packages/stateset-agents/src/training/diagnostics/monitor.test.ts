@@ -5,12 +5,25 @@ import { type FakeConversation, fakeGroup } from "./testing.ts";
 import { repeatedShare, sameTextShare } from "./text.ts";
 
 const healthy = (step: number) =>
-  fakeGroup(`s${step % 3}`, [0.2, 0.4, 0.6, 0.5].map((reward) => ({ reward })));
+  fakeGroup(
+    `s${step % 3}`,
+    [0.2, 0.4, 0.6, 0.5].map((reward) => ({ reward })),
+  );
 
-function run(monitor: DiagnosticsMonitor, steps: number, of: (step: number) => FakeConversation[], metrics: Record<string, number> = {}) {
+function run(
+  monitor: DiagnosticsMonitor,
+  steps: number,
+  of: (step: number) => FakeConversation[],
+  metrics: Record<string, number> = {},
+) {
   const said: { step: number; kind: string; message: string }[] = [];
   for (let step = 1; step <= steps; step++) {
-    for (const verdict of monitor.observe({ step, metrics: { gradNorm: 0.5, ...metrics }, groups: [fakeGroup("a", of(step))] })) said.push(verdict);
+    for (const verdict of monitor.observe({
+      step,
+      metrics: { gradNorm: 0.5, ...metrics },
+      groups: [fakeGroup("a", of(step))],
+    }))
+      said.push(verdict);
   }
   return said;
 }
@@ -25,7 +38,10 @@ describe("readSignals", () => {
           { reward: 0, parts: { polite: 0, short: 1 }, tokens: 10, surprise: 2 },
           { reward: 1, parts: { polite: 1, short: 0 }, tokens: 30, surprise: 2 },
         ]),
-        fakeGroup("b", [{ reward: 0.5, parts: { polite: 1, short: 0 }, tokens: 20, surprise: 2 }, { reward: 0.5, parts: { polite: 1, short: 0 }, tokens: 20, surprise: 2 }]),
+        fakeGroup("b", [
+          { reward: 0.5, parts: { polite: 1, short: 0 }, tokens: 20, surprise: 2 },
+          { reward: 0.5, parts: { polite: 1, short: 0 }, tokens: 20, surprise: 2 },
+        ]),
       ],
     });
     expect(signals).toMatchObject({
@@ -64,13 +80,19 @@ describe("text measures", () => {
 
 describe("DiagnosticsMonitor", () => {
   it("says nothing about a healthy run that improves", () => {
-    const said = run(new DiagnosticsMonitor(), 30, (step) => [0.2, 0.4, 0.6, 0.5].map((r) => ({ reward: r + step * 0.01 })));
+    const said = run(new DiagnosticsMonitor(), 30, (step) =>
+      [0.2, 0.4, 0.6, 0.5].map((r) => ({ reward: r + step * 0.01 })),
+    );
     expect(said).toEqual([]);
   });
 
   it("names a collapse from the second step it shows", () => {
     const said = run(new DiagnosticsMonitor(), 8, (step) =>
-      [0.2, 0.4, 0.6, 0.5].map((reward) => ({ reward, surprise: step < 4 ? 1.6 : 0.1, ...(step < 4 ? {} : { text: "ok" }) })),
+      [0.2, 0.4, 0.6, 0.5].map((reward) => ({
+        reward,
+        surprise: step < 4 ? 1.6 : 0.1,
+        ...(step < 4 ? {} : { text: "ok" }),
+      })),
     );
     const collapse = said.find((verdict) => verdict.kind === "collapse");
     expect(collapse?.step).toBe(5);
@@ -82,12 +104,16 @@ describe("DiagnosticsMonitor", () => {
 
   it("names a divergence when text turns to noise and the reward falls", () => {
     const said = run(new DiagnosticsMonitor(), 8, (step) =>
-      [0.7, 0.8, 0.75, 0.72].map((reward) => ({ reward: step < 4 ? reward : reward - 0.6, surprise: step < 4 ? 1 : 6 })),
+      [0.7, 0.8, 0.75, 0.72].map((reward) => ({
+        reward: step < 4 ? reward : reward - 0.6,
+        surprise: step < 4 ? 1 : 6,
+      })),
     );
     expect(said.find((verdict) => verdict.kind === "divergence")).toMatchObject({
       step: 5,
       severity: "critical",
-      message: "The run is diverging: entropy rose from 1.00 to 6.00 nats per token, the reward fell from 0.74 to 0.14.",
+      message:
+        "The run is diverging: entropy rose from 1.00 to 6.00 nats per token, the reward fell from 0.74 to 0.14.",
     });
   });
 
@@ -103,9 +129,14 @@ describe("DiagnosticsMonitor", () => {
 
   it("suspects reward hacking when one part pays for another", () => {
     const said = run(new DiagnosticsMonitor(), 8, (step) =>
-      [0.2, 0.4, 0.3, 0.25].map((reward) => ({ reward: step < 4 ? reward : reward + 0.5, parts: { helpful: step < 4 ? 0.5 : 0.1 } })),
+      [0.2, 0.4, 0.3, 0.25].map((reward) => ({
+        reward: step < 4 ? reward : reward + 0.5,
+        parts: { helpful: step < 4 ? 0.5 : 0.1 },
+      })),
     );
-    expect(said.find(({ kind }) => kind === "reward-hacking")?.message).toContain('the part "helpful" fell from 0.50 to 0.10');
+    expect(said.find(({ kind }) => kind === "reward-hacking")?.message).toContain(
+      'the part "helpful" fell from 0.50 to 0.10',
+    );
   });
 
   it("tells too easy from too hard by the range the run has seen", () => {
@@ -115,9 +146,13 @@ describe("DiagnosticsMonitor", () => {
       const groups = [
         fakeGroup("easy", Array(4).fill({ reward: 1 })),
         fakeGroup("hard", Array(4).fill({ reward: 0 })),
-        fakeGroup("fine", [0.3, 0.6, 0.5, 0.2].map((reward) => ({ reward }))),
+        fakeGroup(
+          "fine",
+          [0.3, 0.6, 0.5, 0.2].map((reward) => ({ reward })),
+        ),
       ];
-      for (const verdict of monitor.observe({ step, metrics: {}, groups })) kinds.push(`${verdict.kind}:${verdict.scenarioId}@${step}`);
+      for (const verdict of monitor.observe({ step, metrics: {}, groups }))
+        kinds.push(`${verdict.kind}:${verdict.scenarioId}@${step}`);
     }
     expect(kinds).toEqual(["too-easy:easy@3", "too-hard:hard@3"]);
   });
@@ -129,7 +164,9 @@ describe("DiagnosticsMonitor", () => {
 
   it("says a verdict again only after it cleared", () => {
     const dip = (step: number) => (step % 10 >= 5 ? 0.05 : 1.6);
-    const said = run(new DiagnosticsMonitor(), 29, (step) => [0.2, 0.4, 0.6, 0.5].map((reward) => ({ reward, surprise: dip(step) })));
+    const said = run(new DiagnosticsMonitor(), 29, (step) =>
+      [0.2, 0.4, 0.6, 0.5].map((reward) => ({ reward, surprise: dip(step) })),
+    );
     expect(said.filter(({ kind }) => kind === "collapse").map(({ step }) => step)).toEqual([6, 16, 26]);
   });
 
@@ -141,7 +178,8 @@ describe("DiagnosticsMonitor", () => {
     run(first, 6, of);
     const second = new DiagnosticsMonitor();
     second.restore(JSON.parse(JSON.stringify(first.state())));
-    for (let step = 7; step <= 12; step++) second.observe({ step, metrics: { gradNorm: 0.5 }, groups: [fakeGroup("a", of(step))] });
+    for (let step = 7; step <= 12; step++)
+      second.observe({ step, metrics: { gradNorm: 0.5 }, groups: [fakeGroup("a", of(step))] });
     expect(second.state()).toEqual(whole.state());
   });
 });

@@ -12,11 +12,21 @@ export interface FakeConversation {
 
 /** A group as rollouts give it, made from what the monitor reads. For tests. */
 export function fakeGroup(scenarioId: string, conversations: readonly FakeConversation[]): TrajectoryGroup {
-  return { id: scenarioId, scenarioId, trajectories: conversations.map((one, i) => fakeTrajectory(scenarioId, i, one)) };
+  return {
+    id: scenarioId,
+    scenarioId,
+    trajectories: conversations.map((one, i) => fakeTrajectory(scenarioId, i, one)),
+  };
 }
 
 function fakeTrajectory(scenarioId: string, index: number, conversation: FakeConversation): Trajectory {
-  const { reward, text = `reply number ${index} of ${scenarioId}`, parts = {}, tokens = 20, surprise = 1 } = conversation;
+  const {
+    reward,
+    text = `reply number ${index} of ${scenarioId}`,
+    parts = {},
+    tokens = 20,
+    surprise = 1,
+  } = conversation;
   return {
     id: `${scenarioId}-${index}`,
     scenarioId,
