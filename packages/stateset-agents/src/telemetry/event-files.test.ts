@@ -107,14 +107,14 @@ describe("wandbTracker", () => {
     await tracker.finish({ status: "finished", steps: 900 });
     expect(readFileSync(file()).length).toBeGreaterThan(3 * 32_768);
 
-    const records = readWithPython(context, "read_wandb.py", file()) as Record<string, never>[];
+    const records = readWithPython(context, "read_wandb.py", file()) as { type: string; num: string; run?: unknown }[];
     expect(records.map((record) => Number(record.num))).toEqual(records.map((_, i) => i + 1));
     expect(records[1]).toMatchObject({
       type: "run",
       run: { run_id: "polite-agent-1", project: "tests", display_name: "polite agent/1" },
     });
     expect(records[1]!.run).toHaveProperty("config.update.1.value_json", JSON.stringify("x".repeat(70_000)));
-    const history = records.filter((record) => (record.type as string) === "history");
+    const history = records.filter((record) => record.type === "history");
     expect(history).toHaveLength(900);
     expect(history[9]).toMatchObject({
       history: {

@@ -1,0 +1,106 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, describe, expect, it } from "vitest";
+import type { RunStart } from "../training/callbacks.ts";
+import type { Verdict } from "../training/diagnostics/verdicts.ts";
+import { type AlertOptions, alertWith } from "./alerts.ts";
+
+const verdict: Verdict = {
+  kind: "collapse",
+  severity: "critical",
+  step: 7,
+  message: "It collapses.",
+  advice: "Stop it.",
+};
+let server: Server | undefined;
+afterEach(() => server?.close());
+
+async function listen(answer: (body: string) => number | undefined): Promise<string> {
+  server = createServer((request, response) => {
+    let body = "";
+    request.on("data", (chunk) => (body += chunk));
+    request.on("end", () => {
+      const status = answer(body);
+      if (status !== undefined) response.writeHead(status).end();
+    });
+  });
+  await new Promise<void>((resolve) => server!.listen(0, "127.0.0.1", resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook?token=hunter2`;
+}
+
+async function start(options: AlertOptions, warnings: string[] = []) {
+  const alerts = alertWith(options, (message) => warnings.push(message));
+  await alerts.onStart!({ id: "polite-1" } as RunStart);
+  return alerts;
+}
+
+describe("alertWith", () => {
+  it("posts each event that was asked for, and each kind of trouble once", async () => {
+    const got: unknown[] = [];
+    const webhook = await listen((body) => {
+      got.push(JSON.parse(body));
+      return 204;
+    });
+    const alerts = await start({ webhook });
+    await alerts.unhealthy(verdict);
+    await alerts.unhealthy({ ...verdict, step: 9 });
+    await alerts.unhealthy({ ...verdict, kind: "length-drift", severity: "note" });
+    await alerts.onEnd!({ status: "failed", steps: 9, reason: "NaN three times." });
+    await alerts.onEnd!({ status: "interrupted", steps: 9 });
+    expect(got).toEqual([
+      { kind: "unhealthy", run: "polite-1", steps: 7, message: "It collapses. Stop it." },
+      { kind: "failed", run: "polite-1", steps: 9, message: "NaN three times." },
+    ]);
+  });
+
+  it("sends only the kinds in `on`", async () => {
+    let count = 0;
+    const webhook = await listen(() => {
+      count++;
+      return 200;
+    });
+    const alerts = await start({ webhook, on: ["failed"] });
+    await alerts.onEnd!({ status: "finished", steps: 3 });
+    expect(count).toBe(0);
+  });
+
+  it("warns without the address when the webhook refuses, is away or hangs", async () => {
+    const warnings: string[] = [];
+    const refusing = await listen(() => 500);
+    await (await start({ webhook: refusing }, warnings)).onEnd!({ status: "finished", steps: 3 });
+    server!.close();
+    await (await start({ webhook: "http://127.0.0.1:9/hook?token=hunter2" }, warnings)).onEnd!({
+      status: "finished",
+      steps: 3,
+    });
+    const hanging = await listen(() => undefined);
+    await (await start({ webhook: hanging, timeoutMs: 50 }, warnings)).onEnd!({ status: "finished", steps: 3 });
+    server!.closeAllConnections();
+    expect(warnings).toHaveLength(3);
+    expect(warnings[0]).toBe("The finished alert could not be sent by webhook: the server answered 500.");
+    expect(warnings[2]).toContain("no answer within 50 ms");
+    expect(warnings.join()).not.toContain("hunter2");
+  });
+
+  it("runs a command with the alert in its input and environment", async () => {
+    const dir = mkdtempSync(join(tmpdir(), "alerts-"));
+    const out = join(dir, "out");
+    const alerts = await start({ command: `(echo "$STATESET_ALERT_KIND $STATESET_ALERT_RUN"; cat) > ${out}` });
+    await alerts.onEnd!({ status: "finished", steps: 12 });
+    const [head, body] = readFileSync(out, "utf8").split("\n");
+    expect(head).toBe("finished polite-1");
+    expect(JSON.parse(body!)).toMatchObject({ kind: "finished", steps: 12 });
+    rmSync(dir, { recursive: true });
+  });
+
+  it("ends a command that hangs, and warns of one that fails", async () => {
+    const warnings: string[] = [];
+    await (await start({ command: "sleep 30", timeoutMs: 100 }, warnings)).onEnd!({ status: "finished", steps: 1 });
+    await (await start({ command: "exit 3" }, warnings)).onEnd!({ status: "finished", steps: 1 });
+    expect(warnings[0]).toContain("still running after 100 ms");
+    expect(warnings[1]).toContain("exit 3");
+  });
+});

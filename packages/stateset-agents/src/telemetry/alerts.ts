@@ -1,0 +1,123 @@
+import { spawn } from "node:child_process";
+import { z } from "zod";
+import { messageOf } from "../error.ts";
+import { parseOptions } from "../options.ts";
+import type { TrainingCallbacks } from "../training/callbacks.ts";
+import type { Verdict } from "../training/diagnostics/verdicts.ts";
+
+export const alertKinds = ["finished", "failed", "unhealthy"] as const;
+export type AlertKind = (typeof alertKinds)[number];
+
+export const alertsSchema = z.strictObject({
+  /** Gets a POST with the alert as JSON. May hold a secret, so it is never printed. */
+  webhook: z.url().optional(),
+  /** Run by the shell with the alert as JSON on standard input and STATESET_ALERT_KIND, _RUN and _MESSAGE set. */
+  command: z.string().min(1).optional(),
+  on: z.array(z.enum(alertKinds)).default([...alertKinds]),
+  timeoutMs: z.number().positive().default(10_000),
+});
+
+export type AlertOptions = z.input<typeof alertsSchema>;
+
+export interface Alert {
+  kind: AlertKind;
+  run: string;
+  steps: number;
+  message: string;
+}
+
+export interface Alerter extends TrainingCallbacks {
+  /** Tells of a verdict that is more than a note; a run alerts once for each kind of trouble. */
+  unhealthy(verdict: Verdict): Promise<void>;
+}
+
+/** Tells someone when a run finished, failed or became unhealthy. An alert that cannot be delivered is a warning, nothing more. */
+export function alertWith(options: AlertOptions, warn: (message: string) => void = console.warn): Alerter {
+  const { webhook, command, on, timeoutMs } = parseOptions(alertsSchema, options, "alerts");
+  const told = new Set<string>();
+  let run = "";
+  const send = async (alert: Alert): Promise<void> => {
+    if (!on.includes(alert.kind)) return;
+    const attempts: [string, Promise<void>][] = [];
+    if (webhook !== undefined) attempts.push(["webhook", post(webhook, alert, timeoutMs)]);
+    if (command !== undefined) attempts.push(["command", execute(command, alert, timeoutMs)]);
+    for (const [way, attempt] of attempts) {
+      await attempt.catch((error: unknown) =>
+        warn(`The ${alert.kind} alert could not be sent by ${way}: ${messageOf(error)}.`),
+      );
+    }
+  };
+  return {
+    onStart({ id }) {
+      run = id;
+    },
+    async unhealthy(verdict) {
+      if (verdict.severity === "note" || told.has(verdict.kind)) return;
+      told.add(verdict.kind);
+      await send({ kind: "unhealthy", run, steps: verdict.step, message: `${verdict.message} ${verdict.advice}` });
+    },
+    async onEnd({ status, steps, reason }) {
+      if (status === "interrupted") return;
+      const kind = status === "failed" ? "failed" : "finished";
+      await send({ kind, run, steps, message: reason ?? `The run ${kind} after ${steps} steps.` });
+    },
+  };
+}
+
+async function post(webhook: string, alert: Alert, timeoutMs: number): Promise<void> {
+  let response: Response;
+  try {
+    response = await fetch(webhook, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(alert),
+      signal: AbortSignal.timeout(timeoutMs),
+    });
+  } catch (error) {
+    // fetch names the address in some of its errors; only the bare reason is passed on.
+    const cause = error instanceof Error ? (error.cause as { code?: string } | undefined) : undefined;
+    throw new Error(
+      error instanceof Error && error.name === "TimeoutError"
+        ? `no answer within ${timeoutMs} ms`
+        : (cause?.code ?? "request failed"),
+    );
+  }
+  await response.body?.cancel();
+  if (!response.ok) throw new Error(`the server answered ${response.status}`);
+}
+
+function execute(command: string, alert: Alert, timeoutMs: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, {
+      shell: true,
+      // Its own group, so that a timeout also ends what the shell started.
+      detached: true,
+      stdio: ["pipe", "ignore", "ignore"],
+      env: {
+        ...process.env,
+        STATESET_ALERT_KIND: alert.kind,
+        STATESET_ALERT_RUN: alert.run,
+        STATESET_ALERT_MESSAGE: alert.message,
+      },
+    });
+    const timer = setTimeout(() => {
+      try {
+        process.kill(-child.pid!, "SIGKILL");
+      } catch {
+        // It ended just now.
+      }
+      reject(new Error(`still running after ${timeoutMs} ms`));
+    }, timeoutMs);
+    child.on("error", (error) => {
+      clearTimeout(timer);
+      reject(error);
+    });
+    child.on("exit", (code, signal) => {
+      clearTimeout(timer);
+      if (code === 0) resolve();
+      else reject(new Error(`exit ${code ?? signal}`));
+    });
+    child.stdin.on("error", () => {});
+    child.stdin.end(JSON.stringify(alert));
+  });
+}

@@ -1,0 +1,91 @@
+import { describe, expect, it } from "vitest";
+import type { RunStart, StepEnd } from "../training/callbacks.ts";
+import { fakeGroup } from "../training/diagnostics/testing.ts";
+import { emptyReport } from "../training/rollout.ts";
+import { type SpanTracer, type TracedSpan, traceWith } from "./opentelemetry.ts";
+
+interface Recorded {
+  name: string;
+  parent: string | undefined;
+  attributes: Record<string, unknown>;
+  events: string[];
+  status?: number;
+  ended: boolean;
+}
+
+function recorder() {
+  const spans: Recorded[] = [];
+  const tracer: SpanTracer = {
+    startSpan(name, options, context) {
+      const span: Recorded & TracedSpan = {
+        name,
+        parent: context as string | undefined,
+        attributes: { ...options?.attributes },
+        events: [],
+        ended: false,
+        setAttributes: (attributes) => Object.assign(span.attributes, attributes),
+        addEvent: (event) => span.events.push(event),
+        setStatus: ({ code }) => {
+          span.status = code;
+        },
+        end: () => {
+          span.ended = true;
+        },
+      };
+      spans.push(span);
+      return span;
+    },
+  };
+  return { spans, tracer };
+}
+
+describe("traceWith", () => {
+  it("traces run, step and conversations, each below its parent, all ended", async () => {
+    const { spans, tracer } = recorder();
+    const callbacks = traceWith({ tracer, parentContext: (span) => (span as unknown as Recorded).name });
+    await callbacks.onStart!({
+      id: "r1",
+      config: { steps: 1, seed: 3 },
+      algorithm: { name: "grpo", options: {} },
+    } as unknown as RunStart);
+    await callbacks.onStepStart!({ step: 1, totalSteps: 1, learningRate: 1e-4 });
+    const report = {
+      ...emptyReport(),
+      rewardFailures: [{ trajectoryId: "x", scenarioId: "a", message: "boom", notFinite: false }],
+    };
+    await callbacks.onRollouts!({
+      step: 1,
+      groups: [fakeGroup("a", [{ reward: 1, parts: { polite: 1 } }, { reward: 0 }])],
+      report,
+    });
+    await callbacks.onStepEnd!({ metrics: { step: 1, loss: 0.5 } } as unknown as StepEnd);
+    await callbacks.onEnd!({ status: "finished", steps: 1 });
+
+    expect(spans.map(({ name, parent }) => [name, parent])).toEqual([
+      ["stateset.run", undefined],
+      ["stateset.step", "stateset.run"],
+      ["stateset.rollout", "stateset.step"],
+      ["stateset.rollout", "stateset.step"],
+    ]);
+    expect(spans.every(({ ended }) => ended)).toBe(true);
+    expect(spans[1]).toMatchObject({ attributes: { step: 1, loss: 0.5 }, events: ["rollout.failed"] });
+    expect(spans[2]!.attributes).toMatchObject({
+      "rollout.scenario": "a",
+      "rollout.reward": 1,
+      "rollout.reward.polite": 1,
+      "rollout.tokens": 20,
+    });
+  });
+
+  it("marks a failed run", async () => {
+    const { spans, tracer } = recorder();
+    const callbacks = traceWith({ tracer });
+    await callbacks.onStart!({
+      id: "r1",
+      config: { steps: 1, seed: 3 },
+      algorithm: { name: "grpo", options: {} },
+    } as unknown as RunStart);
+    await callbacks.onEnd!({ status: "failed", steps: 0, reason: "no" });
+    expect(spans[0]).toMatchObject({ status: 2, ended: true });
+  });
+});

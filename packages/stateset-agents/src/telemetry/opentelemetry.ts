@@ -1,0 +1,98 @@
+import type { Trajectory } from "../conversation/trajectory.ts";
+import type { TrainingCallbacks } from "../training/callbacks.ts";
+
+/** The part of `@opentelemetry/api`'s Tracer that is used, so that the package is not needed unless you have it. */
+export interface SpanTracer {
+  startSpan(name: string, options?: { attributes?: Attributes; startTime?: number }, context?: unknown): TracedSpan;
+}
+
+export interface TracedSpan {
+  setAttributes(attributes: Attributes): unknown;
+  addEvent(name: string, attributes?: Attributes): unknown;
+  setStatus(status: { code: number; message?: string }): unknown;
+  end(endTime?: number): void;
+}
+
+type Attributes = Record<string, string | number | boolean>;
+
+/** SpanStatusCode of the OpenTelemetry API. */
+const statusOk = 1;
+const statusError = 2;
+
+export interface TraceOptions {
+  tracer: SpanTracer;
+  /**
+   * Makes a span the parent of those started with the returned context. With `@opentelemetry/api`:
+   * `(span) => trace.setSpan(context.active(), span)`. Left out: spans have no parent.
+   */
+  parentContext?: (span: TracedSpan) => unknown;
+  /** Conversation spans per step at most. */
+  perStep?: number;
+}
+
+/** Traces a run: a span for the run, one a step, below it one a conversation with its reward, length and failures. */
+export function traceWith({ tracer, parentContext, perStep = 64 }: TraceOptions): TrainingCallbacks {
+  const below = (span: TracedSpan | undefined) => (span && parentContext ? parentContext(span) : undefined);
+  let run: TracedSpan | undefined;
+  let step: TracedSpan | undefined;
+  let stepStartMs = 0;
+  return {
+    onStart({ id, config, algorithm }) {
+      run = tracer.startSpan("stateset.run", {
+        attributes: {
+          "run.id": id,
+          "run.steps": config.steps,
+          "run.algorithm": algorithm.name,
+          "run.seed": config.seed,
+        },
+      });
+    },
+    onStepStart({ step: number, learningRate }) {
+      stepStartMs = Date.now();
+      step = tracer.startSpan("stateset.step", { attributes: { step: number, learningRate } }, below(run));
+    },
+    onRollouts({ groups, report }) {
+      const endMs = Date.now();
+      for (const trajectory of groups.flatMap((group) => group.trajectories).slice(0, perStep)) {
+        const span = tracer.startSpan(
+          "stateset.rollout",
+          { attributes: describe(trajectory), startTime: stepStartMs },
+          below(step),
+        );
+        span.setStatus({ code: statusOk });
+        span.end(endMs);
+      }
+      for (const failure of [...report.environmentFailures, ...report.rewardFailures]) {
+        step?.addEvent("rollout.failed", { message: failure.message });
+      }
+    },
+    onStepEnd({ metrics }) {
+      const { step: _, ...numbers } = metrics;
+      step?.setAttributes(numbers);
+      step?.end();
+      step = undefined;
+    },
+    onEnd({ status, steps, reason }) {
+      step?.end();
+      run?.setAttributes({ "run.status": status, "run.stepsDone": steps });
+      run?.setStatus({
+        code: status === "failed" ? statusError : statusOk,
+        ...(reason === undefined ? {} : { message: reason }),
+      });
+      run?.end();
+    },
+  };
+}
+
+function describe(trajectory: Trajectory): Attributes {
+  const attributes: Attributes = {
+    "rollout.id": trajectory.id,
+    "rollout.scenario": trajectory.scenarioId,
+    "rollout.turns": trajectory.turns.length,
+    "rollout.tokens": trajectory.chains.reduce((sum, chain) => sum + chain.learn.reduce((n, bit) => n + bit, 0), 0),
+    "rollout.reward": trajectory.reward.score,
+    "rollout.ended": trajectory.ended,
+  };
+  for (const [name, value] of Object.entries(trajectory.reward.breakdown)) attributes[`rollout.reward.${name}`] = value;
+  return attributes;
+}
