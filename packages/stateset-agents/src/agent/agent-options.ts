@@ -1,8 +1,11 @@
 import { z } from "zod";
 import { parseOptions } from "../options.ts";
+import type { OpenPolicyOptions } from "../policy/open-policy.ts";
 import { defaultSampling, type LoraOptions, type Policy, type Sampling } from "../policy/policy.ts";
 import { type ContextWindowOptions, contextStrategies, contextWindowSchema } from "./context-window.ts";
 import { ConversationMemory, type MemoryOptions, memoryOptionsSchema } from "./memory.ts";
+
+export type HubOptions = Pick<OpenPolicyOptions, "revision" | "token" | "offline" | "cacheDir" | "onProgress">;
 
 type Some<T> = { [K in keyof T]?: T[K] | undefined };
 
@@ -14,8 +17,10 @@ export interface AgentOptions {
   sampling?: Some<Sampling> | undefined;
   /** Train a small adapter instead of all weights. `true` for the defaults. */
   lora?: boolean | Some<LoraOptions> | undefined;
-  /** No model: play these replies in turn. For trying things out; never trainable, and marked as a stub everywhere. */
-  stub?: { replies: readonly string[] } | undefined;
+  /** No model: play these replies. For trying things out; never trainable, and marked as a stub everywhere. */
+  stub?: OpenPolicyOptions["stub"] | undefined;
+  /** Where and how models named by a hub id are downloaded. */
+  hub?: HubOptions | undefined;
   /** Keep what stands in `<think>…</think>` apart, as the message's `reasoning`. */
   reasoning?: boolean | undefined;
   /** Threads of the embedded engine. Default: all cores. */
@@ -62,7 +67,23 @@ const agentOptionsSchema = z.strictObject({
   ...storedOptionsShape,
   model: z.string().min(1).optional(),
   lora: z.union([z.boolean(), loraSchema.partial()]).optional(),
-  stub: z.strictObject({ replies: z.array(z.string()).min(1) }).optional(),
+  stub: z
+    .strictObject({
+      replies: z.union([z.array(z.string()).min(1), z.custom<() => string>((value) => typeof value === "function")]),
+      dryRun: z.boolean(),
+    })
+    .partial()
+    .optional(),
+  hub: z
+    .strictObject({
+      revision: z.string(),
+      token: z.string(),
+      offline: z.boolean(),
+      cacheDir: z.string(),
+      onProgress: z.custom<() => void>((value) => typeof value === "function", "not a function"),
+    })
+    .partial()
+    .optional(),
   threads: z.int().min(1).optional(),
   memory: z.union([z.instanceof(ConversationMemory), memoryOptionsSchema]).optional(),
   policy: z.custom<Policy>((value) => typeof value === "object" && value !== null && "sample" in value).optional(),
@@ -73,7 +94,8 @@ export interface ResolvedAgentOptions {
   systemPrompt: string | undefined;
   sampling: Sampling;
   lora: LoraOptions | undefined;
-  stub: { replies: readonly string[] } | undefined;
+  stub: OpenPolicyOptions["stub"] | undefined;
+  hub: HubOptions | undefined;
   reasoning: boolean;
   threads: number | undefined;
   seed: number | undefined;
@@ -91,7 +113,8 @@ export function resolveAgentOptions(options: AgentOptions): ResolvedAgentOptions
     sampling: { ...defaultSampling, ...defined(parsed.sampling ?? {}) },
     lora:
       lora === undefined || lora === false ? undefined : { ...defaultLora, ...(lora === true ? {} : defined(lora)) },
-    stub: parsed.stub,
+    stub: parsed.stub && defined(parsed.stub),
+    hub: parsed.hub && defined(parsed.hub),
     reasoning: parsed.reasoning ?? false,
     threads: parsed.threads,
     seed: parsed.seed,

@@ -53,10 +53,11 @@ export class MultiTurnAgent extends Agent {
   }
 
   async #open(): Promise<void> {
-    const { model, lora, stub, threads, seed } = this.options;
+    const { model, lora, stub, hub, threads, seed } = this.options;
     // Loaded late: an agent on an injected policy needs neither engine nor tokenizer.
     const { openPolicy } = await import("../policy/open-policy.ts");
     this.#policy = await openPolicy({
+      ...hub,
       ...(model !== undefined && { model }),
       ...(lora && { lora }),
       ...(stub && { stub }),

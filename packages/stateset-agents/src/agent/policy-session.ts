@@ -75,7 +75,7 @@ export class PolicySession implements ConversationSession {
     );
     // Only now, so that an interrupted reply leaves the chains as they were.
     let chain = last;
-    if (appends) last.append(next.tokens, next.text.slice(last.text.length));
+    if (appends) last.append(next.tokens, next.text);
     else {
       chain = ChainBuilder.start(next.tokens, next.text);
       this.#chains.push(chain);

@@ -5,7 +5,7 @@ describe("ChainBuilder", () => {
   it("records sampled tokens with their log-probs and turn, and marks nothing else for learning", () => {
     const chain = ChainBuilder.start([1, 2], "ab");
     chain.record({ tokens: [3, 4], logprobs: [-0.5, -0.25] }, "cd", 1);
-    chain.append([5], "e");
+    chain.append([5], "abcde");
     chain.record({ tokens: [6], logprobs: [-1] }, "f", 3, { learn: false });
     expect(chain.text).toBe("abcdef");
     expect([...chain.tokens]).toEqual([1, 2, 3, 4, 5, 6]);

@@ -32,14 +32,14 @@ export class ChainBuilder {
     return this.#text;
   }
 
-  /** Adds tokens the policy did not sample. */
+  /** Adds tokens the policy did not sample. `text` is that of the whole chain with them, as tokenizer.extend gives it. */
   append(tokens: ArrayLike<number>, text: string): void {
     const from = this.#grow(tokens);
     this.#turn.fill(-1, from, this.#length);
-    this.#text += text;
+    this.#text = text;
   }
 
-  /** Adds what the policy sampled as turn number `turn`. With `learn: false` it is kept but never trained on. */
+  /** Adds what the policy sampled as turn number `turn`; `text` is what it stands for, special tokens printed. With `learn: false` it is kept but never trained on. */
   record(
     sample: { tokens: ArrayLike<number>; logprobs: ArrayLike<number> },
     text: string,
