@@ -3,13 +3,8 @@ import { z } from "zod";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { didYouMean } from "../suggest.ts";
-import { withGroupTokens } from "./advantage/batch.ts";
-import { groupAdvantages } from "./advantage/group.ts";
-import type { AdvantageFunction, Algorithm, LossFunction, Needs } from "./algorithm.ts";
-import { bnpoLoss } from "./loss/bnpo.ts";
-import { dapoLoss, overlongPenalty, rewardsDiffer } from "./loss/dapo.ts";
-import { drGrpoLoss } from "./loss/dr-grpo.ts";
-import { grpoLoss } from "./loss/grpo.ts";
+import type { Algorithm } from "./algorithm.ts";
+import { factories, type Parts } from "./factories.ts";
 import { type AlgorithmName, defaultGroupSizes, schemas } from "./options.ts";
 
 export type { AlgorithmName };
@@ -23,9 +18,6 @@ export type AlgorithmConfig = { [N in AlgorithmName]: z.input<Schemas[N]> }[Algo
 
 /** The same with every default filled in. */
 export type ResolvedAlgorithmConfig = { [N in AlgorithmName]: z.output<Schemas[N]> }[AlgorithmName];
-
-type Resolved<N extends AlgorithmName> = z.output<Schemas[N]>;
-type Parts = Omit<Algorithm, "name" | "options">;
 
 /** For schemas that embed an algorithm's options. `resolveAlgorithm` gives better messages. */
 export const algorithmSchema = z.discriminatedUnion("algorithm", Object.values(schemas) as [Schemas["grpo"]]);
@@ -85,11 +77,25 @@ export function resolveAlgorithm(
       hint: `It belongs to ${owners.join(", ")}; "${name}" has: ${own.join(", ")}.`,
     });
   }
-  return parseOptions(
-    schemas[name as AlgorithmName] as z.ZodType,
-    record,
-    `algorithm "${name}"`,
-  ) as ResolvedAlgorithmConfig;
+  const schema = schemas[name as AlgorithmName] as z.ZodType;
+  const resolved = parseOptions(schema, record, `algorithm "${name}"`) as ResolvedAlgorithmConfig;
+  refuseContradictions(resolved);
+  if ("level" in resolved) resolved.gamma ??= resolved.level === "turn" ? 0.99 : 1;
+  return resolved;
+}
+
+/** Options that are fine alone but of which one would be ignored together with the other. */
+function refuseContradictions(o: ResolvedAlgorithmConfig): void {
+  const refuse = (message: string) => {
+    throw new StatesetError("INVALID_OPTION", `algorithm "${o.algorithm}": ${message}`);
+  };
+  if ("rewardWeights" in o && o.rewardWeights) {
+    if ("credit" in o && o.credit === "turn") refuse(`rewardWeights and credit "turn" exclude each other.`);
+    if ("klIn" in o && o.klIn === "reward" && o.beta > 0)
+      refuse(`rewardWeights need the KL penalty in the loss; set klIn: "loss".`);
+  }
+  if ("nSteps" in o && o.nSteps !== null && o.level === "turn")
+    refuse(`nSteps counts tokens; with level "turn" leave it out.`);
 }
 
 /** `createAlgorithm("grpo")`, `createAlgorithm({ algorithm: "dapo", epsilonHigh: 0.3 })`; an Algorithm is returned as it is. */
@@ -99,45 +105,3 @@ export function createAlgorithm(config: AlgorithmConfig | AlgorithmName | Algori
   const create = factories[resolved.algorithm] as (options: ResolvedAlgorithmConfig) => Parts;
   return { name: resolved.algorithm, options: resolved, ...create(resolved) };
 }
-
-type GroupRelative = Resolved<"grpo"> | Resolved<"dr-grpo"> | Resolved<"bnpo"> | Resolved<"dapo">;
-
-function needsOf(o: { beta?: number; entropyCoefficient?: number }, values = false): Needs {
-  return { reference: (o.beta ?? 0) > 0, entropy: (o.entropyCoefficient ?? 0) > 0, values };
-}
-
-/** β where the penalty is in the loss. */
-function lossBeta(o: { beta: number; klIn: "loss" | "reward" }): number {
-  return o.klIn === "loss" ? o.beta : 0;
-}
-
-function groupRelativeAdvantages(o: GroupRelative): AdvantageFunction {
-  const beta = o.klIn === "reward" ? o.beta : 0;
-  return (sequences) => groupAdvantages(sequences, { scale: o.scale, beta });
-}
-
-function groupRelative(o: GroupRelative, loss: LossFunction): Parts {
-  return {
-    needs: needsOf(o),
-    usesZeroAdvantages: lossBeta(o) > 0 || o.entropyCoefficient > 0,
-    advantages: groupRelativeAdvantages(o),
-    loss,
-  };
-}
-
-const factories: { [N in AlgorithmName]: (options: Resolved<N>) => Parts } = {
-  grpo: (o) => groupRelative(o, grpoLoss({ ...o, beta: lossBeta(o) })),
-  "dr-grpo": (o) => groupRelative(o, drGrpoLoss({ ...o, beta: lossBeta(o) })),
-  bnpo: (o) => {
-    const parts = groupRelative(o, bnpoLoss({ ...o, beta: lossBeta(o) }));
-    return { ...parts, advantages: (sequences) => withGroupTokens(sequences, parts.advantages(sequences)) };
-  },
-  dapo: (o) => ({
-    ...groupRelative(o, dapoLoss({ ...o, beta: lossBeta(o) })),
-    ...(o.dynamicSampling && { keepGroup: rewardsDiffer, maxSamplingRounds: o.maxSamplingRounds }),
-    ...(o.overlongPenalty > 0 && {
-      shapeReward: (sequence, maxTokens) =>
-        sequence.reward + o.overlongPenalty * overlongPenalty(sequence, maxTokens, o.overlongBuffer),
-    }),
-  }),
-};

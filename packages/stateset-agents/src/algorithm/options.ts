@@ -53,39 +53,164 @@ const scale = (value: "group" | "batch" | "none") => ({
 /** "episode": one advantage for the whole conversation. "turn": each reply is compared with the same reply of its group's other members. */
 const credit = { credit: z.enum(["episode", "turn"]).default("episode") };
 
-const grpoFamily = (value: "group" | "batch" | "none", low = 0.2, high = 0.2) => ({
+/** Clip, KL, entropy and mismatch: what every clipped surrogate has. */
+const clipped = (low: number, high: number, beta = 0, where: "loss" | "reward" = "loss") => ({
   ...clip(low, high),
   ...dualClip,
-  ...kl(0, "loss"),
+  ...kl(beta, where),
   ...entropy(),
-  ...scale(value),
-  ...credit,
   ...correction,
 });
 
+const value = (coefficientValue: number) => ({
+  /** Weight of the value loss. */
+  valueCoefficient: coefficient(coefficientValue),
+});
+
+const valueClip = {
+  /** How far V may move from the value at sampling time before its loss goes flat; null: no clip. */
+  valueClip: z.number().positive().nullable().default(0.2),
+};
+
+/** Discount for each token, or for each reply where `level` is "turn". */
+const gamma = { gamma: fraction(1) };
+
+const gae = (whitened: boolean) => ({
+  /** "token": each token is a step. "turn": each reply is one. */
+  level: z.enum(["token", "turn"]).default("token"),
+  /** Discount per step. Default: 1 for tokens, 0.99 for turns. */
+  gamma: z.number().min(0).max(1).optional(),
+  lambda: fraction(0.95),
+  whiten: z.boolean().default(whitened),
+});
+
 export const schemas = {
-  grpo: z.strictObject({ algorithm: z.literal("grpo"), ...grpoFamily("group") }),
-  "dr-grpo": z.strictObject({ algorithm: z.literal("dr-grpo"), ...grpoFamily("none") }),
-  bnpo: z.strictObject({ algorithm: z.literal("bnpo"), ...grpoFamily("group") }),
+  grpo: z.strictObject({ algorithm: z.literal("grpo"), ...clipped(0.2, 0.2), ...scale("group"), ...credit }),
+  "dr-grpo": z.strictObject({ algorithm: z.literal("dr-grpo"), ...clipped(0.2, 0.2), ...scale("none"), ...credit }),
+  bnpo: z.strictObject({ algorithm: z.literal("bnpo"), ...clipped(0.2, 0.2), ...scale("group"), ...credit }),
   dapo: z.strictObject({
     algorithm: z.literal("dapo"),
-    ...grpoFamily("group", 0.2, 0.28),
+    ...clipped(0.2, 0.28),
+    ...scale("group"),
+    ...credit,
     /** Drop groups whose rewards are all equal and sample others in their place. */
     dynamicSampling: z.boolean().default(true),
     maxSamplingRounds: z.int().positive().default(10),
     /** How much is taken off the reward of a reply that reaches the token limit; 0: off. */
     overlongPenalty: coefficient(1),
     /** The part of the token limit over which that penalty grows from nothing. */
-    overlongBuffer: fraction(0.2).refine((value) => value > 0, "must be above 0"),
+    overlongBuffer: z.number().gt(0).max(1).default(0.2),
+  }),
+  gspo: z.strictObject({ algorithm: z.literal("gspo"), ...clipped(3e-4, 4e-4), ...scale("group") }),
+  "gspo-token": z.strictObject({
+    algorithm: z.literal("gspo-token"),
+    ...clipped(3e-4, 4e-4),
+    ...scale("group"),
+    ...credit,
+  }),
+  gepo: z.strictObject({ algorithm: z.literal("gepo"), ...clipped(0.2, 0.2), ...scale("group") }),
+  cispo: z.strictObject({
+    algorithm: z.literal("cispo"),
+    /** c of clip(ρ, 0, c). */
+    ratioCap: z.number().positive().default(5),
+    ...kl(0, "loss"),
+    ...entropy(),
+    ...correction,
+    ...scale("group"),
+    ...credit,
+  }),
+  ppo: z.strictObject({
+    algorithm: z.literal("ppo"),
+    ...clipped(0.2, 0.2, 0.05, "reward"),
+    /** Lets beta move so that the KL per token stays near this. Off when absent. */
+    targetKl: z.number().positive().optional(),
+    /** Sequences over which beta may change by its own size. */
+    klHorizon: z.number().positive().default(10_000),
+    ...gae(true),
+    ...value(0.1),
+    ...valueClip,
+  }),
+  vapo: z.strictObject({
+    algorithm: z.literal("vapo"),
+    ...clipped(0.2, 0.28),
+    ...gamma,
+    /** α of λ = 1 − 1/(α·length). */
+    lengthAlpha: z.number().positive().default(0.05),
+    whiten: z.boolean().default(true),
+    ...value(0.1),
+    ...valueClip,
+    /** Weight of the likelihood of successful samples. */
+    positiveCoefficient: coefficient(0.1),
+    /** The reward from which a sample is successful. */
+    successThreshold: z.number().default(0.5),
+    /** Steps in which only the value head learns. */
+    valueWarmupSteps: z.int().nonnegative().default(50),
+  }),
+  a2c: z.strictObject({
+    algorithm: z.literal("a2c"),
+    ...gae(false),
+    /** Use n-step returns of this many tokens instead of GAE; null: GAE. */
+    nSteps: z.int().positive().nullable().default(null),
+    ...value(0.5),
+    ...entropy(0.01),
+    ...correction,
+  }),
+  trpo: z.strictObject({
+    algorithm: z.literal("trpo"),
+    ...scale("group"),
+    /** δ: the mean KL(old‖new) a step may reach. */
+    maxKl: z.number().positive().default(0.01),
+    cgSteps: z.int().positive().default(10),
+    damping: coefficient(0.1),
+    backtracks: z.int().positive().default(10),
+    backtrackRatio: z.number().gt(0).lt(1).default(0.8),
+  }),
+  rloo: z.strictObject({
+    algorithm: z.literal("rloo"),
+    /** Clip of the sequence ratio; no clip when absent. */
+    epsilonLow: z.number().min(0).max(1).optional(),
+    epsilonHigh: z.number().nonnegative().optional(),
+    ...kl(0, "reward"),
+    ...entropy(),
+    ...correction,
+  }),
+  reinforce: z.strictObject({
+    algorithm: z.literal("reinforce"),
+    baseline: z.enum(["none", "batch", "group"]).default("batch"),
+    ...kl(0, "reward"),
+    ...entropy(),
+    ...correction,
+  }),
+  "reinforce++": z.strictObject({
+    algorithm: z.literal("reinforce++"),
+    ...clip(0.2, 0.2),
+    ...dualClip,
+    /** Coefficient of the KL penalty (k1) in each token's reward; 0 needs no reference. */
+    beta: coefficient(0.01),
+    ...gamma,
+    baseline: z.enum(["none", "group"]).default("none"),
+    ...entropy(),
+    ...correction,
   }),
 } as const;
 
 export type AlgorithmName = keyof typeof schemas;
 
 /** Members of a group when the user does not say. */
-export const defaultGroupSizes: Record<AlgorithmName, number> = {
+export const defaultGroupSizes: Readonly<Record<AlgorithmName, number>> = {
   grpo: 8,
   "dr-grpo": 8,
   bnpo: 8,
   dapo: 8,
+  gspo: 4,
+  "gspo-token": 4,
+  gepo: 8,
+  cispo: 8,
+  ppo: 4,
+  vapo: 8,
+  a2c: 4,
+  trpo: 8,
+  rloo: 4,
+  reinforce: 4,
+  "reinforce++": 4,
 };

@@ -1,3 +1,4 @@
+import { StatesetError } from "../../error.ts";
 import type { Advantages, Sequence } from "../algorithm.ts";
 import { sampledKl } from "../kl.ts";
 
@@ -50,4 +51,11 @@ export function withGroupTokens(sequences: readonly Sequence[], advantages: read
     ...own,
     context: { ...own.context, groupTokens: tokens.get(sequences[i]!.group)! },
   }));
+}
+
+export function requireValues({ oldValues }: Sequence): Float32Array {
+  if (oldValues) return oldValues;
+  throw new StatesetError("INVALID_DATA", "Advantages that need values came without oldValues.", {
+    hint: "The algorithm's `needs.values` is set: score the batch with values before advantages().",
+  });
 }

@@ -26,14 +26,23 @@ export function normaliseInGroups(
   scale: Scale = "group",
 ): Float64Array {
   const result = new Float64Array(values.length);
-  const batchStd = scale === "batch" ? standardDeviation(values) : 0;
+  const batchStd = standardDeviation(values);
   for (const members of membersByGroup(sequences).values()) {
-    const own = members.map((i) => values[i]!);
-    if (constant(own)) continue;
-    const center = mean(own);
-    const std = scale === "group" ? standardDeviation(own, center) : batchStd;
-    const divisor = scale === "none" ? 1 : std + SCALE_EPSILON;
-    for (const i of members) result[i] = (values[i]! - center) / divisor;
+    const normalised = normalise(
+      members.map((i) => values[i]!),
+      scale,
+      batchStd,
+    );
+    for (const [n, i] of members.entries()) result[i] = normalised[n]!;
   }
   return result;
+}
+
+/** Values that are compared with each other, centred and scaled. */
+export function normalise(values: readonly number[], scale: Scale, batchStd: number): number[] {
+  if (constant(values)) return values.map(() => 0);
+  const center = mean(values);
+  const std = scale === "group" ? standardDeviation(values, center) : batchStd;
+  const divisor = scale === "none" ? 1 : std + SCALE_EPSILON;
+  return values.map((value) => (value - center) / divisor);
 }

@@ -1,19 +1,29 @@
 /** The clipped surrogate on every token, times the mismatch weight where sampler and trainer differ. */
+import type { LossSequence } from "../algorithm.ts";
 import { type Correction, tokenCorrection } from "../correction.ts";
 import { addMetric, maxMetric } from "../metrics.ts";
 import { type Clip, surrogate } from "./surrogate.ts";
 import type { Term } from "./terms.ts";
 
-export function tokenSurrogate(clip?: Clip, correction?: Correction): Term {
+/** The log-ratio of each token; its derivative with respect to the token's own log-prob must be 1, and 0 with respect to others. */
+export type TokenLogRatio = (sequence: LossSequence) => (t: number) => number;
+
+const plain: TokenLogRatio =
+  ({ logprobs, old }) =>
+  (t) =>
+    logprobs[t]! - old[t]!;
+
+export function tokenSurrogate(clip?: Clip, correction?: Correction, logRatioOf: TokenLogRatio = plain): Term {
   return (sequence, weight, gradients, metrics) => {
-    const { logprobs, old, advantages } = sequence;
+    const { logprobs, advantages } = sequence;
+    const logRatio = logRatioOf(sequence);
     const mismatch = tokenCorrection(sequence, correction, metrics);
     let loss = 0;
     let ratios = 0;
     let ratioMax = 0;
     let clipped = 0;
     for (let t = 0; t < logprobs.length; t++) {
-      const point = surrogate(logprobs[t]! - old[t]!, advantages[t]!, clip);
+      const point = surrogate(logRatio(t), advantages[t]!, clip);
       const w = weight * (mismatch?.[t] ?? 1);
       loss += w * point.loss;
       gradients.logprobs[t]! += w * point.slope;

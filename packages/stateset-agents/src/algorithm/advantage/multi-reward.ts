@@ -1,0 +1,34 @@
+/**
+ * Multi-reward (GDPO): every named part of the reward is normalised in its group, so that no part drowns another by its scale;
+ * the weighted sum of these is then normalised over the batch: A = (s − mean_batch(s)) / (std_batch(s) + ε), unbiased std, ε = 1e-4.
+ * Source: Liu et al., "GDPO: Group reward-Decoupled Normalization Policy Optimization", 2026.
+ * The reward's `score` is not used: the weights say how parts add up.
+ */
+import { StatesetError } from "../../error.ts";
+import { didYouMean } from "../../suggest.ts";
+import type { Advantages, Sequence } from "../algorithm.ts";
+import { spread, standardDeviation } from "./batch.ts";
+import { normalise, normaliseInGroups } from "./group.ts";
+
+export function multiRewardAdvantages(
+  sequences: readonly Sequence[],
+  options: { weights: Readonly<Record<string, number>> },
+): Advantages[] {
+  const sums = new Array<number>(sequences.length).fill(0);
+  for (const [part, weight] of Object.entries(options.weights)) {
+    const values = sequences.map((sequence) => partOf(sequence, part));
+    for (const [i, value] of normaliseInGroups(sequences, values).entries()) sums[i]! += weight * value;
+  }
+  return spread(sequences, normalise(sums, "batch", standardDeviation(sums)));
+}
+
+function partOf({ breakdown }: Sequence, part: string): number {
+  if (Object.hasOwn(breakdown, part)) return breakdown[part]!;
+  throw new StatesetError(
+    "INVALID_OPTION",
+    `rewardWeights names "${part}", which the reward's breakdown does not have.`,
+    {
+      hint: didYouMean(part, Object.keys(breakdown)),
+    },
+  );
+}

@@ -1,0 +1,177 @@
+/** Puts advantages and loss of each algorithm together; options are already validated. */
+import type { z } from "zod";
+import { baselineAdvantages } from "./advantage/baseline.ts";
+import { rewardsOf, withGroupTokens } from "./advantage/batch.ts";
+import { gaeAdvantages, nStep, valueAdvantages } from "./advantage/gae.ts";
+import { groupAdvantages, type Scale } from "./advantage/group.ts";
+import { leaveOneOutAdvantages } from "./advantage/leave-one-out.ts";
+import { lengthAdaptiveAdvantages } from "./advantage/length-adaptive-gae.ts";
+import { multiRewardAdvantages } from "./advantage/multi-reward.ts";
+import { reinforcePlusPlusAdvantages } from "./advantage/reinforce-plus-plus.ts";
+import { tokenRewards, turnAdvantages } from "./advantage/turn-credit.ts";
+import type { AdvantageFunction, Algorithm, LossFunction, Needs } from "./algorithm.ts";
+import { adaptKl } from "./kl.ts";
+import { a2cLoss } from "./loss/a2c.ts";
+import { bnpoLoss } from "./loss/bnpo.ts";
+import { cispoLoss } from "./loss/cispo.ts";
+import { dapoLoss, overlongPenalty, rewardsDiffer } from "./loss/dapo.ts";
+import { drGrpoLoss } from "./loss/dr-grpo.ts";
+import { gepoLoss, withGroupExpectation } from "./loss/gepo.ts";
+import { grpoLoss } from "./loss/grpo.ts";
+import { gspoLoss } from "./loss/gspo.ts";
+import { gspoTokenLoss } from "./loss/gspo-token.ts";
+import { ppoLoss } from "./loss/ppo.ts";
+import { reinforceLoss } from "./loss/reinforce.ts";
+import { reinforcePlusPlusLoss } from "./loss/reinforce-plus-plus.ts";
+import { rlooLoss } from "./loss/rloo.ts";
+import { trpoKl, trpoLoss } from "./loss/trpo.ts";
+import { vapoLoss, withPositiveShare } from "./loss/vapo.ts";
+import type { AlgorithmName, schemas } from "./options.ts";
+
+export type Parts = Omit<Algorithm, "name" | "options">;
+type Resolved<N extends AlgorithmName> = z.output<(typeof schemas)[N]>;
+
+interface Penalties {
+  beta: number;
+  klIn: "loss" | "reward";
+  entropyCoefficient: number;
+}
+
+interface Relative extends Penalties {
+  scale: Scale;
+  rewardWeights?: Record<string, number> | undefined;
+  credit?: "episode" | "turn";
+}
+
+function needsOf(o: { beta?: number; entropyCoefficient?: number }, values = false): Needs {
+  return { reference: (o.beta ?? 0) > 0, entropy: (o.entropyCoefficient ?? 0) > 0, values };
+}
+
+/** The options with β only where the penalty is in the loss. */
+function inLoss<O extends Penalties>(o: O): O {
+  return { ...o, beta: o.klIn === "loss" ? o.beta : 0 };
+}
+
+function betaInReward(o: Penalties): number {
+  return o.klIn === "reward" ? o.beta : 0;
+}
+
+/** An algorithm without values. */
+function criticFree(o: Penalties, advantages: AdvantageFunction, loss: LossFunction): Parts {
+  return {
+    needs: needsOf(o),
+    usesZeroAdvantages: inLoss(o).beta > 0 || o.entropyCoefficient > 0,
+    advantages,
+    loss,
+  };
+}
+
+function relativeAdvantages(o: Relative): AdvantageFunction {
+  const { scale, rewardWeights: weights } = o;
+  const beta = betaInReward(o);
+  if (weights) return (sequences) => multiRewardAdvantages(sequences, { weights });
+  if (o.credit === "turn")
+    return (sequences) => turnAdvantages(sequences, { scale, rewards: rewardsOf(sequences, beta) });
+  return (sequences) => groupAdvantages(sequences, { scale, beta });
+}
+
+function relative(o: Relative, loss: LossFunction): Parts {
+  return criticFree(o, relativeAdvantages(o), loss);
+}
+
+export const factories: { [N in AlgorithmName]: (options: Resolved<N>) => Parts } = {
+  grpo: (o) => relative(o, grpoLoss(inLoss(o))),
+  "dr-grpo": (o) => relative(o, drGrpoLoss(inLoss(o))),
+  bnpo: (o) => {
+    const advantages = relativeAdvantages(o);
+    return criticFree(o, (sequences) => withGroupTokens(sequences, advantages(sequences)), bnpoLoss(inLoss(o)));
+  },
+  dapo: (o) => ({
+    ...relative(o, dapoLoss(inLoss(o))),
+    ...(o.dynamicSampling && { keepGroup: rewardsDiffer, maxSamplingRounds: o.maxSamplingRounds }),
+    ...(o.overlongPenalty > 0 && {
+      shapeReward: (sequence, maxTokens) =>
+        sequence.reward + o.overlongPenalty * overlongPenalty(sequence, maxTokens, o.overlongBuffer),
+    }),
+  }),
+  gspo: (o) => relative(o, gspoLoss(inLoss(o))),
+  "gspo-token": (o) => relative(o, gspoTokenLoss(inLoss(o))),
+  gepo: (o) => {
+    const advantages = relativeAdvantages(o);
+    return criticFree(o, (sequences) => withGroupExpectation(sequences, advantages(sequences)), gepoLoss(inLoss(o)));
+  },
+  cispo: (o) => relative(o, cispoLoss(inLoss(o))),
+  ppo: createPpo,
+  vapo: (o) => ({
+    needs: needsOf(o, true),
+    usesZeroAdvantages: true,
+    valueWarmupSteps: o.valueWarmupSteps,
+    advantages: (sequences) => {
+      const options = { alpha: o.lengthAlpha, gamma: o.gamma, beta: betaInReward(o), whiten: o.whiten };
+      return withPositiveShare(sequences, lengthAdaptiveAdvantages(sequences, options), o.successThreshold);
+    },
+    loss: vapoLoss(inLoss(o)),
+  }),
+  a2c: (o) => ({
+    needs: needsOf(o, true),
+    usesZeroAdvantages: true,
+    advantages: (sequences) =>
+      o.nSteps === null
+        ? gaeAdvantages(sequences, o)
+        : valueAdvantages(sequences, o.whiten, (sequence, values) =>
+            nStep(tokenRewards(sequence), values, o.gamma ?? 1, o.nSteps!),
+          ),
+    loss: a2cLoss(o),
+  }),
+  trpo: ({ scale, rewardWeights, ...region }) => {
+    const { maxKl, cgSteps, damping, backtracks, backtrackRatio } = region;
+    return {
+      needs: needsOf({}),
+      advantages: relativeAdvantages({ scale, rewardWeights, beta: 0, klIn: "loss", entropyCoefficient: 0 }),
+      loss: trpoLoss(),
+      trustRegion: { kl: trpoKl, maxKl, cgSteps, damping, backtracks, backtrackRatio },
+    };
+  },
+  rloo: (o) =>
+    criticFree(o, (sequences) => leaveOneOutAdvantages(sequences, { beta: betaInReward(o) }), rlooLoss(inLoss(o))),
+  reinforce: (o) =>
+    criticFree(
+      o,
+      (sequences) => baselineAdvantages(sequences, { baseline: o.baseline, beta: betaInReward(o) }),
+      reinforceLoss(inLoss(o)),
+    ),
+  "reinforce++": (o) => ({
+    needs: needsOf(o),
+    usesZeroAdvantages: o.entropyCoefficient > 0,
+    advantages: (sequences) => reinforcePlusPlusAdvantages(sequences, o),
+    loss: reinforcePlusPlusLoss({ ...o, beta: 0 }),
+  }),
+};
+
+/** The only algorithm with state: β, where targetKl lets it move. */
+function createPpo(o: Resolved<"ppo">): Parts {
+  let beta = o.beta;
+  let sequences = 0;
+  const current = () => (o.klIn === "loss" ? beta : 0);
+  const loss = ppoLoss({ ...o, beta: current });
+  const { targetKl: target } = o;
+  return {
+    needs: needsOf(o, true),
+    usesZeroAdvantages: true,
+    advantages: (batch) => gaeAdvantages(batch, { ...o, beta: o.klIn === "reward" ? beta : 0 }),
+    loss: (micro, counts) => {
+      sequences = counts.sequences;
+      return loss(micro, counts);
+    },
+    ...(target !== undefined && {
+      afterUpdate: ({ kl }) => {
+        if (kl !== undefined && Number.isFinite(kl))
+          beta = adaptKl(beta, kl, { target, horizon: o.klHorizon, sequences });
+      },
+      state: () => ({ beta }),
+      restore: (state) => {
+        beta = state.beta ?? beta;
+      },
+    }),
+  };
+}

@@ -1,0 +1,46 @@
+/**
+ * VAPO: DAPO's surrogate (decoupled clip, token mean) with length-adaptive GAE, the value loss on λ = 1 targets, and
+ * + μ·NLL on the tokens of successful samples, averaged over those tokens in the whole batch (self-imitation).
+ * The critic is warmed up on Monte-Carlo returns before the policy moves (Algorithm.valueWarmupSteps).
+ * Source: Yue et al., "VAPO: Efficient and Reliable Reinforcement Learning for Advanced Reasoning Tasks", 2025.
+ * Left out: the separate value network; the value head shares the policy's trunk.
+ */
+import type { Advantages, LossFunction, Sequence } from "../algorithm.ts";
+import { addMetric } from "../metrics.ts";
+import { fromContext } from "./aggregation.ts";
+import { type PpoLossOptions, ppoTerms } from "./ppo.ts";
+import { sumTerms, type Term } from "./terms.ts";
+
+export function vapoLoss(options: PpoLossOptions & { positiveCoefficient: number }): LossFunction {
+  const terms = [...ppoTerms(options), positiveTerm(options.positiveCoefficient)];
+  return (micro, counts) => sumTerms(micro, counts, "token-mean", terms);
+}
+
+/** Weighs by the batch's count of successful tokens, not by the aggregation. */
+function positiveTerm(coefficient: number): Term {
+  return (sequence, _weight, gradients, metrics) => {
+    const share = coefficient * fromContext(sequence, "positiveShare");
+    if (share === 0) return 0;
+    let nll = 0;
+    for (let t = 0; t < sequence.logprobs.length; t++) {
+      nll -= sequence.logprobs[t]!;
+      gradients.logprobs[t]! -= share;
+    }
+    addMetric(metrics, "positiveNll", nll, sequence.logprobs.length);
+    return share * nll;
+  };
+}
+
+/** positiveShare: 1 / (tokens of successful samples in the batch) for these samples, 0 for others. */
+export function withPositiveShare(
+  sequences: readonly Sequence[],
+  advantages: readonly Advantages[],
+  successThreshold: number,
+): Advantages[] {
+  let tokens = 0;
+  for (const { reward, old } of sequences) if (reward >= successThreshold) tokens += old.length;
+  return advantages.map((own, i) => {
+    const positive = tokens > 0 && sequences[i]!.reward >= successThreshold;
+    return { ...own, context: { ...own.context, positiveShare: positive ? 1 / tokens : 0 } };
+  });
+}
