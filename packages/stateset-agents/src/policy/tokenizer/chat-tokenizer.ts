@@ -86,7 +86,7 @@ function findStretches(
     try {
       return prefix.length === 0 ? undefined : render(prefix, { ...options, addGenerationPrompt });
     } catch (error) {
-      if (StatesetError.isInstance(error) && error.code === "INVALID_MESSAGE") return undefined;
+      if (StatesetError.isInstance(error)) return undefined;
       throw error;
     }
   };

@@ -1,0 +1,127 @@
+import { Template } from "@huggingface/jinja";
+import type { Message } from "../../conversation/message.ts";
+import { messageOf, StatesetError } from "../../error.ts";
+import type { ChatRenderer } from "./chat-tokenizer.ts";
+import { isObject, type JsonObject, readJsonObject, readText } from "./model-json.ts";
+
+/** Named templates; transformers takes "tool_use" when there are tools and "default" otherwise. */
+export type ChatTemplates = ReadonlyMap<string, string>;
+
+/** From wherever a model keeps them: chat_template.jinja, then tokenizer_config.json, then chat_template.json. */
+export async function readChatTemplates(dir: string, config: JsonObject): Promise<ChatTemplates> {
+  const file = await readText(dir, "chat_template.jinja");
+  if (file !== undefined) return new Map([["default", file]]);
+  const value = config.chat_template ?? (await readJsonObject(dir, "chat_template.json"))?.chat_template;
+  if (value === undefined || value === null) return new Map();
+  if (typeof value === "string") return new Map([["default", value]]);
+  const named = Array.isArray(value) ? value.filter(isNamed) : [];
+  if (named.length === 0 || (Array.isArray(value) && named.length !== value.length)) {
+    throw new StatesetError(
+      "TOKENIZER_INVALID",
+      `The chat_template in ${dir} is neither text nor a list of named texts.`,
+    );
+  }
+  return new Map(named.map(({ name, template }) => [name, template]));
+}
+
+function isNamed(value: unknown): value is { name: string; template: string } {
+  return isObject(value) && typeof value.name === "string" && typeof value.template === "string";
+}
+
+export interface TemplateOptions {
+  /** bos_token, eos_token, …: what templates may print. */
+  tokens: Readonly<Record<string, string>>;
+  /** What templates that print a date are told. */
+  today: Date;
+  /** Names the folder in errors. */
+  where: string;
+}
+
+/** A renderer from Jinja chat templates, called with the variables `transformers` passes. */
+export function createTemplateRenderer(
+  templates: ChatTemplates,
+  { tokens, today, where }: TemplateOptions,
+): ChatRenderer {
+  const compiled = new Map([...templates].map(([name, source]) => [name, compile(source, name, where)]));
+  return (messages, { tools, addGenerationPrompt = false }) => {
+    const listed = tools && tools.length > 0 ? tools : null;
+    const choice = (listed && compiled.get("tool_use")) ?? compiled.get("default") ?? [...compiled.values()][0]!;
+    try {
+      return choice.template.render({
+        ...tokens,
+        messages: messages.map((message) => forTemplate(message, choice.textArguments)),
+        tools: listed,
+        documents: null,
+        add_generation_prompt: addGenerationPrompt,
+        strftime_now: (format: string) => formatDate(today, format),
+        raise_exception: (reason: unknown) => {
+          throw new StatesetError(
+            "INVALID_MESSAGE",
+            `The chat template in ${where} refuses these messages: ${String(reason)}`,
+          );
+        },
+      });
+    } catch (cause) {
+      if (StatesetError.isInstance(cause)) throw cause;
+      throw new StatesetError("TOKENIZER_INVALID", `The chat template in ${where} failed: ${messageOf(cause)}.`, {
+        cause,
+      });
+    }
+  };
+}
+
+interface Compiled {
+  template: Template;
+  /** Whether it prints tool arguments that are JSON text as they are, or wants them parsed. */
+  textArguments: boolean;
+}
+
+function compile(source: string, name: string, where: string): Compiled {
+  try {
+    return { template: new Template(source), textArguments: /arguments\s+is\s+string/.test(source) };
+  } catch (cause) {
+    const message = `The chat template "${name}" in ${where} is not valid Jinja: ${messageOf(cause)}.`;
+    throw new StatesetError("TOKENIZER_INVALID", message, { cause });
+  }
+}
+
+/** A message under the names templates know. Arguments stay the text the model wrote wherever the template can print that. */
+function forTemplate({ reasoning, tool_calls, ...message }: Message, textArguments: boolean): JsonObject {
+  return {
+    ...message,
+    ...(reasoning !== undefined && { reasoning_content: reasoning }),
+    ...(tool_calls && {
+      tool_calls: tool_calls.map(({ function: { name, arguments: args }, ...call }) => ({
+        ...call,
+        function: { name, arguments: textArguments ? args : parsedOr(args) },
+      })),
+    }),
+  };
+}
+
+function parsedOr(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+const months = "January February March April May June July August September October November December".split(" ");
+
+/** The parts of strftime that templates use, in UTC and English whatever the machine is set to. */
+function formatDate(date: Date, format: string): string {
+  const two = (value: number) => String(value).padStart(2, "0");
+  const parts: Record<string, string> = {
+    Y: String(date.getUTCFullYear()),
+    m: two(date.getUTCMonth() + 1),
+    d: two(date.getUTCDate()),
+    B: months[date.getUTCMonth()]!,
+    b: months[date.getUTCMonth()]!.slice(0, 3),
+    H: two(date.getUTCHours()),
+    M: two(date.getUTCMinutes()),
+    S: two(date.getUTCSeconds()),
+    "%": "%",
+  };
+  return format.replace(/%([YmdBbHMS%])/g, (_, part: string) => parts[part]!);
+}

@@ -1,0 +1,4 @@
+export type { LoadedTokenizer } from "./chat-tokenizer.ts";
+export { type LoadTokenizerOptions, loadChatTokenizer } from "./load-chat-tokenizer.ts";
+export { createReplyText, type ReplyText } from "./reply-text.ts";
+export { createTextStream, type TextStream } from "./text-stream.ts";
