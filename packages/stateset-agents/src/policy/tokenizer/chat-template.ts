@@ -1,4 +1,4 @@
-import { Template } from "@huggingface/jinja";
+import { Environment, Interpreter, Template } from "@huggingface/jinja";
 import type { Message } from "../../conversation/message.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import type { ChatRenderer } from "./chat-tokenizer.ts";
@@ -47,7 +47,7 @@ export function createTemplateRenderer(
     const listed = tools && tools.length > 0 ? tools : null;
     const choice = (listed && compiled.get("tool_use")) ?? compiled.get("default") ?? [...compiled.values()][0]!;
     try {
-      return choice.template.render({
+      return run(choice.template, {
         ...tokens,
         messages: messages.map((message) => forTemplate(message, choice.textArguments)),
         tools: listed,
@@ -55,10 +55,8 @@ export function createTemplateRenderer(
         add_generation_prompt: addGenerationPrompt,
         strftime_now: (format: string) => formatDate(today, format),
         raise_exception: (reason: unknown) => {
-          throw new StatesetError(
-            "INVALID_MESSAGE",
-            `The chat template in ${where} refuses these messages: ${String(reason)}`,
-          );
+          const message = `The chat template in ${where} refuses these messages: ${String(reason)}`;
+          throw new StatesetError("INVALID_MESSAGE", message);
         },
       });
     } catch (cause) {
@@ -68,6 +66,22 @@ export function createTemplateRenderer(
       });
     }
   };
+}
+
+/** Template.render() without its own raise_exception and its clock. */
+function run(template: Template, variables: Readonly<Record<string, unknown>>): string {
+  const environment = new Environment();
+  const constants = { true: true, True: true, false: false, False: false, none: null, None: null };
+  for (const [name, value] of Object.entries({ ...constants, range, ...variables })) environment.set(name, value);
+  return String(new Interpreter(environment).run(template.parsed).value);
+}
+
+function range(start: number, stop?: number, step = 1): number[] {
+  const [from, to] = stop === undefined ? [0, start] : [start, stop];
+  const length = Math.max(0, Math.ceil((to - from) / step));
+  // Templates count messages; a longer range is a mistake or an attack.
+  if (!(length <= 1_000_000)) throw new RangeError(`range(${from}, ${to}, ${step}) is too long`);
+  return Array.from({ length }, (_, i) => from + i * step);
 }
 
 interface Compiled {
