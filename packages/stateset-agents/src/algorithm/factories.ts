@@ -25,7 +25,7 @@ import { reinforceLoss } from "./loss/reinforce.ts";
 import { reinforcePlusPlusLoss } from "./loss/reinforce-plus-plus.ts";
 import { rlooLoss } from "./loss/rloo.ts";
 import { trpoKl, trpoLoss } from "./loss/trpo.ts";
-import { vapoLoss, withPositiveShare } from "./loss/vapo.ts";
+import { vapoLoss, withPositiveScale } from "./loss/vapo.ts";
 import type { AlgorithmName, schemas } from "./options.ts";
 
 export type Parts = Omit<Algorithm, "name" | "options">;
@@ -108,7 +108,7 @@ export const factories: { [N in AlgorithmName]: (options: Resolved<N>) => Parts 
     valueWarmupSteps: o.valueWarmupSteps,
     advantages: (sequences) => {
       const options = { alpha: o.lengthAlpha, gamma: o.gamma, beta: betaInReward(o), whiten: o.whiten };
-      return withPositiveShare(sequences, lengthAdaptiveAdvantages(sequences, options), o.successThreshold);
+      return withPositiveScale(sequences, lengthAdaptiveAdvantages(sequences, options), o.successThreshold);
     },
     loss: vapoLoss(inLoss(o)),
   }),

@@ -16,10 +16,9 @@ export function vapoLoss(options: PpoLossOptions & { positiveCoefficient: number
   return (micro, counts) => sumTerms(micro, counts, "token-mean", terms);
 }
 
-/** Weighs by the batch's count of successful tokens, not by the aggregation. */
 function positiveTerm(coefficient: number): Term {
-  return (sequence, _weight, gradients, metrics) => {
-    const share = coefficient * fromContext(sequence, "positiveShare");
+  return (sequence, weight, gradients, metrics) => {
+    const share = coefficient * weight * fromContext(sequence, "positiveScale");
     if (share === 0) return 0;
     let nll = 0;
     for (let t = 0; t < sequence.logprobs.length; t++) {
@@ -31,16 +30,20 @@ function positiveTerm(coefficient: number): Term {
   };
 }
 
-/** positiveShare: 1 / (tokens of successful samples in the batch) for these samples, 0 for others. */
-export function withPositiveShare(
+/** positiveScale: tokens of the batch / tokens of its successful samples for these, 0 for others; it turns a token mean into one over them. */
+export function withPositiveScale(
   sequences: readonly Sequence[],
   advantages: readonly Advantages[],
   successThreshold: number,
 ): Advantages[] {
   let tokens = 0;
-  for (const { reward, old } of sequences) if (reward >= successThreshold) tokens += old.length;
+  let positive = 0;
+  for (const { reward, old } of sequences) {
+    tokens += old.length;
+    if (reward >= successThreshold) positive += old.length;
+  }
   return advantages.map((own, i) => {
-    const positive = tokens > 0 && sequences[i]!.reward >= successThreshold;
-    return { ...own, context: { ...own.context, positiveShare: positive ? 1 / tokens : 0 } };
+    const scale = positive > 0 && sequences[i]!.reward >= successThreshold ? tokens / positive : 0;
+    return { ...own, context: { ...own.context, positiveScale: scale } };
   });
 }
