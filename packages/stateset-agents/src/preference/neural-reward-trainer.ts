@@ -1,0 +1,179 @@
+/**
+ * A reward model: Bradley–Terry (1952) on the score a value head gives at the last token of a conversation,
+ * −log σ(r_better − r_worse − margin), trained together with the model under it. Pairs and good/bad labels may be mixed.
+ */
+import { z } from "zod";
+import { bradleyTerryLoss, calibration, type ScoredPair } from "../algorithm/loss/bradley-terry.ts";
+import { buildTokenTree } from "../conversation/token-tree.ts";
+import { StatesetError } from "../error.ts";
+import { parseOptions } from "../options.ts";
+import { openPolicy } from "../policy/open-policy.ts";
+import type { LoraOptions, Policy } from "../policy/policy.ts";
+import { type FitHooks, type FitOptions, type FitResult, fit, fitShape, learnerShape } from "../supervised/fit.ts";
+import { packUnits } from "../supervised/pack.ts";
+import { NeuralReward, scoreChains } from "./neural-reward.ts";
+import { encodeRewardExample, type RewardExample, type RewardUnit, unitChains } from "./reward-data.ts";
+
+export interface RewardModelEvaluation {
+  /** Share of examples it gets right: the better side of a pair, or the label; ties count half. */
+  accuracy: number;
+  /** Expected calibration error: how far its stated probabilities are from how often it is right (ten bins). */
+  ece: number;
+  /** Mean squared error of its stated probabilities. */
+  brier: number;
+  /** Mean −log σ(gap) in nats; ln 2 for a coin. */
+  loss: number;
+  count: number;
+}
+
+export interface NeuralRewardTrainerOptions extends FitOptions {
+  /** A folder or hub id. Default: the bundled starter model. */
+  model?: string;
+  lora?: LoraOptions;
+  threads?: number;
+  /** Instead of `model`: a policy that is already open. It becomes the reward model's own. */
+  policy?: Policy;
+  /** Preference pairs, or conversations labelled good or bad. */
+  examples: readonly RewardExample[];
+  /** Examples that accuracy and calibration are reported on. Keep whole conversations on one side of the split. */
+  heldOut?: readonly RewardExample[];
+  /** Longest conversation read, in tokens; of longer ones the end. Default: the model's context. */
+  maxTokens?: number;
+  /** Put before conversations of a run, whose turns do not hold the agent's system prompt. */
+  systemPrompt?: string;
+  signal?: AbortSignal;
+  onStep?: FitHooks<RewardModelEvaluation>["onStep"];
+  onEvaluation?: FitHooks<RewardModelEvaluation>["onEvaluation"];
+}
+
+const { policy: policySchema } = learnerShape;
+const schema = z.strictObject({
+  ...fitShape,
+  policy: policySchema,
+  model: z.string().min(1).optional(),
+  lora: z.custom<LoraOptions>().optional(),
+  threads: z.int().min(1).optional(),
+  examples: z.array(z.custom<RewardExample>()).min(1),
+  heldOut: z.array(z.custom<RewardExample>()).min(1).optional(),
+  maxTokens: z.int().min(2).optional(),
+  systemPrompt: z.string().optional(),
+  signal: z.instanceof(AbortSignal).optional(),
+  onStep: z.custom<FitHooks<RewardModelEvaluation>["onStep"]>().optional(),
+  onEvaluation: z.custom<FitHooks<RewardModelEvaluation>["onEvaluation"]>().optional(),
+});
+
+export interface NeuralRewardResult extends FitResult<RewardModelEvaluation> {
+  reward: NeuralReward;
+  /** On the held-out examples, after training. */
+  heldOut: RewardModelEvaluation | undefined;
+}
+
+/**
+ * @example
+ * const { reward, heldOut } = await new NeuralRewardTrainer({ examples: pairs, heldOut: others }).train();
+ * console.log(heldOut?.accuracy, heldOut?.ece);
+ * await reward.save("runs/reward-model");
+ */
+export class NeuralRewardTrainer {
+  readonly #o: z.output<typeof schema>;
+
+  constructor(options: NeuralRewardTrainerOptions) {
+    this.#o = parseOptions(schema, options, "NeuralRewardTrainer");
+    if (options.policy && (options.model || options.lora || options.threads)) {
+      throw new StatesetError("INVALID_OPTION", "NeuralRewardTrainer has a policy as well as model, lora or threads.", {
+        hint: "Give the open policy alone, or what to open.",
+      });
+    }
+  }
+
+  async train(): Promise<NeuralRewardResult> {
+    const { model, lora, threads, examples, heldOut, systemPrompt, signal, onStep, onEvaluation, ...settings } =
+      this.#o;
+    const policy =
+      this.#o.policy ??
+      (await openPolicy({ ...(model && { model }), ...(lora && { lora }), ...(threads && { threads }) }));
+    await policy.addValueHead(settings.seed);
+    const maxTokens = Math.min(settings.maxTokens ?? policy.model.contextLength, policy.model.contextLength);
+    const encode = (example: RewardExample) => encodeRewardExample(policy.tokenizer, example, maxTokens);
+    const units = examples.map(encode);
+    const test = heldOut?.map(encode);
+    const result = await fit<RewardUnit, RewardModelEvaluation>(
+      policy,
+      units,
+      settings,
+      (batch) => learn(policy, batch, settings),
+      {
+        signal,
+        onStep,
+        onEvaluation,
+        evaluate: test && (() => evaluateUnits(policy, test, settings.tokenBudget)),
+      },
+    );
+    const spread = await spreadOf(policy, units, settings.tokenBudget);
+    const reward = new NeuralReward(policy, {
+      maxTokens,
+      ...spread,
+      ...(systemPrompt === undefined ? {} : { systemPrompt }),
+    });
+    return { ...result, reward, heldOut: test && result.evaluations.at(-1) };
+  }
+}
+
+async function learn(
+  policy: Policy,
+  batch: readonly RewardUnit[],
+  { tokenBudget, recompute }: { tokenBudget: number; recompute: boolean },
+): Promise<number> {
+  let loss = 0;
+  for (const members of packUnits(batch.map(unitChains), tokenBudget)) {
+    const units = members.map((i) => batch[i]!);
+    const { tree, positions } = buildTokenTree(units.flatMap(unitChains));
+    const pass = await policy.forward(tree, { values: true, recompute });
+    const values = pass.values!;
+    let chain = 0;
+    const place = (side: unknown) => (side === undefined ? -1 : positions[chain++]!.at(-1)!);
+    const places = units.map(({ better, worse }) => ({ better: place(better), worse: place(worse) }));
+    const at = (index: number) => (index < 0 ? 0 : values[index]!);
+    const share = bradleyTerryLoss(
+      units.map(({ margin }, i) => ({ chosen: at(places[i]!.better), rejected: at(places[i]!.worse), margin })),
+      { pairs: batch.length },
+    );
+    const derivatives = new Float32Array(tree.tokens.length);
+    places.forEach(({ better, worse }, i) => {
+      if (better >= 0) derivatives[better]! += share.dChosen[i]!;
+      if (worse >= 0) derivatives[worse]! += share.dRejected[i]!;
+    });
+    loss += share.loss;
+    await policy.backward(pass, { values: derivatives });
+  }
+  return loss;
+}
+
+async function evaluateUnits(
+  policy: Policy,
+  units: readonly RewardUnit[],
+  tokenBudget: number,
+): Promise<RewardModelEvaluation> {
+  const scores = await scoreChains(policy, units.flatMap(unitChains), tokenBudget);
+  let at = 0;
+  const pairs = units.map(
+    ({ better, worse, margin }): ScoredPair => ({
+      chosen: better ? scores[at++]! : 0,
+      rejected: worse ? scores[at++]! : 0,
+      margin,
+    }),
+  );
+  const { loss } = bradleyTerryLoss(pairs, { pairs: pairs.length });
+  const { expectedError, brier } = calibration(pairs);
+  const right = pairs.map(({ chosen, rejected }) => (chosen > rejected ? 1 : chosen === rejected ? 0.5 : 0));
+  const accuracy = right.reduce((sum: number, value) => sum + value, 0) / right.length;
+  return { accuracy, ece: expectedError, brier, loss, count: pairs.length };
+}
+
+/** Mean and deviation of the raw scores, so that rewards can be given on a known scale. */
+async function spreadOf(policy: Policy, units: readonly RewardUnit[], tokenBudget: number) {
+  const scores = await scoreChains(policy, units.flatMap(unitChains), tokenBudget);
+  const mean = scores.reduce((sum, score) => sum + score, 0) / scores.length;
+  const variance = scores.reduce((sum, score) => sum + (score - mean) ** 2, 0) / scores.length;
+  return { mean, deviation: Math.sqrt(variance) || 1 };
+}

@@ -1,0 +1,144 @@
+import { readJsonl } from "../conversation/jsonl.ts";
+import type { Message, ToolDefinition } from "../conversation/message.ts";
+import type { TreeChain } from "../conversation/token-tree.ts";
+import type { TrajectoryGroup } from "../conversation/trajectory.ts";
+import { validateMessages } from "../conversation/validate-messages.ts";
+import { StatesetError } from "../error.ts";
+import type { ChatTokenizer } from "../policy/policy.ts";
+import { encodeConversation, learnCount } from "../supervised/example.ts";
+import { sharedLength } from "../supervised/pack.ts";
+
+/** Two ways a conversation went on, the first one preferred. Both may hold several turns; only assistant messages teach. */
+export interface PreferencePair {
+  /** What both have in common. */
+  prompt: readonly Message[];
+  chosen: readonly Message[];
+  rejected: readonly Message[];
+  tools?: readonly ToolDefinition[];
+  /** How much better the chosen one is, for a reward model's margin. */
+  margin?: number;
+}
+
+/** A pair as tokens. `learn` marks the assistant's tokens after the prompt. */
+export interface PairChains {
+  chosen: TreeChain;
+  rejected: TreeChain;
+  margin?: number;
+}
+
+/**
+ * Pairs of a JSONL file, in the layouts preference data comes in: `{"prompt", "chosen", "rejected"}`, each a list of messages or a
+ * string, or only `{"chosen", "rejected"}` with whole conversations, whose common beginning is the prompt.
+ */
+export async function loadPreferencePairs(path: string): Promise<PreferencePair[]> {
+  const pairs: PreferencePair[] = [];
+  for await (const { line, value } of readJsonl(path)) pairs.push(readPair(value, `${path}, line ${line}`));
+  if (pairs.length === 0) throw new StatesetError("INVALID_DATA", `${path} holds no pairs.`);
+  return pairs;
+}
+
+function readPair(value: unknown, where: string): PreferencePair {
+  const record = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
+  for (const key of ["chosen", "rejected"]) {
+    if (record[key] === undefined) {
+      throw new StatesetError("INVALID_DATA", `${where}: no "${key}".`, {
+        hint: 'Each line is {"prompt": […], "chosen": […], "rejected": […]}.',
+      });
+    }
+  }
+  const part = (key: "prompt" | "chosen" | "rejected", role: Message["role"]): Message[] => {
+    const content = record[key];
+    if (typeof content === "string") return [{ role, content }];
+    return validateMessages(content, { where: `${where}: ${key}`, code: "INVALID_DATA" });
+  };
+  const { tools, margin } = record;
+  if (margin !== undefined && (typeof margin !== "number" || !Number.isFinite(margin))) {
+    throw new StatesetError("INVALID_DATA", `${where}: the margin is not a finite number.`);
+  }
+  const pair = {
+    chosen: part("chosen", "assistant"),
+    rejected: part("rejected", "assistant"),
+    ...(tools === undefined ? {} : { tools: tools as ToolDefinition[] }),
+    ...(margin === undefined ? {} : { margin }),
+  };
+  return record.prompt === undefined ? splitPrompt(pair) : { prompt: part("prompt", "user"), ...pair };
+}
+
+/** Takes the common beginning out of two whole conversations. */
+export function splitPrompt(pair: Omit<PreferencePair, "prompt">): PreferencePair {
+  const most = Math.min(pair.chosen.length, pair.rejected.length);
+  let n = 0;
+  while (n < most && JSON.stringify(pair.chosen[n]) === JSON.stringify(pair.rejected[n])) n++;
+  return { ...pair, prompt: pair.chosen.slice(0, n), chosen: pair.chosen.slice(n), rejected: pair.rejected.slice(n) };
+}
+
+export interface EncodedPairs {
+  pairs: PairChains[];
+  /** Pairs left out: longer than the context, or with no assistant token of their own on one side. */
+  dropped: number;
+}
+
+export function encodePairs(
+  tokenizer: ChatTokenizer,
+  pairs: readonly (PreferencePair | PairChains)[],
+  contextLength: number,
+): EncodedPairs {
+  const result: EncodedPairs = { pairs: [], dropped: 0 };
+  for (const pair of pairs) {
+    const encoded = "prompt" in pair ? encodePair(tokenizer, pair) : pair;
+    const sides = [encoded.chosen, encoded.rejected];
+    // Cutting a reply would change which of the two is better, so a pair that does not fit is left out.
+    const fits = sides.every((side) => side.tokens.length <= contextLength && learnCount(side) > 0);
+    if (fits && !sameTokens(encoded)) result.pairs.push(encoded);
+    else result.dropped++;
+  }
+  if (result.pairs.length === 0) {
+    throw new StatesetError("INVALID_DATA", `None of the ${pairs.length} preference pairs can be learnt from.`, {
+      hint: "Each side needs an assistant message, the sides must differ, and both must fit the model's context.",
+    });
+  }
+  return result;
+}
+
+function encodePair(tokenizer: ChatTokenizer, { prompt, chosen, rejected, tools, margin }: PreferencePair): PairChains {
+  const side = (messages: readonly Message[]): TreeChain => {
+    const encoded = encodeConversation(tokenizer, { messages: [...prompt, ...messages], ...(tools && { tools }) });
+    const learn = encoded.learn.map((value, i) => (encoded.message[i]! >= prompt.length ? value : 0));
+    return { tokens: encoded.tokens, learn };
+  };
+  return { chosen: side(chosen), rejected: side(rejected), ...(margin === undefined ? {} : { margin }) };
+}
+
+function sameTokens({ chosen, rejected }: PairChains): boolean {
+  return (
+    chosen.tokens.length === rejected.tokens.length &&
+    sharedLength(chosen.tokens, rejected.tokens) === chosen.tokens.length
+  );
+}
+
+export interface PairsFromGroupOptions {
+  /** Rewards must differ by more than this. Default 0. */
+  minGap?: number;
+  /** Pairs per group at most: best with worst, second best with second worst, … Default 1. */
+  perGroup?: number;
+}
+
+/** Pairs from sampled conversations ranked by their reward, on the tokens that were sampled. */
+export function pairsFromGroups(groups: readonly TrajectoryGroup[], options: PairsFromGroupOptions = {}): PairChains[] {
+  const { minGap = 0, perGroup = 1 } = options;
+  return groups.flatMap(({ trajectories }) => {
+    // Conversations whose template restarted have several chains; the last one holds the whole conversation.
+    const ranked = trajectories
+      .filter((trajectory) => trajectory.chains.length > 0 && !trajectory.stub)
+      .sort((a, b) => b.reward.score - a.reward.score);
+    const pairs: PairChains[] = [];
+    for (let i = 0; i < perGroup && i < ranked.length - 1 - i; i++) {
+      const [best, worst] = [ranked[i]!, ranked[ranked.length - 1 - i]!];
+      const margin = best.reward.score - worst.reward.score;
+      if (!(margin > minGap)) break;
+      const [chosen, rejected] = [best.chains.at(-1)!, worst.chains.at(-1)!];
+      if (!sameTokens({ chosen, rejected })) pairs.push({ chosen, rejected, margin });
+    }
+    return pairs;
+  });
+}

@@ -1,0 +1,50 @@
+import type { Message, ToolDefinition } from "../conversation/message.ts";
+import type { TreeChain } from "../conversation/token-tree.ts";
+import { StatesetError } from "../error.ts";
+import type { ChatTokenizer } from "../policy/policy.ts";
+import { encodeConversation } from "../supervised/example.ts";
+import type { PreferencePair } from "./pair.ts";
+
+/** A conversation somebody called good or bad. It is learnt as a pair against an anchor whose reward is 0. */
+export interface LabelledConversation {
+  messages: readonly Message[];
+  good: boolean;
+  tools?: readonly ToolDefinition[];
+}
+
+export type RewardExample = PreferencePair | LabelledConversation;
+
+/** −log σ(r(better) − r(worse) − margin); a side that is missing has reward 0. */
+export interface RewardUnit {
+  better?: TreeChain;
+  worse?: TreeChain;
+  margin: number;
+}
+
+export function encodeRewardExample(tokenizer: ChatTokenizer, example: RewardExample, maxTokens: number): RewardUnit {
+  const { tools } = example;
+  const chain = (messages: readonly Message[]) =>
+    rewardChain(tokenizer, { messages, ...(tools && { tools }) }, maxTokens);
+  if ("messages" in example) {
+    const side = chain(example.messages);
+    return example.good ? { better: side, margin: 0 } : { worse: side, margin: 0 };
+  }
+  const { prompt, chosen, rejected, margin = 0 } = example;
+  return { better: chain([...prompt, ...chosen]), worse: chain([...prompt, ...rejected]), margin };
+}
+
+/** The whole conversation, as the reward model reads it. Beyond `maxTokens` the oldest tokens are left out. */
+export function rewardChain(
+  tokenizer: ChatTokenizer,
+  conversation: { messages: readonly Message[]; tools?: readonly ToolDefinition[] },
+  maxTokens: number,
+): TreeChain {
+  const { tokens } = encodeConversation(tokenizer, conversation);
+  if (tokens.length === 0) throw new StatesetError("INVALID_DATA", "A conversation to be rewarded has no messages.");
+  const kept = tokens.subarray(Math.max(0, tokens.length - maxTokens));
+  return { tokens: kept, learn: new Uint8Array(kept.length) };
+}
+
+export function unitChains({ better, worse }: RewardUnit): TreeChain[] {
+  return [better, worse].filter((side) => side !== undefined);
+}

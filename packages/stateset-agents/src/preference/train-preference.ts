@@ -1,0 +1,185 @@
+/**
+ * Learning from preference pairs without a reward model: DPO (Rafailov et al. 2023) and IPO (Azar et al. 2023).
+ * The two sides of a pair share their prompt in the token tree; the reference is scored once, before the first step.
+ */
+import { z } from "zod";
+import { dpoLoss } from "../algorithm/loss/dpo.ts";
+import { ipoLoss } from "../algorithm/loss/ipo.ts";
+import type { PreferenceLoss } from "../algorithm/loss/preference.ts";
+import { parseOptions } from "../options.ts";
+import type { Policy, Reference } from "../policy/policy.ts";
+import {
+  type FitHooks,
+  type FitOptions,
+  type FitResult,
+  fit,
+  fitShape,
+  type Learner,
+  learnerShape,
+  policyOf,
+} from "../supervised/fit.ts";
+import { microBatchOf } from "../supervised/micro-batch.ts";
+import { packUnits } from "../supervised/pack.ts";
+import { gather, scatter } from "../training/batch.ts";
+import { encodePairs, type PairChains, type PreferencePair } from "./pair.ts";
+
+export interface PreferenceEvaluation {
+  loss: number;
+  /** Share of pairs whose chosen side gained more over the reference than the rejected one. */
+  accuracy: number;
+  /** Mean of β·[(logπ − ref)_chosen − (logπ − ref)_rejected]. */
+  margin: number;
+  /** Share of pairs whose chosen side is the likelier one per token: this one can be asked of the base model too. */
+  likelierChosen: number;
+  pairs: number;
+}
+
+export type PreferenceOptions = Learner &
+  FitOptions & {
+    /** `loadPreferencePairs` reads them from a file, `pairsFromGroups` makes them of ranked samples. */
+    pairs: readonly (PreferencePair | PairChains)[];
+    heldOut?: readonly (PreferencePair | PairChains)[];
+    /** Default "dpo". */
+    loss?: "dpo" | "ipo";
+    /** How far the policy may move from the reference: smaller is further. Default 0.1. */
+    beta?: number;
+    signal?: AbortSignal;
+    onStep?: FitHooks<PreferenceEvaluation>["onStep"];
+    onEvaluation?: FitHooks<PreferenceEvaluation>["onEvaluation"];
+  };
+
+export interface PreferenceResult extends FitResult<PreferenceEvaluation> {
+  pairs: number;
+  dropped: number;
+}
+
+type AnyPair = PreferencePair | PairChains;
+const schema = z.strictObject({
+  ...fitShape,
+  ...learnerShape,
+  pairs: z.array(z.custom<AnyPair>()).min(1),
+  heldOut: z.array(z.custom<AnyPair>()).min(1).optional(),
+  loss: z.enum(["dpo", "ipo"]).default("dpo"),
+  beta: z.number().positive().default(0.1),
+  signal: z.instanceof(AbortSignal).optional(),
+  onStep: z.custom<FitHooks<PreferenceEvaluation>["onStep"]>().optional(),
+  onEvaluation: z.custom<FitHooks<PreferenceEvaluation>["onEvaluation"]>().optional(),
+});
+
+/** A pair with the reference's log-probs of both sides. [learn tokens] */
+interface ScoredPair extends PairChains {
+  refChosen: Float32Array;
+  refRejected: Float32Array;
+}
+
+/**
+ * @example
+ * await trainPreference({ agent, pairs: await loadPreferencePairs("pairs.jsonl"), loss: "dpo", beta: 0.1 });
+ */
+export async function trainPreference(options: PreferenceOptions): Promise<PreferenceResult> {
+  const {
+    agent,
+    policy: bare,
+    pairs,
+    heldOut,
+    signal,
+    onStep,
+    onEvaluation,
+    ...settings
+  } = parseOptions(schema, options, "trainPreference()");
+  const policy = await policyOf({ agent, policy: bare }, "trainPreference()");
+  const { contextLength } = policy.model;
+  const reference = await policy.reference();
+  const encoded = encodePairs(policy.tokenizer, pairs, contextLength);
+  const scored = await scorePairs(reference, encoded.pairs, settings.tokenBudget);
+  const lossOf = settings.loss === "dpo" ? dpoLoss(settings) : ipoLoss(settings);
+  const test =
+    heldOut &&
+    (await scorePairs(reference, encodePairs(policy.tokenizer, heldOut, contextLength).pairs, settings.tokenBudget));
+
+  const result = await fit<ScoredPair, PreferenceEvaluation>(
+    policy,
+    scored,
+    settings,
+    (batch) => learn(policy, batch, lossOf, settings),
+    { signal, onStep, onEvaluation, evaluate: test && (() => evaluate(policy, test, lossOf, settings)) },
+  );
+  return { ...result, pairs: scored.length, dropped: encoded.dropped };
+}
+
+interface PassSettings {
+  tokenBudget: number;
+  recompute: boolean;
+}
+
+async function learn(
+  policy: Policy,
+  batch: readonly ScoredPair[],
+  lossOf: PreferenceLoss,
+  { tokenBudget, recompute }: PassSettings,
+): Promise<number> {
+  let loss = 0;
+  for (const members of packUnits(batch.map(sides), tokenBudget)) {
+    const pairs = members.map((i) => batch[i]!);
+    const micro = microBatchOf(pairs.flatMap(sides));
+    const pass = await policy.forward(micro.merged.tree, { recompute });
+    const share = lossOf(withLogprobs(pairs, gather(micro, pass.logprobs)), { pairs: batch.length });
+    loss += share.loss;
+    const derivatives = pairs.flatMap((_, i) => [share.dChosen[i]!, share.dRejected[i]!]);
+    await policy.backward(pass, { logprobs: scatter(micro, derivatives) });
+  }
+  return loss;
+}
+
+async function evaluate(
+  policy: Policy,
+  all: readonly ScoredPair[],
+  lossOf: PreferenceLoss,
+  { tokenBudget }: PassSettings,
+): Promise<PreferenceEvaluation> {
+  const sums = { loss: 0, accuracy: 0, margin: 0, likelierChosen: 0 };
+  for (const members of packUnits(all.map(sides), tokenBudget)) {
+    const pairs = members.map((i) => all[i]!);
+    const micro = microBatchOf(pairs.flatMap(sides));
+    const pass = await policy.forward(micro.merged.tree, { grad: false });
+    const scored = withLogprobs(pairs, gather(micro, pass.logprobs));
+    pass.release();
+    for (const pair of scored) {
+      const { loss, metrics } = lossOf([pair], { pairs: all.length });
+      const margin = metrics.margin!.sum;
+      sums.loss += loss;
+      sums.margin += margin / all.length;
+      // A tie is a coin toss; before the first step every margin is exactly 0.
+      sums.accuracy += (margin > 0 ? 1 : margin === 0 ? 0.5 : 0) / all.length;
+      sums.likelierChosen += (mean(pair.chosen.logprobs) > mean(pair.rejected.logprobs) ? 1 : 0) / all.length;
+    }
+  }
+  return { ...sums, pairs: all.length };
+}
+
+async function scorePairs(reference: Reference, pairs: readonly PairChains[], tokenBudget: number) {
+  const scored = new Array<ScoredPair>(pairs.length);
+  for (const members of packUnits(pairs.map(sides), tokenBudget)) {
+    const micro = microBatchOf(members.flatMap((i) => sides(pairs[i]!)));
+    const logprobs = gather(micro, await reference.logprobs(micro.merged.tree));
+    members.forEach((index, k) => {
+      scored[index] = { ...pairs[index]!, refChosen: logprobs[2 * k]!, refRejected: logprobs[2 * k + 1]! };
+    });
+  }
+  return scored;
+}
+
+function sides({ chosen, rejected }: PairChains) {
+  return [chosen, rejected];
+}
+
+function withLogprobs(pairs: readonly ScoredPair[], logprobs: readonly Float32Array[]) {
+  return pairs.map((pair, k) => ({
+    chosen: { logprobs: logprobs[2 * k]!, ref: pair.refChosen },
+    rejected: { logprobs: logprobs[2 * k + 1]!, ref: pair.refRejected },
+  }));
+}
+
+function mean(values: Float32Array): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}

@@ -1,0 +1,100 @@
+/**
+ * Best-of-N harvesting (rejection sampling): sample N conversations of each scenario, keep the best by reward, imitate them.
+ * The plain baseline that reinforcement learning has to beat; also how a first data set is made. (RAFT, Dong et al. 2023)
+ */
+import { z } from "zod";
+import type { Agent } from "../agent/agent.ts";
+import type { TokenChain, Trajectory } from "../conversation/trajectory.ts";
+import type { Environment } from "../environment/environment.ts";
+import type { Scenario } from "../environment/scenario.ts";
+import { StatesetError } from "../error.ts";
+import { parseOptions } from "../options.ts";
+import { seedOf } from "../random.ts";
+import type { RewardFunction } from "../reward/reward-function.ts";
+import { emptyReport, type RolloutReport, type RolloutSettings, sampleGroups } from "../training/rollout.ts";
+
+const schema = z.strictObject({
+  n: z.int().min(2).default(8).describe("Conversations sampled of each scenario."),
+  keep: z.int().min(1).default(1).describe("How many of them are kept at most."),
+  minReward: z.number().optional().describe("Conversations below this are never kept."),
+  aboveMean: z.boolean().default(true).describe("Keep only what is better than its group's mean."),
+  seed: z.int().min(0).default(0),
+  temperature: z.number().positive().optional(),
+  maxTokens: z.int().min(1).optional(),
+  maxTurns: z.int().min(1).default(16),
+  concurrency: z.int().min(1).default(64),
+  environmentTimeoutMs: z.number().positive().default(30_000),
+  rewardTimeoutMs: z.number().positive().default(60_000),
+});
+
+export type HarvestSettings = z.input<typeof schema>;
+
+export interface HarvestOptions extends HarvestSettings {
+  agent: Agent;
+  environment: Environment;
+  reward?: RewardFunction;
+  /** Default: all of the environment's. */
+  scenarios?: readonly Scenario[];
+}
+
+export interface Harvest {
+  kept: Trajectory[];
+  /** Mean reward of everything sampled, and of what was kept. */
+  sampledReward: number;
+  keptReward: number;
+  report: RolloutReport;
+}
+
+export async function harvestBestOfN(options: HarvestOptions): Promise<Harvest> {
+  const { agent, environment, reward, scenarios = environment.scenarios, ...rest } = options;
+  const o = parseOptions(schema, rest, "harvestBestOfN()");
+  if (o.keep >= o.n) {
+    throw new StatesetError("INVALID_OPTION", `harvestBestOfN() keeps ${o.keep} of ${o.n}: nothing would be rejected.`);
+  }
+  await agent.initialize();
+  const settings: RolloutSettings = {
+    agent,
+    environment,
+    reward,
+    temperature: o.temperature,
+    maxTokens: o.maxTokens,
+    maxTurns: o.maxTurns,
+    concurrency: o.concurrency,
+    environmentTimeoutMs: o.environmentTimeoutMs,
+    rewardTimeoutMs: o.rewardTimeoutMs,
+    learn: true,
+  };
+  const report = emptyReport();
+  const requests = scenarios.map((scenario, i) => ({
+    id: `harvest-${i}`,
+    scenario,
+    size: o.n,
+    seed: seedOf(o.seed, "harvest", i),
+  }));
+  const groups = await sampleGroups(settings, requests, report);
+  const sampled = groups.flatMap((group) => group.trajectories);
+  const kept = groups.flatMap(({ trajectories }) => {
+    const mean = meanReward(trajectories);
+    return [...trajectories]
+      .sort((a, b) => b.reward.score - a.reward.score)
+      .slice(0, o.keep)
+      .filter(
+        ({ reward: { score } }) => score >= (o.minReward ?? Number.NEGATIVE_INFINITY) && (!o.aboveMean || score > mean),
+      );
+  });
+  return { kept, sampledReward: meanReward(sampled), keptReward: meanReward(kept), report };
+}
+
+/** What trainSupervised() imitates of sampled conversations: their recorded tokens. */
+export function chainsOf(trajectories: readonly Trajectory[]): TokenChain[] {
+  return trajectories.flatMap((trajectory) => {
+    if (trajectory.stub) {
+      throw new StatesetError("NOT_TRAINABLE", `Trajectory ${trajectory.id} was made up by a stub.`);
+    }
+    return trajectory.chains;
+  });
+}
+
+function meanReward(trajectories: readonly Trajectory[]): number {
+  return trajectories.reduce((sum, { reward }) => sum + reward.score, 0) / trajectories.length;
+}

@@ -1,0 +1,78 @@
+import type { Message, ToolDefinition } from "../conversation/message.ts";
+import type { TreeChain } from "../conversation/token-tree.ts";
+import type { TokenChain } from "../conversation/trajectory.ts";
+import { StatesetError } from "../error.ts";
+import type { ChatTokenizer } from "../policy/policy.ts";
+
+/** A conversation to imitate. Lines of a chat file (`readChats`) fit. */
+export interface SupervisedConversation {
+  messages: readonly Message[];
+  tools?: readonly ToolDefinition[];
+}
+
+/** What can be imitated: a conversation, or the recorded tokens of one that was sampled (never tokenised again). */
+export type SupervisedExample = SupervisedConversation | TokenChain;
+
+export interface EncodedConversation extends TreeChain {
+  /** The message each token belongs to; -1 outside messages. */
+  message: Int32Array;
+}
+
+/** The tokens of a conversation as sampling would have seen them, with `learn` on what the assistant itself wrote. */
+export function encodeConversation(
+  tokenizer: ChatTokenizer,
+  { messages, tools }: SupervisedConversation,
+): EncodedConversation {
+  const segments = tokenizer.segments(messages, tools ? { tools } : {});
+  const length = segments.reduce((sum, segment) => sum + segment.tokens.length, 0);
+  const encoded = { tokens: new Int32Array(length), learn: new Uint8Array(length), message: new Int32Array(length) };
+  let at = 0;
+  for (const { tokens, generated, message } of segments) {
+    encoded.tokens.set(tokens, at);
+    encoded.learn.fill(generated ? 1 : 0, at, at + tokens.length);
+    encoded.message.fill(message, at, at + tokens.length);
+    at += tokens.length;
+  }
+  return encoded;
+}
+
+export interface EncodedExamples {
+  chains: TreeChain[];
+  /** Examples cut at the model's context, and examples left out because nothing in them can be learnt. */
+  truncated: number;
+  dropped: number;
+}
+
+/** Encodes examples, cutting those that do not fit the context. The end is cut: what is left is still a real beginning. */
+export function encodeExamples(
+  tokenizer: ChatTokenizer,
+  examples: readonly SupervisedExample[],
+  contextLength: number,
+): EncodedExamples {
+  const result: EncodedExamples = { chains: [], truncated: 0, dropped: 0 };
+  for (const example of examples) {
+    let chain: TreeChain = "messages" in example ? encodeConversation(tokenizer, example) : example;
+    if (chain.tokens.length > contextLength) {
+      chain = { tokens: chain.tokens.subarray(0, contextLength), learn: chain.learn.subarray(0, contextLength) };
+      result.truncated++;
+    }
+    // The first token has no context to be predicted from.
+    if (chain.learn.indexOf(1, 1) < 0) result.dropped++;
+    else result.chains.push(chain);
+  }
+  if (result.chains.length === 0) {
+    throw new StatesetError(
+      "INVALID_DATA",
+      `None of the ${examples.length} examples has an assistant token to learn from.`,
+      { hint: "Give conversations with assistant messages that fit the model's context." },
+    );
+  }
+  return result;
+}
+
+/** How many tokens of a chain carry a loss. */
+export function learnCount(chain: TreeChain): number {
+  let count = 0;
+  for (let i = 1; i < chain.learn.length; i++) count += chain.learn[i]!;
+  return count;
+}

@@ -1,0 +1,142 @@
+/**
+ * The plain optimisation loop that learning from data shares (SFT, DPO, IPO, reward models): epochs of shuffled batches, a schedule,
+ * clipping, evaluation in between. What is learnt is the caller's: `learn` adds the gradients of one batch and returns its mean loss.
+ */
+import { z } from "zod";
+import type { Agent } from "../agent/agent.ts";
+import { StatesetError } from "../error.ts";
+import type { Policy, StepOptions } from "../policy/policy.ts";
+import { createRandom, seedOf } from "../random.ts";
+import { learningRateFor } from "../training/config.ts";
+import { learningRateAt } from "../training/schedule.ts";
+
+const share = z.number().min(0).max(1);
+
+/** The settings every such loop has; spread into the strict schema of each. */
+export const fitShape = {
+  seed: z.int().min(0).default(0),
+  epochs: z.int().min(1).default(1).describe("Passes over the data, each newly shuffled."),
+  batchSize: z.int().min(1).default(16).describe("Examples per optimiser step."),
+  tokenBudget: z.int().min(16).default(8192).describe("Distinct tokens per forward pass; results do not depend on it."),
+  recompute: z.boolean().default(false).describe("Recompute activations in the backward pass: less memory, more time."),
+  learningRate: z.number().positive().optional().describe("Peak rate. Left out: chosen by the model's size."),
+  schedule: z.enum(["constant", "linear", "cosine"]).default("cosine"),
+  finalLearningRate: share.default(0.1).describe("Share of the peak rate that is left at the last step."),
+  warmup: share.default(0.05).describe("Share of the steps over which the rate rises from 0."),
+  weightDecay: z.number().min(0).default(0),
+  beta1: share.default(0.9),
+  beta2: share.default(0.99),
+  clipNorm: z.number().positive().default(1),
+  evaluateEvery: z.int().min(0).default(0).describe("Steps between evaluations; 0: only before and after."),
+} as const;
+
+export type FitSettings = z.output<z.ZodObject<typeof fitShape>>;
+export type FitOptions = z.input<z.ZodObject<typeof fitShape>>;
+
+export interface FitStep {
+  /** From 1. */
+  step: number;
+  totalSteps: number;
+  loss: number;
+  learningRate: number;
+  gradNorm: number;
+  /** False when the loss or gradient was not finite: nothing moved. */
+  applied: boolean;
+}
+
+export interface FitHooks<E> {
+  signal?: AbortSignal | undefined;
+  onStep?: ((step: FitStep) => void | Promise<void>) | undefined;
+  evaluate?: (() => Promise<E>) | undefined;
+  onEvaluation?: ((evaluation: E & { step: number }) => void | Promise<void>) | undefined;
+}
+
+export interface FitResult<E> {
+  steps: number;
+  /** Mean loss of each step. */
+  losses: number[];
+  /** Steps whose update was skipped because the loss or the gradient was not finite. */
+  skipped: number[];
+  evaluations: (E & { step: number })[];
+}
+
+export async function fit<T, E extends object>(
+  policy: Policy,
+  items: readonly T[],
+  settings: FitSettings,
+  learn: (batch: readonly T[]) => Promise<number>,
+  hooks: FitHooks<E> = {},
+): Promise<FitResult<E>> {
+  requireTrainable(policy);
+  const stepsPerEpoch = Math.ceil(items.length / settings.batchSize);
+  const totalSteps = stepsPerEpoch * settings.epochs;
+  const peak = settings.learningRate ?? learningRateFor(policy.model);
+  const result: FitResult<E> = { steps: 0, losses: [], skipped: [], evaluations: [] };
+  const evaluate = async (step: number) => {
+    if (!hooks.evaluate) return;
+    const evaluation = { ...(await hooks.evaluate()), step };
+    result.evaluations.push(evaluation);
+    await hooks.onEvaluation?.(evaluation);
+  };
+
+  await evaluate(0);
+  let notFiniteInARow = 0;
+  for (let step = 1; step <= totalSteps; step++) {
+    stopIfAborted(hooks.signal, step - 1);
+    const epoch = Math.floor((step - 1) / stepsPerEpoch);
+    const order = createRandom(seedOf(settings.seed, "epoch", epoch)).shuffled(items.map((_, i) => i));
+    const from = ((step - 1) % stepsPerEpoch) * settings.batchSize;
+    const batch = order.slice(from, from + settings.batchSize).map((i) => items[i]!);
+    const loss = await learn(batch);
+    const learningRate = learningRateAt(step, { ...settings, steps: totalSteps, learningRate: peak });
+    const { weightDecay, beta1, beta2, clipNorm } = settings;
+    const options: StepOptions = { learningRate, weightDecay, beta1, beta2, clipNorm };
+    let report = { gradNorm: Number.NaN, applied: false };
+    if (Number.isFinite(loss)) report = await policy.step(options);
+    else await policy.zeroGradients();
+    notFiniteInARow = report.applied ? 0 : notFiniteInARow + 1;
+    if (!report.applied) result.skipped.push(step);
+    if (notFiniteInARow === 3) {
+      const what = Number.isFinite(loss) ? "gradient" : "loss";
+      throw new StatesetError("NOT_FINITE", `The ${what} was not finite three times in a row, last in step ${step}.`, {
+        hint: "Lower the learning rate, or look for broken examples in the data.",
+      });
+    }
+    result.steps = step;
+    result.losses.push(loss);
+    await hooks.onStep?.({ step, totalSteps, loss, learningRate, ...report });
+    const due = settings.evaluateEvery > 0 && step % settings.evaluateEvery === 0;
+    if (due || step === totalSteps) await evaluate(step);
+  }
+  return result;
+}
+
+/** Who learns: an agent (initialised when needed) or a bare policy. */
+export type Learner = { agent: Agent; policy?: never } | { policy: Policy; agent?: never };
+
+export async function policyOf(learner: { agent?: Agent | undefined; policy?: Policy | undefined }, where: string) {
+  if ((learner.agent === undefined) === (learner.policy === undefined)) {
+    throw new StatesetError("INVALID_OPTION", `${where} needs an agent or a policy, one of them.`);
+  }
+  await learner.agent?.initialize();
+  return learner.agent?.policy ?? learner.policy!;
+}
+
+/** For schemas that take a learner. */
+export const learnerShape = {
+  agent: z
+    .custom<Agent>((v) => typeof (v as Agent | null)?.startConversation === "function", "expected an Agent")
+    .optional(),
+  policy: z.custom<Policy>((v) => typeof (v as Policy | null)?.forward === "function", "expected a Policy").optional(),
+} as const;
+
+export function requireTrainable(policy: Policy): void {
+  if (!policy.model.stub && policy.model.trainableParameters > 0) return;
+  const why = policy.model.stub ? "is a stub" : "has no trainable parameters";
+  throw new StatesetError("NOT_TRAINABLE", `The policy "${policy.model.name}" ${why}.`);
+}
+
+function stopIfAborted(signal: AbortSignal | undefined, done: number): void {
+  if (!signal?.aborted) return;
+  throw new StatesetError("ABORTED", `Stopped after ${done} steps.`, { cause: signal.reason });
+}

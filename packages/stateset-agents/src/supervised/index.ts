@@ -1,0 +1,9 @@
+export { chainsOf, type Harvest, type HarvestOptions, harvestBestOfN } from "./best-of-n.ts";
+export { encodeConversation, type SupervisedConversation, type SupervisedExample } from "./example.ts";
+export {
+  evaluateSupervised,
+  type SupervisedEvaluation,
+  type SupervisedOptions,
+  type SupervisedResult,
+  trainSupervised,
+} from "./train-supervised.ts";

@@ -1,0 +1,147 @@
+import { z } from "zod";
+import { sftLoss } from "../algorithm/loss/sft.ts";
+import type { TreeChain } from "../conversation/token-tree.ts";
+import { parseOptions } from "../options.ts";
+import type { Policy } from "../policy/policy.ts";
+import { gather, scatter } from "../training/batch.ts";
+import { encodeExamples, learnCount, type SupervisedExample } from "./example.ts";
+import {
+  type FitHooks,
+  type FitOptions,
+  type FitResult,
+  fit,
+  fitShape,
+  type Learner,
+  learnerShape,
+  policyOf,
+} from "./fit.ts";
+import { microBatchOf } from "./micro-batch.ts";
+import { packUnits } from "./pack.ts";
+
+export type SupervisedOptions = Learner &
+  FitOptions & {
+    /** Conversations (`readChats` gives them from a file), or recorded tokens (`chainsOf(harvest.kept)`). */
+    examples: readonly SupervisedExample[];
+    /** Held-out examples whose loss is reported. */
+    heldOut?: readonly SupervisedExample[];
+    signal?: AbortSignal;
+    onStep?: FitHooks<SupervisedEvaluation>["onStep"];
+    onEvaluation?: FitHooks<SupervisedEvaluation>["onEvaluation"];
+  };
+
+export interface SupervisedEvaluation {
+  /** Mean negative log-likelihood of an assistant token, in nats. */
+  loss: number;
+  perplexity: number;
+  tokens: number;
+}
+
+export interface SupervisedResult extends FitResult<SupervisedEvaluation> {
+  /** What was learnt from, and what of the data was cut at the context or left out. */
+  examples: number;
+  tokens: number;
+  truncated: number;
+  dropped: number;
+}
+
+const schema = z.strictObject({
+  ...fitShape,
+  ...learnerShape,
+  examples: z.array(z.custom<SupervisedExample>()).min(1),
+  heldOut: z.array(z.custom<SupervisedExample>()).min(1).optional(),
+  signal: z.instanceof(AbortSignal).optional(),
+  onStep: z.custom<FitHooks<SupervisedEvaluation>["onStep"]>().optional(),
+  onEvaluation: z.custom<FitHooks<SupervisedEvaluation>["onEvaluation"]>().optional(),
+});
+
+/**
+ * Supervised fine-tuning on the assistant's tokens of conversations.
+ *
+ * @example
+ * const chats = await Array.fromAsync(readChats("chats.jsonl"));
+ * await trainSupervised({ agent, examples: chats, epochs: 2 });
+ */
+export async function trainSupervised(options: SupervisedOptions): Promise<SupervisedResult> {
+  const {
+    agent,
+    policy: bare,
+    examples,
+    heldOut,
+    signal,
+    onStep,
+    onEvaluation,
+    ...settings
+  } = parseOptions(schema, options, "trainSupervised()");
+  const policy = await policyOf({ agent, policy: bare }, "trainSupervised()");
+  const { contextLength } = policy.model;
+  const { chains, truncated, dropped } = encodeExamples(policy.tokenizer, examples, contextLength);
+  const heldOutChains = heldOut && encodeExamples(policy.tokenizer, heldOut, contextLength).chains;
+
+  const result = await fit<TreeChain, SupervisedEvaluation>(
+    policy,
+    chains,
+    settings,
+    (batch) => learn(policy, batch, settings),
+    {
+      signal,
+      onStep,
+      onEvaluation,
+      evaluate: heldOutChains && (() => evaluateChains(policy, heldOutChains, settings.tokenBudget)),
+    },
+  );
+  const tokens = chains.reduce((sum, chain) => sum + learnCount(chain), 0);
+  return { ...result, examples: chains.length, tokens, truncated, dropped };
+}
+
+/** Adds the gradient of the batch's mean token loss and returns that loss. */
+async function learn(
+  policy: Policy,
+  batch: readonly TreeChain[],
+  { tokenBudget, recompute }: { tokenBudget: number; recompute: boolean },
+): Promise<number> {
+  const total = batch.reduce((sum, chain) => sum + learnCount(chain), 0);
+  let loss = 0;
+  for (const members of packUnits(
+    batch.map((chain) => [chain]),
+    tokenBudget,
+  )) {
+    const micro = microBatchOf(members.map((i) => batch[i]!));
+    const pass = await policy.forward(micro.merged.tree, { recompute });
+    const share = sftLoss(
+      gather(micro, pass.logprobs).map((logprobs) => ({ logprobs })),
+      { tokens: total },
+    );
+    loss += share.loss;
+    await policy.backward(pass, { logprobs: scatter(micro, share.dLogprobs) });
+  }
+  return loss;
+}
+
+/** Loss and perplexity of a policy on conversations it does not learn from. */
+export async function evaluateSupervised(
+  policy: Policy,
+  examples: readonly SupervisedExample[],
+  options: { tokenBudget?: number } = {},
+): Promise<SupervisedEvaluation> {
+  const { chains } = encodeExamples(policy.tokenizer, examples, policy.model.contextLength);
+  return evaluateChains(policy, chains, options.tokenBudget ?? 8192);
+}
+
+async function evaluateChains(policy: Policy, chains: readonly TreeChain[], tokenBudget: number) {
+  let sum = 0;
+  let tokens = 0;
+  for (const members of packUnits(
+    chains.map((chain) => [chain]),
+    tokenBudget,
+  )) {
+    const micro = microBatchOf(members.map((i) => chains[i]!));
+    const pass = await policy.forward(micro.merged.tree, { grad: false });
+    for (const logprobs of gather(micro, pass.logprobs)) {
+      for (const logprob of logprobs) sum -= logprob;
+      tokens += logprobs.length;
+    }
+    pass.release();
+  }
+  const loss = sum / tokens;
+  return { loss, perplexity: Math.exp(loss), tokens };
+}
