@@ -5,7 +5,7 @@ import { repeatedShare, sameTextShare } from "./text.ts";
 /** What the monitor looks at: one step, as `StepEnd` of the training callbacks has it. */
 export interface StepObservation {
   step: number;
-  /** Reads `gradNorm`, `kl`, `approxKl`, `entropy` and `clipFraction` where they are there. */
+  /** Reads `gradNorm`, `kl` or `referenceKl`, `approxKl`, `entropy` and `clipFraction` where they are there. */
   metrics: Readonly<Record<string, number>>;
   groups: readonly TrajectoryGroup[];
 }
@@ -61,7 +61,7 @@ export function readSignals({ step, metrics, groups }: StepObservation): StepSig
     rewardSpread: standardDeviation(rewards),
     zeroVarianceShare: orZero(mean(groups.map((group) => (isConstant(scoresOf(group)) ? 1 : 0)))),
     entropy: metrics.entropy ?? sampledEntropy(conversations),
-    kl: metrics.kl ?? null,
+    kl: metrics.kl ?? metrics.referenceKl ?? null,
     approxKl: metrics.approxKl ?? null,
     clipFraction: metrics.clipFraction ?? null,
     gradNorm: metrics.gradNorm ?? null,

@@ -1,0 +1,154 @@
+import { describe, expect, it } from "vitest";
+import type { RunStart, StepEnd } from "../training/callbacks.ts";
+import { resolveConfig } from "../training/config.ts";
+import { emptyReport } from "../training/rollout.ts";
+import { bytes, clip, duration, sparkline, table, width } from "./format.ts";
+import { createLiveView, type LiveViewOptions } from "./live-view.ts";
+import { differences } from "./settings.ts";
+
+const config = resolveConfig({ steps: 4, groupSize: 6, kl: { coefficient: 0.02 }, seed: 7 });
+const run: RunStart = {
+  id: "polite-1",
+  dir: "runs/polite-1",
+  config,
+  algorithm: { name: "grpo", options: {} },
+  resumedAfter: undefined,
+};
+
+function stepEnd(step: number, reward: number, lost = 0): StepEnd {
+  return {
+    step,
+    totalSteps: 4,
+    metrics: { step, reward, rewardStd: 0.2, referenceKl: 0.0125, entropy: 1.5, clipFraction: 0.034, gradNorm: 0.9 },
+    timing: { step, rolloutMs: 700, updateMs: 300, otherMs: 0, tokensPerSecond: 1234 },
+    groups: [],
+    report: { ...emptyReport(), requested: 24, environmentLost: lost },
+    controls: {} as StepEnd["controls"],
+  };
+}
+
+/** Plays the writes of the view on a small screen, as a terminal would. */
+function screen(writes: readonly string[]): string[] {
+  const lines = [""];
+  // Escape characters are not allowed in regular expressions here, so a visible sign stands for them.
+  for (const part of writes
+    .join("")
+    .replaceAll("\u001b", "␛")
+    .split(/(␛\[\d+A|␛\[0J|\n)/)) {
+    const up = /^␛\[(\d+)A$/.exec(part);
+    if (up) lines.splice(lines.length - 1 - Number(up[1]), Number.POSITIVE_INFINITY, "");
+    else if (part === "\n") lines.push("");
+    else if (part !== "␛[0J") lines[lines.length - 1] += part;
+  }
+  return lines;
+}
+
+function play(options: Partial<LiveViewOptions>, columns = 100): string[] {
+  const writes: string[] = [];
+  let clock = 0;
+  const view = createLiveView({
+    stream: { write: (text) => writes.push(text), columns },
+    color: false,
+    now: () => clock,
+    ...options,
+  });
+  view.onStart!(run);
+  for (const [i, reward] of [0.2, 0.3, 0.5].entries()) {
+    clock += 10_000;
+    view.onStepEnd!(stepEnd(i + 1, reward, i));
+  }
+  view.onEvaluation!({
+    step: 3,
+    set: "selection",
+    reward: { mean: 0.45, low: 0.4, high: 0.5, count: 9 },
+    parts: {},
+    failed: 0,
+  });
+  view.onWarning!({ step: 3, kind: "environment-failed", message: "It threw." });
+  view.adjustment({ step: 3, setting: "klCoefficient", from: 0, to: 0.05, reason: "Because." });
+  view.verdict({ kind: "no-signal", severity: "warning", step: 3, message: "Nothing to learn.", advice: "Change it." });
+  view.onEnd!({ status: "finished", steps: 3 });
+  return writes;
+}
+
+describe("createLiveView", () => {
+  it("redraws in place on a terminal, with notes above", () => {
+    const lines = screen(play({ mode: "tty", title: "starter-v0" }));
+    const text = lines.join("\n");
+    expect(lines.filter((line) => line.startsWith("polite-1"))).toHaveLength(1);
+    expect(text).toContain("polite-1  starter-v0 · grpo · balanced · seed 7");
+    expect(text).toMatch(/set {2}groupSize 6 · kl.coefficient 0.02 · steps 4 · learningRate/);
+    expect(text).toMatch(/step +3\/4 {2}━+─+ {2}75% {3}eta 10s/);
+    expect(text).toContain("0.500 ± 0.200  ▁▃█  +0.300");
+    expect(text).toContain("kl 0.013   entropy 1.500   clip 3.4%   grad 0.900");
+    expect(text).toContain("1.2k tokens/s   rollout 70%   update 30%");
+    expect(text).toContain("3 of 72 (environment 3, reward 0) rollouts");
+    expect(text).toContain("held-out 0.450 [0.400, 0.500] at step 3");
+    expect(text).toContain("health   no-signal since step 3");
+    expect(text.indexOf("It threw.")).toBeLessThan(text.indexOf("polite-1"));
+    expect(text).toContain("klCoefficient 0.000 → 0.050. Because.");
+  });
+
+  it("never writes a line wider than the terminal", () => {
+    const lines = screen(play({ mode: "tty" }, 40)).filter((line) => !line.startsWith("!") && !line.startsWith("↻"));
+    expect(Math.max(...lines.map(width))).toBeLessThanOrEqual(40);
+  });
+
+  it("prints plain lines without control characters elsewhere", () => {
+    const text = play({}).join("");
+    expect(text).not.toContain("\u001b");
+    expect(text).toContain(
+      "step 2/4  reward 0.300 ± 0.200  kl 0.013  entropy 1.500  clip 3.4%  1234 tokens/s  rollout 70%  failed 1  eta 20s\n",
+    );
+    expect(text.trimEnd().endsWith("finished after 3 steps")).toBe(true);
+  });
+
+  it("prints one JSON object a line and nothing else with json", () => {
+    const events = play({ mode: "json" })
+      .join("")
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(events.map(({ type }) => type)).toEqual([
+      "start",
+      "step",
+      "step",
+      "step",
+      "evaluation",
+      "warning",
+      "adjustment",
+      "verdict",
+      "end",
+    ]);
+    expect(events[0]).toMatchObject({ run: "polite-1", config: { steps: 4 }, resumedAfter: null });
+    expect(events[1]).toMatchObject({ step: 1, totalSteps: 4, reward: 0.2, timing: { rolloutMs: 700 } });
+  });
+
+  it("colours only when asked to", () => {
+    expect(play({ mode: "tty", color: true }).join("")).toContain("\u001b[1m");
+    expect(play({ mode: "tty", color: false }).join("")).not.toContain("\u001b[1m");
+  });
+});
+
+describe("formats", () => {
+  it("fit what people read", () => {
+    expect([duration(4_000), duration(185_000), duration(7_620_000)]).toEqual(["4s", "3m 05s", "2h 07m"]);
+    expect([bytes(512), bytes(12_000_000)]).toEqual(["512 B", "11.4 MiB"]);
+    expect(sparkline([1, 1])).toBe("▄▄");
+    expect(clip("\u001b[1mabcdef\u001b[22m", 4)).toBe("\u001b[1mabc\u001b[22m…");
+    expect(
+      table(
+        ["name", "n"],
+        [
+          ["a", "10"],
+          ["bcdef", "2"],
+        ],
+      ),
+    ).toEqual(["name    n", "a      10", "bcdef   2"]);
+    expect(differences({ a: { b: 1, c: [1] }, d: 2 }, { a: { b: 2, c: [1] }, e: 3 })).toEqual([
+      { path: "a.b", a: 1, b: 2 },
+      { path: "d", a: 2, b: undefined },
+      { path: "e", a: undefined, b: 3 },
+    ]);
+  });
+});

@@ -1,0 +1,28 @@
+/** A nested object as dotted paths: `{ kl: { coefficient: 0 } }` is `{ "kl.coefficient": 0 }`. Arrays count as values. */
+export function flatten(value: Readonly<Record<string, unknown>>, prefix = ""): Record<string, unknown> {
+  const result: Record<string, unknown> = {};
+  for (const [key, inner] of Object.entries(value)) {
+    const path = prefix === "" ? key : `${prefix}.${key}`;
+    if (typeof inner === "object" && inner !== null && !Array.isArray(inner)) {
+      Object.assign(result, flatten(inner as Record<string, unknown>, path));
+    } else if (inner !== undefined) result[path] = inner;
+  }
+  return result;
+}
+
+export interface Difference {
+  path: string;
+  /** Undefined: not set there. */
+  a: unknown;
+  b: unknown;
+}
+
+/** Where two configurations differ, by path. */
+export function differences(a: Readonly<Record<string, unknown>>, b: Readonly<Record<string, unknown>>): Difference[] {
+  const left = flatten(a);
+  const right = flatten(b);
+  return [...new Set([...Object.keys(left), ...Object.keys(right)])]
+    .filter((path) => JSON.stringify(left[path]) !== JSON.stringify(right[path]))
+    .sort()
+    .map((path) => ({ path, a: left[path], b: right[path] }));
+}
