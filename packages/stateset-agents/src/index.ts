@@ -20,13 +20,37 @@ export { buildTokenTree, type MergedChains } from "./conversation/token-tree.ts"
 export type { RewardResult, TokenChain, Trajectory, TrajectoryGroup, Turn } from "./conversation/trajectory.ts";
 export { validateMessages } from "./conversation/validate-messages.ts";
 export {
+  ConversationEnvironment,
+  type ConversationEnvironmentOptions,
+  type EndCondition,
+} from "./environment/conversation-environment.ts";
+export {
   Environment,
   type EnvironmentState,
   type ResetOptions,
   type StepResult,
 } from "./environment/environment.ts";
 export { type EnvironmentFailure, type GuardedEnvironment, runGuarded } from "./environment/guard.ts";
+export { loadScenarios } from "./environment/load-scenarios.ts";
+export type { ConversationScenarioInput } from "./environment/parse-scenario.ts";
+export {
+  conversationConfigs,
+  customerService,
+  heldOutConfigs,
+  type PresetOptions,
+  sales,
+  technicalSupport,
+} from "./environment/preset/index.ts";
 export type { ConversationScenario, Scenario } from "./environment/scenario.ts";
+export {
+  type Task,
+  type TaskCheck,
+  TaskEnvironment,
+  type TaskEnvironmentOptions,
+} from "./environment/task-environment.ts";
 export { type ErrorCode, errorCodes, StatesetError } from "./error.ts";
+export * from "./preference/index.ts";
 export { createRandom, type Random, seedOf } from "./random.ts";
+export * from "./reward/judge/index.ts";
 export { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "./reward/reward-function.ts";
+export * from "./supervised/index.ts";

@@ -1,0 +1,132 @@
+import { randomInt } from "node:crypto";
+import { z } from "zod";
+import type { Turn } from "../conversation/trajectory.ts";
+import { StatesetError } from "../error.ts";
+import { parseOptions } from "../options.ts";
+import { createRandom, seedOf } from "../random.ts";
+import { Environment, type EnvironmentState, type ResetOptions, type StepResult } from "./environment.ts";
+import { type ConversationScenarioInput, parseScenario, requireDistinctIds } from "./parse-scenario.ts";
+import type { ConversationScenario } from "./scenario.ts";
+
+/** A phrase (whole words, case ignored), a regular expression, or a function of the reply. */
+export type EndCondition =
+  | string
+  | RegExp
+  | ((reply: Turn, state: EnvironmentState<ConversationScenario>) => boolean | Promise<boolean>);
+
+export interface ConversationEnvironmentOptions {
+  scenarios: readonly ConversationScenarioInput[];
+  /** Replies of the agent after which a conversation is cut off. Default 10. */
+  maxTurns?: number | undefined;
+  /** reset() without a scenario: take them in an order shuffled by the seed. Default false: in the given order. */
+  randomizeScenarios?: boolean | undefined;
+  /** A reply that meets one of these ends the conversation, before the scenario's user turns are used up. */
+  endWhen?: readonly EndCondition[] | undefined;
+}
+
+const optionsSchema = z.strictObject({
+  scenarios: z.array(z.unknown()),
+  maxTurns: z.int().min(1).default(10),
+  randomizeScenarios: z.boolean().default(false),
+  endWhen: z
+    .array(
+      z.union(
+        [
+          z.string().min(1),
+          z.instanceof(RegExp),
+          z.custom<Extract<EndCondition, (...args: never[]) => unknown>>((value) => typeof value === "function"),
+        ],
+        "a phrase, a regular expression or a function was expected",
+      ),
+    )
+    .default([]),
+});
+
+/**
+ * Plays scripted users: each scenario's `userResponses` are said in order, one after every reply of the agent.
+ *
+ * @example
+ * const environment = new ConversationEnvironment({ scenarios: [{ id: "late", userResponses: ["My order is late.", "Thanks."] }] });
+ * const state = await environment.reset(environment.scenarios[0]);
+ * const { userTurn, done } = await environment.step(state, { role: "assistant", content: "Which order is it?" });
+ */
+export class ConversationEnvironment extends Environment<ConversationScenario> {
+  readonly scenarios: readonly ConversationScenario[];
+  readonly maxTurns: number;
+  readonly #randomize: boolean;
+  readonly #endWhen: readonly EndCondition[];
+
+  constructor(options: ConversationEnvironmentOptions) {
+    super();
+    const parsed = parseOptions(optionsSchema, options, "ConversationEnvironment");
+    if (parsed.scenarios.length === 0) {
+      throw new StatesetError("INVALID_SCENARIO", "ConversationEnvironment got no scenarios.", {
+        hint: 'Give at least one, such as {id: "refund", userResponses: ["My order is late."]}.',
+      });
+    }
+    const where = (i: number) => `Scenario ${i + 1}`;
+    this.scenarios = parsed.scenarios.map((scenario, i) => parseScenario(scenario, where(i), `scenario-${i + 1}`));
+    requireDistinctIds(this.scenarios, where);
+    this.maxTurns = parsed.maxTurns;
+    this.#randomize = parsed.randomizeScenarios;
+    this.#endWhen = parsed.endWhen;
+  }
+
+  override async reset(
+    scenario?: ConversationScenario,
+    { seed = randomInt(2 ** 32) }: ResetOptions = {},
+  ): Promise<EnvironmentState<ConversationScenario>> {
+    const chosen = scenario ?? this.#choose(seed);
+    const first = chosen.userResponses[0];
+    if (first === undefined) {
+      throw new StatesetError("INVALID_SCENARIO", `Scenario "${chosen.id}" has no user turn.`);
+    }
+    return { scenario: chosen, history: [userTurn(first)], replies: 0, seed, done: false, metadata: {} };
+  }
+
+  override async step(
+    state: EnvironmentState<ConversationScenario>,
+    action: Turn,
+  ): Promise<StepResult<ConversationScenario>> {
+    const replies = state.replies + 1;
+    const next = state.scenario.userResponses[replies];
+    const history = [...state.history, action];
+    const over = next === undefined || (await this.#ends(action, state));
+    if (over || replies >= this.maxTurns) {
+      const ended = over ? ("done" as const) : ("max-turns" as const);
+      return { state: { ...state, history, replies, done: true, ended }, done: true };
+    }
+    const turn = userTurn(next);
+    return { state: { ...state, history: [...history, turn], replies }, userTurn: turn, done: false };
+  }
+
+  /** Consecutive seeds visit every scenario once before any comes again. */
+  #choose(seed: number): ConversationScenario {
+    const count = this.scenarios.length;
+    const round = Math.floor(seed / count);
+    const order = this.#randomize ? createRandom(seedOf("scenarios", round)).shuffled(this.scenarios) : this.scenarios;
+    return order[seed % count]!;
+  }
+
+  async #ends(reply: Turn, state: EnvironmentState<ConversationScenario>): Promise<boolean> {
+    for (const condition of this.#endWhen) {
+      if (typeof condition === "function" ? await condition(reply, state) : mentions(reply.content, condition))
+        return true;
+    }
+    return false;
+  }
+}
+
+function mentions(text: string, condition: string | RegExp): boolean {
+  // `search` ignores the position that global expressions remember.
+  if (condition instanceof RegExp) return text.search(condition) >= 0;
+  const words = condition
+    .trim()
+    .split(/\s+/)
+    .map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  return new RegExp(`(?<![\\p{L}\\p{N}])${words.join("\\s+")}(?![\\p{L}\\p{N}])`, "iu").test(text);
+}
+
+function userTurn(content: string): Turn {
+  return { role: "user", content };
+}

@@ -1,0 +1,58 @@
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { loadScenarios } from "./load-scenarios.ts";
+
+const dir = mkdtempSync(join(tmpdir(), "scenarios-"));
+const file = (name: string, text: string) => {
+  const path = join(dir, name);
+  writeFileSync(path, text);
+  return path;
+};
+
+describe("loadScenarios", () => {
+  const expected = [
+    { id: "a", topic: "orders", userResponses: ["Hi", "Bye"] },
+    { id: "scenario-2", userResponses: ["Hello"] },
+  ];
+
+  it.each([
+    ["s.jsonl", '{"id":"a","topic":"orders","user_responses":["Hi","Bye"]}\n\n{"userResponses":["Hello"]}\n'],
+    [
+      "s.json",
+      '{"scenarios": [{"id":"a","topic":"orders","userResponses":["Hi","Bye"]},{"user_responses":["Hello"]}]}',
+    ],
+    ["s.yaml", "- id: a\n  topic: orders\n  user_responses: [Hi, Bye]\n- userResponses:\n    - Hello\n"],
+  ])("reads %s", async (name, text) => {
+    expect(await loadScenarios(file(name, text))).toEqual(expected);
+  });
+
+  it.each([
+    [
+      "a.jsonl",
+      '{"userResponses":["x"]}\n\n{"id":"bad","userResponses":[]}\n',
+      'line 3: scenario 2 ("bad") has no user turn',
+    ],
+    ["b.jsonl", '{"userResponses":["x"]}\nnonsense\n', "line 2: not valid JSON"],
+    ["c.yaml", "- id: a\n  userResponses: [x]\n- id: b\n  userRespones: [x]\n", 'userRespones" in '],
+    ["d.yaml", "- id: a\n  userResponses: [x]\n- id: b\n  userRespones: [x]\n", "line 3"],
+    [
+      "e.json",
+      '[\n  {"id": "a", "userResponses": ["x"]},\n  {"id": "a", "userResponses": ["y"]}\n]',
+      "line 3: scenario 2 has the id",
+    ],
+    ["f.json", '[\n  {"id": "a"\n', "f.json, line "],
+    ["g.yaml", "hello", "expected a list"],
+    ["h.jsonl", "", "holds no scenarios"],
+    ["i.txt", "x", "not a scenario file"],
+  ])("says where %s is wrong", async (name, text, message) => {
+    const path = file(name, text);
+    await expect(loadScenarios(path)).rejects.toThrow(message);
+    await expect(loadScenarios(path)).rejects.toThrow(path);
+  });
+
+  it("says when there is no such file", async () => {
+    await expect(loadScenarios(join(dir, "absent.yaml"))).rejects.toMatchObject({ code: "INVALID_DATA" });
+  });
+});

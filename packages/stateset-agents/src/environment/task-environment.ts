@@ -1,0 +1,118 @@
+import { randomInt } from "node:crypto";
+import { z } from "zod";
+import type { Turn } from "../conversation/trajectory.ts";
+import { StatesetError } from "../error.ts";
+import { parseOptions } from "../options.ts";
+import {
+  Environment,
+  type EnvironmentState,
+  type ResetOptions,
+  type StepOptions,
+  type StepResult,
+} from "./environment.ts";
+import { requireDistinctIds } from "./parse-scenario.ts";
+import type { Scenario } from "./scenario.ts";
+
+/** Something to achieve. `prompt` is what the user says first (default: the goal). */
+export interface Task extends Scenario {
+  goal: string;
+  prompt?: string;
+  /** What the user says after replies that did not succeed, in order. */
+  followUps?: readonly string[];
+}
+
+/** How far a reply got: yes or no, a number from 0 to 1, or either with something to tell the agent. */
+export type TaskCheck = boolean | number | { success: boolean; progress?: number; feedback?: string };
+
+export interface TaskEnvironmentOptions {
+  tasks: readonly Task[];
+  /** Decides in code whether the task is done; `state.history` does not hold the reply yet. */
+  check: (reply: Turn, state: EnvironmentState<Task>, options: StepOptions) => TaskCheck | Promise<TaskCheck>;
+  /** Replies of the agent after which a task counts as failed. Default 6. */
+  maxTurns?: number | undefined;
+}
+
+const taskSchema = z.strictObject({
+  id: z.string().min(1),
+  goal: z.string().min(1),
+  prompt: z.string().min(1).optional(),
+  followUps: z.array(z.string().min(1)).optional(),
+  topic: z.string().optional(),
+  context: z.string().optional(),
+  systemPrompt: z.string().optional(),
+  expected: z.string().optional(),
+  metadata: z.record(z.string(), z.unknown()).optional(),
+});
+
+const optionsSchema = z.strictObject({
+  tasks: z.array(z.unknown()),
+  check: z.custom<TaskEnvironmentOptions["check"]>((value) => typeof value === "function", "a function was expected"),
+  maxTurns: z.int().min(1).default(6),
+});
+
+/**
+ * Goal-oriented conversations. The reward of a step is the progress it made over the best so far, so rewards of an episode add up
+ * to its best progress: 1 when the task was solved. `metadata.success` and `metadata.progress` say it too.
+ */
+export class TaskEnvironment extends Environment<Task> {
+  readonly scenarios: readonly Task[];
+  readonly maxTurns: number;
+  readonly #check: TaskEnvironmentOptions["check"];
+
+  constructor(options: TaskEnvironmentOptions) {
+    super();
+    const parsed = parseOptions(optionsSchema, options, "TaskEnvironment");
+    if (parsed.tasks.length === 0) {
+      throw new StatesetError("INVALID_SCENARIO", "TaskEnvironment got no tasks.", {
+        hint: 'Give at least one, such as {id: "sum", goal: "What is 2 + 2?"}.',
+      });
+    }
+    const where = (i: number) => `Task ${i + 1}`;
+    this.scenarios = parsed.tasks.map(
+      (task, i) => parseOptions(taskSchema, task, where(i), "INVALID_SCENARIO") as Task,
+    );
+    requireDistinctIds(this.scenarios, where);
+    this.maxTurns = parsed.maxTurns;
+    this.#check = parsed.check;
+  }
+
+  override async reset(task?: Task, { seed = randomInt(2 ** 32) }: ResetOptions = {}): Promise<EnvironmentState<Task>> {
+    const scenario = task ?? this.scenarios[seed % this.scenarios.length]!;
+    const history: Turn[] = [{ role: "user", content: scenario.prompt ?? scenario.goal }];
+    return { scenario, history, replies: 0, seed, done: false, metadata: { success: false, progress: 0 } };
+  }
+
+  override async step(
+    state: EnvironmentState<Task>,
+    action: Turn,
+    options: StepOptions = {},
+  ): Promise<StepResult<Task>> {
+    const { success, progress, feedback } = readCheck(await this.#check(action, state, options), state.scenario.id);
+    const best = Math.max(progress, state.metadata.progress as number);
+    const reward = best - (state.metadata.progress as number);
+    const replies = state.replies + 1;
+    const next = { ...state, replies, metadata: { ...state.metadata, success, progress: best } };
+    const history = [...state.history, action];
+    if (success || replies >= this.maxTurns) {
+      const ended = success ? ("done" as const) : ("max-turns" as const);
+      return { state: { ...next, history, done: true, ended }, reward, done: true, info: { success, progress: best } };
+    }
+    const said = feedback ?? state.scenario.followUps?.[replies - 1] ?? "That does not solve it yet. Please try again.";
+    const userTurn: Turn = { role: "user", content: said };
+    return { state: { ...next, history: [...history, userTurn] }, userTurn, reward, done: false };
+  }
+}
+
+function readCheck(result: TaskCheck, taskId: string): { success: boolean; progress: number; feedback?: string } {
+  if (typeof result === "boolean") return { success: result, progress: result ? 1 : 0 };
+  const { success, progress, feedback } =
+    typeof result === "number"
+      ? { success: result >= 1, progress: result }
+      : { progress: result.success ? 1 : 0, ...result };
+  if (!(progress >= 0 && progress <= 1)) {
+    throw new StatesetError("ENVIRONMENT_FAILED", `The check of task "${taskId}" gave a progress of ${progress}.`, {
+      hint: "Give a number from 0 to 1.",
+    });
+  }
+  return { success, progress: success ? 1 : progress, ...(feedback !== undefined && { feedback }) };
+}
