@@ -43,8 +43,10 @@ export function createTableTokenizer(words: readonly string[]): ChatTokenizer & 
     },
     extend(chain, messages, options) {
       const text = render(messages, options);
-      if (chain && text.startsWith(chain.text))
-        return { kind: "append", tokens: encode(text.slice(chain.text.length)), text };
+      if (chain && text.startsWith(chain.text)) {
+        const rest = text.slice(chain.text.length);
+        return { kind: "append", tokens: encode(rest), text: rest };
+      }
       return { kind: "restart", tokens: encode(text), text };
     },
   };

@@ -37,6 +37,7 @@ export type WarningKind =
   | "not-finite"
   | "checkpoint-damaged"
   | "callback-failed"
+  | "tracker-failed"
   | "restarted";
 
 export interface TrainingWarning {

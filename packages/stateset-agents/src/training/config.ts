@@ -52,10 +52,7 @@ export const trainingConfigSchema = z.strictObject({
         .min(0)
         .default(0)
         .describe("Weight of the penalty; added to the loss of whatever algorithm runs."),
-      estimator: z
-        .enum(["k1", "k2", "k3"])
-        .default("k3")
-        .describe("How the divergence is estimated from sampled tokens."),
+      estimator: z.enum(["k2", "k3"]).default("k3").describe("How the divergence is estimated from sampled tokens."),
     })
     .prefault({})
     .describe("Keeps the policy near the model it started from, beside any KL term the algorithm itself has."),
@@ -101,6 +98,10 @@ export const trainingConfigSchema = z.strictObject({
         .lt(1)
         .default(0.5)
         .describe("Share of the held-out scenarios that selects the best checkpoint; the rest is only for the report."),
+      restoreBest: z
+        .boolean()
+        .default(true)
+        .describe("End with the weights of the best evaluation instead of the last ones; needs a run folder."),
     })
     .prefault({}),
   earlyStopping: earlyStoppingSchema.optional().describe("Stop when evaluations no longer improve. Left out: never."),
@@ -139,7 +140,7 @@ export function resolveConfig(options: TrainingOptions = {}, context: ResolveCon
   const preset = profiles[profile];
   const { episodes, learningRate, valueLearningRate, ...config } = parseOptions(
     trainingConfigSchema,
-    withDefaults(options, preset.options),
+    mergeOptions(options, preset.options),
     "train()",
   );
   if (episodes !== undefined && options.steps !== undefined) {
@@ -169,7 +170,7 @@ export function learningRateFor(model?: Pick<ModelInfo, "parameters" | "lora">):
 }
 
 /** The user's options over the profile's, two levels deep. */
-function withDefaults(options: TrainingOptions, preset: TrainingOptions): TrainingOptions {
+export function mergeOptions(options: TrainingOptions, preset: TrainingOptions): TrainingOptions {
   const merged: Record<string, unknown> = { ...preset };
   for (const [key, value] of Object.entries(options)) {
     if (value === undefined) continue;

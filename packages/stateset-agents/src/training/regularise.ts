@@ -28,7 +28,7 @@ export function regularise(
         const { value, slope } = klPoint(logprobs[t]!, ref[t]!, klEstimator);
         loss += (klCoefficient * value) / counts.tokens;
         dLogprobs[i]![t]! += (klCoefficient * slope) / counts.tokens;
-        addMetric(result.metrics, "referenceKl", value);
+        addMetric(result.metrics, "kl", value);
       }
       if (entropyBonus > 0 && entropy && dEntropy) {
         loss -= (entropyBonus * entropy[t]!) / counts.tokens;

@@ -118,14 +118,33 @@ export async function accumulate(
   return { loss: total, skipped: undefined, metrics, ratioMax };
 }
 
+/** The values of several losses at the policy as it is; nothing is added to the gradients. */
+export async function measure(
+  learner: Learner,
+  { examples, advantages, members, counts }: Batch,
+  losses: readonly LossFunction[],
+): Promise<number[]> {
+  const totals = losses.map(() => 0);
+  for (const micro of microBatches(examples, members, learner.tokenBudget)) {
+    const { pass, sequences } = await forward(learner, micro, examples, advantages, false);
+    pass.release();
+    losses.forEach((loss, i) => {
+      totals[i]! += loss(sequences, counts).loss;
+    });
+  }
+  return totals;
+}
+
 async function forward(
   { policy, algorithm, recompute }: Learner,
   micro: MicroBatch,
   examples: readonly Example[],
   advantages: readonly Advantages[],
+  grad = true,
 ) {
   const values = algorithm.needs.values === true;
   const pass = await policy.forward(micro.merged.tree, {
+    grad,
     entropy: true,
     values,
     temperature: micro.temperature,

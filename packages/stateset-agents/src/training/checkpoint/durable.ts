@@ -1,0 +1,88 @@
+/** Writing files so that a crash leaves either the old or the new state, never something between. */
+import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { messageOf, StatesetError } from "../../error.ts";
+
+/** Puts a file in place whole: written beside it, synced, renamed over it. */
+export function writeFileAtomic(path: string, content: string | Uint8Array): void {
+  const temporary = `${path}.tmp-${process.pid}`;
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(temporary, content);
+    syncPath(temporary);
+    renameSync(temporary, path);
+    syncPath(dirname(path));
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw writeFailed(path, error);
+  }
+}
+
+/**
+ * Fills a temporary folder and renames it to `dir`. What was at `dir` is replaced at the last moment;
+ * when `fill` or the disk fails, it is untouched.
+ */
+export async function writeFolderAtomic(dir: string, fill: (temporary: string) => Promise<void>): Promise<void> {
+  const temporary = join(dirname(dir), `.tmp-${process.pid}-${dir.slice(dirname(dir).length + 1)}`);
+  try {
+    mkdirSync(dirname(dir), { recursive: true });
+    rmSync(temporary, { recursive: true, force: true });
+    mkdirSync(temporary);
+    await fill(temporary);
+    syncTree(temporary);
+    rmSync(dir, { recursive: true, force: true });
+    renameSync(temporary, dir);
+    syncPath(dirname(dir));
+  } catch (error) {
+    try {
+      rmSync(temporary, { recursive: true, force: true });
+    } catch {
+      // A read-only folder cannot be cleaned either; the failure that matters is the first one.
+    }
+    throw writeFailed(dir, error);
+  }
+}
+
+/** Removes what a killed process left behind. */
+export function removeTemporaries(dir: string): void {
+  for (const name of readdirSync(dir)) {
+    if (name.startsWith(".tmp-")) rmSync(join(dir, name), { recursive: true, force: true });
+  }
+}
+
+/** File system errors become WRITE_FAILED with advice; others pass through. */
+export function writeFailed(path: string, error: unknown): unknown {
+  if (StatesetError.isInstance(error)) return error;
+  const code = (error as NodeJS.ErrnoException).code;
+  if (code === undefined) return error;
+  const hints: Record<string, string> = {
+    ENOSPC: "The disk is full: free some space, then resume the run.",
+    EDQUOT: "The disk quota is used up: free some space, then resume the run.",
+    EROFS: "The file system is read-only: choose another folder.",
+    EACCES: "The folder may not be written: change its permissions or choose another one.",
+    EPERM: "The folder may not be written: change its permissions or choose another one.",
+  };
+  return new StatesetError("WRITE_FAILED", `Could not write ${path}: ${messageOf(error)}.`, {
+    hint: `${hints[code] ?? "Check the folder, then resume the run."} What was written before is intact.`,
+    cause: error,
+  });
+}
+
+/** Every file below, then the folders that hold them. */
+function syncTree(dir: string): void {
+  for (const entry of readdirSync(dir, { withFileTypes: true })) {
+    const path = join(dir, entry.name);
+    if (entry.isDirectory()) syncTree(path);
+    else syncPath(path);
+  }
+  syncPath(dir);
+}
+
+export function syncPath(path: string): void {
+  const file = openSync(path, "r");
+  try {
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+}

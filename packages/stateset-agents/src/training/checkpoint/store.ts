@@ -1,0 +1,145 @@
+/**
+ * The checkpoints of a run: `checkpoints/step-000123/` with the policy's snapshot, the trainer's state and a manifest of hashes,
+ * and the files `last` and `best` that name one. A folder under its final name is complete: it was renamed into place.
+ */
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import { messageOf, StatesetError } from "../../error.ts";
+import type { ModelInfo, Policy } from "../../policy/policy.ts";
+import { removeTemporaries, writeFileAtomic, writeFolderAtomic } from "./durable.ts";
+import { type Manifest, verifyManifest, writeManifest } from "./manifest.ts";
+
+export interface Checkpoint<State> {
+  dir: string;
+  step: number;
+  state: State;
+  manifest: Manifest;
+}
+
+const pattern = /^step-(\d{6,})$/;
+const nameOf = (step: number) => `step-${String(step).padStart(6, "0")}`;
+
+export class CheckpointStore<State> {
+  readonly dir: string;
+  readonly #keep: number;
+
+  constructor(runDir: string, keep: number) {
+    this.dir = join(runDir, "checkpoints");
+    this.#keep = keep;
+  }
+
+  /** Writes a checkpoint and makes it the last one (and the best one). Older ones go, the best stays. */
+  async save(policy: Policy, step: number, state: State, best: boolean): Promise<string> {
+    mkdirSync(this.dir, { recursive: true });
+    removeTemporaries(this.dir);
+    const dir = join(this.dir, nameOf(step));
+    await writeFolderAtomic(dir, async (temporary) => {
+      await policy.snapshot(join(temporary, "policy"));
+      writeFileSync(join(temporary, "state.json"), JSON.stringify(state));
+      writeManifest(temporary, { step, model: modelFacts(policy.model) });
+    });
+    if (best) writeFileAtomic(join(this.dir, "best"), nameOf(step));
+    writeFileAtomic(join(this.dir, "last"), nameOf(step));
+    this.#prune();
+    return dir;
+  }
+
+  /** The folder of the best checkpoint, when one was named. */
+  best(): string | undefined {
+    return pointer(this.dir, "best");
+  }
+
+  /** Voids what lies beyond the step a run goes on from. */
+  dropAfter(step: number): void {
+    for (const name of listSteps(this.dir)) {
+      if (Number(pattern.exec(name)![1]) > step) rmSync(join(this.dir, name), { recursive: true, force: true });
+    }
+    if (existsSync(this.dir)) removeTemporaries(this.dir);
+  }
+
+  #prune(): void {
+    const best = this.best();
+    const names = listSteps(this.dir);
+    for (const name of names.slice(0, Math.max(0, names.length - this.#keep))) {
+      const dir = join(this.dir, name);
+      if (dir !== best) rmSync(dir, { recursive: true, force: true });
+    }
+  }
+}
+
+/**
+ * Finds what to resume from: `path` is a run's folder, its checkpoints folder, or one checkpoint.
+ * In a run, damaged checkpoints are reported and passed over. Undefined: a run that has none yet.
+ */
+export function findCheckpoint<State>(
+  path: string,
+  onDamaged: (message: string) => void,
+): Checkpoint<State> | undefined {
+  if (!existsSync(path)) {
+    throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no run and no checkpoint at ${path}.`, {
+      hint: "Give a run's folder or one of its checkpoints/step-… folders.",
+    });
+  }
+  if (pattern.test(basename(resolve(path)))) return open(path);
+  const dir = basename(resolve(path)) === "checkpoints" ? path : join(path, "checkpoints");
+  const names = listSteps(dir).reverse();
+  for (const name of names) {
+    try {
+      return open(join(dir, name));
+    } catch (error) {
+      if (!StatesetError.isInstance(error)) throw error;
+      onDamaged(messageOf(error));
+    }
+  }
+  if (names.length > 0) {
+    throw new StatesetError("CHECKPOINT_INVALID", `Every checkpoint in ${dir} is damaged.`, {
+      hint: "Start a new run, or restore the folder from a copy.",
+    });
+  }
+  return undefined;
+}
+
+/** The run folder a path given to resume belongs to. */
+export function runDirOf(path: string): string {
+  const full = resolve(path);
+  if (pattern.test(basename(full))) return dirname(dirname(full));
+  return basename(full) === "checkpoints" ? dirname(full) : full;
+}
+
+/** Throws CHECKPOINT_MISMATCH when the checkpoint is of another model. */
+export function assertSameModel(manifest: Manifest, model: ModelInfo, dir: string): void {
+  const now = modelFacts(model);
+  for (const key of ["architecture", "vocabSize", "parameters", "trainableParameters"] as const) {
+    if (manifest.model[key] === now[key]) continue;
+    throw new StatesetError(
+      "CHECKPOINT_MISMATCH",
+      `The checkpoint ${dir} belongs to another model: ${key} is ${manifest.model[key]} there and ${now[key]} here.`,
+      { hint: `It was made with "${manifest.model.name}"; give the agent that model and the same LoRA options.` },
+    );
+  }
+}
+
+function open<State>(dir: string): Checkpoint<State> {
+  const manifest = verifyManifest(dir);
+  const state = JSON.parse(readFileSync(join(dir, "state.json"), "utf8")) as State;
+  return { dir, step: manifest.step, state, manifest };
+}
+
+function modelFacts(model: ModelInfo): Manifest["model"] {
+  const { name, architecture, parameters, trainableParameters, vocabSize } = model;
+  return { name, architecture, parameters, trainableParameters, vocabSize };
+}
+
+function listSteps(dir: string): string[] {
+  if (!existsSync(dir)) return [];
+  return readdirSync(dir)
+    .filter((name) => pattern.test(name))
+    .sort((a, b) => Number(pattern.exec(a)![1]) - Number(pattern.exec(b)![1]));
+}
+
+function pointer(dir: string, name: string): string | undefined {
+  const path = join(dir, name);
+  if (!existsSync(path)) return undefined;
+  const target = join(dir, readFileSync(path, "utf8").trim());
+  return existsSync(target) ? target : undefined;
+}

@@ -1,0 +1,276 @@
+/**
+ * The training loop. One step:
+ *   sample groups of conversations → rewards → advantages → for each pass and minibatch: forward, loss, backward, optimiser step
+ *   → metrics → (evaluation, checkpoint).
+ * The log-probs recorded while sampling are the old log-probs: nothing is scored twice, and the first importance ratio of a step is exactly 1.
+ */
+import type { Algorithm, Sequence } from "../algorithm/algorithm.ts";
+import { meanMetrics, mergeMetrics } from "../algorithm/metrics.ts";
+import { StatesetError } from "../error.ts";
+import type { EarlyStopping } from "../evaluation/early-stopping.ts";
+import type { Policy } from "../policy/policy.ts";
+import { createRandom, seedOf } from "../random.ts";
+import type { Emitter, RunEnd, StepMetrics, StepTiming } from "./callbacks.ts";
+import { type Collected, collect } from "./collect.ts";
+import type { TrainingConfig } from "./config.ts";
+import type { TrainingControls } from "./controls.ts";
+import { evaluationMetrics, type HeldOutEvaluation } from "./held-out.ts";
+import type { RolloutSettings } from "./rollout.ts";
+import type { RunFiles } from "./run-files.ts";
+import { learningRateAt } from "./schedule.ts";
+import { finiteMetrics, rolloutMetrics } from "./step-metrics.ts";
+import { trustRegionUpdate } from "./trust-region-update.ts";
+import { type Batch, type Learner, scoreExamples, type UpdateResult, update } from "./update.ts";
+
+/** Everything that changes while a run goes on, as plain data: with the policy's snapshot, this is a checkpoint. */
+export interface LoopState {
+  /** Steps done. */
+  step: number;
+  /** Scenarios drawn so far: the data position. */
+  position: number;
+  optimiserSteps: number;
+  conversations: number;
+  /** Updates skipped because something was not finite: in all, and since the last good one. */
+  notFinite: number;
+  notFiniteInARow: number;
+  best: { step: number; score: number } | null;
+  controls: TrainingControls;
+}
+
+export interface Loop {
+  policy: Policy;
+  algorithm: Algorithm;
+  learner: Learner;
+  config: TrainingConfig;
+  rollout: RolloutSettings;
+  /** Tokens per reply at most. */
+  replyTokens: number;
+  state: LoopState;
+  emitter: Emitter;
+  files: RunFiles | undefined;
+  heldOut: HeldOutEvaluation | undefined;
+  earlyStopping: EarlyStopping | undefined;
+  /** Writes a checkpoint of the state as it is; does nothing when the run keeps no files. */
+  save: (best: boolean) => Promise<void>;
+  signal: AbortSignal | undefined;
+  /** Metrics of the steps done in this process. */
+  history: StepMetrics[];
+}
+
+/** Updates in a row that may be skipped before the run stops. */
+const notFiniteLimit = 3;
+const notFiniteAdvice = {
+  hint: "A checkpoint was saved. Lower the learning rate, or check the reward for NaN, then resume.",
+};
+
+export async function runLoop(loop: Loop): Promise<RunEnd> {
+  const { config, state, emitter } = loop;
+  while (state.step < config.steps) {
+    if (loop.signal?.aborted) {
+      await loop.save(false);
+      return { status: "interrupted", steps: state.step, reason: "Stopped on request." };
+    }
+    const step = state.step + 1;
+    const learningRate = learningRateAt(step, config) * state.controls.learningRateScale;
+    await emitter.emit("onStepStart", { step, totalSteps: config.steps, learningRate });
+
+    const startedAt = performance.now();
+    const collected = await collect({
+      step,
+      position: state.position,
+      config,
+      controls: state.controls,
+      algorithm: loop.algorithm,
+      rollout: { ...loop.rollout, temperature: state.controls.temperature },
+      replyTokens: loop.replyTokens,
+    });
+    const sampledAt = performance.now();
+    await reportFailures(loop, step, collected);
+    await emitter.emit("onRollouts", { step, groups: collected.groups, report: collected.report });
+
+    const learnt = await learn(loop, step, learningRate, collected);
+    const updatedAt = performance.now();
+
+    state.step = step;
+    state.position += collected.drawn;
+    state.conversations += collected.report.completed;
+    const verdict = await evaluate(loop, step);
+    const metrics = finiteMetrics(
+      step,
+      rolloutMetrics(collected),
+      learnt,
+      { learningRate, optimiserSteps: state.optimiserSteps, notFinite: state.notFinite },
+      verdict.metrics,
+    );
+    loop.history.push(metrics);
+    loop.files?.appendMetrics(metrics);
+    const { every, perStep } = config.trajectories;
+    if (every > 0 && (step - 1) % every === 0) loop.files?.writeTrajectories(step, collected.groups.slice(0, perStep));
+
+    const timing: StepTiming = {
+      step,
+      rolloutMs: sampledAt - startedAt,
+      updateMs: updatedAt - sampledAt,
+      otherMs: performance.now() - updatedAt,
+      tokensPerSecond: (1000 * collected.report.sampledTokens) / Math.max(1, sampledAt - startedAt),
+    };
+    // Before the checkpoint, because callbacks may change the controls and their own state.
+    const { groups, report } = collected;
+    await emitter.emit("onStepEnd", {
+      step,
+      totalSteps: config.steps,
+      metrics,
+      timing,
+      groups,
+      report,
+      controls: state.controls,
+    });
+
+    const stop = stopReason(state, verdict.stop);
+    const due = config.checkpoint.every > 0 && step % config.checkpoint.every === 0;
+    if (due || verdict.improved || stop !== undefined || step === config.steps) await loop.save(verdict.improved);
+    loop.files?.appendTiming({ ...timing, otherMs: performance.now() - updatedAt });
+    if (state.notFiniteInARow >= notFiniteLimit) throw new StatesetError("NOT_FINITE", stop!, notFiniteAdvice);
+    if (stop !== undefined) return { status: "stopped-early", steps: step, reason: stop };
+  }
+  return { status: "finished", steps: state.step };
+}
+
+/** All updates of one step; returns their metrics. */
+async function learn(
+  loop: Loop,
+  step: number,
+  learningRate: number,
+  { examples, maxTokens, report }: Collected,
+): Promise<Record<string, number>> {
+  const { algorithm, config, state, learner } = loop;
+  if (loop.policy.model.stub) return { stub: 1 };
+  if (examples.length === 0) {
+    // Rewards that are not numbers count like losses that are not; conversations lost otherwise are only reported.
+    if (report.rewardFailures.some((failure) => failure.notFinite)) await skipped(loop, step, "every reward");
+    return {};
+  }
+  const { klCoefficient, entropyBonus } = state.controls;
+  const reference = algorithm.needs.reference === true || klCoefficient > 0;
+  if (reference) learner.reference ??= await loop.policy.reference();
+  await scoreExamples(learner, examples, { values: algorithm.needs.values === true, reference });
+
+  const sequences = examples.map((example) => example.sequence);
+  const advantages = algorithm.advantages(sequences);
+  const useAll = algorithm.usesZeroAdvantages === true || klCoefficient > 0 || entropyBonus > 0;
+  const valueOnly = step <= (algorithm.valueWarmupSteps ?? 0);
+  const regularisers = { klCoefficient, klEstimator: config.kl.estimator, entropyBonus };
+
+  const metrics = {};
+  let last: UpdateResult | undefined;
+  const summary: Record<string, number> = { learnedConversations: 0 };
+  for (let epoch = 0; epoch < config.updatesPerRollout; epoch++) {
+    for (const [minibatch, groups] of dealGroups(sequences, config, step, epoch).entries()) {
+      const members = sequences.flatMap(({ group }, i) => (groups.has(group) ? [i] : []));
+      const batch: Batch = {
+        examples,
+        advantages,
+        members: useAll ? members : members.filter((i) => advantages[i]!.advantages.some((a) => a !== 0)),
+        counts: {
+          sequences: members.length,
+          tokens: members.reduce((sum, i) => sum + sequences[i]!.old.length, 0),
+          groups: groups.size,
+          maxTokens,
+        },
+      };
+      if (epoch === 0) summary.learnedConversations! += batch.members.length;
+      if (batch.members.length === 0) continue;
+      const result = algorithm.trustRegion
+        ? await trustRegionUpdate(learner, batch, algorithm.trustRegion)
+        : await update(learner, batch, regularisers, {
+            learningRate,
+            valueLearningRate: (learningRate / config.learningRate) * config.valueLearningRate,
+            beta1: config.beta1,
+            beta2: config.beta2,
+            epsilon: config.epsilon,
+            weightDecay: config.weightDecay,
+            clipNorm: config.clipNorm,
+            scope: valueOnly ? "value" : "all",
+          });
+      if (last === undefined) summary.firstRatioMax = result.ratioMax;
+      last = result;
+      mergeMetrics(metrics, result.metrics);
+      if (result.skipped !== undefined) await skipped(loop, step, result.skipped);
+      else {
+        state.notFiniteInARow = 0;
+        state.optimiserSteps++;
+      }
+      const { loss, gradNorm } = result;
+      await loop.emitter.emit("onUpdate", {
+        step,
+        epoch,
+        minibatch,
+        loss,
+        gradNorm,
+        applied: result.skipped === undefined,
+      });
+      if (state.notFiniteInARow >= notFiniteLimit) break;
+    }
+  }
+  const means = meanMetrics(metrics);
+  if (last) algorithm.afterUpdate?.(means);
+  return { ...means, ...summary, ...(last && { loss: last.loss, gradNorm: last.gradNorm }) };
+}
+
+/** The groups of each minibatch of a pass. Groups stay whole; with several minibatches they are dealt anew in every pass. */
+function dealGroups(
+  sequences: readonly Sequence[],
+  config: TrainingConfig,
+  step: number,
+  epoch: number,
+): Set<number>[] {
+  const groups = [...new Set(sequences.map((sequence) => sequence.group))];
+  const parts = Math.min(config.minibatches, groups.length);
+  if (parts <= 1) return [new Set(groups)];
+  const order = createRandom(seedOf(config.seed, "minibatches", step, epoch)).shuffled(groups);
+  return Array.from({ length: parts }, (_, part) => new Set(order.filter((_, i) => i % parts === part)));
+}
+
+async function evaluate(loop: Loop, step: number) {
+  const { heldOut, config, state, emitter } = loop;
+  const due = config.evaluation.every > 0 && (step % config.evaluation.every === 0 || step === config.steps);
+  if (!heldOut || !due) return { metrics: {}, improved: false, stop: undefined };
+  const result = await heldOut.evaluate(step, "selection");
+  await emitter.emit("onEvaluation", result);
+  const score = result.reward.mean;
+  const improved = Number.isFinite(score) && (state.best === null || score > state.best.score);
+  if (improved) state.best = { step, score };
+  const decision = loop.earlyStopping?.observe(step, score);
+  return { metrics: evaluationMetrics(result), improved, stop: decision?.stop ? decision.reason : undefined };
+}
+
+function stopReason(state: LoopState, early: string | undefined): string | undefined {
+  if (state.notFiniteInARow < notFiniteLimit) return early;
+  return `The loss, gradient or reward was not finite in ${notFiniteLimit} updates in a row (step ${state.step}).`;
+}
+
+async function skipped({ state, emitter }: Loop, step: number, what: string): Promise<void> {
+  state.notFinite++;
+  state.notFiniteInARow++;
+  const message = `Step ${step}: ${what} was NaN or infinite; the update was skipped (${state.notFinite} so far).`;
+  await emitter.warn({ step, kind: "not-finite", message });
+}
+
+async function reportFailures({ emitter }: Loop, step: number, { report, groups }: Collected): Promise<void> {
+  const { environmentFailures, environmentLost, rewardFailures, droppedGroups } = report;
+  const first = environmentFailures[0];
+  if (first) {
+    const message = `Step ${step}: the environment failed ${environmentFailures.length} times, ${environmentLost} conversations were lost. First: ${first.message} (scenario ${first.scenarioId ?? "?"}).`;
+    await emitter.warn({ step, kind: "environment-failed", message });
+  }
+  const firstReward = rewardFailures[0];
+  if (firstReward) {
+    const message = `Step ${step}: the reward of ${rewardFailures.length} conversations failed; they were left out. First: ${firstReward.message} (scenario ${firstReward.scenarioId}).`;
+    await emitter.warn({ step, kind: "reward-failed", message });
+  }
+  if (droppedGroups.length > 0) {
+    const left = groups.length === 0 ? " Nothing is left to learn from in this step." : "";
+    const message = `Step ${step}: ${droppedGroups.length} groups had fewer than two conversations left and were dropped.${left}`;
+    await emitter.warn({ step, kind: "group-dropped", message });
+  }
+}

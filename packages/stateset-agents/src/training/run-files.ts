@@ -1,0 +1,114 @@
+/**
+ * The folder of a run. metrics.jsonl depends on (config, data, seed) alone and is cut back to the checkpoint on resume,
+ * so that an interrupted run ends in the same bytes; what depends on the clock is in timing.jsonl.
+ */
+import {
+  appendFileSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+} from "node:fs";
+import { join } from "node:path";
+import type { TrajectoryGroup } from "../conversation/trajectory.ts";
+import type { StepMetrics, StepTiming } from "./callbacks.ts";
+import { writeFailed, writeFileAtomic } from "./checkpoint/durable.ts";
+
+export class RunFiles {
+  readonly dir: string;
+  readonly metricsPath: string;
+  readonly #timingPath: string;
+
+  constructor(dir: string) {
+    this.dir = dir;
+    this.metricsPath = join(dir, "metrics.jsonl");
+    this.#timingPath = join(dir, "timing.jsonl");
+    try {
+      mkdirSync(dir, { recursive: true });
+    } catch (error) {
+      throw writeFailed(dir, error);
+    }
+  }
+
+  writeConfig(config: unknown): void {
+    writeFileAtomic(join(this.dir, "config.json"), `${JSON.stringify(config, null, 2)}\n`);
+  }
+
+  appendMetrics(metrics: StepMetrics): void {
+    this.#append(this.metricsPath, metrics);
+  }
+
+  appendTiming(timing: StepTiming): void {
+    this.#append(this.#timingPath, timing);
+  }
+
+  /** Conversations as JSONL, one a line, in the OpenAI chat format with their reward. */
+  writeTrajectories(step: number, groups: readonly TrajectoryGroup[]): void {
+    const lines = groups.flatMap(({ id: group, trajectories }) =>
+      trajectories.map(({ id, scenarioId, turns, reward, ended }) =>
+        JSON.stringify({ id, group, scenarioId, step, messages: turns, reward, ended }),
+      ),
+    );
+    const name = `step-${String(step).padStart(6, "0")}.jsonl`;
+    writeFileAtomic(join(this.dir, "trajectories", name), lines.map((line) => `${line}\n`).join(""));
+  }
+
+  /** Bytes of metrics.jsonl that are safely on the disk. */
+  syncMetrics(): number {
+    if (!existsSync(this.metricsPath)) return 0;
+    const file = openSync(this.metricsPath, "r+");
+    try {
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    return statSync(this.metricsPath).size;
+  }
+
+  /** Goes back to the moment of a checkpoint (0 bytes, step 0: to the beginning). */
+  rewind(metricsBytes: number, step: number): void {
+    truncate(this.metricsPath, metricsBytes);
+    if (!existsSync(this.#timingPath)) return;
+    let bytes = 0;
+    for (const line of readFileSync(this.#timingPath, "utf8").split("\n")) {
+      if (!line.endsWith("}") || (JSON.parse(line) as StepTiming).step > step) break;
+      bytes += Buffer.byteLength(line) + 1;
+    }
+    truncate(this.#timingPath, bytes);
+  }
+
+  /** The steps in metrics.jsonl. */
+  readMetrics(): StepMetrics[] {
+    if (!existsSync(this.metricsPath)) return [];
+    const lines = readFileSync(this.metricsPath, "utf8").split("\n").filter(Boolean);
+    return lines.map((line) => JSON.parse(line) as StepMetrics);
+  }
+
+  removeFinal(): void {
+    rmSync(join(this.dir, "final"), { recursive: true, force: true });
+  }
+
+  #append(path: string, record: unknown): void {
+    try {
+      appendFileSync(path, `${JSON.stringify(record)}\n`);
+    } catch (error) {
+      throw writeFailed(path, error);
+    }
+  }
+}
+
+function truncate(path: string, bytes: number): void {
+  if (!existsSync(path)) return;
+  const file = openSync(path, "r+");
+  try {
+    ftruncateSync(file, Math.min(bytes, statSync(path).size));
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+}

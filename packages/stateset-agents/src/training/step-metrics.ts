@@ -1,0 +1,50 @@
+import { mean, standardDeviation } from "../evaluation/bootstrap.ts";
+import type { StepMetrics } from "./callbacks.ts";
+import type { Collected } from "./collect.ts";
+
+/** What the conversations of a step say about themselves; metrics.jsonl has these names. */
+export function rolloutMetrics({ groups, report, refused, rounds }: Collected): Record<string, number> {
+  const trajectories = groups.flatMap((group) => group.trajectories);
+  const rewards = trajectories.map((trajectory) => trajectory.reward.score);
+  const spreads = groups.map((group) => standardDeviation(group.trajectories.map(({ reward }) => reward.score)));
+  const metrics: Record<string, number> = {
+    conversations: trajectories.length,
+    sampledTokens: report.sampledTokens,
+    replies: report.replies,
+    ...(report.replies > 0 && { replyTokens: report.sampledTokens / report.replies }),
+    environmentFailures: report.environmentFailures.length,
+    environmentLost: report.environmentLost,
+    rewardFailures: report.rewardFailures.length,
+    droppedGroups: report.droppedGroups.length,
+    refusedGroups: refused,
+    samplingRounds: rounds,
+  };
+  if (trajectories.length === 0) return metrics;
+  Object.assign(metrics, {
+    reward: mean(rewards),
+    rewardStd: standardDeviation(rewards),
+    rewardMin: Math.min(...rewards),
+    rewardMax: Math.max(...rewards),
+    groupStd: mean(spreads),
+    constantGroups: spreads.filter((spread) => spread === 0).length / spreads.length,
+    truncated: mean(trajectories.map(({ metadata }) => (metadata.truncated === true ? 1 : 0))),
+    contextFull: mean(trajectories.map(({ ended }) => (ended === "context-full" ? 1 : 0))),
+  });
+  const parts = new Map<string, number[]>();
+  for (const { reward } of trajectories) {
+    for (const [name, value] of Object.entries(reward.breakdown)) {
+      parts.set(name, [...(parts.get(name) ?? []), value]);
+    }
+  }
+  for (const [name, values] of [...parts].sort(([a], [b]) => (a < b ? -1 : 1))) metrics[`part/${name}`] = mean(values);
+  return metrics;
+}
+
+/** Only finite numbers, since JSON has no others; a missing key says that there was nothing to report. */
+export function finiteMetrics(step: number, ...records: readonly Readonly<Record<string, number>>[]): StepMetrics {
+  const metrics: StepMetrics = { step };
+  for (const record of records) {
+    for (const [name, value] of Object.entries(record)) if (Number.isFinite(value)) metrics[name] = value;
+  }
+  return metrics;
+}

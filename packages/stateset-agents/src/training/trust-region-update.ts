@@ -1,0 +1,51 @@
+import type { LossFunction, TrustRegion } from "../algorithm/algorithm.ts";
+import { finiteDifferenceFisher, offsetMover, trustRegionStep } from "../algorithm/trust-region.ts";
+import { accumulate, type Batch, type Learner, measure, type UpdateResult } from "./update.ts";
+
+/** TRPO's update on the policy's trainable parameters: gradients and Fisher products come from the engine, the step from algorithm/trust-region.ts. */
+export async function trustRegionUpdate(learner: Learner, batch: Batch, region: TrustRegion): Promise<UpdateResult> {
+  const { policy, algorithm } = learner;
+  const loss: LossFunction = (micro, counts) => algorithm.loss(micro, counts);
+  const kl: LossFunction = (micro, counts) => region.kl(micro, counts);
+  const gradientOf = async (of: LossFunction) => {
+    await policy.zeroGradients();
+    const report = await accumulate(learner, batch, of);
+    const vector = await policy.readVector("gradients");
+    await policy.zeroGradients();
+    return { report, vector };
+  };
+  const { report, vector: gradient } = await gradientOf(loss);
+  if (report.skipped !== undefined) return { ...report, gradNorm: Number.NaN };
+  const gradNorm = Math.sqrt(gradient.reduce((sum, g) => sum + g * g, 0));
+  if (!Number.isFinite(gradNorm)) return { ...report, gradNorm, skipped: "the gradient" };
+  const moveTo = await offsetMover({
+    read: () => policy.readVector("parameters"),
+    add: (delta) => policy.addVector(delta),
+  });
+  const result = await trustRegionStep(
+    {
+      gradient,
+      fisherVectorProduct: finiteDifferenceFisher(moveTo, async () => (await gradientOf(kl)).vector),
+      moveTo,
+      async evaluate() {
+        const [lossNow, klNow] = await measure(learner, batch, [loss, kl]);
+        return { loss: lossNow!, kl: klNow! };
+      },
+    },
+    region,
+  );
+  const metric = (value: number) => ({ sum: value, count: 1 });
+  return {
+    loss: result.loss,
+    gradNorm,
+    skipped: undefined,
+    ratioMax: report.ratioMax,
+    metrics: {
+      ...report.metrics,
+      trustRegionKl: metric(result.kl),
+      trustRegionAccepted: metric(result.accepted ? 1 : 0),
+      trustRegionBacktracks: metric(result.backtracks),
+      stepNorm: metric(result.stepNorm),
+    },
+  };
+}
