@@ -4,6 +4,7 @@ import type { TrainingCallbacks } from "./callbacks.ts";
 import type { TrainingControls } from "./controls.ts";
 import { DiagnosticsMonitor, type DiagnosticsOptions, type MonitorState } from "./diagnostics/monitor.ts";
 import type { Verdict, VerdictKind } from "./diagnostics/verdicts.ts";
+import { writeHealthLog } from "./diagnostics/watch.ts";
 
 const schema = z.strictObject({
   /** Steps that an action is given to show its effect before the next of its kind. */
@@ -63,6 +64,7 @@ export function autoAdjust(
   const monitor = new DiagnosticsMonitor(diagnostics);
   let adjustments: Adjustment[] = [];
   let lastActed: State["lastActed"] = {};
+  let dir: string | undefined;
 
   return {
     name: "auto-adjust",
@@ -70,7 +72,12 @@ export function autoAdjust(
     get adjustments() {
       return adjustments;
     },
+    onStart(run) {
+      dir = run.dir;
+      if (run.resumedAfter !== undefined) writeHealthLog(dir, monitor.verdicts, adjustments);
+    },
     onStepEnd({ step, metrics, groups, controls }) {
+      const before = adjustments.length;
       const fresh = monitor.observe({ step, metrics, groups });
       for (const verdict of fresh) hooks.onVerdict?.(verdict);
       const record = (adjustment: Adjustment) => {
@@ -90,6 +97,7 @@ export function autoAdjust(
         }
       }
       restoreWeights(controls, monitor, (change) => record({ step, ...change }));
+      if (fresh.length > 0 || adjustments.length > before) writeHealthLog(dir, monitor.verdicts, adjustments);
     },
     state(): State {
       return { monitor: monitor.state(), adjustments, lastActed };

@@ -1,0 +1,157 @@
+import { z } from "zod";
+import type { Agent } from "../agent/agent.ts";
+import type { Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
+import type { Environment } from "../environment/environment.ts";
+import type { Scenario } from "../environment/scenario.ts";
+import { StatesetError } from "../error.ts";
+import { parseOptions } from "../options.ts";
+import { seedOf } from "../random.ts";
+import type { RewardFunction } from "../reward/reward-function.ts";
+import { emptyReport, sampleGroups } from "../training/rollout.ts";
+import { bootstrapGroups, type Estimate, mean, standardDeviation } from "./bootstrap.ts";
+import { type PairedResult, pairedTest } from "./paired-test.ts";
+
+const settingsSchema = z.strictObject({
+  samples: z.int().min(1).default(4).describe("Conversations per scenario."),
+  seed: z.int().min(0).default(0).describe("Same seed, same conversations; the intervals follow from it too."),
+  temperature: z.number().positive().optional().describe("Left out: the agent's own."),
+  maxTokens: z.int().min(1).optional().describe("Tokens per reply. Left out: the agent's own."),
+  maxTurns: z.int().min(1).default(16),
+  concurrency: z.int().min(1).default(64),
+  environmentTimeoutMs: z.number().positive().default(30_000),
+  rewardTimeoutMs: z.number().positive().default(60_000),
+  level: z.number().gt(0).lt(1).default(0.95).describe("Of the confidence intervals."),
+  resamples: z.int().min(100).default(2000),
+});
+
+export interface EvaluateOptions extends z.input<typeof settingsSchema> {
+  agent: Agent;
+  environment: Environment;
+  /** Which of the environment's scenarios, or others that fit it. Default: all of its own. */
+  scenarios?: readonly Scenario[];
+  /** Left out: the environment's own rewards, added up. */
+  reward?: RewardFunction;
+}
+
+export interface ScenarioScore {
+  id: string;
+  mean: number;
+  spread: number;
+  samples: number;
+  words: number;
+}
+
+export interface Evaluation {
+  /** With its bootstrap interval over scenarios. */
+  reward: Estimate;
+  parts: Record<string, Estimate>;
+  /** Words per reply. */
+  words: Estimate;
+  scenarios: ScenarioScore[];
+  /** Conversations that failed and are in no number. */
+  failed: number;
+  /** True when a stub made the replies up: the numbers say nothing about a model. */
+  stub: boolean;
+  groups: TrajectoryGroup[];
+}
+
+/**
+ * Samples conversations and says how good they are, with intervals that take scenarios, not conversations, as independent.
+ *
+ * @example
+ * const { reward } = await evaluate({ agent, environment, reward: new PolitenessReward() });
+ * console.log(`${reward.mean} [${reward.low}, ${reward.high}]`);
+ */
+export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
+  const { agent, environment, scenarios = environment.scenarios, reward, ...rest } = options;
+  const settings = parseOptions(settingsSchema, rest, "evaluate()");
+  if (scenarios.length === 0) {
+    throw new StatesetError("INVALID_OPTION", "evaluate() has no scenarios.", { hint: "Give at least one." });
+  }
+  await agent.initialize();
+  const report = emptyReport();
+  const groups = await sampleGroups(
+    {
+      agent,
+      environment,
+      reward,
+      temperature: settings.temperature,
+      maxTokens: settings.maxTokens,
+      maxTurns: settings.maxTurns,
+      concurrency: settings.concurrency,
+      environmentTimeoutMs: settings.environmentTimeoutMs,
+      rewardTimeoutMs: settings.rewardTimeoutMs,
+      learn: false,
+    },
+    scenarios.map((scenario) => ({
+      id: scenario.id,
+      scenario,
+      size: settings.samples,
+      // By id, not by place: a subset of the scenarios gives the same conversations.
+      seed: seedOf(settings.seed, "evaluate", scenario.id),
+    })),
+    report,
+    1,
+  );
+  const estimate = (of: (trajectory: Trajectory) => number): Estimate =>
+    bootstrapGroups(
+      groups.map((group) => group.trajectories.map(of)),
+      settings,
+    );
+  const partNames = [
+    ...new Set(groups.flatMap((group) => group.trajectories.flatMap((one) => Object.keys(one.reward.breakdown)))),
+  ];
+  return {
+    reward: estimate((one) => one.reward.score),
+    parts: Object.fromEntries(
+      partNames.sort().map((name) => [name, estimate((one) => one.reward.breakdown[name] ?? 0)]),
+    ),
+    words: estimate(wordsPerReply),
+    scenarios: groups.map(({ scenarioId, trajectories }) => {
+      const scores = trajectories.map((one) => one.reward.score);
+      return {
+        id: scenarioId,
+        mean: mean(scores),
+        spread: standardDeviation(scores),
+        samples: scores.length,
+        words: mean(trajectories.map(wordsPerReply)),
+      };
+    }),
+    failed: report.requested - report.completed,
+    stub: groups.some((group) => group.trajectories.some((one) => one.stub)),
+    groups,
+  };
+}
+
+export interface Comparison {
+  reward: PairedResult;
+  /** Scenarios both evaluations have. */
+  scenarios: { id: string; a: number; b: number }[];
+}
+
+/** Which of two evaluations of the same scenarios is better, by a paired test over scenarios. */
+export function compare(a: Evaluation, b: Evaluation, options: { seed?: number; level?: number } = {}): Comparison {
+  const ofB = new Map(b.scenarios.map((scenario) => [scenario.id, scenario.mean]));
+  const scenarios = a.scenarios
+    .filter(({ id }) => ofB.has(id))
+    .map(({ id, mean }) => ({ id, a: mean, b: ofB.get(id)! }));
+  if (scenarios.length === 0) {
+    throw new StatesetError("INVALID_DATA", "The two evaluations have no scenario in common.", {
+      hint: "Evaluate both on the same scenarios.",
+    });
+  }
+  return {
+    reward: pairedTest(
+      scenarios.map((one) => one.a),
+      scenarios.map((one) => one.b),
+      options,
+    ),
+    scenarios,
+  };
+}
+
+function wordsPerReply({ turns }: Trajectory): number {
+  const replies = turns.filter(({ role }) => role === "assistant");
+  const words = replies.reduce((sum, { content }) => sum + (content.match(/\S+/g)?.length ?? 0), 0);
+  return words / Math.max(1, replies.length);
+}
