@@ -23,7 +23,7 @@ export interface OpenPolicyOptions {
   seed?: number;
   /** Use no model at all but scripted replies. */
   stub?: { replies?: StubReplies; dryRun?: boolean };
-  /** Called while the model is downloaded. */
+  /** Called while the model is downloaded. Default: a progress bar, where there is a terminal. */
   onProgress?: (progress: DownloadProgress) => void;
 }
 
@@ -60,9 +60,11 @@ export async function openPolicy(options: OpenPolicyOptions = {}): Promise<Polic
     return createStubPolicy({ ...parsed.stub, ...model });
   }
   const { resolveModel } = await import("./hub/resolve-model.ts");
+  const { createProgressBar } = await import("./hub/progress-bar.ts");
   const { loadNativePolicy } = await import("./native/load.ts");
   const model = parsed.model ?? (await import("@stateset-agents/starter-model")).starterModelPath;
-  const { dir, name } = await resolveModel(model, parsed);
+  const onProgress = parsed.onProgress ?? (process.stderr.isTTY ? createProgressBar(process.stderr) : undefined);
+  const { dir, name } = await resolveModel(model, { ...parsed, onProgress });
   const { lora, threads, seed } = parsed;
   return loadNativePolicy({
     dir,

@@ -1,0 +1,16 @@
+import type { DownloadProgress } from "./download-file.ts";
+
+/** Draws downloads on a terminal, on one line. */
+export function createProgressBar(stream: NodeJS.WriteStream): (progress: DownloadProgress) => void {
+  let drawnAt = 0;
+  return ({ model, bytes, total }) => {
+    const done = bytes >= total;
+    // Ten times a second is enough to look alive.
+    if (!done && Date.now() - drawnAt < 100) return;
+    drawnAt = Date.now();
+    const part = total > 0 ? bytes / total : 1;
+    const width = 24;
+    const bar = "█".repeat(Math.round(part * width)).padEnd(width, "░");
+    stream.write(`\r${model} ${bar} ${Math.floor(part * 100)}% of ${(total / 1e6).toFixed(1)} MB${done ? "\n" : ""}`);
+  };
+}
