@@ -1,0 +1,60 @@
+import { copyFile, mkdir, open, rename, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { messageOf, StatesetError } from "../../error.ts";
+
+export async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+export async function makeFolder(dir: string): Promise<void> {
+  await attempt(dir, () => mkdir(dir, { recursive: true }));
+}
+
+/** Either the old file or the complete new one is there, whenever the process dies. */
+export async function writeJson(file: string, value: unknown): Promise<void> {
+  await attempt(file, async () => {
+    const temporary = `${file}.${process.pid}.tmp`;
+    const handle = await open(temporary, "w");
+    try {
+      await handle.writeFile(`${JSON.stringify(value, null, 2)}\n`);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(temporary, file);
+  });
+}
+
+const tokenizerFiles = [
+  "tokenizer.json",
+  "tokenizer_config.json",
+  "special_tokens_map.json",
+  "added_tokens.json",
+  "chat_template.jinja",
+  "chat_template.json",
+  "generation_config.json",
+  "vocab.json",
+  "merges.txt",
+  "tokenizer.model",
+];
+
+export async function copyTokenizer(from: string, to: string): Promise<void> {
+  for (const name of tokenizerFiles) {
+    const [source, target] = [join(from, name), join(to, name)];
+    if (source !== target && (await exists(source))) await attempt(target, () => copyFile(source, target));
+  }
+}
+
+async function attempt(file: string, work: () => Promise<unknown>): Promise<void> {
+  try {
+    await work();
+  } catch (cause) {
+    throw new StatesetError("WRITE_FAILED", `${file} could not be written: ${messageOf(cause)}.`, {
+      hint: "Check the folder, its permissions and the free space.",
+      cause,
+    });
+  }
+}

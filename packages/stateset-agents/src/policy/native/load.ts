@@ -1,0 +1,120 @@
+import { availableParallelism } from "node:os";
+import { isAbsolute, join, resolve } from "node:path";
+import { openModel } from "@stateset-agents/engine";
+import { z } from "zod";
+import { StatesetError } from "../../error.ts";
+import { parseOptions } from "../../options.ts";
+import type { LoraOptions, Policy } from "../policy.ts";
+import { type LoadedTokenizer, loadChatTokenizer } from "../tokenizer/index.ts";
+import { readJsonObject } from "../tokenizer/model-json.ts";
+import { onEngine } from "./errors.ts";
+import { exists } from "./files.ts";
+import { availableMemory, foresee, parameterCount } from "./memory.ts";
+import { type ModelConfig, parseModelConfig } from "./model-config.ts";
+import { createNativePolicy } from "./native-policy.ts";
+import { engineTargets, findTargets, loadAdapter, readAdapterConfig } from "./peft.ts";
+import { linearModules } from "./tensor-names.ts";
+import { loadValueHead, loadWeights } from "./weights.ts";
+
+export interface NativePolicyOptions {
+  /** A folder in Hugging Face layout, or one with a PEFT adapter (its base model is then loaded too). */
+  dir: string;
+  /** What to call the model: the path or hub id it came from. Default: `dir`. */
+  name?: string;
+  /** Train a new adapter instead of all weights. */
+  lora?: LoraOptions;
+  /** Default: all cores. Results do not depend on it. */
+  threads?: number;
+  /** Of an adapter's first values and of dropout. Default 0. */
+  seed?: number;
+  /** Replies sampled together. Default 64. Results do not depend on it. */
+  slots?: number;
+  /** Memory for the keys and values of running and recent conversations. Default: a quarter of what is free, at most 2 GiB. */
+  cacheBytes?: number;
+}
+
+const schema = z.strictObject({
+  dir: z.string().min(1),
+  name: z.string().min(1).optional(),
+  lora: z.custom<LoraOptions>((value) => typeof value === "object" && value !== null, "not an object").optional(),
+  threads: z.int().min(1).max(1024).optional(),
+  seed: z.int().min(0).default(0),
+  slots: z.int().min(1).max(4096).default(64),
+  cacheBytes: z.int().min(0).optional(),
+});
+
+/** Loads a model from a folder into the embedded engine. */
+export async function loadNativePolicy(
+  options: NativePolicyOptions,
+): Promise<Policy & { readonly tokenizer: LoadedTokenizer }> {
+  const o = parseOptions(schema, options, "loadNativePolicy()");
+  const saved = (await exists(join(o.dir, "config.json"))) ? undefined : await readAdapterConfig(o.dir);
+  if (saved && o.lora) {
+    throw new StatesetError("INVALID_OPTION", `${o.dir} is an adapter already; it cannot get another one.`, {
+      hint: "Leave out lora to go on training it, or merge it into its base model first.",
+    });
+  }
+  const base = saved ? await resolveBase(saved.base, o.dir) : { dir: o.dir, name: o.name ?? o.dir };
+  const config = await readConfig(base.dir);
+  const tokenizerDir = (await exists(join(o.dir, "tokenizer.json"))) ? o.dir : base.dir;
+  const tokenizer = await loadChatTokenizer(tokenizerDir, { vocabSize: config.engine.vocab });
+  const parameters = parameterCount(config.engine);
+  foresee(
+    4 * parameters,
+    `${base.name} with ${parameters} parameters`,
+    "Use a smaller model or a machine with more memory.",
+  );
+
+  const threads = o.threads ?? availableParallelism();
+  const cacheBytes = o.cacheBytes ?? Math.floor(Math.min(2 ** 31, Math.max(0, availableMemory() - 4 * parameters) / 4));
+  const model = await onEngine(() => openModel(config.engine, { threads, slots: o.slots, cacheBytes }));
+  try {
+    return await onEngine(async () => {
+      await model.setTrainable("none");
+      await loadWeights(base.dir, config, model);
+      const modules = linearModules(config.architecture, config.engine);
+      const lora = saved?.lora ?? o.lora;
+      const adapter = lora && { lora, modules: findTargets(lora, modules) };
+      if (adapter) {
+        const targets = engineTargets(adapter.modules, config.engine.layers);
+        const { rank, alpha, dropout } = adapter.lora;
+        await model.addLora({ rank, alpha, dropout, targets, seed: o.seed });
+        const access = { read: (name: string) => model.readTensor(name), set: model.setTensor };
+        if (saved) await loadAdapter(o.dir, adapter.lora, adapter.modules, access);
+      }
+      const valueHead = await loadValueHead(o.dir, config.engine.hidden, model);
+      const { name, dir } = base;
+      return createNativePolicy({ name, dir, config, model, tokenizer, adapter, valueHead, threads, seed: o.seed });
+    });
+  } catch (error) {
+    await model.close();
+    throw error;
+  }
+}
+
+async function readConfig(dir: string): Promise<ModelConfig> {
+  const where = join(dir, "config.json");
+  if (!(await exists(dir))) throw new StatesetError("MODEL_NOT_FOUND", `No model folder at ${dir}.`);
+  if (!(await exists(where))) {
+    throw new StatesetError("MODEL_NOT_FOUND", `${dir} has no config.json.`, {
+      hint: "Give a folder in Hugging Face layout (config.json, model.safetensors, tokenizer.json).",
+    });
+  }
+  const json = await readJsonObject(dir, "config.json").catch((cause: unknown) => {
+    throw new StatesetError("MODEL_INVALID", `${where} is not a JSON object.`, { cause });
+  });
+  return parseModelConfig(json!, where);
+}
+
+/** The base of an adapter: a folder (also relative to the adapter's), or a hub id. */
+async function resolveBase(base: string, adapterDir: string): Promise<{ dir: string; name: string }> {
+  const candidates = isAbsolute(base) ? [base] : [resolve(base), resolve(adapterDir, base)];
+  for (const dir of candidates) if (await exists(join(dir, "config.json"))) return { dir, name: base };
+  if (isAbsolute(base)) {
+    throw new StatesetError("MODEL_NOT_FOUND", `The adapter in ${adapterDir} needs its base model at ${base}.`, {
+      hint: "Put the model there, or correct base_model_name_or_path in adapter_config.json.",
+    });
+  }
+  const { resolveModel } = await import("../hub/resolve-model.ts");
+  return resolveModel(base, {});
+}

@@ -1,0 +1,97 @@
+import type { Model } from "@stateset-agents/engine";
+import { z } from "zod";
+import { StatesetError } from "../../error.ts";
+import { parseOptions } from "../../options.ts";
+import type { Sample, SampleRequest, SampleToken } from "../policy.ts";
+import { createReplyText, type LoadedTokenizer } from "../tokenizer/index.ts";
+
+const samplingSchema = z.strictObject({
+  temperature: z.number().min(0).max(1000),
+  topP: z.number().gt(0).max(1),
+  topK: z.int().min(0),
+  minP: z.number().min(0).max(1),
+  repetitionPenalty: z.number().gt(0),
+  maxTokens: z.int().min(1),
+  stop: z.array(z.string().min(1)),
+});
+
+export interface Sampler {
+  model: Model;
+  tokenizer: LoadedTokenizer;
+  vocabSize: number;
+  contextLength: number;
+}
+
+/** Refuses what could only fail later, before anything is sampled. */
+export function checkRequest({ vocabSize, contextLength }: Sampler, request: SampleRequest, index: number): void {
+  const { tokens, sampling, seed } = request;
+  parseOptions(samplingSchema, sampling, `sample() request ${index}: sampling`);
+  const invalid = (what: string) => new StatesetError("INVALID_OPTION", `sample() request ${index}: ${what}`);
+  if (!Number.isSafeInteger(seed) || seed < 0) throw invalid(`the seed ${seed} is not a whole number from 0.`);
+  if (tokens.length === 0) throw invalid("the prompt is empty; it needs at least one token.");
+  const unknown = tokens.find((token) => token < 0 || token >= vocabSize);
+  if (unknown !== undefined) throw invalid(`token ${unknown} is not in the vocabulary of ${vocabSize}.`);
+  if (tokens.length >= contextLength) {
+    throw new StatesetError(
+      "CONTEXT_OVERFLOW",
+      `sample() request ${index}: the prompt has ${tokens.length} tokens, and the context of ${contextLength} must also hold the reply.`,
+      { hint: "Shorten the conversation, or use a model with a longer context." },
+    );
+  }
+}
+
+/**
+ * Samples one reply. Stop texts are watched for here, on the text of the tokens as they come; the request is then cancelled,
+ * and whatever the engine drew in the meantime is cut off, so the kept tokens end with the one that completed the stop text.
+ */
+export async function sampleOne(
+  { model, tokenizer, contextLength }: Sampler,
+  { tokens, sampling, seed }: SampleRequest,
+  index: number,
+  signal: AbortSignal | undefined,
+  onToken: ((token: SampleToken) => void) | undefined,
+): Promise<Sample> {
+  if (signal?.aborted)
+    return { tokens: new Int32Array(), logprobs: new Float32Array(), text: "", finishReason: "aborted" };
+  const { stop, ...numbers } = sampling;
+  const limit = Math.min(sampling.maxTokens, contextLength - tokens.length);
+  const ends = new Set(tokenizer.endTokens);
+  const reply = createReplyText(tokenizer.createTextStream(), stop);
+  let read = 0;
+  let failure: unknown;
+  const take = (token: number, logprob: number) => {
+    if (reply.stopped || failure !== undefined || signal?.aborted) return;
+    read++;
+    const piece = reply.push(token);
+    const last = reply.stopped || ends.has(token) || read === limit;
+    const text = last ? piece + reply.finish() : piece;
+    if (reply.stopped) running.cancel();
+    try {
+      onToken?.({ request: index, token, logprob, text });
+    } catch (thrown) {
+      // The caller's mistake belongs into the caller's promise, not into the engine's callback.
+      failure = thrown ?? new Error("onToken failed");
+      running.cancel();
+    }
+  };
+  const streaming = onToken !== undefined || stop.length > 0;
+  const request = { ...numbers, tokens, stopTokens: Int32Array.from(tokenizer.endTokens), seed };
+  const running = model.sample(request, streaming ? take : undefined);
+  const abort = () => running.cancel();
+  signal?.addEventListener("abort", abort, { once: true });
+  try {
+    const drawn = await running.reply;
+    if (failure !== undefined) throw failure;
+    if (!streaming) drawn.tokens.forEach((token) => reply.push(token));
+    reply.finish();
+    const kept = streaming ? read : drawn.tokens.length;
+    return {
+      tokens: drawn.tokens.slice(0, kept),
+      logprobs: drawn.logprobs.slice(0, kept),
+      text: reply.text,
+      finishReason: reply.stopped ? "stop" : drawn.finish,
+    };
+  } finally {
+    signal?.removeEventListener("abort", abort);
+  }
+}

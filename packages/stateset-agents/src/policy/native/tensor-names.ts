@@ -1,0 +1,175 @@
+import type { EngineConfig } from "@stateset-agents/engine";
+import type { Architecture } from "./model-config.ts";
+
+/** A tensor of the engine inside one of Hugging Face: rows `from … from + rows` of it, seen as [out, in]; of a vector, its elements. */
+export interface TensorPart {
+  engine: string;
+  from: number;
+  rows: number;
+}
+
+/** A tensor as Hugging Face stores it, and the tensors of the engine it holds. */
+export interface TensorPlace {
+  name: string;
+  shape: readonly number[];
+  /** Stored as [in, out] (GPT-2's Conv1D). */
+  transposed: boolean;
+  parts: readonly TensorPart[];
+}
+
+/** A linear layer that can carry an adapter, and the engine's layers it stands for (more than one: they lie side by side in its output). */
+export interface LinearModule {
+  /** Such as `model.layers.0.self_attn.q_proj`. */
+  path: string;
+  layer: number;
+  inSize: number;
+  targets: readonly { target: string; rows: number }[];
+}
+
+/** Every tensor of a model, under the names `transformers` writes. */
+export function tensorPlaces(architecture: Architecture, c: EngineConfig): TensorPlace[] {
+  return architecture === "gpt2" ? gpt2Places(c) : llamaPlaces(c);
+}
+
+/** Every linear layer inside the blocks (PEFT's "all-linear" means these). */
+export function linearModules(architecture: Architecture, c: EngineConfig): LinearModule[] {
+  return Array.from({ length: c.layers }, (_, layer) =>
+    (architecture === "gpt2" ? gpt2Linears(c) : llamaLinears(c)).map(({ path, ...rest }) => ({
+      path: `${architecture === "gpt2" ? "transformer.h" : "model.layers"}.${layer}.${path}`,
+      layer,
+      ...rest,
+    })),
+  ).flat();
+}
+
+type Linear = Omit<LinearModule, "layer"> & { bias: boolean };
+
+function llamaLinears(c: EngineConfig): Linear[] {
+  const [q, kv] = [c.heads * c.headDim, c.kvHeads * c.headDim];
+  const one = (path: string, target: string, rows: number, inSize: number, bias: boolean): Linear => ({
+    path,
+    inSize,
+    bias,
+    targets: [{ target, rows }],
+  });
+  return [
+    one("self_attn.q_proj", "q", q, c.hidden, c.qkvBias),
+    one("self_attn.k_proj", "k", kv, c.hidden, c.qkvBias),
+    one("self_attn.v_proj", "v", kv, c.hidden, c.qkvBias),
+    one("self_attn.o_proj", "o", c.hidden, q, c.outBias),
+    one("mlp.gate_proj", "gate", c.inter, c.hidden, c.mlpBias),
+    one("mlp.up_proj", "up", c.inter, c.hidden, c.mlpBias),
+    one("mlp.down_proj", "down", c.hidden, c.inter, c.mlpBias),
+  ];
+}
+
+function gpt2Linears(c: EngineConfig): Linear[] {
+  const h = c.hidden;
+  const qkv = ["q", "k", "v"].map((target) => ({ target, rows: h }));
+  return [
+    { path: "attn.c_attn", inSize: h, bias: true, targets: qkv },
+    { path: "attn.c_proj", inSize: h, bias: true, targets: [{ target: "o", rows: h }] },
+    { path: "mlp.c_fc", inSize: h, bias: true, targets: [{ target: "up", rows: c.inter }] },
+    { path: "mlp.c_proj", inSize: c.inter, bias: true, targets: [{ target: "down", rows: h }] },
+  ];
+}
+
+function vector(name: string, engine: string, size: number): TensorPlace {
+  return { name, shape: [size], transposed: false, parts: [{ engine, from: 0, rows: size }] };
+}
+
+function matrix(name: string, engine: string, rows: number, cols: number): TensorPlace {
+  return { name, shape: [rows, cols], transposed: false, parts: [{ engine, from: 0, rows }] };
+}
+
+/** Weight and bias of a linear layer. */
+function linearPlaces(path: string, layer: number, linear: Linear, transposed: boolean): TensorPlace[] {
+  const rows = linear.targets.reduce((sum, target) => sum + target.rows, 0);
+  let from = 0;
+  const parts = linear.targets.map(({ target, rows }) => {
+    const part = { engine: `layers.${layer}.${target}`, from, rows };
+    from += rows;
+    return part;
+  });
+  const named = (kind: string) => parts.map((part) => ({ ...part, engine: `${part.engine}.${kind}` }));
+  const shape = transposed ? [linear.inSize, rows] : [rows, linear.inSize];
+  const weight: TensorPlace = { name: `${path}.weight`, shape, transposed, parts: named("weight") };
+  const bias: TensorPlace = { name: `${path}.bias`, shape: [rows], transposed: false, parts: named("bias") };
+  return linear.bias ? [weight, bias] : [weight];
+}
+
+function llamaPlaces(c: EngineConfig): TensorPlace[] {
+  const layers = Array.from({ length: c.layers }, (_, i) => {
+    const hf = `model.layers.${i}`;
+    return [
+      vector(`${hf}.input_layernorm.weight`, `layers.${i}.attn_norm.weight`, c.hidden),
+      vector(`${hf}.post_attention_layernorm.weight`, `layers.${i}.mlp_norm.weight`, c.hidden),
+      ...(c.qkNorm
+        ? [
+            vector(`${hf}.self_attn.q_norm.weight`, `layers.${i}.q_norm.weight`, c.headDim),
+            vector(`${hf}.self_attn.k_norm.weight`, `layers.${i}.k_norm.weight`, c.headDim),
+          ]
+        : []),
+      ...llamaLinears(c).flatMap((linear) => linearPlaces(`${hf}.${linear.path}`, i, linear, false)),
+    ];
+  });
+  return [
+    matrix("model.embed_tokens.weight", "embed", c.vocab, c.hidden),
+    ...layers.flat(),
+    vector("model.norm.weight", "final_norm.weight", c.hidden),
+    ...(c.tied ? [] : [matrix("lm_head.weight", "head", c.vocab, c.hidden)]),
+  ];
+}
+
+function gpt2Places(c: EngineConfig): TensorPlace[] {
+  const norm = (hf: string, engine: string) => [
+    vector(`${hf}.weight`, `${engine}.weight`, c.hidden),
+    vector(`${hf}.bias`, `${engine}.bias`, c.hidden),
+  ];
+  const layers = Array.from({ length: c.layers }, (_, i) => {
+    const hf = `transformer.h.${i}`;
+    return [
+      ...norm(`${hf}.ln_1`, `layers.${i}.attn_norm`),
+      ...norm(`${hf}.ln_2`, `layers.${i}.mlp_norm`),
+      ...gpt2Linears(c).flatMap((linear) => linearPlaces(`${hf}.${linear.path}`, i, linear, true)),
+    ];
+  });
+  return [
+    matrix("transformer.wte.weight", "embed", c.vocab, c.hidden),
+    matrix("transformer.wpe.weight", "position", c.maxPositions, c.hidden),
+    ...layers.flat(),
+    ...norm("transformer.ln_f", "final_norm"),
+    ...(c.tied ? [] : [matrix("lm_head.weight", "head", c.vocab, c.hidden)]),
+  ];
+}
+
+/** Parts that files may hold beside the parameters: masks and tables that are computed, and a head that is the embedding. */
+export function isComputed(name: string, c: EngineConfig): boolean {
+  if (c.tied && name === "lm_head.weight") return true;
+  return /(\.|^)(attn\.bias|attn\.masked_bias|rotary_emb\.inv_freq)$/.test(name);
+}
+
+/** Rows of a [rows, cols] matrix from how the file stores the whole. */
+export function extractPart(place: TensorPlace, part: TensorPart, data: Float32Array): Float32Array {
+  if (place.shape.length === 1) return data.subarray(part.from, part.from + part.rows);
+  const [first, second] = place.shape as [number, number];
+  if (!place.transposed) return data.subarray(part.from * second, (part.from + part.rows) * second);
+  const out = new Float32Array(part.rows * first);
+  for (let row = 0; row < part.rows; row++) {
+    for (let col = 0; col < first; col++) out[row * first + col] = data[col * second + part.from + row]!;
+  }
+  return out;
+}
+
+/** The inverse of extractPart: writes the rows into the whole. */
+export function insertPart(place: TensorPlace, part: TensorPart, rows: Float32Array, whole: Float32Array): void {
+  if (place.shape.length === 1 || !place.transposed) {
+    const width = place.shape.length === 1 ? 1 : place.shape[1]!;
+    whole.set(rows, part.from * width);
+    return;
+  }
+  const [first, second] = place.shape as [number, number];
+  for (let row = 0; row < part.rows; row++) {
+    for (let col = 0; col < first; col++) whole[col * second + part.from + row] = rows[row * first + col]!;
+  }
+}

@@ -1,0 +1,146 @@
+import { join } from "node:path";
+import type { Model } from "@stateset-agents/engine";
+import { StatesetError } from "../../error.ts";
+import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
+import { copyTokenizer, exists, makeFolder, writeJson } from "./files.ts";
+import type { ModelConfig } from "./model-config.ts";
+import { extractPart, insertPart, isComputed, type TensorPlace, tensorPlaces } from "./tensor-names.ts";
+
+/** Puts the weights of a Hugging Face folder into the engine, one tensor at a time. */
+export async function loadWeights(
+  dir: string,
+  { architecture, engine: config }: ModelConfig,
+  model: Model,
+  target: "model" | "reference" = "model",
+): Promise<void> {
+  const weights = await openWeights(dir);
+  try {
+    const places = tensorPlaces(architecture, config);
+    const found = new Map(places.map((place) => [place, findName(place.name, weights)]));
+    checkNames(dir, weights, found, (name) => isComputed(name, config));
+    for (const [place, name] of found) checkShape(dir, weights, place, name!);
+    for (const [place, name] of found) {
+      const data = await weights.read(name!);
+      for (const part of place.parts) await model.setTensor(part.engine, extractPart(place, part, data), target);
+    }
+  } finally {
+    await weights.close();
+  }
+}
+
+/** A file saved from the bare transformer lacks the prefix that the model with a head has. */
+function findName(name: string, weights: Weights): string | undefined {
+  return [name, name.replace(/^(model|transformer)\./, "")].find((candidate) => weights.has(candidate));
+}
+
+function checkNames(
+  dir: string,
+  weights: Weights,
+  found: ReadonlyMap<TensorPlace, string | undefined>,
+  computed: (name: string) => boolean,
+): void {
+  const missing = [...found].filter(([, name]) => name === undefined).map(([place]) => place.name);
+  if (missing.length > 0) {
+    throw new StatesetError("MODEL_INVALID", `The weights in ${dir} lack ${listed(missing)}.`, {
+      hint: "The files are incomplete, or config.json belongs to another model.",
+    });
+  }
+  const known = new Set(found.values());
+  const surplus = weights.names.filter((name) => !known.has(name) && !computed(name));
+  if (surplus.length > 0) {
+    throw new StatesetError(
+      "MODEL_INVALID",
+      `The weights in ${dir} hold ${listed(surplus)}, which config.json has no place for.`,
+      {
+        hint: "config.json belongs to another model, or has another number of layers.",
+      },
+    );
+  }
+}
+
+function checkShape(dir: string, weights: Weights, place: TensorPlace, name: string): void {
+  const { shape } = weights.info(name);
+  if (shape.length === place.shape.length && shape.every((size, i) => size === place.shape[i])) return;
+  const vocabulary = /(embed_tokens|wte|lm_head)\.weight$/.test(place.name) && shape[1] === place.shape[1];
+  throw new StatesetError(
+    "MODEL_INVALID",
+    `${name} in ${dir} has the shape [${shape.join(", ")}]; config.json makes it [${place.shape.join(", ")}].`,
+    {
+      hint: vocabulary
+        ? `The weights have ${shape[0]} tokens and vocab_size is ${place.shape[0]}: one of them is of another model.`
+        : "config.json and the weights do not belong together.",
+    },
+  );
+}
+
+function listed(names: readonly string[]): string {
+  const shown = names.slice(0, 4).join(", ");
+  return names.length > 4 ? `${shown} and ${names.length - 4} more tensors` : shown;
+}
+
+/** Changes a matrix (rows × cols, of the engine) before it is written, for merging adapters. */
+export type Adjust = (engineName: string, data: Float32Array) => Promise<void>;
+
+/** Writes the model in Hugging Face layout: config.json, model.safetensors and the tokenizer of where it came from. */
+export async function saveWeights(
+  dir: string,
+  sourceDir: string,
+  { architecture, engine: config, json }: ModelConfig,
+  model: Model,
+  adjust: Adjust,
+): Promise<void> {
+  const tensors: TensorToWrite[] = [];
+  for (const place of tensorPlaces(architecture, config)) {
+    const whole = new Float32Array(place.shape.reduce((product, size) => product * size, 1));
+    for (const part of place.parts) {
+      const data = await model.readTensor(part.engine);
+      await adjust(part.engine, data);
+      insertPart(place, part, data, whole);
+    }
+    tensors.push({ name: place.name, shape: place.shape, data: whole });
+  }
+  await makeFolder(dir);
+  await copyTokenizer(sourceDir, dir);
+  await writeSafetensors(join(dir, "model.safetensors"), tensors, { format: "pt" });
+  // The weights are 32-bit floats now, whatever they were; the key is called dtype since transformers 5.
+  const { torch_dtype: _, dtype: __, ...rest } = json;
+  const dtype = json.dtype === undefined ? { torch_dtype: "float32" } : { dtype: "float32" };
+  await writeJson(join(dir, "config.json"), { ...rest, ...dtype });
+}
+
+const valueHeadFile = "value_head.safetensors";
+
+export async function saveValueHead(dir: string, hidden: number, model: Model): Promise<void> {
+  const weight = await model.readTensor("value.weight");
+  const bias = await model.readTensor("value.bias");
+  await writeSafetensors(join(dir, valueHeadFile), [
+    { name: "value.weight", shape: [1, hidden], data: weight },
+    { name: "value.bias", shape: [1], data: bias },
+  ]);
+}
+
+/** True when there is one and it was loaded. */
+export async function loadValueHead(dir: string, hidden: number, model: Model): Promise<boolean> {
+  const file = join(dir, valueHeadFile);
+  if (!(await exists(file))) return false;
+  const weights = await openWeights(file);
+  try {
+    for (const [name, size] of [
+      ["value.weight", hidden],
+      ["value.bias", 1],
+    ] as const) {
+      const data = weights.has(name) ? await weights.read(name) : new Float32Array(0);
+      if (data.length !== size) {
+        throw new StatesetError(
+          "MODEL_INVALID",
+          `${file} must hold ${name} with ${size} numbers; it has ${data.length}.`,
+        );
+      }
+      if (name === "value.weight") await model.addValueHead(0);
+      await model.setTensor(name, data);
+    }
+  } finally {
+    await weights.close();
+  }
+  return true;
+}
