@@ -82,7 +82,7 @@ export async function sampleOne(
   try {
     const drawn = await running.reply;
     if (failure !== undefined) throw failure;
-    if (!streaming) drawn.tokens.forEach((token) => reply.push(token));
+    if (!streaming) for (const token of drawn.tokens) reply.push(token);
     reply.finish();
     const kept = streaming ? read : drawn.tokens.length;
     return {

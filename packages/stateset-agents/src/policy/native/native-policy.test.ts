@@ -1,0 +1,195 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { architectures, makeTinyModel, storiesDir, temporaryFolder } from "../../../test/tiny-model.ts";
+import { defaultSampling, type LoraOptions, type Policy, type TokenTree } from "../policy.ts";
+import { loadNativePolicy } from "./load.ts";
+
+const lora: LoraOptions = { rank: 3, alpha: 6, dropout: 0, targetModules: "all-linear" };
+
+/** One sequence; every token but the first is wanted. */
+function line(tokens: ArrayLike<number>): TokenTree {
+  const ids = Int32Array.from(tokens);
+  return {
+    tokens: ids,
+    nodeStart: Int32Array.of(0, ids.length),
+    nodeParent: Int32Array.of(-1),
+    wanted: Uint8Array.from(ids, (_, i) => (i > 0 ? 1 : 0)),
+  };
+}
+
+const sequence = Int32Array.from({ length: 40 }, (_, i) => (i * 37 + 5) % 512);
+
+async function scores(policy: Policy, tokens = sequence): Promise<Float32Array> {
+  return (await policy.forward(line(tokens), { grad: false })).logprobs;
+}
+
+/** A step that raises the likelihood of the sequence. */
+async function learn(policy: Policy, tokens = sequence, learningRate = 1e-2): Promise<number> {
+  const tree = line(tokens);
+  const pass = await policy.forward(tree);
+  await policy.backward(pass, { logprobs: Float32Array.from(tree.wanted, (wanted) => -wanted / tokens.length) });
+  return (await policy.step({ learningRate, clipNorm: 1, weightDecay: 0.01 })).gradNorm;
+}
+
+const mean = (values: Float32Array) => values.reduce((sum, value) => sum + value, 0) / (values.length - 1);
+
+describe.each(architectures)("a native policy of %s", (architecture) => {
+  it("records while sampling the log-probs that scoring gives, to the bit", async () => {
+    const policy = await loadNativePolicy({ dir: await makeTinyModel(architecture) });
+    const sampling = { ...defaultSampling, temperature: 0.8, maxTokens: 24 };
+    const [sample] = await policy.sample([{ tokens: sequence, sampling, seed: 3 }]);
+    const whole = Int32Array.of(...sequence, ...sample!.tokens);
+    const pass = await policy.forward(line(whole), { grad: false, temperature: 0.8 });
+    expect(pass.logprobs.slice(sequence.length)).toEqual(sample!.logprobs);
+    await policy.close();
+  });
+
+  it.each([
+    ["all weights", undefined],
+    ["an adapter", lora],
+  ] as const)("learns a sequence by training %s", async (_, adapter) => {
+    const policy = await loadNativePolicy({
+      dir: await makeTinyModel(architecture),
+      ...(adapter && { lora: adapter }),
+    });
+    const before = mean(await scores(policy));
+    for (let i = 0; i < 12; i++) expect(await learn(policy)).toBeGreaterThan(0);
+    expect(mean(await scores(policy))).toBeGreaterThan(before + 0.5);
+    await policy.close();
+  });
+
+  it("saves a model that loads back with the same scores", async () => {
+    const policy = await loadNativePolicy({ dir: await makeTinyModel(architecture) });
+    await learn(policy);
+    await policy.addValueHead(4);
+    const dir = await temporaryFolder();
+    await policy.save(dir);
+    const again = await loadNativePolicy({ dir });
+    expect(await scores(again)).toEqual(await scores(policy));
+    expect(again.model.valueHead).toBe(true);
+    const values = async (p: Policy) => (await p.forward(line(sequence), { grad: false, values: true })).values;
+    expect(await values(again)).toEqual(await values(policy));
+    await Promise.all([policy.close(), again.close()]);
+  });
+
+  it("saves an adapter that loads back with the same scores, and merges to nearly the same", async () => {
+    const policy = await loadNativePolicy({ dir: await makeTinyModel(architecture), lora });
+    const base = await scores(policy);
+    for (let i = 0; i < 3; i++) await learn(policy);
+    const trained = await scores(policy);
+    expect(trained).not.toEqual(base);
+    const [adapterDir, mergedDir] = [await temporaryFolder(), await temporaryFolder()];
+    await policy.save(adapterDir);
+    await policy.save(mergedDir, { merge: true });
+    const adapter = await loadNativePolicy({ dir: adapterDir });
+    expect(await scores(adapter)).toEqual(trained);
+    expect(adapter.model.lora).toMatchObject({ rank: 3, alpha: 6 });
+    const merged = await loadNativePolicy({ dir: mergedDir });
+    (await scores(merged)).forEach((value, i) => {
+      expect(Math.abs(value - trained[i]!)).toBeLessThan(1e-4);
+    });
+    await Promise.all([policy.close(), adapter.close(), merged.close()]);
+  });
+
+  it.each([
+    ["all weights", undefined],
+    ["an adapter", { ...lora, dropout: 0.2 }],
+  ] as const)("goes on bit for bit from a snapshot of %s", async (_, adapter) => {
+    const options = { dir: await makeTinyModel(architecture), ...(adapter && { lora: adapter }), seed: 9 };
+    const policy = await loadNativePolicy(options);
+    await policy.addValueHead(2);
+    await learn(policy);
+    await learn(policy);
+    const dir = await temporaryFolder();
+    await policy.snapshot(dir);
+    const other = await loadNativePolicy(options);
+    await other.restore(dir);
+    for (let i = 0; i < 2; i++) expect(await learn(other)).toBe(await learn(policy));
+    expect(await other.readVector("parameters")).toEqual(await policy.readVector("parameters"));
+    await Promise.all([policy.close(), other.close()]);
+  });
+
+  it.each([
+    ["all weights", undefined],
+    ["an adapter", lora],
+  ] as const)("keeps its reference while training %s, also across a restore", async (_, adapter) => {
+    const options = { dir: await makeTinyModel(architecture), ...(adapter && { lora: adapter }) };
+    const policy = await loadNativePolicy(options);
+    const before = await scores(policy);
+    const reference = await policy.reference();
+    await learn(policy);
+    expect(await reference.logprobs(line(sequence))).toEqual(before);
+    expect(await scores(policy)).not.toEqual(before);
+    const dir = await temporaryFolder();
+    await policy.snapshot(dir);
+    const other = await loadNativePolicy(options);
+    await learn(other);
+    await other.restore(dir);
+    expect(await (await other.reference()).logprobs(line(sequence))).toEqual(before);
+    await Promise.all([policy.close(), other.close()]);
+  });
+});
+
+describe("a native policy", () => {
+  it("writes the story that llama2.c's own test expects", async () => {
+    const policy = await loadNativePolicy({ dir: storiesDir });
+    const sampling = { ...defaultSampling, temperature: 0, maxTokens: 200 };
+    const [sample] = await policy.sample([{ tokens: Int32Array.of(1), sampling, seed: 0 }]);
+    const readme = await readFile(join(storiesDir, "README.md"), "utf8");
+    const story = readme
+      .split("\n")
+      .filter((text) => text.startsWith("> "))
+      .map((text) => text.slice(2));
+    expect(sample!.text.trim()).toBe(story.join("\n"));
+    expect(sample!.tokens.length).toBe(200);
+    await policy.close();
+  });
+
+  it("describes itself", async () => {
+    const policy = await loadNativePolicy({
+      dir: storiesDir,
+      name: "stories",
+      lora: { ...lora, targetModules: ["q_proj"] },
+    });
+    expect(policy.model).toMatchObject({
+      name: "stories",
+      architecture: "llama",
+      parameters: 260_032,
+      trainableParameters: 5 * 3 * (64 + 64),
+      contextLength: 512,
+      vocabSize: 512,
+      valueHead: false,
+      stub: false,
+    });
+    await policy.addValueHead(1);
+    expect(policy.model.trainableParameters).toBe(5 * 3 * 128 + 65);
+    await policy.close();
+  });
+
+  it("moves along a vector of its trainable parameters", async () => {
+    const policy = await loadNativePolicy({ dir: storiesDir, lora: { ...lora, targetModules: ["v_proj"] } });
+    const before = await policy.readVector("parameters");
+    expect(before.length).toBe(policy.model.trainableParameters);
+    await policy.addVector(Float32Array.from(before, (_, i) => (i % 2 ? 0.5 : -0.25)));
+    const after = await policy.readVector("parameters");
+    expect(after).toEqual(before.map((value, i) => value + (i % 2 ? 0.5 : -0.25)));
+    await policy.close();
+  });
+
+  it("computes a shared prefix once and scores the same as separate sequences", async () => {
+    const policy = await loadNativePolicy({ dir: storiesDir });
+    const [a, b] = [Int32Array.of(7, 8, 9, 10), Int32Array.of(9, 30, 31)];
+    const tree: TokenTree = {
+      tokens: Int32Array.of(...sequence, ...a, ...b),
+      nodeStart: Int32Array.of(0, sequence.length, sequence.length + a.length, sequence.length + a.length + b.length),
+      nodeParent: Int32Array.of(-1, 0, 0),
+      wanted: new Uint8Array(sequence.length + a.length + b.length).fill(1),
+    };
+    const { logprobs } = await policy.forward(tree, { grad: false });
+    const n = sequence.length;
+    expect(logprobs.slice(n, n + a.length)).toEqual((await scores(policy, Int32Array.of(...sequence, ...a))).slice(n));
+    expect(logprobs.slice(n + a.length)).toEqual((await scores(policy, Int32Array.of(...sequence, ...b))).slice(n));
+    await policy.close();
+  });
+});
