@@ -1,14 +1,18 @@
 //! Transformer inference and training on the CPU, standard library only. See ../DESIGN.md.
 
+pub mod buffer;
 pub mod config;
 pub mod decode;
 pub mod error;
+pub mod gemm;
+pub mod kernel;
 pub mod model;
 pub mod napi;
+pub mod pool;
+pub mod simd;
 
 pub use config::{Config, Mlp, Norm, Position, RopeScaling};
 pub use error::EngineError;
 pub use model::{
-    Chunk, Derivatives, Flat, KvSegment, KvSpan, Model, Pass, Scope, StepOptions, StepReport, TensorSpec, Trainable,
-    TreeBatch, Want,
+    Chunk, Derivatives, Flat, KvSegment, KvSpan, Model, Pass, Scope, StepOptions, StepReport, TensorSpec, Trainable, TreeBatch, Want,
 };

@@ -1,11 +1,25 @@
 //! The model: parameters, inference, training. The public surface of the compute core.
 
-use std::cell::UnsafeCell;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+mod infer;
+mod layer;
+mod linear;
+mod params;
+mod rows;
+mod tensors;
+mod train;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::buffer::Buffer;
 use crate::config::Config;
 use crate::error::EngineError;
+use crate::gemm::Exec;
+use crate::kernel::attention::{Shape, Span};
+use crate::kernel::head;
+use crate::kernel::rope::Rope;
+use crate::simd::{Level, pad16};
+use params::Params;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorSpec {
@@ -46,15 +60,12 @@ pub enum Scope {
 pub struct KvSegment {
     capacity: usize,
     len: AtomicUsize,
-    data: UnsafeCell<Vec<f32>>,
+    data: Buffer,
 }
-
-unsafe impl Send for KvSegment {}
-unsafe impl Sync for KvSegment {}
 
 impl KvSegment {
     pub fn len(&self) -> usize {
-        self.len.load(std::sync::atomic::Ordering::Acquire)
+        self.len.load(Ordering::Acquire)
     }
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -64,7 +75,11 @@ impl KvSegment {
     }
     /// Memory held, for the cache's limit.
     pub fn bytes(&self) -> usize {
-        unsafe { (*self.data.get()).len() * 4 }
+        self.data.len() * 4
+    }
+    fn span(&self, shape: &Shape, start: usize, len: usize) -> Span {
+        let capacity = pad16(self.capacity);
+        Span { base: self.data.pointer(), layer_stride: shape.layer_floats(capacity), capacity, start, len }
     }
 }
 
@@ -117,6 +132,8 @@ pub struct Pass {
     pub values: Vec<f32>,
     /// `[tokens, hidden]` after the final norm; empty unless asked for.
     pub hidden: Vec<f32>,
+    /// What backward needs; none for a pass without gradients.
+    saved: Option<Box<train::Saved>>,
 }
 
 /// Derivatives of the loss by what `forward` returned; each slice has one entry per token.
@@ -148,100 +165,99 @@ pub struct StepReport {
     pub applied: bool,
 }
 
+/// A decoder-only transformer with its parameters, scratch and threads.
 pub struct Model {
     config: Config,
+    shape: Shape,
+    exec: Exec,
+    params: Params,
+    rope: Rope,
+    trainable: Trainable,
+    /// Optimiser steps of the policy and of the value head.
+    steps: (u64, u64),
+    /// Activations of passes nobody needs after they return.
+    scratch: Buffer,
+    /// Scratch of the backward pass.
+    backward: Buffer,
+    /// Memory of finished passes, for the next one.
+    spare: Vec<Buffer>,
+    /// Goes up whenever a parameter changes, so that caches of keys and values can be dropped.
+    version: u64,
 }
 
-#[allow(unused_variables)]
 impl Model {
     /// Parameters are zero until set (norm weights one).
     pub fn new(config: Config, threads: usize) -> Result<Model, EngineError> {
-        config.check()?;
-        Ok(Model { config })
+        Self::with_level(config, threads, Level::choose()?)
     }
+
+    /// As `new`, on a given instruction set.
+    pub fn with_level(config: Config, threads: usize, level: Level) -> Result<Model, EngineError> {
+        config.check()?;
+        let shape = Shape {
+            heads: config.heads,
+            kv_heads: config.kv_heads,
+            head_dim: config.head_dim,
+            window: config.sliding_window.unwrap_or(usize::MAX),
+        };
+        let params = Params::new(&config)?;
+        let rope = Rope::new(&config);
+        Ok(Model {
+            config,
+            shape,
+            exec: Exec::new(level, threads),
+            params,
+            rope,
+            trainable: Trainable::None,
+            steps: (0, 0),
+            scratch: Buffer::empty(),
+            backward: Buffer::empty(),
+            spare: Vec::new(),
+            version: 0,
+        })
+    }
+
     pub fn config(&self) -> &Config {
         &self.config
     }
+
     /// `avx512`, `avx2`, `neon` or `scalar`.
     pub fn simd_name(&self) -> &'static str {
-        unimplemented!()
+        self.exec.level.name()
     }
+
+    pub fn threads(&self) -> usize {
+        self.exec.pool.threads()
+    }
+
     pub fn set_threads(&mut self, threads: usize) {
-        unimplemented!()
+        self.exec.set_threads(threads);
     }
-    pub fn tensors(&self) -> Vec<TensorSpec> {
-        unimplemented!()
+
+    /// Goes up whenever a parameter changes.
+    pub fn version(&self) -> u64 {
+        self.version
     }
-    /// Row-major `[rows, cols]`.
-    pub fn set_tensor(&mut self, name: &str, data: &[f32]) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-    pub fn read_tensor(&self, name: &str, out: &mut [f32]) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-    pub fn read_gradient(&self, name: &str, out: &mut [f32]) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-    /// AdamW's first and second moments, row-major like the tensor; zeros before the first step.
-    pub fn read_moments(&self, name: &str, m: &mut [f32], v: &mut [f32]) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-    pub fn write_moments(&mut self, name: &str, m: &[f32], v: &[f32]) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-    /// Optimiser steps applied so far: `(policy, value head)`; needed for bias correction after a restore.
-    pub fn step_counts(&self) -> (u64, u64) {
-        unimplemented!()
-    }
-    pub fn set_step_counts(&mut self, policy: u64, value: u64) {
-        unimplemented!()
-    }
-    pub fn set_trainable(&mut self, mode: Trainable) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-    pub fn add_lora(&mut self, rank: usize, alpha: f32, dropout: f32, targets: &[&str], seed: u64) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-    pub fn add_value_head(&mut self, seed: u64) -> Result<(), EngineError> {
-        unimplemented!()
-    }
+
     /// Bytes held by parameters, gradients, moments and scratch.
     pub fn memory_bytes(&self) -> usize {
-        unimplemented!()
+        let scratch = self.scratch.len() + self.backward.len() + self.spare.iter().map(|b| b.len()).sum::<usize>();
+        self.params.stores.iter().map(|s| s.bytes()).sum::<usize>() + self.exec.bytes() + 4 * scratch
     }
+
     /// Room for `capacity` tokens.
     pub fn new_segment(&self, capacity: usize) -> Result<Arc<KvSegment>, EngineError> {
-        unimplemented!()
+        let floats = self.segment_bytes(capacity) / 4;
+        let data = Buffer::zeroed(floats, "cached keys and values")?;
+        Ok(Arc::new(KvSegment { capacity, len: AtomicUsize::new(0), data }))
     }
+
     pub fn segment_bytes(&self, capacity: usize) -> usize {
-        unimplemented!()
+        self.shape.layer_floats(pad16(capacity)) * self.config.layers * 4
     }
-    /// Runs every chunk one step. `logits` becomes `[chunks with want_logits, vocab]`: the row of each such chunk's last new token.
-    pub fn infer(&mut self, chunks: &[Chunk<'_>], logits: &mut Vec<f32>) -> Result<(), EngineError> {
-        unimplemented!()
-    }
+
     /// The same bits as `forward`'s log-prob of that token.
     pub fn log_softmax_at(&self, logits: &[f32], temperature: f32, token: u32) -> f32 {
-        unimplemented!()
-    }
-    pub fn forward(&mut self, batch: &TreeBatch<'_>, want: Want) -> Result<Pass, EngineError> {
-        unimplemented!()
-    }
-    /// Adds to the gradients. The pass must be the latest one made with `grad: true`.
-    pub fn backward(&mut self, pass: Pass, d: &Derivatives<'_>) -> Result<(), EngineError> {
-        unimplemented!()
-    }
-    pub fn step(&mut self, o: &StepOptions) -> Result<StepReport, EngineError> {
-        unimplemented!()
-    }
-    pub fn zero_gradients(&mut self) {
-        unimplemented!()
-    }
-    /// Trainable parameters (or their gradients) concatenated in the order of `tensors()`, row-major.
-    pub fn read_flat(&self, what: Flat) -> Vec<f32> {
-        unimplemented!()
-    }
-    pub fn add_flat(&mut self, delta: &[f32]) -> Result<(), EngineError> {
-        unimplemented!()
+        head::log_softmax_at(self.exec.level, logits, temperature, token as usize)
     }
 }

@@ -1,0 +1,215 @@
+//! `dX = dY·W` and `dW += dYᵀ·X`.
+
+use super::Exec;
+use super::forward::{pack_rows, row_groups};
+use super::tile::{Mode, Tile, tile_columns, tile_packed};
+use crate::buffer::Shared;
+use crate::error::EngineError;
+use crate::simd::{Level, Simd};
+use crate::simd_dispatch;
+
+/// One matrix whose output derivative flows back into the shared input.
+#[derive(Clone, Copy)]
+pub struct GradInput {
+    /// Panels `[n/16][k][16]`.
+    pub w: *const f32,
+    pub n: usize,
+    pub dy: *const f32,
+    pub dy_row: usize,
+}
+unsafe impl Sync for GradInput {}
+
+/// Steps of n whose turned weights are packed at a time: two panels of them stay in the second-level cache.
+const N_BLOCK: usize = 1024;
+
+/// Turns rows `n0..n0+len` (n0 a multiple of 16), columns `16·panel..` of W into `[len][16]`.
+#[inline(always)]
+unsafe fn turn_weights<S: Simd>(w: *const f32, k: usize, panel: usize, n0: usize, len: usize, to: *mut f32) {
+    let columns = 16.min(k - 16 * panel);
+    let mut n = 0;
+    while n < len {
+        unsafe {
+            let from = w.add((n0 + n) / 16 * 16 * k + 16 * panel * 16);
+            let to = to.add(n * 16);
+            let lanes = 16.min(len - n);
+            if lanes == 16 && columns == 16 {
+                S::transpose(from, 16, to, 16);
+            } else {
+                for i in 0..lanes {
+                    for c in 0..16 {
+                        *to.add(i * 16 + c) = if c < columns { *from.add(c * 16 + i) } else { 0.0 };
+                    }
+                }
+            }
+        }
+        n += 16;
+    }
+}
+
+simd_dispatch! {
+    unsafe fn turn = turn_weights(w: *const f32, k: usize, panel: usize, n0: usize, len: usize, to: *mut f32);
+}
+
+/// `dX[m, k] (mode)= Σ_jobs dY·W`, each product chained after the one before.
+///
+/// # Safety
+/// Every pointer must be valid for its shape; `dx_row` at least k padded to 16.
+pub unsafe fn grad_input(
+    exec: &mut Exec,
+    jobs: &[GradInput],
+    m: usize,
+    k: usize,
+    dx: *mut f32,
+    dx_row: usize,
+    mode: Mode,
+) -> Result<(), EngineError> {
+    if m == 0 {
+        return Ok(());
+    }
+    let total: usize = jobs.iter().map(|j| j.n).sum();
+    exec.pack.reserve(m * total + 16, "packed derivatives")?;
+    let packed = exec.pack.pointer();
+    let mut offset = 0;
+    for job in jobs {
+        unsafe { pack_rows(exec, job.dy, job.dy_row, m, job.n, packed.add(offset)) };
+        offset += m * job.n;
+    }
+    let locals = exec.local(2 * N_BLOCK * 16)?;
+    let level = exec.level;
+    let groups = row_groups(m, level.mr());
+    let panels = k.div_ceil(16);
+    let threads = exec.pool.threads();
+    // With few panels the rows are split too.
+    let pairs = panels.div_ceil(2);
+    let splits = (4 * threads).div_ceil(pairs).clamp(1, groups.count);
+    let per_split = groups.count.div_ceil(splits);
+    let (packed, dx) = (Shared(packed), Shared(dx));
+    exec.pool.run(pairs * splits, |chunk, thread| {
+        let first = chunk / splits * 2;
+        let count = 2.min(panels - first);
+        let range = chunk % splits * per_split..((chunk % splits + 1) * per_split).min(groups.count);
+        let turned = locals.of(thread);
+        let mut offset = 0;
+        let mut fresh = mode;
+        for job in jobs {
+            let mut n0 = 0;
+            while n0 < job.n {
+                let len = N_BLOCK.min(job.n - n0);
+                unsafe {
+                    for p in 0..count {
+                        turn(level, job.w, k, first + p, n0, len, turned.add(p * N_BLOCK * 16));
+                    }
+                    for g in range.clone() {
+                        let (start, rows) = groups.get(g);
+                        let tile = Tile {
+                            x: packed.at(offset + start * job.n + n0 * rows),
+                            x_stride: 0,
+                            w: turned,
+                            w_panel: N_BLOCK * 16,
+                            w_step: 16,
+                            k: len,
+                            c: dx.at(start * dx_row + first * 16),
+                            c_row: dx_row,
+                            c_panel: 16,
+                            bias: std::ptr::null(),
+                            add: std::ptr::null(),
+                            mode: fresh,
+                        };
+                        tile_packed(level, rows, count, &tile);
+                    }
+                }
+                fresh = Mode::Chain;
+                n0 += len;
+            }
+            offset += m * job.n;
+        }
+    });
+    Ok(())
+}
+
+/// Tokens whose derivatives (two panels) are packed at a time: they stay in the first-level cache.
+const T_BLOCK: usize = 192;
+
+unsafe fn pack_panels(dy: *const f32, dy_row: usize, tokens: usize, columns: usize, to: *mut f32) {
+    for t in 0..tokens {
+        unsafe { std::ptr::copy_nonoverlapping(dy.add(t * dy_row), to.add(t * columns), columns) };
+    }
+}
+
+/// `dW[n, k] += Σ_t dY[t, n]·X[t, k]` into panels `[n/16][k][16]`, t ascending for every element.
+///
+/// # Safety
+/// Every pointer must be valid for its shape; columns of dY between n and its padding must be zero.
+#[allow(clippy::too_many_arguments)]
+pub unsafe fn grad_weight(
+    exec: &mut Exec,
+    x: *const f32,
+    x_row: usize,
+    dy: *const f32,
+    dy_row: usize,
+    tokens: usize,
+    n: usize,
+    k: usize,
+    dw: *mut f32,
+) -> Result<(), EngineError> {
+    let locals = exec.local(T_BLOCK * 32)?;
+    let level = exec.level;
+    let panels = n.div_ceil(16);
+    let pairs = panels.div_ceil(2);
+    let groups = row_groups(k, level.mr());
+    let threads = exec.pool.threads();
+    let splits = (4 * threads).div_ceil(pairs).clamp(1, groups.count);
+    let per_split = groups.count.div_ceil(splits);
+    let (x, dy, dw) = (Shared(x.cast_mut()), Shared(dy.cast_mut()), Shared(dw));
+    exec.pool.run(pairs * splits, |chunk, thread| {
+        let first = chunk / splits * 2;
+        let count = 2.min(panels - first);
+        let range = chunk % splits * per_split..((chunk % splits + 1) * per_split).min(groups.count);
+        weight_item(level, &x, x_row, &dy, dy_row, tokens, k, &dw, first, count, range, groups, locals.of(thread));
+    });
+    Ok(())
+}
+
+#[allow(clippy::too_many_arguments)]
+fn weight_item(
+    level: Level,
+    x: &Shared<f32>,
+    x_row: usize,
+    dy: &Shared<f32>,
+    dy_row: usize,
+    tokens: usize,
+    k: usize,
+    dw: &Shared<f32>,
+    first: usize,
+    count: usize,
+    range: std::ops::Range<usize>,
+    groups: super::forward::Groups,
+    local: *mut f32,
+) {
+    let mut t0 = 0;
+    while t0 < tokens {
+        let len = T_BLOCK.min(tokens - t0);
+        unsafe {
+            pack_panels(dy.at(t0 * dy_row + first * 16), dy_row, len, count * 16, local);
+            for g in range.clone() {
+                let (start, rows) = groups.get(g);
+                let tile = Tile {
+                    x: x.at(t0 * x_row + start),
+                    x_stride: x_row,
+                    w: local,
+                    w_panel: 16,
+                    w_step: count * 16,
+                    k: len,
+                    c: dw.at((first * k + start) * 16),
+                    c_row: 16,
+                    c_panel: k * 16,
+                    bias: std::ptr::null(),
+                    add: std::ptr::null(),
+                    mode: Mode::Chain,
+                };
+                tile_columns(level, rows, count, &tile);
+            }
+        }
+        t0 += len;
+    }
+}

@@ -1,0 +1,58 @@
+//! The three products of a linear layer with weights in panels `[out/16][in][16]`.
+
+mod backward;
+mod forward;
+pub mod tile;
+
+pub use backward::{GradInput, grad_input, grad_weight};
+pub use forward::{Groups, Job, forward, pack_group, pack_rows, row_groups};
+pub use tile::{Mode, Tile};
+
+use crate::buffer::Buffer;
+use crate::error::EngineError;
+use crate::pool::Pool;
+use crate::simd::Level;
+
+/// What a parallel numeric job needs: the instruction set, the threads, and scratch that lives on between calls.
+pub struct Exec {
+    pub level: Level,
+    pub pool: Pool,
+    /// Packed left operands, shared by the threads of one job.
+    pub pack: Buffer,
+    /// One scratch a thread.
+    pub local: Vec<Buffer>,
+}
+
+impl Exec {
+    pub fn new(level: Level, threads: usize) -> Exec {
+        let pool = Pool::new(threads);
+        let local = (0..pool.threads()).map(|_| Buffer::empty()).collect();
+        Exec { level, pool, pack: Buffer::empty(), local }
+    }
+
+    pub fn set_threads(&mut self, threads: usize) {
+        self.pool = Pool::new(threads);
+        self.local = (0..self.pool.threads()).map(|_| Buffer::empty()).collect();
+    }
+
+    /// Pointers to `len` floats for each thread.
+    pub fn local(&mut self, len: usize) -> Result<Locals, EngineError> {
+        for buffer in &mut self.local {
+            buffer.reserve(len, "thread scratch")?;
+        }
+        Ok(Locals(self.local.iter().map(|b| b.pointer()).collect()))
+    }
+
+    pub fn bytes(&self) -> usize {
+        4 * (self.pack.len() + self.local.iter().map(|b| b.len()).sum::<usize>())
+    }
+}
+
+/// Scratch pointers by thread; a thread runs one chunk at a time, so it has its own to itself.
+pub struct Locals(Vec<*mut f32>);
+unsafe impl Sync for Locals {}
+impl Locals {
+    pub fn of(&self, thread: usize) -> *mut f32 {
+        self.0[thread]
+    }
+}

@@ -1,0 +1,193 @@
+//! The register tile every matrix product is made of: `C[r, lane] (+)= Σ_k x(r, k) · w[k, lane]` for a few rows and
+//! a few panels of 16 lanes. One accumulator per output, k ascending, fused multiply-add: the bits of an output
+//! depend on its row and its panel only, never on the tile it was computed in.
+
+use crate::simd::Simd;
+use crate::simd_dispatch;
+
+/// What happens to C.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// `C = Σ (+ bias)`
+    Set,
+    /// The accumulator starts from C: a product continued over a further range of k.
+    Chain,
+}
+
+#[derive(Clone, Copy)]
+pub struct Tile {
+    pub x: *const f32,
+    /// Stride of x between rows (`tile_rows`) or between steps of k (`tile_columns`); unused when packed.
+    pub x_stride: usize,
+    pub w: *const f32,
+    /// Floats between panels and between steps of k.
+    pub w_panel: usize,
+    pub w_step: usize,
+    pub k: usize,
+    pub c: *mut f32,
+    pub c_row: usize,
+    pub c_panel: usize,
+    /// Null for none; 16 floats a panel.
+    pub bias: *const f32,
+    /// Null, or a residual with C's strides: `C = add + (Σ + bias)`.
+    pub add: *const f32,
+    pub mode: Mode,
+}
+
+/// How x is addressed: `x[k·R + r]`, `x[k·stride + r]`, `x[r·stride + k]`.
+const PACKED: u8 = 0;
+const COLUMNS: u8 = 1;
+const ROWS: u8 = 2;
+
+#[inline(always)]
+unsafe fn tile<S: Simd, const A: u8, const R: usize, const P: usize>(t: &Tile, panel: usize) {
+    unsafe {
+        let w = t.w.add(panel * t.w_panel);
+        let c = t.c.add(panel * t.c_panel);
+        let mut acc = [[S::zero(); P]; R];
+        if t.mode == Mode::Chain {
+            for r in 0..R {
+                for p in 0..P {
+                    acc[r][p] = S::load(c.add(r * t.c_row + p * t.c_panel));
+                }
+            }
+        }
+        let (mut x, mut w) = (t.x, w);
+        let (w_panel, w_step, x_stride) = (t.w_panel, t.w_step, t.x_stride);
+        for _ in 0..t.k {
+            let mut wv = [S::zero(); P];
+            for p in 0..P {
+                wv[p] = S::load(w.add(p * w_panel));
+            }
+            for r in 0..R {
+                let offset = if A == ROWS { r * x_stride } else { r };
+                let b = S::splat(*x.add(offset));
+                for p in 0..P {
+                    acc[r][p] = S::fma(b, wv[p], acc[r][p]);
+                }
+            }
+            x = x.add(match A {
+                PACKED => R,
+                COLUMNS => x_stride,
+                _ => 1,
+            });
+            w = w.add(w_step);
+        }
+        for p in 0..P {
+            let bias = if t.bias.is_null() { S::zero() } else { S::load(t.bias.add((panel + p) * 16)) };
+            for r in 0..R {
+                let to = c.add(r * t.c_row + p * t.c_panel);
+                let mut v = acc[r][p];
+                if !t.bias.is_null() {
+                    v = S::add(v, bias);
+                }
+                if !t.add.is_null() {
+                    v = S::add(S::load(t.add.add((panel + p) * t.c_panel + r * t.c_row)), v);
+                }
+                S::store(to, v);
+            }
+        }
+    }
+}
+
+/// Wide first, then what is left one panel at a time.
+#[inline(always)]
+unsafe fn panels<S: Simd, const A: u8, const R: usize, const P: usize>(t: &Tile, count: usize) {
+    let mut panel = 0;
+    while panel + P <= count {
+        unsafe { tile::<S, A, R, P>(t, panel) };
+        panel += P;
+    }
+    while panel < count {
+        unsafe { tile::<S, A, R, 1>(t, panel) };
+        panel += 1;
+    }
+}
+
+#[inline(always)]
+unsafe fn by_rows<S: Simd, const A: u8>(rows: usize, count: usize, t: &Tile) {
+    // With few rows, more panels at once, so that enough independent chains hide the latency of the multiply-add.
+    macro_rules! run {
+        ($($r:literal: $wide:literal / $narrow:literal),*) => {
+            match rows {
+                $($r => unsafe {
+                    if S::NP >= 2 { panels::<S, A, $r, $wide>(t, count) }
+                    else if $r <= S::MR { panels::<S, A, $r, $narrow>(t, count) }
+                },)*
+                _ => unreachable!("a tile has 1 to 12 rows"),
+            }
+        };
+    }
+    run!(1: 8/4, 2: 6/2, 3: 4/2, 4: 4/1, 5: 4/1, 6: 4/1, 7: 2/1, 8: 2/1, 9: 2/1, 10: 2/1, 11: 2/1, 12: 2/1)
+}
+
+#[inline(always)]
+unsafe fn packed<S: Simd>(rows: usize, count: usize, t: &Tile) {
+    unsafe { by_rows::<S, PACKED>(rows, count, t) }
+}
+
+#[inline(always)]
+unsafe fn columns<S: Simd>(rows: usize, count: usize, t: &Tile) {
+    unsafe { by_rows::<S, COLUMNS>(rows, count, t) }
+}
+
+#[inline(always)]
+unsafe fn rows_of<S: Simd>(rows: usize, count: usize, t: &Tile) {
+    macro_rules! run {
+        ($($r:literal: $wide:literal),*) => {
+            match rows {
+                $($r => unsafe {
+                    if S::UP >= 2 { panels::<S, ROWS, $r, $wide>(t, count) } else { panels::<S, ROWS, $r, 1>(t, count) }
+                },)*
+                _ => unreachable!("an unpacked tile has 1 to 6 rows"),
+            }
+        };
+    }
+    run!(1: 4, 2: 4, 3: 4, 4: 4, 5: 4, 6: 4)
+}
+
+#[inline(always)]
+unsafe fn rows_pair<S: Simd>(rows: usize, count: usize, t: &Tile) {
+    macro_rules! run {
+        ($($r:literal),*) => {
+            match rows {
+                $($r => unsafe {
+                    if S::UP >= 2 { panels::<S, ROWS, $r, 2>(t, count) } else { panels::<S, ROWS, $r, 1>(t, count) }
+                },)*
+                _ => unreachable!("an unpacked tile has 1 to 6 rows"),
+            }
+        };
+    }
+    run!(1, 2, 3, 4, 5, 6)
+}
+
+simd_dispatch! {
+    /// `rows` ≤ MR rows packed as `[k][rows]`, `count` panels.
+    pub unsafe fn tile_packed = packed(rows: usize, count: usize, t: &Tile);
+    /// x is `[k][x_stride]`, the rows of the tile are consecutive columns of it.
+    pub unsafe fn tile_columns = columns(rows: usize, count: usize, t: &Tile);
+    unsafe fn tile_rows_wide = rows_of(rows: usize, count: usize, t: &Tile);
+    unsafe fn tile_rows_pair = rows_pair(rows: usize, count: usize, t: &Tile);
+}
+
+/// x is row-major with `x_stride` between rows; any number of rows.
+///
+/// # Safety
+/// As the tiles: all pointers valid for the shape.
+pub unsafe fn tile_rows(level: crate::simd::Level, rows: usize, count: usize, t: &Tile) {
+    const STEP: usize = 6;
+    let mut r = 0;
+    while r < rows {
+        let n = STEP.min(rows - r);
+        unsafe {
+            debug_assert!(t.add.is_null());
+            let part = Tile { x: t.x.add(r * t.x_stride), c: t.c.add(r * t.c_row), ..*t };
+            if count % 4 == 0 || count > 4 {
+                tile_rows_wide(level, n, count, &part);
+            } else {
+                tile_rows_pair(level, n, count, &part);
+            }
+        }
+        r += n;
+    }
+}

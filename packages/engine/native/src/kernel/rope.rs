@@ -1,0 +1,100 @@
+//! Rotary positions, half-split as in Hugging Face: pairs (i, i + d/2). Tables grow with the longest position seen.
+
+use crate::config::{Config, Position, RopeScaling};
+
+pub struct Rope {
+    half: usize,
+    frequencies: Vec<f32>,
+    /// `[position][half]` cosines and sines.
+    cos: Vec<f32>,
+    sin: Vec<f32>,
+}
+
+impl Rope {
+    pub fn new(config: &Config) -> Rope {
+        if config.position != Position::Rope {
+            return Rope { half: 0, frequencies: Vec::new(), cos: Vec::new(), sin: Vec::new() };
+        }
+        let half = config.head_dim / 2;
+        let frequencies = (0..half)
+            .map(|i| {
+                let base = 1.0 / (config.rope_theta as f64).powf(2.0 * i as f64 / config.head_dim as f64);
+                scale(base, config.rope_scaling) as f32
+            })
+            .collect();
+        Rope { half, frequencies, cos: Vec::new(), sin: Vec::new() }
+    }
+
+    pub fn grow(&mut self, positions: usize) {
+        if self.half == 0 {
+            return;
+        }
+        let have = self.cos.len() / self.half;
+        let want = if positions > have { positions.max(2 * have) } else { have };
+        for position in have..want {
+            for &f in &self.frequencies {
+                // The angle is rounded to f32 first, as transformers does.
+                let angle = f64::from(position as f32 * f);
+                self.cos.push(angle.cos() as f32);
+                self.sin.push(angle.sin() as f32);
+            }
+        }
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.half > 0
+    }
+
+    /// Rotates one head in place.
+    pub fn rotate(&self, x: &mut [f32], position: usize) {
+        let row = position * self.half..(position + 1) * self.half;
+        let (a, b) = x.split_at_mut(self.half);
+        for (((a, b), &c), &s) in a.iter_mut().zip(b).zip(&self.cos[row.clone()]).zip(&self.sin[row]) {
+            (*a, *b) = (*a * c - *b * s, *b * c + *a * s);
+        }
+    }
+
+    /// The transpose of `rotate`, for derivatives.
+    pub fn rotate_back(&self, x: &mut [f32], position: usize) {
+        let row = position * self.half..(position + 1) * self.half;
+        let (a, b) = x.split_at_mut(self.half);
+        for (((a, b), &c), &s) in a.iter_mut().zip(b).zip(&self.cos[row.clone()]).zip(&self.sin[row]) {
+            (*a, *b) = (*a * c + *b * s, *b * c - *a * s);
+        }
+    }
+}
+
+/// Linear: every frequency divided. Llama 3: long waves divided, short ones kept, a ramp between (transformers' `_compute_llama3_parameters`).
+fn scale(frequency: f64, scaling: RopeScaling) -> f64 {
+    match scaling {
+        RopeScaling::None => frequency,
+        RopeScaling::Linear { factor } => frequency / factor as f64,
+        RopeScaling::Llama3 { factor, low_freq, high_freq, original_max } => {
+            let (factor, low, high) = (factor as f64, low_freq as f64, high_freq as f64);
+            let wave = 2.0 * std::f64::consts::PI / frequency;
+            let context = original_max as f64;
+            if wave > context / low {
+                frequency / factor
+            } else if wave < context / high {
+                frequency
+            } else {
+                let smooth = (context / wave - low) / (high - low);
+                (1.0 - smooth) * frequency / factor + smooth * frequency
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn llama3_scaling_keeps_short_waves_and_divides_long_ones() {
+        let s = RopeScaling::Llama3 { factor: 8.0, low_freq: 1.0, high_freq: 4.0, original_max: 8192 };
+        assert_eq!(scale(1.0, s), 1.0);
+        assert_eq!(scale(1e-5, s), 1e-5 / 8.0);
+        let middle = scale(2.0 * std::f64::consts::PI / 4096.0, s);
+        assert!(middle < 2.0 * std::f64::consts::PI / 4096.0 && middle > 2.0 * std::f64::consts::PI / 4096.0 / 8.0);
+    }
+}

@@ -1,0 +1,291 @@
+//! Where every parameter lives: one flat store for the base model, one for the adapters, one for the value head.
+//! Matrices are panels `[rows/16][cols][16]`; gradients and moments share the layout, so AdamW is one flat pass.
+
+use std::collections::HashMap;
+
+use crate::buffer::Buffer;
+use crate::config::{Config, Mlp, Norm, Position};
+use crate::error::EngineError;
+use crate::simd::{LANES, pad16};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Panels,
+    /// Row-major, rows padded to 16: looked up, never multiplied.
+    Rows,
+}
+
+pub const BASE: usize = 0;
+pub const ADAPTERS: usize = 1;
+pub const VALUE: usize = 2;
+
+pub struct Param {
+    pub name: String,
+    pub rows: usize,
+    pub cols: usize,
+    pub place: Place,
+    pub store: usize,
+    pub offset: usize,
+    pub decay: bool,
+}
+
+impl Param {
+    pub fn floats(&self) -> usize {
+        match self.place {
+            Place::Panels => pad16(self.rows) * self.cols,
+            Place::Rows => self.rows * pad16(self.cols),
+        }
+        .next_multiple_of(LANES)
+    }
+
+    fn at(&self, row: usize, col: usize) -> usize {
+        self.offset
+            + match self.place {
+                Place::Panels => (row / LANES * self.cols + col) * LANES + row % LANES,
+                Place::Rows => row * pad16(self.cols) + col,
+            }
+    }
+
+    pub fn write(&self, to: &mut [f32], from: &[f32]) {
+        for row in 0..self.rows {
+            for col in 0..self.cols {
+                to[self.at(row, col)] = from[row * self.cols + col];
+            }
+        }
+    }
+
+    pub fn read(&self, from: &[f32], to: &mut [f32]) {
+        for row in 0..self.rows {
+            for col in 0..self.cols {
+                to[row * self.cols + col] = from[self.at(row, col)];
+            }
+        }
+    }
+}
+
+pub struct Store {
+    pub data: Buffer,
+    /// Empty until something in it is trained.
+    pub grad: Buffer,
+    pub m: Buffer,
+    pub v: Buffer,
+}
+
+impl Store {
+    fn empty() -> Store {
+        Store { data: Buffer::empty(), grad: Buffer::empty(), m: Buffer::empty(), v: Buffer::empty() }
+    }
+    pub fn bytes(&self) -> usize {
+        4 * (self.data.len() + self.grad.len() + self.m.len() + self.v.len())
+    }
+}
+
+/// Linear layers a layer may have, in the order adapters are numbered.
+pub const TARGETS: [&str; 7] = ["q", "k", "v", "o", "gate", "up", "down"];
+
+#[derive(Clone, Copy)]
+pub struct Linear {
+    pub n: usize,
+    pub k: usize,
+    pub w: usize,
+    pub bias: Option<usize>,
+    /// Offsets of A `[rank, k]` and B `[n, rank]` in the adapter store.
+    pub lora: Option<(usize, usize)>,
+}
+
+#[derive(Clone, Copy)]
+pub struct NormParams {
+    pub weight: usize,
+    pub bias: Option<usize>,
+}
+
+pub struct Layer {
+    pub attn_norm: NormParams,
+    pub mlp_norm: NormParams,
+    /// By `TARGETS`; `gate` is absent without a gated activation.
+    pub linear: [Option<Linear>; 7],
+    pub q_norm: Option<usize>,
+    pub k_norm: Option<usize>,
+}
+
+impl Layer {
+    pub fn get(&self, target: usize) -> &Linear {
+        self.linear[target].as_ref().expect("every layer has this projection")
+    }
+}
+
+#[derive(Clone, Copy)]
+pub struct Lora {
+    pub rank: usize,
+    /// alpha / rank
+    pub scale: f32,
+    pub dropout: f32,
+}
+
+pub struct Params {
+    pub all: Vec<Param>,
+    by_name: HashMap<String, usize>,
+    pub stores: [Store; 3],
+    pub layers: Vec<Layer>,
+    pub embed: usize,
+    pub position: Option<usize>,
+    /// Panels of the head; the embedding's when tied.
+    pub head: usize,
+    pub final_norm: NormParams,
+    pub lora: Option<Lora>,
+    /// Offsets of weight and bias in the value store.
+    pub value: Option<(usize, usize)>,
+}
+
+struct Declare {
+    all: Vec<Param>,
+    used: [usize; 3],
+}
+
+impl Declare {
+    fn add(&mut self, name: String, rows: usize, cols: usize, place: Place, store: usize, decay: bool) -> usize {
+        let param = Param { name, rows, cols, place, store, offset: self.used[store], decay };
+        self.used[store] += param.floats();
+        self.all.push(param);
+        self.all[self.all.len() - 1].offset
+    }
+    fn vector(&mut self, name: String, n: usize) -> usize {
+        self.add(name, 1, n, Place::Rows, BASE, false)
+    }
+}
+
+impl Params {
+    pub fn new(c: &Config) -> Result<Params, EngineError> {
+        let mut d = Declare { all: Vec::new(), used: [0; 3] };
+        let embed_place = if c.tied { Place::Panels } else { Place::Rows };
+        let embed = d.add("embed".into(), c.vocab, c.hidden, embed_place, BASE, true);
+        let position =
+            (c.position == Position::Learned).then(|| d.add("position".into(), c.max_positions, c.hidden, Place::Rows, BASE, true));
+        let norm = |d: &mut Declare, name: String| NormParams {
+            weight: d.vector(format!("{name}.weight"), c.hidden),
+            bias: (c.norm == Norm::Layer).then(|| d.vector(format!("{name}.bias"), c.hidden)),
+        };
+        let mut layers = Vec::new();
+        for i in 0..c.layers {
+            let attn_norm = norm(&mut d, format!("layers.{i}.attn_norm"));
+            let mlp_norm = norm(&mut d, format!("layers.{i}.mlp_norm"));
+            let (qw, kvw) = (c.q_width(), c.kv_width());
+            let shapes = [
+                Some((qw, c.hidden, c.qkv_bias)),
+                Some((kvw, c.hidden, c.qkv_bias)),
+                Some((kvw, c.hidden, c.qkv_bias)),
+                Some((c.hidden, qw, c.out_bias)),
+                (c.mlp == Mlp::SwiGlu).then_some((c.inter, c.hidden, c.mlp_bias)),
+                Some((c.inter, c.hidden, c.mlp_bias)),
+                Some((c.hidden, c.inter, c.mlp_bias)),
+            ];
+            let mut linear = [None; 7];
+            for (target, shape) in shapes.into_iter().enumerate() {
+                let Some((n, k, has_bias)) = shape else {
+                    continue;
+                };
+                let name = format!("layers.{i}.{}", TARGETS[target]);
+                let w = d.add(format!("{name}.weight"), n, k, Place::Panels, BASE, true);
+                let bias = has_bias.then(|| d.vector(format!("{name}.bias"), n));
+                linear[target] = Some(Linear { n, k, w, bias, lora: None });
+            }
+            let q_norm = c.qk_norm.then(|| d.vector(format!("layers.{i}.q_norm.weight"), c.head_dim));
+            let k_norm = c.qk_norm.then(|| d.vector(format!("layers.{i}.k_norm.weight"), c.head_dim));
+            layers.push(Layer { attn_norm, mlp_norm, linear, q_norm, k_norm });
+        }
+        let final_norm = norm(&mut d, "final_norm".into());
+        let head = if c.tied { embed } else { d.add("head".into(), c.vocab, c.hidden, Place::Panels, BASE, true) };
+        let mut stores = [Store::empty(), Store::empty(), Store::empty()];
+        stores[BASE].data = Buffer::zeroed(d.used[BASE], "the model's parameters")?;
+        let by_name = d.all.iter().enumerate().map(|(i, p)| (p.name.clone(), i)).collect();
+        let mut params = Params { all: d.all, by_name, stores, layers, embed, position, head, final_norm, lora: None, value: None };
+        for p in &params.all {
+            if p.name.ends_with("norm.weight") {
+                params.stores[BASE].data[p.offset..p.offset + p.cols].fill(1.0);
+            }
+        }
+        Ok(params)
+    }
+
+    pub fn find(&self, name: &str) -> Result<&Param, EngineError> {
+        match self.by_name.get(name) {
+            Some(&i) => Ok(&self.all[i]),
+            None => Err(EngineError::tensor(format!("The model has no tensor named \"{name}\"."))),
+        }
+    }
+
+    /// Declares further tensors in an empty store: `(name, rows, cols, decay)`.
+    fn extend(&mut self, store: usize, tensors: Vec<(String, usize, usize, Place)>) -> Result<Vec<usize>, EngineError> {
+        let mut d = Declare { all: Vec::new(), used: [0; 3] };
+        let offsets = tensors
+            .into_iter()
+            .map(|(name, rows, cols, place)| {
+                let decay = !name.ends_with(".bias");
+                d.add(name, rows, cols, place, store, decay)
+            })
+            .collect();
+        self.stores[store] = Store::empty();
+        self.stores[store].data = Buffer::zeroed(d.used[store], "adapters")?;
+        for p in d.all {
+            self.by_name.insert(p.name.clone(), self.all.len());
+            self.all.push(p);
+        }
+        Ok(offsets)
+    }
+
+    pub fn add_lora(&mut self, lora: Lora, targets: &[usize], seed: u64) -> Result<(), EngineError> {
+        let mut wanted = Vec::new();
+        let mut tensors = Vec::new();
+        for (i, layer) in self.layers.iter().enumerate() {
+            for &t in targets {
+                let Some(linear) = &layer.linear[t] else {
+                    continue;
+                };
+                let name = format!("layers.{i}.{}", TARGETS[t]);
+                tensors.push((format!("{name}.lora_a"), lora.rank, linear.k, Place::Panels));
+                tensors.push((format!("{name}.lora_b"), linear.n, lora.rank, Place::Panels));
+                wanted.push((i, t));
+            }
+        }
+        let offsets = self.extend(ADAPTERS, tensors)?;
+        for (&(i, t), pair) in wanted.iter().zip(offsets.chunks(2)) {
+            if let Some(linear) = &mut self.layers[i].linear[t] {
+                linear.lora = Some((pair[0], pair[1]));
+            }
+        }
+        // Kaiming uniform with a = √5, as peft: U(−1/√k, 1/√k). B stays zero.
+        for (stream, p) in self.all.iter().filter(|p| p.name.ends_with(".lora_a")).enumerate() {
+            let bound = 1.0 / (p.cols as f32).sqrt();
+            let values: Vec<f32> =
+                (0..p.rows * p.cols).map(|i| (2.0 * crate::kernel::counter_uniform(seed, stream as u64, i as u64) - 1.0) * bound).collect();
+            p.write(&mut self.stores[ADAPTERS].data, &values);
+        }
+        self.lora = Some(lora);
+        Ok(())
+    }
+
+    pub fn add_value_head(&mut self, hidden: usize, seed: u64) -> Result<(), EngineError> {
+        let offsets =
+            self.extend(VALUE, vec![("value.weight".into(), 1, hidden, Place::Rows), ("value.bias".into(), 1, 1, Place::Rows)])?;
+        let bound = 1.0 / (hidden as f32).sqrt();
+        for i in 0..hidden {
+            let u = crate::kernel::counter_uniform(seed, 0, i as u64);
+            self.stores[VALUE].data[offsets[0] + i] = (2.0 * u - 1.0) * bound;
+        }
+        self.value = Some((offsets[0], offsets[1]));
+        Ok(())
+    }
+
+    /// # Safety
+    /// `offset` must be one of a parameter of that store.
+    pub unsafe fn data(&self, store: usize, offset: usize) -> *mut f32 {
+        unsafe { self.stores[store].data.pointer().add(offset) }
+    }
+
+    /// # Safety
+    /// As `data`; the store must have gradients.
+    pub unsafe fn grad(&self, store: usize, offset: usize) -> *mut f32 {
+        debug_assert!(!self.stores[store].grad.is_empty());
+        unsafe { self.stores[store].grad.pointer().add(offset) }
+    }
+}

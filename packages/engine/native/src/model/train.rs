@@ -1,0 +1,449 @@
+//! Forward over a token tree, backward from derivatives of what it returned.
+
+use super::layer::{Acts, Grads, Net, layer_backward, layer_forward, norm_gradient, norm_rows};
+use super::linear::LoraSpace;
+use super::params::{BASE, Params, VALUE};
+use super::rows::Rows;
+use super::{Derivatives, Model, Pass, Trainable, TreeBatch, Want};
+use crate::buffer::{Buffer, Shared};
+use crate::config::{Config, Mlp};
+use crate::error::EngineError;
+use crate::gemm::{self, Exec, GradInput, Job, Mode};
+use crate::kernel::attention_backward::{Turned, row_dot};
+use crate::kernel::embedding::{self, Table};
+use crate::kernel::head::{self, HeadForward, RowStats};
+use crate::kernel::parallel_rows;
+use crate::simd::{LANES, pad16};
+
+/// Logits up to this many floats (256 MB) are kept from forward for backward.
+const KEEP_LOGITS: usize = 64 << 20;
+/// Vocabulary entries whose derivatives are worked on at a time.
+const HEAD_BLOCK: usize = 4 * head::CHUNK;
+
+/// What stays for backward.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    Nothing,
+    /// Each layer's input; the rest is recomputed.
+    Inputs,
+    All,
+}
+
+/// Pointers for every layer into one block of memory.
+pub struct Plan {
+    pub layers: Vec<Acts>,
+    /// The stream after the last layer.
+    pub last: *mut f32,
+    pub kv: *mut f32,
+    pub kv_stride: usize,
+    pub floats: usize,
+}
+
+struct Bump {
+    base: *mut f32,
+    used: usize,
+}
+
+impl Bump {
+    fn take(&mut self, floats: usize) -> *mut f32 {
+        let at = self.base.wrapping_add(self.used);
+        // A cache line between buffers: rows of power-of-two width would otherwise all fall on the same sets.
+        self.used += floats.next_multiple_of(LANES) + LANES;
+        at
+    }
+    fn take_if(&mut self, wanted: bool, floats: usize) -> *mut f32 {
+        if wanted { self.take(floats) } else { std::ptr::null_mut() }
+    }
+}
+
+/// Lays out a pass; with a null base it only measures.
+pub fn lay_out(c: &Config, params: &Params, rows: &Rows, keep: Keep, dropout: bool, base: *mut f32) -> Plan {
+    let mut b = Bump { base, used: 0 };
+    let t = rows.len();
+    let (hp, qp, kvp, ip) = (pad16(c.hidden), pad16(c.q_width()), pad16(c.kv_width()), pad16(c.inter));
+    let stats = keep != Keep::Nothing;
+    let normed = b.take(t * hp);
+    let (k_shared, v) = (b.take(t * kvp), b.take(t * kvp));
+    let active = b.take(t * ip);
+    let dropped = b.take_if(dropout, t * hp.max(qp).max(ip));
+    let layer_floats: usize = rows.own.iter().map(|s| c.kv_heads * s.capacity * (c.head_dim + pad16(c.head_dim))).sum();
+    let kv_stride = if keep == Keep::All { layer_floats } else { 0 };
+    let kv = b.take(if keep == Keep::All { c.layers * layer_floats } else { layer_floats });
+    let mut x = b.take(t * hp);
+    let mut layers: Vec<Acts> = Vec::with_capacity(c.layers);
+    for index in 0..c.layers {
+        let own = index == 0 || keep == Keep::All;
+        let mut acts = if own {
+            let q = b.take(t * qp);
+            let lora = params.layers[index].linear.map(|l| {
+                let rank = params.lora.map_or(0, |l| pad16(l.rank));
+                b.take_if(l.is_some_and(|l| l.lora.is_some()), t * rank)
+            });
+            Acts {
+                x,
+                mid: b.take(t * hp),
+                out: x,
+                normed,
+                q,
+                q_raw: if c.qk_norm { b.take(t * qp) } else { q },
+                k_raw: if c.qk_norm { b.take(t * kvp) } else { k_shared },
+                v,
+                attended: b.take(t * qp),
+                gate: b.take_if(c.mlp == Mlp::SwiGlu, t * ip),
+                up: b.take(t * ip),
+                active,
+                attn_norm: b.take_if(stats, 2 * t),
+                mlp_norm: b.take_if(stats, 2 * t),
+                attention: b.take_if(stats, 2 * t * c.heads),
+                lora: LoraSpace { low: lora, dropped },
+            }
+        } else {
+            layers[0]
+        };
+        acts.x = x;
+        if keep != Keep::Nothing {
+            x = b.take(t * hp);
+        }
+        acts.out = x;
+        layers.push(acts);
+    }
+    Plan { layers, last: x, kv, kv_stride, floats: b.used }
+}
+
+/// Token (and position) embeddings into the stream.
+///
+/// # Safety
+/// `x` holds the rows.
+pub unsafe fn embed(exec: &Exec, net: &Net<'_>, rows: &Rows, x: *mut f32) {
+    let c = net.config;
+    let hp = pad16(c.hidden);
+    let tokens = unsafe { Table { at: net.params.data(BASE, net.params.embed), h: c.hidden, panels: c.tied } };
+    let positions = net.params.position.map(|p| unsafe { Table { at: net.params.data(BASE, p), h: c.hidden, panels: false } });
+    let x = Shared(x);
+    let (tokens, positions) = (&tokens, &positions);
+    parallel_rows(&exec.pool, rows.len(), 4 * hp, |range, _| {
+        for row in range {
+            unsafe {
+                let to = x.at(row * hp);
+                std::ptr::write_bytes(to.add(c.hidden), 0, hp - c.hidden);
+                tokens.read(rows.tokens[row] as usize, to, false);
+                if let Some(table) = positions {
+                    table.read(rows.positions[row] as usize, to, true);
+                }
+            }
+        }
+    });
+}
+
+/// Everything backward needs from a forward pass.
+pub struct Saved {
+    memory: Buffer,
+    rows: Rows,
+    plan: Plan,
+    keep: Keep,
+    adapters: bool,
+    dropout: Option<(u64, f32)>,
+    temperature: f32,
+    /// `[tokens, hidden]` after the final norm, its statistics.
+    normed: *mut f32,
+    stats: *mut f32,
+    /// Wanted tokens: the token's row, the row its distribution comes from, its id.
+    wanted: Vec<(u32, u32)>,
+    targets: Vec<u32>,
+    head_stats: Vec<RowStats>,
+    /// `[wanted, hidden]`, and `[wanted, vocab]` or null.
+    hidden: *mut f32,
+    logits: *mut f32,
+    entropy: bool,
+    values: bool,
+    version: u64,
+}
+// The pointers go into `memory`, which moves along.
+unsafe impl Send for Saved {}
+
+impl Model {
+    pub fn forward(&mut self, batch: &TreeBatch<'_>, want: Want) -> Result<Pass, EngineError> {
+        let mut rows = Rows::of_tree(&self.config, &self.shape, batch)?;
+        if want.grad && self.trainable == Trainable::None {
+            return Err(EngineError::input("A pass with gradients needs something trainable: call set_trainable or add_lora first."));
+        }
+        if want.values && self.params.value.is_none() {
+            return Err(EngineError::input("Values were asked for, but the model has no value head."));
+        }
+        self.rope.grow(rows.longest());
+        let (t, c) = (rows.len(), self.config.clone());
+        let (hp, vp) = (pad16(c.hidden), pad16(c.vocab));
+        let keep = if !want.grad {
+            Keep::Nothing
+        } else if want.recompute {
+            Keep::Inputs
+        } else {
+            Keep::All
+        };
+        let dropout = match (want.dropout_seed, self.params.lora) {
+            (Some(seed), Some(lora)) if want.grad && want.adapters && lora.dropout > 0.0 => Some((seed, lora.dropout)),
+            _ => None,
+        };
+        let wanted: Vec<(u32, u32)> =
+            (0..t).filter(|&i| batch.wanted[i] != 0 && rows.previous[i] >= 0).map(|i| (i as u32, rows.previous[i] as u32)).collect();
+        let targets: Vec<u32> = wanted.iter().map(|&(row, _)| rows.tokens[row as usize]).collect();
+        let keep_logits = want.grad && wanted.len() * vp <= KEEP_LOGITS;
+        let measure = |base: *mut f32| {
+            let plan = lay_out(&c, &self.params, &rows, keep, dropout.is_some(), base);
+            let mut b = Bump { base, used: plan.floats };
+            let normed = b.take(t * hp);
+            let stats = b.take(2 * t);
+            let hidden = b.take(wanted.len() * hp);
+            let logits = b.take_if(keep_logits, wanted.len() * vp);
+            (plan, normed, stats, hidden, logits, b.used)
+        };
+        let floats = measure(std::ptr::null_mut()).5;
+        let mut memory =
+            if want.grad { self.spare.pop().unwrap_or(Buffer::empty()) } else { std::mem::replace(&mut self.scratch, Buffer::empty()) };
+        memory.reserve(floats, "activations")?;
+        let (plan, normed, stats, hidden, logits, _) = measure(memory.pointer());
+        unsafe { rows.place(&self.shape, plan.kv, plan.kv_stride) };
+
+        let net = Net {
+            config: &self.config,
+            params: &self.params,
+            rope: &self.rope,
+            shape: self.shape,
+            adapters: want.adapters,
+            train_base: false,
+            train_adapters: false,
+            dropout,
+        };
+        let mut pass = Pass { logprobs: vec![0.0; t], entropy: Vec::new(), values: Vec::new(), hidden: Vec::new(), saved: None };
+        let head_stats;
+        unsafe {
+            embed(&self.exec, &net, &rows, plan.layers[0].x);
+            for (index, acts) in plan.layers.iter().enumerate() {
+                layer_forward(&mut self.exec, &net, &rows, index, acts)?;
+            }
+            norm_rows(&self.exec, net.norm_row(net.params.final_norm), t, plan.last, normed, stats);
+            for (i, &(_, row)) in wanted.iter().enumerate() {
+                std::ptr::copy_nonoverlapping(normed.add(row as usize * hp), hidden.add(i * hp), hp);
+            }
+            let f = HeadForward {
+                hidden,
+                hidden_row: hp,
+                rows: wanted.len(),
+                w: net.params.data(BASE, net.params.head),
+                vocab: c.vocab,
+                k: c.hidden,
+                temperature: batch.temperature,
+                entropy: want.entropy,
+                keep: logits,
+            };
+            let (log_probs, row_stats) = head::head_forward(&mut self.exec, &f, &targets)?;
+            for (&(row, _), lp) in wanted.iter().zip(log_probs) {
+                pass.logprobs[row as usize] = lp;
+            }
+            if want.entropy {
+                pass.entropy = vec![0.0; t];
+                for (&(row, _), s) in wanted.iter().zip(&row_stats) {
+                    pass.entropy[row as usize] = s.entropy;
+                }
+            }
+            if let (true, Some((w, b))) = (want.values, net.params.value) {
+                let (w, b) = (net.params.data(VALUE, w), *net.params.data(VALUE, b));
+                pass.values = (0..t).map(|i| row_dot(self.exec.level, normed.add(i * hp), w, c.hidden) + b).collect();
+            }
+            if want.hidden {
+                for i in 0..t {
+                    pass.hidden.extend_from_slice(std::slice::from_raw_parts(normed.add(i * hp), c.hidden));
+                }
+            }
+            head_stats = row_stats;
+        }
+        if want.grad {
+            pass.saved = Some(Box::new(Saved {
+                memory,
+                rows,
+                plan,
+                keep,
+                adapters: want.adapters,
+                dropout,
+                temperature: batch.temperature,
+                normed,
+                stats,
+                wanted,
+                targets,
+                head_stats,
+                hidden,
+                logits,
+                entropy: want.entropy,
+                values: want.values,
+                version: self.version,
+            }));
+        } else {
+            self.scratch = memory;
+        }
+        Ok(pass)
+    }
+
+    /// Adds to the gradients.
+    pub fn backward(&mut self, mut pass: Pass, d: &Derivatives<'_>) -> Result<(), EngineError> {
+        let Some(saved) = pass.saved.take() else {
+            return Err(EngineError::input("This pass was made without gradients; ask for them in forward."));
+        };
+        if saved.version != self.version {
+            return Err(EngineError::input("The parameters changed since this pass; run forward again."));
+        }
+        if self.trainable == Trainable::None {
+            return Err(EngineError::input("Nothing is trainable."));
+        }
+        let t = saved.rows.len();
+        for (name, len) in
+            [("logprobs", Some(d.logprobs.len())), ("entropy", d.entropy.map(|e| e.len())), ("values", d.values.map(|v| v.len()))]
+        {
+            if len.is_some_and(|n| n != t) {
+                return Err(EngineError::input(format!("The derivatives of {name} have {} entries for {t} tokens.", len.unwrap_or(0))));
+            }
+        }
+        if d.entropy.is_some() && !saved.entropy {
+            return Err(EngineError::input("Derivatives of the entropy were given, but forward was not asked for the entropy."));
+        }
+        if d.values.is_some() && !saved.values {
+            return Err(EngineError::input("Derivatives of the values were given, but forward was not asked for values."));
+        }
+        let result = self.run_backward(&saved, d);
+        self.spare.push(saved.memory);
+        result
+    }
+
+    fn run_backward(&mut self, s: &Saved, d: &Derivatives<'_>) -> Result<(), EngineError> {
+        let c = self.config.clone();
+        let t = s.rows.len();
+        let (hp, qp, kvp, ip) = (pad16(c.hidden), pad16(c.q_width()), pad16(c.kv_width()), pad16(c.inter));
+        let widest = hp.max(qp).max(ip);
+        let rank = self.params.lora.map_or(0, |l| pad16(l.rank));
+        let own: Vec<usize> = s.rows.own.iter().map(|span| Turned::floats(&self.shape, span.capacity)).collect();
+        let measure = |base: *mut f32| {
+            let mut b = Bump { base, used: 0 };
+            let stream = b.take(t * hp);
+            let d_normed = b.take(t * hp);
+            let d_hidden = b.take(s.wanted.len() * hp);
+            let (d_attended, dq) = (b.take(t * qp), b.take(t * qp));
+            let (dk, dv) = (b.take(t * kvp), b.take(t * kvp));
+            let d_active = b.take(t * ip);
+            let low = [0; 7].map(|_: i32| b.take_if(rank > 0, t * rank));
+            let dropped = b.take_if(s.dropout.is_some(), t * widest);
+            let spans: Vec<*mut f32> = own.iter().map(|&n| b.take(n)).collect();
+            let logits = b.take_if(s.logits.is_null(), s.wanted.len() * HEAD_BLOCK);
+            let grads = (stream, d_normed, d_attended, dq, dk, dv, d_active, LoraSpace { low, dropped });
+            (grads, d_hidden, spans, logits, b.used)
+        };
+        let floats = measure(std::ptr::null_mut()).4;
+        self.backward.reserve(floats, "the backward pass")?;
+        let (p, d_hidden, spans, logits, _) = measure(self.backward.pointer());
+        let turned: Vec<Turned> =
+            s.rows.own.iter().zip(&spans).map(|(span, &base)| unsafe { Turned::at(&self.shape, span.capacity, base) }).collect();
+        let g = Grads { stream: p.0, d_normed: p.1, d_attended: p.2, dq: p.3, dk: p.4, dv: p.5, d_active: p.6, lora: p.7, turned: &turned };
+
+        unsafe {
+            // d_normed: the derivative of the final norm's output, from the head and the values.
+            std::ptr::write_bytes(g.d_normed, 0, t * hp);
+            self.head_backward(s, d, d_hidden, logits)?;
+            let at = Shared(g.d_normed);
+            let from = Shared(d_hidden);
+            let columns = hp.div_ceil(4 * self.exec.pool.threads()).next_multiple_of(LANES);
+            let wanted = &s.wanted;
+            self.exec.pool.run(hp.div_ceil(columns), |chunk, _| {
+                for (i, &(_, row)) in wanted.iter().enumerate() {
+                    for col in chunk * columns..((chunk + 1) * columns).min(hp) {
+                        *at.at(row as usize * hp + col) += *from.at(i * hp + col);
+                    }
+                }
+            });
+            self.value_backward(s, d, g.d_normed);
+            std::ptr::write_bytes(g.stream, 0, t * hp);
+            let exec = &mut self.exec;
+            let net = Net {
+                config: &self.config,
+                params: &self.params,
+                rope: &self.rope,
+                shape: self.shape,
+                adapters: s.adapters,
+                train_base: self.trainable == Trainable::Full,
+                train_adapters: self.trainable == Trainable::Adapters && s.adapters,
+                dropout: s.dropout,
+            };
+            norm_gradient(exec, &net, net.params.final_norm, t, s.plan.last, s.stats, g.d_normed, g.stream);
+            for index in (0..c.layers).rev() {
+                let acts = &s.plan.layers[index];
+                if s.keep == Keep::Inputs {
+                    // The last buffer of the stream is free for the recomputed output: nobody reads it again.
+                    layer_forward(exec, &net, &s.rows, index, &Acts { out: s.normed, ..*acts })?;
+                }
+                layer_backward(exec, &net, &s.rows, index, acts, &g, index > 0)?;
+            }
+            if net.train_base {
+                let tokens = Table { at: net.params.grad(BASE, net.params.embed), h: c.hidden, panels: c.tied };
+                let ids = &s.rows.tokens;
+                embedding::scatter(&exec.pool, tokens, |i| ids[i] as usize, t, g.stream, hp);
+                if let Some(position) = net.params.position {
+                    let table = Table { at: net.params.grad(BASE, position), h: c.hidden, panels: false };
+                    let positions = &s.rows.positions;
+                    embedding::scatter(&exec.pool, table, |i| positions[i] as usize, t, g.stream, hp);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `d_hidden[wanted, hidden]` and the head's gradient, block by block of the vocabulary.
+    unsafe fn head_backward(&mut self, s: &Saved, d: &Derivatives<'_>, d_hidden: *mut f32, scratch: *mut f32) -> Result<(), EngineError> {
+        let c = &self.config;
+        let (hp, vp) = (pad16(c.hidden), pad16(c.vocab));
+        let m = s.wanted.len();
+        let g: Vec<f32> = s.wanted.iter().map(|&(row, _)| d.logprobs[row as usize]).collect();
+        let h: Option<Vec<f32>> = d.entropy.map(|e| s.wanted.iter().map(|&(row, _)| e[row as usize]).collect());
+        let head = self.params.head;
+        let mut first = 0;
+        while first < c.vocab && m > 0 {
+            let width = HEAD_BLOCK.min(c.vocab - first);
+            unsafe {
+                let w = self.params.data(BASE, head).add(first / LANES * LANES * c.hidden);
+                let (logits, row) = if s.logits.is_null() { (scratch, HEAD_BLOCK) } else { (s.logits.add(first), vp) };
+                if s.logits.is_null() {
+                    let job = Job { w, n: width, bias: std::ptr::null(), c: logits, c_row: row, add: std::ptr::null(), mode: Mode::Set };
+                    gemm::forward(&mut self.exec, s.hidden, hp, m, c.hidden, &[job])?;
+                }
+                head::head_slopes(&self.exec, logits, row, (first, width), s.temperature, &s.head_stats, &s.targets, &g, h.as_deref());
+                let job = GradInput { w, n: width, dy: logits, dy_row: row };
+                let mode = if first == 0 { Mode::Set } else { Mode::Chain };
+                gemm::grad_input(&mut self.exec, &[job], m, c.hidden, d_hidden, hp, mode)?;
+                if self.trainable == Trainable::Full {
+                    let dw = self.params.grad(BASE, head).add(first / LANES * LANES * c.hidden);
+                    gemm::grad_weight(&mut self.exec, s.hidden, hp, logits, row, m, width, c.hidden, dw)?;
+                }
+            }
+            first += width;
+        }
+        Ok(())
+    }
+
+    /// The value head's gradient, and its share of `d_normed` when it flows into the trunk.
+    unsafe fn value_backward(&mut self, s: &Saved, d: &Derivatives<'_>, d_normed: *mut f32) {
+        let (Some(dv), Some((w, b))) = (d.values, self.params.value) else {
+            return;
+        };
+        let hidden = self.config.hidden;
+        let hp = pad16(hidden);
+        unsafe {
+            let weight = self.params.data(VALUE, w);
+            let (dw, db) = (self.params.grad(VALUE, w), self.params.grad(VALUE, b));
+            for (t, &g) in dv.iter().enumerate().filter(|(_, g)| **g != 0.0) {
+                *db += g;
+                for i in 0..hidden {
+                    *dw.add(i) += g * *s.normed.add(t * hp + i);
+                    if d.value_into_trunk {
+                        *d_normed.add(t * hp + i) += g * *weight.add(i);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! AVX2 with FMA: two registers of eight lanes.
+
+use super::{LANES, Simd};
+use std::arch::x86_64::*;
+
+#[derive(Clone, Copy)]
+pub struct Avx2;
+
+/// Window into this gives a mask of lanes `lo..hi`: see `lane_mask`.
+static STEP: [i32; 3 * LANES] = {
+    let mut t = [0; 3 * LANES];
+    let mut i = LANES;
+    while i < 2 * LANES {
+        t[i] = -1;
+        i += 1;
+    }
+    t
+};
+
+#[inline(always)]
+unsafe fn lane_mask(lo: usize, hi: usize) -> (__m256, __m256) {
+    unsafe {
+        let above = STEP.as_ptr().add(LANES - lo);
+        let below = STEP.as_ptr().add(2 * LANES - hi);
+        let read = |p: *const i32| _mm256_castsi256_ps(_mm256_loadu_si256(p.cast()));
+        (_mm256_and_ps(read(above), read(below)), _mm256_and_ps(read(above.add(8)), read(below.add(8))))
+    }
+}
+
+macro_rules! both {
+    ($f:ident, $a:expr, $b:expr) => {
+        unsafe { ($f($a.0, $b.0), $f($a.1, $b.1)) }
+    };
+}
+
+impl Simd for Avx2 {
+    type V = (__m256, __m256);
+    const MR: usize = 6;
+    const NP: usize = 1;
+    const UR: usize = 6;
+    const UP: usize = 1;
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self::V {
+        unsafe {
+            let v = _mm256_set1_ps(x);
+            (v, v)
+        }
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> Self::V {
+        unsafe { (_mm256_loadu_ps(p), _mm256_loadu_ps(p.add(8))) }
+    }
+    #[inline(always)]
+    unsafe fn store(p: *mut f32, v: Self::V) {
+        unsafe {
+            _mm256_storeu_ps(p, v.0);
+            _mm256_storeu_ps(p.add(8), v.1)
+        }
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
+        both!(_mm256_add_ps, a, b)
+    }
+    #[inline(always)]
+    unsafe fn sub(a: Self::V, b: Self::V) -> Self::V {
+        both!(_mm256_sub_ps, a, b)
+    }
+    #[inline(always)]
+    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V {
+        both!(_mm256_mul_ps, a, b)
+    }
+    #[inline(always)]
+    unsafe fn div(a: Self::V, b: Self::V) -> Self::V {
+        both!(_mm256_div_ps, a, b)
+    }
+    #[inline(always)]
+    unsafe fn sqrt(a: Self::V) -> Self::V {
+        unsafe { (_mm256_sqrt_ps(a.0), _mm256_sqrt_ps(a.1)) }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        unsafe { (_mm256_fmadd_ps(a.0, b.0, c.0), _mm256_fmadd_ps(a.1, b.1, c.1)) }
+    }
+    #[inline(always)]
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
+        both!(_mm256_max_ps, a, b)
+    }
+    #[inline(always)]
+    unsafe fn min(a: Self::V, b: Self::V) -> Self::V {
+        both!(_mm256_min_ps, a, b)
+    }
+    #[inline(always)]
+    unsafe fn add_exponent(p: Self::V, n: Self::V) -> Self::V {
+        #[inline(always)]
+        unsafe fn one(p: __m256, n: __m256) -> __m256 {
+            unsafe {
+                let shifted = _mm256_slli_epi32::<23>(_mm256_castps_si256(n));
+                _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), shifted))
+            }
+        }
+        both!(one, p, n)
+    }
+    #[inline(always)]
+    unsafe fn select(v: Self::V, lo: usize, hi: usize, other: Self::V) -> Self::V {
+        unsafe {
+            let m = lane_mask(lo, hi);
+            (_mm256_blendv_ps(other.0, v.0, m.0), _mm256_blendv_ps(other.1, v.1, m.1))
+        }
+    }
+    #[inline(always)]
+    unsafe fn if_negative(x: Self::V, a: Self::V, b: Self::V) -> Self::V {
+        unsafe { (_mm256_blendv_ps(b.0, a.0, x.0), _mm256_blendv_ps(b.1, a.1, x.1)) }
+    }
+    #[inline(always)]
+    unsafe fn reduce_add(v: Self::V) -> f32 {
+        unsafe {
+            let e = _mm256_add_ps(v.0, v.1);
+            let f = _mm_add_ps(_mm256_castps256_ps128(e), _mm256_extractf128_ps::<1>(e));
+            let g = _mm_add_ps(f, _mm_movehl_ps(f, f));
+            _mm_cvtss_f32(_mm_add_ss(g, _mm_shuffle_ps::<1>(g, g)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn reduce_max(v: Self::V) -> f32 {
+        unsafe {
+            let e = _mm256_max_ps(v.0, v.1);
+            let f = _mm_max_ps(_mm256_castps256_ps128(e), _mm256_extractf128_ps::<1>(e));
+            let g = _mm_max_ps(f, _mm_movehl_ps(f, f));
+            _mm_cvtss_f32(_mm_max_ss(g, _mm_shuffle_ps::<1>(g, g)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn transpose(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize) {
+        for (i, j) in [(0, 0), (0, 8), (8, 0), (8, 8)] {
+            unsafe { transpose8(src.add(i * src_stride + j), src_stride, dst.add(j * dst_stride + i), dst_stride) }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn transpose8(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize) {
+    unsafe {
+        let mut r = [_mm256_setzero_ps(); 8];
+        for (i, x) in r.iter_mut().enumerate() {
+            *x = _mm256_loadu_ps(src.add(i * src_stride));
+        }
+        let mut t = r;
+        for i in 0..4 {
+            t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+            t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+        }
+        for i in 0..2 {
+            r[4 * i] = _mm256_shuffle_ps::<0x44>(t[4 * i], t[4 * i + 2]);
+            r[4 * i + 1] = _mm256_shuffle_ps::<0xee>(t[4 * i], t[4 * i + 2]);
+            r[4 * i + 2] = _mm256_shuffle_ps::<0x44>(t[4 * i + 1], t[4 * i + 3]);
+            r[4 * i + 3] = _mm256_shuffle_ps::<0xee>(t[4 * i + 1], t[4 * i + 3]);
+        }
+        for c in 0..4 {
+            _mm256_storeu_ps(dst.add(c * dst_stride), _mm256_permute2f128_ps::<0x20>(r[c], r[4 + c]));
+            _mm256_storeu_ps(dst.add((4 + c) * dst_stride), _mm256_permute2f128_ps::<0x31>(r[c], r[4 + c]));
+        }
+    }
+}

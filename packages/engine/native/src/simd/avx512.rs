@@ -1,0 +1,128 @@
+//! AVX-512: one register.
+
+use super::{LANES, Simd};
+use std::arch::x86_64::*;
+
+#[derive(Clone, Copy)]
+pub struct Avx512;
+
+impl Simd for Avx512 {
+    type V = __m512;
+    const MR: usize = 12;
+    const NP: usize = 2;
+    const UR: usize = 6;
+    const UP: usize = 4;
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self::V {
+        unsafe { _mm512_set1_ps(x) }
+    }
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> Self::V {
+        unsafe { _mm512_loadu_ps(p) }
+    }
+    #[inline(always)]
+    unsafe fn store(p: *mut f32, v: Self::V) {
+        unsafe { _mm512_storeu_ps(p, v) }
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { _mm512_add_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sub(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { _mm512_sub_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn div(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { _mm512_div_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sqrt(a: Self::V) -> Self::V {
+        unsafe { _mm512_sqrt_ps(a) }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { _mm512_max_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn min(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { _mm512_min_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn add_exponent(p: Self::V, n: Self::V) -> Self::V {
+        unsafe {
+            let shifted = _mm512_slli_epi32::<23>(_mm512_castps_si512(n));
+            _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), shifted))
+        }
+    }
+    #[inline(always)]
+    unsafe fn select(v: Self::V, lo: usize, hi: usize, other: Self::V) -> Self::V {
+        let mask = (((1u32 << hi) - 1) & !((1u32 << lo) - 1)) as u16;
+        unsafe { _mm512_mask_blend_ps(mask, other, v) }
+    }
+    #[inline(always)]
+    unsafe fn if_negative(x: Self::V, a: Self::V, b: Self::V) -> Self::V {
+        unsafe {
+            let mask = _mm512_movepi32_mask(_mm512_castps_si512(x));
+            _mm512_mask_blend_ps(mask, b, a)
+        }
+    }
+    #[inline(always)]
+    unsafe fn reduce_add(v: Self::V) -> f32 {
+        unsafe {
+            let e = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v));
+            let f = _mm_add_ps(_mm256_castps256_ps128(e), _mm256_extractf128_ps::<1>(e));
+            let g = _mm_add_ps(f, _mm_movehl_ps(f, f));
+            _mm_cvtss_f32(_mm_add_ss(g, _mm_shuffle_ps::<1>(g, g)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn reduce_max(v: Self::V) -> f32 {
+        unsafe {
+            let e = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v));
+            let f = _mm_max_ps(_mm256_castps256_ps128(e), _mm256_extractf128_ps::<1>(e));
+            let g = _mm_max_ps(f, _mm_movehl_ps(f, f));
+            _mm_cvtss_f32(_mm_max_ss(g, _mm_shuffle_ps::<1>(g, g)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn transpose(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize) {
+        unsafe {
+            let mut r = [_mm512_setzero_ps(); LANES];
+            for (i, x) in r.iter_mut().enumerate() {
+                *x = _mm512_loadu_ps(src.add(i * src_stride));
+            }
+            let mut t = [_mm512_setzero_pd(); LANES];
+            for i in 0..8 {
+                t[2 * i] = _mm512_castps_pd(_mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]));
+                t[2 * i + 1] = _mm512_castps_pd(_mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]));
+            }
+            // r[4i + c]: column c of each 4×4 block of rows 4i..4i+4
+            for i in 0..4 {
+                r[4 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(t[4 * i], t[4 * i + 2]));
+                r[4 * i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(t[4 * i], t[4 * i + 2]));
+                r[4 * i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(t[4 * i + 1], t[4 * i + 3]));
+                r[4 * i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(t[4 * i + 1], t[4 * i + 3]));
+            }
+            for c in 0..4 {
+                let a = _mm512_shuffle_f32x4::<0x88>(r[c], r[4 + c]);
+                let b = _mm512_shuffle_f32x4::<0xdd>(r[c], r[4 + c]);
+                let d = _mm512_shuffle_f32x4::<0x88>(r[8 + c], r[12 + c]);
+                let e = _mm512_shuffle_f32x4::<0xdd>(r[8 + c], r[12 + c]);
+                _mm512_storeu_ps(dst.add(c * dst_stride), _mm512_shuffle_f32x4::<0x88>(a, d));
+                _mm512_storeu_ps(dst.add((4 + c) * dst_stride), _mm512_shuffle_f32x4::<0x88>(b, e));
+                _mm512_storeu_ps(dst.add((8 + c) * dst_stride), _mm512_shuffle_f32x4::<0xdd>(a, d));
+                _mm512_storeu_ps(dst.add((12 + c) * dst_stride), _mm512_shuffle_f32x4::<0xdd>(b, e));
+            }
+        }
+    }
+}

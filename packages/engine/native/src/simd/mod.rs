@@ -1,0 +1,189 @@
+//! One abstract vector of 16 f32 lanes. Every kernel is generic over `Simd` and entered through a `#[target_feature]`
+//! wrapper made by `simd_dispatch!`, so all instruction sets run the same operations in the same order: the same bits.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod math;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod scalar;
+
+#[cfg(target_arch = "x86_64")]
+pub use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+pub use avx512::Avx512;
+pub use math::{erf, exp, exp_neg, sigmoid, tanh};
+#[cfg(target_arch = "aarch64")]
+pub use neon::Neon;
+pub use scalar::Scalar;
+
+use crate::error::EngineError;
+
+/// Lanes of the abstract vector, and outputs per weight panel.
+pub const LANES: usize = 16;
+
+pub const fn pad16(n: usize) -> usize {
+    n.div_ceil(LANES) * LANES
+}
+
+/// # Safety
+/// Every method needs the instruction set of its implementation; pointers must be valid for 16 floats.
+pub trait Simd: Copy + Send + Sync + 'static {
+    type V: Copy;
+    /// Rows and panels of the main matrix-product tile; `MR * NP` accumulators must fit the registers.
+    const MR: usize;
+    const NP: usize;
+    /// Rows of the tile whose left operand is not packed (one pointer a row).
+    const UR: usize;
+    const UP: usize;
+
+    unsafe fn splat(x: f32) -> Self::V;
+    unsafe fn load(p: *const f32) -> Self::V;
+    unsafe fn store(p: *mut f32, v: Self::V);
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn sub(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn div(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn sqrt(a: Self::V) -> Self::V;
+    /// `a·b + c`, rounded once.
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `a > b ? a : b`; operands must not be NaN.
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
+    unsafe fn min(a: Self::V, b: Self::V) -> Self::V;
+    /// Adds the low bits of `n`'s pattern to the exponent of `p` (see `exp`).
+    unsafe fn add_exponent(p: Self::V, n: Self::V) -> Self::V;
+    /// Lanes `lo..hi` of `v`, the others from `other`.
+    unsafe fn select(v: Self::V, lo: usize, hi: usize, other: Self::V) -> Self::V;
+    /// `x < 0 ? a : b`, lane by lane.
+    unsafe fn if_negative(x: Self::V, a: Self::V, b: Self::V) -> Self::V;
+    /// Fixed tree: lane i + lane i+8, then +4, +2, +1.
+    unsafe fn reduce_add(v: Self::V) -> f32;
+    unsafe fn reduce_max(v: Self::V) -> f32;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self::V {
+        unsafe { Self::splat(0.0) }
+    }
+    /// 16 rows of 16 floats, turned.
+    #[inline(always)]
+    unsafe fn transpose(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize) {
+        for i in 0..LANES {
+            for j in 0..LANES {
+                unsafe { *dst.add(j * dst_stride + i) = *src.add(i * src_stride + j) }
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    Scalar,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
+}
+
+impl Level {
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Scalar => "scalar",
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => "avx512",
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => "neon",
+        }
+    }
+
+    /// What this machine can run, best first.
+    pub fn available() -> Vec<Level> {
+        let mut levels = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        {
+            let fma = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            if fma
+                && is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vl")
+            {
+                levels.push(Level::Avx512);
+            }
+            if fma {
+                levels.push(Level::Avx2);
+            }
+        }
+        #[cfg(target_arch = "aarch64")]
+        levels.push(Level::Neon);
+        levels.push(Level::Scalar);
+        levels
+    }
+
+    pub fn named(name: &str) -> Result<Level, EngineError> {
+        let available = Self::available();
+        available.iter().copied().find(|level| level.name() == name).ok_or_else(|| {
+            let names: Vec<_> = available.iter().map(|level| level.name()).collect();
+            EngineError::config(format!("STATESET_SIMD is \"{name}\", which this machine cannot run. Use one of: {}.", names.join(", ")))
+        })
+    }
+
+    /// The best the machine has, or what `STATESET_SIMD` asks for.
+    pub fn choose() -> Result<Level, EngineError> {
+        match std::env::var("STATESET_SIMD") {
+            Ok(name) if !name.is_empty() => Self::named(&name),
+            _ => Ok(Self::available()[0]),
+        }
+    }
+
+    /// Rows per packed group of the matrix product.
+    pub fn mr(self) -> usize {
+        match self {
+            Level::Scalar => Scalar::MR,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => Avx2::MR,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => Avx512::MR,
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => Neon::MR,
+        }
+    }
+}
+
+/// `simd_dispatch! { pub unsafe fn name = generic(args…) -> ret; }` makes `name(level, args…)`, which runs
+/// `generic::<S>(args…)` compiled for the instruction set of `level`.
+#[macro_export]
+macro_rules! simd_dispatch {
+    ($($(#[$meta:meta])* $vis:vis unsafe fn $name:ident = $generic:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?;)*) => { $(
+        $(#[$meta])*
+        #[allow(clippy::too_many_arguments, clippy::missing_safety_doc)]
+        $vis unsafe fn $name(level: $crate::simd::Level, $($arg: $ty),*) $(-> $ret)? {
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,bmi1,bmi2")]
+            unsafe fn avx512($($arg: $ty),*) $(-> $ret)? {
+                unsafe { $generic::<$crate::simd::Avx512>($($arg),*) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,bmi1,bmi2")]
+            unsafe fn avx2($($arg: $ty),*) $(-> $ret)? {
+                unsafe { $generic::<$crate::simd::Avx2>($($arg),*) }
+            }
+            unsafe {
+                match level {
+                    #[cfg(target_arch = "x86_64")]
+                    $crate::simd::Level::Avx512 => avx512($($arg),*),
+                    #[cfg(target_arch = "x86_64")]
+                    $crate::simd::Level::Avx2 => avx2($($arg),*),
+                    #[cfg(target_arch = "aarch64")]
+                    $crate::simd::Level::Neon => $generic::<$crate::simd::Neon>($($arg),*),
+                    $crate::simd::Level::Scalar => $generic::<$crate::simd::Scalar>($($arg),*),
+                }
+            }
+        }
+    )* };
+}

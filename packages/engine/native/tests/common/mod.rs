@@ -1,0 +1,124 @@
+//! Small random models of every architecture flavour.
+#![allow(dead_code)]
+
+use stateset_engine::kernel::counter_uniform;
+use stateset_engine::simd::Level;
+use stateset_engine::*;
+
+pub fn config(name: &str) -> Config {
+    let llama = Config {
+        vocab: 1070,
+        hidden: 40,
+        layers: 2,
+        heads: 4,
+        kv_heads: 2,
+        head_dim: 12,
+        inter: 56,
+        max_positions: 128,
+        norm: Norm::Rms,
+        norm_eps: 1e-5,
+        mlp: Mlp::SwiGlu,
+        position: Position::Rope,
+        rope_theta: 10_000.0,
+        rope_scaling: RopeScaling::None,
+        tied: false,
+        qkv_bias: false,
+        out_bias: false,
+        mlp_bias: false,
+        qk_norm: false,
+        sliding_window: None,
+    };
+    match name {
+        "gpt2" => Config {
+            norm: Norm::Layer,
+            mlp: Mlp::GeluTanh,
+            position: Position::Learned,
+            kv_heads: 4,
+            head_dim: 10,
+            tied: true,
+            qkv_bias: true,
+            out_bias: true,
+            mlp_bias: true,
+            ..llama
+        },
+        "gelu" => Config { mlp: Mlp::Gelu, norm: Norm::Layer, hidden: 48, head_dim: 16, ..llama },
+        "llama" => llama,
+        "llama3" => Config {
+            rope_scaling: RopeScaling::Llama3 { factor: 8.0, low_freq: 1.0, high_freq: 4.0, original_max: 32 },
+            hidden: 64,
+            head_dim: 16,
+            ..llama
+        },
+        "qwen2" => Config { qkv_bias: true, tied: true, rope_scaling: RopeScaling::Linear { factor: 2.0 }, ..llama },
+        "qwen3" => Config { qk_norm: true, tied: true, heads: 6, head_dim: 16, ..llama },
+        "mistral" => Config { sliding_window: Some(7), ..llama },
+        other => panic!("no flavour {other}"),
+    }
+}
+
+pub const FLAVOURS: [&str; 7] = ["gpt2", "gelu", "llama", "llama3", "qwen2", "qwen3", "mistral"];
+
+pub fn uniform(stream: u64, index: usize) -> f32 {
+    2.0 * counter_uniform(42, stream, index as u64) - 1.0
+}
+
+pub fn randomise(model: &mut Model) {
+    for (stream, spec) in model.tensors().iter().enumerate() {
+        let is_norm = spec.name.ends_with("norm.weight");
+        let size = if spec.rows == 1 { 0.3 } else { 1.2 / (spec.cols as f32).sqrt() };
+        let data: Vec<f32> =
+            (0..spec.rows * spec.cols).map(|i| uniform(stream as u64, i) * size + if is_norm { 1.0 } else { 0.0 }).collect();
+        model.set_tensor(&spec.name, &data).unwrap();
+    }
+}
+
+pub fn model(flavour: &str, threads: usize, level: Level) -> Model {
+    let mut model = Model::with_level(config(flavour), threads, level).unwrap();
+    randomise(&mut model);
+    model
+}
+
+/// A forest: one tree with three levels, a lone sequence.
+pub struct Forest {
+    pub tokens: Vec<u32>,
+    pub start: Vec<u32>,
+    pub parent: Vec<i32>,
+    pub wanted: Vec<u8>,
+}
+
+pub fn forest(vocab: usize) -> Forest {
+    let lengths = [9usize, 4, 18, 3, 1, 21];
+    let parent = vec![-1, 0, 0, 1, 1, -1];
+    let mut start = vec![0u32];
+    for n in lengths {
+        start.push(start[start.len() - 1] + n as u32);
+    }
+    let total: usize = lengths.iter().sum();
+    let tokens = (0..total).map(|i| ((uniform(99, i) * 0.5 + 0.5) * vocab as f32) as u32 % vocab as u32).collect();
+    let wanted = (0..total).map(|i| u8::from(i % 5 != 3)).collect();
+    Forest { tokens, start, parent, wanted }
+}
+
+impl Forest {
+    pub fn batch(&self, temperature: f32) -> TreeBatch<'_> {
+        TreeBatch { tokens: &self.tokens, node_start: &self.start, node_parent: &self.parent, wanted: &self.wanted, temperature }
+    }
+
+    /// Token indices on the path of each leaf.
+    pub fn paths(&self) -> Vec<Vec<usize>> {
+        let nodes = self.parent.len();
+        (0..nodes)
+            .filter(|&n| !self.parent.contains(&(n as i32)))
+            .map(|leaf| {
+                let mut chain = vec![leaf];
+                while self.parent[chain[chain.len() - 1]] >= 0 {
+                    chain.push(self.parent[chain[chain.len() - 1]] as usize);
+                }
+                chain.iter().rev().flat_map(|&n| self.start[n] as usize..self.start[n + 1] as usize).collect()
+            })
+            .collect()
+    }
+}
+
+pub const WANT: Want =
+    Want { grad: false, entropy: false, values: false, hidden: false, adapters: true, recompute: false, dropout_seed: None };
