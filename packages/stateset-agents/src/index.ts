@@ -12,7 +12,7 @@ export type {
   Reply,
   ReplyOptions,
 } from "./agent/session.ts";
-export type { Algorithm } from "./algorithm/algorithm.ts";
+export * from "./algorithm/index.ts";
 export { ChainBuilder } from "./conversation/chain.ts";
 export { type ChatRecord, readChats, writeChats } from "./conversation/jsonl.ts";
 export type { Message, Role, ToolCall, ToolDefinition } from "./conversation/message.ts";

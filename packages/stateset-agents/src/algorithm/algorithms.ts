@@ -1,26 +1,21 @@
 /** The one place where a name becomes an algorithm: options, advantages and loss put together. */
-import { z } from "zod";
+import type { z } from "zod";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { didYouMean } from "../suggest.ts";
 import type { Algorithm } from "./algorithm.ts";
 import { factories, type Parts } from "./factories.ts";
-import { type AlgorithmName, defaultGroupSizes, schemas } from "./options.ts";
+import { type AlgorithmName, algorithmSchema, defaultGroupSizes, schemas } from "./options.ts";
 
-export type { AlgorithmName };
+export { type AlgorithmName, algorithmSchema };
 
 export const algorithmNames = Object.keys(schemas) as AlgorithmName[];
 
-type Schemas = typeof schemas;
-
 /** What a user writes: `{ algorithm: "dapo", epsilonHigh: 0.3 }`. Options of another algorithm are type errors. */
-export type AlgorithmConfig = { [N in AlgorithmName]: z.input<Schemas[N]> }[AlgorithmName];
+export type AlgorithmConfig = z.input<typeof algorithmSchema>;
 
 /** The same with every default filled in. */
-export type ResolvedAlgorithmConfig = { [N in AlgorithmName]: z.output<Schemas[N]> }[AlgorithmName];
-
-/** For schemas that embed an algorithm's options. `resolveAlgorithm` gives better messages. */
-export const algorithmSchema = z.discriminatedUnion("algorithm", Object.values(schemas) as [Schemas["grpo"]]);
+export type ResolvedAlgorithmConfig = z.output<typeof algorithmSchema>;
 
 export function defaultGroupSize(name: string): number {
   return Object.hasOwn(defaultGroupSizes, name) ? defaultGroupSizes[name as AlgorithmName] : 8;
@@ -33,7 +28,7 @@ export function optionNames(name: AlgorithmName): string[] {
 
 /** Every option with its default. */
 export function algorithmDefaults(name: AlgorithmName): ResolvedAlgorithmConfig {
-  return schemas[name].parse({ algorithm: name }) as ResolvedAlgorithmConfig;
+  return resolveAlgorithm(name);
 }
 
 /** The algorithms that have an option of this name. */

@@ -196,6 +196,25 @@ export const schemas = {
 
 export type AlgorithmName = keyof typeof schemas;
 
+/** One schema for all, told apart by `algorithm`. */
+export const algorithmSchema = z.discriminatedUnion("algorithm", [
+  schemas.grpo,
+  schemas["dr-grpo"],
+  schemas.bnpo,
+  schemas.dapo,
+  schemas.gspo,
+  schemas["gspo-token"],
+  schemas.gepo,
+  schemas.cispo,
+  schemas.ppo,
+  schemas.vapo,
+  schemas.a2c,
+  schemas.trpo,
+  schemas.rloo,
+  schemas.reinforce,
+  schemas["reinforce++"],
+]);
+
 /** Members of a group when the user does not say. */
 export const defaultGroupSizes: Readonly<Record<AlgorithmName, number>> = {
   grpo: 8,
