@@ -15,6 +15,7 @@ export function createHuggingFaceCodec(tokenizerJson: JsonObject, config: JsonOb
   let vocabSize = 0;
   try {
     tokenizer = new Tokenizer({ ...tokenizerJson, added_tokens: added }, config);
+    keepByteOrderMarks(tokenizer.decoder);
     for (const id of tokenizer.get_vocab().values()) vocabSize = Math.max(vocabSize, id + 1);
   } catch (cause) {
     throw fail(`cannot be built: ${messageOf(cause)}`, cause);
@@ -52,6 +53,16 @@ export function createHuggingFaceCodec(tokenizerJson: JsonObject, config: JsonOb
     },
   };
   return { ...codec, exact: decodesExactly(codec) };
+}
+
+/**
+ * The library's decoder of byte tokens swallows U+FEFF. (It also prints U+FFFD for the wrong bytes of a run alone, where
+ * transformers prints one for every byte of the run; that is kept, since text that was streamed must stay true.)
+ */
+function keepByteOrderMarks(decoder: unknown): void {
+  const { decoders = [], text_decoder } = (decoder ?? {}) as { decoders?: unknown[]; text_decoder?: unknown };
+  if (text_decoder) Object.assign(decoder as object, { text_decoder: new TextDecoder("utf-8", { ignoreBOM: true }) });
+  for (const part of decoders) keepByteOrderMarks(part);
 }
 
 interface AddedToken {

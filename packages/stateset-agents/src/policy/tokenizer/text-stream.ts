@@ -22,6 +22,8 @@ export function createTextStream(
     const after = decode([...context, ...pending]);
     // U+FFFD at the end is most likely a character whose last bytes have yet to come.
     if (!final && after.endsWith("\uFFFD")) return "";
+    // Tokens without text of their own make no context: a decoder may take what follows them for the start of the text.
+    if (after.length <= before.length) return "";
     context = pending;
     pending = [];
     return after.slice(before.length);
