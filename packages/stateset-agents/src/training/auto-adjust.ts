@@ -68,6 +68,7 @@ export function autoAdjust(
 
   return {
     name: "auto-adjust",
+    adjustsKl: true,
     monitor,
     get adjustments() {
       return adjustments;

@@ -38,7 +38,9 @@ export type WarningKind =
   | "checkpoint-damaged"
   | "callback-failed"
   | "tracker-failed"
-  | "restarted";
+  | "restarted"
+  | "no-reference"
+  | "stub";
 
 export interface TrainingWarning {
   step: number;
@@ -101,12 +103,14 @@ export interface TrainingCallbacks {
   onEnd?(end: RunEnd): void | Promise<void>;
   /** Names the entry in checkpoints, for callbacks that have a state. */
   readonly name?: string;
+  /** Set by callbacks that may raise `controls.klCoefficient` from 0: the run then keeps a reference from its start. */
+  readonly adjustsKl?: true;
   /** Plain data that must survive a resume for the run to go on bit for bit. */
   state?(): unknown;
   restore?(state: unknown): void;
 }
 
-type EventName = Exclude<keyof TrainingCallbacks, "name" | "state" | "restore">;
+type EventName = Exclude<keyof TrainingCallbacks, "name" | "state" | "restore" | "adjustsKl">;
 type EventOf<K extends EventName> = Parameters<NonNullable<TrainingCallbacks[K]>>[0];
 
 /** Several callbacks as one `emit`, whose failures become warnings. */

@@ -14,6 +14,7 @@ import type { Emitter, RunEnd, StepMetrics, StepTiming } from "./callbacks.ts";
 import { type Collected, collect } from "./collect.ts";
 import type { TrainingConfig } from "./config.ts";
 import type { TrainingControls } from "./controls.ts";
+import { dropKl, reportFailures, skipped } from "./failures.ts";
 import { evaluationMetrics, type HeldOutEvaluation } from "./held-out.ts";
 import type { RolloutSettings } from "./rollout.ts";
 import type { RunFiles } from "./run-files.ts";
@@ -85,7 +86,7 @@ export async function runLoop(loop: Loop): Promise<RunEnd> {
       replyTokens: loop.replyTokens,
     });
     const sampledAt = performance.now();
-    await reportFailures(loop, step, collected);
+    await reportFailures(emitter, step, collected);
     await emitter.emit("onRollouts", { step, groups: collected.groups, report: collected.report });
 
     const learnt = await learn(loop, step, learningRate, collected);
@@ -150,9 +151,9 @@ async function learn(
     if (report.rewardFailures.some((failure) => failure.notFinite)) await skipped(loop, step, "every reward");
     return {};
   }
+  if (state.controls.klCoefficient > 0 && !learner.reference) await dropKl(loop, step);
   const { klCoefficient, entropyBonus } = state.controls;
   const reference = algorithm.needs.reference === true || klCoefficient > 0;
-  if (reference) learner.reference ??= await loop.policy.reference();
   await scoreExamples(learner, examples, { values: algorithm.needs.values === true, reference });
 
   const sequences = examples.map((example) => example.sequence);
@@ -247,30 +248,4 @@ async function evaluate(loop: Loop, step: number) {
 function stopReason(state: LoopState, early: string | undefined): string | undefined {
   if (state.notFiniteInARow < notFiniteLimit) return early;
   return `The loss, gradient or reward was not finite in ${notFiniteLimit} updates in a row (step ${state.step}).`;
-}
-
-async function skipped({ state, emitter }: Loop, step: number, what: string): Promise<void> {
-  state.notFinite++;
-  state.notFiniteInARow++;
-  const message = `Step ${step}: ${what} was NaN or infinite; the update was skipped (${state.notFinite} so far).`;
-  await emitter.warn({ step, kind: "not-finite", message });
-}
-
-async function reportFailures({ emitter }: Loop, step: number, { report, groups }: Collected): Promise<void> {
-  const { environmentFailures, environmentLost, rewardFailures, droppedGroups } = report;
-  const first = environmentFailures[0];
-  if (first) {
-    const message = `Step ${step}: the environment failed ${environmentFailures.length} times, ${environmentLost} conversations were lost. First: ${first.message} (scenario ${first.scenarioId ?? "?"}).`;
-    await emitter.warn({ step, kind: "environment-failed", message });
-  }
-  const firstReward = rewardFailures[0];
-  if (firstReward) {
-    const message = `Step ${step}: the reward of ${rewardFailures.length} conversations failed; they were left out. First: ${firstReward.message} (scenario ${firstReward.scenarioId}).`;
-    await emitter.warn({ step, kind: "reward-failed", message });
-  }
-  if (droppedGroups.length > 0) {
-    const left = groups.length === 0 ? " Nothing is left to learn from in this step." : "";
-    const message = `Step ${step}: ${droppedGroups.length} groups had fewer than two conversations left and were dropped.${left}`;
-    await emitter.warn({ step, kind: "group-dropped", message });
-  }
 }

@@ -1,3 +1,4 @@
+import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { mean, standardDeviation } from "../evaluation/bootstrap.ts";
 import type { StepMetrics } from "./callbacks.ts";
 import type { Collected } from "./collect.ts";
@@ -26,7 +27,7 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
     rewardMin: Math.min(...rewards),
     rewardMax: Math.max(...rewards),
     groupStd: mean(spreads),
-    constantGroups: spreads.filter((spread) => spread === 0).length / spreads.length,
+    constantGroups: mean(groups.map((group) => (isConstant(group) ? 1 : 0))),
     truncated: mean(trajectories.map(({ metadata }) => (metadata.truncated === true ? 1 : 0))),
     contextFull: mean(trajectories.map(({ ended }) => (ended === "context-full" ? 1 : 0))),
   });
@@ -47,4 +48,8 @@ export function finiteMetrics(step: number, ...records: readonly Readonly<Record
     for (const [name, value] of Object.entries(record)) if (Number.isFinite(value)) metrics[name] = value;
   }
   return metrics;
+}
+
+function isConstant({ trajectories }: TrajectoryGroup): boolean {
+  return trajectories.every(({ reward }) => reward.score === trajectories[0]!.reward.score);
 }

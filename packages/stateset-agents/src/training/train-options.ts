@@ -4,7 +4,7 @@ import type { Algorithm } from "../algorithm/algorithm.ts";
 import { type AlgorithmConfig, algorithmNames, optionNames, splitAlgorithmConfig } from "../algorithm/algorithms.ts";
 import type { schemas } from "../algorithm/options.ts";
 import type { Environment } from "../environment/environment.ts";
-import type { Scenario } from "../environment/scenario.ts";
+import type { ConversationScenario, Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import { didYouMean } from "../suggest.ts";
@@ -30,7 +30,7 @@ export interface TrainParts<A extends Agent = Agent> {
   reward?: RewardFunction | undefined;
   profile?: ProfileName | undefined;
   /** Scenarios that training never sees, for evaluations; played in the same environment unless one with its own is given. */
-  heldOut?: Environment | readonly Scenario[] | undefined;
+  heldOut?: Environment | readonly (Scenario | ConversationScenario)[] | undefined;
   callbacks?: TrainingCallbacks | readonly TrainingCallbacks[] | undefined;
   trackers?: readonly Tracker[] | undefined;
   /** The run's name; its folder is `runs/<name>`. Default: the algorithm and the time. */

@@ -1,11 +1,11 @@
-import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Agent } from "../agent/agent.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
+import type { Algorithm } from "../algorithm/algorithm.ts";
 import { createAlgorithm, defaultGroupSize } from "../algorithm/algorithms.ts";
 import { Environment } from "../environment/environment.ts";
 import { messageOf, StatesetError } from "../error.ts";
-import { EarlyStopping, type EarlyStoppingState } from "../evaluation/early-stopping.ts";
+import { EarlyStopping } from "../evaluation/early-stopping.ts";
 import { defaultSampling, type Policy } from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
 import {
@@ -17,13 +17,14 @@ import {
   type TrainingWarning,
 } from "./callbacks.ts";
 import { writeFolderAtomic } from "./checkpoint/durable.ts";
-import { assertSameModel, CheckpointStore, findCheckpoint, runDirOf } from "./checkpoint/store.ts";
-import { mergeOptions, resolveConfig, type TrainingConfig, type TrainingOptions } from "./config.ts";
+import { assertSameModel, CheckpointStore, findCheckpoint } from "./checkpoint/store.ts";
+import { resolveConfig, type TrainingConfig } from "./config.ts";
 import { initialControls } from "./controls.ts";
-import { createHeldOut, evaluationMetrics } from "./held-out.ts";
-import { type Loop, type LoopState, runLoop } from "./loop.ts";
+import { createHeldOut, evaluationMetrics, type HeldOutEvaluation } from "./held-out.ts";
+import { type Loop, runLoop } from "./loop.ts";
 import type { RolloutSettings } from "./rollout.ts";
 import { RunFiles } from "./run-files.ts";
+import { newRunId, readSavedConfig, runDir, type SavedConfig, type SavedState, withSaved } from "./saved-run.ts";
 import { finiteMetrics } from "./step-metrics.ts";
 import { trackerCallbacks } from "./tracker-callbacks.ts";
 import { splitOptions, type TrainOptions, type TrainParts } from "./train-options.ts";
@@ -36,14 +37,12 @@ export interface TrainResult<A extends Agent = Agent> {
 
 export interface RunSummary extends RunEnd {
   id: string;
-  /** The run's folder; undefined when nothing was kept. */
+  /** The run's folder, which `resumeFrom` takes; undefined when nothing was kept. */
   dir: string | undefined;
   /** Where the trained agent is, in Hugging Face layout; undefined when the run was interrupted or nothing was kept. */
   finalDir: string | undefined;
-  /** Give this to `resumeFrom` to go on. */
-  resumeFrom: string | undefined;
   config: TrainingConfig;
-  /** One record a step; of a resumed run also those before. */
+  /** One record a step; of a resumed run also those before. Step 0 holds the evaluation before training. */
   metrics: StepMetrics[];
   /** The step that did best on the selection part of the held-out scenarios. */
   best: { step: number; score: number } | null;
@@ -54,23 +53,14 @@ export interface RunSummary extends RunEnd {
   stub: boolean;
 }
 
-/** What a checkpoint holds beside the policy. */
-interface SavedState {
-  loop: LoopState;
-  metricsBytes: number;
-  algorithm: Record<string, number>;
-  callbacks: Record<string, unknown>;
-  earlyStopping: EarlyStoppingState | null;
-  before: EvaluationResult | null;
-}
-
-/** What config.json holds. */
-interface SavedConfig {
-  version: 1;
+/** A run that is ready to go on, with what only its end needs. */
+interface Run {
+  loop: Loop;
   id: string;
-  model: { name: string; parameters: number; trainableParameters: number };
-  algorithm: Record<string, unknown>;
-  training: TrainingConfig;
+  files: RunFiles | undefined;
+  store: CheckpointStore<SavedState> | undefined;
+  before: EvaluationResult | undefined;
+  warnings: TrainingWarning[];
 }
 
 /**
@@ -84,98 +74,74 @@ export async function train<A extends Agent>(options: TrainOptions<A>): Promise<
   const { parts, training, algorithm: chosen } = splitOptions(options);
   const saved = parts.resumeFrom === undefined ? undefined : readSavedConfig(parts.resumeFrom);
   const algorithm = createAlgorithm((chosen ?? saved?.algorithm ?? "grpo") as Parameters<typeof createAlgorithm>[0]);
-
   await parts.agent.initialize();
-  const { policy } = parts.agent;
-  const config = resolveConfig(withSaved(training, saved, algorithm.name), {
+  const usual = { groupSize: defaultGroupSize(algorithm.name) };
+  const config = resolveConfig(saved ? withSaved(training, saved) : { ...usual, ...training }, {
     profile: parts.profile ?? saved?.training.profile ?? "balanced",
-    model: policy.model,
+    model: parts.agent.policy.model,
   });
-  assertTrainable(parts, policy, config);
+  assertTrainable(parts, config);
 
-  const id = saved?.id ?? parts.name ?? newRunId(algorithm.name);
+  const run = await openRun(parts, config, algorithm, saved?.id ?? parts.name ?? newRunId(algorithm.name));
+  const { loop } = run;
+  let end: RunEnd;
+  let after: EvaluationResult | undefined;
+  let finalDir: string | undefined;
+  try {
+    await evaluateBefore(run);
+    end = await runLoop(loop);
+    if (end.status !== "interrupted") {
+      await restoreBest(run);
+      after = await loop.heldOut?.evaluate(end.steps, "report");
+      if (after) await loop.emitter.emit("onEvaluation", after);
+      finalDir = await saveFinal(parts, run.files?.dir);
+    }
+  } catch (error) {
+    await loop.emitter.emit("onEnd", { status: "failed", steps: loop.state.step, reason: messageOf(error) });
+    throw error;
+  }
+  await loop.emitter.emit("onEnd", end);
+  return {
+    agent: parts.agent,
+    run: {
+      ...end,
+      id: run.id,
+      dir: run.files?.dir,
+      finalDir,
+      config,
+      metrics: loop.history,
+      best: loop.state.best,
+      evaluation: run.before && { before: run.before, after },
+      warnings: run.warnings,
+      stub: loop.policy.model.stub,
+    },
+  };
+}
+
+async function openRun(parts: TrainParts, config: TrainingConfig, algorithm: Algorithm, id: string): Promise<Run> {
+  const { policy } = parts.agent;
   const dir = runDir(parts, id);
   const files = dir === undefined ? undefined : new RunFiles(dir);
   const store = files && new CheckpointStore<SavedState>(files.dir, config.checkpoint.keep);
-
-  const state: LoopState = {
-    step: 0,
-    position: 0,
-    optimiserSteps: 0,
-    conversations: 0,
-    notFinite: 0,
-    notFiniteInARow: 0,
-    best: null,
-    controls: initialControls(config),
-  };
   const warnings: TrainingWarning[] = [];
+  const callbacks = [parts.callbacks ?? []].flat();
   const emitter: Emitter = createEmitter(
     [
       { onWarning: (warning) => void warnings.push(warning) },
-      ...[parts.callbacks ?? []].flat(),
+      ...callbacks,
       ...trackerCallbacks(parts.trackers ?? [], (message) => {
-        void emitter.warn({ step: state.step, kind: "tracker-failed", message });
+        void emitter.warn({ step: loop.state.step, kind: "tracker-failed", message });
       }),
     ],
-    () => state.step,
+    () => loop.state.step,
   );
-  const rollout = rolloutSettings(parts, config);
-  const heldOutScenarios = parts.heldOut instanceof Environment ? parts.heldOut.scenarios : parts.heldOut;
-  const heldOut =
-    heldOutScenarios &&
-    createHeldOut({
-      environment: parts.heldOut instanceof Environment ? parts.heldOut : parts.environment,
-      scenarios: heldOutScenarios,
-      rollout,
-      config,
-    });
-  const earlyStopping = config.earlyStopping && new EarlyStopping(config.earlyStopping);
-  let before: EvaluationResult | undefined;
-
-  // The reference is the model the run started from, so it must be taken before a checkpoint is restored.
-  const needsReference = algorithm.needs.reference === true || config.kl.coefficient > 0;
-  const reference = needsReference && !policy.model.stub ? await policy.reference() : undefined;
+  // The reference is the model the run started from, so it is taken before a checkpoint is restored.
+  const wantsReference =
+    algorithm.needs.reference || config.kl.coefficient > 0 || callbacks.some((callback) => callback.adjustsKl);
+  const reference = wantsReference && !policy.model.stub ? await policy.reference() : undefined;
   if (algorithm.needs.values && !policy.model.stub) await policy.addValueHead(seedOf(config.seed, "value-head"));
 
-  let resumedAfter: number | undefined;
-  if (files && parts.resumeFrom !== undefined) {
-    const found = findCheckpoint<SavedState>(parts.resumeFrom, (message) => {
-      void emitter.warn({ step: 0, kind: "checkpoint-damaged", message });
-    });
-    if (found) {
-      assertSameModel(found.manifest, policy.model, found.dir);
-      await policy.restore(join(found.dir, "policy"));
-      Object.assign(state, found.state.loop);
-      algorithm.restore?.(found.state.algorithm);
-      emitter.restore(found.state.callbacks);
-      if (found.state.earlyStopping) earlyStopping?.restore(found.state.earlyStopping);
-      before = found.state.before ?? undefined;
-    } else {
-      const message = `${files.dir} holds no checkpoint yet: the run starts again from its first step.`;
-      await emitter.warn({ step: 0, kind: "restarted", message });
-    }
-    resumedAfter = state.step;
-    files.rewind(found?.state.metricsBytes ?? 0, state.step);
-    store!.dropAfter(state.step);
-  }
-  const { name, parameters, trainableParameters } = policy.model;
-  const savedConfig: SavedConfig = {
-    version: 1,
-    id,
-    model: { name, parameters, trainableParameters },
-    algorithm: { ...algorithm.options, algorithm: algorithm.name },
-    training: config,
-  };
-  files?.writeConfig(savedConfig);
-  const { options: algorithmOptions } = algorithm;
-  await emitter.emit("onStart", {
-    id,
-    dir,
-    config,
-    algorithm: { name: algorithm.name, options: algorithmOptions },
-    resumedAfter,
-  });
-
+  const rollout = rolloutSettings(parts, config);
   const loop: Loop = {
     policy,
     algorithm,
@@ -183,76 +149,122 @@ export async function train<A extends Agent>(options: TrainOptions<A>): Promise<
     config,
     rollout,
     replyTokens: replyTokens(parts.agent, config),
-    state,
+    state: {
+      step: 0,
+      position: 0,
+      optimiserSteps: 0,
+      conversations: 0,
+      notFinite: 0,
+      notFiniteInARow: 0,
+      best: null,
+      controls: initialControls(config),
+    },
     emitter,
     files,
-    heldOut,
-    earlyStopping,
+    heldOut: heldOutOf(parts, rollout, config),
+    earlyStopping: config.earlyStopping && new EarlyStopping(config.earlyStopping),
     signal: parts.signal,
-    history: files && resumedAfter !== undefined ? files.readMetrics() : [],
+    history: [],
     async save(best) {
       if (!files || !store || policy.model.stub) return;
-      const checkpoint = await store.save(
-        policy,
-        state.step,
-        {
-          loop: state,
-          metricsBytes: files.syncMetrics(),
-          algorithm: algorithm.state?.() ?? {},
-          callbacks: emitter.states(),
-          earlyStopping: earlyStopping?.state() ?? null,
-          before: before ?? null,
-        },
-        best,
-      );
-      await emitter.emit("onCheckpoint", { step: state.step, dir: checkpoint, best });
+      const state: SavedState = {
+        loop: loop.state,
+        metricsBytes: files.syncMetrics(),
+        algorithm: algorithm.state?.() ?? {},
+        callbacks: emitter.states(),
+        earlyStopping: loop.earlyStopping?.state() ?? null,
+        before: run.before ?? null,
+      };
+      const checkpoint = await store.save(policy, loop.state.step, state, best);
+      await emitter.emit("onCheckpoint", { step: loop.state.step, dir: checkpoint, best });
     },
   };
-
-  let end: RunEnd;
-  let after: EvaluationResult | undefined;
-  let finalDir: string | undefined;
-  try {
-    if (heldOut && before === undefined) {
-      before = await heldOut.evaluate(0, "report");
-      await emitter.emit("onEvaluation", before);
-      const record = finiteMetrics(0, evaluationMetrics(before));
-      loop.history.push(record);
-      files?.appendMetrics(record);
-    }
-    end = await runLoop(loop);
-    if (end.status !== "interrupted") {
-      const best = store?.best();
-      if (config.evaluation.restoreBest && best !== undefined && state.best && state.best.step < state.step) {
-        await policy.restore(join(best, "policy"));
-      }
-      if (heldOut) {
-        after = await heldOut.evaluate(end.steps, "report");
-        await emitter.emit("onEvaluation", after);
-      }
-      if (!policy.model.stub) finalDir = await saveFinal(parts.agent, dir, parts.savePath);
-    }
-  } catch (error) {
-    await emitter.emit("onEnd", { status: "failed", steps: state.step, reason: messageOf(error) });
-    throw error;
+  const run: Run = { loop, id, files, store, before: undefined, warnings };
+  if (parts.resumeFrom !== undefined) await resume(run, parts.resumeFrom);
+  if (policy.model.stub) {
+    const message = "The agent is a stub: conversations are played and rewarded, but nothing is learnt or saved.";
+    await emitter.warn({ step: 0, kind: "stub", message });
   }
-  await emitter.emit("onEnd", end);
-  return {
-    agent: parts.agent,
-    run: {
-      ...end,
-      id,
-      dir,
-      finalDir,
-      resumeFrom: dir,
-      config,
-      metrics: loop.history,
-      best: state.best,
-      evaluation: before && { before, after },
-      warnings,
-      stub: policy.model.stub,
-    },
+  const { name, parameters, trainableParameters } = policy.model;
+  const saved: SavedConfig = {
+    version: 1,
+    id,
+    model: { name, parameters, trainableParameters },
+    algorithm: { ...algorithm.options, algorithm: algorithm.name },
+    training: config,
   };
+  files?.writeConfig(saved);
+  await emitter.emit("onStart", {
+    id,
+    dir,
+    config,
+    algorithm: { name: algorithm.name, options: algorithm.options },
+    resumedAfter: parts.resumeFrom === undefined ? undefined : loop.state.step,
+  });
+  return run;
+}
+
+/** Puts everything back to where the newest intact checkpoint left it; without one, to the beginning. */
+async function resume(run: Run, resumeFrom: string): Promise<void> {
+  const { loop, files, store } = run;
+  const { policy, emitter, state } = loop;
+  const damaged: string[] = [];
+  const found = findCheckpoint<SavedState>(resumeFrom, (message) => damaged.push(message));
+  for (const message of damaged) await emitter.warn({ step: 0, kind: "checkpoint-damaged", message });
+  if (found) {
+    assertSameModel(found.manifest, policy.model, found.dir);
+    await policy.restore(join(found.dir, "policy"));
+    Object.assign(state, found.state.loop);
+    loop.algorithm.restore?.(found.state.algorithm);
+    emitter.restore(found.state.callbacks);
+    if (found.state.earlyStopping) loop.earlyStopping?.restore(found.state.earlyStopping);
+    run.before = found.state.before ?? undefined;
+  } else {
+    const message = `${files!.dir} holds no checkpoint yet: the run starts again from its first step.`;
+    await emitter.warn({ step: 0, kind: "restarted", message });
+  }
+  files!.rewind(found?.state.metricsBytes ?? 0, state.step);
+  store!.dropAfter(state.step);
+  loop.history.push(...files!.readMetrics());
+}
+
+async function evaluateBefore(run: Run): Promise<void> {
+  const { heldOut, emitter, history } = run.loop;
+  if (!heldOut || run.before) return;
+  run.before = await heldOut.evaluate(0, "report");
+  await emitter.emit("onEvaluation", run.before);
+  const record = finiteMetrics(0, evaluationMetrics(run.before));
+  history.push(record);
+  run.files?.appendMetrics(record);
+}
+
+async function restoreBest({ loop: { config, state, policy }, store }: Run): Promise<void> {
+  const best = store?.best();
+  if (!config.evaluation.restoreBest || best === undefined || !state.best || state.best.step >= state.step) return;
+  await policy.restore(join(best, "policy"));
+}
+
+async function saveFinal({ agent, savePath }: TrainParts, dir: string | undefined): Promise<string | undefined> {
+  if (agent.policy.model.stub) return undefined;
+  const own = dir === undefined ? undefined : join(dir, "final");
+  if (own !== undefined) await writeFolderAtomic(own, (temporary) => agent.save(temporary));
+  if (savePath !== undefined) await agent.save(resolve(savePath));
+  return own ?? (savePath === undefined ? undefined : resolve(savePath));
+}
+
+function heldOutOf(
+  { heldOut, environment }: TrainParts,
+  rollout: RolloutSettings,
+  config: TrainingConfig,
+): HeldOutEvaluation | undefined {
+  if (heldOut === undefined) return undefined;
+  const own = heldOut instanceof Environment;
+  return createHeldOut({
+    environment: own ? heldOut : environment,
+    scenarios: own ? heldOut.scenarios : heldOut,
+    rollout,
+    config,
+  });
 }
 
 function rolloutSettings({ agent, environment, reward }: TrainParts, config: TrainingConfig): RolloutSettings {
@@ -270,23 +282,22 @@ function rolloutSettings({ agent, environment, reward }: TrainParts, config: Tra
   };
 }
 
-function assertTrainable({ agent, environment }: TrainParts, policy: Policy, config: TrainingConfig): void {
+function assertTrainable({ agent, environment }: TrainParts, config: TrainingConfig): void {
+  const { model }: Policy = agent.policy;
   if (environment.scenarios.length === 0) {
     throw new StatesetError("INVALID_SCENARIO", "The environment has no scenarios to train on.", {
       hint: "Give it at least one.",
     });
   }
-  if (!policy.model.stub && policy.model.trainableParameters === 0) {
-    throw new StatesetError("NOT_TRAINABLE", `Nothing in ${policy.model.name} is trainable.`);
+  if (!model.stub && model.trainableParameters === 0) {
+    throw new StatesetError("NOT_TRAINABLE", `Nothing in ${model.name} is trainable.`);
   }
   const temperature = config.sampling.temperature ?? agent.startConversation().temperature;
   if (!(temperature > 0)) {
     throw new StatesetError(
       "INVALID_OPTION",
-      "The agent samples at temperature 0: all conversations would be the same.",
-      {
-        hint: "Set sampling.temperature to 1 in train().",
-      },
+      "The agent samples at temperature 0: all conversations of a group would be the same.",
+      { hint: "Set sampling.temperature to 1 in train()." },
     );
   }
 }
@@ -295,57 +306,4 @@ function assertTrainable({ agent, environment }: TrainParts, policy: Policy, con
 function replyTokens(agent: Agent, config: TrainingConfig): number {
   const own = agent instanceof MultiTurnAgent ? agent.options.sampling.maxTokens : defaultSampling.maxTokens;
   return config.sampling.maxTokens ?? own;
-}
-
-/** The options of a resumed run under those that are given now; the algorithm's usual group size under both. */
-function withSaved(given: TrainingOptions, saved: SavedConfig | undefined, algorithm: string): TrainingOptions {
-  if (!saved) return { groupSize: defaultGroupSize(algorithm), ...given };
-  const { profile: _, ...options } = saved.training;
-  return mergeOptions(given, options);
-}
-
-function readSavedConfig(resumeFrom: string): SavedConfig | undefined {
-  const path = join(runDirOf(resumeFrom), "config.json");
-  if (!existsSync(path)) {
-    throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no run at ${runDirOf(resumeFrom)}.`, {
-      hint: "Give a run's folder (it holds config.json) or one of its checkpoints.",
-    });
-  }
-  try {
-    return JSON.parse(readFileSync(path, "utf8")) as SavedConfig;
-  } catch (error) {
-    throw new StatesetError("CHECKPOINT_INVALID", `${path} cannot be read: ${messageOf(error)}.`, { cause: error });
-  }
-}
-
-function runDir({ dir, resumeFrom }: TrainParts, id: string): string | undefined {
-  if (resumeFrom !== undefined) {
-    const own = runDirOf(resumeFrom);
-    if (dir !== undefined && (dir === false || resolve(dir) !== own)) {
-      throw new StatesetError("INVALID_OPTION", `A run is resumed in its own folder, ${own}, not in ${dir}.`, {
-        hint: "Leave `dir` out.",
-      });
-    }
-    return own;
-  }
-  if (dir === false) return undefined;
-  const own = resolve(dir ?? join("runs", id));
-  if (existsSync(join(own, "config.json"))) {
-    throw new StatesetError("INVALID_OPTION", `${own} already holds a run.`, {
-      hint: "Choose another `dir` or `name`, or go on with it by `resumeFrom`.",
-    });
-  }
-  return own;
-}
-
-async function saveFinal(agent: Agent, dir: string | undefined, savePath: string | undefined) {
-  const own = dir === undefined ? undefined : join(dir, "final");
-  if (own !== undefined) await writeFolderAtomic(own, (temporary) => agent.save(temporary));
-  if (savePath !== undefined) await agent.save(resolve(savePath));
-  return own ?? (savePath === undefined ? undefined : resolve(savePath));
-}
-
-function newRunId(algorithm: string): string {
-  const time = new Date().toISOString().slice(0, 19).replace(/[-:]/g, "").replace("T", "-");
-  return `${algorithm}-${time}`;
 }

@@ -1,0 +1,111 @@
+import { describe, expect, it } from "vitest";
+import { algorithmNames } from "../algorithm/algorithms.ts";
+import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../test-support/table-training.ts";
+import { trainWithGSPO } from "./gspo.ts";
+import { train } from "./train.ts";
+
+const mean = (values: number[]) => values.reduce((a, b) => a + b, 0) / values.length;
+const settings = {
+  environment: tableEnvironment(),
+  dir: false,
+  steps: 12,
+  learningRate: 0.3,
+  schedule: "constant",
+  warmup: 0,
+  groupSize: 8,
+} as const;
+
+async function gain(algorithm: string, sign: number) {
+  const reward = new FunctionReward((turns) => sign * politeShare(turns));
+  // VAPO's critic is warmed up for fewer steps than its default, so that the policy moves within this short run.
+  const own = algorithm === "vapo" ? { valueWarmupSteps: 3 } : {};
+  const { run } = await train({ ...settings, agent: tableAgent().agent, reward, algorithm, ...own } as never);
+  const curve = run.metrics.map((metrics) => sign * metrics.reward!);
+  return { gain: mean(curve.slice(-3)) - mean(curve.slice(0, 3)), metrics: run.metrics };
+}
+
+describe("every algorithm in the loop", () => {
+  it.each(algorithmNames)("%s learns, and unlearns with the sign flipped", async (name) => {
+    const up = await gain(name, 1);
+    const down = await gain(name, -1);
+    expect(up.gain).toBeGreaterThan(0.1);
+    expect(down.gain).toBeLessThan(-0.05);
+    for (const metrics of up.metrics) expect(metrics.firstRatioMax ?? 1).toBe(1);
+  });
+
+  it("refills groups that DAPO drops, and says how many", async () => {
+    // Half of the scenarios always have the same reward.
+    const reward = new FunctionReward((turns, { scenario }) =>
+      Number(scenario!.id.at(-1)) < 2 ? 1 : politeShare(turns),
+    );
+    const { run } = await train({ ...settings, agent: tableAgent().agent, reward, steps: 3, algorithm: "dapo" });
+    for (const metrics of run.metrics) {
+      expect(metrics.refusedGroups).toBeGreaterThan(0);
+      expect(metrics.samplingRounds).toBeGreaterThan(1);
+      expect(metrics.conversations).toBe(32);
+      expect(metrics.constantGroups).toBe(0);
+    }
+  });
+
+  it("warms up VAPO's critic before the policy moves", async () => {
+    const { agent, policy } = tableAgent();
+    const before = Float32Array.from(policy.parameters);
+    const size = policy.model.vocabSize ** 2;
+    const reward = new FunctionReward(politeShare);
+    const { run } = await train({ ...settings, agent, reward, steps: 4, algorithm: "vapo", valueWarmupSteps: 4 });
+    expect(policy.parameters.slice(0, size)).toEqual(before.slice(0, size));
+    expect(policy.parameters.slice(size)).not.toEqual(before.slice(size));
+    expect(run.metrics.at(-1)!.valueLoss).toBeLessThan(run.metrics[0]!.valueLoss!);
+  });
+
+  it("keeps TRPO within its trust region", async () => {
+    const { agent } = tableAgent();
+    const { run } = await train({
+      ...settings,
+      agent,
+      reward: new FunctionReward(politeShare),
+      steps: 5,
+      algorithm: "trpo",
+      maxKl: 0.02,
+    });
+    for (const metrics of run.metrics) expect(metrics.trustRegionKl).toBeLessThanOrEqual(0.02);
+    expect(mean(run.metrics.map((metrics) => metrics.trustRegionAccepted!))).toBeGreaterThan(0.5);
+  });
+
+  it("stays nearer to the reference with a KL penalty of the run", async () => {
+    const drift = async (coefficient: number) => {
+      const { agent, policy } = tableAgent();
+      const before = Float32Array.from(policy.parameters);
+      const { run } = await train({ ...settings, agent, reward: new FunctionReward(politeShare), kl: { coefficient } });
+      const distance = Math.hypot(...policy.parameters.map((value, i) => value - before[i]!));
+      return { distance, kl: run.metrics.at(-1)!.kl };
+    };
+    const free = await drift(0);
+    const held = await drift(1);
+    expect(held.distance).toBeLessThan(free.distance);
+    expect(free.kl).toBeUndefined();
+    expect(held.kl).toBeGreaterThan(0);
+  });
+
+  it("keeps the entropy higher with a bonus", async () => {
+    const last = async (entropyBonus: number) => {
+      const { run } = await train({
+        ...settings,
+        agent: tableAgent().agent,
+        reward: new FunctionReward(politeShare),
+        entropyBonus,
+      });
+      return run.metrics.at(-1)!.entropy!;
+    };
+    expect(await last(1)).toBeGreaterThan(await last(0));
+  });
+
+  it("runs GSPO by its own entry point with its own group size", async () => {
+    const { agent } = tableAgent();
+    const reward = new FunctionReward(politeShare);
+    const { groupSize: _, ...rest } = settings;
+    const { run } = await trainWithGSPO({ ...rest, agent, reward, steps: 1 });
+    expect(run.config.groupSize).toBe(4);
+    expect(run.metrics[0]!.conversations).toBe(16);
+  });
+});

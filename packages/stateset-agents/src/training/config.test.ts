@@ -1,0 +1,113 @@
+import { describe, expect, it } from "vitest";
+import { learningRateFor, resolveConfig } from "./config.ts";
+import { GSPOConfig } from "./gspo.ts";
+import { configForTask, profileNames } from "./profiles.ts";
+import { fromPythonConfig, isPythonConfig } from "./python-config.ts";
+import { learningRateAt } from "./schedule.ts";
+
+describe("resolveConfig", () => {
+  it("fills in every number", () => {
+    const config = resolveConfig({}, { model: { parameters: 11_700_000 } });
+    expect(config).toMatchObject({
+      steps: 100,
+      groupSize: 8,
+      learningRate: 1e-4,
+      valueLearningRate: 1e-4,
+      profile: "balanced",
+    });
+    expect(config.evaluation).toEqual({ every: 10, samples: 4, selectionShare: 0.5, restoreBest: true });
+  });
+
+  it("lets the user's options win over the profile's, also inside sections", () => {
+    const config = resolveConfig({ kl: { estimator: "k2" }, clipNorm: 2 }, { profile: "conservative" });
+    expect(config.kl).toEqual({ coefficient: 0.05, estimator: "k2" });
+    expect(config.clipNorm).toBe(2);
+    expect(config.warmup).toBe(0.1);
+  });
+
+  it("has profiles that grow bolder", () => {
+    const rates = profileNames.map(
+      (profile) => resolveConfig({}, { profile, model: { parameters: 1e7 } }).learningRate,
+    );
+    expect(rates).toEqual([...rates].sort((a, b) => a - b));
+  });
+
+  it("chooses larger rates for small models and for adapters", () => {
+    const lora = { rank: 8, alpha: 16, dropout: 0, targetModules: "all-linear" } as const;
+    expect(learningRateFor({ parameters: 1e7 })).toBeGreaterThan(learningRateFor({ parameters: 7e9 }));
+    expect(learningRateFor({ parameters: 7e9, lora })).toBeGreaterThan(learningRateFor({ parameters: 7e9 }));
+  });
+
+  it("turns episodes into steps", () => {
+    expect(resolveConfig({ episodes: 100, groupsPerStep: 2, groupSize: 4, accumulation: 2 }).steps).toBe(7);
+  });
+
+  it("knows tasks in either spelling, and suggests the nearest for others", () => {
+    expect(configForTask("customer_service")).toEqual(configForTask("customerService"));
+    expect(configForTask("sales", { groupSize: 4 })).toMatchObject({ groupSize: 4, maxTurns: 10 });
+    expect(() => configForTask("custmer_service")).toThrow(/customer_service/);
+  });
+
+  it("keeps GSPO's own defaults when it is made from another configuration", () => {
+    const gspo = GSPOConfig.fromTrainingConfig({ groupSize: 16, learningRate: 1e-6 }, { steps: 5 });
+    expect(gspo).toEqual({ algorithm: "gspo", learningRate: 1e-6, steps: 5 });
+  });
+});
+
+describe("fromPythonConfig", () => {
+  it("maps the names users know", () => {
+    const mapped = fromPythonConfig({
+      num_episodes: 1000,
+      learning_rate: 5e-6,
+      max_grad_norm: 1,
+      warmup_ratio: 0.1,
+      per_device_train_batch_size: 2,
+      gradient_accumulation_steps: 4,
+      num_generations: 16,
+      max_completion_length: 512,
+      eval_steps: 50,
+      save_steps: 100,
+      beta: 0.1,
+      clip_range_left: 3e-4,
+      clip_range_right: 4e-4,
+      use_lora: true,
+      lora_r: 8,
+      model_name: "gpt2",
+      bf16: true,
+    });
+    expect(resolveConfig(mapped.training)).toMatchObject({
+      steps: Math.ceil(1000 / 128),
+      learningRate: 5e-6,
+      clipNorm: 1,
+      warmup: 0.1,
+      groupsPerStep: 2,
+      accumulation: 4,
+      groupSize: 16,
+      sampling: { maxTokens: 512 },
+      checkpoint: { every: 100 },
+    });
+    expect(mapped.algorithm).toEqual({ beta: 0.1, epsilonLow: 3e-4, epsilonHigh: 4e-4 });
+    expect(mapped.agent).toEqual({ model: "gpt2", lora: { rank: 8 } });
+    expect(mapped.ignored).toEqual([{ key: "bf16", reason: "The engine computes in float32." }]);
+  });
+
+  it("names an unknown key and the nearest known one", () => {
+    expect(() => fromPythonConfig({ num_generation: 4 })).toThrow(/"num_generation".*"num_generations"/);
+    expect(isPythonConfig({ groupSize: 4 })).toBe(false);
+    expect(isPythonConfig({ num_generations: 4 })).toBe(true);
+  });
+});
+
+describe("learningRateAt", () => {
+  const config = { steps: 20, learningRate: 1, warmup: 0.2, finalLearningRate: 0.1 };
+  it.each(["linear", "cosine"] as const)("rises over the warm-up and falls to its end (%s)", (schedule) => {
+    const rates = Array.from({ length: 20 }, (_, i) => learningRateAt(i + 1, { ...config, schedule }));
+    expect(rates.slice(0, 4)).toEqual([0.2, 0.4, 0.6, 0.8]);
+    expect(rates[4]).toBe(1);
+    expect(rates[19]).toBeCloseTo(0.1, 12);
+    for (let i = 5; i < 20; i++) expect(rates[i]).toBeLessThan(rates[i - 1]!);
+  });
+  it("stays where it is when constant", () => {
+    expect(learningRateAt(17, { ...config, schedule: "constant" })).toBe(1);
+  });
+});

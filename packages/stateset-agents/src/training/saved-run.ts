@@ -1,0 +1,74 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { messageOf, StatesetError } from "../error.ts";
+import type { EarlyStoppingState } from "../evaluation/early-stopping.ts";
+import type { EvaluationResult } from "./callbacks.ts";
+import { runDirOf } from "./checkpoint/store.ts";
+import { mergeOptions, type TrainingConfig, type TrainingOptions } from "./config.ts";
+import type { LoopState } from "./loop.ts";
+import type { TrainParts } from "./train-options.ts";
+
+/** What a checkpoint holds beside the policy. */
+export interface SavedState {
+  loop: LoopState;
+  metricsBytes: number;
+  algorithm: Record<string, number>;
+  callbacks: Record<string, unknown>;
+  earlyStopping: EarlyStoppingState | null;
+  before: EvaluationResult | null;
+}
+
+/** What config.json holds: complete and resolved. */
+export interface SavedConfig {
+  version: 1;
+  id: string;
+  model: { name: string; parameters: number; trainableParameters: number };
+  algorithm: Record<string, unknown>;
+  training: TrainingConfig;
+}
+
+export function readSavedConfig(resumeFrom: string): SavedConfig {
+  const path = join(runDirOf(resumeFrom), "config.json");
+  if (!existsSync(path)) {
+    throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no run at ${runDirOf(resumeFrom)}.`, {
+      hint: "Give a run's folder (it holds config.json) or one of its checkpoints.",
+    });
+  }
+  try {
+    return JSON.parse(readFileSync(path, "utf8")) as SavedConfig;
+  } catch (error) {
+    throw new StatesetError("CHECKPOINT_INVALID", `${path} cannot be read: ${messageOf(error)}.`, { cause: error });
+  }
+}
+
+/** The options of the resumed run under those that are given now. */
+export function withSaved(given: TrainingOptions, saved: SavedConfig): TrainingOptions {
+  const { profile: _, ...options } = saved.training;
+  return mergeOptions(given, options);
+}
+
+/** Where the run is kept; undefined when nowhere. A folder that holds a run is only ever resumed, never overwritten. */
+export function runDir({ dir, resumeFrom }: TrainParts, id: string): string | undefined {
+  if (resumeFrom !== undefined) {
+    const own = runDirOf(resumeFrom);
+    if (dir !== undefined && (dir === false || resolve(dir) !== own)) {
+      throw new StatesetError("INVALID_OPTION", `A run is resumed in its own folder, ${own}, not in ${dir}.`, {
+        hint: "Leave `dir` out.",
+      });
+    }
+    return own;
+  }
+  if (dir === false) return undefined;
+  const own = resolve(dir ?? join("runs", id));
+  if (existsSync(join(own, "config.json"))) {
+    throw new StatesetError("INVALID_OPTION", `${own} already holds a run.`, {
+      hint: "Choose another `dir` or `name`, or go on with it by `resumeFrom`.",
+    });
+  }
+  return own;
+}
+
+export function newRunId(algorithm: string): string {
+  const time = new Date().toISOString().slice(0, 19).replace(/[-:]/g, "").replace("T", "-");
+  return `${algorithm}-${time}`;
+}

@@ -1,0 +1,311 @@
+import { describe, expect, it } from "vitest";
+import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
+import type { Turn } from "../conversation/trajectory.ts";
+import { ConversationEnvironment } from "../environment/conversation-environment.ts";
+import type { EnvironmentState } from "../environment/environment.ts";
+import type { ConversationScenario } from "../environment/scenario.ts";
+import { StatesetError } from "../error.ts";
+import { createRandom } from "../random.ts";
+import {
+  FunctionReward,
+  politeShare,
+  tableAgent,
+  tableEnvironment,
+  tableScenarios,
+} from "../test-support/table-training.ts";
+import { train } from "./train.ts";
+
+const settings = {
+  environment: tableEnvironment(),
+  dir: false,
+  steps: 10,
+  learningRate: 0.3,
+  schedule: "constant",
+  warmup: 0,
+} as const;
+const polite = new FunctionReward(politeShare);
+const mean = (values: number[]) => values.reduce((a, b) => a + b, 0) / values.length;
+const gain = (curve: number[]) => mean(curve.slice(-3)) - mean(curve.slice(0, 3));
+
+describe("train", () => {
+  it("raises the reward, and lowers what it measures when the sign is flipped", async () => {
+    const curve = async (sign: number) => {
+      const reward = new FunctionReward((turns) => sign * politeShare(turns));
+      const { run } = await train({ ...settings, agent: tableAgent().agent, reward });
+      return run.metrics.map((metrics) => sign * metrics.reward!);
+    };
+    expect(gain(await curve(1))).toBeGreaterThan(0.3);
+    expect(gain(await curve(-1))).toBeLessThan(-0.1);
+  });
+
+  it("does not move a single weight when the reward is constant", async () => {
+    const { agent, policy } = tableAgent();
+    const before = Float32Array.from(policy.parameters);
+    const { run } = await train({
+      ...settings,
+      agent,
+      reward: new FunctionReward(() => 0.7),
+      steps: 3,
+      weightDecay: 0.1,
+    });
+    expect(policy.parameters).toEqual(before);
+    expect(run.metrics.map((metrics) => metrics.learnedConversations)).toEqual([0, 0, 0]);
+    expect(run.metrics.every((metrics) => metrics.constantGroups === 1)).toBe(true);
+  });
+
+  it("starts every step at an importance ratio of exactly 1, also after the policy has moved", async () => {
+    const { run } = await train({
+      ...settings,
+      agent: tableAgent().agent,
+      reward: polite,
+      steps: 4,
+      updatesPerRollout: 3,
+      minibatches: 2,
+      sampling: { temperature: 0.8 },
+    });
+    for (const metrics of run.metrics) expect(metrics.firstRatioMax).toBe(1);
+    expect(run.metrics.at(-1)!.ratioMax).toBeGreaterThan(1);
+  });
+
+  it("has the clip in force with several updates per rollout", async () => {
+    const unclipped = { epsilonLow: 0.999, epsilonHigh: 1e6 };
+    const learningRate = 0.1;
+    const lastKl = async (clip: object) => {
+      const { agent } = tableAgent();
+      const { run } = await train({
+        ...settings,
+        ...clip,
+        agent,
+        reward: polite,
+        learningRate,
+        steps: 4,
+        updatesPerRollout: 6,
+      });
+      return { kl: mean(run.metrics.map((m) => m.approxKl!)), clipped: mean(run.metrics.map((m) => m.clipFraction!)) };
+    };
+    const with_ = await lastKl({});
+    const without = await lastKl(unclipped);
+    expect(with_.clipped).toBeGreaterThan(0.05);
+    expect(without.clipped).toBeLessThan(0.001);
+    expect(with_.kl).toBeLessThan(without.kl);
+  });
+
+  it("gives the same metrics and weights with the same seed, whatever the concurrency and token budget", async () => {
+    const once = async (seed: number, concurrency: number, tokenBudget: number) => {
+      const { agent, policy } = tableAgent();
+      const { run } = await train({ ...settings, agent, reward: polite, steps: 4, seed, concurrency, tokenBudget });
+      return { metrics: JSON.stringify(run.metrics), parameters: policy.parameters };
+    };
+    const first = await once(1, 64, 8192);
+    expect(await once(1, 64, 8192)).toEqual(first);
+    expect(await once(1, 1, 8192)).toEqual(first);
+    expect((await once(2, 64, 8192)).metrics).not.toEqual(first.metrics);
+    const split = await once(1, 64, 64);
+    split.parameters.forEach((value, i) => {
+      expect(value).toBeCloseTo(first.parameters[i]!, 4);
+    });
+  });
+
+  it("marks for learning only what the policy sampled", async () => {
+    const { agent, policy } = tableAgent();
+    const before = Float32Array.from(policy.parameters);
+    const said = new Set<number>();
+    await train({
+      ...settings,
+      agent,
+      reward: polite,
+      steps: 1,
+      callbacks: {
+        onRollouts({ groups }) {
+          for (const { chains } of groups.flatMap((group) => group.trajectories)) {
+            for (const { tokens, learn } of chains) {
+              tokens.forEach((_, i) => {
+                if (learn[i] === 1) said.add(tokens[i - 1]!);
+              });
+            }
+          }
+        },
+      },
+    });
+    // A row of the table is moved by predictions made after its token: those of user words never are.
+    const size = policy.model.vocabSize;
+    const moved = new Set<number>();
+    before.forEach((value, i) => {
+      if (value !== policy.parameters[i] && i < size * size) moved.add(Math.floor(i / size));
+    });
+    expect([...moved].every((row) => said.has(row))).toBe(true);
+    expect(moved.has(policy.idOf("<user>"))).toBe(false);
+    expect(moved.has(policy.idOf("<assistant>"))).toBe(true);
+  });
+
+  it("completes, reports and still learns with 10% failing and 5% hanging environments and 10% failing rewards", async () => {
+    const random = createRandom(4);
+    class Flaky extends ConversationEnvironment {
+      override async step(state: EnvironmentState<ConversationScenario>, action: Turn) {
+        const luck = random.next();
+        if (luck < 0.1) throw new Error("the backend is down");
+        if (luck < 0.15) await new Promise(() => {});
+        return super.step(state, action);
+      }
+    }
+    const reward = new FunctionReward((turns) => {
+      if (random.next() < 0.1) throw new Error("no verdict");
+      return politeShare(turns);
+    });
+    const { run } = await train({
+      ...settings,
+      agent: tableAgent().agent,
+      environment: new Flaky({ scenarios: tableScenarios, maxTurns: 3 }),
+      reward,
+      timeouts: { environmentMs: 30 },
+    });
+    expect(run.status).toBe("finished");
+    expect(gain(run.metrics.map((m) => m.reward!))).toBeGreaterThan(0.2);
+    expect(run.metrics.reduce((sum, m) => sum + m.environmentFailures!, 0)).toBeGreaterThan(50);
+    expect(run.metrics.reduce((sum, m) => sum + m.rewardFailures!, 0)).toBeGreaterThan(10);
+    expect(run.warnings.some((w) => w.kind === "environment-failed" && w.message.includes("the backend is down"))).toBe(
+      true,
+    );
+    expect(
+      run.warnings.some((w) => w.kind === "environment-failed" && w.message.includes("no answer within 30 ms")),
+    ).toBe(true);
+    expect(run.warnings.some((w) => w.kind === "reward-failed" && w.message.includes("no verdict"))).toBe(true);
+  });
+
+  it("times out a reward that hangs, and drops a group with fewer than two survivors", async () => {
+    const reward = new FunctionReward((turns, { scenario }) =>
+      scenario!.id === "scenario-0" ? new Promise<number>(() => {}) : politeShare(turns),
+    );
+    const { run } = await train({
+      ...settings,
+      agent: tableAgent().agent,
+      reward,
+      steps: 1,
+      timeouts: { rewardMs: 20 },
+    });
+    expect(run.metrics[0]).toMatchObject({ droppedGroups: 1, rewardFailures: 8, conversations: 24 });
+    expect(run.warnings.map((w) => w.kind)).toEqual(["reward-failed", "group-dropped"]);
+  });
+
+  it("skips an update whose rewards are all NaN, and stops after three in a row", async () => {
+    let calls = 0;
+    const { agent, policy } = tableAgent();
+    const before = Float32Array.from(policy.parameters);
+    const reward = new FunctionReward(() => {
+      calls++;
+      return Number.NaN;
+    });
+    const error = await train({ ...settings, agent, reward, steps: 10 }).catch((e: unknown) => e);
+    expect(error).toMatchObject({ code: "NOT_FINITE" });
+    expect(calls).toBe(3 * 32);
+    expect(policy.parameters).toEqual(before);
+  });
+
+  it("skips an update whose loss is NaN and goes on when the next is fine", async () => {
+    const { agent, policy } = tableAgent();
+    let forwards = 0;
+    const forward = policy.forward.bind(policy);
+    policy.forward = async (batch, options) => {
+      const pass = await forward(batch, options);
+      if (++forwards === 2) pass.logprobs.fill(Number.NaN);
+      return pass;
+    };
+    const { run } = await train({ ...settings, agent, reward: polite, steps: 4 });
+    expect(run.metrics.map((m) => m.notFinite)).toEqual([0, 1, 1, 1]);
+    expect(run.metrics.map((m) => m.optimiserSteps)).toEqual([1, 1, 2, 3]);
+    expect(run.warnings.map((w) => [w.step, w.kind])).toEqual([[2, "not-finite"]]);
+  });
+
+  it("uses the environment's own rewards when no reward is given", async () => {
+    class Paying extends ConversationEnvironment {
+      override async step(state: EnvironmentState<ConversationScenario>, action: Turn) {
+        return { ...(await super.step(state, action)), reward: action.content.includes("please") ? 1 : 0 };
+      }
+    }
+    const environment = new Paying({ scenarios: tableScenarios, maxTurns: 3 });
+    const { run } = await train({ ...settings, environment, agent: tableAgent().agent });
+    expect(gain(run.metrics.map((m) => m.reward!))).toBeGreaterThan(0.3);
+  });
+
+  it("evaluates on held-out scenarios before, during and after, on parts that do not overlap", async () => {
+    const seen: string[] = [];
+    const heldOut = Array.from({ length: 6 }, (_, i) => ({
+      id: `held-${i}`,
+      userResponses: ["help card", "order no"],
+    }));
+    const { run } = await train({
+      ...settings,
+      agent: tableAgent().agent,
+      reward: polite,
+      heldOut,
+      evaluation: { every: 5, samples: 4 },
+      callbacks: { onEvaluation: ({ step, set }) => void seen.push(`${step} ${set}`) },
+    });
+    expect(seen).toEqual(["0 report", "5 selection", "10 selection", "10 report"]);
+    const { before, after } = run.evaluation!;
+    expect(before.reward.count).toBe(3);
+    expect(after!.reward.low).toBeGreaterThan(before.reward.high);
+    expect(run.best).not.toBeNull();
+  });
+
+  it("stops early when the target is reached", async () => {
+    const { run } = await train({
+      ...settings,
+      agent: tableAgent().agent,
+      reward: polite,
+      heldOut: [{ id: "held", userResponses: ["help card"] }],
+      evaluation: { every: 1 },
+      earlyStopping: { target: 0.5 },
+      steps: 30,
+    });
+    expect(run.status).toBe("stopped-early");
+    expect(run.reason).toContain("target");
+    expect(run.steps).toBeLessThan(30);
+  });
+
+  it("tells what a stub is and learns nothing from it", async () => {
+    const agent = new MultiTurnAgent({ stub: { replies: ["please wait", "ok"] } });
+    const { run } = await train({ ...settings, agent, reward: polite, steps: 2 });
+    expect(run.stub).toBe(true);
+    expect(run.warnings.some((w) => w.kind === "stub")).toBe(true);
+    expect(run.metrics.every((m) => m.stub === 1)).toBe(true);
+    expect(run.finalDir).toBeUndefined();
+  });
+
+  it("reports a callback that throws and goes on", async () => {
+    const callbacks = {
+      onStepEnd() {
+        throw new Error("dashboard offline");
+      },
+    };
+    const { run } = await train({ ...settings, agent: tableAgent().agent, reward: polite, steps: 2, callbacks });
+    expect(run.warnings.map((w) => w.kind)).toEqual(["callback-failed", "callback-failed"]);
+  });
+});
+
+describe("train's options", () => {
+  const wrong = async (options: object) => {
+    const error = await train({ ...settings, agent: tableAgent().agent, reward: polite, ...options } as never).catch(
+      (e: unknown) => e,
+    );
+    expect(StatesetError.isInstance(error)).toBe(true);
+    return error as StatesetError;
+  };
+
+  it.each([
+    [{ learningrate: 1 }, /Unknown option "learningrate".*learningRate/],
+    [{ groupsize: 4 }, /Unknown option "groupsize".*groupSize/],
+    [{ groupsPerStep: 0 }, /groupsPerStep/],
+    [{ groupSize: 1 }, /groupSize/],
+    [{ evaluation: { evry: 2 } }, /Unknown option "evry" in train\(\)\.evaluation.*every/],
+    [{ algorithm: "grop" }, /Unknown algorithm "grop".*grpo/],
+    [{ algorithm: "grpo", overlongPenalty: 1 }, /overlongPenalty.*dapo/],
+    [{ profile: "bold" }, /Unknown profile "bold"/],
+    [{ episodes: 10 }, /steps.*episodes/],
+    [{ sampling: { temperature: 0 } }, /temperature/],
+  ])("refuses %o", async (options, message) => {
+    const error = await wrong(options);
+    expect(error.code).toBe("INVALID_OPTION");
+    expect(error.message).toMatch(message);
+  });
+});

@@ -1,0 +1,46 @@
+import type { Agent } from "../agent/agent.ts";
+import type { TrainingCallbacks } from "./callbacks.ts";
+import { type TrainResult, train } from "./train.ts";
+import type { TrainOptions } from "./train-options.ts";
+
+/**
+ * train() as an object, for code that builds a run in one place and starts it in another. Despite the name it runs any algorithm.
+ *
+ * @example
+ * const trainer = new MultiTurnGRPOTrainer({ agent, environment, reward, steps: 100 });
+ * const { agent: trained } = await trainer.train({ callbacks: { onStepEnd: ({ step, metrics }) => console.log(step, metrics.reward) } });
+ */
+export class MultiTurnGRPOTrainer<A extends Agent = Agent> {
+  readonly options: TrainOptions<A>;
+  readonly #stop = new AbortController();
+  #running = false;
+
+  constructor(options: TrainOptions<A>) {
+    this.options = options;
+  }
+
+  /** True from train() until it has returned. */
+  get running(): boolean {
+    return this.#running;
+  }
+
+  /** `callbacks` come beside those of the options. */
+  async train(extra: { callbacks?: TrainingCallbacks | readonly TrainingCallbacks[] } = {}): Promise<TrainResult<A>> {
+    const { signal, callbacks } = this.options;
+    this.#running = true;
+    try {
+      return await train<A>({
+        ...this.options,
+        callbacks: [callbacks ?? [], extra.callbacks ?? []].flat(),
+        signal: signal ? AbortSignal.any([signal, this.#stop.signal]) : this.#stop.signal,
+      });
+    } finally {
+      this.#running = false;
+    }
+  }
+
+  /** Finishes the step under way, saves, and lets train() return with status "interrupted". */
+  stop(): void {
+    this.#stop.abort();
+  }
+}
