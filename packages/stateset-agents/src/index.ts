@@ -49,6 +49,7 @@ export {
   type TaskEnvironmentOptions,
 } from "./environment/task-environment.ts";
 export { type ErrorCode, errorCodes, StatesetError } from "./error.ts";
+export * from "./policy/index.ts";
 export * from "./preference/index.ts";
 export { createRandom, type Random, seedOf } from "./random.ts";
 export * from "./reward/judge/index.ts";

@@ -64,11 +64,13 @@ export async function openPolicy(options: OpenPolicyOptions = {}): Promise<Polic
   const { loadNativePolicy } = await import("./native/load.ts");
   const model = parsed.model ?? (await import("@stateset-agents/starter-model")).starterModelPath;
   const onProgress = parsed.onProgress ?? (process.stderr.isTTY ? createProgressBar(process.stderr) : undefined);
-  const { dir, name } = await resolveModel(model, { ...parsed, onProgress });
-  const { lora, threads, seed } = parsed;
+  const { revision, token, offline, cacheDir, lora, threads, seed } = parsed;
+  const { dir, name } = await resolveModel(model, { revision, token, offline, cacheDir, onProgress });
   return loadNativePolicy({
     dir,
     name,
+    // An adapter's base model comes from the same place; the revision is the adapter's own.
+    hub: { token, offline, cacheDir, onProgress },
     ...(lora && { lora }),
     ...(threads && { threads }),
     ...(seed !== undefined && { seed }),

@@ -3,9 +3,10 @@ import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { HubApiError } from "@huggingface/hub";
 import { StatesetError } from "../../error.ts";
+import { stubMarkFile } from "../stub/mark.ts";
 import type { DownloadProgress } from "./download-file.ts";
 import { fetchModel } from "./fetch-model.ts";
-import { defaultCacheDir, findSnapshot } from "./hub-cache.ts";
+import { defaultCacheDir, exists, findSnapshot } from "./hub-cache.ts";
 
 export type { DownloadProgress } from "./download-file.ts";
 
@@ -28,7 +29,14 @@ export async function resolveModel(
 ): Promise<{ dir: string; name: string }> {
   const path = model === "~" || model.startsWith("~/") ? join(homedir(), model.slice(1)) : model;
   const kind = await stat(path).catch(() => undefined);
-  if (kind?.isDirectory()) return { dir: resolve(path), name: model };
+  if (kind?.isDirectory()) {
+    if (await exists(join(path, stubMarkFile))) {
+      throw new StatesetError("MODEL_NOT_FOUND", `${model} holds no model: a dry run with a stub wrote it.`, {
+        hint: "Train with a real model.",
+      });
+    }
+    return { dir: resolve(path), name: model };
+  }
   if (kind) {
     throw new StatesetError("MODEL_NOT_FOUND", `${model} is a file, not a model folder.`, {
       hint: "Name the folder that holds config.json.",

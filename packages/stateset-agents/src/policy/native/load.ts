@@ -4,6 +4,7 @@ import { openModel } from "@stateset-agents/engine";
 import { z } from "zod";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
+import type { ResolveOptions } from "../hub/resolve-model.ts";
 import type { LoraOptions, Policy } from "../policy.ts";
 import { type LoadedTokenizer, loadChatTokenizer } from "../tokenizer/index.ts";
 import { readJsonObject } from "../tokenizer/model-json.ts";
@@ -31,6 +32,8 @@ export interface NativePolicyOptions {
   slots?: number;
   /** Memory for the keys and values of running and recent conversations. Default: a quarter of what is free, at most 2 GiB. */
   cacheBytes?: number;
+  /** Where and how the base model of an adapter is looked for, when it is a hub id. */
+  hub?: ResolveOptions;
 }
 
 const schema = z.strictObject({
@@ -41,6 +44,7 @@ const schema = z.strictObject({
   seed: z.int().min(0).default(0),
   slots: z.int().min(1).max(4096).default(64),
   cacheBytes: z.int().min(0).optional(),
+  hub: z.custom<ResolveOptions>((value) => typeof value === "object" && value !== null, "not an object").optional(),
 });
 
 /** Loads a model from a folder into the embedded engine. */
@@ -54,7 +58,7 @@ export async function loadNativePolicy(
       hint: "Leave out lora to go on training it, or merge it into its base model first.",
     });
   }
-  const base = saved ? await resolveBase(saved.base, o.dir) : { dir: o.dir, name: o.name ?? o.dir };
+  const base = saved ? await resolveBase(saved.base, o.dir, o.hub) : { dir: o.dir, name: o.name ?? o.dir };
   const config = await readConfig(base.dir);
   const tokenizerDir = (await exists(join(o.dir, "tokenizer.json"))) ? o.dir : base.dir;
   const tokenizer = await loadChatTokenizer(tokenizerDir, { vocabSize: config.engine.vocab });
@@ -107,7 +111,11 @@ async function readConfig(dir: string): Promise<ModelConfig> {
 }
 
 /** The base of an adapter: a folder (also relative to the adapter's), or a hub id. */
-async function resolveBase(base: string, adapterDir: string): Promise<{ dir: string; name: string }> {
+async function resolveBase(
+  base: string,
+  adapterDir: string,
+  hub: ResolveOptions | undefined,
+): Promise<{ dir: string; name: string }> {
   const candidates = isAbsolute(base) ? [base] : [resolve(base), resolve(adapterDir, base)];
   for (const dir of candidates) if (await exists(join(dir, "config.json"))) return { dir, name: base };
   if (isAbsolute(base)) {
@@ -116,5 +124,5 @@ async function resolveBase(base: string, adapterDir: string): Promise<{ dir: str
     });
   }
   const { resolveModel } = await import("../hub/resolve-model.ts");
-  return resolveModel(base, {});
+  return resolveModel(base, hub);
 }

@@ -138,6 +138,7 @@ describe("a stub policy", () => {
     await policy.restore(join(dir, "snapshot"));
     await expect(policy.restore(join(dir, "none"))).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
     expect(JSON.parse(await readFile(join(dir, "model", "stub.json"), "utf8"))).toMatchObject({ stub: true });
+    await expect(openPolicy({ model: join(dir, "model") })).rejects.toThrow(/a dry run with a stub wrote it/);
     await rm(dir, { recursive: true });
   });
 

@@ -1,8 +1,6 @@
-import { mkdir, readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { z } from "zod";
-import { messageOf, StatesetError } from "../../error.ts";
+import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import { seedOf } from "../../random.ts";
 import type {
@@ -18,6 +16,7 @@ import type {
 import type { LoadedTokenizer } from "../tokenizer/chat-tokenizer.ts";
 import { createReplyText } from "../tokenizer/reply-text.ts";
 import { createByteTokenizer, endOfTurn } from "./byte-tokenizer.ts";
+import { readMark, writeMark } from "./mark.ts";
 
 /** What a reply function is told. */
 export interface StubPrompt {
@@ -220,25 +219,4 @@ export function createStubPolicy(options: StubOptions = {}): Policy & { readonly
       stub: true,
     };
   }
-}
-
-const markFile = "stub.json";
-
-/** In place of weights: a file nobody can take for a model. */
-async function writeMark(dir: string, model: string): Promise<void> {
-  const note = "A dry run with a stub wrote this. It is not a model.";
-  try {
-    await mkdir(dir, { recursive: true });
-    await writeFile(join(dir, markFile), `${JSON.stringify({ stub: true, model, note }, null, 2)}\n`);
-  } catch (cause) {
-    throw new StatesetError("WRITE_FAILED", `${join(dir, markFile)} could not be written: ${messageOf(cause)}.`, {
-      cause,
-    });
-  }
-}
-
-async function readMark(dir: string): Promise<void> {
-  await readFile(join(dir, markFile)).catch((cause: unknown) => {
-    throw new StatesetError("CHECKPOINT_NOT_FOUND", `${dir} holds no snapshot of a stub.`, { cause });
-  });
 }

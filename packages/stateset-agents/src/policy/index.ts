@@ -1,0 +1,19 @@
+export { type DownloadProgress, type ResolveOptions, resolveModel } from "./hub/resolve-model.ts";
+export { type OpenPolicyOptions, openPolicy } from "./open-policy.ts";
+export * from "./policy.ts";
+export { createStubPolicy, type StubOptions, type StubPrompt, type StubReplies } from "./stub/stub-policy.ts";
+export {
+  type LoadedTokenizer,
+  type LoadTokenizerOptions,
+  loadChatTokenizer,
+  type TextStream,
+} from "./tokenizer/index.ts";
+export {
+  type Dtype,
+  openWeights,
+  type ReadOptions,
+  type TensorToWrite,
+  type WeightInfo,
+  type Weights,
+  writeSafetensors,
+} from "./weights/index.ts";
