@@ -1,0 +1,258 @@
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../../test-support/table-training.ts";
+import { autoAdjust } from "../auto-adjust.ts";
+import { train } from "../train.ts";
+
+const root = mkdtempSync(join(tmpdir(), "checkpoints-"));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+let folders = 0;
+const folder = () => join(root, `run-${++folders}`);
+
+const heldOut = Array.from({ length: 4 }, (_, i) => ({ id: `held-${i}`, userResponses: ["help card", "order no"] }));
+
+function options(dir: string) {
+  const { agent, policy } = tableAgent();
+  return {
+    policy,
+    given: {
+      agent,
+      environment: tableEnvironment(),
+      reward: new FunctionReward(politeShare),
+      heldOut,
+      dir,
+      steps: 9,
+      learningRate: 0.2,
+      groupsPerStep: 2,
+      algorithm: "ppo",
+      updatesPerRollout: 2,
+      minibatches: 2,
+      checkpoint: { every: 2, keep: 2 },
+      evaluation: { every: 3, samples: 2 },
+      trajectories: { every: 4 },
+      callbacks: [autoAdjust()],
+    } as const,
+  };
+}
+
+/** Runs until `stopAfter` steps, then resumes in a fresh agent to the end. */
+async function interrupted(dir: string, stopAfter: number) {
+  const stop = new AbortController();
+  const first = options(dir);
+  const onStepEnd = ({ step }: { step: number }) => {
+    if (step === stopAfter) stop.abort();
+  };
+  const callbacks = [...first.given.callbacks, { onStepEnd }];
+  const { run } = await train({ ...first.given, callbacks, signal: stop.signal });
+  return run;
+}
+
+async function resumed(resumeFrom: string) {
+  const { policy, given } = options(resumeFrom);
+  const { dir: _, ...rest } = given;
+  const { run } = await train({ ...rest, resumeFrom });
+  return { run, policy };
+}
+
+const bytes = (dir: string, ...path: string[]) => readFileSync(join(dir, ...path));
+const whole = (async () => {
+  const dir = folder();
+  const { policy, given } = options(dir);
+  const { run } = await train(given);
+  return { dir, policy, run };
+})();
+
+describe("a run's folder", () => {
+  it("holds config, metrics, timing, trajectories, checkpoints and the final agent", async () => {
+    const { dir, run } = await whole;
+    expect(readdirSync(dir).sort()).toEqual(
+      expect.arrayContaining(["checkpoints", "config.json", "final", "metrics.jsonl", "timing.jsonl", "trajectories"]),
+    );
+    expect(readdirSync(join(dir, "final")).sort()).toEqual(["agent.json", "table.bin"]);
+    expect(readdirSync(join(dir, "trajectories"))).toEqual([
+      "step-000001.jsonl",
+      "step-000005.jsonl",
+      "step-000009.jsonl",
+    ]);
+    const lines = readFileSync(join(dir, "metrics.jsonl"), "utf8")
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(lines.map((line) => line.step)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    expect(lines).toEqual(run.metrics);
+    const config = JSON.parse(readFileSync(join(dir, "config.json"), "utf8"));
+    expect(config.training.steps).toBe(9);
+    expect(config.algorithm.algorithm).toBe("ppo");
+  });
+
+  it("keeps the newest checkpoints and the best one", async () => {
+    const { dir, run } = await whole;
+    const names = readdirSync(join(dir, "checkpoints")).filter((name) => name.startsWith("step-"));
+    expect(names).toContain("step-000009");
+    expect(names).toContain("step-000008");
+    expect(readFileSync(join(dir, "checkpoints", "last"), "utf8")).toBe("step-000009");
+    const best = readFileSync(join(dir, "checkpoints", "best"), "utf8");
+    expect(best).toBe(`step-${String(run.best!.step).padStart(6, "0")}`);
+    expect(names).toContain(best);
+    expect(names.length).toBeLessThanOrEqual(3);
+  });
+
+  it("is never overwritten by another run", async () => {
+    const { dir } = await whole;
+    await expect(train(options(dir).given)).rejects.toMatchObject({
+      code: "INVALID_OPTION",
+      message: /already holds a run/,
+    });
+  });
+});
+
+describe("a resumed run", () => {
+  it.each([1, 2, 4, 5, 8])("ends in the same bytes after a stop at step %i", async (stopAfter) => {
+    const { dir: expected, policy } = await whole;
+    const dir = folder();
+    const first = await interrupted(dir, stopAfter);
+    expect(first.status).toBe("interrupted");
+    expect(first.steps).toBe(stopAfter);
+    const second = await resumed(dir);
+    expect(second.run.status).toBe("finished");
+    expect(second.policy.parameters).toEqual(policy.parameters);
+    for (const file of [
+      "metrics.jsonl",
+      "final/table.bin",
+      "trajectories/step-000009.jsonl",
+      "checkpoints/step-000009/policy/first.bin",
+    ]) {
+      expect(bytes(dir, file).equals(bytes(expected, file)), file).toBe(true);
+    }
+  });
+
+  it("starts again when it was killed before its first checkpoint", async () => {
+    const { dir: expected, policy } = await whole;
+    const dir = folder();
+    await interrupted(dir, 1);
+    rmSync(join(dir, "checkpoints"), { recursive: true });
+    const { run, policy: again } = await resumed(dir);
+    expect(run.warnings.some((warning) => warning.kind === "restarted")).toBe(true);
+    expect(again.parameters).toEqual(policy.parameters);
+    expect(bytes(dir, "metrics.jsonl").equals(bytes(expected, "metrics.jsonl"))).toBe(true);
+  });
+
+  it("can go on from one named checkpoint", async () => {
+    const { dir: source, policy } = await whole;
+    const dir = folder();
+    cpSync(source, dir, { recursive: true });
+    const { run, policy: again } = await resumed(join(dir, "checkpoints", "step-000008"));
+    expect(run.metrics.length).toBe(10);
+    expect(again.parameters).toEqual(policy.parameters);
+    expect(bytes(dir, "metrics.jsonl").equals(bytes(source, "metrics.jsonl"))).toBe(true);
+  });
+
+  it.each([
+    [
+      "a bit is flipped",
+      (dir: string) => flip(join(dir, "policy", "parameters.bin")),
+      /parameters\.bin does not have the content/,
+    ],
+    [
+      "a file is cut short",
+      (dir: string) => truncateSync(join(dir, "policy", "second.bin"), 100),
+      /second\.bin has 100 bytes/,
+    ],
+    ["a file is missing", (dir: string) => rmSync(join(dir, "state.json")), /state\.json is missing/],
+    [
+      "the manifest is cut short",
+      (dir: string) => truncateSync(join(dir, "manifest.json"), 50),
+      /manifest\.json cannot be read/,
+    ],
+  ])("names the damage and uses the checkpoint before it when %s", async (_, damage, message) => {
+    const { dir: source, policy } = await whole;
+    const dir = folder();
+    cpSync(source, dir, { recursive: true });
+    damage(join(dir, "checkpoints", "step-000009"));
+    const { run, policy: again } = await resumed(dir);
+    const warning = run.warnings.find((w) => w.kind === "checkpoint-damaged");
+    expect(warning?.message).toMatch(message);
+    expect(warning?.message).toContain("step-000009");
+    expect(again.parameters).toEqual(policy.parameters);
+    expect(bytes(dir, "metrics.jsonl").equals(bytes(source, "metrics.jsonl"))).toBe(true);
+  });
+
+  it("refuses when every checkpoint is damaged, when there is none, and when it is of another model", async () => {
+    const { dir: source } = await whole;
+    const dir = folder();
+    cpSync(source, dir, { recursive: true });
+    const { given } = options(dir);
+    const { dir: _, ...rest } = given;
+    const other = { ...rest, agent: tableAgent({ words: ["please", "no"] }).agent, resumeFrom: dir };
+    await expect(train(other)).rejects.toMatchObject({
+      code: "CHECKPOINT_MISMATCH",
+      message: /belongs to another model/,
+    });
+    for (const name of readdirSync(join(dir, "checkpoints"))) {
+      if (name.startsWith("step-")) flip(join(dir, "checkpoints", name, "policy", "parameters.bin"));
+    }
+    await expect(resumed(dir)).rejects.toMatchObject({ code: "CHECKPOINT_INVALID", message: /Every checkpoint/ });
+    await expect(resumed(join(root, "nowhere"))).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+  });
+});
+
+describe("a disk that fails", () => {
+  it("says so and leaves the last good checkpoint intact", async () => {
+    const { policy: expected } = await whole;
+    const dir = folder();
+    const { policy, given } = options(dir);
+    const snapshot = policy.snapshot.bind(policy);
+    let writes = 0;
+    policy.snapshot = async (to) => {
+      await snapshot(to);
+      if (++writes === 3) throw Object.assign(new Error("ENOSPC: no space left on device, write"), { code: "ENOSPC" });
+    };
+    const ends: string[] = [];
+    const callbacks = [...given.callbacks, { onEnd: ({ status }: { status: string }) => void ends.push(status) }];
+    await expect(train({ ...given, callbacks })).rejects.toMatchObject({
+      code: "WRITE_FAILED",
+      message: /step-\d+.*no space left.*free some space.*intact/s,
+    });
+    expect(ends).toEqual(["failed"]);
+    const names = readdirSync(join(dir, "checkpoints")).filter((name) => !["best", "last"].includes(name));
+    expect(names.every((name) => name.startsWith("step-"))).toBe(true);
+    const { policy: again } = await resumed(dir);
+    expect(again.parameters).toEqual(expected.parameters);
+  });
+
+  it("says so when the folder cannot be made", async () => {
+    const file = join(root, "a-file");
+    writeFileSync(file, "");
+    await expect(train(options(join(file, "run")).given)).rejects.toMatchObject({ code: "WRITE_FAILED" });
+    expect(existsSync(file)).toBe(true);
+  });
+});
+
+describe("three updates in a row that are not finite", () => {
+  it("stop the run with a saved checkpoint", async () => {
+    const dir = folder();
+    const { given } = options(dir);
+    let conversations = 0;
+    const reward = new FunctionReward((turns) => (++conversations > 40 ? Number.NaN : politeShare(turns)));
+    const run = train({ ...given, heldOut: undefined, reward });
+    await expect(run).rejects.toMatchObject({ code: "NOT_FINITE", message: /3 updates in a row/ });
+    expect(readFileSync(join(dir, "checkpoints", "last"), "utf8")).toMatch(/^step-/);
+  });
+});
+
+function flip(path: string): void {
+  const content = readFileSync(path);
+  content[Math.floor(content.length / 2)]! ^= 4;
+  writeFileSync(path, content);
+}
