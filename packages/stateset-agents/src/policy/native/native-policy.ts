@@ -10,7 +10,7 @@ import { foresee, parameterCount } from "./memory.ts";
 import { mergeInto } from "./merge.ts";
 import type { ModelConfig } from "./model-config.ts";
 import { saveAdapter } from "./peft.ts";
-import { checkRequest, type Sampler, sampleOne } from "./sampling.ts";
+import { type Abort, checkRequest, type Sampler, sampleOne } from "./sampling.ts";
 import { mismatch, readSnapshotState, restoreTensors, writeSnapshot } from "./snapshot.ts";
 import type { LinearModule } from "./tensor-names.ts";
 import { checkTree } from "./token-tree.ts";
@@ -56,7 +56,6 @@ export function createNativePolicy(parts: NativeParts): Policy & { readonly toke
   };
   /** Gradients and moments are reserved when training begins, so that serving a model does not pay for them. */
   const prepareTraining = async () => {
-    if (prepared) return;
     if (!adapter) {
       foresee(
         3 * 4 * parameters,
@@ -72,9 +71,10 @@ export function createNativePolicy(parts: NativeParts): Policy & { readonly toke
       live();
       return work();
     });
+  // No turn is lost when nothing is to be prepared: the engine takes calls in the order in which they were made.
   const train = <T>(work: () => Promise<T>): Promise<T> =>
     run(async () => {
-      await prepareTraining();
+      if (!prepared) await prepareTraining();
       return work();
     });
 
@@ -102,16 +102,22 @@ export function createNativePolicy(parts: NativeParts): Policy & { readonly toke
         requests.forEach((request, index) => {
           checkRequest(sampler, request, index);
         });
-        // One request's failure (the caller's callback, say) must not leave the others sampling for nobody.
-        const stop = new AbortController();
-        const signals = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
-        const replies = requests.map((request, index) => sampleOne(sampler, request, index, signals, onToken));
+        const abort: Abort = { aborted: signal?.aborted ?? false, running: new Set() };
+        const stop = () => {
+          abort.aborted = true;
+          for (const cancel of abort.running) cancel();
+        };
+        signal?.addEventListener("abort", stop, { once: true });
+        const replies = requests.map((request, index) => sampleOne(sampler, request, index, abort, onToken));
         try {
           return await Promise.all(replies);
         } catch (error) {
-          stop.abort();
+          // One request's failure (the caller's callback, say) must not leave the others sampling for nobody.
+          stop();
           await Promise.allSettled(replies);
           throw error;
+        } finally {
+          signal?.removeEventListener("abort", stop);
         }
       }),
 
@@ -132,7 +138,7 @@ export function createNativePolicy(parts: NativeParts): Policy & { readonly toke
             hint: "Call addValueHead(seed) first.",
           });
         }
-        if (grad) await prepareTraining();
+        if (grad && !prepared) await prepareTraining();
         const dropout = grad && adapter !== undefined && adapter.lora.dropout > 0;
         const result = await model.forward(batch, {
           grad,

@@ -22,6 +22,13 @@ export interface Sampler {
   contextLength: number;
 }
 
+/** The one switch for all requests of a call. */
+export interface Abort {
+  aborted: boolean;
+  /** Ends each request that is being sampled. */
+  running: Set<() => void>;
+}
+
 /** Refuses what could only fail later, before anything is sampled. */
 export function checkRequest({ vocabSize, contextLength }: Sampler, request: SampleRequest, index: number): void {
   const { tokens, sampling, seed } = request;
@@ -48,11 +55,12 @@ export async function sampleOne(
   { model, tokenizer, contextLength }: Sampler,
   { tokens, sampling, seed }: SampleRequest,
   index: number,
-  signal: AbortSignal | undefined,
+  abort: Abort,
   onToken: ((token: SampleToken) => void) | undefined,
 ): Promise<Sample> {
-  if (signal?.aborted)
+  if (abort.aborted) {
     return { tokens: new Int32Array(), logprobs: new Float32Array(), text: "", finishReason: "aborted" };
+  }
   const { stop, ...numbers } = sampling;
   const limit = Math.min(sampling.maxTokens, contextLength - tokens.length);
   const ends = new Set(tokenizer.endTokens);
@@ -60,7 +68,7 @@ export async function sampleOne(
   let read = 0;
   let failure: unknown;
   const take = (token: number, logprob: number) => {
-    if (reply.stopped || failure !== undefined || signal?.aborted) return;
+    if (reply.stopped || failure !== undefined || abort.aborted) return;
     read++;
     const piece = reply.push(token);
     const last = reply.stopped || ends.has(token) || read === limit;
@@ -77,8 +85,7 @@ export async function sampleOne(
   const streaming = onToken !== undefined || stop.length > 0;
   const request = { ...numbers, tokens, stopTokens: Int32Array.from(tokenizer.endTokens), seed };
   const running = model.sample(request, streaming ? take : undefined);
-  const abort = () => running.cancel();
-  signal?.addEventListener("abort", abort, { once: true });
+  abort.running.add(running.cancel);
   try {
     const drawn = await running.reply;
     if (failure !== undefined) throw failure;
@@ -92,6 +99,6 @@ export async function sampleOne(
       finishReason: reply.stopped ? "stop" : drawn.finish,
     };
   } finally {
-    signal?.removeEventListener("abort", abort);
+    abort.running.delete(running.cancel);
   }
 }
