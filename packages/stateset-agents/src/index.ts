@@ -13,6 +13,7 @@ export type {
   ReplyOptions,
 } from "./agent/session.ts";
 export * from "./algorithm/index.ts";
+export { defineConfig, type ProjectConfig } from "./cli/project/define-config.ts";
 export { ChainBuilder } from "./conversation/chain.ts";
 export { type ChatRecord, readChats, writeChats } from "./conversation/jsonl.ts";
 export type { Message, Role, ToolCall, ToolDefinition } from "./conversation/message.ts";
@@ -49,9 +50,37 @@ export {
   type TaskEnvironmentOptions,
 } from "./environment/task-environment.ts";
 export { type ErrorCode, errorCodes, StatesetError } from "./error.ts";
+export * from "./evaluation/index.ts";
 export * from "./policy/index.ts";
 export * from "./preference/index.ts";
 export { createRandom, type Random, seedOf } from "./random.ts";
+export { type ConcisenessOptions, ConcisenessReward } from "./reward/builtin/conciseness.ts";
+export { type CorrectnessOptions, CorrectnessReward } from "./reward/builtin/correctness.ts";
+export {
+  createCustomerServiceReward,
+  createSalesReward,
+  createTechnicalSupportReward,
+} from "./reward/builtin/domains.ts";
+export { EngagementReward } from "./reward/builtin/engagement.ts";
+export { HelpfulnessReward } from "./reward/builtin/helpfulness.ts";
+export { isPolite, PolitenessReward } from "./reward/builtin/politeness.ts";
+export { SafetyReward } from "./reward/builtin/safety.ts";
+export { SimilarityAwareReward } from "./reward/builtin/similarity-aware.ts";
+export { type Criterion, type TaskCompletionOptions, TaskCompletionReward } from "./reward/builtin/task-completion.ts";
+export { type CompositeOptions, CompositeReward, type OnFailure } from "./reward/composite-reward.ts";
+export { type RewardFn, type RewardValue, rewardFunction } from "./reward/define-reward.ts";
 export * from "./reward/judge/index.ts";
+export {
+  type Aggregation,
+  type MultiObjectiveOptions,
+  MultiObjectiveReward,
+  type Objective,
+} from "./reward/multi-objective-reward.ts";
 export { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "./reward/reward-function.ts";
+export { type ExactMatchOptions, ExactMatchReward } from "./reward/verifier/exact-match.ts";
+export { type NumericAnswerOptions, NumericAnswerReward } from "./reward/verifier/numeric-answer.ts";
+export { type PatternOptions, PatternReward } from "./reward/verifier/pattern.ts";
+export { type ToolCallOptions, ToolCallReward } from "./reward/verifier/tool-call.ts";
 export * from "./supervised/index.ts";
+export * from "./telemetry/index.ts";
+export * from "./training/diagnostics/index.ts";

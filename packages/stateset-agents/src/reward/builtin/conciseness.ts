@@ -1,0 +1,46 @@
+import { z } from "zod";
+import type { RewardResult } from "../../conversation/trajectory.ts";
+import { StatesetError } from "../../error.ts";
+import { parseOptions } from "../../options.ts";
+import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
+import { qualityOf } from "../text/quality.ts";
+import { meanOverReplies } from "../text/replies.ts";
+import { clamp, wordsOf } from "../text/words.ts";
+
+export interface ConcisenessOptions extends RewardOptions {
+  /** Fewer words than this earn less. Default 2. */
+  minWords?: number;
+  /** More words than this earn less, down to nothing at three times as many. Default 20. */
+  maxWords?: number;
+}
+
+const schema = z.strictObject({
+  name: z.string().default("conciseness"),
+  weight: z.number().default(1),
+  minWords: z.int().min(1).default(2),
+  maxWords: z.int().min(1).default(20),
+});
+
+/** Heuristic: whether replies are brief. Counts words, so it says nothing about what is said; combine it with rewards that do. */
+export class ConcisenessReward extends RewardFunction {
+  readonly #minWords: number;
+  readonly #maxWords: number;
+
+  constructor(options: ConcisenessOptions = {}) {
+    const { minWords, maxWords, ...rest } = parseOptions(schema, options, "ConcisenessReward");
+    super(rest);
+    if (minWords > maxWords) {
+      throw new StatesetError("INVALID_OPTION", `minWords (${minWords}) is more than maxWords (${maxWords}).`);
+    }
+    this.#minWords = minWords;
+    this.#maxWords = maxWords;
+  }
+
+  override async compute(conversation: RewardInput): Promise<RewardResult> {
+    return meanOverReplies(this.name, conversation, ({ text, user }) => {
+      const count = wordsOf(text).length;
+      const brief = clamp(1 - (count - this.#maxWords) / (2 * this.#maxWords));
+      return Math.min(1, count / this.#minWords) * brief * qualityOf(text, user).score;
+    });
+  }
+}

@@ -1,0 +1,34 @@
+import type { RewardResult } from "../../conversation/trajectory.ts";
+import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
+import { qualityOf } from "../text/quality.ts";
+import { isClosing, meanOverReplies, type ReplyInContext } from "../text/replies.ts";
+import { clamp, jaccard, ngrams, stemsOf, wordsOf } from "../text/words.ts";
+
+/**
+ * Heuristic: whether replies keep the conversation alive: they speak to the user, ask one good question or offer a next step,
+ * take up the user's words and do not repeat earlier replies. A string of questions earns less than one.
+ */
+export class EngagementReward extends RewardFunction {
+  constructor(options: RewardOptions = {}) {
+    super({ name: "engagement", ...options });
+  }
+
+  override async compute(conversation: RewardInput): Promise<RewardResult> {
+    return meanOverReplies(this.name, conversation, engagementOf);
+  }
+}
+
+function engagementOf({ text, user, userTexts, earlier }: ReplyInContext): number {
+  const words = wordsOf(text);
+  const quality = qualityOf(text, user).score;
+  if (isClosing(user)) return quality;
+  const questions = text.match(/\?/g)?.length ?? 0;
+  const invites = /\b(?:let me know|tell me|would you like|do you want|should i|i can|we can|you can)\b/i.test(text);
+  const asking = questions === 0 ? (invites ? 0.8 : 0) : questions <= 2 ? 1 : 0.4;
+  const addressing = words.some((word) => /^you/.test(word)) ? 1 : 0;
+  const theirs = new Set(stemsOf(userTexts.join(" ")));
+  const listening = stemsOf(text).some((stem) => theirs.has(stem)) ? 1 : 0;
+  const repeated = Math.max(0, ...earlier.map((reply) => jaccard(ngrams(wordsOf(reply), 2), ngrams(words, 2))));
+  const substance = clamp(words.length / 4);
+  return quality * substance * (1 - repeated) * (0.5 * asking + 0.25 * addressing + 0.25 * listening);
+}

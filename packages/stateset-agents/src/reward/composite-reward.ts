@@ -1,0 +1,141 @@
+import type { RewardResult } from "../conversation/trajectory.ts";
+import { messageOf, StatesetError } from "../error.ts";
+import { checkResult } from "./define-reward.ts";
+import { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "./reward-function.ts";
+
+/**
+ * What a part that throws does to the whole. fail: the whole fails, and training leaves that conversation out and counts it.
+ * skip: the other parts share its weight. {score}: it counts as that score. In each case the failure is reported.
+ */
+export type OnFailure = "fail" | "skip" | { score: number };
+
+export interface CompositeOptions extends RewardOptions {
+  /** Divide by the sum of the weights, so that scores within 0 and 1 stay there. Default true. */
+  normalize?: boolean;
+  /** Default "fail". */
+  onFailure?: OnFailure;
+}
+
+export interface RewardPartFailure {
+  name: string;
+  message: string;
+}
+
+/**
+ * The weighted sum of other rewards. The breakdown has one entry per part, by name, and `part.detail` for details of a part.
+ *
+ * @example
+ * new CompositeReward([new HelpfulnessReward({ weight: 0.7 }), new SafetyReward({ weight: 0.3 })]);
+ */
+export class CompositeReward extends RewardFunction {
+  readonly parts: readonly { name: string; reward: RewardFunction }[];
+  readonly #normalize: boolean;
+  readonly #onFailure: OnFailure;
+
+  constructor(rewards: readonly RewardFunction[], options: CompositeOptions = {}) {
+    super({ ...options, name: options.name ?? "composite" });
+    this.parts = distinctNames(rewards);
+    this.#normalize = options.normalize ?? true;
+    this.#onFailure = options.onFailure ?? "fail";
+    if (rewards.length === 0) {
+      throw new StatesetError("INVALID_OPTION", `Reward "${this.name}" has no parts.`, {
+        hint: "Give at least one reward.",
+      });
+    }
+    if (this.#normalize && totalWeight(rewards) === 0) {
+      throw new StatesetError("INVALID_OPTION", `The weights of reward "${this.name}" add up to 0.`);
+    }
+  }
+
+  override async compute(conversation: RewardInput, context: RewardContext = {}): Promise<RewardResult> {
+    const { results, failures } = await computeParts(this.parts, conversation, context, this.#onFailure);
+    const divisor = this.#normalize ? totalWeight(results.map((part) => part.reward)) : 1;
+    let score = 0;
+    for (const { reward, result } of results) score += (reward.weight * result.score) / divisor;
+    return checkResult(this.name, {
+      score,
+      breakdown: joinBreakdowns(results),
+      ...joinTurns(results, divisor),
+      metadata: joinMetadata(results, failures),
+    });
+  }
+}
+
+export interface PartResult {
+  name: string;
+  reward: RewardFunction;
+  result: RewardResult;
+}
+
+/** All parts at once, each failure treated as asked. */
+export async function computeParts(
+  parts: readonly { name: string; reward: RewardFunction }[],
+  conversation: RewardInput,
+  context: RewardContext,
+  onFailure: OnFailure,
+): Promise<{ results: PartResult[]; failures: RewardPartFailure[] }> {
+  const failures: RewardPartFailure[] = [];
+  const settled = await Promise.all(
+    parts.map(async ({ name, reward }): Promise<PartResult | undefined> => {
+      try {
+        return { name, reward, result: checkResult(name, await reward.compute(conversation, context)) };
+      } catch (error) {
+        if (onFailure === "fail") {
+          const message = `The part "${name}" of the reward failed: ${messageOf(error)}`;
+          throw new StatesetError("REWARD_FAILED", message, { cause: error });
+        }
+        failures.push({ name, message: messageOf(error) });
+        if (onFailure === "skip") return undefined;
+        return { name, reward, result: { score: onFailure.score, breakdown: {} } };
+      }
+    }),
+  );
+  const results = settled.filter((part) => part !== undefined);
+  if (results.length === 0) {
+    throw new StatesetError("REWARD_FAILED", `Every part of the reward failed; the first: ${failures[0]?.message}`);
+  }
+  return { results, failures };
+}
+
+/** One name per part: a second "helpfulness" becomes "helpfulness 2", so that no score hides another. */
+export function distinctNames(rewards: readonly RewardFunction[]): { name: string; reward: RewardFunction }[] {
+  const seen = new Map<string, number>();
+  return rewards.map((reward) => {
+    const count = (seen.get(reward.name) ?? 0) + 1;
+    seen.set(reward.name, count);
+    return { name: count === 1 ? reward.name : `${reward.name} ${count}`, reward };
+  });
+}
+
+export function joinBreakdowns(results: readonly PartResult[]): Record<string, number> {
+  const breakdown: Record<string, number> = {};
+  for (const { name, reward, result } of results) {
+    breakdown[name] = result.score;
+    for (const [key, value] of Object.entries(result.breakdown)) {
+      if (key !== reward.name) breakdown[`${name}.${key}`] = value;
+    }
+  }
+  return breakdown;
+}
+
+export function joinMetadata(
+  results: readonly PartResult[],
+  failures: readonly RewardPartFailure[],
+): Record<string, unknown> {
+  const parts = results.filter(({ result }) => result.metadata).map(({ name, result }) => [name, result.metadata]);
+  return { ...(parts.length > 0 && { parts: Object.fromEntries(parts) }), ...(failures.length > 0 && { failures }) };
+}
+
+function joinTurns(results: readonly PartResult[], divisor: number): { turns?: Record<number, number> } {
+  const turns: Record<number, number> = {};
+  for (const { reward, result } of results) {
+    for (const [turn, value] of Object.entries(result.turns ?? {})) {
+      turns[Number(turn)] = (turns[Number(turn)] ?? 0) + (reward.weight * value) / divisor;
+    }
+  }
+  return Object.keys(turns).length > 0 ? { turns } : {};
+}
+
+function totalWeight(rewards: readonly RewardFunction[]): number {
+  return rewards.reduce((sum, reward) => sum + Math.abs(reward.weight), 0);
+}

@@ -1,0 +1,115 @@
+import { z } from "zod";
+import type { RewardResult } from "../conversation/trajectory.ts";
+import { StatesetError } from "../error.ts";
+import { parseOptions } from "../options.ts";
+import { computeParts, joinBreakdowns, joinMetadata, type OnFailure } from "./composite-reward.ts";
+import { checkResult } from "./define-reward.ts";
+import { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "./reward-function.ts";
+
+/**
+ * weightedSum: Σ wᵢ sᵢ. min: the worst objective (weights play no part). product: Π sᵢ^wᵢ.
+ * geometric: Π sᵢ^(wᵢ / Σ w), the weighted geometric mean: like product, but on the scale of the scores.
+ */
+export type Aggregation = "weightedSum" | "min" | "product" | "geometric";
+
+export interface Objective {
+  name: string;
+  reward: RewardFunction;
+  /** Default 1. */
+  weight?: number;
+  /** The scores that count as 0 and as 1 when `normalize` is on. Default [0, 1]. */
+  range?: readonly [number, number];
+}
+
+export interface MultiObjectiveOptions extends RewardOptions {
+  objectives: readonly Objective[];
+  /** Default "weightedSum"; Python's "weighted_sum" works too. */
+  aggregation?: Aggregation | "weighted_sum";
+  /** Bring every score into 0…1 by its range and make the weights add up to 1. Default true. */
+  normalize?: boolean;
+  /** As in CompositeReward. Default "fail". */
+  onFailure?: OnFailure;
+}
+
+const schema = z.strictObject({
+  name: z.string().default("multiObjective"),
+  weight: z.number().default(1),
+  objectives: z
+    .array(
+      z.strictObject({
+        name: z.string().min(1),
+        reward: z.instanceof(RewardFunction),
+        weight: z.number().min(0).default(1),
+        range: z.tuple([z.number(), z.number()]).default([0, 1]),
+      }),
+    )
+    .min(1),
+  aggregation: z.enum(["weightedSum", "weighted_sum", "min", "product", "geometric"]).default("weightedSum"),
+  normalize: z.boolean().default(true),
+  onFailure: z.union([z.enum(["fail", "skip"]), z.strictObject({ score: z.number() })]).default("fail"),
+});
+
+type Settings = z.output<typeof schema>;
+
+/** Several objectives in one score, by more than a sum. */
+export class MultiObjectiveReward extends RewardFunction {
+  readonly #settings: Settings;
+
+  constructor(options: MultiObjectiveOptions) {
+    const settings = parseOptions(schema, options, "MultiObjectiveReward");
+    super({ name: settings.name, weight: settings.weight });
+    this.#settings = settings;
+    for (const { name, range } of settings.objectives) {
+      if (range[0] === range[1]) {
+        throw new StatesetError("INVALID_OPTION", `The range of objective "${name}" is empty: ${range.join(" to ")}.`);
+      }
+    }
+    if (settings.objectives.every(({ weight }) => weight === 0)) {
+      throw new StatesetError("INVALID_OPTION", "All objectives of MultiObjectiveReward have weight 0.");
+    }
+  }
+
+  override async compute(conversation: RewardInput, context: RewardContext = {}): Promise<RewardResult> {
+    const { objectives, onFailure, normalize, aggregation } = this.#settings;
+    const { results, failures } = await computeParts(objectives, conversation, context, onFailure);
+    const byName = new Map(objectives.map((objective) => [objective.name, objective]));
+    const total = results.reduce((sum, { name }) => sum + byName.get(name)!.weight, 0);
+    const scored = results.map(({ name, result }) => {
+      const { weight, range } = byName.get(name)!;
+      if (!normalize) return { name, weight, score: result.score };
+      return { name, weight: weight / total, score: clamp((result.score - range[0]) / (range[1] - range[0])) };
+    });
+    return checkResult(this.name, {
+      score: aggregate(scored, aggregation),
+      breakdown: joinBreakdowns(results),
+      metadata: joinMetadata(results, failures),
+    });
+  }
+}
+
+function aggregate(
+  parts: readonly { name: string; weight: number; score: number }[],
+  aggregation: Settings["aggregation"],
+): number {
+  switch (aggregation) {
+    case "min":
+      return Math.min(...parts.map(({ score }) => score));
+    case "product":
+    case "geometric": {
+      const negative = parts.find(({ score }) => score < 0);
+      if (negative) {
+        throw new StatesetError("REWARD_FAILED", `Objective "${negative.name}" scored ${negative.score}.`, {
+          hint: `The aggregation "${aggregation}" needs scores of 0 or more: turn normalize on, with a range.`,
+        });
+      }
+      const total = aggregation === "geometric" ? parts.reduce((sum, { weight }) => sum + weight, 0) : 1;
+      return parts.reduce((product, { score, weight }) => product * score ** (weight / total), 1);
+    }
+    default:
+      return parts.reduce((sum, { score, weight }) => sum + score * weight, 0);
+  }
+}
+
+function clamp(x: number): number {
+  return Math.min(1, Math.max(0, x));
+}
