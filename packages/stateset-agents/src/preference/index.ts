@@ -8,6 +8,7 @@ export {
 export { loadPreferencePairs, type PairChains, type PreferencePair, pairsFromGroups } from "./pair.ts";
 export type { LabelledConversation, RewardExample } from "./reward-data.ts";
 export {
+  evaluatePreference,
   type PreferenceEvaluation,
   type PreferenceOptions,
   type PreferenceResult,

@@ -78,12 +78,11 @@ export class NeuralReward extends RewardFunction {
     return scoreChains(this.policy, chains);
   }
 
-  /** Writes the model, what training needs to go on, and `reward-model.json`. */
+  /** Writes the model with its head, and `reward-model.json` beside it. */
   async save(dir: string): Promise<void> {
     try {
       await mkdir(dir, { recursive: true });
       await this.policy.save(dir);
-      await this.policy.snapshot(join(dir, "state"));
       const temporary = join(dir, `reward-model.json.${process.pid}.tmp`);
       await writeFile(temporary, `${JSON.stringify({ format: 1, ...this.info }, undefined, 2)}\n`);
       await rename(temporary, join(dir, "reward-model.json"));
@@ -125,8 +124,10 @@ export async function loadNeuralReward(
     throw new StatesetError("CHECKPOINT_INVALID", `${file} is damaged.`, { cause: error });
   }
   const policy = await open({ model: dir });
-  await policy.addValueHead(0);
-  await policy.restore(join(dir, "state"));
+  if (!policy.model.valueHead) {
+    await policy.close();
+    throw new StatesetError("CHECKPOINT_INVALID", `The model in ${dir} has no value head to score with.`);
+  }
   const { format: _, ...known } = info;
   return new NeuralReward(policy, known, rest);
 }

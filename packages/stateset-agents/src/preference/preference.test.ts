@@ -1,4 +1,4 @@
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -153,8 +153,7 @@ describe("trainPreference", () => {
 
 describe("NeuralRewardTrainer", () => {
   /** The table's value head sees the last token alone, so the last word must be it, not the end of the turn. */
-  function lastWordPolicy(): Policy {
-    const policy = createTablePolicy();
+  function lastWordPolicy(policy = createTablePolicy()): Policy {
     const { tokenizer } = policy;
     const segments: typeof tokenizer.segments = (messages, options) => {
       const all = tokenizer.segments(messages, options);
@@ -163,6 +162,12 @@ describe("NeuralRewardTrainer", () => {
     };
     return Object.defineProperties(Object.create(policy), { tokenizer: { value: { ...tokenizer, segments } } });
   }
+  const open = async ({ model }: { model?: string }) => {
+    const policy = createTablePolicy();
+    policy.parameters.set(new Float32Array(new Uint8Array(readFileSync(join(model!, "table.bin"))).buffer));
+    await policy.addValueHead(0);
+    return lastWordPolicy(policy);
+  };
   const examples = [pair("sorry please", "sorry no"), pair("ok thanks", "ok really"), pair("yes please", "yes really")];
   const heldOut = [pair("card please", "card no"), pair("card thanks", "card really")];
 
@@ -188,11 +193,13 @@ describe("NeuralRewardTrainer", () => {
 
     const dir = folder();
     await reward.save(dir);
-    const loaded = await loadNeuralReward(dir, { open: async () => lastWordPolicy() });
+    const loaded = await loadNeuralReward(dir, { open });
     expect(loaded.info).toEqual(reward.info);
     expect(await loaded.compute(group[0]!)).toEqual(good);
-    const probability = await loadNeuralReward(dir, { open: async () => lastWordPolicy(), output: "probability" });
+    const probability = await loadNeuralReward(dir, { open, output: "probability" });
     expect((await probability.compute(group[0]!)).score).toBeGreaterThan(0.5);
+    const headless = async () => createTablePolicy();
+    await expect(loadNeuralReward(dir, { open: headless })).rejects.toMatchObject({ code: "CHECKPOINT_INVALID" });
     await expect(loadNeuralReward(folder())).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
   });
 

@@ -107,6 +107,21 @@ export async function trainPreference(options: PreferenceOptions): Promise<Prefe
   return { ...result, pairs: scored.length, dropped: encoded.dropped };
 }
 
+/** How a policy ranks pairs, against its own reference. */
+export async function evaluatePreference(
+  policy: Policy,
+  pairs: readonly (PreferencePair | PairChains)[],
+  options: { loss?: "dpo" | "ipo"; beta?: number; tokenBudget?: number } = {},
+): Promise<PreferenceEvaluation> {
+  const { loss = "dpo", beta = 0.1, tokenBudget = 8192 } = options;
+  const encoded = encodePairs(policy.tokenizer, pairs, policy.model.contextLength);
+  const scored = await scorePairs(await policy.reference(), encoded.pairs, tokenBudget);
+  return evaluate(policy, scored, loss === "dpo" ? dpoLoss({ beta }) : ipoLoss({ beta }), {
+    tokenBudget,
+    recompute: false,
+  });
+}
+
 interface PassSettings {
   tokenBudget: number;
   recompute: boolean;

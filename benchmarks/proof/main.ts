@@ -1,0 +1,91 @@
+/**
+ * `npm run proof`: trains a tiny model with every algorithm, and with the reward's sign flipped, and prints what came of it.
+ * --only NAME (several: comma), --seeds N, --json (last line: one object), --no-write (leave docs/ alone).
+ */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { describeMachine } from "../machine.ts";
+import { byBestOfN, byReinforcement, type Measured, measure } from "./measure.ts";
+import { page, plot, table } from "./report.ts";
+import { algorithms } from "./settings.ts";
+import { judge, type Verdict } from "./verdict.ts";
+
+export interface ClipResult {
+  clipped: { clipFraction: number; approxKl: number };
+  unclipped: { approxKl: number };
+}
+
+const { values: flags } = parseArgs({
+  options: {
+    only: { type: "string" },
+    seeds: { type: "string", default: "3" },
+    json: { type: "boolean", default: false },
+    write: { type: "boolean", default: true },
+  },
+  allowNegative: true,
+});
+const seeds = Array.from({ length: Number(flags.seeds) }, (_, i) => i + 1);
+if (!(seeds.length >= 1)) fail(`--seeds ${flags.seeds} is not a number of at least 1.`);
+const learners = {
+  ...Object.fromEntries(Object.entries(algorithms).map(([name, a]) => [name, byReinforcement(a)])),
+  "sft on best-of-n": byBestOfN,
+};
+const wanted = flags.only?.split(",") ?? Object.keys(learners);
+const unknown = wanted.find((name) => !Object.hasOwn(learners, name));
+if (unknown !== undefined) fail(`--only ${unknown}: no such algorithm. Valid: ${Object.keys(learners).join(", ")}.`);
+
+const say = (text: string) => console.error(text);
+const verdicts: Record<string, Verdict> = {};
+for (const name of wanted) {
+  const learn = learners[name as keyof typeof learners]!;
+  const right: Measured[] = [];
+  const flipped: Measured[] = [];
+  for (const seed of seeds) {
+    right.push(await measure(learn, seed, 1));
+    flipped.push(await measure(learn, seed, -1));
+  }
+  const verdict = judge(right, flipped);
+  verdicts[name] = verdict;
+  const { before, after, flipped: down, seconds } = verdict;
+  say(
+    `${name.padEnd(18)} ${before.toFixed(3)} → ${after.toFixed(3)}, flipped ${down.toFixed(3)} (${seconds.toFixed(1)} s a run)`,
+  );
+}
+const clip = flags.only === undefined || wanted.includes("grpo") ? await clipComparison() : undefined;
+
+console.log(table(verdicts));
+if (clip) {
+  const { clipped, unclipped } = clip;
+  console.log(
+    `\nFour passes a rollout: clip fraction ${clipped.clipFraction.toFixed(4)}, KL ${clipped.approxKl.toFixed(5)} with the clip, ${unclipped.approxKl.toFixed(5)} without.`,
+  );
+}
+if (flags.write && flags.only === undefined) {
+  const docs = new URL("../../docs/", import.meta.url);
+  mkdirSync(new URL("images/", docs), { recursive: true });
+  writeFileSync(new URL("proof.md", docs), page(verdicts, clip, seeds.length, describeMachine()));
+  writeFileSync(new URL("images/proof.svg", docs), plot(verdicts));
+  say("Wrote docs/proof.md and docs/images/proof.svg.");
+}
+if (flags.json) {
+  const short = Object.entries(verdicts).map(([name, { curve: _, flippedCurve: __, ...rest }]) => [name, rest]);
+  console.log(JSON.stringify({ ...Object.fromEntries(short), ...(clip && { clip }) }));
+}
+if (Object.values(verdicts).some(({ rises, falls }) => !rises || !falls)) process.exitCode = 1;
+
+/** GRPO with four passes over every rollout, with and without its clip. */
+async function clipComparison(): Promise<ClipResult> {
+  const means = async (epsilonLow: number, epsilonHigh: number) => {
+    const learn = byReinforcement({ algorithm: "grpo", epsilonLow, epsilonHigh }, { updatesPerRollout: 4 });
+    const metrics: Record<string, number>[] = [];
+    for (const seed of seeds) metrics.push((await measure(learn, seed, 1)).metrics);
+    const mean = (name: string) => metrics.reduce((sum, one) => sum + one[name]!, 0) / metrics.length;
+    return { clipFraction: mean("clipFraction"), approxKl: mean("approxKl") };
+  };
+  return { clipped: await means(0.2, 0.2), unclipped: await means(0.9999, 1e6) };
+}
+
+function fail(message: string): never {
+  console.error(message);
+  process.exit(2);
+}

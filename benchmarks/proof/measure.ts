@@ -1,0 +1,136 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  type AlgorithmConfig,
+  chainsOf,
+  evaluate,
+  harvestBestOfN,
+  MultiTurnAgent,
+  seedOf,
+  train,
+  trainSupervised,
+} from "stateset-agents";
+import { bootstrapMean } from "../../packages/stateset-agents/src/evaluation/bootstrap.ts";
+import { evaluationSamples, harvest, run, sampling } from "./settings.ts";
+import { LetterReward, letterEnvironment } from "./task.ts";
+import { writeTinyModel } from "./tiny-model.ts";
+
+export interface Measured {
+  seed: number;
+  /** Mean share of fitting letters, on conversations sampled apart from training, with a 95% interval. */
+  before: Interval;
+  after: Interval;
+  /** Share during training, by step (or by harvest). */
+  curve: number[];
+  updates: number;
+  conversations: number;
+  seconds: number;
+  /** Means over the steps of what the algorithm reports. */
+  metrics: Record<string, number>;
+}
+
+export interface Interval {
+  mean: number;
+  low: number;
+  high: number;
+}
+
+type Learn = (
+  agent: MultiTurnAgent,
+  reward: LetterReward,
+  seed: number,
+) => Promise<Omit<Measured, "seed" | "before" | "after" | "seconds">>;
+
+/** Trains a fresh tiny model by `learn` and measures it before and after. */
+export async function measure(learn: Learn, seed: number, sign: 1 | -1): Promise<Measured> {
+  const dir = await mkdtemp(join(tmpdir(), "stateset-proof-"));
+  try {
+    await writeTinyModel(dir, seedOf(seed, "tiny-model"));
+    // One thread: the model is so small that handing out its work would take longer than doing it.
+    const agent = new MultiTurnAgent({ model: dir, sampling, threads: 1 });
+    await agent.initialize();
+    const before = await score(agent, seed);
+    const started = performance.now();
+    const learnt = await learn(agent, new LetterReward(sign), seed);
+    const seconds = (performance.now() - started) / 1000;
+    const after = await score(agent, seed);
+    await agent.close();
+    return { seed, before, after, seconds, ...learnt };
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
+}
+
+async function score(agent: MultiTurnAgent, seed: number): Promise<Interval> {
+  const { groups } = await evaluate({
+    agent,
+    environment: letterEnvironment(),
+    reward: new LetterReward(),
+    samples: evaluationSamples,
+    seed: seedOf(seed, "proof-evaluation"),
+  });
+  // The four scenarios are the whole task, so what varies are the conversations.
+  const shares = groups.flatMap((group) => group.trajectories.map((trajectory) => trajectory.reward.score));
+  const { mean, low, high } = bootstrapMean(shares, { seed });
+  return { mean, low, high };
+}
+
+/** By reinforcement, with the settings all algorithms share. */
+export function byReinforcement(algorithm: AlgorithmConfig, overrides: { updatesPerRollout?: number } = {}): Learn {
+  return async (agent, reward, seed) => {
+    const { run: done } = await train({
+      ...run,
+      ...overrides,
+      ...algorithm,
+      agent,
+      environment: letterEnvironment(),
+      reward,
+      seed,
+      dir: false,
+    });
+    const last = done.metrics.at(-1)!;
+    return {
+      curve: done.metrics.map((metrics) => metrics["part/share"] ?? Number.NaN),
+      updates: last.optimiserSteps ?? 0,
+      conversations: done.metrics.reduce((sum, metrics) => sum + (metrics.conversations ?? 0), 0),
+      metrics: { approxKl: meanOf(done.metrics, "approxKl"), clipFraction: meanOf(done.metrics, "clipFraction") },
+    };
+  };
+}
+
+/** By imitating the best of N samples, harvested several times over: as many conversations as reinforcement samples. */
+export const byBestOfN: Learn = async (agent, reward, seed) => {
+  const curve: number[] = [];
+  let updates = 0;
+  let conversations = 0;
+  for (let round = 0; round < harvest.rounds; round++) {
+    const { kept, sampledReward, report } = await harvestBestOfN({
+      agent,
+      environment: letterEnvironment(),
+      reward,
+      n: harvest.n,
+      keep: harvest.keep,
+      seed: seedOf(seed, "harvest", round),
+    });
+    curve.push(reward.sign * sampledReward);
+    conversations += report.completed;
+    const { steps } = await trainSupervised({
+      agent,
+      examples: chainsOf(kept),
+      epochs: harvest.epochs,
+      batchSize: harvest.batchSize,
+      learningRate: run.learningRate,
+      schedule: "constant",
+      warmup: 0,
+      seed: seedOf(seed, "sft", round),
+    });
+    updates += steps;
+  }
+  return { curve, updates, conversations, metrics: {} };
+};
+
+function meanOf(records: readonly Record<string, number>[], name: string): number {
+  const values = records.flatMap((record) => (record[name] === undefined ? [] : [record[name]]));
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}

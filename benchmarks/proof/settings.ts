@@ -1,0 +1,39 @@
+import type { AlgorithmConfig } from "stateset-agents";
+
+/** Which algorithms are put to the proof. Options are the defaults except where the size of the toy asks for another. */
+export const algorithms: Record<string, AlgorithmConfig> = {
+  grpo: { algorithm: "grpo" },
+  "dr-grpo": { algorithm: "dr-grpo" },
+  bnpo: { algorithm: "bnpo" },
+  // Nearly all replies of the toy run into the token limit, so the overlong penalty would punish everything alike.
+  dapo: { algorithm: "dapo", overlongPenalty: 0 },
+  gspo: { algorithm: "gspo" },
+  "gspo-token": { algorithm: "gspo-token" },
+  gepo: { algorithm: "gepo" },
+  cispo: { algorithm: "cispo" },
+  // 50 steps of critic warm-up would be most of the run.
+  vapo: { algorithm: "vapo", valueWarmupSteps: 5 },
+  ppo: { algorithm: "ppo" },
+  a2c: { algorithm: "a2c" },
+  trpo: { algorithm: "trpo" },
+  rloo: { algorithm: "rloo" },
+  reinforce: { algorithm: "reinforce" },
+  "reinforce++": { algorithm: "reinforce++" },
+};
+
+/** The same for all of them. */
+export const run = {
+  steps: 60,
+  groupsPerStep: 4,
+  groupSize: 8,
+  learningRate: 5e-3,
+  schedule: "constant",
+  warmup: 0,
+} as const;
+
+export const sampling = { temperature: 1, maxTokens: 8 };
+/** Conversations per scenario before and after. */
+export const evaluationSamples = 32;
+
+/** SFT on best-of-N: 60 × 4 × 8 conversations in all, like the others. */
+export const harvest = { rounds: 6, n: 80, keep: 10, epochs: 3, batchSize: 16 };
