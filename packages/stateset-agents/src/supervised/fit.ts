@@ -81,11 +81,14 @@ export async function fit<T, E extends object>(
 
   await evaluate(0);
   let notFiniteInARow = 0;
+  let order: number[] = [];
   for (let step = 1; step <= totalSteps; step++) {
     stopIfAborted(hooks.signal, step - 1);
-    const epoch = Math.floor((step - 1) / stepsPerEpoch);
-    const order = createRandom(seedOf(settings.seed, "epoch", epoch)).shuffled(items.map((_, i) => i));
     const from = ((step - 1) % stepsPerEpoch) * settings.batchSize;
+    if (from === 0) {
+      const epoch = (step - 1) / stepsPerEpoch;
+      order = createRandom(seedOf(settings.seed, "epoch", epoch)).shuffled(items.map((_, i) => i));
+    }
     const batch = order.slice(from, from + settings.batchSize).map((i) => items[i]!);
     const loss = await learn(batch);
     const learningRate = learningRateAt(step, { ...settings, steps: totalSteps, learningRate: peak });

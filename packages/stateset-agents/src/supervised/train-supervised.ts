@@ -58,8 +58,9 @@ const schema = z.strictObject({
  * Supervised fine-tuning on the assistant's tokens of conversations.
  *
  * @example
- * const chats = await Array.fromAsync(readChats("chats.jsonl"));
- * await trainSupervised({ agent, examples: chats, epochs: 2 });
+ * const examples = [];
+ * for await (const chat of readChats("chats.jsonl")) examples.push(chat);
+ * await trainSupervised({ agent, examples, epochs: 2 });
  */
 export async function trainSupervised(options: SupervisedOptions): Promise<SupervisedResult> {
   const {
