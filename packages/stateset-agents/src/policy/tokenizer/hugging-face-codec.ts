@@ -49,7 +49,11 @@ export function createHuggingFaceCodec(tokenizerJson: JsonObject, config: JsonOb
       const known = tokens.filter((id) => tokenizer.id_to_token(id) !== undefined);
       if (known.length === 0) return "";
       // Never "clean up" spaces before punctuation: the text must be what the tokens stand for.
-      return tokenizer.decode(known, { skip_special_tokens: false, clean_up_tokenization_spaces: false });
+      try {
+        return tokenizer.decode(known, { skip_special_tokens: false, clean_up_tokenization_spaces: false });
+      } catch (cause) {
+        throw fail(`cannot decode tokens: ${messageOf(cause)}`, cause);
+      }
     },
   };
   return { ...codec, exact: decodesExactly(codec) };
