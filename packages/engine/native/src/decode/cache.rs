@@ -130,14 +130,23 @@ impl PrefixCache {
         self.node(id).tokens.len()
     }
 
-    /// The run will not grow any more. An empty one is dropped.
+    /// The run will not grow any more. It is dropped when it is empty, or when another run holds all it holds: many replies to
+    /// one prompt each computed the prompt's last token.
     pub fn settle(&mut self, id: NodeId) {
         self.clock += 1;
         let clock = self.clock;
         let node = self.node_mut(id);
         node.holds -= 1;
         node.last_use = clock;
-        if node.tokens.is_empty() && node.children.is_empty() {
+        let node = self.node(id);
+        if node.holds > 0 || !node.children.is_empty() {
+            return;
+        }
+        let siblings = node.parent.map_or(&self.roots, |parent| &self.node(parent).children);
+        let covered = siblings.iter().any(|&other| {
+            other != id && self.node(other).attach == node.attach && self.node(other).tokens.starts_with(&node.tokens)
+        });
+        if covered || node.tokens.is_empty() {
             self.remove(id);
         }
     }
@@ -184,4 +193,92 @@ impl PrefixCache {
 /// Length of the common start.
 pub fn common(a: &[u32], b: &[u32]) -> usize {
     a.iter().zip(b).take_while(|(x, y)| x == y).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Mlp, Norm, Position, RopeScaling};
+    use crate::model::Model;
+
+    fn model() -> Model {
+        let config = Config {
+            vocab: 32,
+            hidden: 16,
+            layers: 1,
+            heads: 1,
+            kv_heads: 1,
+            head_dim: 16,
+            inter: 16,
+            max_positions: 64,
+            norm: Norm::Rms,
+            norm_eps: 1e-5,
+            mlp: Mlp::SwiGlu,
+            position: Position::Rope,
+            rope_theta: 1e4,
+            rope_scaling: RopeScaling::None,
+            tied: true,
+            qkv_bias: false,
+            out_bias: false,
+            mlp_bias: false,
+            qk_norm: false,
+            sliding_window: None,
+        };
+        Model::new(config, 1).unwrap()
+    }
+
+    fn add(cache: &mut PrefixCache, model: &Model, prefix: &[u32], tokens: &[u32]) -> NodeId {
+        let found = cache.find(prefix);
+        assert_eq!(found.len, prefix.len());
+        let id = cache.insert(found.end, model.new_segment(16).unwrap());
+        cache.append(id, tokens);
+        cache.settle(id);
+        id
+    }
+
+    #[test]
+    fn finds_the_longest_prefix_at_any_offset() {
+        let (model, mut cache) = (model(), PrefixCache::default());
+        let root = add(&mut cache, &model, &[], &[1, 2, 3, 4, 5]);
+        let branch = add(&mut cache, &model, &[1, 2, 3], &[9, 8]);
+        let leaf = add(&mut cache, &model, &[1, 2, 3, 9], &[7]);
+        let found = |tokens: &[u32]| cache.find(tokens);
+        assert_eq!(found(&[1, 2, 3, 4, 6]), Found { len: 4, end: Some((root, 4)) });
+        assert_eq!(found(&[1, 2, 3, 9, 8, 1]), Found { len: 5, end: Some((branch, 2)) });
+        assert_eq!(found(&[1, 2, 3, 9, 7]), Found { len: 5, end: Some((leaf, 1)) });
+        assert_eq!(found(&[2]), Found { len: 0, end: None });
+        assert_eq!(found(&[]), Found { len: 0, end: None });
+        let used: Vec<usize> = cache.path(cache.find(&[1, 2, 3, 9, 7])).iter().map(|span| span.used).collect();
+        assert_eq!(used, [3, 1, 1]);
+    }
+
+    #[test]
+    fn drops_the_oldest_leaves_first_and_never_what_is_held() {
+        let (model, mut cache) = (model(), PrefixCache::default());
+        add(&mut cache, &model, &[], &[1, 2, 3]);
+        add(&mut cache, &model, &[1, 2, 3], &[4]);
+        add(&mut cache, &model, &[], &[20, 21]);
+        let one = cache.bytes() / 3;
+        cache.path(cache.find(&[1, 2, 3, 4]));
+        assert!(cache.make_room(one, 3 * one));
+        assert_eq!((cache.find(&[20, 21]).len, cache.find(&[1, 2, 3, 4]).len), (0, 4));
+        let end = cache.find(&[1, 2, 3, 4]).end;
+        cache.hold(end, true);
+        assert!(!cache.make_room(one, one));
+        cache.hold(end, false);
+        assert!(cache.make_room(0, 0));
+        assert_eq!((cache.bytes(), cache.find(&[1, 2, 3]).len), (0, 0));
+    }
+
+    #[test]
+    fn keeps_one_of_several_equal_runs() {
+        let (model, mut cache) = (model(), PrefixCache::default());
+        add(&mut cache, &model, &[], &[1, 2]);
+        let bytes = cache.bytes();
+        for _ in 0..3 {
+            add(&mut cache, &model, &[1, 2], &[5]);
+        }
+        assert_eq!(cache.bytes(), 2 * bytes);
+        assert_eq!(cache.find(&[1, 2, 5]).len, 3);
+    }
 }

@@ -43,7 +43,10 @@ pub fn choose(row: &[f32], o: &Sampling, seen: &[u32], u: f64, s: &mut Scratch) 
     };
     let (best, max) = argmax(logits);
     if !max.is_finite() {
-        return Err(EngineError::new("NOT_FINITE", "The model's logits are not finite. Its weights hold NaN or infinity, or have diverged."));
+        return Err(EngineError::new(
+            "NOT_FINITE",
+            "The model's logits are not finite. Its weights hold NaN or infinity, or have diverged.",
+        ));
     }
     if o.temperature == 0.0 {
         return Ok(best);
@@ -130,11 +133,7 @@ fn keep(o: &Sampling, weights: &[f32], kept: &mut Vec<(f32, u32)>) {
     kept.sort_unstable_by(by_weight);
     if o.top_p < 1.0 {
         // The smallest set whose mass reaches top-p, of what top-k left.
-        let total: f64 = if all {
-            kept.iter().map(|&(w, _)| w as f64).sum()
-        } else {
-            weights.iter().map(|&w| w as f64).sum()
-        };
+        let total: f64 = if all { kept.iter().map(|&(w, _)| w as f64).sum() } else { weights.iter().map(|&w| w as f64).sum() };
         let mut sum = 0.0;
         let reach = kept.iter().position(|&(w, _)| {
             sum += w as f64;
@@ -265,7 +264,13 @@ mod tests {
         let total: f64 = weights.iter().map(|&w| w as f64).sum();
         for top_p in [0.1f32, 0.5, 0.9, 0.99, 0.9999] {
             let mut sum = 0.0;
-            let want = 1 + order.iter().position(|&(w, _)| { sum += w as f64; sum >= top_p as f64 * total }).unwrap();
+            let want = 1 + order
+                .iter()
+                .position(|&(w, _)| {
+                    sum += w as f64;
+                    sum >= top_p as f64 * total
+                })
+                .unwrap();
             let mut kept = Vec::new();
             keep(&Sampling { top_p, ..PLAIN }, &weights, &mut kept);
             assert_eq!(kept, order[..want], "top_p {top_p}");

@@ -215,7 +215,9 @@ impl Scheduler {
             if !fits && !self.active.is_empty() {
                 return;
             }
-            let Some(request) = self.waiting.remove(at) else { return };
+            let Some(request) = self.waiting.remove(at) else {
+                return;
+            };
             let segment = match model.new_segment(capacity) {
                 Ok(segment) => segment,
                 Err(error) => {

@@ -93,7 +93,17 @@ impl Engine {
         let status = unsafe {
             let name = string(env, "stateset-engine");
             (api().napi_create_threadsafe_function)(
-                env, on_tokens, null_mut(), name, 0, 1, null_mut(), None, null_mut(), Some(deliver), &mut function,
+                env,
+                on_tokens,
+                null_mut(),
+                name,
+                0,
+                1,
+                null_mut(),
+                None,
+                null_mut(),
+                Some(deliver),
+                &mut function,
             )
         };
         if status != api::OK {
@@ -113,7 +123,8 @@ impl Engine {
         let hook = Arc::into_raw(engine.clone()) as *mut c_void;
         unsafe { (api().napi_add_env_cleanup_hook)(env, on_teardown, hook) };
         let worker = engine.clone();
-        let spawned = std::thread::Builder::new().name("stateset-engine".into()).spawn(move || worker.main(config, threads, limits, ticket));
+        let spawned =
+            std::thread::Builder::new().name("stateset-engine".into()).spawn(move || worker.main(config, threads, limits, ticket));
         match spawned {
             Ok(_) => Ok(promise),
             Err(error) => Err(EngineError::new("ENGINE_FAILED", format!("The engine's thread could not start: {error}."))),
@@ -204,13 +215,7 @@ impl Engine {
         match model {
             Ok(model) => {
                 let simd = model.simd_name();
-                let mut state = State {
-                    model,
-                    reference: None,
-                    scheduler: Scheduler::new(limits),
-                    passes: HashMap::new(),
-                    next_pass: 1,
-                };
+                let mut state = State { model, reference: None, scheduler: Scheduler::new(limits), passes: HashMap::new(), next_pass: 1 };
                 let handle = Arc::into_raw(self.clone()) as *mut c_void;
                 let reply = vec![("handle", Reply::External(handle, on_collected)), ("simd", Reply::Text(simd.into()))];
                 self.send(Event::Settle(ready, Ok(Reply::Object(reply))));
@@ -249,8 +254,7 @@ impl Engine {
                 for id in &cancelled {
                     let at = queue.jobs.iter().position(|job| matches!(job, Job::Sample(request, _) if request.id == *id));
                     if let Some(Job::Sample(request, ticket)) = at.and_then(|at| queue.jobs.remove(at)) {
-                        let outcome =
-                            Outcome { id: request.id, tokens: vec![], logprobs: vec![], finish: Finish::Cancelled, cached: 0 };
+                        let outcome = Outcome { id: request.id, tokens: vec![], logprobs: vec![], finish: Finish::Cancelled, cached: 0 };
                         self.send(Event::Settle(ticket, Ok(outcome_reply(outcome))));
                     }
                 }

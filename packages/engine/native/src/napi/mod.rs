@@ -90,7 +90,14 @@ pub unsafe extern "C" fn napi_register_module_v1(env: *mut c_void, exports: *mut
         let mut value: Value = null_mut();
         let key = c_string(name);
         unsafe {
-            (api().napi_create_function)(env, key.as_ptr(), api::AUTO_LENGTH, enter, function as *const Function as *mut c_void, &mut value);
+            (api().napi_create_function)(
+                env,
+                key.as_ptr(),
+                api::AUTO_LENGTH,
+                enter,
+                function as *const Function as *mut c_void,
+                &mut value,
+            );
             (api().napi_set_named_property)(env, exports, key.as_ptr(), value);
         }
     }
@@ -225,7 +232,9 @@ fn read_tensor(call: &Call) -> Answer {
                 state.model.read_moments(&name, &mut out, &mut second)?;
                 return Ok(Reply::List(vec![Reply::Floats(out), Reply::Floats(second)]));
             }
-            other => return Err(EngineError::input(format!("Cannot read \"{other}\" of a tensor."))),
+            other => {
+                return Err(EngineError::input(format!("Cannot read \"{other}\" of a tensor.")));
+            }
         }
         Ok(Reply::Floats(out))
     })
@@ -374,11 +383,12 @@ fn forward(call: &Call) -> Answer {
         dropout_seed: o.field("dropoutSeed")?.optional().map(|seed| seed.size()).transpose()?.map(|seed| seed as u64),
     };
     call.submit(Access::Reads, move |state| {
-        let batch =
-            TreeBatch { tokens: &tokens, node_start: &node_start, node_parent: &node_parent, wanted: &wanted, temperature };
+        let batch = TreeBatch { tokens: &tokens, node_start: &node_start, node_parent: &node_parent, wanted: &wanted, temperature };
         let model = if of_reference { state.reference.as_mut().ok_or_else(no_reference)? } else { &mut state.model };
         let mut pass = model.forward(&batch, want)?;
-        let take = |on: bool, data: &mut Vec<f32>| if on { Reply::Floats(std::mem::take(data)) } else { Reply::None };
+        let take = |on: bool, data: &mut Vec<f32>| {
+            if on { Reply::Floats(std::mem::take(data)) } else { Reply::None }
+        };
         let mut reply = vec![
             ("logprobs", take(true, &mut pass.logprobs)),
             ("entropy", take(want.entropy, &mut pass.entropy)),

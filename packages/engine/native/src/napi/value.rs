@@ -191,9 +191,8 @@ impl<'a> Arg<'a> {
         let (mut kind, mut length, mut offset) = (-1, 0, 0);
         let mut data: *mut c_void = null_mut();
         let mut buffer: Value = null_mut();
-        let status = unsafe {
-            (api().napi_get_typedarray_info)(self.env, self.value, &mut kind, &mut length, &mut data, &mut buffer, &mut offset)
-        };
+        let status =
+            unsafe { (api().napi_get_typedarray_info)(self.env, self.value, &mut kind, &mut length, &mut data, &mut buffer, &mut offset) };
         if status != api::OK || kind != wanted_kind {
             return Err(self.wrong(wanted));
         }
