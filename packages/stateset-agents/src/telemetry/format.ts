@@ -51,7 +51,7 @@ export function percent(share: number): string {
 
 /** Three decimals, or an exponent where those would show nothing. */
 export function number(value: number): string {
-  if (value !== 0 && Math.abs(value) < 0.001) return value.toExponential(1);
+  if (Math.abs(value) > 1e-9 && Math.abs(value) < 0.001) return value.toExponential(1);
   return Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en-US") : value.toFixed(3);
 }
 

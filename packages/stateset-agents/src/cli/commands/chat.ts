@@ -1,0 +1,28 @@
+import type { Command } from "commander";
+import type { ChatFlags } from "../chat/run-chat.ts";
+import type { CliIo } from "../io.ts";
+import { positiveNumber, wholeNumber } from "../values.ts";
+
+export function addChat(program: Command, io: CliIo): void {
+  program
+    .command("chat")
+    .description("Talk to an agent, or to two side by side.")
+    .option("--checkpoint <folder...>", "a trained agent; two for side by side (default: the configured model)")
+    .option("-c, --config <file>", "the configuration that names the model")
+    .option("--temperature <t>", "the sampling temperature", positiveNumber)
+    .option("--max-tokens <n>", "tokens per reply at most", wholeNumber)
+    .option("--seed <n>", "makes replies repeatable", wholeNumber)
+    .option("--threads <n>", "threads of the embedded engine", wholeNumber)
+    .option("--stub", "use scripted replies instead of a model")
+    .option("--json", "print each reply as JSON")
+    .addHelpText(
+      "after",
+      `
+In the chat: /reset starts anew, /undo takes back the last exchange, /exit leaves. Ctrl-C stops a reply.
+Lines on standard input work too: echo "Where is my order?" | stateset-agents chat`,
+    )
+    .action(async (flags: ChatFlags) => {
+      const { runChat } = await import("../chat/run-chat.ts");
+      await runChat(flags, io);
+    });
+}

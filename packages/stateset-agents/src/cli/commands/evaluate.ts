@@ -1,0 +1,41 @@
+import type { Command } from "commander";
+import type { EvaluateFlags } from "../evaluate/run-evaluate.ts";
+import type { CliIo } from "../io.ts";
+import { positiveNumber, wholeNumber } from "../values.ts";
+
+export function addEvaluate(program: Command, io: CliIo): void {
+  program
+    .command("evaluate")
+    .description(
+      "Measure a trained agent, or compare two. Without --message, --input or --scenarios it asks for messages.",
+    )
+    .option(
+      "--checkpoint <folder>",
+      "a trained agent: final/ of a run, or a model folder (default: the configured model)",
+    )
+    .option("--compare <folder>", "another one, to compare with by a paired test over scenarios")
+    .option("--message <text>", "print the reply to one message")
+    .option("--input <file>", "answer every message of a .json or .jsonl file (texts, or chats in the OpenAI format)")
+    .option("--scenarios [file]", "play scenarios and score them (default: the project's held-out ones)")
+    .option("-c, --config <file>", "the configuration that has the environment and the reward")
+    .option("--samples <n>", "conversations per scenario", wholeNumber, 4)
+    .option("--seed <n>", "everything random follows from it", wholeNumber, 0)
+    .option("--temperature <t>", "the sampling temperature", positiveNumber)
+    .option("--max-tokens <n>", "tokens per reply at most", wholeNumber)
+    .option("--threads <n>", "threads of the embedded engine", wholeNumber)
+    .option("--output <file>", "also write the result here, as JSON")
+    .option("--stub", "use scripted replies instead of a model")
+    .option("--json", "print JSON instead of tables")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  stateset-agents evaluate --checkpoint runs/polite/final --scenarios
+  stateset-agents evaluate --checkpoint runs/a/final --compare runs/b/final --scenarios held-out.jsonl
+  stateset-agents evaluate --checkpoint runs/polite/final --message "Where is my order?"`,
+    )
+    .action(async (flags: EvaluateFlags) => {
+      const { runEvaluate } = await import("../evaluate/run-evaluate.ts");
+      await runEvaluate(flags, io);
+    });
+}

@@ -1,0 +1,55 @@
+import { type Command, Option } from "commander";
+import { algorithmNames } from "../../algorithm/algorithms.ts";
+import { profileNames } from "../../training/profiles.ts";
+import type { CliIo } from "../io.ts";
+import { trackerNames } from "../project/names.ts";
+import type { TrainFlags } from "../train/flags.ts";
+import { flag, notNegative, positiveNumber, setting, wholeNumber } from "../values.ts";
+
+export function addTrain(program: Command, io: CliIo): void {
+  program
+    .command("train")
+    .description("Train the agent of a project.")
+    .option(
+      "-c, --config <file>",
+      "the configuration: stateset.config.ts, YAML or JSON (default: the one in this folder)",
+    )
+    .option("--name <name>", "the run's name; its folder is runs/<name>")
+    .option("--resume [run]", "go on with a run, its folder or one of its checkpoints (default: the newest)")
+    .option("--save <folder>", "also write the trained agent here")
+    .option("--dry-run [bool]", "show the resolved plan with memory and time, and train nothing", flag)
+    .option("--stub", "use scripted replies instead of a model: everything runs, nothing is learnt")
+    .addOption(new Option("--profile <name>", "where settings start from").choices(profileNames))
+    .option("--auto-adjust", "act on the health of the run: learning rate, KL, temperature, scenario mix")
+    .addOption(new Option("--tracker <name...>", "also write the run's numbers for another tool").choices(trackerNames))
+    .option("--model <model>", "a model folder or hub id instead of the configured one")
+    .option("--threads <n>", "threads of the embedded engine", wholeNumber)
+    .addOption(new Option("--algorithm <name>", "the algorithm").choices(algorithmNames))
+    .option("--seed <n>", "everything random follows from it", wholeNumber)
+    .option("--steps <n>", "rounds of sampling and learning", wholeNumber)
+    .option("--episodes <n>", "conversations in all, instead of --steps", wholeNumber)
+    .option("--learning-rate <rate>", "the peak learning rate", positiveNumber)
+    .option("--group-size <n>", "conversations sampled of each scenario", wholeNumber)
+    .option("--groups-per-step <n>", "scenarios per step", wholeNumber)
+    .option("--max-tokens <n>", "tokens per reply at most", wholeNumber)
+    .option("--temperature <t>", "the sampling temperature", positiveNumber)
+    .option("--kl <coefficient>", "the weight of the KL penalty", notNegative)
+    .option("--set <name=value>", "any other setting, such as checkpoint.every=5; may be given several times", setting)
+    .option("--json", "print one JSON object an event instead of the live view")
+    .addHelpText(
+      "after",
+      `
+Ctrl-C finishes the step, saves and prints how to go on; a second Ctrl-C stops at once.
+
+Examples:
+  stateset-agents train                          the project in this folder
+  stateset-agents train --dry-run                what it would do, and what it would need
+  stateset-agents train --resume                 go on with the newest run
+  stateset-agents train --stub                   try the plumbing without a model
+  stateset-agents train --set evaluation.every=5 --kl 0.02`,
+    )
+    .action(async (flags: TrainFlags) => {
+      const { runTrain } = await import("../train/run-train.ts");
+      await runTrain(flags, io);
+    });
+}

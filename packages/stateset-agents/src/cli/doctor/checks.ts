@@ -1,0 +1,181 @@
+import { spawnSync } from "node:child_process";
+import { accessSync, constants, existsSync, statfsSync } from "node:fs";
+import { availableParallelism, cpus, totalmem } from "node:os";
+import { join, resolve } from "node:path";
+import { starterModelPath } from "@stateset-agents/starter-model";
+import { messageOf } from "../../error.ts";
+import { availableMemory } from "../../policy/native/memory.ts";
+import { bytes, quantity } from "../../telemetry/format.ts";
+import { planMemory, readShape } from "../plan.ts";
+
+export interface Check {
+  name: string;
+  /** note: not there, and not needed. */
+  status: "ok" | "note" | "problem";
+  detail: string;
+  /** The command or step that mends a problem. */
+  fix?: string;
+}
+
+export interface Surroundings {
+  cwd: string;
+  env: Readonly<Record<string, string | undefined>>;
+  model: string | undefined;
+  /** For tests; default: this process's. */
+  nodeVersion?: string;
+}
+
+export async function runChecks(around: Surroundings): Promise<Check[]> {
+  return [
+    checkNode(around.nodeVersion ?? process.versions.node),
+    await checkEngine(),
+    checkThreads(),
+    ...(await checkModel(around)),
+    checkDisk(around.cwd),
+    checkPython(around.env),
+    checkGpu(),
+  ];
+}
+
+export function checkNode(version: string): Check {
+  const [major, minor] = version.split(".").map(Number) as [number, number];
+  const fits = major > 20 || (major === 20 && minor >= 19);
+  return {
+    name: "Node",
+    status: fits ? "ok" : "problem",
+    detail: fits ? version : `${version} is too old; 20.19 or newer is needed`,
+    ...(!fits && { fix: "nvm install 22 && nvm use 22" }),
+  };
+}
+
+/** Opens the smallest possible model: proves that the engine loads and tells which instructions it uses. */
+export async function checkEngine(): Promise<Check> {
+  try {
+    const { openModel } = await import("@stateset-agents/engine");
+    const shape = { vocab: 8, hidden: 8, layers: 1, heads: 1, kvHeads: 1, headDim: 8, inter: 8, maxPositions: 8 };
+    const flavour = {
+      norm: "rms",
+      normEps: 1e-5,
+      mlp: "swiglu",
+      position: "rope",
+      ropeTheta: 10_000,
+      ropeScaling: undefined,
+    } as const;
+    const switches = {
+      tied: true,
+      qkvBias: false,
+      outBias: false,
+      mlpBias: false,
+      qkNorm: false,
+      slidingWindow: undefined,
+    };
+    const model = await openModel({ ...shape, ...flavour, ...switches }, { threads: 1, slots: 1, cacheBytes: 1 << 20 });
+    const { simd } = model;
+    await model.close();
+    return {
+      name: "Engine",
+      status: "ok",
+      detail: `loaded, using ${simd}${simd === "scalar" ? " (slow: no vector instructions)" : ""}`,
+    };
+  } catch (error) {
+    return {
+      name: "Engine",
+      status: "problem",
+      detail: messageOf(error).split(". ")[0]!,
+      fix: existsSync("packages/engine")
+        ? "npm run build (needs Rust: https://rustup.rs)"
+        : "npm install stateset-agents@latest (or build the engine from the repository)",
+    };
+  }
+}
+
+function checkThreads(): Check {
+  const threads = availableParallelism();
+  return { name: "Threads", status: "ok", detail: `${threads} (${cpus()[0]?.model.trim() ?? "unknown processor"})` };
+}
+
+async function checkModel({ cwd, model }: Surroundings): Promise<Check[]> {
+  const dir = model === undefined ? starterModelPath : resolve(cwd, model);
+  const name = model ?? "the starter model";
+  try {
+    const shape = await readShape(dir);
+    const plan = planMemory(shape, {
+      trainable: shape.parameters,
+      reference: true,
+      tokenBudget: 8192,
+      recompute: false,
+    });
+    const fits = plan.total <= plan.available;
+    const facts = `${name} (${quantity(shape.parameters)} parameters) needs about ${bytes(plan.total)} to train`;
+    return [
+      { name: "Model", status: "ok", detail: `${name}, ${quantity(shape.parameters)} parameters` },
+      {
+        name: "Memory",
+        status: fits ? "ok" : "problem",
+        detail: `${bytes(plan.available)} of ${bytes(totalmem())} available; ${facts}`,
+        ...(!fits && {
+          fix: "train an adapter (agent: { lora: true }), lower training.tokenBudget, or set training.recompute",
+        }),
+      },
+    ];
+  } catch (error) {
+    return [
+      {
+        name: "Model",
+        status: "problem",
+        detail: messageOf(error),
+        fix: "give a folder with config.json, or leave --model out for the starter model",
+      },
+      { name: "Memory", status: "ok", detail: `${bytes(availableMemory())} of ${bytes(totalmem())} available` },
+    ];
+  }
+}
+
+/** Runs are written below the current folder. */
+function checkDisk(cwd: string): Check {
+  const dir = existsSync(join(cwd, "runs")) ? join(cwd, "runs") : cwd;
+  try {
+    accessSync(dir, constants.W_OK);
+  } catch {
+    return {
+      name: "Disk",
+      status: "problem",
+      detail: `${dir} cannot be written to`,
+      fix: `chmod u+w ${dir}, or change to another folder`,
+    };
+  }
+  const { bavail, bsize } = statfsSync(dir);
+  const free = bavail * bsize;
+  const enough = free > 2 ** 30;
+  return {
+    name: "Disk",
+    status: enough ? "ok" : "problem",
+    detail: `${bytes(free)} free in ${dir}`,
+    ...(!enough && { fix: "stateset-agents runs prune --yes" }),
+  };
+}
+
+function checkPython(env: Surroundings["env"]): Check {
+  const python = env.STATESET_PYTHON ?? "python3";
+  const script =
+    "import sys; print(sys.version.split()[0]);\ntry:\n import torch; print(torch.__version__)\nexcept ImportError: print('')";
+  const { status, stdout } = spawnSync(python, ["-c", script], { encoding: "utf8", timeout: 20_000 });
+  const none = "not needed; only the PyTorch worker for GPUs uses it";
+  if (status !== 0) return { name: "Python", status: "note", detail: `${python} not found (${none})` };
+  const [version, torch] = stdout.split("\n") as [string, string];
+  return {
+    name: "Python",
+    status: torch ? "ok" : "note",
+    detail: `${version}${torch ? ` with torch ${torch}` : ` without torch (${none})`}`,
+  };
+}
+
+function checkGpu(): Check {
+  const { status, stdout } = spawnSync("nvidia-smi", ["--query-gpu=name,memory.total", "--format=csv,noheader"], {
+    encoding: "utf8",
+    timeout: 10_000,
+  });
+  if (status === 0 && stdout.trim() !== "")
+    return { name: "GPU", status: "ok", detail: stdout.trim().split("\n").join("; ") };
+  return { name: "GPU", status: "note", detail: "none found (not needed; the embedded engine runs on the CPU)" };
+}

@@ -1,0 +1,134 @@
+import { writeFileSync } from "node:fs";
+import { resolve } from "node:path";
+import type { Agent } from "../../agent/agent.ts";
+import { ConversationEnvironment } from "../../environment/conversation-environment.ts";
+import { Environment } from "../../environment/environment.ts";
+import { loadScenarios } from "../../environment/load-scenarios.ts";
+import { StatesetError } from "../../error.ts";
+import { compare, type Evaluation, evaluate } from "../../evaluation/evaluate.ts";
+import type { RewardFunction } from "../../reward/reward-function.ts";
+import { writeFailed } from "../../training/checkpoint/durable.ts";
+import { type CliIo, isInteractive, print, printJson } from "../io.ts";
+import { type OpenAgentFlags, openAgent } from "../open-agent.ts";
+import { buildProject, defaultConfig } from "../project/build-project.ts";
+import { findConfig, loadProject } from "../project/load-project.ts";
+import { readInputs } from "./inputs.ts";
+import { comparisonLines, evaluationLines } from "./tables.ts";
+
+export interface EvaluateFlags extends OpenAgentFlags {
+  checkpoint?: string;
+  compare?: string;
+  message?: string;
+  input?: string;
+  scenarios?: string | true;
+  samples: number;
+  output?: string;
+  json?: boolean;
+}
+
+/** The `evaluate` command. */
+export async function runEvaluate(flags: EvaluateFlags, io: CliIo): Promise<void> {
+  if (flags.compare !== undefined || flags.scenarios !== undefined) return runScenarios(flags, io);
+  if (flags.message === undefined && flags.input === undefined) {
+    if (!isInteractive(io)) {
+      throw new StatesetError("INVALID_OPTION", "There is nothing to evaluate.", {
+        hint: "Give --message, --input or --scenarios, or run it in a terminal to type messages.",
+      });
+    }
+    const { runChat } = await import("../chat/run-chat.ts");
+    const { checkpoint, ...rest } = flags;
+    return runChat({ ...rest, ...(checkpoint !== undefined && { checkpoint: [checkpoint] }) }, io);
+  }
+  const inputs =
+    flags.message === undefined
+      ? await readInputs(resolve(io.cwd, flags.input!))
+      : [{ messages: [{ role: "user" as const, content: flags.message }] }];
+  const agent = await openAgent(flags.checkpoint, flags, io);
+  try {
+    const answers = await Promise.all(
+      inputs.map(async ({ messages }, i) => ({
+        messages,
+        reply: await agent.generateResponse(messages, { seed: flags.seed! + i }),
+      })),
+    );
+    const stub = agent.policy.model.stub;
+    save(flags.output, answers, io);
+    if (flags.json) for (const answer of answers) printJson(io, { ...answer, ...(stub && { stub }) });
+    else if (flags.message !== undefined) print(io, answers[0]!.reply);
+    else for (const { messages, reply } of answers) print(io, `> ${messages.at(-1)!.content}`, reply, "");
+    if (stub && !flags.json) io.stderr.write("! A stub made this reply up.\n");
+  } finally {
+    await agent.close();
+  }
+}
+
+async function runScenarios(flags: EvaluateFlags, io: CliIo): Promise<void> {
+  const { environment, reward } = await sceneOf(flags, io);
+  const measure = async (checkpoint: string | undefined): Promise<Evaluation> => {
+    const agent: Agent = await openAgent(checkpoint, flags, io);
+    try {
+      return await evaluate({
+        agent,
+        environment,
+        ...(reward && { reward }),
+        samples: flags.samples,
+        seed: flags.seed!,
+      });
+    } finally {
+      await agent.close();
+    }
+  };
+  const a = await measure(flags.checkpoint);
+  if (flags.compare === undefined) {
+    save(flags.output, withoutGroups(a), io);
+    if (flags.json) printJson(io, withoutGroups(a));
+    else print(io, ...evaluationLines(a, io));
+    return;
+  }
+  const b = await measure(flags.compare);
+  const comparison = compare(a, b, { seed: flags.seed! });
+  const result = { a: withoutGroups(a), b: withoutGroups(b), comparison };
+  save(flags.output, result, io);
+  if (flags.json) printJson(io, result);
+  else
+    print(
+      io,
+      ...comparisonLines(a, b, comparison, { a: flags.checkpoint ?? "the project's model", b: flags.compare }, io),
+    );
+}
+
+/** Where conversations are played and how they are scored: the project's, or support conversations where there is none. */
+async function sceneOf(
+  flags: EvaluateFlags,
+  io: CliIo,
+): Promise<{ environment: Environment; reward: RewardFunction | undefined }> {
+  const hasProject = flags.config !== undefined || findConfig(io.cwd) !== undefined;
+  const loaded = hasProject ? await loadProject(flags.config, io.cwd) : { config: defaultConfig, dir: io.cwd };
+  // The agent comes from the checkpoint, so the project's own is not opened here.
+  const { environment, heldOut, reward } = await buildProject(loaded, {});
+  if (typeof flags.scenarios === "string") {
+    const scenarios = await loadScenarios(resolve(io.cwd, flags.scenarios));
+    return { environment: new ConversationEnvironment({ scenarios }), reward };
+  }
+  if (heldOut instanceof Environment) return { environment: heldOut, reward };
+  if (heldOut === undefined) return { environment, reward };
+  return { environment: withScenarios(environment, heldOut), reward };
+}
+
+function withScenarios(environment: Environment, scenarios: readonly { id: string }[]): Environment {
+  return Object.create(environment, { scenarios: { value: scenarios } }) as Environment;
+}
+
+function withoutGroups({ groups: _, ...numbers }: Evaluation): Omit<Evaluation, "groups"> {
+  return numbers;
+}
+
+function save(path: string | undefined, value: unknown, io: CliIo): void {
+  if (path === undefined) return;
+  const file = resolve(io.cwd, path);
+  try {
+    writeFileSync(file, `${JSON.stringify(value, null, 2)}\n`);
+  } catch (error) {
+    throw writeFailed(file, error);
+  }
+}

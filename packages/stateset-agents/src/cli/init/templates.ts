@@ -1,0 +1,234 @@
+import type { ConversationScenarioInput } from "../../environment/parse-scenario.ts";
+import { conversationConfigs, heldOutConfigs } from "../../environment/preset/index.ts";
+import type { PresetName } from "../project/names.ts";
+
+export const templateNames = ["support", "tech-support", "sales", "tools", "custom"] as const;
+export type TemplateName = (typeof templateNames)[number];
+
+export const templateHints: Record<TemplateName, string> = {
+  support: "orders, refunds, billing: polite and brief",
+  "tech-support": "crashes, passwords: concrete steps",
+  sales: "prices and plans: keeps the customer talking",
+  tools: "call the right function with the right arguments",
+  custom: "your own reward, written as a function",
+};
+
+export interface TemplateOptions {
+  name: string;
+  /** Undefined: the bundled starter model. */
+  model: string | undefined;
+  version: string;
+}
+
+/** The files of a new project by path. Everything in it is meant to be read and changed. */
+export function projectFiles(template: TemplateName, options: TemplateOptions): Record<string, string> {
+  return {
+    "package.json": `${JSON.stringify(packageJson(options), null, 2)}\n`,
+    "tsconfig.json": `${JSON.stringify(tsconfig, null, 2)}\n`,
+    ".gitignore": "node_modules\nruns\n",
+    "README.md": readme(template, options),
+    ...parts[template](options),
+  };
+}
+
+function packageJson({ name, version }: TemplateOptions) {
+  return {
+    name,
+    private: true,
+    type: "module",
+    scripts: {
+      plan: "stateset-agents train --dry-run",
+      train: "stateset-agents train",
+      evaluate: "stateset-agents evaluate --checkpoint runs/first --scenarios",
+      chat: "stateset-agents chat --checkpoint runs/first",
+    },
+    dependencies: { "stateset-agents": `^${version}` },
+  };
+}
+
+const tsconfig = {
+  compilerOptions: {
+    target: "ES2023",
+    module: "ESNext",
+    moduleResolution: "Bundler",
+    strict: true,
+    noEmit: true,
+    skipLibCheck: true,
+  },
+  include: ["*.ts"],
+};
+
+const agentLine = (prompt: string, { model }: TemplateOptions) =>
+  `agent: {${model === undefined ? "" : ` model: ${JSON.stringify(model)}, lora: true,`} systemPrompt: ${JSON.stringify(prompt)}, sampling: { maxTokens: 64 } },`;
+
+const training = `name: "first",
+  training: {
+    steps: 30,
+    groupsPerStep: 6,
+    groupSize: 8,
+    evaluation: { every: 10 },
+  },`;
+
+const scenarioFiles = (preset: PresetName): Record<string, string> => ({
+  "scenarios/train.jsonl": jsonl(conversationConfigs[preset].scenarios),
+  "scenarios/held-out.jsonl": jsonl(heldOutConfigs[preset].scenarios),
+});
+
+function domain(preset: PresetName, prompt: string, rewards: readonly [string, number][]) {
+  return (options: TemplateOptions): Record<string, string> => ({
+    "stateset.config.ts": `import { defineConfig } from "stateset-agents";
+
+export default defineConfig({
+  ${agentLine(prompt, options)}
+  environment: { scenarios: "scenarios/train.jsonl", maxTurns: 4 },
+  // Phrasings that training never sees: they say whether the agent learnt more than the script.
+  heldOut: "scenarios/held-out.jsonl",
+  reward: { ${rewards.map(([name, weight]) => `${name}: ${weight}`).join(", ")} },
+  ${training}
+});
+`,
+    ...scenarioFiles(preset),
+  });
+}
+
+const parts: Record<TemplateName, (options: TemplateOptions) => Record<string, string>> = {
+  support: domain("customerService", "You are a polite customer support agent.", [
+    ["politeness", 0.5],
+    ["conciseness", 0.3],
+    ["helpfulness", 0.2],
+  ]),
+  "tech-support": domain("technicalSupport", "You are a patient technical support agent.", [
+    ["helpfulness", 0.6],
+    ["politeness", 0.2],
+    ["conciseness", 0.2],
+  ]),
+  sales: domain("sales", "You are a friendly sales assistant.", [
+    ["engagement", 0.5],
+    ["helpfulness", 0.3],
+    ["politeness", 0.2],
+  ]),
+  tools,
+  custom,
+};
+
+function tools(options: TemplateOptions): Record<string, string> {
+  return {
+    "stateset.config.ts": `import { defineConfig, TaskEnvironment, type Task } from "stateset-agents";
+
+const systemPrompt = "You are a support agent. Answer with one tool call.\\nTools:\\nFindOrder(order_number)\\nCancelOrder(order_number)";
+
+const ask = (id: string, prompt: string, tool: string, order: string): Task => ({
+  id,
+  prompt,
+  goal: \`\${tool} \${order}\`,
+  systemPrompt,
+  metadata: { tool, order },
+});
+
+/** How much of the call is right: JSON at all, the tool, its argument. */
+function progress(reply: string, { metadata }: Task): number {
+  const json = /\\{.*\\}/s.exec(reply)?.[0];
+  if (json === undefined) return 0;
+  try {
+    const call = JSON.parse(json) as { name?: string; arguments?: { order_number?: unknown } };
+    return 0.2 + (call.name === metadata?.tool ? 0.4 : 0) + (String(call.arguments?.order_number) === metadata?.order ? 0.4 : 0);
+  } catch {
+    return 0.1;
+  }
+}
+
+export default defineConfig({
+  agent: {${options.model === undefined ? "" : ` model: ${JSON.stringify(options.model)}, lora: true,`} sampling: { maxTokens: 48 } },
+  environment: new TaskEnvironment({
+    maxTurns: 1,
+    tasks: [
+      ask("late", "Where is my order 48213?", "FindOrder", "48213"),
+      ask("status", "Can you look up order 77102?", "FindOrder", "77102"),
+      ask("cancel", "Please cancel order 30518.", "CancelOrder", "30518"),
+      ask("stop", "I do not want order 62984 any more.", "CancelOrder", "62984"),
+    ],
+    check: (reply, state) => progress(reply.content, state.scenario),
+  }),
+  // No reward is named: the environment's own check is the reward.
+  ${training}
+});
+`,
+  };
+}
+
+function custom(options: TemplateOptions): Record<string, string> {
+  return {
+    "stateset.config.ts": `import { defineConfig, rewardFunction } from "stateset-agents";
+
+/** Your reward: any function from a conversation to a number. This one likes short replies that ask something back. */
+const reward = rewardFunction({ name: "curious" }, ({ turns }) => {
+  const replies = turns.filter((turn) => turn.role === "assistant");
+  const asks = replies.filter((turn) => turn.content.includes("?")).length / replies.length;
+  const words = replies.reduce((sum, turn) => sum + turn.content.split(/\\s+/).length, 0) / replies.length;
+  const short = Math.max(0, 1 - Math.max(0, words - 15) / 30);
+  return { score: 0.6 * asks + 0.4 * short, breakdown: { asks, short } };
+});
+
+export default defineConfig({
+  ${agentLine("You are a helpful assistant.", options)}
+  environment: { scenarios: "scenarios/train.jsonl", maxTurns: 3 },
+  heldOut: "scenarios/held-out.jsonl",
+  reward,
+  ${training}
+});
+`,
+    ...scenarioFiles("customerService"),
+  };
+}
+
+function jsonl(scenarios: readonly ConversationScenarioInput[]): string {
+  return scenarios.map((scenario) => `${JSON.stringify(scenario)}\n`).join("");
+}
+
+function readme(template: TemplateName, { name, model }: TemplateOptions): string {
+  const scenarios =
+    template === "tools"
+      ? "- `stateset.config.ts`: the agent, the tasks, the check that is the reward, and the settings"
+      : "- `stateset.config.ts`: the agent, the reward and the settings\n- `scenarios/train.jsonl`: what users say while training; `scenarios/held-out.jsonl`: what they say when it is measured";
+  return `# ${name}
+
+An agent that learns from conversations: ${templateHints[template]}. It starts from ${model === undefined ? "the bundled starter model, which trains on a laptop's CPU" : `\`${model}\``}.
+
+\`\`\`sh
+npm install
+npm run plan      # what a run will do, and what it needs
+npm run train     # trains; Ctrl-C saves, and \`npx stateset-agents train --resume\` goes on
+npm run evaluate  # measures it on held-out conversations
+npm run chat      # talk to it
+\`\`\`
+
+${scenarios}
+
+Change the reward or the scenarios first; \`npx stateset-agents runs diff <a> <b>\` shows what changed between two runs.
+`;
+}
+
+/** A single YAML file, for those who keep configurations as data. */
+export function yamlConfig({ model }: Pick<TemplateOptions, "model">, template: TemplateName): string {
+  const preset =
+    template === "tech-support" ? "technical_support" : template === "sales" ? "sales" : "customer_service";
+  return `# stateset-agents train --config <this file>
+agent:
+${model === undefined ? "  # model: a folder or hub id; the bundled starter model when left out" : `  model: ${model}\n  lora: true`}
+  system_prompt: You are a polite customer support agent.
+  sampling:
+    max_tokens: 64
+environment:
+  preset: ${preset}
+reward:
+  politeness: 0.5
+  conciseness: 0.3
+  helpfulness: 0.2
+training:
+  steps: 30
+  groups_per_step: 6
+  group_size: 8
+  evaluation:
+    every: 10
+`;
+}

@@ -1,0 +1,55 @@
+import pc from "picocolors";
+import type { ViewStream } from "../telemetry/live-view.ts";
+
+/** What a command sees of the outside. Tests give their own; `processIo()` is the real one. */
+export interface CliIo {
+  stdout: ViewStream;
+  stderr: ViewStream;
+  stdin: NodeJS.ReadableStream & { isTTY?: boolean };
+  env: Readonly<Record<string, string | undefined>>;
+  cwd: string;
+  /** Calls back on each Ctrl-C until the returned function is called. */
+  onInterrupt(listener: () => void): () => void;
+}
+
+export function processIo(): CliIo {
+  return {
+    stdout: process.stdout,
+    stderr: process.stderr,
+    stdin: process.stdin,
+    env: process.env,
+    cwd: process.cwd(),
+    onInterrupt(listener) {
+      process.on("SIGINT", listener);
+      process.on("SIGTERM", listener);
+      return () => {
+        process.off("SIGINT", listener);
+        process.off("SIGTERM", listener);
+      };
+    },
+  };
+}
+
+/** https://no-color.org; FORCE_COLOR for recordings. */
+export function wantsColor(io: CliIo, stream: ViewStream = io.stdout): boolean {
+  if (io.env.NO_COLOR) return false;
+  if (io.env.FORCE_COLOR && io.env.FORCE_COLOR !== "0") return true;
+  return stream.isTTY === true && io.env.TERM !== "dumb";
+}
+
+export function colorsOf(io: CliIo, stream: ViewStream = io.stdout): ReturnType<typeof pc.createColors> {
+  return pc.createColors(wantsColor(io, stream));
+}
+
+/** True when a person can be asked. */
+export function isInteractive(io: CliIo): boolean {
+  return io.stdin.isTTY === true && io.stdout.isTTY === true && !io.env.CI;
+}
+
+export function print(io: CliIo, ...lines: readonly string[]): void {
+  for (const line of lines) io.stdout.write(`${line}\n`);
+}
+
+export function printJson(io: CliIo, value: unknown): void {
+  io.stdout.write(`${JSON.stringify(value)}\n`);
+}

@@ -1,0 +1,55 @@
+/**
+ * The keys of the Python system's configurations and what they are called here. A key that is the snake_case form of one of ours
+ * needs no entry.
+ */
+export const pythonKeys: Readonly<Record<string, string | readonly string[]>> = {
+  num_episodes: "training.episodes",
+  max_steps: "training.steps",
+  num_train_steps: "training.steps",
+  num_epochs: "training.updatesPerRollout",
+  num_iterations: "training.updatesPerRollout",
+  num_generations: "training.groupSize",
+  num_trajectories: "training.groupSize",
+  per_device_train_batch_size: "training.groupsPerStep",
+  gradient_accumulation_steps: "training.accumulation",
+  max_grad_norm: "training.clipNorm",
+  warmup_ratio: "training.warmup",
+  lr_scheduler_type: "training.schedule",
+  adam_beta1: "training.beta1",
+  adam_beta2: "training.beta2",
+  adam_epsilon: "training.epsilon",
+  kl_penalty: "training.kl.coefficient",
+  kl_coef: "training.kl.coefficient",
+  beta: "training.kl.coefficient",
+  entropy_coef: "training.entropyBonus",
+  max_completion_length: "training.sampling.maxTokens",
+  max_new_tokens: "training.sampling.maxTokens",
+  temperature: "training.sampling.temperature",
+  save_steps: "training.checkpoint.every",
+  save_total_limit: "training.checkpoint.keep",
+  eval_steps: "training.evaluation.every",
+  early_stopping_patience: "training.earlyStopping.patience",
+  clip_range: ["training.epsilonLow", "training.epsilonHigh"],
+  clip_range_left: "training.epsilonLow",
+  clip_range_right: "training.epsilonHigh",
+  model_name: "agent.model",
+  model: "agent.model",
+  system_prompt: "agent.systemPrompt",
+  run_name: "name",
+  report_to: "trackers",
+};
+
+/** Keys that say how Python should compute. They have no counterpart, because nothing here depends on them. */
+export const pythonOnlyKeys: Readonly<Record<string, string>> = {
+  bf16: "the embedded engine computes in float32",
+  fp16: "the embedded engine computes in float32",
+  max_prompt_length: "prompts are only bounded by the model's context",
+  logging_steps: "every step is logged",
+  use_lora: "write `agent: { lora: true }`",
+  attn_implementation: "the embedded engine has one attention",
+  gradient_checkpointing: "write `training: { recompute: true }`",
+  device_map: "the embedded engine runs on the CPU",
+  torch_dtype: "the embedded engine computes in float32",
+  wandb_project: "name the project with `wandb sync --project`",
+  output_dir: "runs are kept in runs/<name>; --save copies the trained agent elsewhere",
+};

@@ -1,0 +1,28 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { writeFileAtomic } from "../../training/checkpoint/durable.ts";
+import type { TrainFlags } from "./flags.ts";
+
+/** How a run was started, kept beside it as cli.json, so that `--resume` alone goes on the same way. */
+export type Invocation = Pick<TrainFlags, "config" | "stub" | "autoAdjust" | "tracker" | "model" | "threads" | "save">;
+
+const names = [
+  "config",
+  "stub",
+  "autoAdjust",
+  "tracker",
+  "model",
+  "threads",
+  "save",
+] as const satisfies (keyof Invocation)[];
+
+export function writeInvocation(dir: string, flags: TrainFlags): void {
+  const kept = Object.fromEntries(names.filter((name) => flags[name] !== undefined).map((name) => [name, flags[name]]));
+  writeFileAtomic(join(dir, "cli.json"), `${JSON.stringify(kept, null, 2)}\n`);
+}
+
+/** Runs made by the library have none. */
+export function readInvocation(dir: string): Invocation {
+  const path = join(dir, "cli.json");
+  return existsSync(path) ? (JSON.parse(readFileSync(path, "utf8")) as Invocation) : {};
+}

@@ -1,0 +1,101 @@
+import { createAlgorithm } from "../../algorithm/algorithms.ts";
+import { Environment } from "../../environment/environment.ts";
+import { bytes, duration, percent, quantity } from "../../telemetry/format.ts";
+import { changedSettings } from "../../telemetry/live-view.ts";
+import { resolveConfig } from "../../training/config.ts";
+import type { ProfileName } from "../../training/profiles.ts";
+import { splitOptions, type TrainOptions } from "../../training/train-options.ts";
+import { type CliIo, colorsOf, print, printJson } from "../io.ts";
+import { type MemoryPlan, planMemory, planTime, type TimePlan } from "../plan.ts";
+import type { Project } from "../project/build-project.ts";
+
+/** `train --dry-run`: everything resolved, with what it needs. Plays one group, so that environment and reward are tried as well. */
+export async function printPlan(options: {
+  project: Project;
+  settings: Record<string, unknown>;
+  profile: ProfileName | undefined;
+  json: boolean;
+  io: CliIo;
+}): Promise<void> {
+  const { project, settings, profile, json, io } = options;
+  const { agent, environment, reward, heldOut } = project;
+  const { training, algorithm: chosen } = splitOptions({ ...settings, agent, environment } as TrainOptions);
+  const algorithm = createAlgorithm((chosen ?? "grpo") as Parameters<typeof createAlgorithm>[0]);
+  await agent.initialize();
+  try {
+    const { model } = agent.policy;
+    const config = resolveConfig(training, { ...(profile && { profile }), model });
+    const memory = model.stub
+      ? undefined
+      : planMemory(
+          // The block is usually 2.7 to 4 times as wide as the hidden size.
+          {
+            parameters: model.parameters,
+            layers: model.layers,
+            hiddenSize: model.hiddenSize,
+            inter: 4 * model.hiddenSize,
+          },
+          {
+            trainable: model.trainableParameters,
+            reference: algorithm.needs.reference === true || config.kl.coefficient > 0,
+            tokenBudget: config.tokenBudget,
+            recompute: config.recompute,
+          },
+        );
+    const time = model.stub ? undefined : await planTime(project, config);
+    const conversations = config.steps * config.groupsPerStep * config.accumulation * config.groupSize;
+    const heldOutCount =
+      heldOut === undefined ? 0 : (heldOut instanceof Environment ? heldOut.scenarios : heldOut).length;
+    if (json) {
+      const facts = {
+        scenarios: environment.scenarios.length,
+        heldOut: heldOutCount,
+        reward: reward?.name ?? null,
+        conversations,
+      };
+      printJson(io, {
+        type: "plan",
+        model,
+        algorithm: algorithm.options,
+        config,
+        ...facts,
+        memory: memory ?? null,
+        time: time ?? null,
+      });
+      return;
+    }
+    const colors = colorsOf(io);
+    const label = (name: string) => colors.dim(name.padEnd(12));
+    print(
+      io,
+      colors.bold("Plan") + colors.dim(" (nothing is trained)"),
+      `${label("model")}${model.name}${model.stub ? " (a stub)" : `, ${quantity(model.parameters)} parameters, ${quantity(model.trainableParameters)} trained`}`,
+      `${label("algorithm")}${algorithm.name}, ${config.profile} profile, seed ${config.seed}`,
+      `${label("scenarios")}${environment.scenarios.length} to train on, ${heldOutCount} held out`,
+      `${label("reward")}${reward?.name ?? "the environment's own"}`,
+      `${label("steps")}${config.steps} × ${config.groupsPerStep * config.accumulation} groups × ${config.groupSize} = ${conversations.toLocaleString("en-US")} conversations`,
+      `${label("settings")}${changedSettings({ config }).join(colors.dim(" · "))}`,
+    );
+    if (memory) print(io, `${label("memory")}${memoryText(memory, colors)}`);
+    if (time) print(io, `${label("time")}${timeText(time)}`);
+  } finally {
+    await agent.close();
+  }
+}
+
+function memoryText(plan: MemoryPlan, colors: ReturnType<typeof colorsOf>): string {
+  const parts = [`weights ${bytes(plan.weights)}`, `optimiser ${bytes(plan.optimiser)}`];
+  if (plan.reference > 0) parts.push(`reference ${bytes(plan.reference)}`);
+  parts.push(`activations up to ${bytes(plan.activations)}`);
+  const fits = plan.total <= plan.available;
+  const verdict = fits
+    ? colors.green(`fits in ${bytes(plan.available)}`)
+    : colors.red(`does not fit in ${bytes(plan.available)}`);
+  const advice = fits ? "" : " Lower tokenBudget, set recompute, or use LoRA.";
+  return `about ${bytes(plan.total)} (${parts.join(", ")}), ${verdict}${advice}`;
+}
+
+function timeText(plan: TimePlan): string {
+  const step = plan.rolloutMsPerStep + plan.updateMsPerStep;
+  return `about ${duration(plan.totalMs)}: ${(step / 1000).toFixed(1)} s a step, rollout ${percent(plan.rolloutMsPerStep / step)}, measured on one group at ${Math.round(plan.tokensPerSecond)} tokens/s`;
+}

@@ -1,0 +1,59 @@
+import { number, sparkline } from "../../telemetry/format.ts";
+import type { RunSummary } from "../../training/train.ts";
+import { type CliIo, colorsOf, print, printJson } from "../io.ts";
+
+/** What a finished run came to, and what to do next. */
+export function printResult(run: RunSummary, json: boolean, io: CliIo, shown: (path: string) => string): void {
+  const { before, after } = run.evaluation ?? {};
+  if (json) {
+    printJson(io, {
+      type: "result",
+      run: run.id,
+      status: run.status,
+      steps: run.steps,
+      reason: run.reason ?? null,
+      stub: run.stub,
+      dir: run.dir ?? null,
+      final: run.finalDir ?? null,
+      best: run.best,
+      heldOut: before && after ? { before: before.reward, after: after.reward } : null,
+    });
+    return;
+  }
+  const colors = colorsOf(io);
+  const rewards = run.metrics.map((record) => record.reward).filter((reward) => reward !== undefined);
+  print(
+    io,
+    "",
+    `${colors.green("✓")} ${run.status === "stopped-early" ? "Stopped early" : "Done"}: ${run.steps} steps.${run.reason ? ` ${run.reason}` : ""}`,
+  );
+  if (rewards.length > 0)
+    print(
+      io,
+      `  reward    ${number(rewards[0]!)} → ${number(rewards.at(-1)!)}  ${colors.cyan(sparkline(rewards, 40))}`,
+    );
+  if (before && after) {
+    const interval = ({ mean, low, high }: typeof before.reward) => `${number(mean)} [${number(low)}, ${number(high)}]`;
+    print(io, `  held-out  ${interval(before.reward)} → ${interval(after.reward)}`);
+  }
+  if (run.stub) {
+    print(
+      io,
+      "",
+      colors.yellow(
+        "This was a stub: scripted replies, nothing was learnt and nothing was saved. Leave --stub out to train.",
+      ),
+    );
+    return;
+  }
+  if (run.finalDir === undefined) return;
+  const final = shown(run.finalDir);
+  print(
+    io,
+    `  saved     ${final}`,
+    "",
+    colors.dim("Next:"),
+    `  stateset-agents chat --checkpoint ${final}`,
+    `  stateset-agents evaluate --checkpoint ${final}`,
+  );
+}

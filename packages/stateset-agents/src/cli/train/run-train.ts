@@ -1,0 +1,153 @@
+import { isAbsolute, join, relative, resolve } from "node:path";
+import { StatesetError } from "../../error.ts";
+import { alertWith } from "../../telemetry/alerts.ts";
+import { createLiveView, type LiveView } from "../../telemetry/live-view.ts";
+import { autoAdjust } from "../../training/auto-adjust.ts";
+import type { TrainingCallbacks } from "../../training/callbacks.ts";
+import { runDirOf } from "../../training/checkpoint/store.ts";
+import type { Verdict } from "../../training/diagnostics/verdicts.ts";
+import { watchHealth } from "../../training/diagnostics/watch.ts";
+import { type RunSummary, train } from "../../training/train.ts";
+import type { TrainOptions } from "../../training/train-options.ts";
+import { CliExit } from "../failure.ts";
+import { type CliIo, colorsOf, print, printJson, wantsColor } from "../io.ts";
+import { buildProject, defaultConfig, type Project } from "../project/build-project.ts";
+import { findConfig, loadProject } from "../project/load-project.ts";
+import { trackerNamed } from "../project/names.ts";
+import { listRuns } from "../runs.ts";
+import { applyFlags, type TrainFlags } from "./flags.ts";
+import { readInvocation, writeInvocation } from "./invocation.ts";
+import { printPlan } from "./print-plan.ts";
+import { printResult } from "./print-result.ts";
+
+/** The `train` command. */
+export async function runTrain(given: TrainFlags, io: CliIo): Promise<void> {
+  const resumeFrom = given.resume === undefined ? undefined : resumePath(given.resume, io);
+  const flags: TrainFlags = resumeFrom === undefined ? given : { ...readInvocation(runDirOf(resumeFrom)), ...given };
+  const project = await openProject(flags, io);
+  // A resumed run goes on with its own settings; only what is on the command line changes them.
+  const settings = applyFlags(resumeFrom === undefined ? { ...project.config.training } : {}, flags);
+  const profile = flags.profile ?? (resumeFrom === undefined ? project.config.profile : undefined);
+  if (flags.dryRun) {
+    await printPlan({ project, settings, profile, json: flags.json === true, io });
+    return;
+  }
+
+  const id = flags.name ?? project.config.name ?? newRunName(settings.algorithm);
+  const view = createLiveView({
+    stream: io.stdout,
+    ...(flags.json && { mode: "json" as const }),
+    color: wantsColor(io),
+    ...(flags.stub && { title: "STUB: nothing is learnt" }),
+  });
+  const warn = (message: string) =>
+    flags.json ? printJson(io, { type: "notice", message }) : view.note(`! ${message}`);
+  const interruption = stopOnInterrupt(view, io);
+  let run: RunSummary;
+  try {
+    const result = await train({
+      ...settings,
+      agent: project.agent,
+      environment: project.environment,
+      reward: project.reward,
+      heldOut: project.heldOut,
+      profile,
+      trackers: [...project.trackers, ...(flags.tracker ?? []).map((name) => trackerNamed(name, "--tracker"))],
+      callbacks: [...onlookers(project, flags, view, warn), keepInvocation(flags, project)],
+      ...(resumeFrom === undefined ? { name: id, dir: resolve(io.cwd, "runs", id) } : { resumeFrom }),
+      ...(flags.save !== undefined && { savePath: resolve(io.cwd, flags.save) }),
+      signal: interruption.signal,
+    } as TrainOptions);
+    run = result.run;
+  } finally {
+    interruption.done();
+    await closeQuietly(project);
+  }
+  if (run.status === "interrupted") {
+    const command = `stateset-agents train --resume ${shown(run.dir ?? "", io)}`;
+    if (flags.json) printJson(io, { type: "interrupted", steps: run.steps, resumeFrom: run.dir, command });
+    else print(io, "", `Stopped after step ${run.steps} and saved. Go on with:`, `  ${colorsOf(io).cyan(command)}`);
+    throw new CliExit(130);
+  }
+  printResult(run, flags.json === true, io, (path) => shown(path, io));
+}
+
+async function openProject(flags: TrainFlags, io: CliIo): Promise<Project> {
+  const overrides = {
+    ...(flags.model !== undefined && { model: flags.model }),
+    ...(flags.threads !== undefined && { threads: flags.threads }),
+    ...(flags.stub && { stub: true }),
+  };
+  if (flags.config === undefined && flags.stub && findConfig(io.cwd) === undefined) {
+    return buildProject({ config: defaultConfig, dir: io.cwd }, overrides);
+  }
+  const loaded = await loadProject(flags.config, io.cwd);
+  for (const note of loaded.notes) io.stderr.write(`· ${note}\n`);
+  return buildProject(loaded, overrides);
+}
+
+/** The live view, the health watch (which may act) and the alerts. */
+function onlookers(
+  project: Project,
+  flags: TrainFlags,
+  view: LiveView,
+  warn: (message: string) => void,
+): TrainingCallbacks[] {
+  const { alerts, autoAdjust: configured } = project.config;
+  const alerter = alerts && alertWith(alerts, warn);
+  const onVerdict = (verdict: Verdict) => {
+    view.verdict(verdict);
+    void alerter?.unhealthy(verdict);
+  };
+  const acting = flags.autoAdjust ?? (configured !== undefined && configured !== false);
+  const health = acting
+    ? autoAdjust(typeof configured === "object" ? configured : {}, { onVerdict, onAdjustment: view.adjustment })
+    : watchHealth({ onVerdict });
+  return [view, health, ...(alerter ? [alerter] : [])];
+}
+
+function keepInvocation(flags: TrainFlags, project: Project): TrainingCallbacks {
+  return {
+    onStart({ dir }) {
+      if (dir !== undefined)
+        writeInvocation(dir, { ...flags, ...(project.file !== undefined && { config: project.file }) });
+    },
+  };
+}
+
+/** First Ctrl-C: finish the step and save. Second: leave at once. */
+function stopOnInterrupt(view: LiveView, io: CliIo): { signal: AbortSignal; done(): void } {
+  const controller = new AbortController();
+  const done = io.onInterrupt(() => {
+    if (controller.signal.aborted) process.exit(130);
+    controller.abort();
+    view.note("Finishing this step and saving … (Ctrl-C again stops at once)");
+  });
+  return { signal: controller.signal, done };
+}
+
+function resumePath(resume: string | true, io: CliIo): string {
+  if (resume !== true) return resolve(io.cwd, resume);
+  const newest = listRuns(join(io.cwd, "runs"))[0];
+  if (newest) return newest.dir;
+  throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no run to resume in ${join(io.cwd, "runs")}.`, {
+    hint: "Name a run's folder: --resume <folder>.",
+  });
+}
+
+/** Sorts by time: grpo-20261115-031205. */
+function newRunName(algorithm: unknown): string {
+  const name =
+    typeof algorithm === "string" ? algorithm : ((algorithm as { name?: string } | undefined)?.name ?? "grpo");
+  return `${name}-${new Date().toISOString().replace(/[-:]/g, "").replace("T", "-").slice(0, 15)}`;
+}
+
+function shown(path: string, io: CliIo): string {
+  const short = isAbsolute(path) ? relative(io.cwd, path) : path;
+  return short.startsWith("..") ? path : short;
+}
+
+/** What happens to the model at the end of the process must not hide how the run ended. */
+async function closeQuietly({ agent, environment }: Project): Promise<void> {
+  await Promise.allSettled([agent.close(), environment.close()]);
+}

@@ -1,0 +1,45 @@
+import { InvalidArgumentError } from "commander";
+
+/** Parsers of flag values; commander names the flag when one throws. */
+
+export function wholeNumber(text: string): number {
+  const value = Number(text);
+  if (text.trim() === "" || !Number.isInteger(value) || value < 0)
+    throw new InvalidArgumentError("It must be a whole number, 0 or more.");
+  return value;
+}
+
+export function positiveNumber(text: string): number {
+  const value = Number(text);
+  if (text.trim() === "" || !Number.isFinite(value) || value <= 0)
+    throw new InvalidArgumentError("It must be a number above 0.");
+  return value;
+}
+
+export function notNegative(text: string): number {
+  const value = Number(text);
+  if (text.trim() === "" || !Number.isFinite(value) || value < 0)
+    throw new InvalidArgumentError("It must be a number, 0 or more.");
+  return value;
+}
+
+export function flag(text: string): boolean {
+  if (["true", "yes", "1", "on"].includes(text.toLowerCase())) return true;
+  if (["false", "no", "0", "off"].includes(text.toLowerCase())) return false;
+  throw new InvalidArgumentError("It must be true or false.");
+}
+
+/** `--set kl.coefficient=0.02`, several times. Values are JSON where they can be, text otherwise. */
+export function setting(text: string, before: Record<string, unknown> = {}): Record<string, unknown> {
+  const [path, ...rest] = text.split("=");
+  if (!path || rest.length === 0)
+    throw new InvalidArgumentError("Write it as name=value, for example kl.coefficient=0.02.");
+  const value = rest.join("=");
+  let parsed: unknown = value;
+  try {
+    parsed = JSON.parse(value);
+  } catch {
+    // Not JSON: a word such as "linear".
+  }
+  return { ...before, [path]: parsed };
+}
