@@ -76,6 +76,7 @@ function batchFor(target: LossFunction | Algorithm, seed: number): LossSequence[
 
 function checkBatch(loss: LossFunction, batch: readonly LossSequence[], counts: BatchCounts) {
   const base = loss(batch, counts);
+  const still = batch.map((own) => ({ ...own, frozen: own.frozen ?? own.logprobs }));
   const largest = largestDerivative(base);
   const mismatches: GradientMismatch[] = [];
   let skipped = 0;
@@ -86,7 +87,13 @@ function checkBatch(loss: LossFunction, batch: readonly LossSequence[], counts: 
       const stated = base[output]?.[sequence];
       if (stated && stated.length !== at.length) throw wrongLength(output, sequence, stated.length, at.length);
       for (let token = 0; token < at.length; token++) {
-        const measured = differentiate(loss, batch, counts, input, sequence, token, largest);
+        const measured = differentiate(
+          (moved) => loss(moved, counts).loss,
+          still,
+          base.loss,
+          { input, sequence, token },
+          largest,
+        );
         if (measured === undefined) {
           skipped++;
           continue;
@@ -110,25 +117,22 @@ function checkBatch(loss: LossFunction, batch: readonly LossSequence[], counts: 
 
 /** The slope at one input, or undefined when it jumps within 2h. */
 function differentiate(
-  loss: LossFunction,
+  loss: (batch: readonly LossSequence[]) => number,
   batch: readonly LossSequence[],
-  counts: BatchCounts,
-  input: "logprobs" | "entropy" | "values",
-  sequence: number,
-  token: number,
+  lossHere: number,
+  { input, sequence, token }: Pick<GradientMismatch, "input" | "sequence" | "token">,
   largest: number,
 ): number | undefined {
   const own = batch[sequence]!;
   const x = own[input]![token]!;
+  const here = { x, y: lossHere };
   const f = (delta: number) => {
     const moved = Float32Array.from(own[input]!);
     moved[token] = x + delta;
-    const changed = batch.map((other) => ({ ...other, frozen: other.frozen ?? other.logprobs }));
-    changed[sequence] = { ...changed[sequence]!, [input]: moved };
-    return { y: loss(changed, counts).loss, x: moved[token]! };
+    return { x: moved[token]!, y: loss(batch.with(sequence, { ...own, [input]: moved })) };
   };
   const h = 2 ** -7;
-  const [far, near, here, next, beyond] = [f(-2 * h), f(-h), f(0), f(h), f(2 * h)];
+  const [far, near, next, beyond] = [f(-2 * h), f(-h), f(h), f(2 * h)];
   const slopes = [slope(far, near), slope(near, here), slope(here, next), slope(next, beyond)];
   // Smooth: neighbouring slopes differ by about h·f″. A kink makes one difference stand out from the other two.
   const jumps = slopes.slice(1).map((s, i) => Math.abs(s - slopes[i]!));

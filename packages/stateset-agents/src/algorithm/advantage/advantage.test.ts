@@ -1,0 +1,128 @@
+import { describe, expect, it } from "vitest";
+import type { Sequence } from "../algorithm.ts";
+import { gae, gaeAdvantages } from "./gae.ts";
+import { groupAdvantages } from "./group.ts";
+import { adaptiveLambda, lengthAdaptiveAdvantages } from "./length-adaptive-gae.ts";
+import { multiRewardAdvantages } from "./multi-reward.ts";
+import { tokenRewards, turnAdvantages } from "./turn-credit.ts";
+
+function sequence(turn: number[], changes: Partial<Sequence> = {}): Sequence {
+  return {
+    group: 0,
+    old: new Float32Array(turn.length).fill(-1),
+    turn: Int32Array.from(turn),
+    oldValues: Float32Array.from(turn, (_, t) => 0.1 * (t + 1)),
+    reward: 1,
+    breakdown: {},
+    turnRewards: {},
+    truncated: false,
+    ...changes,
+  };
+}
+
+describe("GAE over turns", () => {
+  it("bootstraps a reply from the first token of the next reply", () => {
+    // Two replies of two tokens; λ = 0, so that A_t = r_t + γ·V_{t+1} − V_t.
+    const own = sequence([1, 1, 3, 3], { oldValues: Float32Array.of(1, 2, 4, 8), reward: 16 });
+    const [result] = gaeAdvantages([own], { gamma: 1, lambda: 0 });
+    expect([...result!.advantages]).toEqual([2 - 1, 4 - 2, 8 - 4, 16 - 8]);
+    expect([...result!.returns!]).toEqual([2, 4, 8, 16]);
+  });
+
+  it("with λ = 1 and γ = 1 every token's target is the reward that is still to come", () => {
+    const [result] = gaeAdvantages([sequence([1, 1, 3], { turnRewards: { 1: 0.5 } })], { gamma: 1, lambda: 1 });
+    for (const [t, target] of [1.5, 1.5, 1].entries()) expect(result!.returns![t]).toBeCloseTo(target, 6);
+  });
+
+  it("leaks nothing back: a turn's reward does not reach later replies", () => {
+    const plain = gaeAdvantages([sequence([1, 1, 3, 3])]);
+    const paid = gaeAdvantages([sequence([1, 1, 3, 3], { turnRewards: { 1: 5 } })]);
+    expect([...paid[0]!.advantages.slice(2)]).toEqual([...plain[0]!.advantages.slice(2)]);
+    expect(paid[0]!.advantages[0]).toBeGreaterThan(plain[0]!.advantages[0]!);
+  });
+
+  it("does not mix conversations: each one's advantages are those it has alone", () => {
+    const both = [sequence([1, 1, 3]), sequence([1, 3, 3, 5], { reward: -2 })];
+    const together = gaeAdvantages(both);
+    for (const [i, one] of both.entries()) expect(gaeAdvantages([one])[0]).toEqual(together[i]);
+  });
+
+  it("at turn level treats a reply as one step", () => {
+    const own = sequence([1, 1, 3], { oldValues: Float32Array.of(1, 99, 2), turnRewards: { 1: 0.25 } });
+    const [result] = gaeAdvantages([own], { level: "turn", gamma: 0.5, lambda: 0 });
+    expect([...result!.advantages]).toEqual([0.25 + 0.5 * 2 - 1, 0.25 + 0.5 * 2 - 1, 1 - 2]);
+  });
+
+  it("asks for values by name when there are none", () => {
+    const { oldValues: _, ...without } = sequence([1]);
+    expect(() => gaeAdvantages([without])).toThrow(/oldValues/);
+  });
+});
+
+describe("length-adaptive GAE", () => {
+  it("has λ = 1 − 1/(α·l), never below 0 and always below 1", () => {
+    expect(adaptiveLambda(100, 0.05)).toBeCloseTo(0.8, 12);
+    expect(adaptiveLambda(5, 0.05)).toBe(0);
+    expect(adaptiveLambda(1e18, 1)).toBeLessThan(1);
+  });
+
+  it("targets Monte-Carlo returns whatever the values are", () => {
+    const [result] = lengthAdaptiveAdvantages([sequence([1, 1, 1], { turnRewards: { 1: 1 } })], { gamma: 0.5 });
+    expect([...result!.returns!]).toEqual([0.5, 1, 2]);
+    expect([...result!.advantages]).toEqual([
+      ...Float32Array.from(gae([0, 0, 2], Float32Array.of(0.1, 0.2, 0.3), 0.5, 0)),
+    ]);
+  });
+});
+
+describe("per-turn credit", () => {
+  it("puts a turn's reward on its last token and the episode's on the last of all", () => {
+    expect([...tokenRewards(sequence([1, 1, 3, 3], { turnRewards: { 1: 2, 3: 4 } }))]).toEqual([0, 2, 0, 5]);
+  });
+
+  it("credits a reward on a turn the policy did not write to the reply before it", () => {
+    expect([...tokenRewards(sequence([1, 1, 3], { turnRewards: { 2: 7 }, reward: 0 }))]).toEqual([0, 7, 0]);
+    expect([...tokenRewards(sequence([1, 3], { turnRewards: { 0: 7 }, reward: 0 }))]).toEqual([7, 0]);
+  });
+
+  it("compares each reply with the same reply of the others, and gives 0 where there is none", () => {
+    const good = sequence([1, 3, 5], { turnRewards: { 1: 1 }, reward: 0 });
+    const bad = sequence([1, 3], { turnRewards: {}, reward: 0 });
+    const result = turnAdvantages([good, bad], { scale: "none" });
+    expect(result.map((own) => [...own.advantages])).toEqual([
+      [0.5, 0, 0],
+      [-0.5, 0],
+    ]);
+  });
+});
+
+describe("group-relative", () => {
+  const batch = [3, 1, 10, 30].map((reward, i) => sequence([1], { group: i >> 1, reward }));
+  it("compares within the group only", () => {
+    expect(groupAdvantages(batch, { scale: "none" }).map((own) => own.advantages[0])).toEqual([1, -1, -10, 10]);
+  });
+
+  it("gives a group of one nothing", () => {
+    expect(groupAdvantages([batch[0]!])[0]!.advantages[0]).toBe(0);
+  });
+});
+
+describe("multi-reward", () => {
+  it("lets no part drown another by its scale", () => {
+    const parts = [
+      { correct: 1, length: 0 },
+      { correct: 0, length: 1000 },
+    ];
+    const batch = parts.map((breakdown) => sequence([1], { breakdown }));
+    const [first, second] = multiRewardAdvantages(batch, { weights: { correct: 2, length: 1 } });
+    expect(first!.advantages[0]).toBeGreaterThan(0.5);
+    expect(second!.advantages[0]).toBeCloseTo(-first!.advantages[0]!, 6);
+  });
+
+  it("names a part that the reward does not have", () => {
+    const batch = [sequence([1], { breakdown: { correct: 1 } })];
+    expect(() => multiRewardAdvantages(batch, { weights: { corect: 1 } })).toThrow(
+      /"corect".*Did you mean "correct"\?/,
+    );
+  });
+});

@@ -1,0 +1,149 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, describe, expect, it } from "vitest";
+import type { Algorithm, LossFunction } from "./algorithm.ts";
+import { createAlgorithm } from "./algorithms.ts";
+import { checkGradient } from "./check-gradient.ts";
+import { defineAlgorithm } from "./define-algorithm.ts";
+import { grpoLoss } from "./loss/grpo.ts";
+import { tokenLoss } from "./loss/token-loss.ts";
+import { countsOf, randomLossSequences, randomSequences } from "./random-batch.ts";
+
+const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url));
+const plain: LossFunction = tokenLoss(({ logprob, advantage }) => ({ loss: -advantage * logprob, slope: -advantage }));
+
+describe("defineAlgorithm", () => {
+  it("makes an algorithm that createAlgorithm takes as it is", () => {
+    const own = defineAlgorithm({ name: "plain", loss: plain });
+    expect(createAlgorithm(own)).toBe(own);
+    expect(own.needs).toEqual({});
+    expect(own.advantages(randomSequences())).toHaveLength(12);
+  });
+
+  it("refuses a missing name, a built-in one, and a loss that is none", () => {
+    expect(() => defineAlgorithm({ name: "", loss: plain })).toThrow(/name is missing/);
+    expect(() => defineAlgorithm({ name: "grpo", loss: plain })).toThrow(/built-in/);
+    expect(() => defineAlgorithm({ name: "x", loss: 3 as never })).toThrow(/not a function/);
+  });
+
+  it("names results of the wrong shape", () => {
+    const micro = randomLossSequences();
+    const short = defineAlgorithm({ name: "short", loss: () => ({ loss: 0, dLogprobs: [], metrics: {} }) });
+    expect(() => short.loss(micro, countsOf(micro))).toThrow(
+      /loss\(\) of "short" returned 0 dLogprobs for 12 sequences/,
+    );
+    const ragged = defineAlgorithm({
+      name: "ragged",
+      advantages: (sequences) => sequences.map(() => ({ advantages: new Float32Array(1) })),
+      loss: (all) => ({ loss: 0, dLogprobs: all.map(() => new Float32Array(0)), metrics: {} }),
+    });
+    expect(() => ragged.loss(micro, countsOf(micro))).toThrow(/returned 0 numbers in dLogprobs\[0\]/);
+    expect(() => ragged.advantages(micro)).toThrow(/another number of tokens/);
+    const none = defineAlgorithm({ name: "none", advantages: () => [], loss: plain });
+    expect(() => none.advantages(micro)).toThrow(/0 entries for 12 sequences/);
+  });
+
+  it("can use every aggregation, the one that needs group sizes included", () => {
+    for (const aggregation of ["token-mean", "sequence-mean", "sequence-sum", "group-mean", "fixed-length"] as const) {
+      const own = defineAlgorithm({
+        name: "own",
+        loss: tokenLoss(
+          ({ logRatio, advantage }) => {
+            const loss = -Math.exp(logRatio) * advantage;
+            return { loss, slope: loss };
+          },
+          { aggregation, beta: 0.1, entropyCoefficient: 0.1 },
+        ),
+      });
+      expect(checkGradient(own, { tolerance: 1e-6 }).ok).toBe(true);
+    }
+  });
+});
+
+describe("checkGradient", () => {
+  it("accepts a right derivative and finds the wrong one", () => {
+    expect(checkGradient(plain)).toMatchObject({ ok: true, skipped: 0 });
+    const wrong = checkGradient(
+      tokenLoss(({ logprob, advantage }) => ({ loss: -advantage * logprob ** 2, slope: -advantage * logprob })),
+    );
+    expect(wrong.ok).toBe(false);
+    expect(wrong.worst).toMatchObject({ input: "logprobs" });
+    expect(wrong.worst!.measured).toBeCloseTo(2 * wrong.worst!.stated, 4);
+  });
+
+  it("finds an error of one part in a thousand, a forgotten term, and a missing derivative", () => {
+    const scaled: LossFunction = (micro, counts) => {
+      const result = grpoLoss({ epsilonLow: 0.2, epsilonHigh: 0.2 })(micro, counts);
+      return { ...result, dLogprobs: result.dLogprobs.map((own) => own.map((d) => d * 1.001)) };
+    };
+    expect(checkGradient(scaled).ok).toBe(false);
+    const forgotten: LossFunction = (micro, counts) => {
+      const { dEntropy: _, ...result } = grpoLoss({ epsilonLow: 0.2, epsilonHigh: 0.2, entropyCoefficient: 0.1 })(
+        micro,
+        counts,
+      );
+      return result;
+    };
+    expect(checkGradient(forgotten).worst).toMatchObject({ input: "entropy", stated: 0 });
+    expect(checkGradient(forgotten).ok).toBe(false);
+    const broken = tokenLoss(() => ({ loss: Number.NaN, slope: 0 }));
+    expect(checkGradient(broken).ok).toBe(false);
+  });
+
+  it("takes stop-gradient factors from `frozen`", () => {
+    const factor = (frozen: number, old: number) => Math.exp(frozen - old);
+    const stopped = tokenLoss(({ logprob, frozen, old, advantage }) => {
+      const weight = factor(frozen, old) * advantage;
+      return { loss: -weight * logprob, slope: -weight };
+    });
+    const forgot = tokenLoss(({ logprob, old, advantage }) => {
+      const weight = factor(logprob, old) * advantage;
+      return { loss: -weight * logprob, slope: -weight };
+    });
+    expect([checkGradient(stopped).ok, checkGradient(forgot).ok]).toEqual([true, false]);
+  });
+
+  it("checks on a batch of the user's own", () => {
+    const sequences = randomLossSequences({ seed: 4, groups: 1, groupSize: 2 });
+    expect(checkGradient(plain, { sequences }).checked).toBe(3 * countsOf(sequences).tokens);
+  });
+});
+
+describe("docs/guides/custom-algorithms.md", () => {
+  const dir = mkdtempSync(join(tmpdir(), "guide-"));
+  afterAll(() => rmSync(dir, { recursive: true, force: true }));
+  const guide = readFileSync(path("../../../../docs/guides/custom-algorithms.md"), "utf8");
+  const blocks = [...guide.matchAll(/```ts\n([\s\S]*?)```/g)].map((match) => match[1]!);
+
+  /** Runs a block as it stands, except that the package is this source tree. */
+  async function run(block: string, name: string): Promise<Record<string, unknown>> {
+    const file = join(dir, `${name}.ts`);
+    writeFileSync(file, block.replaceAll('"stateset-agents"', JSON.stringify(path("./index.ts"))));
+    return (await import(/* @vite-ignore */ file)) as Record<string, unknown>;
+  }
+
+  it("shows a new loss in under 40 lines that runs and passes its own gradient check", async () => {
+    expect(blocks).toHaveLength(2);
+    expect(blocks[0]!.trim().split("\n").length).toBeLessThan(40);
+    const { sapo } = (await run(blocks[0]!, "sapo")) as { sapo: Algorithm };
+    expect(checkGradient(sapo, { tolerance: 1e-6 })).toMatchObject({ ok: true, skipped: 0 });
+    expect(sapo.name).toBe("sapo");
+  });
+
+  it("shows advantages of one's own", async () => {
+    const { bestAgainstWorst, check } = (await run(blocks[1]!, "advantages")) as {
+      bestAgainstWorst: Algorithm;
+      check: { ok: boolean };
+    };
+    expect(check.ok).toBe(true);
+    const sequences = randomSequences({ groups: 1, groupSize: 3 });
+    const given = bestAgainstWorst.advantages(sequences).map((own) => own.advantages[0]);
+    expect([...given].sort()).toEqual([-1, 0, 1]);
+  });
+
+  it("imports only what the package exports", () => {
+    expect(readFileSync(path("../index.ts"), "utf8")).toContain('export * from "./algorithm/index.ts"');
+  });
+});

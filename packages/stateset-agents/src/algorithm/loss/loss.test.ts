@@ -1,0 +1,127 @@
+import { describe, expect, it } from "vitest";
+import { withGroupTokens } from "../advantage/batch.ts";
+import { createAlgorithm } from "../algorithms.ts";
+import { adaptKl } from "../kl.ts";
+import { meanMetrics, mergeMetrics } from "../metrics.ts";
+import { countsOf, randomLossSequences, randomSequences } from "../random-batch.ts";
+import { bnpoLoss } from "./bnpo.ts";
+import { calibration } from "./bradley-terry.ts";
+import { dapoLoss, overlongPenalty } from "./dapo.ts";
+import { gepoLoss } from "./gepo.ts";
+import { gspoLoss } from "./gspo.ts";
+import { gspoTokenLoss } from "./gspo-token.ts";
+import { surrogate } from "./surrogate.ts";
+
+const clip = { epsilonLow: 0.2, epsilonHigh: 0.28 };
+
+describe("the surrogate", () => {
+  it("stops the gradient at the bound that the advantage pushes towards, and only there", () => {
+    const slope = (ratio: number, advantage: number, dualClip?: number) =>
+      surrogate(Math.log(ratio), advantage, { ...clip, dualClip }).slope;
+    expect(slope(1.3, 1)).toBe(0);
+    expect(slope(1.27, 1)).toBeCloseTo(-1.27, 12);
+    expect(slope(0.5, 1)).toBeCloseTo(-0.5, 12);
+    expect(slope(0.79, -1)).toBe(0);
+    expect(slope(4, -1)).toBeCloseTo(4, 12);
+    expect(slope(4, -1, 3)).toBe(0);
+    expect(surrogate(Math.log(4), -2, { ...clip, dualClip: 3 }).loss).toBeCloseTo(6, 12);
+  });
+
+  it("is finite for any log-ratio", () => {
+    for (const logRatio of [-1e6, 1e6, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])
+      expect(Number.isFinite(surrogate(logRatio, -1).loss)).toBe(true);
+  });
+});
+
+describe("relations between losses", () => {
+  it("GSPO-token is GSPO when a sequence's advantages are all the same", () => {
+    const micro = randomLossSequences({ seed: 2 }).map((own, i) => ({
+      ...own,
+      advantages: own.advantages.map(() => (i % 2 ? 1 : -1)),
+    }));
+    const [a, b] = [gspoLoss(clip)(micro, countsOf(micro)), gspoTokenLoss(clip)(micro, countsOf(micro))];
+    expect(a.loss).toBeCloseTo(b.loss, 12);
+    for (const [i, own] of a.dLogprobs.entries())
+      for (const [t, d] of own.entries()) expect(d).toBeCloseTo(b.dLogprobs[i]![t]!, 7);
+  });
+
+  it("BNPO is the token mean when the batch is one group", () => {
+    const micro = randomLossSequences({ seed: 3, groups: 1 });
+    const withTokens = withGroupTokens(micro, micro).map((context, i) => ({ ...micro[i]!, ...context }));
+    const [a, b] = [bnpoLoss(clip)(withTokens, countsOf(micro)), dapoLoss(clip)(micro, countsOf(micro))];
+    expect(a.loss).toBeCloseTo(b.loss, 12);
+  });
+
+  it("GEPO says what is missing when the loop dropped the context", () => {
+    const micro = randomLossSequences();
+    expect(() => gepoLoss(clip)(micro, countsOf(micro))).toThrow(/context\.logExpectation.*Spread the whole result/);
+  });
+});
+
+describe("DAPO", () => {
+  const dapo = createAlgorithm("dapo");
+  const group = (...rewards: number[]) => rewards.map((reward) => ({ ...randomSequences()[0]!, reward }));
+
+  it("keeps a group only when its rewards differ", () => {
+    expect(dapo.keepGroup!(group(1, 1, 1))).toBe(false);
+    expect(dapo.keepGroup!(group(0, 0))).toBe(false);
+    expect(dapo.keepGroup!(group(0, 1, 1))).toBe(true);
+    expect(createAlgorithm({ algorithm: "dapo", dynamicSampling: false }).keepGroup).toBe(undefined);
+  });
+
+  it("shapes the reward of long replies: 0 up to L−C, then down to −1 at L", () => {
+    const reply = (...lengths: number[]) => ({
+      ...randomSequences()[0]!,
+      turn: Int32Array.from(lengths.flatMap((n, k) => new Array<number>(n).fill(2 * k + 1))),
+    });
+    expect([80, 81, 90, 100, 120].map((n) => overlongPenalty(reply(n), 100, 0.2))).toEqual([0, -0.05, -0.5, -1, -1]);
+    // Two replies of 60 tokens are no overlong reply.
+    expect(overlongPenalty(reply(60, 60), 100, 0.2)).toBe(0);
+    expect(dapo.shapeReward!({ ...reply(100), reward: 1 }, 100)).toBe(0);
+  });
+});
+
+describe("adaptive KL", () => {
+  it("raises β above the target, lowers it below, by at most 20% · n / horizon", () => {
+    expect(adaptKl(0.1, 10, { target: 1, horizon: 100, sequences: 50 })).toBeCloseTo(0.1 * 1.1, 12);
+    expect(adaptKl(0.1, 0, { target: 1, horizon: 100, sequences: 50 })).toBeCloseTo(0.1 * 0.9, 12);
+    expect(adaptKl(0.1, 1.1, { target: 1, horizon: 100, sequences: 100 })).toBeCloseTo(0.1 * 1.1, 12);
+  });
+
+  it("is kept in a checkpoint", () => {
+    const create = () => createAlgorithm({ algorithm: "ppo", targetKl: 0.01, klHorizon: 10 });
+    const sequences = randomLossSequences();
+    const run = create();
+    run.loss(sequences, countsOf(sequences));
+    run.afterUpdate!({ kl: 1 });
+    expect(run.state!().beta).toBeGreaterThan(0.05);
+    const resumed = create();
+    resumed.restore!(run.state!());
+    expect(resumed.advantages(sequences)).toEqual(run.advantages(sequences));
+    expect(create().advantages(sequences)).not.toEqual(run.advantages(sequences));
+  });
+});
+
+describe("metrics", () => {
+  it("add sums, compare maxima and derive the explained variance", () => {
+    const total = mergeMetrics(
+      { a: { sum: 1, count: 2 }, top: { sum: 3, count: 1, max: 3 } },
+      { a: { sum: 5, count: 1 }, top: { sum: 2, count: 1, max: 2 }, b: { sum: 4, count: 4 } },
+    );
+    expect(meanMetrics(total)).toEqual({ a: 2, top: 3, b: 1 });
+    const values = { valueError: { sum: 0, count: 2 }, valueErrorSquared: { sum: 0.5, count: 2 } };
+    const returns = { return: { sum: 0, count: 2 }, returnSquared: { sum: 2, count: 2 } };
+    expect(meanMetrics({ ...values, ...returns })).toEqual({ valueError: 0, return: 0, explainedVariance: 0.75 });
+  });
+});
+
+describe("calibration", () => {
+  it("is 0 when a model is right as often as it says, and grows with false confidence", () => {
+    const gap = Math.log(2); // says two out of three
+    const pairs = [1, 1, -1].map((sign) => ({ chosen: sign * gap, rejected: 0 }));
+    expect(calibration(pairs).expectedError).toBeCloseTo(0, 12);
+    const sure = [1, -1].map((sign) => ({ chosen: sign * 50, rejected: 0 }));
+    expect(calibration(sure).expectedError).toBeCloseTo(0.5, 12);
+    expect(calibration(sure).brier).toBeCloseTo(0.5, 12);
+  });
+});
