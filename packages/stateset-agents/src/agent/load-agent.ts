@@ -10,7 +10,8 @@ import { MultiTurnAgent } from "./multi-turn-agent.ts";
  * layout, with `agent.json` beside it. The folder of a run works too (its `final/` is taken). `overrides` go before what was saved.
  */
 export async function loadAgentFromCheckpoint(dir: string, overrides: AgentOptions = {}): Promise<MultiTurnAgent> {
-  const folder = [dir, join(dir, "final")].find(holdsModel);
+  // A run has a config.json of its own, so its `final/` goes first.
+  const folder = [join(dir, "final"), dir].find(holdsModel);
   if (folder === undefined) {
     throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no checkpoint in ${dir}.`, {
       hint: "A checkpoint holds config.json (a model) or adapter_config.json (an adapter).",
