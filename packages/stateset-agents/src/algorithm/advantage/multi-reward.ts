@@ -1,7 +1,7 @@
 /**
  * Multi-reward (GDPO): every named part of the reward is normalised in its group, so that no part drowns another by its scale;
  * the weighted sum of these is then normalised over the batch: A = (s − mean_batch(s)) / (std_batch(s) + ε), unbiased std, ε = 1e-4.
- * Source: Liu et al., "GDPO: Group reward-Decoupled Normalization Policy Optimization", 2026.
+ * Source: Liu et al., "GDPO: Group reward-Decoupled Normalization Policy Optimization for Multi-reward RL Optimization", 2026.
  * The reward's `score` is not used: the weights say how parts add up.
  */
 import { StatesetError } from "../../error.ts";

@@ -1,7 +1,7 @@
 /**
  * GEPO: p_i, q_i = exp(mean token log-prob) under the new / old policy; w_i = p_i / sg(Σ_j q_j² / Σ_j q_j) over the group; clipped surrogate on
  * w_i, mean over sequences. The group's expectation in the denominator bounds the weight's variance when sampler and trainer are far apart.
- * Source: "Group Expectation Policy Optimization for Stable Heterogeneous Reinforcement Learning in LLMs", 2025.
+ * Source: Zhang et al., "GEPO: Group Expectation Policy Optimization for Stable Heterogeneous Reinforcement Learning", 2025.
  * w_i is *not* 1 before the first update: members more likely than the group's expectation start above it.
  * Computed in logs (log-sum-exp), so that 2,000-token replies neither overflow nor vanish.
  */
