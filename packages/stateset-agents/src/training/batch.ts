@@ -38,7 +38,7 @@ export function exampleOf(trajectory: Trajectory, group: number): Example {
   const turnRewards: Record<number, number> = {};
   trajectory.turns.forEach(({ reward }, index) => {
     // Without a reward function the environment's rewards are the score already.
-    if (reward !== undefined && !("environment" in trajectory.reward.breakdown)) turnRewards[index] = reward;
+    if (reward !== undefined && trajectory.reward.metadata?.fromEnvironment !== true) turnRewards[index] = reward;
   });
   for (const [index, reward] of Object.entries(trajectory.reward.turns ?? {})) {
     turnRewards[Number(index)] = (turnRewards[Number(index)] ?? 0) + reward;

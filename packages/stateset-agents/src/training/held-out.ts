@@ -1,12 +1,12 @@
 import type { Environment } from "../environment/environment.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
-import { bootstrapGroups, mean } from "../evaluation/bootstrap.ts";
+import { evaluate } from "../evaluation/evaluate.ts";
 import { splitHeldOut } from "../evaluation/split.ts";
 import { seedOf } from "../random.ts";
 import type { EvaluationResult } from "./callbacks.ts";
 import type { TrainingConfig } from "./config.ts";
-import { emptyReport, type RolloutSettings, sampleGroups } from "./rollout.ts";
+import type { RolloutSettings } from "./rollout.ts";
 
 /** Evaluation on scenarios that training never sees: one part selects the best checkpoint, the other is only reported. */
 export interface HeldOutEvaluation {
@@ -15,7 +15,6 @@ export interface HeldOutEvaluation {
 
 export interface HeldOutOptions {
   environment: Environment;
-  /** Default: the environment's own. */
   scenarios: readonly Scenario[];
   rollout: RolloutSettings;
   config: TrainingConfig;
@@ -31,29 +30,30 @@ export function createHeldOut({ environment, scenarios, rollout, config }: HeldO
       hint: "Give at least one held-out scenario, or leave the evaluation out.",
     });
   }
-  const { seed, evaluation } = config;
+  const { seed, evaluation, sampling } = config;
   const sets =
     scenarios.length === 1
       ? { selection: scenarios, report: scenarios }
       : splitHeldOut(scenarios, { seed: seedOf(seed, "held-out"), selectionShare: evaluation.selectionShare });
+  const { agent, reward, maxTurns, concurrency, environmentTimeoutMs, rewardTimeoutMs } = rollout;
   return {
     async evaluate(step, set) {
-      const report = emptyReport();
-      const requests = sets[set].map((scenario, index) => ({
-        id: `evaluation-${set}-${index}`,
-        scenario,
-        size: evaluation.samples,
-        seed: seedOf(seed, "evaluation", set, index),
-      }));
-      const groups = await sampleGroups({ ...rollout, environment, learn: false }, requests, report, 1);
-      const rewards = groups.map((group) => group.trajectories.map(({ reward }) => reward.score));
-      return {
-        step,
-        set,
-        reward: bootstrapGroups(rewards, { seed: seedOf(seed, "bootstrap") }),
-        parts: meanParts(groups.flatMap((group) => group.trajectories.map(({ reward }) => reward.breakdown))),
-        failed: report.requested - report.completed,
-      };
+      const result = await evaluate({
+        agent,
+        environment,
+        scenarios: sets[set],
+        samples: evaluation.samples,
+        seed: seedOf(seed, "evaluation"),
+        maxTurns,
+        concurrency,
+        environmentTimeoutMs,
+        rewardTimeoutMs,
+        ...(reward && { reward }),
+        ...(sampling.temperature !== undefined && { temperature: sampling.temperature }),
+        ...(sampling.maxTokens !== undefined && { maxTokens: sampling.maxTokens }),
+      });
+      const parts = Object.entries(result.parts).map(([name, estimate]) => [name, estimate.mean]);
+      return { step, set, reward: result.reward, parts: Object.fromEntries(parts), failed: result.failed };
     },
   };
 }
@@ -67,11 +67,4 @@ export function evaluationMetrics({ set, reward, parts, failed }: EvaluationResu
     [`${set}/failed`]: failed,
     ...Object.fromEntries(Object.entries(parts).map(([name, value]) => [`${set}/part/${name}`, value])),
   };
-}
-
-function meanParts(breakdowns: readonly Record<string, number>[]): Record<string, number> {
-  const names = [...new Set(breakdowns.flatMap(Object.keys))].sort();
-  return Object.fromEntries(
-    names.map((name) => [name, mean(breakdowns.flatMap((parts) => (name in parts ? [parts[name]!] : [])))]),
-  );
 }

@@ -199,7 +199,11 @@ async function rewardGroup(
       try {
         const result = settings.reward
           ? await rewardOne(settings.reward, input, group, settings.rewardTimeoutMs)
-          : { score: environmentReward, breakdown: { environment: environmentReward } };
+          : {
+              score: environmentReward,
+              breakdown: { environment: environmentReward },
+              metadata: { fromEnvironment: true },
+            };
         if (!Number.isFinite(result.score)) {
           throw new StatesetError("REWARD_FAILED", `The reward is ${result.score}, not a finite number.`);
         }

@@ -224,7 +224,7 @@ async function resume(run: Run, resumeFrom: string): Promise<void> {
     await emitter.warn({ step: 0, kind: "restarted", message });
   }
   files!.rewind(found?.state.metricsBytes ?? 0, state.step);
-  store!.dropAfter(state.step);
+  store!.repair(state.step, state.best?.step);
   loop.history.push(...files!.readMetrics());
 }
 

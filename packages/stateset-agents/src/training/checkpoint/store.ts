@@ -17,6 +17,7 @@ export interface Checkpoint<State> {
 }
 
 const pattern = /^step-(\d{6,})$/;
+const stepOf = (name: string) => Number(pattern.exec(name)![1]);
 const nameOf = (step: number) => `step-${String(step).padStart(6, "0")}`;
 
 export class CheckpointStore<State> {
@@ -49,12 +50,21 @@ export class CheckpointStore<State> {
     return pointer(this.dir, "best");
   }
 
-  /** Voids what lies beyond the step a run goes on from. */
-  dropAfter(step: number): void {
+  /**
+   * Before a run goes on after `step`: voids what lies beyond it, and makes up for what a kill left undone between
+   * the checkpoint's appearance and the end of save().
+   */
+  repair(step: number, bestStep: number | undefined): void {
+    if (!existsSync(this.dir)) return;
+    removeTemporaries(this.dir);
     for (const name of listSteps(this.dir)) {
-      if (Number(pattern.exec(name)![1]) > step) rmSync(join(this.dir, name), { recursive: true, force: true });
+      if (stepOf(name) > step) rmSync(join(this.dir, name), { recursive: true, force: true });
     }
-    if (existsSync(this.dir)) removeTemporaries(this.dir);
+    if (bestStep !== undefined && existsSync(join(this.dir, nameOf(bestStep)))) {
+      writeFileAtomic(join(this.dir, "best"), nameOf(bestStep));
+    }
+    if (existsSync(join(this.dir, nameOf(step)))) writeFileAtomic(join(this.dir, "last"), nameOf(step));
+    this.#prune();
   }
 
   #prune(): void {
@@ -134,7 +144,7 @@ function listSteps(dir: string): string[] {
   if (!existsSync(dir)) return [];
   return readdirSync(dir)
     .filter((name) => pattern.test(name))
-    .sort((a, b) => Number(pattern.exec(a)![1]) - Number(pattern.exec(b)![1]));
+    .sort((a, b) => stepOf(a) - stepOf(b));
 }
 
 function pointer(dir: string, name: string): string | undefined {
