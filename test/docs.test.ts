@@ -28,6 +28,8 @@ const blocks = pages.flatMap(blocksOf);
 beforeAll(() => {
   rmSync(scratch, { recursive: true, force: true });
   for (const page of pages) mkdirSync(folderOf(page), { recursive: true });
+  // Below node_modules no package.json above counts; without this one the blocks would be CommonJS.
+  writeFileSync(join(scratch, "package.json"), '{ "type": "module" }');
 });
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
