@@ -15,6 +15,7 @@ export type {
 export * from "./algorithm/index.ts";
 export { defineConfig, type ProjectConfig } from "./cli/project/define-config.ts";
 export { ChainBuilder } from "./conversation/chain.ts";
+export { toChatRecord } from "./conversation/chat-record.ts";
 export { type ChatRecord, readChats, writeChats } from "./conversation/jsonl.ts";
 export type { Message, Role, ToolCall, ToolDefinition } from "./conversation/message.ts";
 export { buildTokenTree, type MergedChains } from "./conversation/token-tree.ts";

@@ -137,6 +137,24 @@ describe("a conversation's tokens", () => {
     expect(session.chains().length).toBe(1);
   });
 
+  it("are never mixed: a second reply at the same time is refused", async () => {
+    const session = newAgent().startConversation({ seed: 1 });
+    const first = session.reply([user("help")]);
+    await expect(session.reply([user("help")])).rejects.toThrow("still being sampled");
+    expect(await first).toMatchObject({ kind: "reply" });
+  });
+
+  it("keep a thought where it was sampled, and start anew when the template no longer shows it", async () => {
+    const policy = talking("<think> hmm </think> yes", "no");
+    const session = newAgent({ policy, reasoning: true }).startConversation({ seed: 1 });
+    const first = await session.reply([user("yes")]);
+    if (first.kind !== "reply") throw new Error("unexpected");
+    await session.reply([user("yes"), first.turn, user("no")]);
+    const [thinking, after] = session.chains().map((chain) => policy.tokenizer.decode(chain.tokens));
+    expect(thinking).toBe("yes <think> hmm </think> yes");
+    expect(after).toBe("yes yes no no");
+  });
+
   it("end with the context: full is said, not an error", async () => {
     const policy = createTablePolicy({ contextLength: 24, spread: 1 });
     const session = newAgent({ policy }).startConversation({ seed: 1 });

@@ -33,6 +33,7 @@ export class PolicySession implements ConversationSession {
   readonly #window: ContextWindow | undefined;
   readonly #chains: ChainBuilder[] = [];
   #stub = false;
+  #busy = false;
 
   constructor(options: PolicySessionOptions) {
     this.#options = options;
@@ -52,6 +53,20 @@ export class PolicySession implements ConversationSession {
   }
 
   async reply(messages: readonly Turn[], options: ReplyOptions = {}): Promise<Reply> {
+    if (this.#busy) {
+      throw new StatesetError("INVALID_MESSAGE", "A reply of this conversation is still being sampled.", {
+        hint: "Await it, or start another conversation: those can run side by side.",
+      });
+    }
+    this.#busy = true;
+    try {
+      return await this.#reply(messages, options);
+    } finally {
+      this.#busy = false;
+    }
+  }
+
+  async #reply(messages: readonly Turn[], options: ReplyOptions): Promise<Reply> {
     const { policy, sampling, learn, reasoning, before, after } = this.#options;
     const turn = messages.length;
     const seed = options.seed ?? seedOf(this.#options.seed, "turn", turn);

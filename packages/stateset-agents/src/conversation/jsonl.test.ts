@@ -36,7 +36,7 @@ describe("chat files", () => {
         expect(await writeChats(path, chats)).toEqual({ count: chats.length });
         expect(await all(path)).toEqual(chats);
       }),
-      { numRuns: 30 },
+      { numRuns: 12 },
     );
   });
 
@@ -56,6 +56,13 @@ describe("chat files", () => {
   it("may have a byte order mark, Windows line ends, empty lines and bare lists", async () => {
     const path = file('\uFEFF{"messages":[{"role":"user","content":"a"}]}\r\n\r\n[{"role":"user","content":"b"}]');
     expect((await all(path)).map((chat) => chat.messages[0]!.content)).toEqual(["a", "b"]);
+  });
+
+  it("may hold content in text parts, and only in text parts", async () => {
+    const parts = (...types: string[]) => types.map((type) => ({ type, text: "a" }));
+    const line = (content: unknown) => JSON.stringify({ messages: [{ role: "user", content }] });
+    expect((await all(file(line(parts("text", "text")))))[0]!.messages[0]!.content).toBe("aa");
+    await expect(all(file(line(parts("text", "image_url"))))).rejects.toThrow("content that is a list");
   });
 
   it("name file and line when a line is not JSON", async () => {

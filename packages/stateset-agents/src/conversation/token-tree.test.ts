@@ -91,7 +91,7 @@ describe("buildTokenTree", () => {
           expect(predecessor[i]).toBe(before);
         }
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     );
   });
 

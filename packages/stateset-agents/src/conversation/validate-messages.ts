@@ -11,7 +11,7 @@ export interface ValidateOptions {
 
 /**
  * Checks that a value is a conversation in the OpenAI chat format and returns it.
- * Content may be null beside tool calls, as OpenAI writes it, and becomes "".
+ * Content may be null beside tool calls, as OpenAI writes it, and becomes ""; content in text parts is joined.
  */
 export function validateMessages(value: unknown, options: ValidateOptions = {}): Message[] {
   const { where = "messages", code = "INVALID_MESSAGE" } = options;
@@ -39,7 +39,7 @@ function validateMessage(value: unknown, where: string, code: ErrorCode): Messag
       fail("has malformed tool_calls", 'Each is {id, type: "function", function: {name, arguments: "<JSON text>"}}.');
     }
   }
-  const content = message.content ?? (Array.isArray(calls) && calls.length > 0 ? "" : undefined);
+  const content = textOf(message.content) ?? (Array.isArray(calls) && calls.length > 0 ? "" : undefined);
   if (typeof content !== "string") fail(`has content that is ${kind(message.content)}, not a string`);
   for (const key of ["name", "tool_call_id", "reasoning"]) {
     if (message[key] !== undefined && typeof message[key] !== "string") fail(`has a ${key} that is not a string`);
@@ -48,6 +48,14 @@ function validateMessage(value: unknown, where: string, code: ErrorCode): Messag
     fail("is a tool result without tool_call_id", "Name the call it answers.");
   }
   return { ...(message as unknown as Message), content: content as string };
+}
+
+/** OpenAI also writes content as a list of parts; those that are text are joined. Anything else is left for the check. */
+function textOf(content: unknown): unknown {
+  const isText = (part: unknown) =>
+    (part as { type?: unknown } | null)?.type === "text" && typeof (part as { text?: unknown }).text === "string";
+  if (!Array.isArray(content) || content.length === 0 || !content.every(isText)) return content;
+  return content.map((part: { text: string }) => part.text).join("");
 }
 
 function isToolCall(value: unknown): boolean {
