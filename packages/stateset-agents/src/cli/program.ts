@@ -2,6 +2,7 @@ import { Command } from "commander";
 import { didYouMean, nearest } from "../suggest.ts";
 import { addChat } from "./commands/chat.ts";
 import { addCompletion } from "./commands/completion.ts";
+import { addDemo } from "./commands/demo.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addEvaluate } from "./commands/evaluate.ts";
 import { addInit } from "./commands/init.ts";
@@ -30,7 +31,7 @@ export function createProgram(io: CliIo): Command {
       getOutHelpWidth: () => io.stdout.columns ?? 100,
       getErrHelpWidth: () => io.stderr.columns ?? 100,
     });
-  const commands = [addInit, addTrain, addEvaluate, addChat, addRuns, addDoctor, addCompletion, addVersion];
+  const commands = [addDemo, addInit, addTrain, addEvaluate, addChat, addRuns, addDoctor, addCompletion, addVersion];
   for (const add of commands) add(program, io);
   for (const command of allCommands(program)) {
     command.copyInheritedSettings(program);

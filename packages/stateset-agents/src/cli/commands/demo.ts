@@ -1,0 +1,24 @@
+import { type Command, Option } from "commander";
+import { demoRewards } from "../../demo/parts.ts";
+import type { DemoOptions } from "../../demo/run-demo.ts";
+import type { CliIo } from "../io.ts";
+import { wholeNumber } from "../values.ts";
+
+export function addDemo(program: Command, io: CliIo): void {
+  program
+    .command("demo")
+    .description("Teach the bundled model to be polite and brief, and see what came of it; a few minutes on two cores.")
+    .option("--seed <n>", "everything random follows from it", wholeNumber)
+    .option("--steps <n>", "rounds of sampling and learning", wholeNumber)
+    .option("--threads <n>", "threads of the embedded engine", wholeNumber)
+    .addOption(
+      new Option("--reward <kind>", "what it learns from: flipped makes it worse, constant changes nothing").choices(
+        demoRewards,
+      ),
+    )
+    .option("--json", "print one JSON object an event; the last line is the result")
+    .action(async (flags: DemoOptions) => {
+      const { runDemo } = await import("../../demo/run-demo.ts");
+      await runDemo(flags, io);
+    });
+}

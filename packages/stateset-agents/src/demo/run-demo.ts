@@ -1,0 +1,121 @@
+import { join, relative } from "node:path";
+import { CliExit } from "../cli/failure.ts";
+import { type CliIo, colorsOf, print, printJson, wantsColor } from "../cli/io.ts";
+import { type Evaluation, evaluate } from "../evaluation/evaluate.ts";
+import { duration } from "../telemetry/format.ts";
+import { createLiveView } from "../telemetry/live-view.ts";
+import { train } from "../training/train.ts";
+import { type DemoReward, demoAgent, demoEnvironment, demoReward, demoSettings, trainingReward } from "./parts.ts";
+import { comparisonTable, conclusion, conversationPair, measuresOf } from "./report.ts";
+
+export interface DemoOptions {
+  /** Default 1. */
+  seed?: number;
+  /** Default 12. */
+  steps?: number;
+  threads?: number;
+  /** What the agent learns from. Default "polite". */
+  reward?: DemoReward;
+  /** One JSON object an event; the last line is the result. */
+  json?: boolean;
+}
+
+/** The last line of `demo --json`. Intervals cover 95%. */
+export interface DemoResult {
+  /** The reward on held-out scenarios. */
+  before: { mean: number; low: number; high: number };
+  after: { mean: number; low: number; high: number };
+  politeness: { before: number; after: number };
+  wordsPerReply: { before: number; after: number };
+  seed: number;
+  steps: number;
+  seconds: number;
+  run: string;
+  checkpoint: string;
+}
+
+/**
+ * `npm run demo`: teaches the starter model to be polite and brief with GRPO, on the CPU, in a few minutes,
+ * and shows what came of it on phrasings that training never saw.
+ */
+export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResult> {
+  const { seed = 1, steps = demoSettings.steps, reward = "polite", json = false } = options;
+  const colors = colorsOf(io);
+  const say = (...lines: string[]) => {
+    if (!json) print(io, ...lines);
+  };
+  const startedAt = performance.now();
+  const agent = demoAgent(options.threads);
+  const environment = demoEnvironment({ heldOut: false });
+  const heldOut = demoEnvironment({ heldOut: true });
+  const measure = () => evaluate({ agent, environment: heldOut, reward: demoReward(), samples: 6, seed });
+  const view = createLiveView({ stream: io.stdout, color: wantsColor(io), ...(json && { mode: "json" as const }) });
+  const name = `demo-seed${seed}-${new Date().toISOString().slice(0, 19).replace(/\D/g, "")}`;
+  const stop = new AbortController();
+  const listening = io.onInterrupt(() => {
+    if (stop.signal.aborted) process.exit(130);
+    stop.abort();
+    view.note("Finishing this step … (Ctrl-C again stops at once)");
+  });
+  try {
+    await agent.initialize();
+    say(
+      "",
+      colors.bold("A support agent learns to be polite and brief"),
+      `${agent.policy.model.name.split("/").at(-1)}, ${(agent.policy.model.parameters / 1e6).toFixed(1)}M parameters · GRPO · ${environment.scenarios.length} training scenarios, ${heldOut.scenarios.length} held out · seed ${seed}`,
+      ...(reward === "polite" ? [] : [colors.yellow(`The reward it learns from is ${reward}.`)]),
+      "",
+      colors.dim("Talking to the untrained agent …"),
+    );
+    const before = await measure();
+    const { run } = await train({
+      ...demoSettings,
+      steps,
+      seed,
+      agent,
+      environment,
+      reward: trainingReward(reward),
+      name,
+      dir: join(io.cwd, "runs", name),
+      callbacks: view,
+      signal: stop.signal,
+    });
+    if (run.status === "interrupted")
+      throw new CliExit(130, "The demo was stopped; start it again with `npm run demo`.");
+    say("", colors.dim("Talking to the trained agent …"));
+    const after = await measure();
+    const [first, last] = [measuresOf(before), measuresOf(after)];
+    const interval = ({ mean, low, high }: Evaluation["reward"]) => ({ mean, low, high });
+    const result: DemoResult = {
+      before: interval(first.reward),
+      after: interval(last.reward),
+      politeness: { before: first.politeness.mean, after: last.politeness.mean },
+      wordsPerReply: { before: first.words.mean, after: last.words.mean },
+      seed,
+      steps,
+      seconds: Math.round((performance.now() - startedAt) / 1000),
+      run: run.dir!,
+      checkpoint: run.finalDir!,
+    };
+    say("", ...comparisonTable(first, last, colors), "", conclusion(first.reward, last.reward, colors));
+    for (const index of [0, before.groups.length - 1]) {
+      const pair = [before, after].map((evaluation) => evaluation.groups[index]!.trajectories[0]!);
+      say("", ...conversationPair(pair[0]!, pair[1]!, io.stdout.columns ?? 100, colors));
+    }
+    const checkpoint = relative(io.cwd, result.checkpoint);
+    say(
+      "",
+      `${colors.green("✓")} ${duration(performance.now() - startedAt)}. The trained agent is in ${colors.cyan(checkpoint)}`,
+      "",
+      colors.dim("Next:"),
+      `  npx stateset-agents chat --checkpoint ${checkpoint}`,
+      `  npx stateset-agents evaluate --checkpoint ${checkpoint} --message "Where is my order?"`,
+      "  npx stateset-agents init my-agent",
+    );
+    if (json) printJson(io, result);
+    return result;
+  } finally {
+    listening();
+    await agent.close();
+  }
+}
