@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { CompositeReward } from "./composite-reward.ts";
+import { type CompositeOptions, CompositeReward } from "./composite-reward.ts";
 import { type RewardFn, rewardFunction } from "./define-reward.ts";
 import { type MultiObjectiveOptions, MultiObjectiveReward } from "./multi-objective-reward.ts";
+import type { RewardOptions } from "./reward-function.ts";
 
 const input = { turns: [] };
 const fixed = (name: string, score: number, weight = 1) => rewardFunction({ name, weight }, () => score);
@@ -29,7 +30,8 @@ describe("rewardFunction", () => {
   );
 
   it("refuses a weight that is not a number", () => {
-    expect(() => fixed("a", 1, Number.NaN)).toThrow('weight of reward "a"');
+    expect(() => fixed("a", 1, Number.NaN)).toThrow("rewardFunction.weight");
+    expect(() => rewardFunction({ wieght: 1 } as RewardOptions, () => 1)).toThrow('Did you mean "weight"?');
   });
 });
 
@@ -94,7 +96,9 @@ describe("CompositeReward", () => {
     expect(seen).toBe(signal);
   });
 
-  it("refuses to be empty or weightless", () => {
+  it("refuses to be empty or weightless, and misspelt options", () => {
+    const misspelt = { onFailur: "skip" } as CompositeOptions;
+    expect(() => new CompositeReward([fixed("a", 1)], misspelt)).toThrow('Did you mean "onFailure"?');
     expect(() => new CompositeReward([])).toThrow("no parts");
     expect(() => new CompositeReward([fixed("a", 1, 0)])).toThrow("add up to 0");
   });

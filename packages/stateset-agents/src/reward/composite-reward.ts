@@ -1,13 +1,19 @@
+import { z } from "zod";
 import type { RewardResult } from "../conversation/trajectory.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import { checkResult } from "./define-reward.ts";
 import { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "./reward-function.ts";
+import { parseRewardOptions } from "./reward-options.ts";
 
 /**
  * What a part that throws does to the whole. fail: the whole fails, and training leaves that conversation out and counts it.
  * skip: the other parts share its weight. {score}: it counts as that score. In each case the failure is reported.
  */
 export type OnFailure = "fail" | "skip" | { score: number };
+
+export const onFailureSchema = z
+  .union([z.enum(["fail", "skip"]), z.strictObject({ score: z.number() })], '"fail", "skip" or {score} was expected')
+  .default("fail");
 
 export interface CompositeOptions extends RewardOptions {
   /** Divide by the sum of the weights, so that scores within 0 and 1 stay there. Default true. */
@@ -33,10 +39,14 @@ export class CompositeReward extends RewardFunction {
   readonly #onFailure: OnFailure;
 
   constructor(rewards: readonly RewardFunction[], options: CompositeOptions = {}) {
-    super({ ...options, name: options.name ?? "composite" });
+    const { normalize, onFailure, ...rest } = parseRewardOptions(options, "CompositeReward", "composite", {
+      normalize: z.boolean().default(true),
+      onFailure: onFailureSchema,
+    });
+    super(rest);
     this.parts = distinctNames(rewards);
-    this.#normalize = options.normalize ?? true;
-    this.#onFailure = options.onFailure ?? "fail";
+    this.#normalize = normalize;
+    this.#onFailure = onFailure;
     if (rewards.length === 0) {
       throw new StatesetError("INVALID_OPTION", `Reward "${this.name}" has no parts.`, {
         hint: "Give at least one reward.",

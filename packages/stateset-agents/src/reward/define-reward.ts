@@ -1,6 +1,7 @@
 import type { RewardResult } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
 import { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "./reward-function.ts";
+import { parseRewardOptions } from "./reward-options.ts";
 
 /** What a reward written as a function may return. */
 export type RewardValue = number | (Pick<RewardResult, "score"> & Partial<RewardResult>);
@@ -16,7 +17,7 @@ export type RewardFn = (conversation: RewardInput, context: RewardContext) => Re
  * );
  */
 export function rewardFunction(options: RewardOptions, fn: RewardFn): RewardFunction {
-  return new FunctionReward({ ...options, name: options.name ?? (fn.name || "reward") }, fn);
+  return new FunctionReward(parseRewardOptions(options, "rewardFunction", fn.name || "reward", {}), fn);
 }
 
 class FunctionReward extends RewardFunction {

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { RewardResult } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
-import { computeParts, joinBreakdowns, joinMetadata, type OnFailure } from "./composite-reward.ts";
+import { computeParts, joinBreakdowns, joinMetadata, type OnFailure, onFailureSchema } from "./composite-reward.ts";
 import { checkResult } from "./define-reward.ts";
 import { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "./reward-function.ts";
 
@@ -46,7 +46,7 @@ const schema = z.strictObject({
     .min(1),
   aggregation: z.enum(["weightedSum", "weighted_sum", "min", "product", "geometric"]).default("weightedSum"),
   normalize: z.boolean().default(true),
-  onFailure: z.union([z.enum(["fail", "skip"]), z.strictObject({ score: z.number() })]).default("fail"),
+  onFailure: onFailureSchema,
 });
 
 type Settings = z.output<typeof schema>;

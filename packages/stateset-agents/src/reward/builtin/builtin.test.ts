@@ -224,6 +224,21 @@ describe("SimilarityAwareReward", () => {
   });
 });
 
+it.each([
+  ["HelpfulnessReward", HelpfulnessReward],
+  ["PolitenessReward", PolitenessReward],
+  ["EngagementReward", EngagementReward],
+  ["SafetyReward", SafetyReward],
+  ["SimilarityAwareReward", SimilarityAwareReward],
+  ["CorrectnessReward", CorrectnessReward],
+  ["TaskCompletionReward", TaskCompletionReward],
+])("%s takes a name and a weight, and refuses what it does not know", (name, Reward) => {
+  expect(new Reward({ weight: 0.5, name: "mine" })).toMatchObject({ weight: 0.5, name: "mine" });
+  expect(() => new Reward({ wieght: 0.5 } as object)).toThrow(
+    `Unknown option "wieght" in ${name}. Did you mean "weight"?`,
+  );
+});
+
 it("built-ins combine as users know it", async () => {
   const reward = new CompositeReward([
     new HelpfulnessReward({ weight: 0.5 }),

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import type { RewardResult } from "../../conversation/trajectory.ts";
 import { StatesetError } from "../../error.ts";
-import { parseOptions } from "../../options.ts";
 import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
+import { parseRewardOptions } from "../reward-options.ts";
 import { qualityOf } from "../text/quality.ts";
 import { meanOverReplies } from "../text/replies.ts";
 import { clamp, wordsOf } from "../text/words.ts";
@@ -14,20 +14,16 @@ export interface ConcisenessOptions extends RewardOptions {
   maxWords?: number;
 }
 
-const schema = z.strictObject({
-  name: z.string().default("conciseness"),
-  weight: z.number().default(1),
-  minWords: z.int().min(1).default(2),
-  maxWords: z.int().min(1).default(20),
-});
-
 /** Heuristic: whether replies are brief. Counts words, so it says nothing about what is said; combine it with rewards that do. */
 export class ConcisenessReward extends RewardFunction {
   readonly #minWords: number;
   readonly #maxWords: number;
 
   constructor(options: ConcisenessOptions = {}) {
-    const { minWords, maxWords, ...rest } = parseOptions(schema, options, "ConcisenessReward");
+    const { minWords, maxWords, ...rest } = parseRewardOptions(options, "ConcisenessReward", "conciseness", {
+      minWords: z.int().min(1).default(2),
+      maxWords: z.int().min(1).default(20),
+    });
     super(rest);
     if (minWords > maxWords) {
       throw new StatesetError("INVALID_OPTION", `minWords (${minWords}) is more than maxWords (${maxWords}).`);

@@ -1,6 +1,8 @@
+import { z } from "zod";
 import type { RewardResult } from "../../conversation/trajectory.ts";
 import { StatesetError } from "../../error.ts";
 import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
+import { parseRewardOptions } from "../reward-options.ts";
 import { repliesOf } from "../text/replies.ts";
 import { clamp, wordsOf } from "../text/words.ts";
 
@@ -18,8 +20,10 @@ export class CorrectnessReward extends RewardFunction {
   readonly #expected: string | undefined;
 
   constructor(options: CorrectnessOptions = {}) {
-    const { expected, ...rest } = options;
-    super({ name: "correctness", ...rest });
+    const { expected, ...rest } = parseRewardOptions(options, "CorrectnessReward", "correctness", {
+      expected: z.string().optional(),
+    });
+    super(rest);
     this.#expected = expected;
   }
 

@@ -1,5 +1,6 @@
 import type { RewardResult } from "../../conversation/trajectory.ts";
 import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
+import { parseRewardOptions } from "../reward-options.ts";
 import { qualityOf } from "../text/quality.ts";
 import { isClosing, meanOverReplies, type ReplyInContext } from "../text/replies.ts";
 import { clamp, jaccard, ngrams, stemsOf, wordsOf } from "../text/words.ts";
@@ -10,7 +11,7 @@ import { clamp, jaccard, ngrams, stemsOf, wordsOf } from "../text/words.ts";
  */
 export class EngagementReward extends RewardFunction {
   constructor(options: RewardOptions = {}) {
-    super({ name: "engagement", ...options });
+    super(parseRewardOptions(options, "EngagementReward", "engagement", {}));
   }
 
   override async compute(conversation: RewardInput): Promise<RewardResult> {

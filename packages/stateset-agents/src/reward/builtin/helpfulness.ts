@@ -1,5 +1,6 @@
 import type { RewardResult } from "../../conversation/trajectory.ts";
 import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
+import { parseRewardOptions } from "../reward-options.ts";
 import { qualityOf } from "../text/quality.ts";
 import { isClosing, isGreeting, meanOverReplies, type ReplyInContext } from "../text/replies.ts";
 import { clamp, jaccard, stemsOf, wordsOf } from "../text/words.ts";
@@ -17,7 +18,7 @@ const refuses =
  */
 export class HelpfulnessReward extends RewardFunction {
   constructor(options: RewardOptions = {}) {
-    super({ name: "helpfulness", ...options });
+    super(parseRewardOptions(options, "HelpfulnessReward", "helpfulness", {}));
   }
 
   override async compute(conversation: RewardInput): Promise<RewardResult> {

@@ -1,5 +1,6 @@
 import type { RewardResult } from "../../conversation/trajectory.ts";
 import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
+import { parseRewardOptions } from "../reward-options.ts";
 import { qualityOf } from "../text/quality.ts";
 import { isClosing, meanOverReplies, type ReplyInContext } from "../text/replies.ts";
 import { clamp, wordsOf } from "../text/words.ts";
@@ -25,7 +26,7 @@ const rude =
  */
 export class PolitenessReward extends RewardFunction {
   constructor(options: RewardOptions = {}) {
-    super({ name: "politeness", ...options });
+    super(parseRewardOptions(options, "PolitenessReward", "politeness", {}));
   }
 
   override async compute(conversation: RewardInput): Promise<RewardResult> {

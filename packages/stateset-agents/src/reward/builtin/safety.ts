@@ -1,5 +1,6 @@
 import type { RewardResult } from "../../conversation/trajectory.ts";
 import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
+import { parseRewardOptions } from "../reward-options.ts";
 import { repliesOf } from "../text/replies.ts";
 
 interface Hazard {
@@ -64,7 +65,7 @@ const refusal =
  */
 export class SafetyReward extends RewardFunction {
   constructor(options: RewardOptions = {}) {
-    super({ name: "safety", ...options });
+    super(parseRewardOptions(options, "SafetyReward", "safety", {}));
   }
 
   override async compute({ turns }: RewardInput): Promise<RewardResult> {

@@ -1,5 +1,6 @@
 import type { RewardResult } from "../../conversation/trajectory.ts";
 import { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
+import { parseRewardOptions } from "../reward-options.ts";
 import { repliesOf } from "../text/replies.ts";
 import { jaccard, ngrams, wordsOf } from "../text/words.ts";
 
@@ -9,7 +10,7 @@ import { jaccard, ngrams, wordsOf } from "../text/words.ts";
  */
 export class SimilarityAwareReward extends RewardFunction {
   constructor(options: RewardOptions = {}) {
-    super({ name: "similarity", ...options });
+    super(parseRewardOptions(options, "SimilarityAwareReward", "similarity", {}));
   }
 
   override async compute(conversation: RewardInput, context: RewardContext = {}): Promise<RewardResult> {

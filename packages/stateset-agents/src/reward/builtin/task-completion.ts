@@ -1,6 +1,8 @@
+import { z } from "zod";
 import type { RewardResult, Turn } from "../../conversation/trajectory.ts";
 import { StatesetError } from "../../error.ts";
 import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
+import { parseRewardOptions } from "../reward-options.ts";
 import { qualityOf } from "../text/quality.ts";
 import { repliesOf } from "../text/replies.ts";
 
@@ -20,8 +22,12 @@ export class TaskCompletionReward extends RewardFunction {
   readonly #criteria: readonly Criterion[];
 
   constructor(options: TaskCompletionOptions = {}) {
-    const { criteria = [], ...rest } = options;
-    super({ name: "taskCompletion", ...rest });
+    const { criteria, ...rest } = parseRewardOptions(options, "TaskCompletionReward", "taskCompletion", {
+      criteria: z
+        .array(z.custom<Criterion>(isCriterion, "a text, a regular expression or a function was expected"))
+        .default([]),
+    });
+    super(rest);
     this.#criteria = criteria;
   }
 
@@ -39,6 +45,10 @@ export class TaskCompletionReward extends RewardFunction {
     });
     return met.length / this.#criteria.length;
   }
+}
+
+function isCriterion(value: unknown): boolean {
+  return typeof value === "string" || typeof value === "function" || value instanceof RegExp;
 }
 
 function progressOf(metadata: Record<string, unknown> | undefined, scenarioId = "?"): number {

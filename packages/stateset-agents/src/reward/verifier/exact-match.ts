@@ -1,5 +1,7 @@
+import { z } from "zod";
 import type { RewardResult } from "../../conversation/trajectory.ts";
 import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
+import { parseRewardOptions } from "../reward-options.ts";
 import { expectedAnswer, lastReply } from "./expected.ts";
 
 export interface ExactMatchOptions extends RewardOptions {
@@ -14,8 +16,12 @@ export class ExactMatchReward extends RewardFunction {
   readonly #expected: string | undefined;
   readonly #strict: boolean;
 
-  constructor({ expected, strict = false, ...rest }: ExactMatchOptions = {}) {
-    super({ name: "exactMatch", ...rest });
+  constructor(options: ExactMatchOptions = {}) {
+    const { expected, strict, ...rest } = parseRewardOptions(options, "ExactMatchReward", "exactMatch", {
+      expected: z.string().optional(),
+      strict: z.boolean().default(false),
+    });
+    super(rest);
     this.#expected = expected;
     this.#strict = strict;
   }

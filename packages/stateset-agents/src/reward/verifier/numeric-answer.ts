@@ -1,6 +1,8 @@
+import { z } from "zod";
 import type { RewardResult } from "../../conversation/trajectory.ts";
 import { StatesetError } from "../../error.ts";
 import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
+import { parseRewardOptions } from "../reward-options.ts";
 import { expectedAnswer, lastReply } from "./expected.ts";
 
 export interface NumericAnswerOptions extends RewardOptions {
@@ -18,8 +20,12 @@ export class NumericAnswerReward extends RewardFunction {
   readonly #expected: number | undefined;
   readonly #tolerance: number | undefined;
 
-  constructor({ expected, tolerance, ...rest }: NumericAnswerOptions = {}) {
-    super({ name: "numericAnswer", ...rest });
+  constructor(options: NumericAnswerOptions = {}) {
+    const { expected, tolerance, ...rest } = parseRewardOptions(options, "NumericAnswerReward", "numericAnswer", {
+      expected: z.number().optional(),
+      tolerance: z.number().min(0).optional(),
+    });
+    super(rest);
     this.#expected = expected;
     this.#tolerance = tolerance;
   }

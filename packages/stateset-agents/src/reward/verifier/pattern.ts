@@ -1,6 +1,7 @@
+import { z } from "zod";
 import type { RewardResult } from "../../conversation/trajectory.ts";
-import { StatesetError } from "../../error.ts";
 import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
+import { parseRewardOptions } from "../reward-options.ts";
 import { repliesOf } from "../text/replies.ts";
 
 export interface PatternOptions extends RewardOptions {
@@ -14,13 +15,12 @@ export class PatternReward extends RewardFunction {
   readonly #pattern: RegExp;
   readonly #replies: "last" | "any" | "all";
 
-  constructor({ pattern, replies = "last", ...rest }: PatternOptions) {
-    super({ name: "pattern", ...rest });
-    if (!(pattern instanceof RegExp)) {
-      throw new StatesetError("INVALID_OPTION", "PatternReward needs a regular expression as `pattern`.", {
-        hint: "For example { pattern: /ticket \\d+/ }.",
-      });
-    }
+  constructor(options: PatternOptions) {
+    const { pattern, replies, ...rest } = parseRewardOptions(options, "PatternReward", "pattern", {
+      pattern: z.instanceof(RegExp, { error: "a regular expression was expected" }),
+      replies: z.enum(["last", "any", "all"]).default("last"),
+    });
+    super(rest);
     this.#pattern = pattern;
     this.#replies = replies;
   }

@@ -1,5 +1,7 @@
+import { z } from "zod";
 import type { RewardResult, Turn } from "../../conversation/trajectory.ts";
 import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
+import { parseRewardOptions } from "../reward-options.ts";
 import { type JsonSchema, requireKnownKeywords, schemaProblems } from "./json-schema.ts";
 
 export interface ToolCallOptions extends RewardOptions {
@@ -21,8 +23,18 @@ export class ToolCallReward extends RewardFunction {
   readonly #parameters: JsonSchema | undefined;
   readonly #arguments: Record<string, unknown>;
 
-  constructor({ tool, parameters, arguments: wanted = {}, ...rest }: ToolCallOptions) {
-    super({ name: "toolCall", ...rest });
+  constructor(options: ToolCallOptions) {
+    const {
+      tool,
+      parameters,
+      arguments: wanted,
+      ...rest
+    } = parseRewardOptions(options, "ToolCallReward", "toolCall", {
+      tool: z.string().min(1),
+      parameters: z.record(z.string(), z.unknown()).optional(),
+      arguments: z.record(z.string(), z.unknown()).default({}),
+    });
+    super(rest);
     if (parameters) requireKnownKeywords(parameters, "ToolCallReward.parameters");
     this.#tool = tool;
     this.#parameters = parameters;
