@@ -11,13 +11,12 @@ import {
   mkdirSync,
   openSync,
   readFileSync,
-  rmSync,
   statSync,
 } from "node:fs";
 import { join } from "node:path";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import type { StepMetrics, StepTiming } from "./callbacks.ts";
-import { writeFailed, writeFileAtomic } from "./checkpoint/durable.ts";
+import { removeTemporaries, writeFailed, writeFileAtomic } from "./checkpoint/durable.ts";
 
 export class RunFiles {
   readonly dir: string;
@@ -72,6 +71,8 @@ export class RunFiles {
 
   /** Goes back to the moment of a checkpoint (0 bytes, step 0: to the beginning). */
   rewind(metricsBytes: number, step: number): void {
+    removeTemporaries(this.dir);
+    removeTemporaries(join(this.dir, "trajectories"));
     truncate(this.metricsPath, metricsBytes);
     if (!existsSync(this.#timingPath)) return;
     let bytes = 0;
@@ -87,10 +88,6 @@ export class RunFiles {
     if (!existsSync(this.metricsPath)) return [];
     const lines = readFileSync(this.metricsPath, "utf8").split("\n").filter(Boolean);
     return lines.map((line) => JSON.parse(line) as StepMetrics);
-  }
-
-  removeFinal(): void {
-    rmSync(join(this.dir, "final"), { recursive: true, force: true });
   }
 
   #append(path: string, record: unknown): void {

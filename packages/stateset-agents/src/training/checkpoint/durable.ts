@@ -1,11 +1,21 @@
 /** Writing files so that a crash leaves either the old or the new state, never something between. */
-import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { messageOf, StatesetError } from "../../error.ts";
 
 /** Puts a file in place whole: written beside it, synced, renamed over it. */
 export function writeFileAtomic(path: string, content: string | Uint8Array): void {
-  const temporary = `${path}.tmp-${process.pid}`;
+  const temporary = temporaryFor(path);
   try {
     mkdirSync(dirname(path), { recursive: true });
     writeFileSync(temporary, content);
@@ -23,7 +33,7 @@ export function writeFileAtomic(path: string, content: string | Uint8Array): voi
  * when `fill` or the disk fails, it is untouched.
  */
 export async function writeFolderAtomic(dir: string, fill: (temporary: string) => Promise<void>): Promise<void> {
-  const temporary = join(dirname(dir), `.tmp-${process.pid}-${dir.slice(dirname(dir).length + 1)}`);
+  const temporary = temporaryFor(dir);
   try {
     mkdirSync(dirname(dir), { recursive: true });
     rmSync(temporary, { recursive: true, force: true });
@@ -43,8 +53,14 @@ export async function writeFolderAtomic(dir: string, fill: (temporary: string) =
   }
 }
 
+/** Beside the target, so that a rename is enough to put it in place. */
+function temporaryFor(path: string): string {
+  return join(dirname(path), `.tmp-${process.pid}-${basename(path)}`);
+}
+
 /** Removes what a killed process left behind. */
 export function removeTemporaries(dir: string): void {
+  if (!existsSync(dir)) return;
   for (const name of readdirSync(dir)) {
     if (name.startsWith(".tmp-")) rmSync(join(dir, name), { recursive: true, force: true });
   }
