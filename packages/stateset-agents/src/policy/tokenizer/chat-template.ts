@@ -3,6 +3,7 @@ import type { Message } from "../../conversation/message.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import type { ChatRenderer } from "./chat-tokenizer.ts";
 import { isObject, type JsonObject, readJsonObject, readText } from "./model-json.ts";
+import { rewriteStrips, stripFunctions } from "./python-strip.ts";
 
 /** Named templates; transformers takes "tool_use" when there are tools and "default" otherwise. */
 export type ChatTemplates = ReadonlyMap<string, string>;
@@ -72,7 +73,8 @@ export function createTemplateRenderer(
 function run(template: Template, variables: Readonly<Record<string, unknown>>): string {
   const environment = new Environment();
   const constants = { true: true, True: true, false: false, False: false, none: null, None: null };
-  for (const [name, value] of Object.entries({ ...constants, range, ...variables })) environment.set(name, value);
+  for (const [name, value] of Object.entries({ ...constants, ...stripFunctions, range, ...variables }))
+    environment.set(name, value);
   return String(new Interpreter(environment).run(template.parsed).value);
 }
 
@@ -92,10 +94,30 @@ interface Compiled {
 
 function compile(source: string, name: string, where: string): Compiled {
   try {
-    return { template: new Template(source), textArguments: /arguments\s+is\s+string/.test(source) };
+    const template = new Template(source);
+    rewriteStrips(template.parsed);
+    return { template, textArguments: printsTextArguments(template, source) };
   } catch (cause) {
     const message = `The chat template "${name}" in ${where} is not valid Jinja: ${messageOf(cause)}.`;
     throw new StatesetError("TOKENIZER_INVALID", message, { cause });
+  }
+}
+
+/** Found out by rendering a call: arguments that are put through `tojson` come out as a quoted string. */
+function printsTextArguments(template: Template, source: string): boolean {
+  if (/arguments\s+is\s+mapping|arguments\.items|arguments\s*\|\s*items/.test(source)) return false;
+  const args = '{"probe":1}';
+  const call = { id: "callprobe", type: "function", function: { name: "f", arguments: args } };
+  const messages = [
+    { role: "user", content: "a" },
+    { role: "assistant", content: "", tool_calls: [call] },
+  ];
+  try {
+    const variables = { bos_token: "", eos_token: "", messages, tools: null, strftime_now: () => "" };
+    return run(template, variables).includes(args);
+  } catch {
+    // It prints no such conversation; nor will it have to.
+    return false;
   }
 }
 

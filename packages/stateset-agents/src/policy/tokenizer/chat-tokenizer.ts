@@ -26,6 +26,8 @@ export interface ChatTokenizerParts {
 
 export function createChatTokenizer({ codec, renderer, endTokens, bosToken }: ChatTokenizerParts): LoadedTokenizer {
   const endTexts = endTokens.map((token) => codec.decode([token])).filter((text) => text !== "");
+  // Some models declare their end-of-turn token as an ordinary one; it is no part of a reply's text all the same.
+  const skipped: ReadonlySet<number> = new Set([...codec.specialIds, ...endTokens]);
   const render = (messages: readonly Message[], options: RenderOptions = {}) => {
     if (messages.length === 0) throw new StatesetError("INVALID_MESSAGE", "There are no messages to render.");
     return wellFormed(renderer(messages, options));
@@ -37,7 +39,7 @@ export function createChatTokenizer({ codec, renderer, endTokens, bosToken }: Ch
     encode: (text) => Int32Array.from(codec.encode(wellFormed(text))),
     decode(tokens, { skipSpecial = true } = {}) {
       const ids = Array.from(tokens);
-      return codec.decode(skipSpecial ? ids.filter((id) => !codec.specialIds.has(id)) : ids);
+      return codec.decode(skipSpecial ? ids.filter((id) => !skipped.has(id)) : ids);
     },
     render,
     extend(chain, messages, options = {}) {
@@ -53,7 +55,7 @@ export function createChatTokenizer({ codec, renderer, endTokens, bosToken }: Ch
       const text = render(messages, options);
       return cutIntoSegments(codec, text, findStretches(text, messages, options, render, endTexts));
     },
-    createTextStream: () => createTextStream((tokens) => codec.decode(tokens), codec.specialIds),
+    createTextStream: () => createTextStream((tokens) => codec.decode(tokens), skipped),
   };
 }
 

@@ -29,8 +29,12 @@ const chats: Message[][] = [
   [
     { role: "system", content: " Be brief. " },
     { role: "user", content: "Hi\n" },
-    { role: "assistant", content: "<think>\nHm.\n</think>\n\nHello! 🙂" },
+    { role: "assistant", content: "<think>\nHm.\n</think>\n\n  Hello! 🙂\n" },
     { role: "user", content: "Bye" },
+  ],
+  [
+    { role: "user", content: "\n Hi" },
+    { role: "assistant", content: "<think>\n\n Hm. \n</think>\n\n\n Yes. " },
   ],
 ];
 

@@ -308,6 +308,30 @@ describe("loading", () => {
     expect((await load("llama3")).render(messages)).toContain('"parameters": {"a": 1}}');
     const starter = await loadChatTokenizer(starterModelPath);
     expect(starter.render(messages)).toContain('{"name": "find", "arguments": {"a":1}}');
+    const raw =
+      "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ 'call ' + c['function']['arguments'] }}{% endfor %}{% endfor %}";
+    const plain = await loadChatTokenizer(
+      await folder({ "tokenizer.json": await byteLevelTokenizer(), "chat_template.jinja": raw }),
+    );
+    expect(plain.render(messages)).toBe('call {"a":1}');
+  });
+
+  it("strips as Python does", async () => {
+    const content = "\n  x \n";
+    const template =
+      "{% set c = messages[0].content %}[{{ c.lstrip('\\n') }}|{{ c.rstrip('\\n') }}|{{ c.strip('\\n ') }}|{{ c.strip() }}|{{ c.strip(none) }}]";
+    const tokenizer = await loadChatTokenizer(
+      await folder({ "tokenizer.json": await byteLevelTokenizer(), "chat_template.jinja": template }),
+    );
+    expect(tokenizer.render([user(content)])).toBe("[  x \n|\n  x |x|x|x]");
+  });
+
+  it("leaves the end-of-turn token out of texts even where it is declared as an ordinary token", async () => {
+    const json = (await byteLevelTokenizer()) as { added_tokens: { content: string; special: boolean }[] };
+    for (const token of json.added_tokens) token.special = false;
+    const files = { "tokenizer.json": json, "tokenizer_config.json": { eos_token: "<|im_end|>" } };
+    const tokenizer = await loadChatTokenizer(await folder(files));
+    expect(tokenizer.decode(tokenizer.encode("hi<|im_end|>"))).toBe("hi");
   });
 
   it("refuses a tokenizer with more tokens than the model", async () => {
