@@ -50,6 +50,8 @@ export interface Evaluation {
   scenarios: ScenarioScore[];
   /** Conversations that failed and are in no number. */
   failed: number;
+  /** What the first few failures said. */
+  failures: string[];
   /** True when a stub made the replies up: the numbers say nothing about a model. */
   stub: boolean;
   groups: TrajectoryGroup[];
@@ -93,6 +95,14 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     report,
     1,
   );
+  const failures = [...report.environmentFailures, ...report.rewardFailures].map(({ message }) => message);
+  if (groups.length === 0) {
+    const code = report.rewardFailures.length > 0 ? "REWARD_FAILED" : "ENVIRONMENT_FAILED";
+    throw new StatesetError(
+      code,
+      `All ${report.requested} conversations of evaluate() failed. First: ${failures[0] ?? "?"}`,
+    );
+  }
   const estimate = (of: (trajectory: Trajectory) => number): Estimate =>
     bootstrapGroups(
       groups.map((group) => group.trajectories.map(of)),
@@ -118,6 +128,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
       };
     }),
     failed: report.requested - report.completed,
+    failures: failures.slice(0, 3),
     stub: groups.some((group) => group.trajectories.some((one) => one.stub)),
     groups,
   };

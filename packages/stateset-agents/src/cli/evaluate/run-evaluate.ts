@@ -4,6 +4,7 @@ import type { Agent } from "../../agent/agent.ts";
 import { ConversationEnvironment } from "../../environment/conversation-environment.ts";
 import { Environment } from "../../environment/environment.ts";
 import { loadScenarios } from "../../environment/load-scenarios.ts";
+import type { Scenario } from "../../environment/scenario.ts";
 import { StatesetError } from "../../error.ts";
 import { compare, type Evaluation, evaluate } from "../../evaluation/evaluate.ts";
 import type { RewardFunction } from "../../reward/reward-function.ts";
@@ -63,13 +64,14 @@ export async function runEvaluate(flags: EvaluateFlags, io: CliIo): Promise<void
 }
 
 async function runScenarios(flags: EvaluateFlags, io: CliIo): Promise<void> {
-  const { environment, reward } = await sceneOf(flags, io);
+  const { environment, scenarios, reward } = await sceneOf(flags, io);
   const measure = async (checkpoint: string | undefined): Promise<Evaluation> => {
     const agent: Agent = await openAgent(checkpoint, flags, io);
     try {
       return await evaluate({
         agent,
         environment,
+        ...(scenarios && { scenarios }),
         ...(reward && { reward }),
         samples: flags.samples,
         seed: flags.seed!,
@@ -97,11 +99,15 @@ async function runScenarios(flags: EvaluateFlags, io: CliIo): Promise<void> {
     );
 }
 
+interface Scene {
+  environment: Environment;
+  /** Undefined: the environment's own. */
+  scenarios?: readonly Scenario[];
+  reward: RewardFunction | undefined;
+}
+
 /** Where conversations are played and how they are scored: the project's, or support conversations where there is none. */
-async function sceneOf(
-  flags: EvaluateFlags,
-  io: CliIo,
-): Promise<{ environment: Environment; reward: RewardFunction | undefined }> {
+async function sceneOf(flags: EvaluateFlags, io: CliIo): Promise<Scene> {
   const hasProject = flags.config !== undefined || findConfig(io.cwd) !== undefined;
   const loaded = hasProject ? await loadProject(flags.config, io.cwd) : { config: defaultConfig, dir: io.cwd };
   // The agent comes from the checkpoint, so the project's own is not opened here.
@@ -111,12 +117,7 @@ async function sceneOf(
     return { environment: new ConversationEnvironment({ scenarios }), reward };
   }
   if (heldOut instanceof Environment) return { environment: heldOut, reward };
-  if (heldOut === undefined) return { environment, reward };
-  return { environment: withScenarios(environment, heldOut), reward };
-}
-
-function withScenarios(environment: Environment, scenarios: readonly { id: string }[]): Environment {
-  return Object.create(environment, { scenarios: { value: scenarios } }) as Environment;
+  return { environment, reward, ...(heldOut && { scenarios: heldOut }) };
 }
 
 function withoutGroups({ groups: _, ...numbers }: Evaluation): Omit<Evaluation, "groups"> {

@@ -2,8 +2,8 @@ import { splitAlgorithmConfig } from "../../algorithm/algorithms.ts";
 import { StatesetError } from "../../error.ts";
 import { didYouMean } from "../../suggest.ts";
 import { trainingConfigSchema } from "../../training/config.ts";
+import { fromPythonConfig, pythonConfigKeys } from "../../training/python-config.ts";
 import type { ProjectConfig } from "./define-config.ts";
-import { pythonKeys, pythonOnlyKeys } from "./python-keys.ts";
 
 export const projectKeys = [
   "agent",
@@ -37,25 +37,38 @@ export function fromPlainData(value: unknown, file: string): PlainConfig {
     });
   }
   const config: Plain = {};
-  const notes: string[] = [];
+  const python: Plain = {};
   const place = (path: string, inner: unknown) => setAt(config, path.split("."), inner, file);
   const one = (key: string, inner: unknown, section: "" | "training"): void => {
     const camel = camelCase(key);
-    if (Object.hasOwn(pythonOnlyKeys, key)) notes.push(`${key} has no effect: ${pythonOnlyKeys[key]}.`);
-    else if (section === "" && camel === "training" && isPlain(inner)) {
+    if (section === "" && camel === "training" && isPlain(inner)) {
       for (const [name, part] of Object.entries(inner)) one(name, part, "training");
     } else if (section === "" && (projectKeys as readonly string[]).includes(camel))
       place(camel, camelKeys(camel, inner));
     else if (isTrainingKey(camel)) place(`training.${camel}`, camelKeys(camel, inner));
-    else if (Object.hasOwn(pythonKeys, key)) {
-      const translated = key === "report_to" ? [inner].flat().filter((name) => name !== "none") : inner;
-      for (const path of [pythonKeys[key]!].flat()) place(path, translated);
-    } else {
+    else if (key === "report_to")
+      place(
+        "trackers",
+        [inner].flat().filter((name) => name !== "none" && name !== null),
+      );
+    else if (key === "model") place("agent.model", inner);
+    else if (key === "run_name") place("name", inner);
+    else if (pythonConfigKeys.includes(key)) python[key] = inner;
+    else {
       const valid = [...(section === "" ? projectKeys : []), ...Object.keys(trainingConfigSchema.shape)];
       throw new StatesetError("INVALID_OPTION", `Unknown key "${key}" in ${file}.`, { hint: didYouMean(camel, valid) });
     }
   };
   for (const [key, inner] of Object.entries(value)) one(key, inner, "");
+
+  const mapped = fromPythonConfig(python);
+  for (const [key, inner] of Object.entries(mapped.agent)) place(`agent.${key}`, inner);
+  for (const [key, inner] of Object.entries({ ...mapped.training, ...mapped.algorithm }))
+    place(`training.${key}`, inner);
+  if (mapped.profile !== undefined) place("profile", mapped.profile);
+  const notes = mapped.ignored.map(({ key, reason }) => `${key} has no effect: ${reason}`);
+  if (mapped.savePath !== undefined)
+    notes.push(`Runs are kept in runs/<name>; --save ${mapped.savePath} also writes the agent there.`);
   if (config.environment === undefined) {
     throw new StatesetError("INVALID_DATA", `${file} names no environment.`, {
       hint: "Add `environment: { preset: customer_service }` or `environment: { scenarios: scenarios.jsonl }`.",
