@@ -87,10 +87,7 @@ impl Config {
             }
         }
         if self.heads % self.kv_heads != 0 {
-            return Err(EngineError::config(format!(
-                "heads ({}) must be a multiple of kv_heads ({}).",
-                self.heads, self.kv_heads
-            )));
+            return Err(EngineError::config(format!("heads ({}) must be a multiple of kv_heads ({}).", self.heads, self.kv_heads)));
         }
         if self.position == Position::Rope && self.head_dim % 2 != 0 {
             return Err(EngineError::config(format!("head_dim ({}) must be even for rotary positions.", self.head_dim)));

@@ -166,3 +166,26 @@ fn adapters_off_is_the_base_model() {
     assert!(m.forward(&f.batch(1.0), WANT).unwrap().logprobs != before);
     assert!(m.forward(&f.batch(1.0), Want { adapters: false, ..WANT }).unwrap().logprobs == before);
 }
+
+#[test]
+fn the_amx_unit_gives_the_same_gradients_to_its_precision_for_any_number_of_threads() {
+    if !stateset_engine::gemm::amx_available() {
+        eprintln!("no AMX on this machine: nothing to check");
+        return;
+    }
+    for flavour in ["gpt2", "qwen3"] {
+        let mut flat = Vec::new();
+        for (amx, threads) in [(false, 1), (true, 1), (true, 3)] {
+            let mut m = model(flavour, threads, Level::available()[0]);
+            m.set_amx(amx);
+            m.set_trainable(Trainable::Full).unwrap();
+            let f = forest(m.config().vocab);
+            loss(&mut m, &f, &Case { lora: false, values: false, recompute: false, dropout: None, temperature: 1.0 }, true);
+            flat.push(m.read_flat(Flat::Gradients));
+        }
+        assert!(flat[1] == flat[2], "{flavour}: threads change bits");
+        let norm = flat[0].iter().map(|x| x * x).sum::<f32>().sqrt();
+        let error = flat[0].iter().zip(&flat[1]).map(|(a, b)| (a - b) * (a - b)).sum::<f32>().sqrt();
+        assert!(error > 0.0 && error < 1e-4 * norm, "{flavour}: {error} of {norm}");
+    }
+}

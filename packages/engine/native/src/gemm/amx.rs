@@ -143,7 +143,8 @@ pub unsafe fn input_gradient(
                         stride: dx_stride,
                         col_step: 16,
                         rows: m - row * STRIP,
-                        cols: k - col * STRIP,
+                        // Padding of a row is written too, with zeros.
+                        cols: dx_stride.min(k.div_ceil(16) * 16) - col * STRIP,
                     };
                     block(
                         left.at((row * depth + chunk) * STEP_LEN),

@@ -66,6 +66,18 @@ pub unsafe fn grad_input(
     if m == 0 {
         return Ok(());
     }
+    #[cfg(target_arch = "x86_64")]
+    if let Some(scratch) = &mut exec.amx
+        && m >= 32
+        && k >= 32
+    {
+        let mut accumulate = mode == Mode::Chain;
+        for job in jobs {
+            unsafe { super::amx::input_gradient(&exec.pool, scratch, (m, job.n, k), (job.dy, job.dy_row), job.w, (dx, dx_row), accumulate)? };
+            accumulate = true;
+        }
+        return Ok(());
+    }
     let total: usize = jobs.iter().map(|j| j.n).sum();
     exec.pack.reserve(m * total + 16, "packed derivatives")?;
     let packed = exec.pack.pointer();
@@ -152,6 +164,14 @@ pub unsafe fn grad_weight(
     k: usize,
     dw: *mut f32,
 ) -> Result<(), EngineError> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(scratch) = &mut exec.amx
+        && tokens >= 32
+        && n >= 32
+        && k >= 32
+    {
+        return unsafe { super::amx::weight_gradient(&exec.pool, scratch, (tokens, n, k), (dy, dy_row), (x, x_row), dw) };
+    }
     let locals = exec.local(T_BLOCK * 32)?;
     let level = exec.level;
     let panels = n.div_ceil(16);

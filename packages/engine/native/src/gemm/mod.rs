@@ -1,5 +1,7 @@
 //! The three products of a linear layer with weights in panels `[out/16][in][16]`.
 
+#[cfg(target_arch = "x86_64")]
+pub mod amx;
 mod backward;
 mod forward;
 pub mod tile;
@@ -21,13 +23,48 @@ pub struct Exec {
     pub pack: Buffer,
     /// One scratch a thread.
     pub local: Vec<Buffer>,
+    /// Present when gradients use the AMX unit.
+    #[cfg(target_arch = "x86_64")]
+    amx: Option<amx::Scratch>,
+}
+
+/// Whether this machine has an AMX unit we may use.
+pub fn amx_available() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return amx::available();
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
 }
 
 impl Exec {
     pub fn new(level: Level, threads: usize) -> Exec {
         let pool = Pool::new(threads);
         let local = (0..pool.threads()).map(|_| Buffer::empty()).collect();
-        Exec { level, pool, pack: Buffer::empty(), local }
+        Exec {
+            level,
+            pool,
+            pack: Buffer::empty(),
+            local,
+            #[cfg(target_arch = "x86_64")]
+            amx: None,
+        }
+    }
+
+    /// Gradients on the AMX unit (where there is one) or not.
+    pub fn set_amx(&mut self, on: bool) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            self.amx = (on && amx::available()).then(amx::Scratch::new);
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = on;
+    }
+
+    pub fn uses_amx(&self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self.amx.is_some();
+        #[cfg(not(target_arch = "x86_64"))]
+        return false;
     }
 
     pub fn set_threads(&mut self, threads: usize) {

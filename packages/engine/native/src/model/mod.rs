@@ -188,10 +188,13 @@ pub struct Model {
 impl Model {
     /// Parameters are zero until set (norm weights one).
     pub fn new(config: Config, threads: usize) -> Result<Model, EngineError> {
-        Self::with_level(config, threads, Level::choose()?)
+        let (level, amx) = Level::choose()?;
+        let mut model = Self::with_level(config, threads, level)?;
+        model.exec.set_amx(amx);
+        Ok(model)
     }
 
-    /// As `new`, on a given instruction set.
+    /// As `new`, on a given instruction set, gradients included.
     pub fn with_level(config: Config, threads: usize, level: Level) -> Result<Model, EngineError> {
         config.check()?;
         let shape = Shape {
@@ -221,9 +224,14 @@ impl Model {
         &self.config
     }
 
-    /// `avx512`, `avx2`, `neon` or `scalar`.
+    /// `avx512`, `avx2`, `neon` or `scalar`; `avx512+amx` when gradients use the AMX unit.
     pub fn simd_name(&self) -> &'static str {
-        self.exec.level.name()
+        if self.exec.uses_amx() { "avx512+amx" } else { self.exec.level.name() }
+    }
+
+    /// Gradients on the AMX unit where there is one (the default), or on the same instructions as everything else.
+    pub fn set_amx(&mut self, on: bool) {
+        self.exec.set_amx(on);
     }
 
     pub fn threads(&self) -> usize {

@@ -125,20 +125,25 @@ impl Level {
         levels
     }
 
-    pub fn named(name: &str) -> Result<Level, EngineError> {
+    /// The best the machine has, or what `STATESET_SIMD` asks for; and whether gradients may use the AMX unit.
+    pub fn choose() -> Result<(Level, bool), EngineError> {
         let available = Self::available();
-        available.iter().copied().find(|level| level.name() == name).ok_or_else(|| {
-            let names: Vec<_> = available.iter().map(|level| level.name()).collect();
+        let amx = crate::gemm::amx_available();
+        let name = match std::env::var("STATESET_SIMD") {
+            Ok(name) if !name.is_empty() => name,
+            _ => return Ok((available[0], amx)),
+        };
+        if name == "amx" && amx {
+            return Ok((available[0], true));
+        }
+        let found = available.iter().copied().find(|level| level.name() == name);
+        found.map(|level| (level, false)).ok_or_else(|| {
+            let mut names: Vec<_> = available.iter().map(|level| level.name()).collect();
+            if amx {
+                names.insert(0, "amx");
+            }
             EngineError::config(format!("STATESET_SIMD is \"{name}\", which this machine cannot run. Use one of: {}.", names.join(", ")))
         })
-    }
-
-    /// The best the machine has, or what `STATESET_SIMD` asks for.
-    pub fn choose() -> Result<Level, EngineError> {
-        match std::env::var("STATESET_SIMD") {
-            Ok(name) if !name.is_empty() => Self::named(&name),
-            _ => Ok(Self::available()[0]),
-        }
     }
 
     /// Rows per packed group of the matrix product.
