@@ -93,16 +93,18 @@ export function findCheckpoint<State>(
   if (pattern.test(basename(resolve(path)))) return open(path);
   const dir = basename(resolve(path)) === "checkpoints" ? path : join(path, "checkpoints");
   const names = listSteps(dir).reverse();
+  let newest: string | undefined;
   for (const name of names) {
     try {
       return open(join(dir, name));
     } catch (error) {
       if (!StatesetError.isInstance(error)) throw error;
+      newest ??= error.hint ? messageOf(error).replace(` ${error.hint}`, "") : messageOf(error);
       onDamaged(messageOf(error));
     }
   }
   if (names.length > 0) {
-    throw new StatesetError("CHECKPOINT_INVALID", `Every checkpoint in ${dir} is damaged.`, {
+    throw new StatesetError("CHECKPOINT_INVALID", `Every checkpoint in ${dir} is damaged. The newest: ${newest}`, {
       hint: "Start a new run, or restore the folder from a copy.",
     });
   }
