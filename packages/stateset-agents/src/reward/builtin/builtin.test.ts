@@ -68,6 +68,11 @@ describe.each([
     expect(await score(reward, gaming[trick]!)).toBeLessThan(0.6 * (await score(reward, good)));
   });
 
+  it("is lower when one good sentence is the answer to everything", async () => {
+    const always = chat(["I am happy to help. I can refund you or send a new one. What is your order number?"]);
+    expect(await score(reward, always)).toBeLessThan(0.75 * (await score(reward, good)));
+  });
+
   it("is 0 without any reply", async () => {
     expect(await score(reward, { turns: [{ role: "user", content: "Hello?" }] })).toBe(0);
   });

@@ -33,10 +33,10 @@ export class ConcisenessReward extends RewardFunction {
   }
 
   override async compute(conversation: RewardInput): Promise<RewardResult> {
-    return meanOverReplies(this.name, conversation, ({ text, user }) => {
-      const count = wordsOf(text).length;
+    return meanOverReplies(this.name, conversation, (reply) => {
+      const count = wordsOf(reply.text).length;
       const brief = clamp(1 - (count - this.#maxWords) / (2 * this.#maxWords));
-      return Math.min(1, count / this.#minWords) * brief * qualityOf(text, user).score;
+      return Math.min(1, count / this.#minWords) * brief * qualityOf(reply).score;
     });
   }
 }

@@ -19,9 +19,10 @@ export class EngagementReward extends RewardFunction {
   }
 }
 
-function engagementOf({ text, user, userTexts, earlier }: ReplyInContext): number {
+function engagementOf(reply: ReplyInContext): number {
+  const { text, user, userTexts, earlier } = reply;
   const words = wordsOf(text);
-  const quality = qualityOf(text, user).score;
+  const quality = qualityOf(reply).score;
   if (isClosing(user)) return quality;
   const questions = text.match(/\?/g)?.length ?? 0;
   const invites = /\b(?:let me know|tell me|would you like|do you want|should i|i can|we can|you can)\b/i.test(text);
@@ -29,7 +30,7 @@ function engagementOf({ text, user, userTexts, earlier }: ReplyInContext): numbe
   const addressing = words.some((word) => /^you/.test(word)) ? 1 : 0;
   const theirs = new Set(stemsOf(userTexts.join(" ")));
   const listening = stemsOf(text).some((stem) => theirs.has(stem)) ? 1 : 0;
-  const repeated = Math.max(0, ...earlier.map((reply) => jaccard(ngrams(wordsOf(reply), 2), ngrams(words, 2))));
+  const repeated = Math.max(0, ...earlier.map((other) => jaccard(ngrams(wordsOf(other), 2), ngrams(words, 2))));
   const substance = clamp(words.length / 4);
   return quality * substance * (1 - repeated) * (0.5 * asking + 0.25 * addressing + 0.25 * listening);
 }

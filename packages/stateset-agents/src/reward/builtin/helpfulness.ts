@@ -3,7 +3,7 @@ import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-
 import { parseRewardOptions } from "../reward-options.ts";
 import { qualityOf } from "../text/quality.ts";
 import { isClosing, isGreeting, meanOverReplies, type ReplyInContext } from "../text/replies.ts";
-import { clamp, jaccard, stemsOf, wordsOf } from "../text/words.ts";
+import { clamp, stemsOf, wordsOf } from "../text/words.ts";
 
 const asks =
   /\b(?:what|which|who|when|where|how|could you|can you|can i have|may i|do you|did you|would you|is (?:that|it|this)|are you|should i|please (?:send|tell|give|share|provide))\b[^.!]*\??|i need (?:the|your)\b/;
@@ -26,17 +26,17 @@ export class HelpfulnessReward extends RewardFunction {
   }
 }
 
-function helpfulnessOf({ text, user, userTexts, earlier }: ReplyInContext): number {
-  const quality = qualityOf(text, user).score;
+function helpfulnessOf(reply: ReplyInContext): number {
+  const { text, user, userTexts } = reply;
+  const quality = qualityOf(reply).score;
   const plain = text.toLowerCase().replaceAll("’", "'");
-  const fresh = 0.5 ** earlier.filter((reply) => jaccard(wordsOf(reply), wordsOf(text)) > 0.9).length;
-  if (isClosing(user)) return quality * fresh * (wordsOf(text).length <= 25 ? 1 : 0.6);
-  if (isGreeting(user)) return quality * fresh * (asks.test(plain) ? 1 : 0.4);
+  if (isClosing(user)) return quality * (wordsOf(text).length <= 25 ? 1 : 0.6);
+  if (isGreeting(user)) return quality * (asks.test(plain) ? 1 : 0.4);
   const onTopic = clamp(sharedStems(text, userTexts.join(" ")) / 2);
   const acting = asks.test(plain) || acts.test(plain) ? 1 : 0;
   const substance = clamp(wordsOf(text).length / 4) * (stemsOf(text).length > 0 ? 1 : 0.3);
   const refusal = refuses.test(plain) && !acts.test(plain.replace(refuses, "")) ? 0.3 : 1;
-  return quality * fresh * refusal * substance * (0.4 * onTopic + 0.6 * acting);
+  return quality * refusal * substance * (0.4 * onTopic + 0.6 * acting);
 }
 
 /** Words of customer service that belong together: who speaks of a refund and hears of money was understood. */

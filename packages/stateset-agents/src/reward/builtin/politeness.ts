@@ -40,10 +40,11 @@ export function isPolite(text: string): boolean {
   return !rude.test(plain) && courtesies.some((pattern) => plain.search(pattern) >= 0);
 }
 
-function politenessOf({ text, user }: ReplyInContext): number {
+function politenessOf(reply: ReplyInContext): number {
+  const { text, user } = reply;
   const plain = plainText(text);
   if (rude.test(plain)) return 0;
-  const quality = qualityOf(text, user).score;
+  const quality = qualityOf(reply).score;
   const kinds = courtesies.filter((pattern) => plain.search(pattern) >= 0).length;
   if (kinds === 0) return 0.2 * quality;
   const rest = wordsOf(courtesies.reduce((left, pattern) => left.replace(pattern, " "), plain)).length;

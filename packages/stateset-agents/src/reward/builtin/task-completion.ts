@@ -37,7 +37,7 @@ export class TaskCompletionReward extends RewardFunction {
   }
 
   #met(turns: readonly Turn[]): number {
-    const sound = repliesOf(turns).filter(({ text, user }) => qualityOf(text, user).score >= 0.5);
+    const sound = repliesOf(turns).filter((reply) => qualityOf({ ...reply, earlier: [] }).score >= 0.5);
     const met = this.#criteria.filter((criterion) => {
       if (typeof criterion === "function") return criterion(turns);
       if (criterion instanceof RegExp) return sound.some(({ text }) => text.search(criterion) >= 0);

@@ -1,6 +1,7 @@
-import { clamp, functionWords, longestSharedRun, ngrams, wordsOf } from "./words.ts";
+import type { ReplyInContext } from "./replies.ts";
+import { clamp, functionWords, jaccard, longestSharedRun, ngrams, wordsOf } from "./words.ts";
 
-export type Problem = "empty" | "repetition" | "word salad" | "echo" | "symbols";
+export type Problem = "empty" | "repetition" | "said before" | "word salad" | "echo" | "symbols";
 
 export interface Quality {
   /** 1 for an ordinary sentence, towards 0 for text that only looks like one to a keyword counter. */
@@ -10,15 +11,16 @@ export interface Quality {
 
 /**
  * Whether a reply is language at all. Every heuristic reward multiplies by this, so that empty replies, repeated phrases, heaps of
- * keywords and copies of the user's words earn little. For English: word salad is told by its lack of function words.
+ * keywords, copies of the user's words and one sentence said every turn earn little. For English: word salad is told by its lack of function words.
  */
-export function qualityOf(reply: string, userText = ""): Quality {
+export function qualityOf({ text: reply, user, earlier }: ReplyInContext): Quality {
   const words = wordsOf(reply);
   if (words.length === 0) return { score: 0, problems: ["empty"] };
   const factors: [Problem, number][] = [
     ["repetition", repetition(reply, words)],
+    ["said before", saidBefore(words, earlier)],
     ["word salad", salad(reply, words)],
-    ["echo", echo(words, wordsOf(userText))],
+    ["echo", echo(words, wordsOf(user))],
     ["symbols", symbols(reply)],
   ];
   return {
@@ -40,6 +42,13 @@ function repetition(reply: string, words: readonly string[]): number {
   return (
     clamp(1 - 2.5 * Math.max(0, repeated - 0.15)) * clamp(1 - 3 * doubled) * clamp(1 - 4 * Math.max(0, most - 0.25))
   );
+}
+
+/** Nearly the same as an earlier reply. Short ones ("Okay.") may come again. */
+function saidBefore(words: readonly string[], earlier: readonly string[]): number {
+  if (words.length < 3) return 1;
+  const pairs = ngrams(words, 2);
+  return earlier.some((reply) => jaccard(ngrams(wordsOf(reply), 2), pairs) >= 0.8) ? 0.3 : 1;
 }
 
 const courtesyWords = "please sorry thank thanks";
