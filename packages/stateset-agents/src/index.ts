@@ -85,3 +85,4 @@ export { type ToolCallOptions, ToolCallReward } from "./reward/verifier/tool-cal
 export * from "./supervised/index.ts";
 export * from "./telemetry/index.ts";
 export * from "./training/diagnostics/index.ts";
+export * from "./training/index.ts";

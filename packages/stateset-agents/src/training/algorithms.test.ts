@@ -1,7 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { algorithmNames } from "../algorithm/algorithms.ts";
+import { GSPOConfig } from "../algorithm/gspo-config.ts";
 import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../test-support/table-training.ts";
 import { trainWithGSPO } from "./gspo.ts";
+import { configForTask } from "./profiles.ts";
 import { train } from "./train.ts";
 
 const mean = (values: number[]) => values.reduce((a, b) => a + b, 0) / values.length;
@@ -107,5 +109,11 @@ describe("every algorithm in the loop", () => {
     const { run } = await trainWithGSPO({ ...rest, agent, reward, steps: 1 });
     expect(run.config.groupSize).toBe(4);
     expect(run.metrics[0]!.conversations).toBe(16);
+    const base = GSPOConfig.fromTrainingConfig(configForTask("sales"));
+    const again = await trainWithGSPO({ ...rest, ...base, agent: tableAgent().agent, reward, steps: 1 });
+    expect(again.run.config.groupSize).toBe(4);
+    await expect(trainWithGSPO({ ...rest, agent, reward, algorithm: "dapo" } as never)).rejects.toThrow(
+      /use train\(\)/,
+    );
   });
 });

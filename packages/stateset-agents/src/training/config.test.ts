@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 import { learningRateFor, resolveConfig } from "./config.ts";
-import { GSPOConfig } from "./gspo.ts";
 import { configForTask, profileNames } from "./profiles.ts";
 import { fromPythonConfig, isPythonConfig } from "./python-config.ts";
 import { learningRateAt } from "./schedule.ts";
@@ -46,11 +45,6 @@ describe("resolveConfig", () => {
     expect(configForTask("customer_service")).toEqual(configForTask("customerService"));
     expect(configForTask("sales", { groupSize: 4 })).toMatchObject({ groupSize: 4, maxTurns: 10 });
     expect(() => configForTask("custmer_service")).toThrow(/customer_service/);
-  });
-
-  it("keeps GSPO's own defaults when it is made from another configuration", () => {
-    const gspo = GSPOConfig.fromTrainingConfig({ groupSize: 16, learningRate: 1e-6 }, { steps: 5 });
-    expect(gspo).toEqual({ algorithm: "gspo", learningRate: 1e-6, steps: 5 });
   });
 });
 

@@ -1,0 +1,191 @@
+/** What only the real engine can show, on the starter model. */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
+import { createAlgorithm } from "../algorithm/algorithms.ts";
+import { demoEnvironment, demoReward } from "../demo/parts.ts";
+import type { Derivatives, Policy } from "../policy/policy.ts";
+import { rewardFunction } from "../reward/define-reward.ts";
+import { examplesOf } from "./batch.ts";
+import { emptyReport, sampleGroups } from "./rollout.ts";
+import { train } from "./train.ts";
+import { accumulate } from "./update.ts";
+
+const root = mkdtempSync(join(tmpdir(), "engine-training-"));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+const environment = demoEnvironment({ heldOut: false });
+const reward = demoReward();
+const settings = {
+  environment,
+  reward,
+  steps: 2,
+  groupsPerStep: 2,
+  groupSize: 4,
+  maxTurns: 2,
+  learningRate: 1e-4,
+  warmup: 0,
+  schedule: "constant",
+} as const;
+
+async function withAgent<T>(
+  options: { threads?: number; lora?: boolean },
+  use: (agent: MultiTurnAgent) => Promise<T>,
+): Promise<T> {
+  const agent = new MultiTurnAgent({ sampling: { temperature: 0.9, maxTokens: 20 }, ...options });
+  await agent.initialize();
+  try {
+    return await use(agent);
+  } finally {
+    await agent.close();
+  }
+}
+
+const weights = (agent: MultiTurnAgent) => agent.policy.readVector("parameters");
+
+describe("training on the engine", () => {
+  it.each([
+    ["all weights", false],
+    ["an adapter", true],
+  ])("gives the same metrics and %s whatever the thread count, with a first ratio of exactly 1", async (_, lora) => {
+    const once = (threads: number) =>
+      withAgent({ threads, lora }, async (agent) => {
+        const { run } = await train({ ...settings, agent, dir: false, updatesPerRollout: 2 });
+        return { metrics: run.metrics, weights: await weights(agent) };
+      });
+    const one = await once(1);
+    const two = await once(2);
+    expect(two.metrics).toEqual(one.metrics);
+    expect(Buffer.from(two.weights.buffer).equals(Buffer.from(one.weights.buffer))).toBe(true);
+    for (const metrics of one.metrics) expect(metrics.firstRatioMax).toBe(1);
+    expect(one.metrics[0]!.ratioMax).toBeGreaterThan(1);
+  });
+
+  it("does not move a single weight with a constant reward", () =>
+    withAgent({}, async (agent) => {
+      const before = await weights(agent);
+      await train({ ...settings, agent, dir: false, reward: rewardFunction({ name: "constant" }, () => 1) });
+      const after = await weights(agent);
+      expect(Buffer.from(after.buffer).equals(Buffer.from(before.buffer))).toBe(true);
+    }));
+
+  it("ends in the same bytes when it is interrupted and resumed", async () => {
+    const whole = join(root, "whole");
+    const expected = await withAgent({}, async (agent) => {
+      await train({ ...settings, agent, dir: whole });
+      return weights(agent);
+    });
+    const dir = join(root, "interrupted");
+    await withAgent({}, async (agent) => {
+      const stop = new AbortController();
+      const { run } = await train({
+        ...settings,
+        agent,
+        dir,
+        signal: stop.signal,
+        callbacks: { onStepEnd: () => stop.abort() },
+      });
+      expect(run.status).toBe("interrupted");
+    });
+    const resumed = await withAgent({}, async (agent) => {
+      await train({ environment, reward, agent, resumeFrom: dir });
+      return weights(agent);
+    });
+    expect(Buffer.from(resumed.buffer).equals(Buffer.from(expected.buffer))).toBe(true);
+    for (const file of ["metrics.jsonl", "final/model.safetensors"]) {
+      expect(readFileSync(join(dir, file)).equals(readFileSync(join(whole, file))), file).toBe(true);
+    }
+  });
+
+  it("puts gradient on the tokens the policy sampled and on no others", () =>
+    withAgent({ lora: true }, async (agent) => {
+      const { policy } = agent;
+      const report = emptyReport();
+      const rollout = {
+        agent,
+        environment,
+        reward,
+        temperature: undefined,
+        maxTokens: undefined,
+        maxTurns: 3,
+        concurrency: 8,
+        environmentTimeoutMs: 1e4,
+        rewardTimeoutMs: 1e4,
+        learn: true,
+      };
+      const requests = [0, 1].map((i) => ({ id: `g${i}`, scenario: environment.scenarios[i]!, size: 3, seed: i }));
+      const groups = await sampleGroups(rollout, requests, report);
+      const examples = examplesOf(groups);
+      const algorithm = createAlgorithm("grpo");
+      const sequences = examples.map((example) => example.sequence);
+      const tokens = sequences.reduce((sum, { old }) => sum + old.length, 0);
+      expect(tokens).toBe(report.sampledTokens);
+      const batch = {
+        examples,
+        advantages: algorithm.advantages(sequences),
+        members: examples.map((_, i) => i),
+        counts: { sequences: examples.length, tokens, groups: 2, maxTokens: 60 },
+      };
+      const learner = { policy, algorithm, reference: undefined, tokenBudget: 1e5, recompute: false };
+      await accumulate(learner, batch, (micro, counts) => algorithm.loss(micro, counts));
+      const gradient = await policy.readVector("gradients");
+      await policy.zeroGradients();
+
+      // Independently: one conversation at a time, no tree, derivatives only where a reply was sampled.
+      for (const [i, { trajectory, sequence }] of examples.entries()) {
+        let t = 0;
+        for (const chain of trajectory.chains) {
+          const tree = {
+            tokens: chain.tokens,
+            nodeStart: Int32Array.of(0, chain.tokens.length),
+            nodeParent: Int32Array.of(-1),
+            wanted: chain.learn,
+          };
+          const pass = await policy.forward(tree, { temperature: trajectory.temperature });
+          const share = -1 / (examples.length * sequence.old.length);
+          const derivatives = Float32Array.from(chain.learn, (learn) =>
+            learn === 1 ? share * batch.advantages[i]!.advantages[t++]! : 0,
+          );
+          await policy.backward(pass, { logprobs: derivatives });
+        }
+      }
+      const alone = await policy.readVector("gradients");
+      const norm = Math.hypot(...alone.subarray(0, 1e5));
+      expect(norm).toBeGreaterThan(1e-4);
+      const difference = gradient.reduce((sum, g, i) => sum + (g - alone[i]!) ** 2, 0);
+      const size = alone.reduce((sum, g) => sum + g * g, 0);
+      expect(Math.sqrt(difference / size)).toBeLessThan(1e-4);
+
+      // And the derivatives the engine is given in a run are zero on everything that was not sampled.
+      const given = await derivativesOfARun(agent);
+      expect(given.outside).toBe(0);
+      expect(given.inside).toBeGreaterThan(0);
+    }));
+});
+
+async function derivativesOfARun(agent: MultiTurnAgent): Promise<{ inside: number; outside: number }> {
+  const count = { inside: 0, outside: 0 };
+  const policy: Policy = Object.create(agent.policy, {
+    forward: {
+      value: async (...args: Parameters<Policy["forward"]>) => {
+        const pass = await agent.policy.forward(...args);
+        wanted.set(pass, args[0].wanted);
+        return pass;
+      },
+    },
+    backward: {
+      value: (...[pass, derivatives]: [Parameters<Policy["backward"]>[0], Derivatives]) => {
+        derivatives.logprobs!.forEach((d, i) => {
+          if (d !== 0) count[wanted.get(pass)![i] === 1 ? "inside" : "outside"]++;
+        });
+        return agent.policy.backward(pass, derivatives);
+      },
+    },
+  });
+  const wanted = new WeakMap<object, Uint8Array>();
+  const watched = new MultiTurnAgent({ policy, sampling: { temperature: 0.9, maxTokens: 20 } });
+  await train({ ...settings, agent: watched, dir: false, steps: 1 });
+  return count;
+}
