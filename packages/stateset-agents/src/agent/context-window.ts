@@ -73,11 +73,15 @@ export class ContextWindow {
 
   /** The first user message from which on the prompt takes at most `budget` tokens. */
   #findCut(request: FitRequest, budget: number): number | undefined {
-    for (let from = this.#from + 1; from < request.messages.length; from++) {
-      if (request.messages[from]!.role !== "user") continue;
-      if (request.countTokens(this.#prompt(request, from)) <= budget) return from;
+    const starts = [...request.messages.keys()].filter((i) => i > this.#from && request.messages[i]!.role === "user");
+    // A later start is a shorter prompt, so halving finds it without rendering a long conversation again and again.
+    let [low, high] = [0, starts.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (request.countTokens(this.#prompt(request, starts[middle]!)) <= budget) high = middle;
+      else low = middle + 1;
     }
-    return undefined;
+    return starts[low];
   }
 }
 
