@@ -29,7 +29,7 @@ describe("loading refuses", () => {
     ["an unknown activation", { hidden_act: "relu" }, "MODEL_UNSUPPORTED", /relu/],
     ["a size that is no number", { hidden_size: "big" }, "MODEL_INVALID", /hidden_size.*"big"/],
     ["a size that is negative", { num_hidden_layers: -2 }, "MODEL_INVALID", /num_hidden_layers/],
-    ["heads that do not divide", { num_key_value_heads: 3 }, "MODEL_INVALID", /kv_heads/],
+    ["another number of key heads", { num_key_value_heads: 3 }, "MODEL_INVALID", /k_proj/],
     ["a vocabulary smaller than the tokenizer's", { vocab_size: 100 }, "TOKENIZER_INVALID", /100/],
     ["a vocabulary larger than the weights'", { vocab_size: 600 }, "MODEL_INVALID", /600.*512|512.*600/],
     ["another number of layers", { num_hidden_layers: 1 }, "MODEL_INVALID", /model\.layers\.1/],
@@ -37,6 +37,14 @@ describe("loading refuses", () => {
     const dir = await makeTinyModel("llama");
     await writeFile(join(dir, "config.json"), JSON.stringify({ ...tinyConfig("llama"), ...changes }));
     await expect(loadNativePolicy({ dir })).rejects.toMatchObject({ code, message: expect.stringMatching(message) });
+  });
+
+  it("heads that do not divide, also where the weights agree", async () => {
+    const dir = await makeTinyModel("llama", { num_key_value_heads: 3 });
+    await expect(loadNativePolicy({ dir })).rejects.toMatchObject({
+      code: "MODEL_INVALID",
+      message: expect.stringContaining("kv_heads"),
+    });
   });
 
   it("a folder that is not there, or holds no model", async () => {

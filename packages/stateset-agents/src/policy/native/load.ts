@@ -15,7 +15,7 @@ import { type ModelConfig, parseModelConfig } from "./model-config.ts";
 import { createNativePolicy } from "./native-policy.ts";
 import { engineTargets, findTargets, loadAdapter, readAdapterConfig } from "./peft.ts";
 import { linearModules } from "./tensor-names.ts";
-import { loadValueHead, loadWeights } from "./weights.ts";
+import { checkWeights, loadValueHead, loadWeights } from "./weights.ts";
 
 export interface NativePolicyOptions {
   /** A folder in Hugging Face layout, or one with a PEFT adapter (its base model is then loaded too). */
@@ -68,6 +68,8 @@ export async function loadNativePolicy(
     `${base.name} with ${parameters} parameters`,
     "Use a smaller model or a machine with more memory.",
   );
+  // Before the engine reserves anything: a wrong size in config.json could ask for gigabytes.
+  await checkWeights(base.dir, config);
 
   const threads = o.threads ?? availableParallelism();
   const cacheBytes = o.cacheBytes ?? Math.floor(Math.min(2 ** 31, Math.max(0, availableMemory() - 4 * parameters) / 4));

@@ -6,25 +6,44 @@ import { copyTokenizer, exists, makeFolder, writeJson } from "./files.ts";
 import type { ModelConfig } from "./model-config.ts";
 import { extractPart, insertPart, isComputed, type TensorPlace, tensorPlaces } from "./tensor-names.ts";
 
+/** Throws when the weights of a folder do not fit its config.json. Reads no more than the headers of the files. */
+export async function checkWeights(dir: string, config: ModelConfig): Promise<void> {
+  const { weights } = await openChecked(dir, config);
+  await weights.close();
+}
+
 /** Puts the weights of a Hugging Face folder into the engine, one tensor at a time. */
 export async function loadWeights(
   dir: string,
-  { architecture, engine: config }: ModelConfig,
+  config: ModelConfig,
   model: Model,
   target: "model" | "reference" = "model",
 ): Promise<void> {
-  const weights = await openWeights(dir);
+  const { weights, found } = await openChecked(dir, config);
   try {
-    const places = tensorPlaces(architecture, config);
-    const found = new Map(places.map((place) => [place, findName(place.name, weights)]));
-    checkNames(dir, weights, found, (name) => isComputed(name, config));
-    for (const [place, name] of found) checkShape(dir, weights, place, name!);
     for (const [place, name] of found) {
-      const data = await weights.read(name!);
+      const data = await weights.read(name);
       for (const part of place.parts) await model.setTensor(part.engine, extractPart(place, part, data), target);
     }
   } finally {
     await weights.close();
+  }
+}
+
+async function openChecked(
+  dir: string,
+  { architecture, engine }: ModelConfig,
+): Promise<{ weights: Weights; found: ReadonlyMap<TensorPlace, string> }> {
+  const weights = await openWeights(dir);
+  try {
+    const places = tensorPlaces(architecture, engine);
+    const found = new Map(places.map((place) => [place, findName(place.name, weights)]));
+    checkNames(dir, weights, found, (name) => isComputed(name, engine));
+    for (const [place, name] of found) checkShape(dir, weights, place, name!);
+    return { weights, found: found as Map<TensorPlace, string> };
+  } catch (error) {
+    await weights.close();
+    throw error;
   }
 }
 
