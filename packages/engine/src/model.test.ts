@@ -1,0 +1,202 @@
+import { execFileSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { afterEach, describe, expect, it } from "vitest";
+import { type Model, openModel } from "./model.ts";
+import type { EngineConfig, SampleOptions } from "./native.ts";
+
+const config: EngineConfig = {
+  vocab: 64,
+  hidden: 32,
+  layers: 2,
+  heads: 4,
+  kvHeads: 2,
+  headDim: 8,
+  inter: 48,
+  maxPositions: 512,
+  norm: "rms",
+  normEps: 1e-5,
+  mlp: "swiglu",
+  position: "rope",
+  ropeTheta: 10_000,
+  ropeScaling: undefined,
+  tied: true,
+  qkvBias: false,
+  outBias: false,
+  mlpBias: false,
+  qkNorm: false,
+  slidingWindow: undefined,
+};
+
+const open: Model[] = [];
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((model) => model.close()));
+});
+
+async function randomModel(options = {}): Promise<Model> {
+  const model = await openModel(config, { threads: 2, slots: 8, cacheBytes: 1e8, ...options });
+  open.push(model);
+  let state = 7;
+  for (const { name, rows, cols } of await model.tensors()) {
+    const data = Float32Array.from({ length: rows * cols }, () => {
+      state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+      return (state / 2 ** 32 - 0.5) * 0.6 + (name.endsWith("norm.weight") ? 1 : 0);
+    });
+    await model.setTensor(name, data);
+  }
+  return model;
+}
+
+const tokens = (length: number, offset = 0) => Int32Array.from({ length }, (_, i) => (i * 11 + 5 + offset) % 64);
+
+const request = (prompt: Int32Array, seed = 1, maxTokens = 10): SampleOptions => ({
+  tokens: prompt,
+  temperature: 1,
+  topP: 1,
+  topK: 0,
+  minP: 0,
+  repetitionPenalty: 1,
+  maxTokens,
+  stopTokens: new Int32Array(),
+  seed,
+});
+
+const sample = (model: Model, options: SampleOptions) => model.sample(options).reply;
+
+describe("sampling in the engine", () => {
+  it("computes a prompt once for a group that asks for it together", async () => {
+    const model = await randomModel();
+    const replies = await Promise.all([1, 2, 3, 4, 5].map((seed) => sample(model, request(tokens(300), seed))));
+    expect(replies.map(({ cached }) => cached)).toEqual([0, 299, 299, 299, 299]);
+  });
+
+  it("computes only the new tokens of the next turn", async () => {
+    const model = await randomModel();
+    const first = await sample(model, request(tokens(40)));
+    const prompt = Int32Array.of(...tokens(40), ...first.tokens, ...tokens(5, 3));
+    // The reply's last token was drawn but never run.
+    expect((await sample(model, request(prompt))).cached).toBe(40 + 9);
+  });
+
+  it("finds a shared beginning inside another prompt", async () => {
+    const model = await randomModel();
+    await sample(model, request(tokens(100)));
+    const other = Int32Array.of(...tokens(60), ...tokens(20, 31));
+    expect((await sample(model, request(other))).cached).toBe(60);
+  });
+
+  it("forgets what it computed when the weights change", async () => {
+    const model = await randomModel();
+    await sample(model, request(tokens(50)));
+    await model.setTensor("final_norm.weight", new Float32Array(32).fill(0.5));
+    expect((await sample(model, request(tokens(50)))).cached).toBe(0);
+  });
+
+  it("keeps within its memory and drops the oldest", async () => {
+    const model = await randomModel();
+    await sample(model, request(tokens(100)));
+    const { cache } = await model.memory();
+    const small = await randomModel({ cacheBytes: Math.floor(cache * 2.5) });
+    for (let i = 0; i < 6; i++) await sample(small, request(tokens(100, i + 1)));
+    expect((await small.memory()).cache).toBeLessThanOrEqual(cache * 2.5);
+    expect((await sample(small, request(tokens(100, 6)))).cached).toBe(99);
+    expect((await sample(small, request(tokens(100, 1)))).cached).toBe(0);
+  });
+
+  it("serves many more requests than it has slots, and replies longer than a block", async () => {
+    const model = await randomModel({ slots: 3 });
+    const requests = Array.from({ length: 40 }, (_, i) => request(tokens(10 + i, i), i, i === 0 ? 400 : 20));
+    const together = await Promise.all(requests.map((r) => sample(model, r)));
+    expect(together[0]!.tokens.length).toBe(400);
+    for (const i of [0, 17, 39]) {
+      const { tokens: drawn, logprobs } = await sample(model, requests[i]!);
+      expect({ drawn, logprobs }).toEqual({ drawn: together[i]!.tokens, logprobs: together[i]!.logprobs });
+    }
+  });
+
+  it("ends at a stop token, or at the end of the context", async () => {
+    const model = await randomModel();
+    const free = await sample(model, request(tokens(8), 3, 30));
+    const stop = free.tokens[7]!;
+    const cut = await sample(model, { ...request(tokens(8), 3, 30), stopTokens: Int32Array.of(stop) });
+    expect(cut.finish).toBe("stop");
+    expect(cut.tokens).toEqual(free.tokens.slice(0, free.tokens.indexOf(stop) + 1));
+    const full = await sample(model, request(tokens(505), 1, 30));
+    expect([full.finish, full.tokens.length]).toEqual(["length", 7]);
+  });
+
+  it("cancels what waits and what runs", async () => {
+    const model = await randomModel({ slots: 1 });
+    const running = model.sample(request(tokens(8), 1, 500));
+    const waiting = model.sample(request(tokens(8, 1), 1, 500));
+    waiting.cancel();
+    running.cancel();
+    expect((await waiting.reply).finish).toBe("aborted");
+    expect((await running.reply).finish).toBe("aborted");
+    expect((await sample(model, request(tokens(8)))).finish).toBe("length");
+  });
+
+  it("reports bad arguments and shapes as errors with a code", async () => {
+    const model = await randomModel();
+    await expect(sample(model, request(new Int32Array(0)))).rejects.toMatchObject({ code: "INVALID_INPUT" });
+    await expect(sample(model, request(Int32Array.of(64)))).rejects.toMatchObject({ code: "INVALID_INPUT" });
+    await expect(sample(model, request(tokens(512)))).rejects.toMatchObject({ code: "CONTEXT_OVERFLOW" });
+    await expect(sample(model, { ...request(tokens(4)), topK: 0.5 })).rejects.toMatchObject({ code: "INVALID_INPUT" });
+    await expect(model.setTensor("embed", new Float32Array(3))).rejects.toMatchObject({ code: expect.any(String) });
+    await expect(model.readTensor("nothing")).rejects.toMatchObject({ code: "UNKNOWN_TENSOR" });
+    await expect(openModel({ ...config, hidden: 0 }, { threads: 1, slots: 1, cacheBytes: 0 })).rejects.toMatchObject({
+      code: "INVALID_CONFIG",
+    });
+    const norm = (value: number) => model.setTensor("final_norm.weight", new Float32Array(32).fill(value));
+    await expect(norm(Number.NaN)).rejects.toMatchObject({ code: "NOT_FINITE" });
+    await norm(3e38);
+    await expect(sample(model, request(tokens(4)))).rejects.toMatchObject({ code: "NOT_FINITE" });
+  });
+});
+
+describe("a process with an open model", () => {
+  const library = fileURLToPath(new URL("../dist/stateset-engine.node", import.meta.url));
+  const script = (body: string) => `
+    const engine = require(${JSON.stringify(library)});
+    const config = ${JSON.stringify(config)};
+    const request = { tokens: Int32Array.of(1, 2), temperature: 1, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1,
+      maxTokens: 500, stopTokens: new Int32Array(), seed: 1, stream: true };
+    const open = () => engine.open(config, { threads: 2, slots: 4, cacheBytes: 1e8 }, () => {});
+    ${body}`;
+  const run = (body: string, args: string[] = []) =>
+    execFileSync(process.execPath, [...args, "-e", script(body)], { encoding: "utf8", timeout: 30_000 });
+
+  it("ends by itself when nothing is pending", () => {
+    const body = `open().then(({ handle }) => engine.sample(handle, 1, request)).then((r) => console.log(r.tokens.length));`;
+    expect(run(body).trim()).toBe("500");
+  });
+
+  it("can exit in the middle of sampling", () => {
+    expect(run(`open().then(({ handle }) => { engine.sample(handle, 1, request); process.exit(0); });`)).toBe("");
+  });
+
+  it("survives a worker that is terminated in the middle of sampling", () => {
+    const worker = script(`open().then(({ handle }) => { for (let i = 1; i < 9; i++) engine.sample(handle, i, request);
+      require("node:worker_threads").parentPort.postMessage("started"); });`);
+    const body = `
+      const { Worker } = require("node:worker_threads");
+      const worker = new Worker(${JSON.stringify(worker)}, { eval: true });
+      worker.on("message", async () => { await worker.terminate(); console.log("terminated"); });`;
+    expect(run(body).trim()).toBe("terminated");
+  });
+
+  it("gives back the memory of models that were dropped without close", () => {
+    const body = `(async () => {
+      const big = { ...config, vocab: 65536, hidden: 128 };
+      for (let i = 0; i < 12; i++) {
+        let opened = await engine.open(big, { threads: 1, slots: 1, cacheBytes: 0 }, () => {});
+        await engine.setTensor(opened.handle, "embed", new Float32Array(65536 * 128).fill(1), false);
+        opened = undefined;
+        global.gc(); await new Promise((r) => setTimeout(r, 20)); global.gc();
+      }
+      await new Promise((r) => setTimeout(r, 200));
+      console.log(process.memoryUsage.rss() < 300e6);
+    })();`;
+    // Twelve embeddings are 400 MB.
+    expect(run(body, ["--expose-gc"]).trim()).toBe("true");
+  });
+});
