@@ -11,7 +11,12 @@ mkdirSync(target, { recursive: true });
 const platformPackage = execFileSync("node", [join(root, "packages/engine/npm/prepare.mjs")], {
   encoding: "utf8",
 }).trim();
-const folders = ["packages/starter-model", "packages/engine", platformPackage, "packages/stateset-agents"];
+const folders = [
+  "packages/starter-model",
+  "packages/engine/dist/npm/engine",
+  platformPackage,
+  "packages/stateset-agents",
+];
 for (const folder of folders) {
   const path = resolve(root, folder);
   if (!existsSync(path)) throw new Error(`${path} does not exist: run "npm run build" first.`);
