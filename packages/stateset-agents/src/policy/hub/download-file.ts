@@ -42,12 +42,14 @@ const attempts = 4;
 export async function downloadToBlob(file: HubFile, options: DownloadOptions): Promise<void> {
   const blob = blobPath(options.repo, file.hash);
   await mkdir(dirname(blob), { recursive: true });
-  const partial = `${blob}.incomplete`;
+  let partial = `${blob}.incomplete`;
   for (let attempt = 1; ; attempt++) {
     try {
       await fill(partial, file, options);
       if ((await checksum(partial, file)) === file.hash) break;
       await rm(partial, { force: true });
+      // Perhaps another process was writing to the same file; from here on this one writes to its own.
+      partial = `${blob}.${process.pid}.incomplete`;
       throw new StatesetError("HUB_UNAVAILABLE", `${options.id}/${file.path} arrived damaged: its checksum is wrong.`);
     } catch (error) {
       if (attempt === attempts || !mayPass(error)) throw error;
