@@ -14,19 +14,28 @@ export const users = [
 export const shortSystem = "You are a helpful customer support agent.";
 
 /**
- * A folder with the starter model whose end-of-reply token is one it never writes, so that every reply of both sides has its full length.
- * The weights and the chat template are untouched.
+ * A folder with the starter model whose end-of-reply token is one it does not write, so that every reply of both sides has its full length.
+ * The weights are untouched, and prompts (which hold no assistant message) have the same tokens.
  */
 export async function endlessStarter(): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), "stateset-bench-"));
   await cp(starterModelPath, dir, { recursive: true });
-  const edit = async (file: string, change: Record<string, unknown>) => {
+  const edit = async (file: string, change: (json: Record<string, unknown>) => Record<string, unknown>) => {
     const json = JSON.parse(await readFile(join(dir, file), "utf8")) as Record<string, unknown>;
-    await writeFile(join(dir, file), JSON.stringify({ ...json, ...change }));
+    await writeFile(join(dir, file), JSON.stringify({ ...json, ...change(json) }));
   };
-  await edit("config.json", { eos_token_id: 0 });
-  await edit("generation_config.json", { eos_token_id: 0 });
-  await edit("tokenizer_config.json", { eos_token: "<|endoftext|>" });
+  await edit("config.json", () => ({ eos_token_id: 0 }));
+  await edit("generation_config.json", () => ({ eos_token_id: 0 }));
+  await edit("tokenizer_config.json", ({ chat_template }) => {
+    const close = "{{- '<|im_end|>\\n' }}\n    {%- elif message.role == 'tool' %}";
+    const template = String(chat_template);
+    if (!template.includes(close))
+      throw new Error("The starter model's chat template has changed; adapt endlessStarter().");
+    return {
+      eos_token: "<|endoftext|>",
+      chat_template: template.replace(close, close.replace("<|im_end|>", "<|endoftext|>")),
+    };
+  });
   return dir;
 }
 

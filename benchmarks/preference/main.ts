@@ -6,15 +6,18 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import {
   createRandom,
+  encodeConversation,
   evaluate,
   evaluatePreference,
   MultiTurnAgent,
   NeuralRewardTrainer,
   type PreferenceEvaluation,
+  type PreferencePair,
   pairsFromGroups,
   seedOf,
   trainPreference,
 } from "stateset-agents";
+import { calibration } from "../../packages/stateset-agents/src/algorithm/loss/bradley-terry.ts";
 import { describeMachine } from "../machine.ts";
 import { bagOfWords, lengthOnly, logisticRegression } from "./baseline.ts";
 import { environmentOf, PoliteAndShort, systemPrompt } from "./support-task.ts";
@@ -23,12 +26,15 @@ import { pairsOf, type Row, readTaskmaster, splitByDialogue } from "./taskmaster
 const { values: flags } = parseArgs({
   options: {
     json: { type: "boolean", default: false },
-    rows: { type: "string", default: "2400" },
+    rows: { type: "string", default: "1000" },
     quick: { type: "boolean", default: false },
     write: { type: "boolean", default: true },
   },
   allowNegative: true,
 });
+/** How much of a conversation the reward model reads; a pair of more tokens than `pairTokens` is left to larger machines. */
+const readTokens = 128;
+const pairTokens = 384;
 const say = (text: string) => console.error(text);
 const rows = readTaskmaster();
 if (!rows)
@@ -74,7 +80,10 @@ async function measureDpo(taskmaster: readonly Row[] | undefined) {
   say("DPO: sampling pairs …");
   const sampled = await sample("train");
   const heldOut = await sample("heldOut");
-  const human = taskmaster && splitByDialogue(pairsOf(taskmaster), (pair) => pair.dialogue, 4);
+  const short = (pair: PreferencePair) =>
+    encodeConversation(agent.policy.tokenizer, { messages: [...pair.prompt, ...pair.chosen] }).tokens.length <=
+    pairTokens;
+  const human = taskmaster && splitByDialogue(pairsOf(taskmaster).filter(short), (pair) => pair.dialogue, 4);
   const sets = { samples: heldOut.pairs, ...(human && { taskmaster: human.heldOut.map(plain) }) };
   const score = async () => {
     const scores: [string, PreferenceEvaluation][] = [];
@@ -125,19 +134,20 @@ interface Scores {
 }
 
 async function measureReward(all: readonly Row[]) {
-  const { train, heldOut } = splitByDialogue(all, (row) => row.dialogue, 6);
+  const split = splitByDialogue(all, (row) => row.dialogue, 6);
   const used = createRandom(0)
-    .shuffled(train)
-    .slice(0, flags.quick ? 200 : Number(flags.rows));
-  const labelled = (row: Row) => ({ messages: [...row.context, row.reply], good: row.good });
+    .shuffled(split.train)
+    .slice(0, flags.quick ? 100 : Number(flags.rows));
+  const heldOut = createRandom(1)
+    .shuffled(split.heldOut)
+    .slice(0, flags.quick ? 100 : 600);
   say(`Reward model: ${used.length} rows to learn from, ${heldOut.length} held out.`);
   const started = performance.now();
-  const { reward, heldOut: measured } = await new NeuralRewardTrainer({
-    examples: used.map(labelled),
-    heldOut: heldOut.map(labelled),
-    maxTokens: 256,
+  const { reward } = await new NeuralRewardTrainer({
+    examples: used.map((row) => ({ messages: [...row.context, row.reply], good: row.good })),
+    maxTokens: readTokens,
     epochs: 2,
-    batchSize: 32,
+    batchSize: 16,
     learningRate: 1e-4,
     onStep: ({ step, totalSteps, loss }) =>
       void (step % 10 === 0 && say(`Reward model: step ${step} of ${totalSteps}, loss ${loss.toFixed(3)}`)),
@@ -145,15 +155,21 @@ async function measureReward(all: readonly Row[]) {
   const seconds = (performance.now() - started) / 1000;
   const raw = await reward.rawScores(heldOut.map((row) => [...row.context, row.reply]));
   await reward.close();
+  // A label is a comparison with the anchor, whose reward is 0.
+  const { expectedError } = calibration(
+    heldOut.map((row, i) => (row.good ? { chosen: raw[i]!, rejected: 0 } : { chosen: 0, rejected: raw[i]! })),
+  );
   const majority = used.filter((row) => row.good).length * 2 > used.length;
-  const [byLength, byWords] = [logisticRegression(train, lengthOnly), logisticRegression(train, bagOfWords)];
+  const same = { length: logisticRegression(used, lengthOnly), words: logisticRegression(used, bagOfWords) };
+  const allWords = logisticRegression(split.train, bagOfWords);
   const scores: Record<string, Scores> = {
     "always the commoner label": scoreOf(heldOut, () => majority),
-    "length only": scoreOf(heldOut, (row) => byLength(row) > 0.5),
-    "bag of words": scoreOf(heldOut, (row) => byWords(row) > 0.5),
-    "reward model": { ...scoreOf(heldOut, (_, i) => raw[i]! > 0), ece: measured!.ece },
+    "length only": scoreOf(heldOut, (row) => same.length(row) > 0.5),
+    "bag of words": scoreOf(heldOut, (row) => same.words(row) > 0.5),
+    "reward model": { ...scoreOf(heldOut, (_, i) => raw[i]! > 0), ece: expectedError },
+    [`bag of words, all ${split.train.length} rows`]: scoreOf(heldOut, (row) => allWords(row) > 0.5),
   };
-  return { trainRows: used.length, baselineRows: train.length, heldOutRows: heldOut.length, seconds, scores };
+  return { trainRows: used.length, heldOutRows: heldOut.length, seconds, scores };
 }
 
 function scoreOf(rows: readonly Row[], isGood: (row: Row, index: number) => boolean): Scores {
@@ -184,7 +200,7 @@ Written by \`npm run bench:preference\` on ${describeMachine()}.
 ## DPO against the base model
 
 The starter model learns from ${dpo.trainPairs} pairs: replies it sampled itself, ranked by a reward that code checks (polite and short), and Taskmaster
-contexts for which people called one reply good and another bad. Held-out pairs come from other openings and other dialogues.
+contexts (of at most ${pairTokens} tokens) for which people called one reply good and another bad. Held-out pairs come from other openings and other dialogues.
 *likelier*: how often the better reply has the higher probability per token. *DPO accuracy*: how often the better one gained more over the base model.
 
 | held-out pairs | count | likelier, base | likelier, after DPO | DPO accuracy |
@@ -198,7 +214,7 @@ Training took ${dpo.seconds.toFixed(0)} s.
 ${
   reward
     ? `
-Trained on ${reward.trainRows} labelled Taskmaster replies (the baselines on all ${reward.baselineRows}), measured on ${reward.heldOutRows} of other dialogues; the last 256 tokens
+Trained on ${reward.trainRows} labelled Taskmaster replies and measured on ${reward.heldOutRows} of other dialogues; the last ${readTokens} tokens
 of each conversation are read. The two sources differ in how often a reply is good, so accuracy inside each source says more than the total.
 
 | | accuracy | ${Object.keys(Object.values(reward.scores)[0]!.bySource).join(" | ")} | calibration error |

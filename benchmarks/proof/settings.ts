@@ -11,8 +11,8 @@ export const algorithms: Record<string, AlgorithmConfig> = {
   "gspo-token": { algorithm: "gspo-token" },
   gepo: { algorithm: "gepo" },
   cispo: { algorithm: "cispo" },
-  // 50 steps of critic warm-up would be most of the run.
-  vapo: { algorithm: "vapo", valueWarmupSteps: 5 },
+  // 50 steps of critic warm-up would be most of the run. α 0.05 is meant for thousands of tokens: at the toy's 16 it would make λ 0; this makes it 0.95.
+  vapo: { algorithm: "vapo", valueWarmupSteps: 10, lengthAlpha: 1.25 },
   ppo: { algorithm: "ppo" },
   a2c: { algorithm: "a2c" },
   trpo: { algorithm: "trpo" },
