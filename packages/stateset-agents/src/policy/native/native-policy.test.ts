@@ -32,6 +32,12 @@ async function learn(policy: Policy, tokens = sequence, learningRate = 1e-2): Pr
   return (await policy.step({ learningRate, clipNorm: 1, weightDecay: 0.01 })).gradNorm;
 }
 
+/** ‖a − b‖ / ‖b‖ */
+function relative(a: Float32Array, b: Float32Array): number {
+  const norm = (values: Float32Array) => Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
+  return norm(a.map((value, i) => value - b[i]!)) / norm(b);
+}
+
 const mean = (values: Float32Array) => values.reduce((sum, value) => sum + value, 0) / (values.length - 1);
 
 describe.each(architectures)("a native policy of %s", (architecture) => {
@@ -190,6 +196,82 @@ describe("a native policy", () => {
     const n = sequence.length;
     expect(logprobs.slice(n, n + a.length)).toEqual((await scores(policy, Int32Array.of(...sequence, ...a))).slice(n));
     expect(logprobs.slice(n + a.length)).toEqual((await scores(policy, Int32Array.of(...sequence, ...b))).slice(n));
+    await policy.close();
+  });
+
+  it("scores wanted tokens alone, and learns from nothing else", async () => {
+    const policy = await loadNativePolicy({ dir: storiesDir });
+    const all = await scores(policy);
+    const tree = line(sequence);
+    tree.wanted.fill(0, 0, 30);
+    const masked = await policy.forward(tree);
+    expect(masked.logprobs).toEqual(all.map((value, i) => (i < 30 ? 0 : value)));
+    // Derivatives where nothing was wanted must not count.
+    await policy.backward(masked, { logprobs: new Float32Array(sequence.length).fill(1) });
+    const gradient = await policy.readVector("gradients");
+    await policy.zeroGradients();
+    const whole = await policy.forward(line(sequence));
+    await policy.backward(whole, { logprobs: Float32Array.from(tree.wanted) });
+    expect(relative(gradient, await policy.readVector("gradients"))).toBeLessThan(1e-5);
+    await policy.close();
+  });
+
+  it("keeps several passes for backward, in any order, while it samples", async () => {
+    const policy = await loadNativePolicy({ dir: storiesDir });
+    const inputs = [sequence.slice(0, 12), sequence.slice(5, 33)];
+    const derivative = (tokens: Int32Array) => ({ logprobs: Float32Array.from(tokens, (_, i) => Math.sin(i)) });
+    const gradient = async (order: readonly number[]) => {
+      await policy.zeroGradients();
+      const passes = await Promise.all(inputs.map((tokens) => policy.forward(line(tokens))));
+      const request = { tokens: sequence, sampling: { ...defaultSampling, maxTokens: 30 }, seed: 1 };
+      const sampled = policy.sample([request, { ...request, seed: 2 }]);
+      for (const i of order) await policy.backward(passes[i]!, derivative(inputs[i]!));
+      await sampled;
+      return policy.readVector("gradients");
+    };
+    expect(relative(await gradient([1, 0]), await gradient([0, 1]))).toBeLessThan(1e-5);
+    await policy.close();
+  });
+
+  it("trains the value head alone when asked, and leaves the model as it was", async () => {
+    const policy = await loadNativePolicy({ dir: storiesDir });
+    await policy.addValueHead(3);
+    const before = await scores(policy);
+    const error = async () => {
+      const pass = await policy.forward(line(sequence), { values: true });
+      const values = pass.values!.map((value) => value - 1);
+      await policy.backward(pass, { values, valuesIntoTrunk: false });
+      await policy.step({ learningRate: 0.05, scope: "value" });
+      return values.reduce((sum, value) => sum + value * value, 0);
+    };
+    const first = await error();
+    for (let i = 0; i < 10; i++) await error();
+    expect(await error()).toBeLessThan(first / 2);
+    expect(await scores(policy)).toEqual(before);
+    await policy.close();
+  });
+
+  it("gives hidden states and the entropy of what it drew from", async () => {
+    const policy = await loadNativePolicy({ dir: storiesDir });
+    const pass = await policy.forward(line(sequence), { grad: false, hidden: true, entropy: true });
+    expect(pass.hidden!.length).toBe(sequence.length * 64);
+    expect(pass.entropy![0]).toBe(0);
+    for (const value of pass.entropy!.slice(1)) {
+      expect(value).toBeGreaterThan(0);
+      expect(value).toBeLessThan(Math.log(512));
+    }
+    await policy.close();
+  });
+
+  it("moves nothing and says so when a gradient is not finite", async () => {
+    const policy = await loadNativePolicy({ dir: storiesDir });
+    const before = await scores(policy);
+    const pass = await policy.forward(line(sequence));
+    await policy.backward(pass, { logprobs: new Float32Array(sequence.length).fill(Number.NaN) });
+    expect((await policy.step({ learningRate: 0.1 })).applied).toBe(false);
+    expect(await scores(policy)).toEqual(before);
+    await learn(policy);
+    expect(await scores(policy)).not.toEqual(before);
     await policy.close();
   });
 });
