@@ -3,6 +3,7 @@ import { parseOptions } from "../options.ts";
 import type { TrainingCallbacks } from "./callbacks.ts";
 import type { TrainingControls } from "./controls.ts";
 import { DiagnosticsMonitor, type DiagnosticsOptions, type MonitorState } from "./diagnostics/monitor.ts";
+import type { StepSignals } from "./diagnostics/signals.ts";
 import type { Verdict, VerdictKind } from "./diagnostics/verdicts.ts";
 import { writeHealthLog } from "./diagnostics/watch.ts";
 
@@ -35,8 +36,8 @@ export interface Adjustment {
 interface State {
   monitor: MonitorState;
   adjustments: Adjustment[];
-  /** The step of the last action against each kind of trouble. */
-  lastActed: Partial<Record<VerdictKind, number>>;
+  /** The last action against each kind of trouble: its step, and the mean reward then. */
+  lastActed: Partial<Record<VerdictKind, { step: number; reward: number }>>;
 }
 
 export interface AutoAdjustHooks {
@@ -86,9 +87,12 @@ export function autoAdjust(
         hooks.onAdjustment?.(adjustment);
       };
       for (const kind of ["divergence", "collapse", "reward-hacking", "repetition", "no-signal"] as const) {
-        const waited = step - (lastActed[kind] ?? Number.NEGATIVE_INFINITY);
-        if (!monitor.holds(kind) || waited < limits.cooldown) continue;
-        lastActed = { ...lastActed, [kind]: step };
+        const last = lastActed[kind];
+        if (!monitor.holds(kind) || (last && step - last.step < limits.cooldown)) continue;
+        const now = monitor.latest!;
+        lastActed = { ...lastActed, [kind]: { step, reward: now.rewardMean } };
+        // A run that is on its way back needs time, not another cut.
+        if (last && kind === "divergence" && now.rewardMean - last.reward > 2 * standardError(now)) continue;
         const message = monitor.verdicts.findLast((verdict) => verdict.kind === kind)?.message ?? kind;
         act(kind, controls, limits, (setting, from, to) => record({ step, setting, from, to, reason: message }));
       }
@@ -110,6 +114,10 @@ export function autoAdjust(
       lastActed = { ...kept.lastActed };
     },
   };
+}
+
+function standardError({ rewardSpread, conversations }: StepSignals): number {
+  return rewardSpread / Math.sqrt(Math.max(1, conversations));
 }
 
 type Change = (setting: Adjustment["setting"], from: number, to: number) => void;

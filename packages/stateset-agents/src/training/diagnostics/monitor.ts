@@ -45,10 +45,11 @@ export class DiagnosticsMonitor {
     const { recent } = this.current;
     const start = this.current.start ?? now;
     const { records, range } = visitScenarios(this.current.scenarios, this.current.range, now);
-    const findings: Finding[] = [
-      ...rules.map((rule) => rule({ now, start, recent })).filter((finding) => finding !== undefined),
-      ...difficultyFindings(records, range),
-    ];
+    const findings: Finding[] = rules
+      .map((rule) => rule({ now, start, recent }))
+      .filter((finding) => finding !== undefined);
+    // When hardly any group varies, it is the run that is ill, not each of its scenarios.
+    if (!findings.some(({ kind }) => kind === "no-signal")) findings.push(...difficultyFindings(records, range));
     const streaks: Record<string, number> = {};
     const fresh: Verdict[] = [];
     for (const finding of findings) {
