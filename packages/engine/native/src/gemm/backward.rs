@@ -126,6 +126,7 @@ pub unsafe fn grad_input(
                             bias: std::ptr::null(),
                             add: std::ptr::null(),
                             mode: fresh,
+ahead: 0,
                         };
                         tile_packed(level, rows, count, &tile);
                     }
@@ -226,6 +227,7 @@ fn weight_item(
                     bias: std::ptr::null(),
                     add: std::ptr::null(),
                     mode: Mode::Chain,
+ahead: 0,
                 };
                 tile_columns(level, rows, count, &tile);
             }

@@ -1,7 +1,7 @@
 //! `Y = X·Wᵀ (+ bias)`.
 
 use super::Exec;
-use super::tile::{Mode, Tile, tile_packed};
+use super::tile::{Mode, Tile, tile_packed, tile_streamed};
 use crate::buffer::Shared;
 use crate::error::EngineError;
 use crate::simd::{Level, Simd};
@@ -147,7 +147,13 @@ unsafe fn run_packed(level: Level, exec: &Exec, packed: *mut f32, m: usize, k: u
         let (j, first, count) = items[chunk % items.len()];
         let b = chunk / items.len();
         let job = &jobs[j];
-        let step = if m <= 4 { count } else { 2 };
+        // Few rows: the weights come from memory, and the next panels are fetched while these are used.
+        let streamed = m <= 2 * level.mr();
+        let step = match m {
+            1 => 8,
+            2..=6 => 4,
+            _ => 2,
+        };
         let mut p = first;
         while p < first + count {
             let n = step.min(first + count - p);
@@ -167,8 +173,13 @@ unsafe fn run_packed(level: Level, exec: &Exec, packed: *mut f32, m: usize, k: u
                         bias: if job.bias.is_null() { job.bias } else { job.bias.add(p * 16) },
                         add: if job.add.is_null() { job.add } else { job.add.add(start * job.c_row + p * 16) },
                         mode: job.mode,
+                        ahead: if p + n < first + count { n * 16 * k } else { 0 },
                     };
-                    tile_packed(level, rows, n, &tile);
+                    if streamed {
+                        tile_streamed(level, rows, n, &tile);
+                    } else {
+                        tile_packed(level, rows, n, &tile);
+                    }
                 }
             }
             p += n;

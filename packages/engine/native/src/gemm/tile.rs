@@ -32,12 +32,27 @@ pub struct Tile {
     /// Null, or a residual with C's strides: `C = add + (Σ + bias)`.
     pub add: *const f32,
     pub mode: Mode,
+    /// Floats from these panels to those needed next, which are fetched meanwhile (`tile_streamed` only).
+    pub ahead: usize,
 }
 
 /// How x is addressed: `x[k·R + r]`, `x[k·stride + r]`, `x[r·stride + k]`.
 const PACKED: u8 = 0;
 const COLUMNS: u8 = 1;
 const ROWS: u8 = 2;
+/// As `PACKED`, fetching the panels of the next tile from memory on the way.
+const STREAMED: u8 = 3;
+
+#[inline(always)]
+fn prefetch(p: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(p.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
+}
 
 #[inline(always)]
 unsafe fn tile<S: Simd, const A: u8, const R: usize, const P: usize>(t: &Tile, panel: usize) {
@@ -53,11 +68,14 @@ unsafe fn tile<S: Simd, const A: u8, const R: usize, const P: usize>(t: &Tile, p
             }
         }
         let (mut x, mut w) = (t.x, w);
-        let (w_panel, w_step, x_stride) = (t.w_panel, t.w_step, t.x_stride);
+        let (w_panel, w_step, x_stride, ahead) = (t.w_panel, t.w_step, t.x_stride, t.ahead);
         for _ in 0..t.k {
             let mut wv = [S::zero(); P];
             for p in 0..P {
                 wv[p] = S::load(w.add(p * w_panel));
+                if A == STREAMED {
+                    prefetch(w.wrapping_add(p * w_panel + ahead));
+                }
             }
             for r in 0..R {
                 let offset = if A == ROWS { r * x_stride } else { r };
@@ -67,7 +85,7 @@ unsafe fn tile<S: Simd, const A: u8, const R: usize, const P: usize>(t: &Tile, p
                 }
             }
             x = x.add(match A {
-                PACKED => R,
+                PACKED | STREAMED => R,
                 COLUMNS => x_stride,
                 _ => 1,
             });
@@ -118,12 +136,17 @@ unsafe fn by_rows<S: Simd, const A: u8>(rows: usize, count: usize, t: &Tile) {
             }
         };
     }
-    run!(1: 8/4, 2: 6/2, 3: 4/2, 4: 4/1, 5: 4/1, 6: 4/1, 7: 2/1, 8: 2/1, 9: 2/1, 10: 2/1, 11: 2/1, 12: 2/1)
+    run!(1: 8/4, 2: 4/2, 3: 4/2, 4: 4/1, 5: 4/1, 6: 4/1, 7: 2/1, 8: 2/1, 9: 2/1, 10: 2/1, 11: 2/1, 12: 2/1)
 }
 
 #[inline(always)]
 unsafe fn packed<S: Simd>(rows: usize, count: usize, t: &Tile) {
     unsafe { by_rows::<S, PACKED>(rows, count, t) }
+}
+
+#[inline(always)]
+unsafe fn streamed<S: Simd>(rows: usize, count: usize, t: &Tile) {
+    unsafe { by_rows::<S, STREAMED>(rows, count, t) }
 }
 
 #[inline(always)]
@@ -164,6 +187,8 @@ unsafe fn rows_pair<S: Simd>(rows: usize, count: usize, t: &Tile) {
 simd_dispatch! {
     /// `rows` ≤ MR rows packed as `[k][rows]`, `count` panels.
     pub unsafe fn tile_packed = packed(rows: usize, count: usize, t: &Tile);
+    /// As `tile_packed`, for weights that come from memory: meanwhile fetches the panels `ahead`.
+    pub unsafe fn tile_streamed = streamed(rows: usize, count: usize, t: &Tile);
     /// x is `[k][x_stride]`, the rows of the tile are consecutive columns of it.
     pub unsafe fn tile_columns = columns(rows: usize, count: usize, t: &Tile);
     unsafe fn tile_rows_wide = rows_of(rows: usize, count: usize, t: &Tile);
