@@ -92,6 +92,18 @@ describe("loading a tokenizer", () => {
     }
   });
 
+  it("learns tokens that are only named by their ids, or in special_tokens_map.json", async () => {
+    const json = await byteLevelTokenizer();
+    const byId = await loadChatTokenizer(
+      await folder({ "tokenizer.json": json, "config.json": { eos_token_id: 0, bos_token_id: 0 } }),
+    );
+    expect(byId.render([user("Hi"), assistant("Yo")])).toBe("User: Hi\nAssistant: Yo<|endoftext|>\n");
+    expect(byId).toMatchObject({ endTokens: [0], bosToken: undefined });
+    const map = { eos_token: { content: "<|eot_id|>" } };
+    const byMap = await loadChatTokenizer(await folder({ "tokenizer.json": json, "special_tokens_map.json": map }));
+    expect(byMap.render([user("Hi"), assistant("Yo")])).toContain("Yo<|eot_id|>");
+  });
+
   it("keeps dates in prompts fixed unless told otherwise", async () => {
     const tokenizer = await load("llama3");
     expect(tokenizer.render([user("x")])).toContain("Today Date: 26 Jul 2024\n");

@@ -33,7 +33,15 @@ export async function loadChatTokenizer(dir: string, options: LoadTokenizerOptio
   const codec = createHuggingFaceCodec(tokenizerJson, config, dir);
   checkVocabulary(codec, options.vocabSize ?? modelConfig.vocab_size, dir);
 
-  const tokens = specialTokens(config);
+  const eosIds = endIds(generationConfig.eos_token_id ?? modelConfig.eos_token_id, codec, dir);
+  const bosId = generationConfig.bos_token_id ?? modelConfig.bos_token_id;
+  // Older models name some tokens only by their ids (GPT-2), or in a file of their own.
+  const tokens: Record<string, string> = {
+    ...(typeof bosId === "number" && { bos_token: codec.decode([bosId]) }),
+    ...(eosIds[0] !== undefined && { eos_token: codec.decode([eosIds[0]]) }),
+    ...specialTokens((await readJsonObject(dir, "special_tokens_map.json")) ?? {}),
+    ...specialTokens(config),
+  };
   const bosToken = findId(codec, tokens.bos_token);
   const templates = await readChatTemplates(dir, config);
   const addsBos = bosToken !== undefined && addsBosToken(tokenizerJson, config, bosToken);
@@ -48,7 +56,7 @@ export async function loadChatTokenizer(dir: string, options: LoadTokenizerOptio
       : createPlainRenderer({ bos: addsBos ? tokens.bos_token! : "", eos: tokens.eos_token ?? "" });
 
   const ends = new Set([
-    ...endIds(generationConfig.eos_token_id ?? modelConfig.eos_token_id, codec, dir),
+    ...eosIds,
     ...[findId(codec, tokens.eos_token), endOfTurn(codec, renderer)].filter((id) => id !== undefined),
   ]);
   return createChatTokenizer({
