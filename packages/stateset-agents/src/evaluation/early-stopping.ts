@@ -2,12 +2,9 @@ import { z } from "zod";
 import { parseOptions } from "../options.ts";
 
 export const earlyStoppingSchema = z.strictObject({
-  /** Evaluations without an improvement before the run stops. */
-  patience: z.int().min(1).default(5),
-  /** An evaluation must beat the best by more than this to count. */
-  minDelta: z.number().min(0).default(0),
-  /** Stop at once when the score reaches this. */
-  target: z.number().optional(),
+  patience: z.int().min(1).default(5).describe("Evaluations without an improvement before the run stops."),
+  minDelta: z.number().min(0).default(0).describe("An evaluation must beat the best by more than this to count."),
+  target: z.number().optional().describe("Stop at once when the score reaches this."),
 });
 
 export type EarlyStoppingOptions = z.input<typeof earlyStoppingSchema>;

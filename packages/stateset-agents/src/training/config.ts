@@ -20,7 +20,11 @@ export const trainingConfigSchema = z.strictObject({
     ),
   groupsPerStep: count.default(4).describe("Scenarios per round of sampling."),
   accumulation: count.default(1).describe("Rounds of sampling before the policy learns from all of them together."),
-  groupSize: z.int().min(2).default(8).describe("Conversations sampled of each scenario."),
+  groupSize: z
+    .int()
+    .min(2)
+    .default(8)
+    .describe("Conversations sampled of each scenario. Left out, some algorithms take their own (GSPO: 4)."),
   updatesPerRollout: count
     .default(1)
     .describe("Passes over the sampled conversations; above 1 the clip comes into force."),
@@ -39,7 +43,7 @@ export const trainingConfigSchema = z.strictObject({
   schedule: z.enum(["constant", "linear", "cosine"]).default("cosine").describe("How the rate falls after warm-up."),
   finalLearningRate: share.default(0.1).describe("Share of the peak rate that is left at the last step."),
   warmup: share.default(0.05).describe("Share of the steps over which the rate rises from 0."),
-  weightDecay: z.number().min(0).default(0),
+  weightDecay: z.number().min(0).default(0).describe("AdamW's decay of the weights."),
   beta1: share.default(0.9).describe("AdamW's decay of the first moment."),
   beta2: share.default(0.99).describe("AdamW's decay of the second moment."),
   epsilon: positive.default(1e-8).describe("AdamW's ε."),
@@ -125,6 +129,8 @@ export interface TrainingConfig extends Omit<Parsed, "episodes" | "learningRate"
 
 export interface ResolveContext {
   profile?: ProfileName;
+  /** Below the profile: what the algorithm is usually run with. */
+  defaults?: TrainingOptions;
   /** Chooses the learning rate when none is given. */
   model?: Pick<ModelInfo, "parameters" | "lora">;
 }
@@ -140,7 +146,7 @@ export function resolveConfig(options: TrainingOptions = {}, context: ResolveCon
   const preset = profiles[profile];
   const { episodes, learningRate, valueLearningRate, ...config } = parseOptions(
     trainingConfigSchema,
-    mergeOptions(options, preset.options),
+    mergeOptions(mergeOptions(options, preset.options), context.defaults ?? {}),
     "train()",
   );
   if (episodes !== undefined && options.steps !== undefined) {

@@ -17,7 +17,7 @@ export interface Profile {
 export const profiles: Record<ProfileName, Profile> = {
   conservative: {
     description: "Small steps near the starting model: for runs that must not diverge.",
-    options: { clipNorm: 0.5, warmup: 0.1, kl: { coefficient: 0.05 }, groupSize: 8 },
+    options: { clipNorm: 0.5, warmup: 0.1, kl: { coefficient: 0.05 } },
     learningRateScale: 0.4,
   },
   balanced: {

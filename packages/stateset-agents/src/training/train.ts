@@ -75,8 +75,8 @@ export async function train<A extends Agent>(options: TrainOptions<A>): Promise<
   const saved = parts.resumeFrom === undefined ? undefined : readSavedConfig(parts.resumeFrom);
   const algorithm = createAlgorithm((chosen ?? saved?.algorithm ?? "grpo") as Parameters<typeof createAlgorithm>[0]);
   await parts.agent.initialize();
-  const usual = { groupSize: defaultGroupSize(algorithm.name) };
-  const config = resolveConfig(saved ? withSaved(training, saved) : { ...usual, ...training }, {
+  const config = resolveConfig(saved ? withSaved(training, saved) : training, {
+    defaults: { groupSize: defaultGroupSize(algorithm.name) },
     profile: parts.profile ?? saved?.training.profile ?? "balanced",
     model: parts.agent.policy.model,
   });
