@@ -112,39 +112,55 @@ fn draw_all(weights: &[f32], sums: &mut Vec<f64>, u: f64) -> Option<u32> {
     last
 }
 
-/// The candidates that top-k, top-p and min-p leave, best first; ties in order of token id.
+/// Larger weight first; ties in order of token id.
+fn by_weight(a: &(f32, u32), b: &(f32, u32)) -> std::cmp::Ordering {
+    b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
+}
+
+/// The candidates that top-k, top-p and min-p leave, in order of token id.
 fn keep(o: &Sampling, weights: &[f32], kept: &mut Vec<(f32, u32)>) {
-    let by_weight = |a: &(f32, u32), b: &(f32, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
     kept.clear();
-    let k = if o.top_k == 0 { weights.len() } else { o.top_k.min(weights.len()) };
-    // What is certain to be cut is not sorted: weights below min-p's line (the largest weight is 1), and, without top-k, those so
-    // small that all of them together are less than the mass top-p cuts.
-    let mut floor = o.min_p;
-    if k == weights.len() && o.top_p < 1.0 {
-        let total: f64 = weights.iter().map(|&w| w as f64).sum();
-        floor = floor.max((total * (1.0 - o.top_p as f64) / weights.len() as f64 * 0.999) as f32);
+    kept.extend(weights.iter().enumerate().map(|(i, &w)| (w, i as u32)));
+    if o.top_k > 0 && o.top_k < kept.len() {
+        kept.select_nth_unstable_by(o.top_k - 1, by_weight);
+        kept.truncate(o.top_k);
+        kept.sort_unstable_by_key(|&(_, token)| token);
     }
-    let all = k < weights.len();
-    kept.extend(weights.iter().enumerate().filter(|&(_, &w)| all || w >= floor).map(|(i, &w)| (w, i as u32)));
-    if k < kept.len() {
-        kept.select_nth_unstable_by(k - 1, by_weight);
-        kept.truncate(k);
-    }
-    kept.sort_unstable_by(by_weight);
     if o.top_p < 1.0 {
-        // The smallest set whose mass reaches top-p, of what top-k left.
-        let total: f64 = if all { kept.iter().map(|&(w, _)| w as f64).sum() } else { weights.iter().map(|&w| w as f64).sum() };
-        let mut sum = 0.0;
-        let reach = kept.iter().position(|&(w, _)| {
-            sum += w as f64;
-            sum >= o.top_p as f64 * total
-        });
-        kept.truncate(reach.map_or(kept.len(), |i| i + 1).max(1));
+        let last = nucleus_end(kept, o.top_p as f64);
+        kept.retain(|candidate| by_weight(candidate, &last).is_le());
     }
     if o.min_p > 0.0 {
-        let line = kept.partition_point(|&(w, _)| w >= o.min_p);
-        kept.truncate(line.max(1));
+        // The largest weight is 1.
+        kept.retain(|&(w, _)| w >= o.min_p.min(1.0));
     }
+}
+
+/// The last candidate, in falling order, of the smallest set whose mass reaches `top_p`. Sorts only the bucket in which it lies:
+/// positive floats order as their bits do, so the upper bits (exponent and 3 of the mantissa) are the bucket.
+fn nucleus_end(candidates: &[(f32, u32)], top_p: f64) -> (f32, u32) {
+    let bucket = |w: f32| (w.to_bits() >> 20) as usize & 0x7ff;
+    let mut mass = [0.0f64; 0x800];
+    for &(w, _) in candidates {
+        mass[bucket(w)] += w as f64;
+    }
+    let target = top_p * mass.iter().sum::<f64>();
+    let mut sum = 0.0;
+    let mut at = mass.len() - 1;
+    while at > 0 && sum + mass[at] < target {
+        sum += mass[at];
+        at -= 1;
+    }
+    let mut inside: Vec<(f32, u32)> = candidates.iter().copied().filter(|&(w, _)| bucket(w) == at).collect();
+    inside.sort_unstable_by(by_weight);
+    for &candidate in &inside {
+        sum += candidate.0 as f64;
+        if sum >= target {
+            return candidate;
+        }
+    }
+    // Rounding left the sum a little short: all of it.
+    inside.last().copied().unwrap_or((0.0, u32::MAX))
 }
 
 fn draw_kept(kept: &[(f32, u32)], u: f64) -> Option<u32> {
@@ -260,7 +276,7 @@ mod tests {
             row.iter().map(|l| exp(l - max)).collect()
         };
         let mut order: Vec<(f32, u32)> = weights.iter().enumerate().map(|(i, &w)| (w, i as u32)).collect();
-        order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        order.sort_by(by_weight);
         let total: f64 = weights.iter().map(|&w| w as f64).sum();
         for top_p in [0.1f32, 0.5, 0.9, 0.99, 0.9999] {
             let mut sum = 0.0;
@@ -273,6 +289,7 @@ mod tests {
                 .unwrap();
             let mut kept = Vec::new();
             keep(&Sampling { top_p, ..PLAIN }, &weights, &mut kept);
+            kept.sort_by(by_weight);
             assert_eq!(kept, order[..want], "top_p {top_p}");
         }
     }

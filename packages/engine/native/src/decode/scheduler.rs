@@ -3,7 +3,7 @@
 //! its prompt, sampling and seed alone: the arithmetic does not depend on the batch, nor do the random numbers.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::cache::{NodeId, PrefixCache, common};
 use super::random::uniform;
@@ -101,7 +101,8 @@ pub struct Scheduler {
     active: Vec<Active>,
     cache: PrefixCache,
     logits: Vec<f32>,
-    scratch: Scratch,
+    /// One a thread.
+    scratch: Vec<Mutex<Scratch>>,
 }
 
 /// What one step produced.
@@ -119,7 +120,7 @@ impl Scheduler {
             active: Vec::new(),
             cache: PrefixCache::default(),
             logits: Vec::new(),
-            scratch: Scratch::default(),
+            scratch: Vec::new(),
         }
     }
 
@@ -311,8 +312,8 @@ impl Scheduler {
         let wants: Vec<bool> = chunks.iter().map(|chunk| chunk.want_logits).collect();
         drop(chunks);
 
-        let vocab = model.config().vocab;
-        let mut row = 0;
+        let drawing: Vec<usize> = work.iter().zip(&wants).filter(|(_, want)| **want).map(|(&(index, _), _)| index).collect();
+        let mut draws = self.draw(model, &drawing).into_iter();
         let mut done: Vec<(usize, Result<Finish, EngineError>)> = Vec::new();
         for (&(index, count), want) in work.iter().zip(wants) {
             let active = &mut self.active[index];
@@ -325,20 +326,14 @@ impl Scheduler {
             if !want {
                 continue;
             }
-            let logits = &self.logits[row * vocab..(row + 1) * vocab];
-            row += 1;
-            let sampling = active.request.sampling;
-            let u = uniform(active.request.seed, active.tokens.len() as u64);
-            let token = match choose(logits, &sampling, &active.seen, u, &mut self.scratch) {
-                Ok(token) => token,
-                Err(error) => {
+            let (token, logprob) = match draws.next().flatten() {
+                Some(Ok(drawn)) => drawn,
+                Some(Err(error)) => {
                     done.push((index, Err(error)));
                     continue;
                 }
+                None => return Err(EngineError::new("ENGINE_FAILED", "A sequence was left without its next token.")),
             };
-            // Greedy has no temperature of its own: its log-probs are those at temperature 1.
-            let temperature = if sampling.temperature == 0.0 { 1.0 } else { sampling.temperature };
-            let logprob = model.log_softmax_at(logits, temperature, token);
             active.tokens.push(token);
             active.logprobs.push(logprob);
             active.note(token);
@@ -362,5 +357,25 @@ impl Scheduler {
             });
         }
         Ok(())
+    }
+
+    /// The next token of each of these sequences and its log-prob, from the rows of logits in the same order.
+    fn draw(&mut self, model: &Model, drawing: &[usize]) -> Vec<Option<Result<(u32, f32), EngineError>>> {
+        let vocab = model.config().vocab;
+        let pool = model.pool();
+        self.scratch.resize_with(pool.threads().max(self.scratch.len()), Mutex::default);
+        let draws: Vec<OnceLock<Result<(u32, f32), EngineError>>> = drawing.iter().map(|_| OnceLock::new()).collect();
+        pool.run(drawing.len(), |row, thread| {
+            let active = &self.active[drawing[row]];
+            let logits = &self.logits[row * vocab..(row + 1) * vocab];
+            let sampling = &active.request.sampling;
+            let u = uniform(active.request.seed, active.tokens.len() as u64);
+            let mut scratch = self.scratch[thread].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            // Greedy has no temperature of its own: its log-probs are those at temperature 1.
+            let temperature = if sampling.temperature == 0.0 { 1.0 } else { sampling.temperature };
+            let drawn = choose(logits, sampling, &active.seen, u, &mut scratch);
+            let _ = draws[row].set(drawn.map(|token| (token, model.log_softmax_at(logits, temperature, token))));
+        });
+        draws.into_iter().map(OnceLock::into_inner).collect()
     }
 }

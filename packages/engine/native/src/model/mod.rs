@@ -264,6 +264,10 @@ impl Model {
         self.shape.layer_floats(pad16(capacity)) * self.config.layers * 4
     }
 
+    /// The model's threads, for work on what `infer` returned.
+    pub fn pool(&self) -> &crate::pool::Pool {
+        &self.exec.pool
+    }
     /// The same bits as `forward`'s log-prob of that token.
     pub fn log_softmax_at(&self, logits: &[f32], temperature: f32, token: u32) -> f32 {
         head::log_softmax_at(self.exec.level, logits, temperature, token as usize)
