@@ -21,7 +21,9 @@ const steps = [
       "packages/stateset-agents/package.json",
     ],
     outputs: ["node_modules/.package-lock.json"],
-    command: ["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"],
+    // Not `npm ci`: it refuses a lock that leaves out optional packages of platforms the locking registry did not carry.
+    // --no-save reads the lock and leaves it as it is.
+    command: ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"],
   },
   {
     name: "engine",
