@@ -6,6 +6,15 @@ use std::ops::{Deref, DerefMut};
 use crate::error::EngineError;
 
 const HUGE_PAGE: usize = 2 << 20;
+/// Allocations from this size on are compared with what the system has.
+const WORTH_LOOKING: usize = 64 << 20;
+
+/// Bytes the system can still hand out, where it says so.
+fn available_memory() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
+    line.split_whitespace().nth(1)?.parse::<usize>().ok()?.checked_mul(1024)
+}
 
 #[cfg(target_os = "linux")]
 unsafe extern "C" {
@@ -36,6 +45,10 @@ impl Buffer {
         }
         let failed = || EngineError::memory(what, len.saturating_mul(4));
         let layout = Self::layout(len).ok_or_else(failed)?;
+        // Systems that overcommit hand out what they do not have and kill the process when it is touched: look first.
+        if layout.size() >= WORTH_LOOKING && available_memory().is_some_and(|available| layout.size() > available) {
+            return Err(failed());
+        }
         let pointer = unsafe { alloc_zeroed(layout) };
         if pointer.is_null() {
             return Err(failed());

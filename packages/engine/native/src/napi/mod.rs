@@ -2,6 +2,7 @@
 //! a promise. The TypeScript side of this table is `packages/engine/src/native.ts`.
 
 mod api;
+mod config;
 mod engine;
 mod value;
 
@@ -11,9 +12,9 @@ use std::ptr::null_mut;
 
 use api::{CallbackInfo, Env, Value, api};
 use engine::{Access, Engine, State};
+use config::read_config;
 use value::{Arg, Reply, c_string};
 
-use crate::config::{Config, Mlp, Norm, Position, RopeScaling};
 use crate::decode::{Limits, Request, Sampling};
 use crate::error::EngineError;
 use crate::model::{Derivatives, Flat, Model, Scope, StepOptions, Trainable, TreeBatch, Want};
@@ -128,58 +129,6 @@ fn open(call: &Call) -> Answer {
     let options = call.arg(1, "options");
     let limits = Limits { slots: options.field("slots")?.size()?, cache_bytes: options.field("cacheBytes")?.size()? };
     unsafe { Engine::start(call.env, config, options.field("threads")?.size()?, limits, call.args[2]) }
-}
-
-fn read_config(c: &Arg<'_>) -> Result<Config, EngineError> {
-    let unknown = |what: &str, value: &str| EngineError::config(format!("Unknown {what} \"{value}\"."));
-    let rope = match c.field("ropeScaling")?.optional() {
-        None => RopeScaling::None,
-        Some(scaling) => match scaling.field("type")?.text()?.as_str() {
-            "linear" => RopeScaling::Linear { factor: scaling.field("factor")?.float()? },
-            "llama3" => RopeScaling::Llama3 {
-                factor: scaling.field("factor")?.float()?,
-                low_freq: scaling.field("lowFrequency")?.float()?,
-                high_freq: scaling.field("highFrequency")?.float()?,
-                original_max: scaling.field("originalMaxPositions")?.size()?,
-            },
-            other => return Err(unknown("rope scaling", other)),
-        },
-    };
-    Ok(Config {
-        vocab: c.field("vocab")?.size()?,
-        hidden: c.field("hidden")?.size()?,
-        layers: c.field("layers")?.size()?,
-        heads: c.field("heads")?.size()?,
-        kv_heads: c.field("kvHeads")?.size()?,
-        head_dim: c.field("headDim")?.size()?,
-        inter: c.field("inter")?.size()?,
-        max_positions: c.field("maxPositions")?.size()?,
-        norm: match c.field("norm")?.text()?.as_str() {
-            "rms" => Norm::Rms,
-            "layer" => Norm::Layer,
-            other => return Err(unknown("norm", other)),
-        },
-        norm_eps: c.field("normEps")?.float()?,
-        mlp: match c.field("mlp")?.text()?.as_str() {
-            "swiglu" => Mlp::SwiGlu,
-            "gelu-tanh" => Mlp::GeluTanh,
-            "gelu" => Mlp::Gelu,
-            other => return Err(unknown("mlp", other)),
-        },
-        position: match c.field("position")?.text()?.as_str() {
-            "rope" => Position::Rope,
-            "learned" => Position::Learned,
-            other => return Err(unknown("position", other)),
-        },
-        rope_theta: c.field("ropeTheta")?.float()?,
-        rope_scaling: rope,
-        tied: c.field("tied")?.flag()?,
-        qkv_bias: c.field("qkvBias")?.flag()?,
-        out_bias: c.field("outBias")?.flag()?,
-        mlp_bias: c.field("mlpBias")?.flag()?,
-        qk_norm: c.field("qkNorm")?.flag()?,
-        sliding_window: c.field("slidingWindow")?.optional().map(|window| window.size()).transpose()?,
-    })
 }
 
 fn close(call: &Call) -> Answer {

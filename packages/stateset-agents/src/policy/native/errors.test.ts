@@ -195,6 +195,21 @@ describe("using refuses", () => {
     await expect(reference.logprobs(line(4))).rejects.toMatchObject(closed);
   });
 
+  it("a batch that cannot fit, before it computes anything", async () => {
+    const policy = await loadNativePolicy({ dir: storiesDir });
+    const [sequences, length] = [8000, 500];
+    const tree: TokenTree = {
+      tokens: new Int32Array(sequences * length).fill(5),
+      nodeStart: Int32Array.from({ length: sequences + 1 }, (_, i) => i * length),
+      nodeParent: new Int32Array(sequences).fill(-1),
+      wanted: new Uint8Array(sequences * length).fill(1),
+    };
+    await expect(policy.forward(tree)).rejects.toMatchObject({ code: "OUT_OF_MEMORY" });
+    // It goes on with what fits.
+    expect((await policy.forward(line(100), { grad: false })).logprobs.length).toBe(100);
+    await policy.close();
+  });
+
   it("snapshots of something else, damaged or absent", async () => {
     const policy = await loadNativePolicy({ dir: storiesDir });
     const dir = await temporaryFolder();

@@ -13,7 +13,7 @@ import { exists } from "./files.ts";
 import { availableMemory, foresee, parameterCount } from "./memory.ts";
 import { type ModelConfig, parseModelConfig } from "./model-config.ts";
 import { createNativePolicy } from "./native-policy.ts";
-import { engineTargets, findTargets, loadAdapter, readAdapterConfig } from "./peft.ts";
+import { engineTargets, findTargets, loadAdapter, parseLora, readAdapterConfig } from "./peft.ts";
 import { linearModules } from "./tensor-names.ts";
 import { checkWeights, loadValueHead, loadWeights } from "./weights.ts";
 
@@ -79,7 +79,7 @@ export async function loadNativePolicy(
       await model.setTrainable("none");
       await loadWeights(base.dir, config, model);
       const modules = linearModules(config.architecture, config.engine);
-      const lora = saved?.lora ?? o.lora;
+      const lora = saved?.lora ?? (o.lora && parseLora(o.lora));
       const adapter = lora && { lora, modules: findTargets(lora, modules) };
       if (adapter) {
         const targets = engineTargets(adapter.modules, config.engine.layers);

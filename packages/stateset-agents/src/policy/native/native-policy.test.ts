@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { architectures, makeTinyModel, storiesDir, temporaryFolder } from "../../../test/tiny-model.ts";
 import { defaultSampling, type LoraOptions, type Policy, type TokenTree } from "../policy.ts";
+import type { TensorToWrite } from "../weights/index.ts";
 import { loadNativePolicy } from "./load.ts";
 
 const lora: LoraOptions = { rank: 3, alpha: 6, dropout: 0, targetModules: "all-linear" };
@@ -138,6 +139,39 @@ describe.each(architectures)("a native policy of %s", (architecture) => {
 });
 
 describe("a native policy", () => {
+  it("loads the layouts found on the hub: no prefix, stored masks, a head that repeats the embedding", async () => {
+    const bare = (tensors: TensorToWrite[]) => [
+      ...tensors.map((tensor) => ({ ...tensor, name: tensor.name.replace(/^transformer\./, "") })),
+      { name: "h.0.attn.bias", shape: [1, 1, 2, 2], data: new Float32Array(4) },
+      { name: "h.0.attn.masked_bias", shape: [1], data: new Float32Array(1) },
+    ];
+    const repeated = (tensors: TensorToWrite[]) => {
+      const embedding = tensors.find(({ name }) => name === "model.embed_tokens.weight")!;
+      return [...tensors, { ...embedding, name: "lm_head.weight" }];
+    };
+    for (const [architecture, edit] of [
+      ["gpt2", bare],
+      ["qwen2", repeated],
+    ] as const) {
+      const plain = await loadNativePolicy({ dir: await makeTinyModel(architecture) });
+      const other = await loadNativePolicy({ dir: await makeTinyModel(architecture, {}, { edit }) });
+      expect(await scores(other)).toEqual(await scores(plain));
+      await Promise.all([plain.close(), other.close()]);
+    }
+  });
+
+  it("takes a snapshot back whatever the order of the adapter's options", async () => {
+    const policy = await loadNativePolicy({ dir: storiesDir, lora });
+    const dir = await temporaryFolder();
+    await policy.snapshot(dir);
+    const { rank, alpha, dropout, targetModules } = lora;
+    const other = await loadNativePolicy({ dir: storiesDir, lora: { targetModules, dropout, alpha, rank }, seed: 5 });
+    expect(await other.readVector("parameters")).not.toEqual(await policy.readVector("parameters"));
+    await other.restore(dir);
+    expect(await other.readVector("parameters")).toEqual(await policy.readVector("parameters"));
+    await Promise.all([policy.close(), other.close()]);
+  });
+
   it("writes the story that llama2.c's own test expects", async () => {
     const policy = await loadNativePolicy({ dir: storiesDir });
     const sampling = { ...defaultSampling, temperature: 0, maxTokens: 200 };

@@ -27,9 +27,13 @@ const loraSchema = z.strictObject({
   targetModules: z.union([z.literal("all-linear"), z.array(z.string().min(1)).min(1)]),
 });
 
-/** Checks the options and finds the modules they name. */
-export function findTargets(options: LoraOptions, modules: readonly LinearModule[]): LinearModule[] {
-  const { targetModules } = parseOptions(loraSchema, options, "lora");
+/** Checked, with its keys in one order, so that two can be compared. */
+export function parseLora(options: unknown): LoraOptions {
+  return parseOptions(loraSchema, options, "lora");
+}
+
+/** The modules that the options name. */
+export function findTargets({ targetModules }: LoraOptions, modules: readonly LinearModule[]): LinearModule[] {
   if (targetModules === "all-linear") return [...modules];
   const named = (target: string, path: string) => path === target || path.endsWith(`.${target}`);
   for (const target of targetModules) {
