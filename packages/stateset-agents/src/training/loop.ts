@@ -196,6 +196,7 @@ async function learn(
       if (last === undefined) summary.firstRatioMax = result.ratioMax;
       last = result;
       mergeMetrics(metrics, result.metrics);
+      algorithm.afterUpdate?.(meanMetrics(result.metrics));
       if (result.skipped !== undefined) await skipped(loop, step, result.skipped);
       else {
         state.notFiniteInARow = 0;
@@ -213,9 +214,7 @@ async function learn(
       if (state.notFiniteInARow >= notFiniteLimit) break;
     }
   }
-  const means = meanMetrics(metrics);
-  if (last) algorithm.afterUpdate?.(means);
-  return { ...means, ...summary, ...(last && { loss: last.loss, gradNorm: last.gradNorm }) };
+  return { ...meanMetrics(metrics), ...summary, ...(last && { loss: last.loss, gradNorm: last.gradNorm }) };
 }
 
 /** The groups of each minibatch of a pass. Groups stay whole; with several minibatches they are dealt anew in every pass. */

@@ -19,8 +19,13 @@ import type { ProfileName } from "./profiles.ts";
  */
 export type AlgorithmChoice =
   | AlgorithmConfig
-  | (Omit<z.input<(typeof schemas)["grpo"]>, "algorithm"> & { algorithm?: undefined })
-  | { algorithm: Algorithm };
+  | (Omit<GrpoOptions, "algorithm"> & { algorithm?: undefined } & NotOf<GrpoOptions>)
+  | ({ algorithm: Algorithm } & NotOf<{ algorithm: unknown }>);
+
+type GrpoOptions = z.input<(typeof schemas)["grpo"]>;
+type KeysOf<T> = T extends unknown ? keyof T : never;
+/** Every algorithm's option but these, refused. */
+type NotOf<T> = { [K in Exclude<KeysOf<AlgorithmConfig>, keyof T>]?: undefined };
 
 /** The parts of a run that are not plain data, and where it is kept. */
 export interface TrainParts<A extends Agent = Agent> {

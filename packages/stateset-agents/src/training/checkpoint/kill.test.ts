@@ -16,7 +16,7 @@ const bundle = fileURLToPath(new URL(`../../../../../node_modules/.cache/kill-te
 beforeAll(async () => {
   const entry = { run: fileURLToPath(new URL("../../test-support/killable-run.ts", import.meta.url)) };
   await build({ entry, outDir: bundle, config: false, dts: false, platform: "node", logLevel: "silent" });
-});
+}, 120_000);
 afterAll(() => {
   rmSync(root, { recursive: true, force: true });
   rmSync(bundle, { recursive: true, force: true });
