@@ -35,14 +35,14 @@ const steps = [
     name: "engine wrapper",
     inputs: ["packages/engine/src", "packages/engine/tsdown.config.ts"],
     outputs: ["packages/engine/dist/index.mjs", "packages/engine/dist/index.d.mts"],
-    command: ["npx", "tsdown", "--logLevel", "warn"],
+    command: ["node", join(root, "node_modules/tsdown/dist/run.mjs"), "--logLevel", "error"],
     cwd: "packages/engine",
   },
   {
     name: "stateset-agents",
     inputs: ["packages/stateset-agents/src", "packages/stateset-agents/tsdown.config.ts", "packages/engine/src"],
     outputs: ["packages/stateset-agents/dist/index.mjs", "packages/stateset-agents/dist/index.d.mts"],
-    command: ["npx", "tsdown", "--logLevel", "warn"],
+    command: ["node", join(root, "node_modules/tsdown/dist/run.mjs"), "--logLevel", "error"],
     cwd: "packages/stateset-agents",
   },
 ];
