@@ -143,9 +143,9 @@ impl PrefixCache {
             return;
         }
         let siblings = node.parent.map_or(&self.roots, |parent| &self.node(parent).children);
-        let covered = siblings.iter().any(|&other| {
-            other != id && self.node(other).attach == node.attach && self.node(other).tokens.starts_with(&node.tokens)
-        });
+        let covered = siblings
+            .iter()
+            .any(|&other| other != id && self.node(other).attach == node.attach && self.node(other).tokens.starts_with(&node.tokens));
         if covered || node.tokens.is_empty() {
             self.remove(id);
         }

@@ -11,8 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
 use api::{CallbackInfo, Env, Value, api};
-use engine::{Access, Engine, State};
 use config::read_config;
+use engine::{Access, Engine, State};
 use value::{Arg, Reply, c_string};
 
 use crate::decode::{Limits, Request, Sampling};
