@@ -37,53 +37,117 @@ fn noise(n: usize) -> Vec<f32> {
     (0..n).map(|i| counter_uniform(1, 2, i as u64) - 0.5).collect()
 }
 
-fn peak() -> f64 {
-    let mut exec = Exec::new(Level::choose().unwrap().0, 1);
-    let (m, k, n) = (12, 64, 32);
-    let (x, w, mut y) = (noise(m * k), noise(n * k), vec![0f32; m * n]);
-    let rounds = 20_000;
-    let job = Job { w: w.as_ptr(), n, bias: std::ptr::null(), c: y.as_mut_ptr(), c_row: n, add: std::ptr::null(), mode: Mode::Chain };
-    let _ = &mut exec;
-    let (c, _) = best(3, || {
-        for _ in 0..rounds {
-            unsafe { forward(&mut exec, x.as_ptr(), k, m, k, &[job]).unwrap() };
+/// Multiply-adds per second with everything in registers: what the core can do at this moment.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn register_fma(rounds: usize) -> f32 {
+    use std::arch::x86_64::*;
+    let mut acc = [_mm512_set1_ps(0.0); 16];
+    let (a, b) = (_mm512_set1_ps(std::hint::black_box(0.5)), _mm512_set1_ps(std::hint::black_box(0.25)));
+    for _ in 0..rounds {
+        for x in &mut acc {
+            *x = _mm512_fmadd_ps(a, *x, b);
         }
+    }
+    acc.iter().map(|x| _mm512_reduce_add_ps(*x)).sum()
+}
+
+fn peak() -> f64 {
+    let rounds = 2_000_000;
+    let (c, _) = best(3, || {
+        std::hint::black_box(unsafe { register_fma(rounds) });
     });
-    2.0 * (m * k * n * rounds) as f64 / c / 1e9
+    2.0 * 16.0 * 16.0 * rounds as f64 / c / 1e9
 }
 
 fn gemm(threads: usize) {
-    println!("in-cache forward: {:.0} GFLOP/s", peak());
     let (level, amx) = Level::choose().unwrap();
     let mut exec = Exec::new(level, threads);
     exec.set_amx(amx);
-    for (m, k, n) in [(1024usize, 768usize, 768usize), (1024, 768, 3072), (1024, 3072, 768), (1024, 320, 320), (1024, 320, 864), (1024, 864, 320), (1024, 768, 8), (16, 768, 3072), (16, 3072, 768), (16, 320, 864), (4, 768, 3072), (1, 768, 3072)] {
-        let (x, w, mut y, mut dw) = (noise(m * k), noise(n.next_multiple_of(16) * k), noise(m * n.next_multiple_of(16)), noise(n.next_multiple_of(16) * k));
+    let rounds = 8;
+    for (m, k, n) in [
+        (1024usize, 768usize, 768usize),
+        (1024, 768, 3072),
+        (1024, 3072, 768),
+        (1024, 320, 320),
+        (1024, 320, 864),
+        (1024, 864, 320),
+        (1024, 768, 8),
+        (16, 768, 3072),
+        (16, 3072, 768),
+        (16, 320, 864),
+        (4, 768, 3072),
+        (1, 768, 3072),
+    ] {
+        let (x, w, mut y, mut dw) =
+            (noise(m * k), noise(n.next_multiple_of(16) * k), noise(m * n.next_multiple_of(16)), noise(n.next_multiple_of(16) * k));
         let np = n.next_multiple_of(16);
         let mut dx = vec![0f32; m * k];
         let flop = 2.0 * (m * k * n) as f64 / 1e9;
-        let reps = (2.0 / flop).ceil().min(2000.0) as usize;
+        let reps = (0.2 / flop).ceil().min(2000.0) as usize;
         let job = Job { w: w.as_ptr(), n, bias: std::ptr::null(), c: y.as_mut_ptr(), c_row: np, add: std::ptr::null(), mode: Mode::Set };
-        let f = best(3, || for _ in 0..reps { unsafe { forward(&mut exec, x.as_ptr(), k, m, k, &[job]).unwrap() } });
+        let f = best(rounds, || {
+            for _ in 0..reps {
+                unsafe { forward(&mut exec, x.as_ptr(), k, m, k, &[job]).unwrap() }
+            }
+        });
         let back = GradInput { w: w.as_ptr(), n, dy: y.as_ptr(), dy_row: np };
-        let i = best(3, || for _ in 0..reps { unsafe { grad_input(&mut exec, &[back], m, k, dx.as_mut_ptr(), k, Mode::Set).unwrap() } });
-        let g = best(3, || for _ in 0..reps { unsafe { grad_weight(&mut exec, x.as_ptr(), k, y.as_ptr(), np, m, n, k, dw.as_mut_ptr()).unwrap() } });
+        let i = best(rounds, || {
+            for _ in 0..reps {
+                unsafe { grad_input(&mut exec, &[back], m, k, dx.as_mut_ptr(), k, Mode::Set).unwrap() }
+            }
+        });
+        let g = best(rounds, || {
+            for _ in 0..reps {
+                unsafe { grad_weight(&mut exec, x.as_ptr(), k, y.as_ptr(), np, m, n, k, dw.as_mut_ptr()).unwrap() }
+            }
+        });
         let rate = |t: (f64, f64)| format!("{:6.0} ({:6.0} wall)", flop * reps as f64 / t.0, flop * reps as f64 / t.1);
-        println!("m {m:5} k {k:5} n {n:5}: forward {} dx {} dw {}", rate(f), rate(i), rate(g));
+        println!("peak {:4.0}; m {m:5} k {k:5} n {n:5}: forward {} dx {} dw {}", peak(), rate(f), rate(i), rate(g));
     }
 }
 
 fn config(shape: &str) -> Config {
     let gpt2 = Config {
-        vocab: 50257, hidden: 768, layers: 12, heads: 12, kv_heads: 12, head_dim: 64, inter: 3072, max_positions: 1024,
-        norm: Norm::Layer, norm_eps: 1e-5, mlp: Mlp::GeluTanh, position: Position::Learned, rope_theta: 10_000.0,
-        rope_scaling: RopeScaling::None, tied: true, qkv_bias: true, out_bias: true, mlp_bias: true, qk_norm: false, sliding_window: None,
+        vocab: 50257,
+        hidden: 768,
+        layers: 12,
+        heads: 12,
+        kv_heads: 12,
+        head_dim: 64,
+        inter: 3072,
+        max_positions: 1024,
+        norm: Norm::Layer,
+        norm_eps: 1e-5,
+        mlp: Mlp::GeluTanh,
+        position: Position::Learned,
+        rope_theta: 10_000.0,
+        rope_scaling: RopeScaling::None,
+        tied: true,
+        qkv_bias: true,
+        out_bias: true,
+        mlp_bias: true,
+        qk_norm: false,
+        sliding_window: None,
     };
     match shape {
         "gpt2" => gpt2,
         _ => Config {
-            vocab: 8192, hidden: 320, layers: 8, heads: 10, kv_heads: 5, head_dim: 32, inter: 864, max_positions: 2048,
-            norm: Norm::Rms, mlp: Mlp::SwiGlu, position: Position::Rope, qkv_bias: false, out_bias: false, mlp_bias: false, ..gpt2
+            vocab: 8192,
+            hidden: 320,
+            layers: 8,
+            heads: 10,
+            kv_heads: 5,
+            head_dim: 32,
+            inter: 864,
+            max_positions: 2048,
+            norm: Norm::Rms,
+            mlp: Mlp::SwiGlu,
+            position: Position::Rope,
+            qkv_bias: false,
+            out_bias: false,
+            mlp_bias: false,
+            ..gpt2
         },
     }
 }
@@ -121,7 +185,9 @@ fn main() {
                     let segments: Vec<_> = (0..batch).map(|_| m.new_segment(prompt + new).unwrap()).collect();
                     let tokens: Vec<Vec<u32>> = (0..batch).map(|b| (0..prompt + new).map(|i| token(b * 977 + i)).collect()).collect();
                     let run = |m: &mut Model, from: usize, to: usize, logits: &mut Vec<f32>| {
-                        let chunks: Vec<Chunk> = (0..batch).map(|b| Chunk { path: &[], segment: &segments[b], tokens: &tokens[b][from..to], want_logits: true }).collect();
+                        let chunks: Vec<Chunk> = (0..batch)
+                            .map(|b| Chunk { path: &[], segment: &segments[b], tokens: &tokens[b][from..to], want_logits: true })
+                            .collect();
                         m.infer(&chunks, logits).unwrap();
                     };
                     if what == "decode" {
@@ -148,7 +214,10 @@ fn main() {
                 m.set_trainable(Trainable::Full).unwrap();
             }
             let (start, parent): (Vec<u32>, Vec<i32>) = if what == "shared" {
-                ((0..=17).map(|i| if i == 0 { 0 } else { 900 + 64 * (i - 1) }).collect(), (0..17).map(|i| if i == 0 { -1 } else { 0 }).collect())
+                (
+                    (0..=17).map(|i| if i == 0 { 0 } else { 900 + 64 * (i - 1) }).collect(),
+                    (0..17).map(|i| if i == 0 { -1 } else { 0 }).collect(),
+                )
             } else {
                 ((0..=4).map(|i| i * 256).collect(), vec![-1; 4])
             };
@@ -156,11 +225,22 @@ fn main() {
             let tokens: Vec<u32> = (0..n).map(token).collect();
             let wanted: Vec<u8> = (0..n).map(|i| u8::from(what != "shared" || i >= 900)).collect();
             let batch = TreeBatch { tokens: &tokens, node_start: &start, node_parent: &parent, wanted: &wanted, temperature: 1.0 };
-            let want = Want { grad: true, entropy: false, values: false, hidden: false, adapters: true, recompute: false, dropout_seed: None };
+            let want =
+                Want { grad: true, entropy: false, values: false, hidden: false, adapters: true, recompute: false, dropout_seed: None };
             let d = vec![1.0 / n as f32; n];
-            let options = StepOptions { learning_rate: 1e-5, value_learning_rate: None, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.01, clip_norm: Some(1.0), scope: Scope::All };
+            let options = StepOptions {
+                learning_rate: 1e-5,
+                value_learning_rate: None,
+                beta1: 0.9,
+                beta2: 0.999,
+                eps: 1e-8,
+                weight_decay: 0.01,
+                clip_norm: Some(1.0),
+                scope: Scope::All,
+            };
             let (mut parts, mut total, mut wall) = ([f64::MAX; 3], f64::MAX, f64::MAX);
-            for _ in 0..4 {
+            let rounds: usize = std::env::var("ROUNDS").map_or(4, |r| r.parse().unwrap());
+            for _ in 0..rounds {
                 let (c0, w0) = (cpu(), std::time::Instant::now());
                 let pass = m.forward(&batch, want).unwrap();
                 let c1 = cpu();
@@ -174,7 +254,15 @@ fn main() {
                 total = total.min(c3 - c0);
                 wall = wall.min(w0.elapsed().as_secs_f64());
             }
-            println!("{n} tokens: {wall:.3} s wall, {total:.3} s CPU (forward {:.3}, backward {:.3}, step {:.3}); {:.0} tokens/s wall, {:.0} per 2 CPU seconds; {:.0} MB", parts[0], parts[1], parts[2], n as f64 / wall, 2.0 * n as f64 / total, m.memory_bytes() as f64 / 1e6);
+            println!(
+                "{n} tokens: {wall:.3} s wall, {total:.3} s CPU (forward {:.3}, backward {:.3}, step {:.3}); {:.0} tokens/s wall, {:.0} per 2 CPU seconds; {:.0} MB",
+                parts[0],
+                parts[1],
+                parts[2],
+                n as f64 / wall,
+                2.0 * n as f64 / total,
+                m.memory_bytes() as f64 / 1e6
+            );
         }
     }
 }

@@ -11,8 +11,8 @@ const FIELD: u32 = 20;
 const MASK: u64 = (1 << FIELD) - 1;
 /// Most chunks of one job.
 pub const MAX_CHUNKS: usize = MASK as usize;
-/// Polls before parking: tens of microseconds, the gap between two jobs of one pass.
-const SPINS: u32 = 4_000;
+/// Polls before parking: some tens of microseconds, the gap between two jobs of one pass.
+const SPINS: u32 = 800;
 
 struct State {
     word: AtomicU64,

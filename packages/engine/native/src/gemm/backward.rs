@@ -1,8 +1,8 @@
 //! `dX = dY·W` and `dW += dYᵀ·X`.
 
 use super::Exec;
-use super::forward::{pack_rows, row_groups};
-use super::tile::{Mode, Tile, tile_columns, tile_packed};
+use super::forward::{Groups, pack_rows, row_groups};
+use super::tile::{Mode, Tile, tile_packed};
 use crate::buffer::Shared;
 use crate::error::EngineError;
 use crate::simd::{Level, Simd};
@@ -47,6 +47,7 @@ unsafe fn turn_weights<S: Simd>(w: *const f32, k: usize, panel: usize, n0: usize
 }
 
 simd_dispatch! {
+    unsafe fn gather_columns = gather(x: *const f32, x_row: usize, tokens: usize, groups: Groups, from: usize, until: usize, to: *mut f32);
     unsafe fn turn = turn_weights(w: *const f32, k: usize, panel: usize, n0: usize, len: usize, to: *mut f32);
 }
 
@@ -73,7 +74,9 @@ pub unsafe fn grad_input(
     {
         let mut accumulate = mode == Mode::Chain;
         for job in jobs {
-            unsafe { super::amx::input_gradient(&exec.pool, scratch, (m, job.n, k), (job.dy, job.dy_row), job.w, (dx, dx_row), accumulate)? };
+            unsafe {
+                super::amx::input_gradient(&exec.pool, scratch, (m, job.n, k), (job.dy, job.dy_row), job.w, (dx, dx_row), accumulate)?
+            };
             accumulate = true;
         }
         return Ok(());
@@ -126,7 +129,7 @@ pub unsafe fn grad_input(
                             bias: std::ptr::null(),
                             add: std::ptr::null(),
                             mode: fresh,
-ahead: 0,
+                            ahead: 0,
                         };
                         tile_packed(level, rows, count, &tile);
                     }
@@ -142,6 +145,36 @@ ahead: 0,
 
 /// Tokens whose derivatives (two panels) are packed at a time: they stay in the first-level cache.
 const T_BLOCK: usize = 192;
+
+/// x to `[group][token][columns of the group]`; group `i` starts at `start(i)·tokens`.
+unsafe fn pack_columns(exec: &Exec, x: *const f32, x_row: usize, tokens: usize, groups: Groups, to: *mut f32) {
+    let level = exec.level;
+    let per = groups.count.div_ceil(4 * exec.pool.threads());
+    let (x, to) = (Shared(x.cast_mut()), Shared(to));
+    exec.pool.run(groups.count.div_ceil(per), |chunk, _| unsafe {
+        let range = chunk * per..((chunk + 1) * per).min(groups.count);
+        gather_columns(level, x.get(), x_row, tokens, groups, range.start, range.end, to.get())
+    });
+}
+
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+unsafe fn gather<S: Simd>(x: *const f32, x_row: usize, tokens: usize, groups: Groups, from: usize, until: usize, to: *mut f32) {
+    for t in 0..tokens {
+        for g in from..until {
+            let (start, rows) = groups.get(g);
+            unsafe {
+                let (source, target) = (x.add(t * x_row + start), to.add(start * tokens + t * rows));
+                // A whole vector where the next tokens overwrite what is too much, and the row has that many floats.
+                if (tokens - t) * rows >= 16 && start + 16 <= x_row {
+                    S::store(target, S::load(source));
+                } else {
+                    std::ptr::copy_nonoverlapping(source, target, rows);
+                }
+            }
+        }
+    }
+}
 
 unsafe fn pack_panels(dy: *const f32, dy_row: usize, tokens: usize, columns: usize, to: *mut f32) {
     for t in 0..tokens {
@@ -173,20 +206,26 @@ pub unsafe fn grad_weight(
     {
         return unsafe { super::amx::weight_gradient(&exec.pool, scratch, (tokens, n, k), (dy, dy_row), (x, x_row), dw) };
     }
+    if tokens == 0 {
+        return Ok(());
+    }
+    exec.pack.reserve(tokens * k + 16, "packed activations")?;
+    let packed = exec.pack.pointer();
     let locals = exec.local(T_BLOCK * 32)?;
     let level = exec.level;
     let panels = n.div_ceil(16);
     let pairs = panels.div_ceil(2);
     let groups = row_groups(k, level.mr());
+    unsafe { pack_columns(exec, x, x_row, tokens, groups, packed) };
     let threads = exec.pool.threads();
     let splits = (4 * threads).div_ceil(pairs).clamp(1, groups.count);
     let per_split = groups.count.div_ceil(splits);
-    let (x, dy, dw) = (Shared(x.cast_mut()), Shared(dy.cast_mut()), Shared(dw));
+    let (x, dy, dw) = (Shared(packed), Shared(dy.cast_mut()), Shared(dw));
     exec.pool.run(pairs * splits, |chunk, thread| {
         let first = chunk / splits * 2;
         let count = 2.min(panels - first);
         let range = chunk % splits * per_split..((chunk % splits + 1) * per_split).min(groups.count);
-        weight_item(level, &x, x_row, &dy, dy_row, tokens, k, &dw, first, count, range, groups, locals.of(thread));
+        weight_item(level, &x, &dy, dy_row, tokens, k, &dw, first, count, range, groups, locals.of(thread));
     });
     Ok(())
 }
@@ -195,7 +234,6 @@ pub unsafe fn grad_weight(
 fn weight_item(
     level: Level,
     x: &Shared<f32>,
-    x_row: usize,
     dy: &Shared<f32>,
     dy_row: usize,
     tokens: usize,
@@ -204,7 +242,7 @@ fn weight_item(
     first: usize,
     count: usize,
     range: std::ops::Range<usize>,
-    groups: super::forward::Groups,
+    groups: Groups,
     local: *mut f32,
 ) {
     let mut t0 = 0;
@@ -215,8 +253,8 @@ fn weight_item(
             for g in range.clone() {
                 let (start, rows) = groups.get(g);
                 let tile = Tile {
-                    x: x.at(t0 * x_row + start),
-                    x_stride: x_row,
+                    x: x.at(start * tokens + t0 * rows),
+                    x_stride: 0,
                     w: local,
                     w_panel: 16,
                     w_step: count * 16,
@@ -227,9 +265,9 @@ fn weight_item(
                     bias: std::ptr::null(),
                     add: std::ptr::null(),
                     mode: Mode::Chain,
-ahead: 0,
+                    ahead: 0,
                 };
-                tile_columns(level, rows, count, &tile);
+                tile_packed(level, rows, count, &tile);
             }
         }
         t0 += len;

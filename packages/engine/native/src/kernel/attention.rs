@@ -193,7 +193,7 @@ pub unsafe fn path_products(
                     bias: std::ptr::null(),
                     add: std::ptr::null(),
                     mode: Mode::Set,
-ahead: 0,
+                    ahead: 0,
                 };
                 tile_packed(level, count, blocks, &tile);
             }
@@ -238,7 +238,7 @@ pub unsafe fn path_sums(
                 bias: std::ptr::null(),
                 add: std::ptr::null(),
                 mode,
-ahead: 0,
+                ahead: 0,
             };
             tile_rows(level, rows, width / LANES, &tile);
         }

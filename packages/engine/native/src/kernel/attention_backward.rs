@@ -190,7 +190,7 @@ unsafe fn scatter(
                 bias: std::ptr::null(),
                 add: std::ptr::null(),
                 mode: Mode::Chain,
-ahead: 0,
+                ahead: 0,
             };
             tile_columns(level, count, width / LANES, &tile);
         }

@@ -195,7 +195,7 @@ pub unsafe fn head_forward(exec: &mut Exec, f: &HeadForward, targets: &[u32]) ->
                         bias: std::ptr::null(),
                         add: std::ptr::null(),
                         mode: Mode::Set,
-ahead: 0,
+                        ahead: 0,
                     };
                     tile_packed(level, rows, n, &tile);
                 }
