@@ -1,11 +1,9 @@
 /** Every documented exit status is produced here, the last test says if one is missing. */
-import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
 import { describe, expect, it } from "vitest";
 import { chatModel, cli, tableProject } from "../../test/cli.ts";
+import { spawnCli } from "../../test/spawn-cli.ts";
 import { temporaryFolder } from "../../test/tiny-model.ts";
 import { errorCodes, StatesetError } from "../error.ts";
 import { exitCodeOf, exitCodes } from "./exit-codes.ts";
@@ -17,46 +15,9 @@ function status(code: keyof typeof exitCodes, when: string, test: () => Promise<
   it(`${code} ${when}`, test);
 }
 
-const tsx = pathToFileURL(createRequire(import.meta.url).resolve("tsx")).href;
-const main = fileURLToPath(new URL("./main.ts", import.meta.url));
-const tsconfig = fileURLToPath(new URL("../../../../tsconfig.json", import.meta.url));
-
-interface Spawned {
-  child: ChildProcess;
-  /** Resolves when standard output has matched. */
-  saw(pattern: RegExp): Promise<void>;
-  exit: Promise<number | null>;
-  output(): string;
-}
-
-/** The real process, for signals. */
-function start(args: readonly string[], cwd: string): Spawned {
-  const child = spawn(process.execPath, ["--import", tsx, main, ...args], {
-    cwd,
-    env: { ...process.env, TSX_TSCONFIG_PATH: tsconfig },
-  });
-  let text = "";
-  child.stdout.on("data", (chunk) => {
-    text += chunk;
-  });
-  child.stderr.on("data", (chunk) => {
-    text += chunk;
-  });
-  const exit = new Promise<number | null>((resolve) => child.on("exit", resolve));
-  const saw = (pattern: RegExp) =>
-    new Promise<void>((resolve, reject) => {
-      const look = () => pattern.test(text) && resolve();
-      child.stdout.on("data", look);
-      child.stderr.on("data", look);
-      look();
-      void exit.then(() => (pattern.test(text) ? resolve() : reject(new Error(`never printed ${pattern}: ${text}`))));
-    });
-  return { child, saw, exit, output: () => text };
-}
-
 describe("the exit status is", () => {
   status(0, "when all is well, also of the real process", async () => {
-    const version = start(["version"], await temporaryFolder());
+    const version = spawnCli(["version"], await temporaryFolder());
     expect(await version.exit).toBe(0);
     expect(version.output()).toMatch(/^stateset-agents \d/);
   });
@@ -185,7 +146,7 @@ describe("the exit status is", () => {
       rest: "agent: new MultiTurnAgent({ policy: createTablePolicy({ sampleDelayMs: 25 }), sampling: { maxTokens: 6 } }),",
     };
     const cwd = await tableProject(join(root, "interrupted"), settings);
-    const run = start(["train", "--name", "r"], cwd);
+    const run = spawnCli(["train", "--name", "r"], cwd);
     await run.saw(/step 2\/12/);
     run.child.kill("SIGINT");
     expect(await run.exit).toBe(130);
@@ -212,7 +173,7 @@ describe("the exit status is", () => {
     const cwd = await tableProject(await temporaryFolder(), {
       rest: "heldOut: undefined, agent: new MultiTurnAgent({ policy: createTablePolicy({ sampleDelayMs: 60_000 }), sampling: { maxTokens: 6 } }),",
     });
-    const run = start(["train", "--name", "r"], cwd);
+    const run = spawnCli(["train", "--name", "r"], cwd);
     await run.saw(/r {2}grpo/);
     run.child.kill("SIGINT");
     await run.saw(/Ctrl-C again stops at once/);

@@ -58,6 +58,24 @@ describe("autoAdjust", () => {
     expect(controls.temperature).toBeCloseTo(1.15);
   });
 
+  it("holds a run that games its reward with a strong leash, and gives it time once it comes back", () => {
+    const adjuster = autoAdjust();
+    const controls = fresh();
+    const loop = (times: number) =>
+      "thank you please ".repeat(times) + Array.from({ length: 30 }, (_, i) => `word${i}`).join(" ");
+    const chant = (times: number): FakeConversation[] =>
+      [0.8, 0.9, 0.85, 0.95].map((reward, i) => ({ reward, text: `own${i} ${loop(times)}` }));
+    for (let step = 1; step <= 3; step++) show(adjuster, controls, step, { a: sampled(1.5) });
+    for (let step = 4; step <= 7; step++) show(adjuster, controls, step, { a: chant(40) });
+    expect(controls).toMatchObject({ klCoefficient: 0.2, learningRateScale: 1 });
+    // Less repetitive than at the last action: no further push.
+    for (let step = 8; step <= 9; step++) show(adjuster, controls, step, { a: chant(12) });
+    expect(controls.klCoefficient).toBe(0.2);
+    // But when it stays there, the leash tightens.
+    for (let step = 10; step <= 13; step++) show(adjuster, controls, step, { a: chant(12) });
+    expect(controls.klCoefficient).toBeCloseTo(0.6);
+  });
+
   it("draws a scenario that is too easy less often, until it varies again", () => {
     const adjuster = autoAdjust();
     const controls = fresh();

@@ -36,8 +36,8 @@ export interface Adjustment {
 interface State {
   monitor: MonitorState;
   adjustments: Adjustment[];
-  /** The last action against each kind of trouble: its step, and the mean reward then. */
-  lastActed: Partial<Record<VerdictKind, { step: number; reward: number }>>;
+  /** How the run stood when something was last done about its health. */
+  lastActed: StepSignals | null;
 }
 
 export interface AutoAdjustHooks {
@@ -64,7 +64,7 @@ export function autoAdjust(
   const limits = parseOptions(schema, rest, "autoAdjust");
   const monitor = new DiagnosticsMonitor(diagnostics);
   let adjustments: Adjustment[] = [];
-  let lastActed: State["lastActed"] = {};
+  let lastActed: StepSignals | null = null;
   let dir: string | undefined;
 
   return {
@@ -76,7 +76,8 @@ export function autoAdjust(
     },
     onStart(run) {
       dir = run.dir;
-      if (run.resumedAfter !== undefined) writeHealthLog(dir, monitor.verdicts, adjustments);
+      // Also when there is nothing to say yet: a killed run may have said more than its checkpoint knows.
+      writeHealthLog(dir, monitor.verdicts, adjustments);
     },
     onStepEnd({ step, metrics, groups, controls }) {
       const before = adjustments.length;
@@ -86,15 +87,15 @@ export function autoAdjust(
         adjustments = [...adjustments, adjustment];
         hooks.onAdjustment?.(adjustment);
       };
-      for (const kind of ["divergence", "collapse", "reward-hacking", "repetition", "no-signal"] as const) {
-        const last = lastActed[kind];
-        if (!monitor.holds(kind) || (last && step - last.step < limits.cooldown)) continue;
-        const now = monitor.latest!;
-        lastActed = { ...lastActed, [kind]: { step, reward: now.rewardMean } };
-        // A run that is on its way back needs time, not another cut.
-        if (last && kind === "divergence" && now.rewardMean - last.reward > 2 * standardError(now)) continue;
-        const message = monitor.verdicts.findLast((verdict) => verdict.kind === kind)?.message ?? kind;
-        act(kind, controls, limits, (setting, from, to) => record({ step, setting, from, to, reason: message }));
+      const now = monitor.latest!;
+      const trouble = urgency.find((kind) => monitor.holds(kind));
+      if (trouble && (lastActed === null || step - lastActed.step >= limits.cooldown)) {
+        const { message } = monitor.verdicts.findLast((verdict) => verdict.kind === trouble)!;
+        // A run that is on its way back needs time, not another push.
+        if (lastActed === null || !recovering(now, lastActed)) {
+          act(trouble, controls, limits, (setting, from, to) => record({ step, setting, from, to, reason: message }));
+        }
+        lastActed = now;
       }
       for (const verdict of fresh) {
         if (verdict.scenarioId !== undefined) {
@@ -111,13 +112,24 @@ export function autoAdjust(
       const kept = state as State;
       monitor.restore(kept.monitor);
       adjustments = [...kept.adjustments];
-      lastActed = { ...kept.lastActed };
+      lastActed = kept.lastActed;
     },
   };
 }
 
-function standardError({ rewardSpread, conversations }: StepSignals): number {
-  return rewardSpread / Math.sqrt(Math.max(1, conversations));
+/** Troubles that are acted on, the one that explains the others first: one cause, one action. */
+const urgency = [
+  "collapse",
+  "reward-hacking",
+  "divergence",
+  "repetition",
+  "no-signal",
+] as const satisfies VerdictKind[];
+
+/** Nearer to the model it started from, or less repetitive, than when something was last done. */
+function recovering(now: StepSignals, then: StepSignals): boolean {
+  const nearer = now.kl !== null && then.kl !== null && now.kl < 0.9 * then.kl;
+  return nearer || now.repeatedTextShare < then.repeatedTextShare - 0.05;
 }
 
 type Change = (setting: Adjustment["setting"], from: number, to: number) => void;
@@ -128,9 +140,9 @@ function act(kind: VerdictKind, controls: TrainingControls, limits: Limits, chan
     controls.learningRateScale = Math.max(limits.minLearningRateScale, from * factor);
     if (controls.learningRateScale !== from) change("learningRateScale", from, controls.learningRateScale);
   };
-  const closer = (floor: number) => {
+  const closer = (floor: number, factor: number) => {
     const from = controls.klCoefficient;
-    controls.klCoefficient = Math.min(limits.maxKlCoefficient, Math.max(floor, from * 2));
+    controls.klCoefficient = Math.min(limits.maxKlCoefficient, Math.max(floor, from * factor));
     if (controls.klCoefficient !== from) change("klCoefficient", from, controls.klCoefficient);
   };
   const warmer = (factor: number) => {
@@ -143,17 +155,17 @@ function act(kind: VerdictKind, controls: TrainingControls, limits: Limits, chan
   switch (kind) {
     case "divergence":
       slower(0.3);
-      closer(0.05);
+      closer(0.05, 2);
       return;
     case "collapse":
       slower(0.3);
-      closer(0.05);
+      closer(0.05, 2);
       warmer(1.1);
       return;
+    // The reward pulls the wrong way, so the leash must be as strong as it; the rate is what carries the policy back.
     case "reward-hacking":
     case "repetition":
-      slower(0.7);
-      closer(0.05);
+      closer(0.2, 3);
       return;
     case "no-signal":
       warmer(1.1);

@@ -2,7 +2,9 @@ import { createInterface } from "node:readline";
 import type { Agent } from "../../agent/agent.ts";
 import type { Message } from "../../conversation/message.ts";
 import { StatesetError } from "../../error.ts";
+import { quantity } from "../../telemetry/format.ts";
 import { type CliIo, colorsOf, isInteractive, print, printJson } from "../io.ts";
+import { modelLabel } from "../model-label.ts";
 import { type OpenAgentFlags, openAgent } from "../open-agent.ts";
 import { sideBySide } from "./columns.ts";
 
@@ -28,7 +30,8 @@ export async function runChat(flags: ChatFlags, io: CliIo): Promise<void> {
   const speakers: Speaker[] = [];
   try {
     for (const checkpoint of checkpoints) {
-      speakers.push({ name: checkpoint ?? "model", agent: await openAgent(checkpoint, flags, io), messages: [] });
+      const agent = await openAgent(checkpoint, flags, io);
+      speakers.push({ name: checkpoint ?? modelLabel(agent.policy.model.name), agent, messages: [] });
     }
     await converse(speakers, flags, io);
   } finally {
@@ -47,11 +50,9 @@ async function converse(speakers: Speaker[], flags: ChatFlags, io: CliIo): Promi
   });
   if (interactive) {
     for (const [i, { name, agent }] of speakers.entries()) {
-      const { name: model, stub } = agent.policy.model;
-      print(
-        io,
-        `${colors.bold(speakers.length > 1 ? `${"ab"[i]}  ${name}` : name)} ${colors.dim(stub ? "(a stub)" : model === name ? "" : model)}`,
-      );
+      const { parameters, stub } = agent.policy.model;
+      const label = speakers.length > 1 ? `${"ab"[i]}  ${name}` : name;
+      print(io, `${colors.bold(label)}  ${colors.dim(stub ? "a stub" : `${quantity(parameters)} parameters`)}`);
     }
     print(io, colors.dim("/reset  /undo  /exit"), "");
   }

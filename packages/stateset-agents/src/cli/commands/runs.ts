@@ -4,6 +4,7 @@ import { Argument, type Command } from "commander";
 import { bytes, number, sparkline, table } from "../../telemetry/format.ts";
 import { differences } from "../../telemetry/settings.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
+import { modelLabel } from "../model-label.ts";
 import { trackerNamed, trackerNames } from "../project/names.ts";
 import { findRun, listRuns, type RunInfo, sizeOf } from "../runs.ts";
 import { wholeNumber } from "../values.ts";
@@ -109,7 +110,7 @@ function show(io: CliIo, run: RunInfo, { json }: Common): void {
   print(io, `${colors.bold(run.id)}  ${run.status}, ${run.steps} of ${training.steps} steps`, colors.dim(run.dir), "");
   print(
     io,
-    `model      ${model.name}`,
+    `model      ${modelLabel(model.name)}`,
     `algorithm  ${String(algorithm.algorithm)}, ${training.profile} profile, seed ${training.seed}`,
   );
   const rewards = run.metrics.map((record) => record.reward).filter((reward) => reward !== undefined);
@@ -148,7 +149,7 @@ function diff(io: CliIo, a: RunInfo, b: RunInfo, { json }: Common): void {
 }
 
 function settingsOf({ config }: RunInfo): Record<string, unknown> {
-  return { model: config.model.name, algorithm: config.algorithm, ...config.training };
+  return { model: modelLabel(config.model.name), algorithm: config.algorithm, ...config.training };
 }
 
 async function exportRun(io: CliIo, run: RunInfo, tool: string, { json }: Common): Promise<void> {

@@ -106,7 +106,7 @@ async function checkModel({ cwd, model }: Surroundings): Promise<Check[]> {
       recompute: false,
     });
     const fits = plan.total <= plan.available;
-    const facts = `${name} (${quantity(shape.parameters)} parameters) needs about ${bytes(plan.total)} to train`;
+    const facts = `training ${name} needs about ${bytes(plan.total)}`;
     return [
       { name: "Model", status: "ok", detail: `${name}, ${quantity(shape.parameters)} parameters` },
       {
@@ -150,7 +150,7 @@ function checkDisk(cwd: string): Check {
   return {
     name: "Disk",
     status: enough ? "ok" : "problem",
-    detail: `${bytes(free)} free in ${dir}`,
+    detail: `${bytes(free)} free for runs`,
     ...(!enough && { fix: "stateset-agents runs prune --yes" }),
   };
 }

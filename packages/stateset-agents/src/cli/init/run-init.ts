@@ -93,12 +93,12 @@ async function ask(folder: string | undefined, flags: InitFlags): Promise<Answer
     (await answer<string>(
       prompts.text({
         message: "From which model? (a folder or hub id)",
-        defaultValue: "",
-        placeholder: "the bundled starter model: small, trains on this CPU",
+        defaultValue: "starter",
+        placeholder: "starter (bundled, small, trains on this CPU)",
       }),
     ));
   prompts.outro("Writing the project");
-  return { folder: where, template, model: model === "" ? undefined : model };
+  return { folder: where, template, model: model === "starter" ? undefined : model };
 }
 
 function writeAll(dir: string, files: Readonly<Record<string, string>>, force: boolean): void {

@@ -6,6 +6,7 @@ import { resolveConfig } from "../../training/config.ts";
 import type { ProfileName } from "../../training/profiles.ts";
 import { splitOptions, type TrainOptions } from "../../training/train-options.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
+import { modelLabel } from "../model-label.ts";
 import { type MemoryPlan, planMemory, planTime, type TimePlan } from "../plan.ts";
 import type { Project } from "../project/build-project.ts";
 
@@ -69,7 +70,7 @@ export async function printPlan(options: {
     print(
       io,
       colors.bold("Plan") + colors.dim(" (nothing is trained)"),
-      `${label("model")}${model.name}${model.stub ? " (a stub)" : `, ${quantity(model.parameters)} parameters, ${quantity(model.trainableParameters)} trained`}`,
+      `${label("model")}${modelLabel(model.name)}${model.stub ? " (a stub)" : `, ${quantity(model.parameters)} parameters, ${quantity(model.trainableParameters)} trained`}`,
       `${label("algorithm")}${algorithm.name}, ${config.profile} profile, seed ${config.seed}`,
       `${label("scenarios")}${environment.scenarios.length} to train on, ${heldOutCount} held out`,
       `${label("reward")}${reward?.name ?? "the environment's own"}`,

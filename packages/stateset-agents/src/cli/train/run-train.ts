@@ -27,6 +27,7 @@ export async function runTrain(given: TrainFlags, io: CliIo): Promise<void> {
   const project = await openProject(flags, io);
   // A resumed run goes on with its own settings; only what is on the command line changes them.
   const settings = applyFlags(resumeFrom === undefined ? { ...project.config.training } : {}, flags);
+  if (resumeFrom === undefined && adjusts(project, flags)) preferStrongLeash(settings);
   const profile = flags.profile ?? (resumeFrom === undefined ? project.config.profile : undefined);
   if (flags.dryRun) {
     await printPlan({ project, settings, profile, json: flags.json === true, io });
@@ -86,6 +87,15 @@ async function openProject(flags: TrainFlags, io: CliIo): Promise<Project> {
   return buildProject(loaded, overrides);
 }
 
+function adjusts({ config }: Project, flags: TrainFlags): boolean {
+  return flags.autoAdjust ?? (config.autoAdjust !== undefined && config.autoAdjust !== false);
+}
+
+/** autoAdjust relies on the KL penalty to bring a policy back from afar, which k2 does and the default estimator does not. */
+function preferStrongLeash(settings: Record<string, unknown>): void {
+  settings.kl = { estimator: "k2", ...(settings.kl as object | undefined) };
+}
+
 /** The live view, the health watch (which may act) and the alerts. */
 function onlookers(
   project: Project,
@@ -99,8 +109,7 @@ function onlookers(
     view.verdict(verdict);
     void alerter?.unhealthy(verdict);
   };
-  const acting = flags.autoAdjust ?? (configured !== undefined && configured !== false);
-  const health = acting
+  const health = adjusts(project, flags)
     ? autoAdjust(typeof configured === "object" ? configured : {}, { onVerdict, onAdjustment: view.adjustment })
     : watchHealth({ onVerdict });
   return [view, health, ...(alerter ? [alerter] : [])];

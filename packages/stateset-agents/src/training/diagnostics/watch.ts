@@ -20,7 +20,8 @@ export function watchHealth(
     monitor,
     onStart(run) {
       dir = run.dir;
-      if (run.resumedAfter !== undefined) writeHealthLog(dir, monitor.verdicts);
+      // Also when there is nothing to say yet: a killed run may have said more than its checkpoint knows.
+      writeHealthLog(dir, monitor.verdicts);
     },
     onStepEnd({ step, metrics, groups }) {
       const fresh = monitor.observe({ step, metrics, groups });
