@@ -91,7 +91,7 @@ export function byReinforcement(algorithm: AlgorithmConfig, overrides: { updates
     });
     const last = done.metrics.at(-1)!;
     return {
-      curve: done.metrics.map((metrics) => metrics["part/share"] ?? Number.NaN),
+      curve: filled(done.metrics.map((metrics) => metrics["part/share"])),
       updates: last.optimiserSteps ?? 0,
       conversations: done.metrics.reduce((sum, metrics) => sum + (metrics.conversations ?? 0), 0),
       metrics: { approxKl: meanOf(done.metrics, "approxKl"), clipFraction: meanOf(done.metrics, "clipFraction") },
@@ -129,6 +129,15 @@ export const byBestOfN: Learn = async (agent, reward, seed) => {
   }
   return { curve, updates, conversations, metrics: {} };
 };
+
+/** A step whose groups were all dropped (DAPO, once it always succeeds) has no share of its own: the last one stands. */
+function filled(shares: readonly (number | undefined)[]): number[] {
+  let last = Number.NaN;
+  return shares.map((share) => {
+    last = share ?? last;
+    return last;
+  });
+}
 
 function meanOf(records: readonly Record<string, number>[], name: string): number {
   const values = records.flatMap((record) => (record[name] === undefined ? [] : [record[name]]));

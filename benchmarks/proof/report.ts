@@ -31,10 +31,12 @@ export function page(
 Written by \`npm run proof\`. A transformer with random weights (Llama, 2 layers of 32, one token a letter) is trained through the embedded
 engine on a reward that code checks: the user says "low" or "high", the assistant should answer with letters of that half of the alphabet,
 over two turns. Whoever does not listen gets 0.5. Every algorithm has the same ${run.steps} steps of ${run.groupsPerStep} × ${run.groupSize}
-conversations and the same learning rate (${run.learningRate}); nothing is tuned per algorithm. Means over ${seeds} seeds; *before* and *after* are
+conversations, the same learning rate (${run.learningRate}) and its default options, but for two that do not fit so small a task: DAPO's overlong
+penalty is off (nearly every reply reaches the limit of 8 tokens), and VAPO's warm-up and length scale are made for thousands of tokens. Means over ${seeds} seeds; *before* and *after* are
 measured on conversations sampled apart from training.
 
 *rises*: in every seed the 95% interval after training lies above the one before. *falls*: with the reward's sign flipped it lies below.
+PPO's default KL penalty (0.05 a token) pays for staying near the start, which keeps it below the others here; critics (PPO, VAPO, A2C) have to learn first.
 *to halfway*: updates until the mean curve stays above the middle between before and after.
 
 ${table(verdicts)}

@@ -23,7 +23,7 @@ export const algorithms: Record<string, AlgorithmConfig> = {
 
 /** The same for all of them. */
 export const run = {
-  steps: 60,
+  steps: 100,
   groupsPerStep: 4,
   groupSize: 8,
   learningRate: 5e-3,
@@ -35,5 +35,5 @@ export const sampling = { temperature: 1, maxTokens: 8 };
 /** Conversations per scenario before and after. */
 export const evaluationSamples = 32;
 
-/** SFT on best-of-N: 60 × 4 × 8 conversations in all, like the others. */
-export const harvest = { rounds: 6, n: 80, keep: 10, epochs: 3, batchSize: 16 };
+/** SFT on best-of-N: as many conversations in all as the others sample (10 × 4 × 80). */
+export const harvest = { rounds: 10, n: 80, keep: 10, epochs: 3, batchSize: 16 };

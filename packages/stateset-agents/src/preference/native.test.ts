@@ -1,0 +1,84 @@
+/** Learning from demonstrations and preferences on the embedded engine: the starter model, a few short conversations. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import type { Message } from "../conversation/message.ts";
+import { openPolicy } from "../policy/open-policy.ts";
+import type { LoraOptions } from "../policy/policy.ts";
+import { trainSupervised } from "../supervised/train-supervised.ts";
+import { loadNeuralReward } from "./neural-reward.ts";
+import { NeuralRewardTrainer } from "./neural-reward-trainer.ts";
+import type { PreferencePair } from "./pair.ts";
+import { evaluatePreference, trainPreference } from "./train-preference.ts";
+
+const dir = mkdtempSync(join(tmpdir(), "preference-native-"));
+afterAll(() => rmSync(dir, { recursive: true, force: true }));
+
+const lora: LoraOptions = { rank: 4, alpha: 8, dropout: 0, targetModules: "all-linear" };
+const user = (content: string): Message => ({ role: "user", content });
+const assistant = (content: string): Message => ({ role: "assistant", content });
+const pair = (opener: string, chosen: string, rejected: string): PreferencePair => ({
+  prompt: [user(opener)],
+  chosen: [assistant(chosen), user("Okay."), assistant("Thank you.")],
+  rejected: [assistant(rejected)],
+});
+const pairs = [
+  pair("My order is late.", "I am sorry. Your number, please?", "No."),
+  pair("The app crashes.", "I am sorry. Which version, please?", "Not my problem."),
+];
+
+describe("on the embedded engine", () => {
+  it("SFT lowers the loss, to the same values whatever the token budget", async () => {
+    const losses: number[][] = [];
+    for (const tokenBudget of [32, 8192]) {
+      const policy = await openPolicy({ lora, threads: 1 });
+      const examples = pairs.map(({ prompt, chosen }) => ({ messages: [...prompt, ...chosen] }));
+      const { losses: steps } = await trainSupervised({ policy, examples, epochs: 3, learningRate: 1e-3, tokenBudget });
+      losses.push(steps);
+      await policy.close();
+    }
+    expect(losses[0]!.at(-1)).toBeLessThan(losses[0]![0]!);
+    for (const [i, loss] of losses[0]!.entries()) expect(loss).toBeCloseTo(losses[1]![i]!, 4);
+  });
+
+  it("DPO on an adapter prefers the chosen sides over its own base weights", async () => {
+    const policy = await openPolicy({ lora, threads: 1 });
+    const before = await evaluatePreference(policy, pairs);
+    expect(before).toMatchObject({ margin: 0, accuracy: 0.5 });
+    await trainPreference({ policy, pairs, epochs: 4, learningRate: 1e-3 });
+    const after = await evaluatePreference(policy, pairs);
+    expect(after.accuracy).toBe(1);
+    expect(after.loss).toBeLessThan(before.loss);
+    await policy.close();
+  });
+
+  it.each([
+    ["an adapter", { lora }],
+    ["all weights", {}],
+  ])("a reward model on %s is saved and loaded to the same scores", async (name, options) => {
+    const examples = pairs.flatMap(({ prompt, chosen, rejected }) => [
+      { messages: [...prompt, ...chosen], good: true },
+      { messages: [...prompt, ...rejected], good: false },
+    ]);
+    const { reward, losses } = await new NeuralRewardTrainer({
+      ...options,
+      threads: 1,
+      examples,
+      epochs: 6,
+      learningRate: 3e-4,
+    }).train();
+    expect(losses.at(-1)).toBeLessThan(losses[0]!);
+    const talks = [
+      [user("Hello."), assistant("Thank you, please wait.")],
+      [user("Hello."), assistant("No.")],
+    ];
+    const scores = await reward.rawScores(talks);
+    const folder = join(dir, name.replace(" ", "-"));
+    await reward.save(folder);
+    await reward.close();
+    const loaded = await loadNeuralReward(folder);
+    expect(await loaded.rawScores(talks)).toEqual(scores);
+    await loaded.close();
+  });
+});
