@@ -1,6 +1,7 @@
 import { join, relative } from "node:path";
 import { CliExit } from "../cli/failure.ts";
 import { type CliIo, colorsOf, print, printJson, wantsColor } from "../cli/io.ts";
+import { modelLabel } from "../cli/model-label.ts";
 import { type Evaluation, evaluate } from "../evaluation/evaluate.ts";
 import { duration } from "../telemetry/format.ts";
 import { createLiveView } from "../telemetry/live-view.ts";
@@ -62,7 +63,7 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
     say(
       "",
       colors.bold("A support agent learns to be polite and brief"),
-      `${agent.policy.model.name.split("/").at(-1)}, ${(agent.policy.model.parameters / 1e6).toFixed(1)}M parameters · GRPO · ${environment.scenarios.length} training scenarios, ${heldOut.scenarios.length} held out · seed ${seed}`,
+      `${modelLabel(agent.policy.model.name)}, ${(agent.policy.model.parameters / 1e6).toFixed(1)}M parameters · GRPO · ${environment.scenarios.length} training scenarios, ${heldOut.scenarios.length} held out · seed ${seed}`,
       ...(reward === "polite" ? [] : [colors.yellow(`The reward it learns from is ${reward}.`)]),
       "",
       colors.dim("Talking to the untrained agent …"),
