@@ -38,7 +38,7 @@ export function createHeldOut({ environment, scenarios, rollout, config }: HeldO
   const { agent, reward, maxTurns, concurrency, environmentTimeoutMs, rewardTimeoutMs } = rollout;
   return {
     async evaluate(step, set) {
-      const result = await evaluate({
+      const options = {
         agent,
         environment,
         scenarios: sets[set],
@@ -51,9 +51,18 @@ export function createHeldOut({ environment, scenarios, rollout, config }: HeldO
         ...(reward && { reward }),
         ...(sampling.temperature !== undefined && { temperature: sampling.temperature }),
         ...(sampling.maxTokens !== undefined && { maxTokens: sampling.maxTokens }),
-      });
-      const parts = Object.entries(result.parts).map(([name, estimate]) => [name, estimate.mean]);
-      return { step, set, reward: result.reward, parts: Object.fromEntries(parts), failed: result.failed };
+      };
+      try {
+        const result = await evaluate(options);
+        const parts = Object.entries(result.parts).map(([name, estimate]) => [name, estimate.mean]);
+        return { step, set, reward: result.reward, parts: Object.fromEntries(parts), failed: result.failed };
+      } catch (error) {
+        // An evaluation in which everything failed says nothing, but it must not end the run.
+        if (!StatesetError.isInstance(error) || !["ENVIRONMENT_FAILED", "REWARD_FAILED"].includes(error.code))
+          throw error;
+        const none = { mean: Number.NaN, low: Number.NaN, high: Number.NaN, count: 0 };
+        return { step, set, reward: none, parts: {}, failed: sets[set].length * evaluation.samples };
+      }
     },
   };
 }

@@ -248,6 +248,20 @@ describe("train", () => {
     expect(run.best).not.toBeNull();
   });
 
+  it("goes on when every conversation of an evaluation fails", async () => {
+    const reward = new FunctionReward((turns, { scenario }) => {
+      if (scenario!.id === "held") throw new Error("no verdict");
+      return politeShare(turns);
+    });
+    const heldOut = [{ id: "held", userResponses: ["help card"] }];
+    const { agent } = tableAgent();
+    const { run } = await train({ ...settings, agent, reward, heldOut, steps: 2, evaluation: { every: 1 } });
+    expect(run.status).toBe("finished");
+    expect(run.evaluation!.before.failed).toBe(4);
+    expect(run.best).toBeNull();
+    expect(run.metrics[1]).toMatchObject({ "selection/failed": 4 });
+  });
+
   it("stops early when the target is reached", async () => {
     const { run } = await train({
       ...settings,
