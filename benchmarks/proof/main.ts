@@ -28,7 +28,7 @@ const seeds = Array.from({ length: Number(flags.seeds) }, (_, i) => i + 1);
 if (!(seeds.length >= 1)) fail(`--seeds ${flags.seeds} is not a number of at least 1.`);
 const learners = {
   ...Object.fromEntries(Object.entries(algorithms).map(([name, a]) => [name, byReinforcement(a)])),
-  "sft on best-of-n": byBestOfN,
+  "sft-best-of-n": byBestOfN,
 };
 const wanted = flags.only?.split(",") ?? Object.keys(learners);
 const unknown = wanted.find((name) => !Object.hasOwn(learners, name));
@@ -68,8 +68,11 @@ if (flags.write && flags.only === undefined) {
   say("Wrote docs/proof.md and docs/images/proof.svg.");
 }
 if (flags.json) {
-  const short = Object.entries(verdicts).map(([name, { curve: _, flippedCurve: __, ...rest }]) => [name, rest]);
-  console.log(JSON.stringify({ ...Object.fromEntries(short), ...(clip && { clip }) }));
+  const short = Object.entries(verdicts).map(([name, { curve: _, flippedCurve: __, ...rest }]) => [
+    name,
+    name === "grpo" && clip ? { ...rest, clip } : rest,
+  ]);
+  console.log(JSON.stringify(Object.fromEntries(short)));
 }
 if (Object.values(verdicts).some(({ rises, falls }) => !rises || !falls)) process.exitCode = 1;
 
