@@ -29,8 +29,9 @@ def build():
     return AutoModelForCausalLM.from_config(CONFIGS[shape], attn_implementation="sdpa").float()
 
 
-def fastest(runs, task):
-    task()
+def fastest(runs, task, warm_up=None):
+    """Seconds of the fastest of several runs, after one that only warms up."""
+    (warm_up or task)()
     best = float("inf")
     for _ in range(runs):
         start = time.perf_counter()
@@ -43,9 +44,8 @@ def tokens(*size):
     return torch.randint(0, vocab, size)
 
 
-def decode(model, batch):
+def decode(model, batch, n=work["decodeTokens"]):
     prompt = tokens(batch, work["decodePrompt"])
-    n = work["decodeTokens"]
     model.generate(prompt, attention_mask=torch.ones_like(prompt), do_sample=True, top_k=0, max_new_tokens=n,
                    min_new_tokens=n, pad_token_id=0, use_cache=True)
 
@@ -74,7 +74,7 @@ def measure_speed():
     model = build().eval()
     with torch.inference_mode():
         for batch in (1, 4, 16):
-            seconds = fastest(2, lambda: decode(model, batch))
+            seconds = fastest(2, lambda: decode(model, batch), lambda: decode(model, batch, 4))
             result[f"decode{batch}"] = batch * work["decodeTokens"] / seconds
         seconds = fastest(3, lambda: model(tokens(1, work["prefillTokens"]), logits_to_keep=1))
         result["prefill"] = work["prefillTokens"] / seconds
@@ -86,7 +86,7 @@ def measure_speed():
     # of the whole group: every sequence costs the same.
     length = work["sharedPrompt"] + work["sharedReplyLength"]
     group = lambda: step(model, optimizer, [tokens(1, length) for _ in range(2)], work["sharedReplyLength"])
-    result["sharedPrefix"] = 2 * length / fastest(1, group)
+    result["sharedPrefix"] = 2 * length / fastest(1, group, lambda: step(model, optimizer, [tokens(1, length)], 1))
     del model, optimizer
 
     from peft import LoraConfig, get_peft_model
