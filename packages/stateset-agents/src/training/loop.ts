@@ -35,6 +35,8 @@ export interface LoopState {
   notFinite: number;
   notFiniteInARow: number;
   best: { step: number; score: number } | null;
+  /** Why the run stopped early, once it has: a run that is killed right after does not go on when it is resumed. */
+  stopped: string | null;
   controls: TrainingControls;
 }
 
@@ -66,7 +68,7 @@ const notFiniteAdvice = {
 
 export async function runLoop(loop: Loop): Promise<RunEnd> {
   const { config, state, emitter } = loop;
-  while (state.step < config.steps) {
+  while (state.step < config.steps && state.stopped === null) {
     if (loop.signal?.aborted) {
       await loop.save(false);
       return { status: "interrupted", steps: state.step, reason: "Stopped on request." };
@@ -127,13 +129,18 @@ export async function runLoop(loop: Loop): Promise<RunEnd> {
       controls: state.controls,
     });
 
-    const stop = stopReason(state, verdict.stop);
+    state.stopped = verdict.stop ?? null;
+    const broken = state.notFiniteInARow >= notFiniteLimit;
     const due = config.checkpoint.every > 0 && step % config.checkpoint.every === 0;
-    if (due || verdict.improved || stop !== undefined || step === config.steps) await loop.save(verdict.improved);
+    const last = step === config.steps || state.stopped !== null || broken;
+    if (due || last || verdict.improved) await loop.save(verdict.improved);
     loop.files?.appendTiming({ ...timing, otherMs: performance.now() - updatedAt });
-    if (state.notFiniteInARow >= notFiniteLimit) throw new StatesetError("NOT_FINITE", stop!, notFiniteAdvice);
-    if (stop !== undefined) return { status: "stopped-early", steps: step, reason: stop };
+    if (broken) {
+      const message = `The loss, gradient or reward was not finite in ${notFiniteLimit} updates in a row (step ${step}).`;
+      throw new StatesetError("NOT_FINITE", message, notFiniteAdvice);
+    }
   }
+  if (state.stopped !== null) return { status: "stopped-early", steps: state.step, reason: state.stopped };
   return { status: "finished", steps: state.step };
 }
 
@@ -165,7 +172,7 @@ async function learn(
   const metrics = {};
   let last: UpdateResult | undefined;
   const summary: Record<string, number> = { learnedConversations: 0 };
-  for (let epoch = 0; epoch < config.updatesPerRollout; epoch++) {
+  for (let epoch = 0; epoch < config.updatesPerRollout && state.notFiniteInARow < notFiniteLimit; epoch++) {
     for (const [minibatch, groups] of dealGroups(sequences, config, step, epoch).entries()) {
       const members = sequences.flatMap(({ group }, i) => (groups.has(group) ? [i] : []));
       const batch: Batch = {
@@ -242,9 +249,4 @@ async function evaluate(loop: Loop, step: number) {
   if (improved) state.best = { step, score };
   const decision = loop.earlyStopping?.observe(step, score);
   return { metrics: evaluationMetrics(result), improved, stop: decision?.stop ? decision.reason : undefined };
-}
-
-function stopReason(state: LoopState, early: string | undefined): string | undefined {
-  if (state.notFiniteInARow < notFiniteLimit) return early;
-  return `The loss, gradient or reward was not finite in ${notFiniteLimit} updates in a row (step ${state.step}).`;
 }

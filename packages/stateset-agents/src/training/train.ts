@@ -157,6 +157,7 @@ async function openRun(parts: TrainParts, config: TrainingConfig, algorithm: Alg
       notFinite: 0,
       notFiniteInARow: 0,
       best: null,
+      stopped: null,
       controls: initialControls(config),
     },
     emitter,

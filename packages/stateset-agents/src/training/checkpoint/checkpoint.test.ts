@@ -148,6 +148,17 @@ describe("a resumed run", () => {
     expect(bytes(dir, "metrics.jsonl").equals(bytes(expected, "metrics.jsonl"))).toBe(true);
   });
 
+  it("does not go on past the step at which it stopped early", async () => {
+    const dir = folder();
+    const { given } = options(dir);
+    const { run } = await train({ ...given, evaluation: { every: 2, samples: 2 }, earlyStopping: { target: 0 } });
+    expect(run).toMatchObject({ status: "stopped-early", steps: 2 });
+    rmSync(join(dir, "final"), { recursive: true });
+    const again = await resumed(dir);
+    expect(again.run).toMatchObject({ status: "stopped-early", steps: 2, reason: run.reason });
+    expect(existsSync(join(dir, "final", "table.bin"))).toBe(true);
+  });
+
   it("can go on from one named checkpoint", async () => {
     const { dir: source, policy } = await whole;
     const dir = folder();
