@@ -173,7 +173,7 @@ unsafe fn run_packed(level: Level, exec: &Exec, packed: *mut f32, m: usize, k: u
                         bias: if job.bias.is_null() { job.bias } else { job.bias.add(p * 16) },
                         add: if job.add.is_null() { job.add } else { job.add.add(start * job.c_row + p * 16) },
                         mode: job.mode,
-                        ahead: if p + n < first + count { n * 16 * k } else { 0 },
+                        ahead: if p + 2 * n <= job.n / 16 { n * 16 * k } else { 0 },
                     };
                     if streamed {
                         tile_streamed(level, rows, n, &tile);
