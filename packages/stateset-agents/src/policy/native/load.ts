@@ -89,8 +89,8 @@ export async function loadNativePolicy(
         if (saved) await loadAdapter(o.dir, adapter.lora, adapter.modules, access);
       }
       const valueHead = await loadValueHead(o.dir, config.engine.hidden, model);
-      const { name, dir } = base;
-      return createNativePolicy({ name, dir, config, model, tokenizer, adapter, valueHead, threads, seed: o.seed });
+      const name = o.name ?? o.dir;
+      return createNativePolicy({ name, base, config, model, tokenizer, adapter, valueHead, threads, seed: o.seed });
     });
   } catch (error) {
     await model.close();

@@ -19,8 +19,8 @@ import { loadWeights, saveValueHead, saveWeights } from "./weights.ts";
 /** A loaded model and what was decided about it. */
 export interface NativeParts {
   name: string;
-  /** Where the (base) model's files are. */
-  dir: string;
+  /** Of the base model: where its files are, and what an adapter calls it. */
+  base: { dir: string; name: string };
   config: ModelConfig;
   model: Model;
   tokenizer: LoadedTokenizer;
@@ -33,7 +33,7 @@ export interface NativeParts {
 
 /** The Policy contract on the embedded engine. */
 export function createNativePolicy(parts: NativeParts): Policy & { readonly tokenizer: LoadedTokenizer } {
-  const { name, dir, config, model, tokenizer, adapter, threads, seed } = parts;
+  const { name, base, config, model, tokenizer, adapter, threads, seed } = parts;
   const { engine } = config;
   const parameters = parameterCount(engine);
   const adapterParameters = (adapter?.modules ?? []).reduce(
@@ -239,11 +239,11 @@ export function createNativePolicy(parts: NativeParts): Policy & { readonly toke
         const access = { read: (tensor: string) => model.readTensor(tensor), set: model.setTensor };
         if (adapter && !merge) {
           // A folder is named in full: the adapter will be loaded from elsewhere. A hub id stays as it is.
-          const base = resolve(name) === resolve(dir) ? resolve(dir) : name;
-          await saveAdapter(target, adapter.lora, adapter.modules, base, config.architecture === "gpt2", access);
-          await copyTokenizer(dir, target);
+          const baseName = resolve(base.name) === resolve(base.dir) ? resolve(base.dir) : base.name;
+          await saveAdapter(target, adapter.lora, adapter.modules, baseName, config.architecture === "gpt2", access);
+          await copyTokenizer(base.dir, target);
         } else {
-          await saveWeights(target, dir, config, model, mergeInto(adapter, access.read));
+          await saveWeights(target, base.dir, config, model, mergeInto(adapter, access.read));
         }
         if (valueHead) await saveValueHead(target, engine.hidden, model);
       }),
@@ -268,7 +268,7 @@ export function createNativePolicy(parts: NativeParts): Policy & { readonly toke
         if (state.reference === "saved") await makeReference(false);
         if (state.reference === "loaded" && reference !== "loaded") {
           await makeReference(untouched);
-          if (!untouched) await loadWeights(dir, config, model, "reference");
+          if (!untouched) await loadWeights(base.dir, config, model, "reference");
         }
         await restoreTensors(source, model, state);
         untouched = false;
