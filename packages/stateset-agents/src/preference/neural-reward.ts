@@ -61,6 +61,7 @@ export class NeuralReward extends RewardFunction {
       // The members of a group share their beginning: scored together it is computed once.
       scores = this.rawScores(group.map(({ turns }) => turns));
       this.#groups.set(group, scores);
+      scores.catch(() => this.#groups.delete(group));
     }
     const raw = (await scores)[group.indexOf(conversation)]!;
     const score = this.#convert(raw);
