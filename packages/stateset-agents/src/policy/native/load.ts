@@ -90,7 +90,18 @@ export async function loadNativePolicy(
       }
       const valueHead = await loadValueHead(o.dir, config.engine.hidden, model);
       const name = o.name ?? o.dir;
-      return createNativePolicy({ name, base, config, model, tokenizer, adapter, valueHead, threads, seed: o.seed });
+      return createNativePolicy({
+        name,
+        base,
+        tokenizerDir,
+        config,
+        model,
+        tokenizer,
+        adapter,
+        valueHead,
+        threads,
+        seed: o.seed,
+      });
     });
   } catch (error) {
     await model.close();

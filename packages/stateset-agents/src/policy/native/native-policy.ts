@@ -21,6 +21,8 @@ export interface NativeParts {
   name: string;
   /** Of the base model: where its files are, and what an adapter calls it. */
   base: { dir: string; name: string };
+  /** Where the tokenizer's files are: beside an adapter, or with the base model. */
+  tokenizerDir: string;
   config: ModelConfig;
   model: Model;
   tokenizer: LoadedTokenizer;
@@ -33,7 +35,7 @@ export interface NativeParts {
 
 /** The Policy contract on the embedded engine. */
 export function createNativePolicy(parts: NativeParts): Policy & { readonly tokenizer: LoadedTokenizer } {
-  const { name, base, config, model, tokenizer, adapter, threads, seed } = parts;
+  const { name, base, tokenizerDir, config, model, tokenizer, adapter, threads, seed } = parts;
   const { engine } = config;
   const parameters = parameterCount(engine);
   const adapterParameters = (adapter?.modules ?? []).reduce(
@@ -241,9 +243,9 @@ export function createNativePolicy(parts: NativeParts): Policy & { readonly toke
           // A folder is named in full: the adapter will be loaded from elsewhere. A hub id stays as it is.
           const baseName = resolve(base.name) === resolve(base.dir) ? resolve(base.dir) : base.name;
           await saveAdapter(target, adapter.lora, adapter.modules, baseName, config.architecture === "gpt2", access);
-          await copyTokenizer(base.dir, target);
+          await copyTokenizer(tokenizerDir, target);
         } else {
-          await saveWeights(target, base.dir, config, model, mergeInto(adapter, access.read));
+          await saveWeights(target, tokenizerDir, config, model, mergeInto(adapter, access.read));
         }
         if (valueHead) await saveValueHead(target, engine.hidden, model);
       }),
