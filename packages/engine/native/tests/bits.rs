@@ -2,6 +2,7 @@
 
 mod common;
 use common::*;
+use stateset_engine::gemm::Amx;
 use stateset_engine::simd::Level;
 use stateset_engine::*;
 use std::sync::Arc;
@@ -88,13 +89,40 @@ fn sequences(count: usize, vocab: usize, prompt: usize) -> Vec<Vec<u32>> {
 
 #[test]
 fn sampled_log_probs_are_the_scored_ones_for_any_batch_threads_prefix_and_simd() {
+    check(&Level::available(), Amx::Off);
+}
+
+#[test]
+fn sampled_log_probs_are_the_scored_ones_on_the_amx_unit() {
+    if stateset_engine::gemm::amx_available() {
+        check(&Level::available()[..1], Amx::All);
+    } else {
+        eprintln!("no AMX on this machine: nothing to check");
+    }
+}
+
+#[test]
+fn the_amx_unit_scores_to_the_precision_of_f32() {
+    for flavour in FLAVOURS {
+        let scores = [Amx::Off, Amx::All].map(|amx| {
+            let mut m = model(flavour, 2, Level::available()[0]);
+            m.set_amx(amx);
+            score(&mut m, &sequences(3, 1070, 19), 19, true, 1.0).concat()
+        });
+        let worst = scores[0].iter().zip(&scores[1]).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
+        assert!(worst < 5e-6, "{flavour}: {worst}");
+    }
+}
+
+fn check(levels: &[Level], amx: Amx) {
     for flavour in FLAVOURS {
         for temperature in [1.0, 0.7] {
             let all = sequences(16, 1070, 19);
             let mut reference: Option<Vec<Vec<u32>>> = None;
-            for level in Level::available() {
+            for &level in levels {
                 for threads in [1, 2] {
                     let mut m = model(flavour, threads, level);
+                    m.set_amx(amx);
                     // The scalar path is slow: fewer sequences.
                     let counts: &[usize] = if level == Level::Scalar { &[3] } else { &[1, 3, 16] };
                     for &count in counts {

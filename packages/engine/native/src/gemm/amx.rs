@@ -259,17 +259,22 @@ unsafe fn block(a: *const u16, b: *const u16, length: usize, target: &Target, ac
     }
 }
 
-unsafe fn configure() {
+pub(super) unsafe fn configure() {
+    unsafe { configure_rows([16; 8]) }
+}
+
+/// Rows of each of the eight tiles.
+pub(super) unsafe fn configure_rows(rows: [u8; 8]) {
     let mut config = TileConfig([0; 64]);
     config.0[0] = 1;
     for tile in 0..8 {
         config.0[16 + 2 * tile] = 64; // bytes a row
-        config.0[48 + tile] = 16; // rows
+        config.0[48 + tile] = rows[tile];
     }
     unsafe { asm!("ldtilecfg [{}]", in(reg) &config, options(nostack, readonly)) }
 }
 
-unsafe fn release() {
+pub(super) unsafe fn release() {
     unsafe { asm!("tilerelease", options(nostack, nomem)) }
 }
 
@@ -334,7 +339,7 @@ unsafe fn tiles(a: *const u16, b: *const u16, length: usize, c: *mut f32, stride
 
 /// 16 floats starting at `p`, of which the first `valid` exist.
 #[inline(always)]
-unsafe fn load(p: *const f32, valid: usize) -> __m512 {
+pub(super) unsafe fn load(p: *const f32, valid: usize) -> __m512 {
     unsafe {
         if valid >= 16 { _mm512_loadu_ps(p) } else { _mm512_maskz_loadu_ps(((1u32 << valid) - 1) as __mmask16, p) }
     }

@@ -107,9 +107,35 @@ pub unsafe fn pack_rows(exec: &Exec, x: *const f32, stride: usize, m: usize, k: 
 /// # Safety
 /// Every pointer must be valid for its shape; outputs must not overlap inputs.
 pub unsafe fn forward(exec: &mut Exec, x: *const f32, stride: usize, m: usize, k: usize, jobs: &[Job]) -> Result<(), EngineError> {
+    let (tiled, plain): (Vec<Job>, Vec<Job>) = jobs.iter().partition(|j| exec.on_amx(j.n, k));
+    unsafe {
+        forward_on(exec, true, x, stride, m, k, &tiled)?;
+        forward_on(exec, false, x, stride, m, k, &plain)
+    }
+}
+
+/// As `forward`, with the unit chosen by the caller.
+///
+/// # Safety
+/// As `forward`.
+pub unsafe fn forward_on(
+    exec: &mut Exec,
+    amx: bool,
+    x: *const f32,
+    stride: usize,
+    m: usize,
+    k: usize,
+    jobs: &[Job],
+) -> Result<(), EngineError> {
     if m == 0 || jobs.is_empty() {
         return Ok(());
     }
+    #[cfg(target_arch = "x86_64")]
+    if amx {
+        return unsafe { super::amx_forward::forward(exec, x, stride, m, k, jobs) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = amx;
     exec.pack.reserve(m * k + 16, "packed activations")?;
     let packed = if m == 1 { x.cast_mut() } else { exec.pack.pointer() };
     if m > 1 {

@@ -2,12 +2,14 @@
 
 #[cfg(target_arch = "x86_64")]
 pub mod amx;
+#[cfg(target_arch = "x86_64")]
+mod amx_forward;
 mod backward;
 mod forward;
 pub mod tile;
 
 pub use backward::{GradInput, grad_input, grad_weight};
-pub use forward::{Groups, Job, forward, pack_group, pack_rows, row_groups};
+pub use forward::{Groups, Job, forward, forward_on, pack_group, pack_rows, row_groups};
 pub use tile::{Mode, Tile};
 
 use crate::buffer::Buffer;
@@ -26,6 +28,20 @@ pub struct Exec {
     /// Present when gradients use the AMX unit.
     #[cfg(target_arch = "x86_64")]
     amx: Option<amx::Scratch>,
+    /// Whether the forward products use it as well.
+    amx_forward: bool,
+    /// Logits of a block of the vocabulary, where they are not kept.
+    pub logits: Buffer,
+}
+
+/// What the AMX unit is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amx {
+    Off,
+    /// Gradients only, which need not have the bits of any other pass.
+    Gradients,
+    /// The forward products of sampling and training too.
+    All,
 }
 
 /// Whether this machine has an AMX unit we may use.
@@ -47,22 +63,33 @@ impl Exec {
             local,
             #[cfg(target_arch = "x86_64")]
             amx: None,
+            amx_forward: false,
+            logits: Buffer::empty(),
         }
     }
 
-    /// Gradients on the AMX unit (where there is one) or not.
-    pub fn set_amx(&mut self, on: bool) {
+    /// Has no effect on a machine without the unit.
+    pub fn set_amx(&mut self, amx: Amx) {
+        let amx = if amx_available() { amx } else { Amx::Off };
+        self.amx_forward = amx == Amx::All;
         #[cfg(target_arch = "x86_64")]
         {
-            self.amx = (on && amx::available()).then(amx::Scratch::new);
+            self.amx = (amx != Amx::Off).then(amx::Scratch::new);
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = on;
     }
 
-    pub fn uses_amx(&self) -> bool {
+    pub fn amx(&self) -> Amx {
         #[cfg(target_arch = "x86_64")]
-        return self.amx.is_some();
+        if self.amx.is_some() {
+            return if self.amx_forward { Amx::All } else { Amx::Gradients };
+        }
+        Amx::Off
+    }
+
+    /// Whether the product with this matrix runs on the AMX unit. Depends on the matrix alone, never on the batch.
+    pub fn on_amx(&self, n: usize, k: usize) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self.amx_forward && amx_forward::worthwhile(n, k);
         #[cfg(not(target_arch = "x86_64"))]
         return false;
     }
@@ -81,7 +108,7 @@ impl Exec {
     }
 
     pub fn bytes(&self) -> usize {
-        4 * (self.pack.len() + self.local.iter().map(|b| b.len()).sum::<usize>())
+        4 * (self.pack.len() + self.logits.len() + self.local.iter().map(|b| b.len()).sum::<usize>())
     }
 }
 

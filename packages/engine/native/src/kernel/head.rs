@@ -4,7 +4,7 @@
 use crate::buffer::Shared;
 use crate::error::EngineError;
 use crate::gemm::tile::tile_packed;
-use crate::gemm::{Exec, Mode, Tile, pack_rows, row_groups};
+use crate::gemm::{Exec, Job, Mode, Tile, forward_on, pack_rows, row_groups};
 use crate::simd::{self, LANES, Level, Simd, pad16};
 use crate::simd_dispatch;
 
@@ -152,6 +152,9 @@ unsafe impl Sync for HeadForward {}
 /// # Safety
 /// Pointers valid for the shapes.
 pub unsafe fn head_forward(exec: &mut Exec, f: &HeadForward, targets: &[u32]) -> Result<(Vec<f32>, Vec<RowStats>), EngineError> {
+    if exec.on_amx(f.vocab, f.k) {
+        return unsafe { head_by_blocks(exec, f, targets) };
+    }
     exec.pack.reserve(f.rows * f.k + 16, "packed activations")?;
     let packed = exec.pack.pointer();
     let locals = exec.local(if f.keep.is_null() { ROW_BLOCK * CHUNK } else { 1 })?;
@@ -212,10 +215,54 @@ pub unsafe fn head_forward(exec: &mut Exec, f: &HeadForward, targets: &[u32]) ->
             }
         }
     });
-    let stats: Vec<RowStats> = parts.chunks(chunks).map(combine).collect();
+    Ok(finish(f, &parts, &picked))
+}
+
+fn finish(f: &HeadForward, parts: &[Part], picked: &[f32]) -> (Vec<f32>, Vec<RowStats>) {
+    let stats: Vec<RowStats> = parts.chunks(f.vocab.div_ceil(CHUNK)).map(combine).collect();
     let inverse = 1.0 / f.temperature;
     let log_probs = picked.iter().zip(&stats).map(|(&logit, &s)| log_prob(logit, inverse, s)).collect();
-    Ok((log_probs, stats))
+    (log_probs, stats)
+}
+
+/// The same with the AMX unit: a block of the vocabulary for all rows, then its statistics.
+unsafe fn head_by_blocks(exec: &mut Exec, f: &HeadForward, targets: &[u32]) -> Result<(Vec<f32>, Vec<RowStats>), EngineError> {
+    const BLOCK: usize = 4 * CHUNK;
+    let chunks = f.vocab.div_ceil(CHUNK);
+    let mut parts = vec![Part::default(); f.rows * chunks];
+    let mut picked = vec![0f32; f.rows];
+    if f.keep.is_null() {
+        exec.logits.reserve(f.rows * BLOCK, "logits")?;
+    }
+    let mut first = 0;
+    while first < f.vocab {
+        let width = BLOCK.min(f.vocab - first);
+        let (c, c_row) = if f.keep.is_null() { (exec.logits.pointer(), BLOCK) } else { (f.keep.wrapping_add(first), pad16(f.vocab)) };
+        unsafe {
+            let w = f.w.add(first * f.k);
+            let job = Job { w, n: width, bias: std::ptr::null(), c, c_row, add: std::ptr::null(), mode: Mode::Set };
+            forward_on(exec, true, f.hidden, f.hidden_row, f.rows, f.k, &[job])?;
+        }
+        let level = exec.level;
+        let (c, parts_at, picked_at) = (Shared(c), Shared(parts.as_mut_ptr()), Shared(picked.as_mut_ptr()));
+        super::parallel_rows(&exec.pool, f.rows, 4 * width, |range, _| {
+            for row in range {
+                for at in (0..width).step_by(CHUNK) {
+                    unsafe {
+                        let (logits, chunk) = (c.at(row * c_row + at), (first + at) / CHUNK);
+                        let len = CHUNK.min(width - at);
+                        *parts_at.at(row * chunks + chunk) = chunk_part(level, logits, len, 1.0 / f.temperature, f.entropy);
+                        let target = targets[row] as usize;
+                        if target / CHUNK == chunk {
+                            *picked_at.at(row) = *logits.add(target % CHUNK);
+                        }
+                    }
+                }
+            }
+        });
+        first += width;
+    }
+    Ok(finish(f, &parts, &picked))
 }
 
 /// Turns logits of vocabulary entries `first..first+width` into derivatives, in place.

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::buffer::Buffer;
 use crate::config::Config;
 use crate::error::EngineError;
-use crate::gemm::Exec;
+use crate::gemm::{Amx, Exec};
 use crate::kernel::attention::{Shape, Span};
 use crate::kernel::head;
 use crate::kernel::rope::Rope;
@@ -224,14 +224,19 @@ impl Model {
         &self.config
     }
 
-    /// `avx512`, `avx2`, `neon` or `scalar`; `avx512+amx` when gradients use the AMX unit.
+    /// `avx512`, `avx2`, `neon` or `scalar`; `avx512+amx` when gradients use the AMX unit, `amx` when everything does.
     pub fn simd_name(&self) -> &'static str {
-        if self.exec.uses_amx() { "avx512+amx" } else { self.exec.level.name() }
+        match self.exec.amx() {
+            Amx::Off => self.exec.level.name(),
+            Amx::Gradients => "avx512+amx",
+            Amx::All => "amx",
+        }
     }
 
-    /// Gradients on the AMX unit where there is one (the default), or on the same instructions as everything else.
-    pub fn set_amx(&mut self, on: bool) {
-        self.exec.set_amx(on);
+    /// What the AMX unit is used for, where there is one.
+    pub fn set_amx(&mut self, amx: Amx) {
+        self.exec.set_amx(amx);
+        self.version += 1;
     }
 
     pub fn threads(&self) -> usize {
