@@ -44,6 +44,18 @@ ${Object.entries(exitCodes)
 `;
 }
 
+/** Terminal pictures (scripts/terminal-picture.ts) by command. */
+const pictures: Readonly<Record<string, readonly [string, string][]>> = {
+  init: [["init", "init asks three questions and writes a project"]],
+  train: [["train", "the live view of a run, and what it came to"]],
+  evaluate: [
+    ["evaluate", "a table of measures and scenarios with intervals"],
+    ["compare", "two agents compared by a paired test"],
+  ],
+  chat: [["chat", "an untrained and a trained agent answer the same messages"]],
+  doctor: [["doctor", "each check with a mark"]],
+};
+
 function section(command: Command): string {
   const usage = `stateset-agents ${pathOf(command)}${command.usage() === "" ? "" : ` ${command.usage()}`}`;
   const help = command.createHelp();
@@ -61,7 +73,11 @@ ${command.description()}
 \`\`\`
 ${usage}
 \`\`\`
-${table}${notesOf(command)}`;
+${table}${notesOf(command)}${picturesOf(command)}`;
+}
+
+function picturesOf(command: Command): string {
+  return (pictures[pathOf(command)] ?? []).map(([file, alt]) => `\n![${alt}](images/${file}.svg)\n`).join("");
 }
 
 function cell(option: Option): string {

@@ -38,7 +38,7 @@ const cell = { width: 8.4, height: 19 };
 const margin = { x: 18, top: 44, bottom: 18 };
 
 export function terminalPicture(capture: string, title = ""): string {
-  const lines = capture.replace(/\s+$/, "").split("\n").map(parseLine);
+  const lines = parse(capture.replace(/\s+$/, ""));
   const columns = Math.max(60, ...lines.map((runs) => runs.reduce((sum, run) => sum + [...run.text].length, 0)));
   const width = Math.ceil(columns * cell.width + 2 * margin.x);
   const height = Math.ceil(lines.length * cell.height + margin.top + margin.bottom);
@@ -87,19 +87,22 @@ function drawLine(runs: readonly Run[], top: number): string {
   return parts.join("");
 }
 
-function parseLine(line: string): Run[] {
-  const runs: Run[] = [];
+/** A style lasts until it is changed, also over the end of a line. */
+function parse(capture: string): Run[][] {
   let style = plain;
-  for (const [i, part] of line.split("\u001b[").entries()) {
-    let text = part;
-    if (i > 0) {
-      const end = part.indexOf("m");
-      style = apply(style, part.slice(0, end).split(";").map(Number));
-      text = part.slice(end + 1);
+  return capture.split("\n").map((line) => {
+    const runs: Run[] = [];
+    for (const [i, part] of line.split("\u001b[").entries()) {
+      let text = part;
+      if (i > 0) {
+        const end = part.indexOf("m");
+        style = apply(style, part.slice(0, end).split(";").map(Number));
+        text = part.slice(end + 1);
+      }
+      if (text !== "") runs.push({ text, style });
     }
-    if (text !== "") runs.push({ text, style });
-  }
-  return runs;
+    return runs;
+  });
 }
 
 function apply(before: Style, codes: readonly number[]): Style {

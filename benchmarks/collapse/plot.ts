@@ -33,14 +33,14 @@ export function plot(curves: readonly Curve[]): string {
     parts.push(
       `<polyline points="${points(curve.quality.map((q) => [x(q.step), y(q.mean)]))}" fill="none" stroke="${colour}" stroke-width="2.5"/>`,
     );
-    const first = curve.verdicts[0];
     const row = curve.autoAdjust ? 1 : 0;
-    if (first) {
+    // Both runs are the same until autoAdjust acts, so the diagnosis is drawn once.
+    const diagnosed = curve.autoAdjust ? undefined : curve.verdicts.find(({ kind }) => kind !== "length-drift");
+    if (diagnosed) {
+      const at = x(diagnosed.step);
       parts.push(
-        `<line x1="${x(first.step)}" x2="${x(first.step)}" y1="${frame.top}" y2="${height - frame.bottom}" stroke="${colour}" stroke-dasharray="3 4"/>`,
-      );
-      parts.push(
-        text(x(first.step) + 4, frame.top + 12 + 15 * row, `step ${first.step}: ${first.kind}`, `font-style="italic"`),
+        `<line x1="${at}" x2="${at}" y1="${frame.top}" y2="${height - frame.bottom}" stroke="#555" stroke-dasharray="3 4"/>`,
+        text(at + 6, frame.top + 14, `step ${diagnosed.step}: diagnosed as ${diagnosed.kind}`, 'font-style="italic"'),
       );
     }
     for (const { step } of curve.adjustments)
@@ -53,7 +53,7 @@ export function plot(curves: readonly Curve[]): string {
   }
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif">
 <rect width="${width}" height="${height}" fill="#fff"/>
-<text x="${frame.left}" y="17" font-size="14" font-weight="600" fill="#222">${titles[curves[0]!.case]}: quality on held-out conversations, with 95% intervals</text>
+<text x="${frame.left}" y="17" font-size="13" font-weight="600" fill="#222">${titles[curves[0]!.case]}: quality on held-out conversations (95% intervals)</text>
 ${parts.join("\n")}
 </svg>
 `;

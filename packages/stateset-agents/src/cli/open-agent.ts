@@ -1,5 +1,8 @@
-import { resolve } from "node:path";
-import type { Agent } from "../agent/agent.ts";
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { starterModelPath } from "@stateset-agents/starter-model";
+import { Agent } from "../agent/agent.ts";
+import { agentFileName } from "../agent/agent-file.ts";
 import type { AgentOptions } from "../agent/agent-options.ts";
 import { loadAgentFromCheckpoint } from "../agent/load-agent.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
@@ -32,7 +35,8 @@ export async function openAgent(checkpoint: string | undefined, flags: OpenAgent
     return agent;
   }
   if (checkpoint !== undefined) {
-    const agent = await loadAgentFromCheckpoint(resolve(io.cwd, checkpoint), overrides);
+    const dir = checkpoint === "starter" ? starterModelPath : resolve(io.cwd, checkpoint);
+    const agent = await loadAgentFromCheckpoint(dir, { ...(await habitsFor(dir, flags, io)), ...overrides });
     if (Object.keys(sampling).length === 0) return agent;
     // The model is loaded once; only the way it is used changes.
     const { sampling: saved, systemPrompt, reasoning, contextWindow } = agent.options;
@@ -54,6 +58,16 @@ export async function openAgent(checkpoint: string | undefined, flags: OpenAgent
   const agent = new MultiTurnAgent({ ...overrides, sampling });
   await agent.initialize();
   return agent;
+}
+
+/** A model that no agent saved (an untrained one) is used the way the project's agent would use it. */
+async function habitsFor(dir: string, flags: OpenAgentFlags, io: CliIo): Promise<AgentOptions> {
+  const saved = [dir, join(dir, "final")].some((folder) => existsSync(join(folder, agentFileName)));
+  if (saved || (flags.config === undefined && findConfig(io.cwd) === undefined)) return {};
+  const { agent } = (await loadProject(flags.config, io.cwd)).config;
+  if (agent === undefined || agent instanceof Agent) return {};
+  const { systemPrompt, sampling, reasoning, contextWindow } = agent;
+  return { systemPrompt, sampling, reasoning, contextWindow };
 }
 
 /** An agent on another one's model, which closing it closes. */

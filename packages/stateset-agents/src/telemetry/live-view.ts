@@ -217,9 +217,10 @@ function render(state: ViewState, options: RenderOptions & { now: number }): str
       `${label("reward")}${colors.bold(number(last))} ± ${number(metrics.rewardStd ?? 0)}  ${colors.cyan(sparkline(state.rewards))}  ${change}`,
     );
   }
-  const kl = metrics.kl ?? metrics.referenceKl ?? metrics.approxKl;
+  const referenceKl = metrics.kl ?? metrics.referenceKl;
+  const kl = referenceKl ?? metrics.approxKl;
   const numbers = joined(
-    fact("kl", kl === undefined ? undefined : number(kl)),
+    fact(referenceKl === undefined ? "step kl" : "kl", kl === undefined ? undefined : number(kl)),
     fact("entropy", metrics.entropy === undefined ? undefined : number(metrics.entropy)),
     fact("clip", metrics.clipFraction === undefined ? undefined : percent(metrics.clipFraction)),
     fact("grad", metrics.gradNorm === undefined ? undefined : number(metrics.gradNorm)),

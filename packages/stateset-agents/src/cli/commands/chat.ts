@@ -7,7 +7,10 @@ export function addChat(program: Command, io: CliIo): void {
   program
     .command("chat")
     .description("Talk to an agent, or to two side by side.")
-    .option("--checkpoint <folder...>", "a trained agent; two for side by side (default: the configured model)")
+    .option(
+      "--checkpoint <folder...>",
+      "a trained agent, or `starter`; two for side by side (default: the configured model)",
+    )
     .option("-c, --config <file>", "the configuration that names the model")
     .option("--temperature <t>", "the sampling temperature", positiveNumber)
     .option("--max-tokens <n>", "tokens per reply at most", wholeNumber)

@@ -11,7 +11,7 @@ export function addEvaluate(program: Command, io: CliIo): void {
     )
     .option(
       "--checkpoint <folder>",
-      "a trained agent: final/ of a run, or a model folder (default: the configured model)",
+      "a trained agent: a run, its final/, a model folder, or `starter` (default: the configured model)",
     )
     .option("--compare <folder>", "another one, to compare with by a paired test over scenarios")
     .option("--message <text>", "print the reply to one message")
@@ -30,9 +30,9 @@ export function addEvaluate(program: Command, io: CliIo): void {
       "after",
       `
 Examples:
-  stateset-agents evaluate --checkpoint runs/polite/final --scenarios
-  stateset-agents evaluate --checkpoint runs/a/final --compare runs/b/final --scenarios held-out.jsonl
-  stateset-agents evaluate --checkpoint runs/polite/final --message "Where is my order?"`,
+  stateset-agents evaluate --checkpoint runs/polite --scenarios
+  stateset-agents evaluate --checkpoint starter --compare runs/polite --scenarios held-out.jsonl
+  stateset-agents evaluate --checkpoint runs/polite --message "Where is my order?"`,
     )
     .action(async (flags: EvaluateFlags) => {
       const { runEvaluate } = await import("../evaluate/run-evaluate.ts");

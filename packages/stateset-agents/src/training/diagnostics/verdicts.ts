@@ -66,7 +66,10 @@ const divergence: Rule = ({ now, start, recent }) => {
   }
   if (now.approxKl !== null && now.approxKl > 0.2)
     signs.push(`one step moved the policy by a KL of ${number(now.approxKl)} per token`);
-  if (now.kl !== null && now.kl > 1) signs.push(`the KL to the reference is ${number(now.kl)} per token`);
+  // Far away is a place one may stay at; it is moving further away that is diverging.
+  const klBefore = median(recent.map(({ kl }) => kl).filter((kl) => kl !== null));
+  if (now.kl !== null && now.kl > 1 && now.kl > 1.1 * klBefore)
+    signs.push(`the KL to the reference is ${number(now.kl)} per token`);
   const before = median(
     recent.map((step) => step.gradNorm).filter((norm) => norm !== null && Number.isFinite(norm)) as number[],
   );
