@@ -47,6 +47,7 @@ export function terminalPicture(capture: string, title = ""): string {
     .map((fill, i) => `<circle cx="${20 + i * 18}" cy="18" r="5.5" fill="${fill}"/>`)
     .join("");
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">
+<title>${escaped(title)}</title>
 <rect width="${width}" height="${height}" rx="9" fill="${paper}"/>
 ${dots}
 <text x="${width / 2}" y="22" fill="#8892a2" font-family="system-ui, sans-serif" font-size="12.5" text-anchor="middle">${escaped(title)}</text>

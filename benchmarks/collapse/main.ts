@@ -151,7 +151,7 @@ mkdirSync(at("../../docs/images"), { recursive: true });
 const suffix = values.only === undefined ? "" : `-${values.only}`;
 writeFileSync(
   at(`../results/collapse${suffix}.json`),
-  `${JSON.stringify({ machine: describeMachine(), seed, steps, curves }, null, 1)}\n`,
+  `${JSON.stringify({ machine: describeMachine(), seed, steps, curves }, null, 2)}\n`,
 );
 for (const name of ["rate", "hack"] as const) {
   const own = curves.filter((curve) => curve.case === name);

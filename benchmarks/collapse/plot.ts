@@ -52,6 +52,7 @@ export function plot(curves: readonly Curve[]): string {
     );
   }
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif">
+<title>${titles[curves[0]!.case]}</title>
 <rect width="${width}" height="${height}" fill="#fff"/>
 <text x="${frame.left}" y="17" font-size="13" font-weight="600" fill="#222">${titles[curves[0]!.case]}: quality on held-out conversations (95% intervals)</text>
 ${parts.join("\n")}
