@@ -15,10 +15,13 @@ export interface Example {
   chains: TokenChain[];
 }
 
-/** One example per trajectory that has something to learn from; `group` counts the groups from 0. */
+/** One example per trajectory that has something to learn from (a stub's has not); `group` counts the groups from 0. */
 export function examplesOf(groups: readonly TrajectoryGroup[]): Example[] {
   return groups.flatMap(({ trajectories }, group) =>
-    trajectories.map((trajectory) => exampleOf(trajectory, group)).filter((example) => example.sequence.old.length > 0),
+    trajectories
+      .filter((trajectory) => !trajectory.stub)
+      .map((trajectory) => exampleOf(trajectory, group))
+      .filter((example) => example.sequence.old.length > 0),
   );
 }
 

@@ -39,6 +39,7 @@ export type WarningKind =
   | "callback-failed"
   | "tracker-failed"
   | "restarted"
+  | "options-changed"
   | "no-reference"
   | "stub";
 

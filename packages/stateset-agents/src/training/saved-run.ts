@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import type { Algorithm } from "../algorithm/algorithm.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import type { EarlyStoppingState } from "../evaluation/early-stopping.ts";
 import type { EvaluationResult } from "./callbacks.ts";
@@ -45,6 +46,24 @@ export function readSavedConfig(resumeFrom: string): SavedConfig {
 export function withSaved(given: TrainingOptions, saved: SavedConfig): TrainingOptions {
   const { profile: _, ...options } = saved.training;
   return mergeOptions(given, options);
+}
+
+/** What a resumed run does differently from here on, in words; undefined when it goes on as it was. Another algorithm is refused. */
+export function changesOf(saved: SavedConfig, algorithm: Algorithm, config: TrainingConfig): string | undefined {
+  if (saved.algorithm.algorithm !== algorithm.name) {
+    throw new StatesetError(
+      "CHECKPOINT_MISMATCH",
+      `The run "${saved.id}" was trained with ${String(saved.algorithm.algorithm)}, not with ${algorithm.name}.`,
+      { hint: "Leave `algorithm` out to go on with it, or start a new run from its final/ folder." },
+    );
+  }
+  const before: Record<string, unknown> = { ...saved.training, ...saved.algorithm };
+  const now: Record<string, unknown> = { ...config, ...algorithm.options };
+  const text = (value: unknown) => JSON.stringify(value) ?? "nothing";
+  const changed = Object.keys({ ...before, ...now }).filter((key) => text(before[key]) !== text(now[key]));
+  if (changed.length === 0) return undefined;
+  const list = changed.map((key) => `${key} ${text(before[key])} → ${text(now[key])}`).join(", ");
+  return `The run goes on with other options than it had: ${list}.`;
 }
 
 /** Where the run is kept; undefined when nowhere. A folder that holds a run is only ever resumed, never overwritten. */

@@ -24,7 +24,15 @@ import { createHeldOut, evaluationMetrics, type HeldOutEvaluation } from "./held
 import { type Loop, runLoop } from "./loop.ts";
 import type { RolloutSettings } from "./rollout.ts";
 import { RunFiles } from "./run-files.ts";
-import { newRunId, readSavedConfig, runDir, type SavedConfig, type SavedState, withSaved } from "./saved-run.ts";
+import {
+  changesOf,
+  newRunId,
+  readSavedConfig,
+  runDir,
+  type SavedConfig,
+  type SavedState,
+  withSaved,
+} from "./saved-run.ts";
 import { finiteMetrics } from "./step-metrics.ts";
 import { trackerCallbacks } from "./tracker-callbacks.ts";
 import { splitOptions, type TrainOptions, type TrainParts } from "./train-options.ts";
@@ -82,8 +90,11 @@ export async function train<A extends Agent>(options: TrainOptions<A>): Promise<
   });
   assertTrainable(parts, config);
 
+  const changes = saved && changesOf(saved, algorithm, config);
   const run = await openRun(parts, config, algorithm, saved?.id ?? parts.name ?? newRunId(algorithm.name));
   const { loop } = run;
+  if (changes !== undefined)
+    await loop.emitter.warn({ step: loop.state.step, kind: "options-changed", message: changes });
   let end: RunEnd;
   let after: EvaluationResult | undefined;
   let finalDir: string | undefined;

@@ -159,6 +159,18 @@ describe("a resumed run", () => {
     expect(existsSync(join(dir, "final", "table.bin"))).toBe(true);
   });
 
+  it("says which options changed, and refuses another algorithm", async () => {
+    const dir = folder();
+    await interrupted(dir, 2);
+    const { dir: _, ...rest } = options(dir).given;
+    const { run } = await train({ ...rest, resumeFrom: dir, steps: 3, clipNorm: 0.5 });
+    expect(run.warnings.map((w) => [w.kind, w.message])).toEqual([
+      ["options-changed", "The run goes on with other options than it had: steps 9 → 3, clipNorm 1 → 0.5."],
+    ]);
+    const other = { ...rest, algorithm: "grpo", resumeFrom: dir } as const;
+    await expect(train(other)).rejects.toMatchObject({ code: "CHECKPOINT_MISMATCH", message: /trained with ppo/ });
+  });
+
   it("can go on from one named checkpoint", async () => {
     const { dir: source, policy } = await whole;
     const dir = folder();

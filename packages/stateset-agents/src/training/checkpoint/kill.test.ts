@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "tsdown";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-/** How many runs are killed; the full proof is STATESET_KILLS=50. */
+/** How many kills; the full proof is STATESET_KILLS=50. */
 const kills = Number(process.env.STATESET_KILLS ?? 3);
 
 const root = mkdtempSync(join(tmpdir(), "kill-"));
@@ -52,7 +52,8 @@ describe("a run that is killed", () => {
       const expected = contents(whole);
       let died = 0;
       let insideWrite = 0;
-      for (let i = 0; i < kills; i++) {
+      // Until that many have really died: a kill that comes after the end does not count.
+      for (let i = 0; died < kills; i++) {
         const dir = join(root, `killed-${i}`);
         if (await killed(dir, Math.random() * duration)) died++;
         const checkpoints = join(dir, "checkpoints");
@@ -66,7 +67,6 @@ describe("a run that is killed", () => {
         rmSync(dir, { recursive: true });
       }
       if (kills > 3) console.log(`${died} kills, ${insideWrite} of them inside the write of a checkpoint`);
-      expect(died).toBeGreaterThan(0);
     },
     120_000 * kills,
   );
