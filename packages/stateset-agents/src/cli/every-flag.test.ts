@@ -113,6 +113,15 @@ describe("train", () => {
   flag("train --algorithm", async () => {
     expect((await configOf("--steps 1 --name other --algorithm dr-grpo")).algorithm.name).toBe("dr-grpo");
     expect((await run("train --algorithm grppo")).status).toBe(2);
+    // What the project sets for its own algorithm says nothing about another one, unlike what stands on the command line.
+    const cwd = await tableProject(join(dir, "dapo"), {
+      training: { algorithm: "dapo", epsilonLow: 0.25, overlongPenalty: 0.5, steps: 1 },
+    });
+    const plan = async (args: string) => (await run(`train --dry-run --json ${args}`, { cwd })).json[0]!.algorithm;
+    expect(await plan("--algorithm dapo")).toMatchObject({ algorithm: "dapo", epsilonLow: 0.25, overlongPenalty: 0.5 });
+    const gspo = await plan("--algorithm gspo --set epsilonHigh=0.1");
+    expect(gspo).toMatchObject({ algorithm: "gspo", epsilonLow: 3e-4, epsilonHigh: 0.1 });
+    expect(gspo).not.toHaveProperty("overlongPenalty");
   });
   const settings: [string, string, (config: Json) => unknown, unknown][] = [
     ["seed", "17", ({ seed }) => seed, 17],

@@ -1,3 +1,4 @@
+import { splitAlgorithmConfig } from "../../algorithm/algorithms.ts";
 import { StatesetError } from "../../error.ts";
 import type { ProfileName } from "../../training/profiles.ts";
 import type { TrackerName } from "../project/names.ts";
@@ -39,9 +40,11 @@ export function applyFlags(settings: Readonly<Settings>, flags: TrainFlags): Set
   };
   if (flags.episodes !== undefined) delete result.steps;
   if (flags.steps !== undefined) delete result.episodes;
-  // Options of the configured algorithm mean nothing to another one.
-  if (flags.algorithm !== undefined && flags.algorithm !== (settings.algorithm ?? "grpo"))
+  if (flags.algorithm !== undefined && flags.algorithm !== (settings.algorithm ?? "grpo")) {
+    // Options of the configured algorithm mean something else to another one, or nothing.
+    for (const key of Object.keys(splitAlgorithmConfig(result).algorithm)) delete result[key];
     put("algorithm", flags.algorithm);
+  }
   put("seed", flags.seed);
   put("steps", flags.steps);
   put("episodes", flags.episodes);
