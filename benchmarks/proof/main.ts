@@ -1,8 +1,9 @@
 /**
  * `npm run proof`: trains a tiny model with every algorithm, and with the reward's sign flipped, and prints what came of it.
- * --only NAME (several: comma), --seeds N, --json (last line: one object), --no-write (leave docs/ alone).
+ * --only NAME (several: comma), --seeds N, --json (last line: one object), --no-write (leave results and docs alone).
+ * Results are kept in benchmarks/results/proof.json, so that a run with --only renews its own rows of the page.
  */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { describeMachine } from "../machine.ts";
 import { byBestOfN, byReinforcement, type Measured, measure } from "./measure.ts";
@@ -46,6 +47,7 @@ for (const name of wanted) {
   }
   const verdict = judge(right, flipped);
   verdicts[name] = verdict;
+  if (flags.write) keep({ verdicts: { [name]: verdict } });
   const { before, after, flipped: down, seconds } = verdict;
   say(
     `${name.padEnd(18)} ${before.toFixed(3)} → ${after.toFixed(3)}, flipped ${down.toFixed(3)} (${seconds.toFixed(1)} s a run)`,
@@ -53,19 +55,14 @@ for (const name of wanted) {
 }
 const clip = flags.only === undefined || wanted.includes("grpo") ? await clipComparison() : undefined;
 
+if (clip && flags.write) keep({ verdicts: {}, clip });
+
 console.log(table(verdicts));
 if (clip) {
   const { clipped, unclipped } = clip;
   console.log(
     `\nFour passes a rollout: clip fraction ${clipped.clipFraction.toFixed(4)}, KL ${clipped.approxKl.toFixed(5)} with the clip, ${unclipped.approxKl.toFixed(5)} without.`,
   );
-}
-if (flags.write && flags.only === undefined) {
-  const docs = new URL("../../docs/", import.meta.url);
-  mkdirSync(new URL("images/", docs), { recursive: true });
-  writeFileSync(new URL("proof.md", docs), page(verdicts, clip, seeds.length, describeMachine()));
-  writeFileSync(new URL("images/proof.svg", docs), plot(verdicts));
-  say("Wrote docs/proof.md and docs/images/proof.svg.");
 }
 if (flags.json) {
   const short = Object.entries(verdicts).map(([name, { curve: _, flippedCurve: __, ...rest }]) => [
@@ -75,6 +72,31 @@ if (flags.json) {
   console.log(JSON.stringify(Object.fromEntries(short)));
 }
 if (Object.values(verdicts).some(({ rises, falls }) => !rises || !falls)) process.exitCode = 1;
+
+interface Kept {
+  verdicts: Record<string, Verdict>;
+  clip?: ClipResult;
+}
+
+/** Adds to the committed results and renders the page and the plot from all of them. */
+function keep(fresh: Kept): void {
+  const file = new URL("../results/proof.json", import.meta.url);
+  const docs = new URL("../../docs/", import.meta.url);
+  const before: Kept = existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Kept) : { verdicts: {} };
+  const found = { ...before.verdicts, ...fresh.verdicts };
+  const ordered = Object.keys(learners).flatMap((name) => (found[name] ? [[name, found[name]] as const] : []));
+  const kept: Kept = { ...before, ...fresh, verdicts: Object.fromEntries(ordered) };
+  mkdirSync(new URL(".", file), { recursive: true });
+  mkdirSync(new URL("images/", docs), { recursive: true });
+  const machine = describeMachine();
+  writeFileSync(file, `${JSON.stringify({ machine, ...kept }, rounded)}\n`);
+  writeFileSync(new URL("proof.md", docs), page(kept.verdicts, kept.clip, machine));
+  writeFileSync(new URL("images/proof.svg", docs), plot(kept.verdicts));
+}
+
+function rounded(_: string, value: unknown): unknown {
+  return typeof value === "number" ? Number(value.toPrecision(5)) : value;
+}
 
 /** GRPO with four passes over every rollout, with and without its clip. */
 async function clipComparison(): Promise<ClipResult> {

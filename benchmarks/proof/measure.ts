@@ -115,6 +115,8 @@ export const byBestOfN: Learn = async (agent, reward, seed) => {
     });
     curve.push(reward.sign * sampledReward);
     conversations += report.completed;
+    // Once every sample is equally good there is nothing to choose from.
+    if (kept.length === 0) continue;
     const { steps } = await trainSupervised({
       agent,
       examples: chainsOf(kept),

@@ -13,8 +13,20 @@ export function table(verdicts: Readonly<Record<string, Verdict>>): string {
     String(Math.round(v.updates)),
     String(v.updatesToHalf),
     v.seconds.toFixed(1),
+    String(v.seeds),
   ]);
-  const head = ["algorithm", "before", "after", "sign flipped", "rises", "falls", "updates", "to halfway", "seconds"];
+  const head = [
+    "algorithm",
+    "before",
+    "after",
+    "sign flipped",
+    "rises",
+    "falls",
+    "updates",
+    "to halfway",
+    "seconds",
+    "seeds",
+  ];
   return [head, head.map((_, i) => (i === 0 ? "---" : "--:")), ...rows]
     .map((row) => `| ${row.join(" | ")} |`)
     .join("\n");
@@ -23,7 +35,6 @@ export function table(verdicts: Readonly<Record<string, Verdict>>): string {
 export function page(
   verdicts: Readonly<Record<string, Verdict>>,
   clip: ClipResult | undefined,
-  seeds: number,
   machine: string,
 ): string {
   return `# Every algorithm learns
@@ -32,7 +43,7 @@ Written by \`npm run proof\`. A transformer with random weights (Llama, 2 layers
 engine on a reward that code checks: the user says "low" or "high", the assistant should answer with letters of that half of the alphabet,
 over two turns. Whoever does not listen gets 0.5. Every algorithm has the same ${run.steps} steps of ${run.groupsPerStep} × ${run.groupSize}
 conversations, the same learning rate (${run.learningRate}) and its default options, but for two that do not fit so small a task: DAPO's overlong
-penalty is off (nearly every reply reaches the limit of 8 tokens), and VAPO's warm-up and length scale are made for thousands of tokens. Means over ${seeds} seeds; *before* and *after* are
+penalty is off (nearly every reply reaches the limit of 8 tokens), and VAPO's warm-up and length scale are made for thousands of tokens. Means over the seeds (the column says how many); *before* and *after* are
 measured on conversations sampled apart from training.
 
 *rises*: in every seed the 95% interval after training lies above the one before. *falls*: with the reward's sign flipped it lies below.

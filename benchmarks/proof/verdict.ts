@@ -14,6 +14,7 @@ export interface Verdict {
   /** The first update after which the training share stayed above halfway between before and after (mean curve). */
   updatesToHalf: number;
   conversations: number;
+  seeds: number;
   curve: number[];
   flippedCurve: number[];
 }
@@ -36,6 +37,7 @@ export function judge(right: readonly Measured[], flipped: readonly Measured[]):
     updates,
     updatesToHalf: Math.round((updates * reached) / curve.length),
     conversations: mean(right.map((run) => run.conversations)),
+    seeds: right.length,
     curve,
     flippedCurve: meanCurve(flipped.map((run) => run.curve)),
   };
