@@ -1,10 +1,10 @@
-import { createAlgorithm } from "../../algorithm/algorithms.ts";
 import { Environment } from "../../environment/environment.ts";
 import { bytes, duration, percent, quantity } from "../../telemetry/format.ts";
 import { changedSettings } from "../../telemetry/live-view.ts";
-import { resolveConfig } from "../../training/config.ts";
+import { findCheckpoint } from "../../training/checkpoint/store.ts";
 import type { ProfileName } from "../../training/profiles.ts";
-import { splitOptions, type TrainOptions } from "../../training/train-options.ts";
+import { resolveRun } from "../../training/resolve-run.ts";
+import type { TrainOptions } from "../../training/train-options.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 import { modelLabel } from "../model-label.ts";
 import { type MemoryPlan, planMemory, planTime, type TimePlan } from "../plan.ts";
@@ -15,17 +15,25 @@ export async function printPlan(options: {
   project: Project;
   settings: Record<string, unknown>;
   profile: ProfileName | undefined;
+  resumeFrom: string | undefined;
+  /** autoAdjust acts on this run, so a reference is kept even where nothing else needs one. */
+  adjusts: boolean;
   json: boolean;
   io: CliIo;
 }): Promise<void> {
-  const { project, settings, profile, json, io } = options;
+  const { project, settings, profile, resumeFrom, adjusts, json, io } = options;
   const { agent, environment, reward, heldOut } = project;
-  const { training, algorithm: chosen } = splitOptions({ ...settings, agent, environment } as TrainOptions);
-  const algorithm = createAlgorithm((chosen ?? "grpo") as Parameters<typeof createAlgorithm>[0]);
-  await agent.initialize();
   try {
+    const { algorithm, config } = await resolveRun({
+      ...settings,
+      agent,
+      environment,
+      profile,
+      resumeFrom,
+    } as TrainOptions);
     const { model } = agent.policy;
-    const config = resolveConfig(training, { ...(profile && { profile }), model });
+    const done = resumeFrom === undefined ? 0 : (findCheckpoint(resumeFrom, () => {})?.step ?? 0);
+    const steps = Math.max(0, config.steps - done);
     const memory = model.stub
       ? undefined
       : planMemory(
@@ -38,13 +46,13 @@ export async function printPlan(options: {
           },
           {
             trainable: model.trainableParameters,
-            reference: algorithm.needs.reference === true || config.kl.coefficient > 0,
+            reference: algorithm.needs.reference === true || config.kl.coefficient > 0 || adjusts,
             tokenBudget: config.tokenBudget,
             recompute: config.recompute,
           },
         );
-    const time = model.stub ? undefined : await planTime(project, config);
-    const conversations = config.steps * config.groupsPerStep * config.accumulation * config.groupSize;
+    const time = model.stub ? undefined : await planTime(project, { ...config, steps });
+    const conversations = steps * config.groupsPerStep * config.accumulation * config.groupSize;
     const heldOutCount =
       heldOut === undefined ? 0 : (heldOut instanceof Environment ? heldOut.scenarios : heldOut).length;
     if (json) {
@@ -52,6 +60,7 @@ export async function printPlan(options: {
         scenarios: environment.scenarios.length,
         heldOut: heldOutCount,
         reward: reward?.name ?? null,
+        resumedAfter: resumeFrom === undefined ? null : done,
         conversations,
       };
       printJson(io, {
@@ -74,7 +83,7 @@ export async function printPlan(options: {
       `${label("algorithm")}${algorithm.name}, ${config.profile} profile, seed ${config.seed}`,
       `${label("scenarios")}${environment.scenarios.length} to train on, ${heldOutCount} held out`,
       `${label("reward")}${reward?.name ?? "the environment's own"}`,
-      `${label("steps")}${config.steps} × ${config.groupsPerStep * config.accumulation} groups × ${config.groupSize} = ${conversations.toLocaleString("en-US")} conversations`,
+      `${label("steps")}${steps} × ${config.groupsPerStep * config.accumulation} groups × ${config.groupSize} = ${conversations.toLocaleString("en-US")} conversations${done > 0 ? colors.dim(`, after ${done} that are done`) : ""}`,
       `${label("settings")}${changedSettings({ config }).join(colors.dim(" · "))}`,
     );
     if (memory) print(io, `${label("memory")}${memoryText(memory, colors)}`);

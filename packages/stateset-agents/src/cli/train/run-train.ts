@@ -7,6 +7,7 @@ import type { TrainingCallbacks } from "../../training/callbacks.ts";
 import { runDirOf } from "../../training/checkpoint/store.ts";
 import type { Verdict } from "../../training/diagnostics/verdicts.ts";
 import { watchHealth } from "../../training/diagnostics/watch.ts";
+import { readSavedConfig } from "../../training/saved-run.ts";
 import { type RunSummary, train } from "../../training/train.ts";
 import type { TrainOptions } from "../../training/train-options.ts";
 import { CliExit } from "../failure.ts";
@@ -26,11 +27,13 @@ export async function runTrain(given: TrainFlags, io: CliIo): Promise<void> {
   const flags: TrainFlags = resumeFrom === undefined ? given : { ...readInvocation(runDirOf(resumeFrom)), ...given };
   const project = await openProject(flags, io);
   // A resumed run goes on with its own settings; only what is on the command line changes them.
-  const settings = applyFlags(resumeFrom === undefined ? { ...project.config.training } : {}, flags);
+  const own = resumeFrom === undefined ? project.config.training : algorithmOf(resumeFrom, project);
+  const settings = applyFlags({ ...own }, flags);
   if (resumeFrom === undefined && adjusts(project, flags)) preferStrongLeash(settings);
   const profile = flags.profile ?? (resumeFrom === undefined ? project.config.profile : undefined);
   if (flags.dryRun) {
-    await printPlan({ project, settings, profile, json: flags.json === true, io });
+    const adjusting = adjusts(project, flags);
+    await printPlan({ project, settings, profile, resumeFrom, adjusts: adjusting, json: flags.json === true, io });
     return;
   }
 
@@ -85,6 +88,13 @@ async function openProject(flags: TrainFlags, io: CliIo): Promise<Project> {
   const loaded = await loadProject(flags.config, io.cwd);
   for (const note of loaded.notes) io.stderr.write(`· ${note}\n`);
   return buildProject(loaded, overrides);
+}
+
+/** Of the run that is resumed. An algorithm of the project's own making cannot be read back from a file. */
+function algorithmOf(resumeFrom: string, { config }: Project): Record<string, unknown> {
+  const saved = readSavedConfig(resumeFrom).algorithm;
+  const made = config.training?.algorithm;
+  return typeof made === "object" && made.name === saved.algorithm ? { algorithm: made } : saved;
 }
 
 function adjusts({ config }: Project, flags: TrainFlags): boolean {

@@ -1,0 +1,85 @@
+import { describe, expect, it } from "vitest";
+import { ConversationEnvironment } from "../environment/conversation-environment.ts";
+import { FunctionReward, politeShare, tableAgent } from "../test-support/table-training.ts";
+import { compare, type Evaluation, evaluate } from "./evaluate.ts";
+
+const scenario = (id: string, text: string) => ({ id, userResponses: [text, "ok really"] });
+const environment = new ConversationEnvironment({
+  scenarios: [scenario("a", "refund order"), scenario("b", "card broken"), scenario("c", "order late")],
+  maxTurns: 2,
+});
+const reward = new FunctionReward(politeShare);
+const withoutGroups = ({ groups: _, ...rest }: Evaluation) => rest;
+
+describe("evaluate", () => {
+  it("gives mean, interval, parts and one line a scenario", async () => {
+    const result = await evaluate({ agent: tableAgent().agent, environment, reward, samples: 5, seed: 3 });
+    expect(result.reward.count).toBe(3);
+    expect(result.reward.low).toBeLessThanOrEqual(result.reward.mean);
+    expect(result.reward.high).toBeGreaterThanOrEqual(result.reward.mean);
+    expect(result.parts.function).toEqual(result.reward);
+    expect(result.scenarios.map(({ id, samples }) => [id, samples])).toEqual([
+      ["a", 5],
+      ["b", 5],
+      ["c", 5],
+    ]);
+    const means = result.scenarios.map(({ mean }) => mean);
+    expect(result.reward.mean).toBeCloseTo(means.reduce((sum, value) => sum + value, 0) / 3);
+    expect(result).toMatchObject({ failed: 0, failures: [], stub: false });
+  });
+
+  it("repeats itself with the same seed, also on a part of the scenarios", async () => {
+    const { agent } = tableAgent();
+    const whole = await evaluate({ agent, environment, reward, seed: 3 });
+    expect(withoutGroups(await evaluate({ agent, environment, reward, seed: 3 }))).toEqual(withoutGroups(whole));
+    const part = await evaluate({ agent, environment, scenarios: environment.scenarios.slice(1, 2), reward, seed: 3 });
+    expect(part.scenarios[0]).toEqual(whole.scenarios[1]);
+    expect((await evaluate({ agent, environment, reward, seed: 4 })).groups).not.toEqual(whole.groups);
+  });
+
+  it("marks nothing for learning", async () => {
+    const { groups } = await evaluate({ agent: tableAgent().agent, environment, reward, samples: 1 });
+    expect(
+      groups.every((group) =>
+        group.trajectories.every((one) => one.chains.every((chain) => chain.learn.every((bit) => bit === 0))),
+      ),
+    ).toBe(true);
+  });
+
+  it("counts failures and says what they were; when all fail, it fails", async () => {
+    const { agent } = tableAgent();
+    let calls = 0;
+    const flaky = new FunctionReward(() => {
+      if (calls++ % 3 === 0) throw new Error("no judge");
+      return 1;
+    });
+    const result = await evaluate({ agent, environment, reward: flaky, samples: 3 });
+    expect(result.failed).toBe(3);
+    expect(result.failures[0]).toContain("no judge");
+    expect(result.scenarios.reduce((sum, { samples }) => sum + samples, 0)).toBe(6);
+    const broken = new FunctionReward(() => {
+      throw new Error("never");
+    });
+    await expect(evaluate({ agent, environment, reward: broken })).rejects.toThrow(
+      "All 12 conversations of evaluate() failed. First: never",
+    );
+  });
+
+  it("names a misspelt option, and refuses an empty list", async () => {
+    const { agent } = tableAgent();
+    await expect(evaluate({ agent, environment, sample: 3 } as never)).rejects.toThrow('Did you mean "samples"?');
+    await expect(evaluate({ agent, environment, scenarios: [] })).rejects.toThrow("no scenarios");
+  });
+});
+
+describe("compare", () => {
+  it("pairs scenarios by id, whatever their order", async () => {
+    const { agent } = tableAgent();
+    const a = await evaluate({ agent, environment, reward, seed: 1 });
+    const b = { ...a, scenarios: [...a.scenarios].reverse().map((one) => ({ ...one, mean: one.mean + 0.25 })) };
+    const { reward: result, scenarios } = compare(a, b);
+    expect(result.difference.mean).toBeCloseTo(0.25);
+    expect(scenarios.map(({ id }) => id)).toEqual(["a", "b", "c"]);
+    expect(() => compare(a, { ...a, scenarios: [] })).toThrow("no scenario in common");
+  });
+});
