@@ -1,7 +1,11 @@
+import { ROOT_CONTEXT, type Span, trace } from "@opentelemetry/api";
+import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { describe, expect, it } from "vitest";
+import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../test-support/table-training.ts";
 import type { RunStart, StepEnd } from "../training/callbacks.ts";
 import { fakeGroup } from "../training/diagnostics/testing.ts";
 import { emptyReport } from "../training/rollout.ts";
+import { train } from "../training/train.ts";
 import { type SpanTracer, type TracedSpan, traceWith } from "./opentelemetry.ts";
 
 interface Recorded {
@@ -87,5 +91,43 @@ describe("traceWith", () => {
     } as unknown as RunStart);
     await callbacks.onEnd!({ status: "failed", steps: 0, reason: "no" });
     expect(spans[0]).toMatchObject({ status: 2, ended: true });
+  });
+});
+
+describe("traceWith on the OpenTelemetry SDK", () => {
+  it("gives a tree of spans for a real run", async () => {
+    const exporter = new InMemorySpanExporter();
+    const provider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] });
+    const callbacks = traceWith({
+      tracer: provider.getTracer("test"),
+      parentContext: (span) => trace.setSpan(ROOT_CONTEXT, span as Span),
+      perStep: 3,
+    });
+    await train({
+      agent: tableAgent().agent,
+      environment: tableEnvironment(),
+      reward: new FunctionReward(politeShare),
+      name: "traced",
+      dir: false,
+      steps: 2,
+      groupsPerStep: 2,
+      groupSize: 4,
+      learningRate: 0.1,
+      callbacks,
+    });
+    const spans = exporter.getFinishedSpans();
+    const count = (name: string) => spans.filter((span) => span.name === name).length;
+    expect([count("stateset.run"), count("stateset.step"), count("stateset.rollout")]).toEqual([1, 2, 6]);
+    const idOf = (name: string) => spans.filter((span) => span.name === name).map((span) => span.spanContext().spanId);
+    const [run] = idOf("stateset.run");
+    for (const span of spans) {
+      if (span.name === "stateset.step") expect(span.parentSpanContext?.spanId).toBe(run);
+      if (span.name === "stateset.rollout") expect(idOf("stateset.step")).toContain(span.parentSpanContext?.spanId);
+    }
+    expect(spans.find((span) => span.name === "stateset.run")?.attributes).toMatchObject({
+      "run.id": "traced",
+      "run.status": "finished",
+      "run.stepsDone": 2,
+    });
   });
 });
