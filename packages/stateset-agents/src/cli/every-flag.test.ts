@@ -73,6 +73,25 @@ describe("train", () => {
     expect(existsSync(join(dir, "runs/really"))).toBe(true);
     expect((await run("train --dry-run perhaps")).status).toBe(2);
   });
+  it("train --dry-run plans what the run will do", async () => {
+    const cwd = await tableProject(join(dir, "plans"), { training: { groupSize: undefined, seed: 8 } });
+    const first = async (args: string) => (await run(`train --json ${args}`, { cwd })).json[0]!;
+    const planned = await first("--dry-run --algorithm gspo --steps 2");
+    const { config } = await first("--algorithm gspo --steps 2 --name g --set epsilonHigh=0.1 --profile conservative");
+    expect(planned.config.groupSize).toBe(config.groupSize);
+    expect(planned.resumedAfter).toBeNull();
+    // A resumed run goes on with its own settings, with as many steps as are left.
+    const resumed = await first("--dry-run --resume runs/g --steps 5 --set epsilonLow=0.2");
+    expect(resumed.config).toEqual({ ...config, steps: 5 });
+    expect(resumed.algorithm).toMatchObject({ algorithm: "gspo", epsilonLow: 0.2, epsilonHigh: 0.1 });
+    expect(resumed).toMatchObject({ resumedAfter: 2, conversations: 3 * 2 * config.groupSize });
+    // autoAdjust may turn the KL penalty on, so the run keeps a reference.
+    const reference = async (args: string) =>
+      (await run(`train --dry-run --json --model ${model}${args}`, { cwd: await optionsProject() })).json[0]!.memory
+        .reference;
+    expect(await reference("")).toBe(0);
+    expect(await reference(" --auto-adjust")).toBeGreaterThan(0);
+  });
   flag("train --stub", async () => {
     const empty = await temporaryFolder();
     const result = await run("train --stub --name try", { cwd: empty });

@@ -2,7 +2,6 @@ import { join, resolve } from "node:path";
 import type { Agent } from "../agent/agent.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import type { Algorithm } from "../algorithm/algorithm.ts";
-import { createAlgorithm, defaultGroupSize } from "../algorithm/algorithms.ts";
 import { Environment } from "../environment/environment.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import { EarlyStopping } from "../evaluation/early-stopping.ts";
@@ -18,24 +17,17 @@ import {
 } from "./callbacks.ts";
 import { writeFolderAtomic } from "./checkpoint/durable.ts";
 import { assertSameModel, CheckpointStore, findCheckpoint } from "./checkpoint/store.ts";
-import { resolveConfig, type TrainingConfig } from "./config.ts";
+import type { TrainingConfig } from "./config.ts";
 import { initialControls } from "./controls.ts";
 import { createHeldOut, evaluationMetrics, type HeldOutEvaluation } from "./held-out.ts";
 import { type Loop, runLoop } from "./loop.ts";
+import { resolveRun } from "./resolve-run.ts";
 import type { RolloutSettings } from "./rollout.ts";
 import { RunFiles } from "./run-files.ts";
-import {
-  changesOf,
-  newRunId,
-  readSavedConfig,
-  runDir,
-  type SavedConfig,
-  type SavedState,
-  withSaved,
-} from "./saved-run.ts";
+import { newRunId, runDir, type SavedConfig, type SavedState } from "./saved-run.ts";
 import { finiteMetrics } from "./step-metrics.ts";
 import { trackerCallbacks } from "./tracker-callbacks.ts";
-import { splitOptions, type TrainOptions, type TrainParts } from "./train-options.ts";
+import type { TrainOptions, TrainParts } from "./train-options.ts";
 
 export interface TrainResult<A extends Agent = Agent> {
   /** The agent that was given, trained: it can be talked to at once. */
@@ -79,18 +71,9 @@ interface Run {
  * console.log(run.metrics.at(-1)?.reward, await agent.generateResponse([{ role: "user", content: "Hi" }]));
  */
 export async function train<A extends Agent>(options: TrainOptions<A>): Promise<TrainResult<A>> {
-  const { parts, training, algorithm: chosen } = splitOptions(options);
-  const saved = parts.resumeFrom === undefined ? undefined : readSavedConfig(parts.resumeFrom);
-  const algorithm = createAlgorithm((chosen ?? saved?.algorithm ?? "grpo") as Parameters<typeof createAlgorithm>[0]);
-  await parts.agent.initialize();
-  const config = resolveConfig(saved ? withSaved(training, saved) : training, {
-    defaults: { groupSize: defaultGroupSize(algorithm.name) },
-    profile: parts.profile ?? saved?.training.profile ?? "balanced",
-    model: parts.agent.policy.model,
-  });
+  const { parts, algorithm, config, saved, changes } = await resolveRun(options);
   assertTrainable(parts, config);
 
-  const changes = saved && changesOf(saved, algorithm, config);
   const run = await openRun(parts, config, algorithm, saved?.id ?? parts.name ?? newRunId(algorithm.name));
   const { loop } = run;
   if (changes !== undefined)

@@ -1,0 +1,31 @@
+import type { Agent } from "../agent/agent.ts";
+import type { Algorithm } from "../algorithm/algorithm.ts";
+import { createAlgorithm, defaultGroupSize } from "../algorithm/algorithms.ts";
+import { resolveConfig, type TrainingConfig } from "./config.ts";
+import { changesOf, readSavedConfig, type SavedConfig, withSaved } from "./saved-run.ts";
+import { splitOptions, type TrainOptions, type TrainParts } from "./train-options.ts";
+
+export interface ResolvedRun<A extends Agent = Agent> {
+  parts: TrainParts<A>;
+  algorithm: Algorithm;
+  /** Complete: what was given, then the resumed run's, then the defaults of algorithm, profile and model. */
+  config: TrainingConfig;
+  /** The resumed run. */
+  saved: SavedConfig | undefined;
+  /** What the resumed run does differently from here on, in words. */
+  changes: string | undefined;
+}
+
+/** What train() will do with these options. Loads the agent's model. */
+export async function resolveRun<A extends Agent>(options: TrainOptions<A>): Promise<ResolvedRun<A>> {
+  const { parts, training, algorithm: chosen } = splitOptions(options);
+  const saved = parts.resumeFrom === undefined ? undefined : readSavedConfig(parts.resumeFrom);
+  const algorithm = createAlgorithm((chosen ?? saved?.algorithm ?? "grpo") as Parameters<typeof createAlgorithm>[0]);
+  await parts.agent.initialize();
+  const config = resolveConfig(saved ? withSaved(training, saved) : training, {
+    defaults: { groupSize: defaultGroupSize(algorithm.name) },
+    profile: parts.profile ?? saved?.training.profile ?? "balanced",
+    model: parts.agent.policy.model,
+  });
+  return { parts, algorithm, config, saved, changes: saved && changesOf(saved, algorithm, config) };
+}
