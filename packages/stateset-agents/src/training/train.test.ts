@@ -216,6 +216,29 @@ describe("train", () => {
     expect(run.warnings.map((w) => [w.step, w.kind])).toEqual([[2, "not-finite"]]);
   });
 
+  it("stops after three in a row also when passes over the same conversations are left", async () => {
+    const { agent, policy } = tableAgent();
+    let forwards = 0;
+    const forward = policy.forward.bind(policy);
+    policy.forward = async (batch, options) => {
+      const pass = await forward(batch, options);
+      if (++forwards <= 3) pass.logprobs.fill(Number.NaN);
+      return pass;
+    };
+    const run = train({ ...settings, agent, reward: polite, steps: 1, updatesPerRollout: 5 });
+    await expect(run).rejects.toMatchObject({ code: "NOT_FINITE" });
+    expect(forwards).toBe(3);
+  });
+
+  it("says what to change when a micro-batch does not fit into memory", async () => {
+    const { agent, policy } = tableAgent();
+    policy.forward = async () => {
+      throw new StatesetError("OUT_OF_MEMORY", "Could not reserve 9 GB.");
+    };
+    const run = train({ ...settings, agent, reward: polite });
+    await expect(run).rejects.toMatchObject({ code: "OUT_OF_MEMORY", message: /9 GB.*lower tokenBudget.*recompute/ });
+  });
+
   it("uses the environment's own rewards when no reward is given", async () => {
     class Paying extends ConversationEnvironment {
       override async step(state: EnvironmentState<ConversationScenario>, action: Turn) {
