@@ -1,14 +1,18 @@
 import { describe, expect, it } from "vitest";
+import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
+import { createTablePolicy } from "../test-support/table-policy.ts";
+import { FunctionReward, tableEnvironment } from "../test-support/table-training.ts";
 import { type AutoAdjust, autoAdjust } from "./auto-adjust.ts";
 import type { StepEnd } from "./callbacks.ts";
 import type { TrainingControls } from "./controls.ts";
 import { type FakeConversation, fakeGroup } from "./diagnostics/testing.ts";
+import { train } from "./train.ts";
 
 const fresh = (): TrainingControls => ({
   learningRateScale: 1,
   klCoefficient: 0,
   entropyBonus: 0,
-  temperature: undefined,
+  temperature: 1,
   scenarioWeights: {},
 });
 
@@ -85,6 +89,22 @@ describe("autoAdjust", () => {
     show(adjuster, controls, 4, { easy: sampled(1), fine: sampled(1) });
     expect(controls.scenarioWeights).toEqual({ easy: 1 });
     expect(adjuster.adjustments.at(-1)?.reason).toBe('Scenario "easy" has differing rewards again.');
+  });
+
+  it("starts from the agent's own temperature", async () => {
+    const agent = new MultiTurnAgent({ policy: createTablePolicy(), sampling: { temperature: 0.8, maxTokens: 4 } });
+    const adjuster = autoAdjust();
+    await train({
+      agent,
+      environment: tableEnvironment(),
+      reward: new FunctionReward(() => 1),
+      callbacks: adjuster,
+      dir: false,
+      steps: 6,
+    });
+    const [first] = adjuster.adjustments.filter(({ setting }) => setting === "temperature");
+    expect(first?.from).toBe(0.8);
+    expect(first?.to).toBeCloseTo(0.88);
   });
 
   it("makes the same decisions after a resume", () => {

@@ -146,7 +146,7 @@ function act(kind: VerdictKind, controls: TrainingControls, limits: Limits, chan
     if (controls.klCoefficient !== from) change("klCoefficient", from, controls.klCoefficient);
   };
   const warmer = (factor: number) => {
-    const from = controls.temperature ?? 1;
+    const from = controls.temperature;
     const to = Math.min(limits.maxTemperature, from * factor);
     if (to <= from) return;
     controls.temperature = to;

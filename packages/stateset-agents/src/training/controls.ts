@@ -10,18 +10,19 @@ export interface TrainingControls {
   /** Of the run's own KL penalty (`kl.coefficient`). */
   klCoefficient: number;
   entropyBonus: number;
-  /** Of rollouts; undefined: the agent's own. */
-  temperature: number | undefined;
+  /** Of rollouts. */
+  temperature: number;
   /** How often a scenario is drawn relative to others, by id; 1 where absent. Empty: each once per round, shuffled. */
   scenarioWeights: Record<string, number>;
 }
 
-export function initialControls(config: TrainingConfig): TrainingControls {
+/** `ownTemperature` is the agent's, for a run that sets none. */
+export function initialControls(config: TrainingConfig, ownTemperature: number): TrainingControls {
   return {
     learningRateScale: 1,
     klCoefficient: config.kl.coefficient,
     entropyBonus: config.entropyBonus,
-    temperature: config.sampling.temperature,
+    temperature: config.sampling.temperature ?? ownTemperature,
     scenarioWeights: {},
   };
 }

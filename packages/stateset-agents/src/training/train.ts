@@ -152,7 +152,7 @@ async function openRun(parts: TrainParts, config: TrainingConfig, algorithm: Alg
       notFiniteInARow: 0,
       best: null,
       stopped: null,
-      controls: initialControls(config),
+      controls: initialControls(config, parts.agent.startConversation().temperature),
     },
     emitter,
     files,
