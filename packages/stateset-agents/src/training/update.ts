@@ -8,6 +8,7 @@ import type {
   MetricSums,
 } from "../algorithm/algorithm.ts";
 import { mergeMetrics } from "../algorithm/metrics.ts";
+import { StatesetError } from "../error.ts";
 import type { Policy, Reference, StepOptions } from "../policy/policy.ts";
 import { type Example, gather, gatherValues, type MicroBatch, microBatches, scatter, scatterValues } from "./batch.ts";
 import { type Regularisers, regularise } from "./regularise.ts";
@@ -143,12 +144,15 @@ async function forward(
   grad = true,
 ) {
   const values = algorithm.needs.values === true;
-  const pass = await policy.forward(micro.merged.tree, {
-    grad,
-    entropy: true,
-    values,
-    temperature: micro.temperature,
-    recompute,
+  const { tree } = micro.merged;
+  const wanted = { grad, entropy: true, values, temperature: micro.temperature, recompute };
+  const pass = await policy.forward(tree, wanted).catch((error: unknown) => {
+    if (!StatesetError.isInstance(error) || error.code !== "OUT_OF_MEMORY") throw error;
+    const room = `It holds ${tree.tokens.length} tokens: lower tokenBudget in train()${recompute ? "" : ", or set recompute: true"}.`;
+    throw new StatesetError("OUT_OF_MEMORY", `A micro-batch does not fit: ${error.message}`, {
+      hint: room,
+      cause: error,
+    });
   });
   const logprobs = gather(micro, pass.logprobs);
   const entropy = gather(micro, pass.entropy!);
