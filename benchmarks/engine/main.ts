@@ -22,7 +22,7 @@ function child(command: string, args: string[]): Measurements {
 }
 
 const ours = (shape: ShapeName, mode: string) =>
-  child(process.execPath, [...process.execArgv, here("./ours.ts"), shape, mode]);
+  child(process.execPath, [here("./ours.mjs"), mode, JSON.stringify({ ...shapes[shape], work })]);
 const peer = (shape: ShapeName, mode: string, threads: number) =>
   child(python!, [here("./peer.py"), shape, mode, String(threads), JSON.stringify(work)]);
 

@@ -41,7 +41,7 @@ pub fn choose(row: &[f32], o: &Sampling, seen: &[u32], u: f64, s: &mut Scratch) 
         }
         &s.logits
     };
-    let (best, max) = argmax(logits);
+    let (best, max) = wide(Argmax { logits });
     if !max.is_finite() {
         return Err(EngineError::new(
             "NOT_FINITE",
@@ -52,8 +52,8 @@ pub fn choose(row: &[f32], o: &Sampling, seen: &[u32], u: f64, s: &mut Scratch) 
         return Ok(best);
     }
     let inverse = 1.0 / o.temperature;
-    s.weights.clear();
-    s.weights.extend(logits.iter().map(|&l| exp((l - max) * inverse)));
+    s.weights.resize(logits.len(), 0.0);
+    wide(Exponentials { logits, max, inverse, out: &mut s.weights });
     if o.top_k == 0 && o.top_p >= 1.0 && o.min_p <= 0.0 {
         return Ok(draw_all(&s.weights, &mut s.sums, u).unwrap_or(best));
     }
@@ -61,40 +61,101 @@ pub fn choose(row: &[f32], o: &Sampling, seen: &[u32], u: f64, s: &mut Scratch) 
     Ok(draw_kept(&s.kept, u).unwrap_or(best))
 }
 
-/// First index of the maximum. NaN makes the maximum NaN.
-fn argmax(logits: &[f32]) -> (u32, f32) {
-    let mut lanes = [f32::NEG_INFINITY; 16];
-    let mut nan = false;
-    let chunks = logits.chunks_exact(16);
-    for &l in chunks.remainder() {
-        nan |= l.is_nan();
-        lanes[0] = lanes[0].max(l);
-    }
-    for chunk in chunks {
-        for (lane, &l) in lanes.iter_mut().zip(chunk) {
-            nan |= l.is_nan();
-            *lane = if l > *lane { l } else { *lane };
+/// A loop over a row that is compiled once for the machine at hand and once for any. Without fused operations both give the same bits.
+trait Wide {
+    type Output;
+    fn run(self) -> Self::Output;
+}
+
+fn wide<W: Wide>(work: W) -> W::Output {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2")]
+        unsafe fn avx2<W: Wide>(work: W) -> W::Output {
+            work.run()
+        }
+        if std::is_x86_feature_detected!("avx2") {
+            return unsafe { avx2(work) };
         }
     }
-    let max = lanes.into_iter().fold(f32::NEG_INFINITY, f32::max);
-    let best = logits.iter().position(|&l| l == max).unwrap_or(0);
-    (best as u32, if nan { f32::NAN } else { max })
+    work.run()
+}
+
+/// First index of the maximum. NaN makes the maximum NaN.
+struct Argmax<'a> {
+    logits: &'a [f32],
+}
+
+impl Wide for Argmax<'_> {
+    type Output = (u32, f32);
+    #[inline(always)]
+    fn run(self) -> (u32, f32) {
+        let mut lanes = [f32::NEG_INFINITY; 16];
+        // A sum is NaN when any of its terms is (or when infinities of both signs meet, which is as bad).
+        let mut sums = [0.0f32; 16];
+        let chunks = self.logits.chunks_exact(16);
+        for (i, &l) in chunks.remainder().iter().enumerate() {
+            sums[i] += l;
+            lanes[i] = if l > lanes[i] { l } else { lanes[i] };
+        }
+        for chunk in chunks {
+            for ((lane, sum), &l) in lanes.iter_mut().zip(&mut sums).zip(chunk) {
+                *sum += l;
+                *lane = if l > *lane { l } else { *lane };
+            }
+        }
+        let max = lanes.into_iter().fold(f32::NEG_INFINITY, f32::max);
+        let best = self.logits.iter().position(|&l| l == max).unwrap_or(0);
+        (best as u32, if sums.iter().any(|sum| sum.is_nan()) { f32::NAN } else { max })
+    }
+}
+
+struct Exponentials<'a> {
+    logits: &'a [f32],
+    max: f32,
+    inverse: f32,
+    out: &'a mut [f32],
+}
+
+impl Wide for Exponentials<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for (out, &l) in self.out.iter_mut().zip(self.logits) {
+            *out = exp((l - self.max) * self.inverse);
+        }
+    }
+}
+
+/// Running sums of chunks of weights.
+struct ChunkSums<'a> {
+    weights: &'a [f32],
+    sums: &'a mut Vec<f64>,
+}
+
+impl Wide for ChunkSums<'_> {
+    type Output = f64;
+    #[inline(always)]
+    fn run(self) -> f64 {
+        self.sums.clear();
+        let mut total = 0.0f64;
+        for chunk in self.weights.chunks(CHUNK) {
+            let mut lanes = [0.0f32; 16];
+            for part in chunk.chunks(16) {
+                for (lane, &w) in lanes.iter_mut().zip(part) {
+                    *lane += w;
+                }
+            }
+            total += lanes.iter().map(|&l| l as f64).sum::<f64>();
+            self.sums.push(total);
+        }
+        total
+    }
 }
 
 /// Inverse of the cumulative distribution over all weights, in two levels.
 fn draw_all(weights: &[f32], sums: &mut Vec<f64>, u: f64) -> Option<u32> {
-    sums.clear();
-    let mut total = 0.0f64;
-    for chunk in weights.chunks(CHUNK) {
-        let mut lanes = [0.0f32; 16];
-        for part in chunk.chunks(16) {
-            for (lane, &w) in lanes.iter_mut().zip(part) {
-                *lane += w;
-            }
-        }
-        total += lanes.iter().map(|&l| l as f64).sum::<f64>();
-        sums.push(total);
-    }
+    let total = wide(ChunkSums { weights, sums });
     let target = u * total;
     let chunk = sums.partition_point(|&sum| sum <= target).min(sums.len().checked_sub(1)?);
     let mut sum = if chunk == 0 { 0.0 } else { sums[chunk - 1] };
@@ -176,7 +237,7 @@ fn draw_kept(kept: &[(f32, u32)], u: f64) -> Option<u32> {
 }
 
 /// e^x for x ≤ 0 (relative error < 3e-7), written so that the compiler vectorises it: Cody–Waite reduction and a polynomial.
-#[inline]
+#[inline(always)]
 fn exp(x: f32) -> f32 {
     const SHIFT: f32 = 12_582_912.0;
     let clamped = if x > -87.0 { x } else { -87.0 };

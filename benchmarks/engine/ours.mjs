@@ -1,0 +1,126 @@
+// Our side, in a process of its own: `ours.mjs speed|memory <shape and work as JSON>` prints one JSON object.
+// Plain JavaScript on the built package, as users run it: a TypeScript loader would count as memory.
+import { readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { openModel } from "@stateset-agents/engine";
+
+const mode = process.argv[2];
+const { config, loraTargets, work } = JSON.parse(process.argv[3]);
+const threads = availableParallelism();
+
+/** A cheap generator: weights and tokens only have to be arbitrary. */
+let state = 1;
+const random = () => {
+  state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+  return state / 2 ** 32;
+};
+const tokensOf = (count) => Int32Array.from({ length: count }, () => Math.floor(random() * config.vocab));
+
+async function open() {
+  const model = await openModel(config, { threads, slots: 64, cacheBytes: 2 ** 30 });
+  for (const { name, rows, cols } of await model.tensors()) {
+    const norm = /norm\.weight$/.test(name);
+    await model.setTensor(
+      name,
+      Float32Array.from({ length: rows * cols }, () => (norm ? 1 : (random() - 0.5) * 0.07)),
+    );
+  }
+  return model;
+}
+
+/** Seconds of the fastest of several runs, the first of which only warms up. */
+async function fastest(runs, task) {
+  await task();
+  let best = Infinity;
+  for (let i = 0; i < runs; i++) {
+    const start = performance.now();
+    await task();
+    best = Math.min(best, (performance.now() - start) / 1000);
+  }
+  return best;
+}
+
+function decode(model, batch) {
+  const sampling = { temperature: 1, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1, maxTokens: work.decodeTokens };
+  const requests = Array.from({ length: batch }, (_, seed) => ({
+    ...sampling,
+    tokens: tokensOf(work.decodePrompt),
+    stopTokens: new Int32Array(),
+    seed,
+  }));
+  return Promise.all(requests.map((request) => model.sample(request).reply));
+}
+
+function prefill(model) {
+  const sampling = { temperature: 1, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1, maxTokens: 1, seed: 1 };
+  return model.sample({ ...sampling, tokens: tokensOf(work.prefillTokens), stopTokens: new Int32Array() }).reply;
+}
+
+/** Separate sequences; every token is learnt. */
+function trainBatch() {
+  const { trainSequences: n, trainLength: length } = work;
+  return {
+    tokens: tokensOf(n * length),
+    nodeStart: Int32Array.from({ length: n + 1 }, (_, i) => i * length),
+    nodeParent: new Int32Array(n).fill(-1),
+    wanted: new Uint8Array(n * length).fill(1),
+  };
+}
+
+/** One prompt and its replies; only replies are learnt. */
+function sharedBatch() {
+  const { sharedPrompt: prompt, sharedReplies: n, sharedReplyLength: length } = work;
+  return {
+    tokens: tokensOf(prompt + n * length),
+    nodeStart: Int32Array.of(0, ...Array.from({ length: n + 1 }, (_, i) => prompt + i * length)),
+    nodeParent: Int32Array.of(-1, ...new Int32Array(n)),
+    wanted: new Uint8Array(prompt + n * length).fill(1, prompt),
+  };
+}
+
+async function trainStep(model, batch) {
+  const wants = { grad: true, entropy: false, values: false, hidden: false, adapters: true, ofReference: false };
+  const options = { ...wants, recompute: false, temperature: 1, dropoutSeed: undefined };
+  const { pass, logprobs } = await model.forward(batch, options);
+  const derivative = logprobs.map((_, i) => (batch.wanted[i] ? -1 / logprobs.length : 0));
+  await model.backward(pass, { logprobs: derivative, valuesIntoTrunk: true });
+  const adam = { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0.01, clipNorm: 1, scope: "all" };
+  await model.step({ learningRate: 1e-5, ...adam });
+}
+
+async function measureSpeed() {
+  const model = await open();
+  await model.setTrainable("none");
+  const result = {};
+  for (const batch of [1, 4, 16]) {
+    result[`decode${batch}`] = (batch * work.decodeTokens) / (await fastest(3, () => decode(model, batch)));
+  }
+  result.prefill = work.prefillTokens / (await fastest(3, () => prefill(model)));
+  await model.setTrainable("full");
+  const trained = work.trainSequences * work.trainLength;
+  result.trainFull = trained / (await fastest(3, () => trainStep(model, trainBatch())));
+  // In tokens of the sequences written out, which is what the other side has to run.
+  const written = work.sharedReplies * (work.sharedPrompt + work.sharedReplyLength);
+  result.sharedPrefix = written / (await fastest(1, () => trainStep(model, sharedBatch())));
+  await model.close();
+  const adapted = await open();
+  await adapted.addLora({ rank: work.loraRank, alpha: 16, dropout: 0, targets: loraTargets, seed: 1 });
+  await adapted.setTrainable("adapters");
+  result.trainLora = trained / (await fastest(3, () => trainStep(adapted, trainBatch())));
+  await adapted.close();
+  return result;
+}
+
+/** Of sampling a batch and training on one, as a run does. */
+async function measureMemory() {
+  const model = await open();
+  await decode(model, 16);
+  await model.setTrainable("full");
+  await trainStep(model, trainBatch());
+  await trainStep(model, trainBatch());
+  await model.close();
+  const peak = /VmHWM:\s+(\d+) kB/.exec(readFileSync("/proc/self/status", "utf8"));
+  return { peakMemory: peak ? Number(peak[1]) * 1024 : process.resourceUsage().maxRSS * 1024 };
+}
+
+console.log(JSON.stringify(await (mode === "memory" ? measureMemory() : measureSpeed())));
