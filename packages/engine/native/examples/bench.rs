@@ -1,7 +1,7 @@
 //! `cargo run --release --example bench -- gemm|train|lora|shared|decode|prefill [gpt2|starter] [threads]`
 //! Times are CPU seconds of the process, so that a busy machine distorts them less.
 
-use stateset_engine::gemm::{Exec, GradInput, Job, Mode, forward, grad_input, grad_weight};
+use stateset_engine::gemm::{Exec, GradInput, GradWeight, Job, Mode, forward, grad_input, grad_weight};
 use stateset_engine::kernel::counter_uniform;
 use stateset_engine::simd::Level;
 use stateset_engine::*;
@@ -99,7 +99,10 @@ fn gemm(threads: usize) {
         });
         let g = best(rounds, || {
             for _ in 0..reps {
-                unsafe { grad_weight(&mut exec, x.as_ptr(), k, y.as_ptr(), np, m, n, k, dw.as_mut_ptr()).unwrap() }
+                unsafe {
+                    grad_weight(&mut exec, x.as_ptr(), k, m, k, &[GradWeight { dy: y.as_ptr(), dy_row: np, n, dw: dw.as_mut_ptr() }])
+                        .unwrap()
+                }
             }
         });
         let rate = |t: (f64, f64)| format!("{:6.0} ({:6.0} wall)", flop * reps as f64 / t.0, flop * reps as f64 / t.1);

@@ -2,7 +2,7 @@
 
 mod common;
 use common::uniform;
-use stateset_engine::gemm::{Exec, GradInput, Job, Mode, forward, grad_input, grad_weight};
+use stateset_engine::gemm::{Exec, GradInput, GradWeight, Job, Mode, forward, grad_input, grad_weight};
 use stateset_engine::kernel::activation::{activate, activate_backward};
 use stateset_engine::kernel::adamw::{self, Range, Update};
 use stateset_engine::kernel::head::{HeadForward, head_forward, head_slopes, log_softmax_at};
@@ -55,7 +55,8 @@ fn the_three_products_agree_with_double_precision_on_every_path() {
                 unsafe {
                     forward(&mut exec, x.as_ptr(), kp, m, k, &[job]).unwrap();
                     grad_input(&mut exec, &[back, back], m, k, dx.as_mut_ptr(), kp, Mode::Set).unwrap();
-                    grad_weight(&mut exec, x.as_ptr(), kp, dy.as_ptr(), np, m, n, k, dw.as_mut_ptr()).unwrap();
+                    grad_weight(&mut exec, x.as_ptr(), kp, m, k, &[GradWeight { dy: dy.as_ptr(), dy_row: np, n, dw: dw.as_mut_ptr() }])
+                        .unwrap();
                 }
                 for t in 0..m {
                     for i in 0..n {

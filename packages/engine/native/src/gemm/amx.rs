@@ -12,6 +12,7 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 use std::sync::OnceLock;
 
+use super::backward::GradWeight;
 use crate::buffer::{Buffer, Shared};
 use crate::error::EngineError;
 use crate::pool::Pool;
@@ -36,10 +37,7 @@ struct TileConfig([u8; 64]);
 pub fn available() -> bool {
     static AVAILABLE: OnceLock<bool> = OnceLock::new();
     *AVAILABLE.get_or_init(|| {
-        if !is_x86_feature_detected!("avx512f")
-            || !is_x86_feature_detected!("avx512bw")
-            || !is_x86_feature_detected!("avx512bf16")
-        {
+        if !is_x86_feature_detected!("avx512f") || !is_x86_feature_detected!("avx512bw") || !is_x86_feature_detected!("avx512bf16") {
             return false;
         }
         let leaf = __cpuid_count(7, 0);
@@ -161,59 +159,61 @@ pub unsafe fn input_gradient(
     Ok(())
 }
 
-/// `dw[n, k] += Σ_m dy[m, n]·x[m, k]`, with dw in panels of 16 outputs: `[n/16][k][16]`.
+/// `dw[n, k] += Σ_m dy[m, n]·x[m, k]` for each job, with dw in panels of 16 outputs: `[n/16][k][16]`. x is split once for all of them.
 ///
 /// # Safety
-/// `dy` and `x` are valid for `m` rows of their strides, `dw` for `pad16(n)·k` floats.
-pub unsafe fn weight_gradient(
+/// Every dy and x are valid for `m` rows of their strides, every dw for `pad16(n)·k` floats.
+pub unsafe fn weight_gradients(
     pool: &Pool,
     scratch: &mut Scratch,
-    (m, n, k): (usize, usize, usize),
-    (dy, dy_stride): (*const f32, usize),
+    (m, k): (usize, usize),
     (x, x_stride): (*const f32, usize),
-    dw: *mut f32,
+    jobs: &[GradWeight],
 ) -> Result<(), EngineError> {
-    let (row_strips, col_strips, depth) = (strips(k), strips(n), steps(m));
+    let (row_strips, depth) = (strips(k), steps(m));
+    // Strips of all jobs, one after another: `(job, strip)`.
+    let columns: Vec<(usize, usize)> = jobs.iter().enumerate().flat_map(|(j, job)| (0..strips(job.n)).map(move |s| (j, s))).collect();
     scratch.left.reserve(row_strips * depth * STEP_WORDS, "AMX operand")?;
-    scratch.right.reserve(col_strips * depth * STEP_WORDS, "AMX operand")?;
+    scratch.right.reserve(columns.len() * depth * STEP_WORDS, "AMX operand")?;
     let left = Shared(scratch.left.pointer().cast::<u16>());
     let right = Shared(scratch.right.pointer().cast::<u16>());
-    let (dy, x, dw) = (Shared(dy.cast_mut()), Shared(x.cast_mut()), Shared(dw));
-    pool.run(row_strips + col_strips, |strip, _| unsafe {
-        let (source, stride, width, strip, out) = if strip < row_strips {
-            (x, x_stride, k, strip, left)
+    let x = Shared(x.cast_mut());
+    pool.run(row_strips + columns.len(), |item, _| unsafe {
+        let turned = item < row_strips;
+        let (source, stride, width, strip, out) = if turned {
+            (x.get().cast_const(), x_stride, k, item, left.at(item * depth * STEP_LEN))
         } else {
-            (dy, dy_stride, n, strip - row_strips, right)
+            let (j, strip) = columns[item - row_strips];
+            (jobs[j].dy, jobs[j].dy_row, jobs[j].n, strip, right.at((item - row_strips) * depth * STEP_LEN))
         };
-        let turned = out.get() == left.get();
         for step in 0..depth {
-            let out = out.at((strip * depth + step) * STEP_LEN);
             for half in 0..2 {
                 let column = strip * STRIP + half * 16;
-                let from = source.at(step * STEP * stride + column);
-                pack_pairs(from, stride, m - step * STEP, width.saturating_sub(column), out, half, turned);
+                let from = source.add(step * STEP * stride + column);
+                pack_pairs(from, stride, m - step * STEP, width.saturating_sub(column), out.add(step * STEP_LEN), half, turned);
             }
         }
     });
     let panel = k * 16;
-    let (row_blocks, col_blocks) = (row_strips.div_ceil(ROW_STRIPS), col_strips.div_ceil(COL_STRIPS));
+    let (row_blocks, col_blocks) = (row_strips.div_ceil(ROW_STRIPS), columns.len().div_ceil(COL_STRIPS));
     pool.run(row_blocks * col_blocks, |unit, _| unsafe {
         let (row_block, col_block) = (unit % row_blocks, unit / row_blocks);
         let rows = row_block * ROW_STRIPS..row_strips.min((row_block + 1) * ROW_STRIPS);
-        let cols = col_block * COL_STRIPS..col_strips.min((col_block + 1) * COL_STRIPS);
+        let cols = col_block * COL_STRIPS..columns.len().min((col_block + 1) * COL_STRIPS);
         configure();
         for chunk in (0..depth).step_by(CHUNK_STEPS) {
             let length = CHUNK_STEPS.min(depth - chunk);
-            for col in cols.clone() {
+            for at in cols.clone() {
+                let (j, col) = columns[at];
                 for row in rows.clone() {
                     let target = Target {
-                        base: dw.at(col * 2 * panel + row * STRIP * 16),
+                        base: jobs[j].dw.add(col * 2 * panel + row * STRIP * 16),
                         stride: 16,
                         col_step: panel,
                         rows: k - row * STRIP,
-                        cols: n.div_ceil(16) * 16 - col * STRIP,
+                        cols: jobs[j].n.div_ceil(16) * 16 - col * STRIP,
                     };
-                    block(left.at((row * depth + chunk) * STEP_LEN), right.at((col * depth + chunk) * STEP_LEN), length, &target, true);
+                    block(left.at((row * depth + chunk) * STEP_LEN), right.at((at * depth + chunk) * STEP_LEN), length, &target, true);
                 }
             }
         }
@@ -340,9 +340,7 @@ unsafe fn tiles(a: *const u16, b: *const u16, length: usize, c: *mut f32, stride
 /// 16 floats starting at `p`, of which the first `valid` exist.
 #[inline(always)]
 pub(super) unsafe fn load(p: *const f32, valid: usize) -> __m512 {
-    unsafe {
-        if valid >= 16 { _mm512_loadu_ps(p) } else { _mm512_maskz_loadu_ps(((1u32 << valid) - 1) as __mmask16, p) }
-    }
+    unsafe { if valid >= 16 { _mm512_loadu_ps(p) } else { _mm512_maskz_loadu_ps(((1u32 << valid) - 1) as __mmask16, p) } }
 }
 
 /// 32 floats as two rows of bf16: the rounded values and what the rounding left.
@@ -504,7 +502,8 @@ mod tests {
                 let (mut dx, mut dw) = (vec![1f32; m * k], vec![1f32; padded * k]);
                 unsafe {
                     input_gradient(&pool, &mut scratch, (m, n, k), (dy.as_ptr(), n), panels.as_ptr(), (dx.as_mut_ptr(), k), true).unwrap();
-                    weight_gradient(&pool, &mut scratch, (m, n, k), (dy.as_ptr(), n), (x.as_ptr(), k), dw.as_mut_ptr()).unwrap();
+                    let job = GradWeight { dy: dy.as_ptr(), dy_row: n, n, dw: dw.as_mut_ptr() };
+                    weight_gradients(&pool, &mut scratch, (m, k), (x.as_ptr(), k), &[job]).unwrap();
                 }
                 for row in 0..m {
                     for col in 0..k {

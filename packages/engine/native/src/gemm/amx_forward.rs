@@ -53,7 +53,11 @@ pub unsafe fn forward(exec: &mut Exec, x: *const f32, stride: usize, m: usize, k
             }
         }
     });
-    if m <= 16 { unsafe { narrow(exec, &locals, left, m, k, jobs) } } else { unsafe { wide(exec, &locals, left, m, k, jobs) } }
+    if m <= 16 {
+        unsafe { narrow(exec, &locals, left, m, k, jobs) }
+    } else {
+        unsafe { wide(exec, &locals, left, m, k, jobs) }
+    }
     Ok(())
 }
 
@@ -359,15 +363,33 @@ unsafe fn step_narrow(a: *const u16, b: *const u16) {
     macro_rules! panel {
         ($c:literal, $at:literal) => {
             concat!(
-                "tileloadd tmm7, [{b} + {s} + ", $at, "]\n",
-                "tdpbf16ps ", $c, ", tmm6, tmm7\n",
-                "tdpbf16ps ", $c, ", tmm5, tmm7\n",
-                "tdpbf16ps ", $c, ", tmm4, tmm7\n",
-                "tileloadd tmm7, [{b} + {s} + ", $at, " + 1024]\n",
-                "tdpbf16ps ", $c, ", tmm4, tmm7\n",
-                "tdpbf16ps ", $c, ", tmm5, tmm7\n",
-                "tileloadd tmm7, [{b} + {s} + ", $at, " + 2048]\n",
-                "tdpbf16ps ", $c, ", tmm4, tmm7\n",
+                "tileloadd tmm7, [{b} + {s} + ",
+                $at,
+                "]\n",
+                "tdpbf16ps ",
+                $c,
+                ", tmm6, tmm7\n",
+                "tdpbf16ps ",
+                $c,
+                ", tmm5, tmm7\n",
+                "tdpbf16ps ",
+                $c,
+                ", tmm4, tmm7\n",
+                "tileloadd tmm7, [{b} + {s} + ",
+                $at,
+                " + 1024]\n",
+                "tdpbf16ps ",
+                $c,
+                ", tmm4, tmm7\n",
+                "tdpbf16ps ",
+                $c,
+                ", tmm5, tmm7\n",
+                "tileloadd tmm7, [{b} + {s} + ",
+                $at,
+                " + 2048]\n",
+                "tdpbf16ps ",
+                $c,
+                ", tmm4, tmm7\n",
             )
         };
     }

@@ -182,50 +182,70 @@ unsafe fn pack_panels(dy: *const f32, dy_row: usize, tokens: usize, columns: usi
     }
 }
 
-/// `dW[n, k] += Σ_t dY[t, n]·X[t, k]` into panels `[n/16][k][16]`, t ascending for every element.
+/// One matrix whose gradient comes from the shared input.
+#[derive(Clone, Copy)]
+pub struct GradWeight {
+    /// Columns between n and its padding must be zero.
+    pub dy: *const f32,
+    pub dy_row: usize,
+    pub n: usize,
+    /// Panels `[n/16][k][16]`.
+    pub dw: *mut f32,
+}
+unsafe impl Sync for GradWeight {}
+
+/// `dW[n, k] += Σ_t dY[t, n]·X[t, k]` for each job, t ascending for every element.
 ///
 /// # Safety
-/// Every pointer must be valid for its shape; columns of dY between n and its padding must be zero.
-#[allow(clippy::too_many_arguments)]
+/// Every pointer must be valid for its shape.
 pub unsafe fn grad_weight(
     exec: &mut Exec,
     x: *const f32,
     x_row: usize,
-    dy: *const f32,
-    dy_row: usize,
     tokens: usize,
-    n: usize,
     k: usize,
-    dw: *mut f32,
+    jobs: &[GradWeight],
 ) -> Result<(), EngineError> {
+    if tokens == 0 {
+        return Ok(());
+    }
     #[cfg(target_arch = "x86_64")]
-    if let Some(scratch) = &mut exec.amx
+    let plain: Vec<GradWeight> = if let Some(scratch) = &mut exec.amx
         && tokens >= 32
-        && n >= 32
         && k >= 32
     {
-        return unsafe { super::amx::weight_gradient(&exec.pool, scratch, (tokens, n, k), (dy, dy_row), (x, x_row), dw) };
-    }
-    if tokens == 0 {
+        let (tiled, plain): (Vec<GradWeight>, Vec<GradWeight>) = jobs.iter().partition(|j| j.n >= 32);
+        if !tiled.is_empty() {
+            unsafe { super::amx::weight_gradients(&exec.pool, scratch, (tokens, k), (x, x_row), &tiled)? };
+        }
+        plain
+    } else {
+        jobs.to_vec()
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let plain = jobs.to_vec();
+    if plain.is_empty() {
         return Ok(());
     }
     exec.pack.reserve(tokens * k + 16, "packed activations")?;
     let packed = exec.pack.pointer();
     let locals = exec.local(T_BLOCK * 32)?;
     let level = exec.level;
-    let panels = n.div_ceil(16);
-    let pairs = panels.div_ceil(2);
     let groups = row_groups(k, level.mr());
     unsafe { pack_columns(exec, x, x_row, tokens, groups, packed) };
+    // Pairs of panels of all jobs: `(job, first panel)`.
+    let pairs: Vec<(usize, usize)> =
+        plain.iter().enumerate().flat_map(|(j, job)| (0..job.n.div_ceil(16)).step_by(2).map(move |p| (j, p))).collect();
     let threads = exec.pool.threads();
-    let splits = (4 * threads).div_ceil(pairs).clamp(1, groups.count);
+    let splits = (4 * threads).div_ceil(pairs.len()).clamp(1, groups.count);
     let per_split = groups.count.div_ceil(splits);
-    let (x, dy, dw) = (Shared(packed), Shared(dy.cast_mut()), Shared(dw));
-    exec.pool.run(pairs * splits, |chunk, thread| {
-        let first = chunk / splits * 2;
-        let count = 2.min(panels - first);
+    let x = Shared(packed);
+    exec.pool.run(pairs.len() * splits, |chunk, thread| {
+        let (j, first) = pairs[chunk / splits];
+        let job = &plain[j];
+        let count = 2.min(job.n.div_ceil(16) - first);
         let range = chunk % splits * per_split..((chunk % splits + 1) * per_split).min(groups.count);
-        weight_item(level, &x, &dy, dy_row, tokens, k, &dw, first, count, range, groups, locals.of(thread));
+        weight_item(level, &x, job, tokens, k, first, count, range, groups, locals.of(thread));
     });
     Ok(())
 }
@@ -234,11 +254,9 @@ pub unsafe fn grad_weight(
 fn weight_item(
     level: Level,
     x: &Shared<f32>,
-    dy: &Shared<f32>,
-    dy_row: usize,
+    job: &GradWeight,
     tokens: usize,
     k: usize,
-    dw: &Shared<f32>,
     first: usize,
     count: usize,
     range: std::ops::Range<usize>,
@@ -249,7 +267,7 @@ fn weight_item(
     while t0 < tokens {
         let len = T_BLOCK.min(tokens - t0);
         unsafe {
-            pack_panels(dy.at(t0 * dy_row + first * 16), dy_row, len, count * 16, local);
+            pack_panels(job.dy.add(t0 * job.dy_row + first * 16), job.dy_row, len, count * 16, local);
             for g in range.clone() {
                 let (start, rows) = groups.get(g);
                 let tile = Tile {
@@ -259,7 +277,7 @@ fn weight_item(
                     w_panel: 16,
                     w_step: count * 16,
                     k: len,
-                    c: dw.at((first * k + start) * 16),
+                    c: job.dw.add((first * k + start) * 16),
                     c_row: 16,
                     c_panel: k * 16,
                     bias: std::ptr::null(),

@@ -8,7 +8,7 @@ mod backward;
 mod forward;
 pub mod tile;
 
-pub use backward::{GradInput, grad_input, grad_weight};
+pub use backward::{GradInput, GradWeight, grad_input, grad_weight};
 pub use forward::{Groups, Job, forward, forward_on, pack_group, pack_rows, row_groups};
 pub use tile::{Mode, Tile};
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::error::EngineError;
 use crate::gemm::tile::{tile_packed, tile_rows};
-use crate::gemm::{Exec, Mode, Tile, row_groups};
+use crate::gemm::{Exec, Mode, Tile, pack_group, row_groups};
 use crate::simd::{self, LANES, Level, Simd, pad16};
 use crate::simd_dispatch;
 
@@ -108,7 +108,7 @@ pub fn row_length(end: usize) -> usize {
 
 /// Scratch floats one tile needs in the forward pass.
 fn scratch(tile_rows: usize, length: usize, head_dim: usize) -> usize {
-    tile_rows * (length + pad16(head_dim) + 2) + 16 * head_dim + 64
+    tile_rows * (length + pad16(head_dim) + 2) + 32 * head_dim + 96
 }
 
 #[derive(Clone, Copy)]
@@ -154,7 +154,7 @@ pub fn visible_blocks(span: &Span, low: usize, end: usize) -> (usize, usize) {
 /// `scores[r, j] = q_r · k_j` for positions `low..end` of the path.
 ///
 /// # Safety
-/// As `attention`; `scores` has `rows` rows of `length` floats, `packed` room for 16·head_dim + 16.
+/// As `attention`; `scores` has `rows` rows of `length` floats, `packed` room for 32·head_dim + 32.
 #[allow(clippy::too_many_arguments)]
 pub unsafe fn path_products(
     level: Level,
@@ -172,12 +172,11 @@ pub unsafe fn path_products(
     for g in 0..groups.count {
         let (start, count) = groups.get(g);
         unsafe {
+            let gathered = packed.add(16 * head_dim + 16);
             for r in 0..count {
-                let from = q(start + r);
-                for d in 0..head_dim {
-                    *packed.add(d * count + r) = *from.add(d);
-                }
+                std::ptr::copy_nonoverlapping(q(start + r), gathered.add(r * head_dim), head_dim);
             }
+            pack_group(level, gathered, head_dim, count, head_dim, packed);
             for (i, span) in spans.iter().enumerate() {
                 let (first, blocks) = visible_blocks(span, low, end);
                 let tile = Tile {
@@ -260,7 +259,7 @@ unsafe fn forward_tile(level: Level, f: &Forward<'_>, t: &QueryTile, head: usize
         let packed = out.add(rows * hdp);
         let q = |r: usize| f.q.add((group.row + t.first + r / repeat) * f.q_row + (head * repeat + r % repeat) * hd);
         path_products(level, spans, |i| spans[i].keys(s, f.layer, head), hd, q, rows, (low, end), scores, length, packed);
-        let sums = packed.add(16 * hd + 16);
+        let sums = packed.add(32 * hd + 32);
         for r in 0..rows {
             let position = first + r / repeat;
             let (max, sum) = softmax_row(level, scores.add(r * length), s.first_visible(position), position + 1, low, end, s.scale());

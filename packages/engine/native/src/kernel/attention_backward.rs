@@ -73,7 +73,7 @@ pub unsafe fn attention_backward(
         .iter()
         .map(|t| {
             let rows = t.rows * repeat;
-            rows * (2 * row_length(b.groups[t.group].start + t.first + t.rows) + 3 * hdp + 4) + 16 * hdp + 64
+            rows * (2 * row_length(b.groups[t.group].start + t.first + t.rows) + 3 * hdp + 4) + 32 * hdp + 96
         })
         .max()
         .unwrap_or(0);
@@ -121,13 +121,12 @@ unsafe fn backward_tile(level: Level, b: &Backward<'_>, t: &QueryTile, head: usi
         let d_o = q.add(rows * hdp);
         let dq = d_o.add(rows * hdp);
         let packed = dq.add(rows * hdp);
-        let dots = packed.add(16 * hdp + 16);
+        let dots = packed.add(32 * hdp + 32);
         let offset = |r: usize| (group.row + t.first + r / repeat) * b.row + (head * repeat + r % repeat) * hd;
         for r in 0..rows {
-            for d in 0..hdp {
-                let inside = d < hd;
-                *q.add(r * hdp + d) = if inside { *b.q.add(offset(r) + d) } else { 0.0 };
-                *d_o.add(r * hdp + d) = if inside { *b.d_o.add(offset(r) + d) } else { 0.0 };
+            for (to, from) in [(q, b.q), (d_o, b.d_o)] {
+                std::ptr::copy_nonoverlapping(from.add(offset(r)), to.add(r * hdp), hd);
+                std::ptr::write_bytes(to.add(r * hdp + hd), 0, hdp - hd);
             }
             *dots.add(r) = row_dot(level, b.d_o.add(offset(r)), b.o.add(offset(r)), hd);
         }

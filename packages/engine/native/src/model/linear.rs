@@ -1,10 +1,10 @@
 //! Linear layers with their adapters: `y = W x + b + (alpha/rank)·B(A x̃)`, x̃ being x after dropout.
 
 use super::layer::Net;
-use super::params::{ADAPTERS, BASE, Linear};
+use super::params::{ADAPTERS, BASE, Linear, Lora};
 use crate::buffer::Shared;
 use crate::error::EngineError;
-use crate::gemm::{self, Exec, GradInput, Job, Mode};
+use crate::gemm::{self, Exec, GradInput, GradWeight, Job, Mode};
 use crate::kernel::{activation, counter_uniform, norm, parallel_rows};
 use crate::simd::{LANES, pad16};
 
@@ -210,29 +210,35 @@ pub unsafe fn backward_weights(
     slopes: &LoraSpace,
 ) -> Result<(), EngineError> {
     let k = outputs[0].linear.k;
-    for o in outputs {
-        unsafe {
-            if net.train_base {
-                let dw = net.params.grad(BASE, o.linear.w);
-                gemm::grad_weight(exec, input.x, input.row, o.y, o.row(), input.rows, o.linear.n, k, dw)?;
+    let lora = net.params.lora.filter(|_| net.train_adapters);
+    let rank_row = lora.map_or(0, |l| pad16(l.rank));
+    let adapted = || outputs.iter().filter_map(|o| Some((o, lora?, o.linear.lora?)));
+    let inner = |target: usize, lora: Lora, a: usize| unsafe {
+        GradWeight { dy: slopes.low[target], dy_row: rank_row, n: lora.rank, dw: net.params.grad(ADAPTERS, a) }
+    };
+    let mut jobs = Vec::with_capacity(2 * outputs.len());
+    unsafe {
+        if net.train_base {
+            for o in outputs {
+                jobs.push(GradWeight { dy: o.y, dy_row: o.row(), n: o.linear.n, dw: net.params.grad(BASE, o.linear.w) });
                 if let Some(bias) = o.linear.bias {
                     add_columns(exec, input.rows, o.linear.n, o.y, o.row(), net.params.grad(BASE, bias));
                 }
             }
-            let (Some(lora), Some((a, b)), true) = (net.params.lora, o.linear.lora, net.train_adapters) else {
-                continue;
-            };
-            let rank_row = pad16(lora.rank);
-            let low = space.low[o.target];
-            gemm::grad_weight(exec, low, rank_row, o.y, o.row(), input.rows, o.linear.n, lora.rank, net.params.grad(ADAPTERS, b))?;
-            let x = if net.dropout.is_some() {
+        }
+        if net.dropout.is_none() {
+            jobs.extend(adapted().map(|(o, lora, (a, _))| inner(o.target, lora, a)));
+        }
+        if !jobs.is_empty() {
+            gemm::grad_weight(exec, input.x, input.row, input.rows, k, &jobs)?;
+        }
+        for (o, lora, (a, b)) in adapted() {
+            let outer = GradWeight { dy: o.y, dy_row: o.row(), n: o.linear.n, dw: net.params.grad(ADAPTERS, b) };
+            gemm::grad_weight(exec, space.low[o.target], rank_row, input.rows, lora.rank, &[outer])?;
+            if net.dropout.is_some() {
                 dropout(exec, net, layer, o.target, input.rows, k, input.x, slopes.dropped, false);
-                slopes.dropped.cast_const()
-            } else {
-                input.x
-            };
-            let da = net.params.grad(ADAPTERS, a);
-            gemm::grad_weight(exec, x, input.row, slopes.low[o.target], rank_row, input.rows, lora.rank, k, da)?;
+                gemm::grad_weight(exec, slopes.dropped, input.row, input.rows, k, &[inner(o.target, lora, a)])?;
+            }
         }
     }
     Ok(())

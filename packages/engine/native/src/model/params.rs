@@ -38,26 +38,28 @@ impl Param {
         .next_multiple_of(LANES)
     }
 
-    fn at(&self, row: usize, col: usize) -> usize {
-        self.offset
-            + match self.place {
-                Place::Panels => (row / LANES * self.cols + col) * LANES + row % LANES,
-                Place::Rows => row * pad16(self.cols) + col,
-            }
+    /// Where a row starts in its store, and the step between its columns.
+    fn row(&self, row: usize) -> (usize, usize) {
+        match self.place {
+            Place::Panels => (self.offset + row / LANES * LANES * self.cols + row % LANES, LANES),
+            Place::Rows => (self.offset + row * pad16(self.cols), 1),
+        }
     }
 
     pub fn write(&self, to: &mut [f32], from: &[f32]) {
-        for row in 0..self.rows {
-            for col in 0..self.cols {
-                to[self.at(row, col)] = from[row * self.cols + col];
+        for (row, values) in from.chunks_exact(self.cols).enumerate() {
+            let (first, step) = self.row(row);
+            for (to, &value) in to[first..].iter_mut().step_by(step).zip(values) {
+                *to = value;
             }
         }
     }
 
     pub fn read(&self, from: &[f32], to: &mut [f32]) {
-        for row in 0..self.rows {
-            for col in 0..self.cols {
-                to[row * self.cols + col] = from[self.at(row, col)];
+        for (row, values) in to.chunks_exact_mut(self.cols).enumerate() {
+            let (first, step) = self.row(row);
+            for (value, &from) in values.iter_mut().zip(from[first..].iter().step_by(step)) {
+                *value = from;
             }
         }
     }

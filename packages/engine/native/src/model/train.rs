@@ -8,7 +8,7 @@ use super::{Derivatives, Model, Pass, Trainable, TreeBatch, Want};
 use crate::buffer::{Buffer, Shared};
 use crate::config::{Config, Mlp};
 use crate::error::EngineError;
-use crate::gemm::{self, Exec, GradInput, Job, Mode};
+use crate::gemm::{self, Exec, GradInput, GradWeight, Job, Mode};
 use crate::kernel::attention_backward::{Turned, row_dot};
 use crate::kernel::embedding::{self, Table};
 use crate::kernel::head::{self, HeadForward, RowStats};
@@ -417,7 +417,7 @@ impl Model {
                 gemm::grad_input(&mut self.exec, &[job], m, c.hidden, d_hidden, hp, mode)?;
                 if self.trainable == Trainable::Full {
                     let dw = self.params.grad(BASE, head).add(first / LANES * LANES * c.hidden);
-                    gemm::grad_weight(&mut self.exec, s.hidden, hp, logits, row, m, width, c.hidden, dw)?;
+                    gemm::grad_weight(&mut self.exec, s.hidden, hp, m, c.hidden, &[GradWeight { dy: logits, dy_row: row, n: width, dw }])?;
                 }
             }
             first += width;
