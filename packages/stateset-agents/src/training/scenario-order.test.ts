@@ -1,0 +1,29 @@
+import { describe, expect, it } from "vitest";
+import { scenarioAt } from "./scenario-order.ts";
+
+const scenarios = ["a", "b", "c", "d", "e"].map((id) => ({ id }));
+const draw = (seed: number, positions: number, weights = {}) =>
+  Array.from({ length: positions }, (_, position) => scenarioAt(scenarios, seed, position, weights).id);
+
+describe("scenarioAt", () => {
+  it("gives every scenario once per round, each round in another order", () => {
+    const ids = draw(1, 15);
+    const rounds = [ids.slice(0, 5), ids.slice(5, 10), ids.slice(10)];
+    for (const round of rounds) expect([...round].sort()).toEqual(["a", "b", "c", "d", "e"]);
+    expect(new Set(rounds.map((round) => round.join(""))).size).toBeGreaterThan(1);
+    expect(draw(1, 15)).toEqual(ids);
+    expect(draw(2, 15)).not.toEqual(ids);
+  });
+
+  it("draws by weight where there are weights, and never what weighs nothing", () => {
+    const ids = draw(1, 2000, { a: 4, b: 0 });
+    const share = (id: string) => ids.filter((drawn) => drawn === id).length / ids.length;
+    expect(share("a")).toBeCloseTo(4 / 7, 1);
+    expect(share("b")).toBe(0);
+    expect(share("c")).toBeCloseTo(1 / 7, 1);
+  });
+
+  it("falls back to rounds when everything weighs nothing", () => {
+    expect(draw(1, 5, { a: 0, b: 0, c: 0, d: 0, e: 0 }).sort()).toEqual(["a", "b", "c", "d", "e"]);
+  });
+});
