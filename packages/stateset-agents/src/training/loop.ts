@@ -68,9 +68,10 @@ const notFiniteAdvice = {
 
 export async function runLoop(loop: Loop): Promise<RunEnd> {
   const { config, state, emitter } = loop;
+  let savedStep: number | undefined;
   while (state.step < config.steps && state.stopped === null) {
     if (loop.signal?.aborted) {
-      await loop.save(false);
+      if (savedStep !== state.step) await loop.save(false);
       return { status: "interrupted", steps: state.step, reason: "Stopped on request." };
     }
     const step = state.step + 1;
@@ -133,7 +134,10 @@ export async function runLoop(loop: Loop): Promise<RunEnd> {
     const broken = state.notFiniteInARow >= notFiniteLimit;
     const due = config.checkpoint.every > 0 && step % config.checkpoint.every === 0;
     const last = step === config.steps || state.stopped !== null || broken;
-    if (due || last || verdict.improved) await loop.save(verdict.improved);
+    if (due || last || verdict.improved) {
+      await loop.save(verdict.improved);
+      savedStep = step;
+    }
     loop.files?.appendTiming({ ...timing, otherMs: performance.now() - updatedAt });
     if (broken) {
       const message = `The loss, gradient or reward was not finite in ${notFiniteLimit} updates in a row (step ${step}).`;

@@ -16,7 +16,7 @@ import {
 import { join } from "node:path";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import type { StepMetrics, StepTiming } from "./callbacks.ts";
-import { removeTemporaries, writeFailed, writeFileAtomic } from "./checkpoint/durable.ts";
+import { settleFolder, writeFailed, writeFileAtomic } from "./checkpoint/durable.ts";
 
 export class RunFiles {
   readonly dir: string;
@@ -69,10 +69,13 @@ export class RunFiles {
     return statSync(this.metricsPath).size;
   }
 
+  /** After a kill: everything under its final name again. Only for the one process that writes here. */
+  settle(): void {
+    for (const folder of [".", "checkpoints", "trajectories"]) settleFolder(join(this.dir, folder));
+  }
+
   /** Goes back to the moment of a checkpoint (0 bytes, step 0: to the beginning). */
   rewind(metricsBytes: number, step: number): void {
-    removeTemporaries(this.dir);
-    removeTemporaries(join(this.dir, "trajectories"));
     truncate(this.metricsPath, metricsBytes);
     if (!existsSync(this.#timingPath)) return;
     let bytes = 0;

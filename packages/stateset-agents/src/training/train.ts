@@ -203,6 +203,7 @@ async function openRun(parts: TrainParts, config: TrainingConfig, algorithm: Alg
 async function resume(run: Run, resumeFrom: string): Promise<void> {
   const { loop, files, store } = run;
   const { policy, emitter, state } = loop;
+  files!.settle();
   const damaged: string[] = [];
   const found = findCheckpoint<SavedState>(resumeFrom, (message) => damaged.push(message));
   for (const message of damaged) await emitter.warn({ step: 0, kind: "checkpoint-damaged", message });

@@ -1,9 +1,11 @@
 import {
   cpSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   truncateSync,
   writeFileSync,
@@ -135,6 +137,35 @@ describe("a resumed run", () => {
     ]) {
       expect(bytes(dir, file).equals(bytes(expected, file)), file).toBe(true);
     }
+  });
+
+  it("finds a checkpoint again that was being replaced when the run was killed", async () => {
+    const { dir: expected } = await whole;
+    const dir = folder();
+    await interrupted(dir, 5);
+    const checkpoints = join(dir, "checkpoints");
+    renameSync(join(checkpoints, "step-000005"), join(checkpoints, ".old-step-000005"));
+    mkdirSync(join(checkpoints, ".tmp-1-step-000005"));
+    const steps: number[] = [];
+    const { dir: _, ...rest } = options(dir).given;
+    const onStepStart = ({ step }: { step: number }) => void steps.push(step);
+    await train({ ...rest, callbacks: [...rest.callbacks, { onStepStart }], resumeFrom: dir });
+    expect(steps[0]).toBe(6);
+    expect(bytes(dir, "metrics.jsonl").equals(bytes(expected, "metrics.jsonl"))).toBe(true);
+    expect(readdirSync(checkpoints).filter((name) => name.startsWith("."))).toEqual([]);
+  });
+
+  it("does not write the same checkpoint twice when it is stopped right after one", async () => {
+    const stop = new AbortController();
+    const { given } = options(folder());
+    const saved: number[] = [];
+    const onCheckpoint = ({ step }: { step: number }) => {
+      saved.push(step);
+      if (step === 4) stop.abort();
+    };
+    const { run } = await train({ ...given, callbacks: [...given.callbacks, { onCheckpoint }], signal: stop.signal });
+    expect(run).toMatchObject({ status: "interrupted", steps: 4 });
+    expect(saved.filter((step) => step === 4)).toEqual([4]);
   });
 
   it("starts again when it was killed before its first checkpoint", async () => {

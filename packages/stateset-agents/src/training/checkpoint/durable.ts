@@ -29,22 +29,28 @@ export function writeFileAtomic(path: string, content: string | Uint8Array): voi
 }
 
 /**
- * Fills a temporary folder and renames it to `dir`. What was at `dir` is replaced at the last moment;
- * when `fill` or the disk fails, it is untouched.
+ * Fills a temporary folder and renames it to `dir`. What was at `dir` is moved aside at the last moment and removed after;
+ * when `fill` or the disk fails, it stays, and after a kill in between settleFolder() puts it back.
  */
 export async function writeFolderAtomic(dir: string, fill: (temporary: string) => Promise<void>): Promise<void> {
   const temporary = temporaryFor(dir);
+  const aside = join(dirname(dir), asidePrefix + basename(dir));
   try {
     mkdirSync(dirname(dir), { recursive: true });
     rmSync(temporary, { recursive: true, force: true });
     mkdirSync(temporary);
     await fill(temporary);
     syncTree(temporary);
-    rmSync(dir, { recursive: true, force: true });
+    if (existsSync(dir)) {
+      rmSync(aside, { recursive: true, force: true });
+      renameSync(dir, aside);
+    }
     renameSync(temporary, dir);
     syncPath(dirname(dir));
+    rmSync(aside, { recursive: true, force: true });
   } catch (error) {
     try {
+      if (existsSync(aside) && !existsSync(dir)) renameSync(aside, dir);
       rmSync(temporary, { recursive: true, force: true });
     } catch {
       // A read-only folder cannot be cleaned either; the failure that matters is the first one.
@@ -53,16 +59,22 @@ export async function writeFolderAtomic(dir: string, fill: (temporary: string) =
   }
 }
 
+const temporaryPrefix = ".tmp-";
+const asidePrefix = ".old-";
+
 /** Beside the target, so that a rename is enough to put it in place. */
 function temporaryFor(path: string): string {
-  return join(dirname(path), `.tmp-${process.pid}-${basename(path)}`);
+  return join(dirname(path), `${temporaryPrefix}${process.pid}-${basename(path)}`);
 }
 
-/** Removes what a killed process left behind. */
-export function removeTemporaries(dir: string): void {
+/** Clears up in `dir` after a killed process: a folder that was moved aside and not replaced goes back, what is half written goes. */
+export function settleFolder(dir: string): void {
   if (!existsSync(dir)) return;
   for (const name of readdirSync(dir)) {
-    if (name.startsWith(".tmp-")) rmSync(join(dir, name), { recursive: true, force: true });
+    const path = join(dir, name);
+    const place = name.startsWith(asidePrefix) ? join(dir, name.slice(asidePrefix.length)) : undefined;
+    if (place !== undefined && !existsSync(place)) renameSync(path, place);
+    else if (place !== undefined || name.startsWith(temporaryPrefix)) rmSync(path, { recursive: true, force: true });
   }
 }
 

@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { basename, dirname, join, resolve } from "node:path";
 import { messageOf, StatesetError } from "../../error.ts";
 import type { ModelInfo, Policy } from "../../policy/policy.ts";
-import { removeTemporaries, writeFileAtomic, writeFolderAtomic } from "./durable.ts";
+import { settleFolder, writeFileAtomic, writeFolderAtomic } from "./durable.ts";
 import { type Manifest, verifyManifest, writeManifest } from "./manifest.ts";
 
 export interface Checkpoint<State> {
@@ -32,7 +32,7 @@ export class CheckpointStore<State> {
   /** Writes a checkpoint and makes it the last one (and the best one). Older ones go, the best stays. */
   async save(policy: Policy, step: number, state: State, best: boolean): Promise<string> {
     mkdirSync(this.dir, { recursive: true });
-    removeTemporaries(this.dir);
+    settleFolder(this.dir);
     const dir = join(this.dir, nameOf(step));
     await writeFolderAtomic(dir, async (temporary) => {
       await policy.snapshot(join(temporary, "policy"));
@@ -56,7 +56,6 @@ export class CheckpointStore<State> {
    */
   repair(step: number, bestStep: number | undefined): void {
     if (!existsSync(this.dir)) return;
-    removeTemporaries(this.dir);
     for (const name of listSteps(this.dir)) {
       if (stepOf(name) > step) rmSync(join(this.dir, name), { recursive: true, force: true });
     }
