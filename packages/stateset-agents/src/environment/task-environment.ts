@@ -78,7 +78,14 @@ export class TaskEnvironment extends Environment<Task> {
 
   override async reset(task?: Task, { seed = randomInt(2 ** 32) }: ResetOptions = {}): Promise<EnvironmentState<Task>> {
     const scenario = task ?? this.scenarios[seed % this.scenarios.length]!;
-    const history: Turn[] = [{ role: "user", content: scenario.prompt ?? scenario.goal }];
+    // Scenarios from elsewhere need not be tasks.
+    const content: string | undefined = scenario.prompt ?? scenario.goal;
+    if (content === undefined) {
+      throw new StatesetError("INVALID_SCENARIO", `Scenario "${scenario.id}" is no task: it has no goal.`, {
+        hint: "Give it one, or play it in a ConversationEnvironment.",
+      });
+    }
+    const history: Turn[] = [{ role: "user", content }];
     return { scenario, history, replies: 0, seed, done: false, metadata: { success: false, progress: 0 } };
   }
 

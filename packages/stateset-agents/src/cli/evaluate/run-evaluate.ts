@@ -1,7 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Agent } from "../../agent/agent.ts";
-import { ConversationEnvironment } from "../../environment/conversation-environment.ts";
 import { Environment } from "../../environment/environment.ts";
 import { loadScenarios } from "../../environment/load-scenarios.ts";
 import type { Scenario } from "../../environment/scenario.ts";
@@ -112,10 +111,8 @@ async function sceneOf(flags: EvaluateFlags, io: CliIo): Promise<Scene> {
   const loaded = hasProject ? await loadProject(flags.config, io.cwd) : { config: defaultConfig, dir: io.cwd };
   // The agent comes from the checkpoint, so the project's own is not opened here.
   const { environment, heldOut, reward } = await buildProject(loaded, {});
-  if (typeof flags.scenarios === "string") {
-    const scenarios = await loadScenarios(resolve(io.cwd, flags.scenarios));
-    return { environment: new ConversationEnvironment({ scenarios }), reward };
-  }
+  if (typeof flags.scenarios === "string")
+    return { environment, scenarios: await loadScenarios(resolve(io.cwd, flags.scenarios)), reward };
   if (heldOut instanceof Environment) return { environment: heldOut, reward };
   return { environment, reward, ...(heldOut && { scenarios: heldOut }) };
 }

@@ -122,11 +122,10 @@ async function buildHeldOut(
   where: string,
 ): Promise<Project["heldOut"]> {
   if (heldOut === undefined) {
-    const { preset } = environment as { preset?: string };
-    return preset === undefined ? undefined : presets[presetNamed(preset, where)]({ heldOut: true });
+    if (environment instanceof Environment) return undefined;
+    const { preset, scenarios: _, ...rules } = environment as { preset?: string; scenarios?: unknown };
+    return preset === undefined ? undefined : presets[presetNamed(preset, where)]({ ...rules, heldOut: true });
   }
-  if (heldOut instanceof Environment) return heldOut;
-  if (typeof heldOut === "string")
-    return new ConversationEnvironment({ scenarios: await loadScenarios(resolve(dir, heldOut)) });
-  return heldOut;
+  // A list is played in the project's environment, by the rules of training.
+  return typeof heldOut === "string" ? loadScenarios(resolve(dir, heldOut)) : heldOut;
 }

@@ -19,11 +19,12 @@ export interface ProjectConfig {
   /** An environment, a preset, or scenarios (a list, or a .jsonl, .json or .yaml file beside the configuration). */
   environment:
     | Environment
-    | { preset: PresetName }
-    | (Omit<ConversationEnvironmentOptions, "scenarios"> & {
-        scenarios: ConversationEnvironmentOptions["scenarios"] | string;
-      });
-  /** Scenarios that training never sees. With a preset the preset's own unless something is given. */
+    | (Omit<ConversationEnvironmentOptions, "scenarios"> &
+        ({ preset: PresetName } | { scenarios: ConversationEnvironmentOptions["scenarios"] | string }));
+  /**
+   * Scenarios that training never sees (a list, or a file of them), played in the environment above, or an environment of their own.
+   * Left out: those of the preset, if there is one.
+   */
   heldOut?: Environment | readonly Scenario[] | string;
   /** A reward, or built-in ones by name with their weights: `{ politeness: 0.6, conciseness: 0.4 }`. */
   reward?: RewardFunction | RewardWeights;
