@@ -223,7 +223,7 @@ of each conversation are read. The two sources differ in how often a reply is go
         .join(" | ")} | --: |
 ${rewardRows.join("\n")}
 
-Training took ${reward.seconds.toFixed(0)} s.
+With so many rows the standard error of an accuracy is about ${(50 / Math.sqrt(reward.heldOutRows)).toFixed(1)} points at most. Training took ${reward.seconds.toFixed(0)} s.
 `
     : "\nThe Taskmaster data was not there.\n"
 }`;
