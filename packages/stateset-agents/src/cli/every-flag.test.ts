@@ -304,6 +304,23 @@ describe("chat", () => {
   });
 });
 
+describe("the agent of a project", () => {
+  it.each(["evaluate --message hello", "chat"])("takes the sampling flags of %s", async (command) => {
+    const cwd = await temporaryFolder();
+    const project = { agent: { model, sampling: { max_tokens: 12 } }, environment: { preset: "sales" } };
+    writeFileSync(join(cwd, "stateset.config.json"), JSON.stringify(project));
+    const reply = async (args: string) => (await run(`${command} ${args}`, { cwd, input: "hello\n" })).stdout;
+    const plain = await reply("--seed 1");
+    expect(plain).toBe(await reply("--seed 1 --max-tokens 12"));
+    expect(plain).not.toBe(await reply("--seed 2"));
+    expect(plain).not.toBe(await reply("--seed 1 --temperature 5"));
+    expect((await reply("--seed 1 --max-tokens 2")).length).toBeLessThan(plain.length);
+    // An Agent object may do anything with its options, so they are not changed behind its back.
+    const refused = await run(`${command} --temperature 2 --max-tokens 3`, { input: "hello\n" });
+    expect(refused.stderr).toContain("--temperature and --max-tokens cannot change the agent");
+  });
+});
+
 describe("runs", () => {
   let runs: string;
   beforeAll(async () => {

@@ -51,6 +51,7 @@ export async function openAgent(checkpoint: string | undefined, flags: OpenAgent
   if (flags.config !== undefined || findConfig(io.cwd) !== undefined) {
     const { agent } = await buildProject(await loadProject(flags.config, io.cwd), {
       ...(flags.threads !== undefined && { threads: flags.threads }),
+      sampling,
     });
     await agent.initialize();
     return agent;

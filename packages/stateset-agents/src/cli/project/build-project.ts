@@ -11,6 +11,7 @@ import { loadScenarios } from "../../environment/load-scenarios.ts";
 import { customerService, sales, technicalSupport } from "../../environment/preset/index.ts";
 import type { Scenario } from "../../environment/scenario.ts";
 import { StatesetError } from "../../error.ts";
+import type { Sampling } from "../../policy/policy.ts";
 import { RewardFunction } from "../../reward/reward-function.ts";
 import { didYouMean } from "../../suggest.ts";
 import type { Tracker } from "../../telemetry/tracker.ts";
@@ -36,6 +37,7 @@ export interface AgentOverrides {
   model?: string;
   threads?: number;
   stub?: boolean;
+  sampling?: Pick<Partial<Sampling>, "temperature" | "maxTokens">;
 }
 
 /** The project of `--stub` without a configuration: support conversations, politeness and conciseness. */
@@ -75,12 +77,21 @@ export async function buildProject(
   };
 }
 
-function buildAgent(agent: ProjectConfig["agent"], { model, threads, stub }: AgentOverrides, where: string): Agent {
+function buildAgent(agent: ProjectConfig["agent"], overrides: AgentOverrides, where: string): Agent {
+  const { model, threads, stub, sampling } = overrides;
   if (agent instanceof Agent) {
-    if (model === undefined && threads === undefined && !stub) return agent;
+    const flags = {
+      "--model": model,
+      "--threads": threads,
+      "--stub": stub || undefined,
+      "--temperature": sampling?.temperature,
+      "--max-tokens": sampling?.maxTokens,
+    };
+    const given = Object.entries(flags).flatMap(([name, value]) => (value === undefined ? [] : [name]));
+    if (given.length === 0) return agent;
     throw new StatesetError(
       "INVALID_OPTION",
-      `--model, --threads and --stub cannot change the agent that ${where} builds itself.`,
+      `${given.join(" and ")} cannot change the agent that ${where} builds itself.`,
       {
         hint: "Give `agent` as options instead of an Agent, or change it there.",
       },
@@ -90,6 +101,7 @@ function buildAgent(agent: ProjectConfig["agent"], { model, threads, stub }: Age
     ...agent,
     ...(model !== undefined && { model }),
     ...(threads !== undefined && { threads }),
+    ...(sampling && { sampling: { ...agent?.sampling, ...sampling } }),
   };
   if (!stub) return new MultiTurnAgent(options);
   const { model: _, lora: __, ...rest } = options;
