@@ -30,7 +30,7 @@ export interface NativePolicyOptions {
   seed?: number;
   /** Replies sampled together. Default 64. Results do not depend on it. */
   slots?: number;
-  /** Memory for the keys and values of running and recent conversations. Default: a quarter of what is free, at most 2 GiB. */
+  /** Memory for the keys and values of running and recent conversations. Default: a quarter of what is free, at most 1 GiB. */
   cacheBytes?: number;
   /** Where and how the base model of an adapter is looked for, when it is a hub id. */
   hub?: ResolveOptions;
@@ -72,7 +72,7 @@ export async function loadNativePolicy(
   await checkWeights(base.dir, config);
 
   const threads = o.threads ?? availableParallelism();
-  const cacheBytes = o.cacheBytes ?? Math.floor(Math.min(2 ** 31, Math.max(0, availableMemory() - 4 * parameters) / 4));
+  const cacheBytes = o.cacheBytes ?? Math.floor(Math.min(2 ** 30, Math.max(0, availableMemory() - 4 * parameters) / 4));
   const model = await onEngine(() => openModel(config.engine, { threads, slots: o.slots, cacheBytes }));
   try {
     return await onEngine(async () => {
