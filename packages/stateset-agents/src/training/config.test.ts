@@ -68,6 +68,7 @@ describe("fromPythonConfig", () => {
       lora_r: 8,
       model_name: "gpt2",
       bf16: true,
+      report_to: "wandb",
     });
     expect(resolveConfig(mapped.training)).toMatchObject({
       steps: Math.ceil(1000 / 128),
@@ -82,7 +83,10 @@ describe("fromPythonConfig", () => {
     });
     expect(mapped.algorithm).toEqual({ beta: 0.1, epsilonLow: 3e-4, epsilonHigh: 4e-4 });
     expect(mapped.agent).toEqual({ model: "gpt2", lora: { rank: 8 } });
-    expect(mapped.ignored).toEqual([{ key: "bf16", reason: "The engine computes in float32." }]);
+    expect(mapped.ignored).toEqual([
+      { key: "bf16", reason: "The engine computes in float32." },
+      { key: "report_to", reason: "Trackers are given to train() or by the CLI's --tracker." },
+    ]);
   });
 
   it("names an unknown key and the nearest known one", () => {

@@ -124,8 +124,8 @@ const targets: Record<string, Target> = {
   fp16: precision,
   logging_steps: ignored("Every step is logged."),
   max_prompt_length: ignored("Prompts are limited by the model's context; see the agent's contextWindow."),
-  report_to: ignored("Trackers are given to train() or by the CLI's --track."),
-  wandb_project: ignored("Trackers are given to train() or by the CLI's --track."),
+  report_to: ignored("Trackers are given to train() or by the CLI's --tracker."),
+  wandb_project: ignored("Trackers are given to train() or by the CLI's --tracker."),
   attn_implementation: ignored("The engine has one attention."),
   torch_dtype: precision,
 };
