@@ -1,5 +1,5 @@
 /** One test for every flag that --help shows; the last test fails when a flag has none. */
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type CliResult, chatModel, cli, type Json, tableProject } from "../../test/cli.ts";
@@ -112,6 +112,17 @@ describe("train", () => {
     expect(JSON.parse(readFileSync(join(dir, "runs/adjusted/cli.json"), "utf8"))).toMatchObject({ autoAdjust: true });
     const state = readFileSync(join(dir, "runs/adjusted/checkpoints/step-000002/state.json"), "utf8");
     expect(JSON.parse(state).callbacks).toHaveProperty("auto-adjust");
+  });
+  flag("train --no-auto-adjust", async () => {
+    const cwd = await tableProject(join(dir, "adjusting"), { rest: "autoAdjust: true," });
+    const watchers = async (args: string) => {
+      await run(`train --json --steps 1 ${args}`, { cwd });
+      const state = readFileSync(join(cwd, "runs/own/checkpoints/step-000001/state.json"), "utf8");
+      return Object.keys(JSON.parse(state).callbacks);
+    };
+    expect(await watchers("--name own")).toEqual(["auto-adjust"]);
+    rmSync(join(cwd, "runs/own"), { recursive: true });
+    expect(await watchers("--name own --no-auto-adjust")).toEqual(["diagnostics"]);
   });
   flag("train --tracker", async () => {
     await trained("--steps 1 --name tracked --tracker tensorboard wandb");
@@ -465,6 +476,13 @@ describe("doctor and version", () => {
       "Python",
       "GPU",
     ]);
+  });
+  it("doctor says what Python is for", async () => {
+    const { stdout } = await cli(["doctor", "--model", model], {
+      cwd: dir,
+      env: { STATESET_PYTHON: "/no/such/python" },
+    });
+    expect(stdout).toMatch(/Python +\/no\/such\/python not found \(not needed; only the comparisons with PyTorch in/);
   });
   flag("version --json", async () => {
     expect((await run("version --json")).json[0]).toMatchObject({ node: process.versions.node });

@@ -21,6 +21,7 @@ export function addTrain(program: Command, io: CliIo): void {
     .option("--stub", "use scripted replies instead of a model: everything runs, nothing is learnt")
     .addOption(new Option("--profile <name>", "where settings start from").choices(profileNames))
     .option("--auto-adjust", "act on the health of the run: learning rate, KL, temperature, scenario mix")
+    .option("--no-auto-adjust", "only watch, also where the configuration says otherwise")
     .addOption(new Option("--tracker <name...>", "also write the run's numbers for another tool").choices(trackerNames))
     .option("--model <model>", "a model folder or hub id instead of the configured one")
     .option("--threads <n>", "threads of the embedded engine", wholeNumber)

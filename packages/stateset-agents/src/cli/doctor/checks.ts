@@ -160,7 +160,7 @@ function checkPython(env: Surroundings["env"]): Check {
   const script =
     "import sys; print(sys.version.split()[0]);\ntry:\n import torch; print(torch.__version__)\nexcept ImportError: print('')";
   const { status, stdout } = spawnSync(python, ["-c", script], { encoding: "utf8", timeout: 20_000 });
-  const none = "not needed; only the PyTorch worker for GPUs uses it";
+  const none = "not needed; only the comparisons with PyTorch in this library's own tests use it";
   if (status !== 0) return { name: "Python", status: "note", detail: `${python} not found (${none})` };
   const [version, torch] = stdout.split("\n") as [string, string];
   return {
