@@ -111,45 +111,54 @@ const parts: Record<TemplateName, (options: TemplateOptions) => Record<string, s
   custom,
 };
 
-function tools(options: TemplateOptions): Record<string, string> {
+function tools({ model }: TemplateOptions): Record<string, string> {
   return {
     "stateset.config.ts": `import { defineConfig, TaskEnvironment, type Task } from "stateset-agents";
 
-const systemPrompt = "You are a support agent. Answer with one tool call.\\nTools:\\nFindOrder(order_number)\\nCancelOrder(order_number)";
-
-const ask = (id: string, prompt: string, tool: string, order: string): Task => ({
+/** Each task is one question and the call that answers it. */
+const ask = (id: string, prompt: string, tool: string, args: Record<string, string>): Task => ({
   id,
   prompt,
-  goal: \`\${tool} \${order}\`,
-  systemPrompt,
-  metadata: { tool, order },
+  goal: \`call \${tool}\`,
+  metadata: { tool, args },
 });
 
-/** How much of the call is right: JSON at all, the tool, its argument. */
-function progress(reply: string, { metadata }: Task): number {
-  const json = /\\{.*\\}/s.exec(reply)?.[0];
-  if (json === undefined) return 0;
+/** How much of the call is right, from 0 to 1: the tool, then the share of its arguments, none made up. */
+function rightness(reply: string, { metadata }: Task): number {
+  const json = /\\{.*\\}/s.exec(reply)?.[0] ?? "";
   try {
-    const call = JSON.parse(json) as { name?: string; arguments?: { order_number?: unknown } };
-    return 0.2 + (call.name === metadata?.tool ? 0.4 : 0) + (String(call.arguments?.order_number) === metadata?.order ? 0.4 : 0);
+    const call = JSON.parse(json) as { name?: string; arguments?: Record<string, string> };
+    if (call.name !== metadata?.tool) return 0.1;
+    const wanted = Object.entries(metadata.args as Record<string, string>);
+    const given = Object.entries(call.arguments ?? {});
+    const right = wanted.filter(([name, value]) => call.arguments?.[name]?.toLowerCase() === value.toLowerCase()).length;
+    return 0.3 + 0.7 * (right / Math.max(wanted.length, given.length));
   } catch {
-    return 0.1;
+    return 0;
   }
 }
 
+const environment = (tasks: Task[]) => new TaskEnvironment({ maxTurns: 1, tasks, check: (reply, { scenario }) => rightness(reply.content, scenario) });
+
 export default defineConfig({
-  agent: {${options.model === undefined ? "" : ` model: ${JSON.stringify(options.model)}, lora: true,`} sampling: { maxTokens: 48 } },
-  environment: new TaskEnvironment({
-    maxTurns: 1,
-    tasks: [
-      ask("late", "Where is my order 48213?", "FindOrder", "48213"),
-      ask("status", "Can you look up order 77102?", "FindOrder", "77102"),
-      ask("cancel", "Please cancel order 30518.", "CancelOrder", "30518"),
-      ask("stop", "I do not want order 62984 any more.", "CancelOrder", "62984"),
-    ],
-    check: (reply, state) => progress(reply.content, state.scenario),
-  }),
-  // No reward is named: the environment's own check is the reward.
+  agent: {
+    ${model === undefined ? "" : `model: ${JSON.stringify(model)},\n    lora: true,\n    `}systemPrompt: "You are a helpful booking assistant.\\n\\nTools:\\nFindRestaurants(city, cuisine)\\nFindMovies(genre, location)",
+    sampling: { maxTokens: 48 },
+  },
+  environment: environment([
+    ask("indian", "I want an Indian restaurant in San Jose.", "FindRestaurants", { city: "San Jose", cuisine: "Indian" }),
+    ask("mexican", "Where can I eat Mexican food in Berkeley?", "FindRestaurants", { city: "Berkeley", cuisine: "Mexican" }),
+    ask("thai", "We are four and would like Thai, in Oakland.", "FindRestaurants", { city: "Oakland", cuisine: "Thai" }),
+    ask("comedy", "Find me a comedy movie in Oakland.", "FindMovies", { genre: "Comedy", location: "Oakland" }),
+    ask("horror", "Any horror movies in San Francisco?", "FindMovies", { genre: "Horror", location: "San Francisco" }),
+    ask("action", "What action films are on in Concord?", "FindMovies", { genre: "Action", location: "Concord" }),
+  ]),
+  // Questions that training never sees.
+  heldOut: environment([
+    ask("chinese", "Is there a Chinese restaurant in Fremont?", "FindRestaurants", { city: "Fremont", cuisine: "Chinese" }),
+    ask("drama", "I feel like seeing a drama in Sacramento.", "FindMovies", { genre: "Drama", location: "Sacramento" }),
+  ]),
+  // No reward is named: what the environment's check says is the reward.
   ${training}
 });
 `,

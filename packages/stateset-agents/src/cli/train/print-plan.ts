@@ -84,7 +84,7 @@ export async function printPlan(options: {
       `${label("scenarios")}${environment.scenarios.length} to train on, ${heldOutCount} held out`,
       `${label("reward")}${reward?.name ?? "the environment's own"}`,
       `${label("steps")}${steps} × ${config.groupsPerStep * config.accumulation} groups × ${config.groupSize} = ${conversations.toLocaleString("en-US")} conversations${done > 0 ? colors.dim(`, after ${done} that are done`) : ""}`,
-      `${label("settings")}${changedSettings({ config }).join(colors.dim(" · "))}`,
+      `${label("settings")}${changedSettings({ config, algorithm }).join(colors.dim(" · "))}`,
     );
     if (memory) print(io, `${label("memory")}${memoryText(memory, colors)}`);
     if (time) print(io, `${label("time")}${timeText(time)}`);

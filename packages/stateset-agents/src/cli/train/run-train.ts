@@ -122,7 +122,10 @@ function onlookers(
   const health = adjusts(project, flags)
     ? autoAdjust(typeof configured === "object" ? configured : {}, { onVerdict, onAdjustment: view.adjustment })
     : watchHealth({ onVerdict });
-  return [view, health, ...(alerter ? [alerter] : [])];
+  const recheck: TrainingCallbacks = {
+    onStepEnd: () => view.recheck(({ kind, scenarioId }) => health.monitor.holds(kind, scenarioId)),
+  };
+  return [view, health, recheck, ...(alerter ? [alerter] : [])];
 }
 
 function keepInvocation(flags: TrainFlags, project: Project): TrainingCallbacks {
