@@ -113,6 +113,15 @@ describe("train", () => {
     const state = readFileSync(join(dir, "runs/adjusted/checkpoints/step-000002/state.json"), "utf8");
     expect(JSON.parse(state).callbacks).toHaveProperty("auto-adjust");
   });
+  it("train shows a verdict for as long as it holds", async () => {
+    // The same reward for the evaluation before training and for two steps, then one that tells replies apart.
+    const rest = `reward: rewardFunction({ name: "late" }, ({ turns }) => (++calls > 4 + 16 ? turns[1]!.content.length : 0)),`;
+    const cwd = await tableProject(join(dir, "recovering"), { head: "let calls = 0;", rest });
+    const args = ["train", "--steps", "4", "--name", "recovers"];
+    const { stdout } = await cli(args, { cwd, tty: true, env: { NO_COLOR: "1" } });
+    expect(stdout).toContain("no-signal since step 2");
+    expect(stdout.slice(stdout.lastIndexOf("step     "))).not.toContain("no-signal");
+  });
   flag("train --no-auto-adjust", async () => {
     const cwd = await tableProject(join(dir, "adjusting"), { rest: "autoAdjust: true," });
     const watchers = async (args: string) => {

@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
+import { createAlgorithm } from "../algorithm/algorithms.ts";
 import type { RunStart, StepEnd } from "../training/callbacks.ts";
 import { resolveConfig } from "../training/config.ts";
 import { emptyReport } from "../training/rollout.ts";
 import { bytes, clip, duration, sparkline, table, width } from "./format.ts";
-import { createLiveView, type LiveViewOptions } from "./live-view.ts";
+import { changedSettings, createLiveView, type LiveViewOptions } from "./live-view.ts";
 import { differences } from "./settings.ts";
 
 const config = resolveConfig({ steps: 4, groupSize: 6, kl: { coefficient: 0.02 }, seed: 7 });
@@ -11,7 +12,7 @@ const run: RunStart = {
   id: "polite-1",
   dir: "runs/polite-1",
   config,
-  algorithm: { name: "grpo", options: {} },
+  algorithm: createAlgorithm({ algorithm: "grpo", epsilonHigh: 0.3 }),
   resumedAfter: undefined,
 };
 
@@ -77,7 +78,7 @@ describe("createLiveView", () => {
     const text = lines.join("\n");
     expect(lines.filter((line) => line.startsWith("polite-1"))).toHaveLength(1);
     expect(text).toContain("polite-1  starter-v0 · grpo · balanced · seed 7");
-    expect(text).toMatch(/set {2}groupSize 6 · kl.coefficient 0.02 · steps 4 · learningRate/);
+    expect(text).toMatch(/set {2}epsilonHigh 0.3 · groupSize 6 · kl.coefficient 0.02 · steps 4 · learningRate/);
     expect(text).toMatch(/step +3\/4 {2}━+─+ {2}75% {3}eta 10s/);
     expect(text).toContain("0.500 ± 0.200  ▁▃█  +0.300");
     expect(text).toContain("kl 0.013   entropy 1.500   clip 3.4%   grad 0.900");
@@ -87,6 +88,32 @@ describe("createLiveView", () => {
     expect(text).toContain("health   no-signal since step 3");
     expect(text.indexOf("It threw.")).toBeLessThan(text.indexOf("polite-1"));
     expect(text).toContain("klCoefficient 0.000 → 0.050. Because.");
+  });
+
+  it("takes a verdict back when it no longer holds", () => {
+    const writes: string[] = [];
+    const view = createLiveView({ stream: { write: (text) => writes.push(text) }, mode: "tty", color: false });
+    view.onStart!(run);
+    view.onStepEnd!(stepEnd(1, 0.2));
+    const verdict = { severity: "warning", message: "Look.", advice: "Act." } as const;
+    view.verdict({ ...verdict, kind: "repetition", step: 1 });
+    view.verdict({ ...verdict, kind: "collapse", step: 1 });
+    const health = () => screen(writes).find((line) => line.startsWith("health"));
+    expect(health()).toBe("health   collapse since step 1");
+    view.recheck(({ kind }) => kind === "repetition");
+    expect(health()).toBe("health   repetition since step 1");
+    view.recheck(() => false);
+    expect(health()).toBeUndefined();
+  });
+
+  it("counts what an algorithm does by default as no change", () => {
+    const algorithm = createAlgorithm("gspo");
+    const defaults = resolveConfig({}, { defaults: { groupSize: 4 } });
+    expect(changedSettings({ config: defaults, algorithm })).toEqual([
+      `learningRate ${defaults.learningRate.toPrecision(2)}`,
+    ]);
+    const own = { name: "mine", options: { strength: 2 } };
+    expect(changedSettings({ config: resolveConfig({}), algorithm: own })).toContain("strength 2");
   });
 
   it("never writes a line wider than the terminal", () => {

@@ -1,4 +1,5 @@
 import pc from "picocolors";
+import { algorithmDefaults, algorithmNames, defaultGroupSize } from "../algorithm/algorithms.ts";
 import type { Adjustment } from "../training/auto-adjust.ts";
 import type { EvaluationResult, RunStart, StepEnd, TrainingCallbacks } from "../training/callbacks.ts";
 import { resolveConfig } from "../training/config.ts";
@@ -26,6 +27,8 @@ export interface LiveViewOptions {
 
 export interface LiveView extends TrainingCallbacks {
   verdict(verdict: Verdict): void;
+  /** Takes back the verdicts that no longer hold. */
+  recheck(holds: (verdict: Verdict) => boolean): void;
   adjustment(adjustment: Adjustment): void;
   /** A line that stays, above the part that is redrawn. */
   note(text: string): void;
@@ -43,7 +46,8 @@ interface ViewState {
   conversations: number;
   failed: { environment: number; reward: number };
   evaluation: EvaluationResult | undefined;
-  verdict: Verdict | undefined;
+  /** Those that hold, oldest first. */
+  verdicts: Verdict[];
 }
 
 export function createLiveView(options: LiveViewOptions): LiveView {
@@ -61,7 +65,7 @@ export function createLiveView(options: LiveViewOptions): LiveView {
     conversations: 0,
     failed: { environment: 0, reward: 0 },
     evaluation: undefined,
-    verdict: undefined,
+    verdicts: [],
   };
   let drawn = 0;
 
@@ -92,7 +96,7 @@ export function createLiveView(options: LiveViewOptions): LiveView {
   return {
     note,
     verdict(verdict) {
-      state.verdict = verdict;
+      state.verdicts.push(verdict);
       json("verdict", verdict);
       const mark =
         verdict.severity === "note"
@@ -101,6 +105,12 @@ export function createLiveView(options: LiveViewOptions): LiveView {
             ? colors.yellow("!")
             : colors.red("✗");
       note(`${mark} step ${verdict.step}: ${verdict.message} ${colors.dim(verdict.advice)}`);
+    },
+    recheck(holds) {
+      const held = state.verdicts.filter(holds);
+      if (held.length === state.verdicts.length) return;
+      state.verdicts = held;
+      draw();
     },
     adjustment(adjustment) {
       json("adjustment", adjustment);
@@ -177,13 +187,17 @@ function heading({ run }: ViewState, { colors, title }: RenderOptions): string[]
   return lines;
 }
 
-/** What differs from the defaults, as "path value". */
-export function changedSettings(run: Pick<RunStart, "config">): string[] {
-  const defaults = resolveConfig({}, {});
-  return differences({ ...defaults }, { ...run.config })
-    .filter(({ path }) => !["seed", "profile", "learningRate", "valueLearningRate"].includes(path))
+/** What differs from the defaults of the library and of the algorithm, as "path value". */
+export function changedSettings({ config, algorithm }: Pick<RunStart, "config" | "algorithm">): string[] {
+  const known = algorithmNames.find((name) => name === algorithm.name);
+  const defaults = {
+    ...resolveConfig({}, { defaults: { groupSize: defaultGroupSize(algorithm.name) } }),
+    ...(known && algorithmDefaults(known)),
+  };
+  return differences(defaults, { ...config, ...algorithm.options, algorithm: algorithm.name })
+    .filter(({ path }) => !["algorithm", "seed", "profile", "learningRate", "valueLearningRate"].includes(path))
     .map(({ path, b }) => `${path} ${typeof b === "string" ? b : JSON.stringify(b)}`)
-    .concat(`learningRate ${run.config.learningRate.toPrecision(2)}`);
+    .concat(`learningRate ${config.learningRate.toPrecision(2)}`);
 }
 
 function render(state: ViewState, options: RenderOptions & { now: number }): string[] {
@@ -239,10 +253,9 @@ function render(state: ViewState, options: RenderOptions & { now: number }): str
       `${label("held-out")}${interval(state.evaluation.reward)} ${colors.dim(`at step ${state.evaluation.step}`)}`,
     );
   }
-  if (state.verdict)
-    lines.push(
-      `${label("health")}${colors.yellow(state.verdict.kind)} ${colors.dim(`since step ${state.verdict.step}`)}`,
-    );
+  const verdict = state.verdicts.at(-1);
+  if (verdict)
+    lines.push(`${label("health")}${colors.yellow(verdict.kind)} ${colors.dim(`since step ${verdict.step}`)}`);
   return lines;
 }
 
