@@ -6,14 +6,40 @@ use std::ops::{Deref, DerefMut};
 use crate::error::EngineError;
 
 const HUGE_PAGE: usize = 2 << 20;
-/// Allocations from this size on are compared with what the system has.
-const WORTH_LOOKING: usize = 64 << 20;
+/// Allocations from this size on are checked against the memory that is free.
+const CHECKED: usize = 64 << 20;
 
-/// Bytes the system can still hand out, where it says so.
-fn available_memory() -> Option<usize> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
-    line.split_whitespace().nth(1)?.parse::<usize>().ok()?.checked_mul(1024)
+/// Bytes this process can still take: what the system has available, and what is left of its container's limit.
+#[cfg(target_os = "linux")]
+fn available_memory() -> Option<u64> {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let field = |text: &str, name: &str| -> Option<u64> {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        line[name.len()..].trim_start_matches(':').split_whitespace().next()?.parse().ok()
+    };
+    let system = read("/proc/meminfo").and_then(|text| field(&text, "MemAvailable")).map(|kib| kib * 1024);
+    let container = |limit: &str, used: &str, stat: &str, cache: &str| -> Option<u64> {
+        let limit: u64 = read(limit)?.trim().parse().ok()?;
+        let used: u64 = read(used)?.trim().parse().ok()?;
+        // File pages the system would drop before it runs out.
+        let droppable = read(stat).and_then(|text| field(&text, cache)).unwrap_or(0);
+        Some(limit.saturating_sub(used.saturating_sub(droppable)))
+    };
+    const V2: &str = "/sys/fs/cgroup";
+    const V1: &str = "/sys/fs/cgroup/memory";
+    let second = container(&format!("{V2}/memory.max"), &format!("{V2}/memory.current"), &format!("{V2}/memory.stat"), "inactive_file");
+    let first = container(
+        &format!("{V1}/memory.limit_in_bytes"),
+        &format!("{V1}/memory.usage_in_bytes"),
+        &format!("{V1}/memory.stat"),
+        "total_inactive_file",
+    );
+    [system, second, first].into_iter().flatten().min()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn available_memory() -> Option<u64> {
+    None
 }
 
 #[cfg(target_os = "linux")]
@@ -45,8 +71,8 @@ impl Buffer {
         }
         let failed = || EngineError::memory(what, len.saturating_mul(4));
         let layout = Self::layout(len).ok_or_else(failed)?;
-        // Systems that overcommit hand out what they do not have and kill the process when it is touched: look first.
-        if layout.size() >= WORTH_LOOKING && available_memory().is_some_and(|available| layout.size() > available) {
+        // Systems hand out more memory than there is and kill the process when it is touched: refuse while that is still an error.
+        if layout.size() >= CHECKED && available_memory().is_some_and(|bytes| (layout.size() as u64) > bytes) {
             return Err(failed());
         }
         let pointer = unsafe { alloc_zeroed(layout) };

@@ -86,10 +86,13 @@ impl Config {
                 return Err(EngineError::config(format!("{name} is {value}; it must be between 1 and {LIMIT}.")));
             }
         }
-        if self.heads % self.kv_heads != 0 {
+        if self.layers > 4096 {
+            return Err(EngineError::config(format!("layers is {}; at most 4096 are supported.", self.layers)));
+        }
+        if !self.heads.is_multiple_of(self.kv_heads) {
             return Err(EngineError::config(format!("heads ({}) must be a multiple of kv_heads ({}).", self.heads, self.kv_heads)));
         }
-        if self.position == Position::Rope && self.head_dim % 2 != 0 {
+        if self.position == Position::Rope && !self.head_dim.is_multiple_of(2) {
             return Err(EngineError::config(format!("head_dim ({}) must be even for rotary positions.", self.head_dim)));
         }
         if self.position == Position::Rope && !(self.rope_theta > 0.0 && self.rope_theta.is_finite()) {

@@ -207,7 +207,7 @@ pub unsafe fn tile_rows(level: crate::simd::Level, rows: usize, count: usize, t:
         unsafe {
             debug_assert!(t.add.is_null());
             let part = Tile { x: t.x.add(r * t.x_stride), c: t.c.add(r * t.c_row), ..*t };
-            if count % 4 == 0 || count > 4 {
+            if count.is_multiple_of(4) || count > 4 {
                 tile_rows_wide(level, n, count, &part);
             } else {
                 tile_rows_pair(level, n, count, &part);

@@ -130,8 +130,7 @@ pub unsafe fn layer_forward(exec: &mut Exec, net: &Net<'_>, rows: &Rows, index: 
         let outputs = net.outputs(layer, &net.mlp_inputs(a), std::ptr::null());
         linear::forward(exec, net, index, Input { x: a.normed, row: hp, rows: m }, &outputs, &a.lora)?;
         let ip = pad16(c.inter);
-        let (level, acts) = (exec.level, *a);
-        let acts = &acts;
+        let (level, acts) = (exec.level, a);
         parallel_rows(&exec.pool, m, 4 * ip, |r, _| {
             let at = r.start * ip;
             let gate = if c.mlp == Mlp::SwiGlu { acts.gate.add(at) } else { std::ptr::null_mut() };
@@ -149,7 +148,6 @@ unsafe fn place_keys(exec: &mut Exec, net: &Net<'_>, layer: &Layer, rows: &Rows,
     let (qp, kvp) = (pad16(s.heads * hd), pad16(s.kv_heads * hd));
     let locals = exec.local(2 * hdp + kvp)?;
     let level = exec.level;
-    let a = &*a;
     parallel_rows(&exec.pool, rows.len(), 2 * (qp + 2 * kvp), |range, thread| unsafe {
         let temp = locals.of(thread);
         let k_row = temp.add(2 * hdp);

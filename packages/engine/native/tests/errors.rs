@@ -1,0 +1,157 @@
+//! Bad input is an error with a code and a message to act on, never a crash.
+
+mod common;
+use common::*;
+use stateset_engine::simd::Level;
+use stateset_engine::*;
+
+fn small() -> Model {
+    model("gpt2", 1, Level::available()[0])
+}
+
+fn code<T>(result: Result<T, EngineError>) -> &'static str {
+    match result {
+        Ok(_) => "no error",
+        Err(e) => {
+            assert!(e.message.len() > 20 && e.message.ends_with('.'), "{e}");
+            e.code
+        }
+    }
+}
+
+#[test]
+fn impossible_configs_are_refused() {
+    let base = config("llama");
+    let bad = [
+        Config { heads: 5, ..base.clone() },
+        Config { vocab: 0, ..base.clone() },
+        Config { head_dim: 7, ..base.clone() },
+        Config { layers: 1 << 20, ..base.clone() },
+        Config { rope_theta: -1.0, ..base.clone() },
+        Config { norm_eps: f32::NAN, ..base.clone() },
+        Config { sliding_window: Some(0), ..base.clone() },
+        Config { rope_scaling: RopeScaling::Linear { factor: 0.0 }, ..base.clone() },
+    ];
+    for c in bad {
+        assert_eq!(code(Model::new(c, 1)), "INVALID_CONFIG");
+    }
+}
+
+#[test]
+fn a_model_or_batch_too_large_for_the_memory_is_an_error_before_any_work() {
+    let huge = Config { vocab: 1 << 22, hidden: 1 << 20, ..config("llama") };
+    assert_eq!(code(Model::new(huge, 1)), "OUT_OF_MEMORY");
+    assert_eq!(code(small().new_segment(1 << 34)), "OUT_OF_MEMORY");
+}
+
+#[test]
+fn tensors_are_checked() {
+    let mut m = small();
+    assert_eq!(code(m.set_tensor("layers.9.q.weight", &[0.0])), "UNKNOWN_TENSOR");
+    assert_eq!(code(m.set_tensor("final_norm.weight", &[0.0])), "INVALID_INPUT");
+    let mut values = vec![0.5; 40];
+    values[3] = f32::NAN;
+    assert_eq!(code(m.set_tensor("final_norm.weight", &values)), "NOT_FINITE");
+    assert_eq!(code(m.read_tensor("final_norm.weight", &mut [0.0])), "INVALID_INPUT");
+    assert_eq!(code(m.add_flat(&[1.0])), "INVALID_INPUT");
+}
+
+#[test]
+fn trees_are_checked() {
+    let mut m = small();
+    let tokens = [1u32, 2, 3, 4];
+    let wanted = [1u8; 4];
+    let mut run = |tokens: &[u32], start: &[u32], parent: &[i32], wanted: &[u8], temperature: f32| {
+        let batch = TreeBatch { tokens, node_start: start, node_parent: parent, wanted, temperature };
+        code(m.forward(&batch, WANT))
+    };
+    assert_eq!(run(&tokens, &[0, 2, 4], &[-1, 0], &wanted, 1.0), "no error");
+    assert_eq!(run(&[], &[0], &[], &[], 1.0), "INVALID_INPUT");
+    assert_eq!(run(&tokens, &[0, 2, 4], &[-1, 1], &wanted, 1.0), "INVALID_INPUT");
+    assert_eq!(run(&tokens, &[0, 2, 4], &[-1, -2], &wanted, 1.0), "INVALID_INPUT");
+    assert_eq!(run(&tokens, &[0, 2, 2], &[-1, 0], &wanted, 1.0), "INVALID_INPUT");
+    assert_eq!(run(&tokens, &[0, 3, 2, 4], &[-1, 0, 0], &wanted, 1.0), "INVALID_INPUT");
+    assert_eq!(run(&tokens, &[0, 4], &[-1], &wanted[..2], 1.0), "INVALID_INPUT");
+    assert_eq!(run(&tokens, &[0, 4], &[-1], &wanted, 0.0), "INVALID_INPUT");
+    assert_eq!(run(&tokens, &[0, 4], &[-1], &wanted, f32::NAN), "INVALID_INPUT");
+    assert_eq!(run(&[1, 2, 3, 9999], &[0, 4], &[-1], &wanted, 1.0), "INVALID_INPUT");
+    assert_eq!(run(&[1; 129], &[0, 129], &[-1], &[1; 129], 1.0), "CONTEXT_LENGTH");
+}
+
+#[test]
+fn training_calls_out_of_order_are_refused() {
+    let mut m = small();
+    let f = forest(m.config().vocab);
+    let zeros = vec![0f32; f.tokens.len()];
+    let d = Derivatives { logprobs: &zeros, entropy: None, values: None, value_into_trunk: false };
+    let step = StepOptions {
+        learning_rate: 1e-3,
+        value_learning_rate: None,
+        beta1: 0.9,
+        beta2: 0.999,
+        eps: 1e-8,
+        weight_decay: 0.0,
+        clip_norm: None,
+        scope: Scope::All,
+    };
+    let grad = Want { grad: true, ..WANT };
+    assert_eq!(code(m.forward(&f.batch(1.0), grad)), "INVALID_INPUT");
+    assert_eq!(code(m.step(&step)), "INVALID_INPUT");
+    assert_eq!(code(m.set_trainable(Trainable::Adapters)), "INVALID_INPUT");
+    assert_eq!(code(m.forward(&f.batch(1.0), Want { values: true, ..WANT })), "INVALID_INPUT");
+    assert_eq!(code(m.add_lora(0, 1.0, 0.0, &["q"], 1)), "INVALID_INPUT");
+    assert_eq!(code(m.add_lora(4, 1.0, 1.0, &["q"], 1)), "INVALID_INPUT");
+    assert_eq!(code(m.add_lora(4, 1.0, 0.0, &["gate"], 1)), "INVALID_INPUT");
+    m.set_trainable(Trainable::Full).unwrap();
+    let pass = m.forward(&f.batch(1.0), WANT).unwrap();
+    assert_eq!(code(m.backward(pass, &d)), "INVALID_INPUT");
+    let pass = m.forward(&f.batch(1.0), grad).unwrap();
+    assert_eq!(code(m.backward(pass, &Derivatives { logprobs: &zeros[1..], ..d })), "INVALID_INPUT");
+    let pass = m.forward(&f.batch(1.0), grad).unwrap();
+    assert_eq!(code(m.backward(pass, &Derivatives { logprobs: &zeros, entropy: Some(&zeros), ..d })), "INVALID_INPUT");
+    let pass = m.forward(&f.batch(1.0), grad).unwrap();
+    m.step(&step).unwrap();
+    assert_eq!(code(m.backward(pass, &d)), "INVALID_INPUT");
+}
+
+#[test]
+fn a_gradient_that_is_not_finite_changes_nothing() {
+    let mut m = small();
+    m.set_trainable(Trainable::Full).unwrap();
+    let f = forest(m.config().vocab);
+    let before = m.read_flat(Flat::Parameters);
+    let pass = m.forward(&f.batch(1.0), Want { grad: true, ..WANT }).unwrap();
+    let bad = vec![f32::INFINITY; f.tokens.len()];
+    m.backward(pass, &Derivatives { logprobs: &bad, entropy: None, values: None, value_into_trunk: false }).unwrap();
+    let step = StepOptions {
+        learning_rate: 1e-3,
+        value_learning_rate: None,
+        beta1: 0.9,
+        beta2: 0.999,
+        eps: 1e-8,
+        weight_decay: 0.0,
+        clip_norm: Some(1.0),
+        scope: Scope::All,
+    };
+    assert!(!m.step(&step).unwrap().applied);
+    assert!(m.read_flat(Flat::Parameters) == before);
+    assert!(m.read_flat(Flat::Gradients).iter().all(|g| *g == 0.0));
+}
+
+#[test]
+fn inference_steps_are_checked() {
+    let mut m = small();
+    let (a, b) = (m.new_segment(4).unwrap(), m.new_segment(200).unwrap());
+    let mut logits = Vec::new();
+    let chunk = |segment, tokens| Chunk { path: &[], segment, tokens, want_logits: true };
+    assert_eq!(code(m.infer(&[chunk(&a, &[])], &mut logits)), "INVALID_INPUT");
+    assert_eq!(code(m.infer(&[chunk(&a, &[1, 2, 3, 4, 5])], &mut logits)), "INVALID_INPUT");
+    assert_eq!(code(m.infer(&[chunk(&a, &[1]), chunk(&a, &[2])], &mut logits)), "INVALID_INPUT");
+    assert_eq!(code(m.infer(&[chunk(&a, &[99_999])], &mut logits)), "INVALID_INPUT");
+    assert_eq!(code(m.infer(&[chunk(&b, &[1; 129])], &mut logits)), "CONTEXT_LENGTH");
+    let path = [KvSpan { segment: b.clone(), used: 1 }];
+    assert_eq!(code(m.infer(&[Chunk { path: &path, segment: &a, tokens: &[1], want_logits: true }], &mut logits)), "INVALID_INPUT");
+    assert!(a.is_empty() && b.is_empty(), "a refused step leaves the segments as they were");
+    assert_eq!(code(m.infer(&[chunk(&a, &[1, 2]), chunk(&b, &[3])], &mut logits)), "no error");
+    assert_eq!((a.len(), b.len(), logits.len()), (2, 1, 2 * m.config().vocab));
+}
