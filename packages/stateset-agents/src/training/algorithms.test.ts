@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { algorithmNames } from "../algorithm/algorithms.ts";
 import { GSPOConfig } from "../algorithm/gspo-config.ts";
 import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../test-support/table-training.ts";
+import type { StepEnd } from "./callbacks.ts";
 import { trainWithGSPO } from "./gspo.ts";
 import { configForTask } from "./profiles.ts";
 import { train } from "./train.ts";
@@ -74,25 +75,46 @@ describe("every algorithm in the loop", () => {
     expect(mean(run.metrics.map((metrics) => metrics.trustRegionAccepted!))).toBeGreaterThan(0.5);
   });
 
-  it("stays nearer to the reference with a KL penalty of the run", async () => {
-    const drift = async (coefficient: number) => {
-      const { agent, policy } = tableAgent();
-      const before = Float32Array.from(policy.parameters);
-      const { run } = await train({ ...settings, agent, reward: new FunctionReward(politeShare), kl: { coefficient } });
-      const distance = Math.hypot(...policy.parameters.map((value, i) => value - before[i]!));
-      return { distance, kl: run.metrics.at(-1)!.kl };
+  it("shortens TRPO's step when the learning rate is scaled down", async () => {
+    const step = async (scale: number) => {
+      const { agent } = tableAgent();
+      const callbacks = {
+        onStepEnd: ({ controls }: StepEnd) => {
+          controls.learningRateScale = scale;
+        },
+      };
+      const reward = new FunctionReward(politeShare);
+      const { run } = await train({ ...settings, agent, reward, steps: 2, algorithm: "trpo", maxKl: 0.02, callbacks });
+      expect(run.metrics[1]!.trustRegionBacktracks).toBe(0);
+      return run.metrics[1]!.stepNorm!;
     };
-    const free = await drift(0);
-    const held = await drift(1);
-    expect(held.distance).toBeLessThan(free.distance);
-    expect(free.kl).toBeUndefined();
-    expect(held.kl).toBeGreaterThan(0);
+    expect((await step(0.5)) / (await step(1))).toBeCloseTo(0.5, 6);
   });
 
-  it("keeps the entropy higher with a bonus", async () => {
+  it.each(["grpo", "trpo"] as const)(
+    "stays nearer to the reference with a KL penalty of the run: %s",
+    async (algorithm) => {
+      const drift = async (coefficient: number) => {
+        const { agent, policy } = tableAgent();
+        const before = Float32Array.from(policy.parameters);
+        const reward = new FunctionReward(politeShare);
+        const { run } = await train({ ...settings, agent, reward, algorithm, kl: { coefficient } });
+        const distance = Math.hypot(...policy.parameters.map((value, i) => value - before[i]!));
+        return { distance, kl: run.metrics.at(-1)!.kl };
+      };
+      const free = await drift(0);
+      const held = await drift(1);
+      expect(held.distance).toBeLessThan(free.distance);
+      expect(free.kl).toBeUndefined();
+      expect(held.kl).toBeGreaterThan(0);
+    },
+  );
+
+  it.each(["grpo", "trpo"] as const)("keeps the entropy higher with a bonus: %s", async (algorithm) => {
     const last = async (entropyBonus: number) => {
       const { run } = await train({
         ...settings,
+        algorithm,
         agent: tableAgent().agent,
         reward: new FunctionReward(politeShare),
         entropyBonus,

@@ -63,6 +63,21 @@ describe("training on the engine", () => {
     expect(one.metrics[0]!.ratioMax).toBeGreaterThan(1);
   });
 
+  it("takes TRPO's step on an adapter, within its trust region", () =>
+    withAgent({ lora: true }, async (agent) => {
+      const before = await weights(agent);
+      expect(before.length).toBe(agent.policy.model.trainableParameters);
+      const region = { maxKl: 0.005, cgSteps: 3 };
+      const { run } = await train({ ...settings, ...region, agent, dir: false, steps: 1, algorithm: "trpo" });
+      const [metrics] = run.metrics;
+      expect(metrics).toMatchObject({ trustRegionAccepted: 1, firstRatioMax: 1 });
+      expect(metrics!.trustRegionKl).toBeGreaterThan(0);
+      expect(metrics!.trustRegionKl).toBeLessThanOrEqual(0.005);
+      const after = await weights(agent);
+      const moved = Math.sqrt(after.reduce((sum, value, i) => sum + (value - before[i]!) ** 2, 0));
+      expect(moved / metrics!.stepNorm!).toBeCloseTo(1, 3);
+    }));
+
   it("does not move a single weight with a constant reward", () =>
     withAgent({}, async (agent) => {
       const before = await weights(agent);

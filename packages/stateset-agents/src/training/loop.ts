@@ -193,7 +193,7 @@ async function learn(
       if (epoch === 0) summary.learnedConversations! += batch.members.length;
       if (batch.members.length === 0) continue;
       const result = algorithm.trustRegion
-        ? await trustRegionUpdate(learner, batch, algorithm.trustRegion)
+        ? await trustRegionUpdate(learner, batch, algorithm.trustRegion, regularisers, state.controls.learningRateScale)
         : await update(learner, batch, regularisers, {
             learningRate,
             valueLearningRate: (learningRate / config.learningRate) * config.valueLearningRate,

@@ -1,11 +1,21 @@
 import type { LossFunction, TrustRegion } from "../algorithm/algorithm.ts";
 import { finiteDifferenceFisher, offsetMover, trustRegionStep } from "../algorithm/trust-region.ts";
+import { type Regularisers, regularise } from "./regularise.ts";
 import { accumulate, type Batch, type Learner, measure, type UpdateResult } from "./update.ts";
 
-/** TRPO's update on the policy's trainable parameters: gradients and Fisher products come from the engine, the step from algorithm/trust-region.ts. */
-export async function trustRegionUpdate(learner: Learner, batch: Batch, region: TrustRegion): Promise<UpdateResult> {
+/**
+ * TRPO's update on the policy's trainable parameters: gradients and Fisher products come from the engine, the step from algorithm/trust-region.ts.
+ * `stepScale` shortens the step: its length goes with √δ, so δ is scaled by the square.
+ */
+export async function trustRegionUpdate(
+  learner: Learner,
+  batch: Batch,
+  region: TrustRegion,
+  regularisers: Regularisers,
+  stepScale: number,
+): Promise<UpdateResult> {
   const { policy, algorithm } = learner;
-  const loss: LossFunction = (micro, counts) => algorithm.loss(micro, counts);
+  const loss: LossFunction = (micro, counts) => regularise(algorithm.loss(micro, counts), micro, counts, regularisers);
   const kl: LossFunction = (micro, counts) => region.kl(micro, counts);
   const gradientOf = async (of: LossFunction) => {
     await policy.zeroGradients();
@@ -32,7 +42,7 @@ export async function trustRegionUpdate(learner: Learner, batch: Batch, region: 
         return { loss: lossNow!, kl: klNow! };
       },
     },
-    region,
+    { ...region, maxKl: region.maxKl * stepScale ** 2 },
   );
   const metric = (value: number) => ({ sum: value, count: 1 });
   return {
