@@ -87,6 +87,8 @@ export interface Needs {
   reference?: boolean;
   entropy?: boolean;
   values?: boolean;
+  /** `old` scored by the trainer and the sampler's own log-probs in `sampled`: for mismatch correction. */
+  sampled?: boolean;
 }
 
 /** An algorithm with its options already validated and bound. */

@@ -4,7 +4,8 @@
  *   truncate   min(w, cap)                                Yao et al., "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training", 2025
  *   mask       w inside [low, high], else 0               "IcePop", Ling team, 2025
  * `sequenceMask` also drops whole sequences whose geometric-mean weight lies outside [low, high].
- * Sequences without `sampled` (the embedded engine) are left alone: there w is exactly 1.
+ * train() scores the conversations with the trainer first where it is asked for; on the embedded engine w is then exactly 1.
+ * Sequences without `sampled` are left alone.
  */
 import type { MetricSums, Sequence } from "./algorithm.ts";
 import { clampLogRatio } from "./loss/surrogate.ts";

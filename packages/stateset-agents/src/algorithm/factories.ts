@@ -10,6 +10,7 @@ import { multiRewardAdvantages } from "./advantage/multi-reward.ts";
 import { reinforcePlusPlusAdvantages } from "./advantage/reinforce-plus-plus.ts";
 import { tokenRewards, turnAdvantages } from "./advantage/turn-credit.ts";
 import type { AdvantageFunction, Algorithm, LossFunction, Needs } from "./algorithm.ts";
+import type { Correction } from "./correction.ts";
 import { adaptKl } from "./kl.ts";
 import { a2cLoss } from "./loss/a2c.ts";
 import { bnpoLoss } from "./loss/bnpo.ts";
@@ -32,6 +33,7 @@ export type Parts = Omit<Algorithm, "name" | "options">;
 type Resolved<N extends AlgorithmName> = z.output<(typeof schemas)[N]>;
 
 interface Penalties {
+  correction?: Correction | undefined;
   beta: number;
   klIn: "loss" | "reward";
   entropyCoefficient: number;
@@ -43,8 +45,16 @@ interface Relative extends Penalties {
   credit?: "episode" | "turn";
 }
 
-function needsOf(o: { beta?: number; entropyCoefficient?: number }, values = false): Needs {
-  return { reference: (o.beta ?? 0) > 0, entropy: (o.entropyCoefficient ?? 0) > 0, values };
+function needsOf(
+  o: { beta?: number; entropyCoefficient?: number; correction?: Correction | undefined },
+  values = false,
+): Needs {
+  return {
+    reference: (o.beta ?? 0) > 0,
+    entropy: (o.entropyCoefficient ?? 0) > 0,
+    values,
+    ...(o.correction && { sampled: true }),
+  };
 }
 
 /** The options with β only where the penalty is in the loss. */

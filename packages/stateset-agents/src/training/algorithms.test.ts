@@ -124,6 +124,24 @@ describe("every algorithm in the loop", () => {
     expect(await last(1)).toBeGreaterThan(await last(0));
   });
 
+  it("corrects for a sampler that is not the trainer, and changes nothing where it is", async () => {
+    const once = async (shift: number, own: object) => {
+      const { agent, policy } = tableAgent();
+      const sample = policy.sample.bind(policy);
+      // A server whose arithmetic makes every log-prob `shift` too low: w = exp(shift).
+      policy.sample = async (...args) =>
+        (await sample(...args)).map((s) => ({ ...s, logprobs: s.logprobs.map((logprob) => logprob - shift) }));
+      const { run } = await train({ ...settings, ...own, agent, reward: new FunctionReward(politeShare), steps: 2 });
+      return { metrics: run.metrics[0]!, parameters: policy.parameters };
+    };
+    const corrected = await once(1, { correction: {} });
+    expect(corrected.metrics).toMatchObject({ firstRatioMax: 1, mismatchClipped: 1 });
+    expect((await once(1, {})).metrics.firstRatioMax).toBeCloseTo(Math.E, 4);
+    const same = await once(0, { correction: {} });
+    expect(same.metrics.mismatchClipped).toBe(0);
+    expect(same.parameters).toEqual((await once(0, {})).parameters);
+  });
+
   it("runs GSPO by its own entry point with its own group size", async () => {
     const { agent } = tableAgent();
     const reward = new FunctionReward(politeShare);

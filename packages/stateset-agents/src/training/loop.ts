@@ -165,7 +165,11 @@ async function learn(
   if (state.controls.klCoefficient > 0 && !learner.reference) await dropKl(loop, step);
   const { klCoefficient, entropyBonus } = state.controls;
   const reference = algorithm.needs.reference === true || klCoefficient > 0;
-  await scoreExamples(learner, examples, { values: algorithm.needs.values === true, reference });
+  await scoreExamples(learner, examples, {
+    values: algorithm.needs.values === true,
+    reference,
+    sampled: algorithm.needs.sampled === true,
+  });
 
   const sequences = examples.map((example) => example.sequence);
   const advantages = algorithm.advantages(sequences);

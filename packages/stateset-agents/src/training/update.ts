@@ -40,13 +40,16 @@ export interface UpdateResult {
   ratioMax: number;
 }
 
-/** Adds V(state before each token) and the reference's log-probs to the sequences, where the algorithm or the run needs them. */
+/**
+ * Adds to the sequences what the algorithm or the run needs: V(state before each token), the reference's log-probs, and with `sampled`
+ * the trainer's own log-probs as `old`, for a policy whose sampler is another program.
+ */
 export async function scoreExamples(
   learner: Learner,
   examples: readonly Example[],
-  want: { values: boolean; reference: boolean },
+  want: { values: boolean; reference: boolean; sampled?: boolean },
 ): Promise<void> {
-  if (!want.values && !want.reference) return;
+  if (!want.values && !want.reference && !want.sampled) return;
   const all = examples.map((_, index) => index);
   for (const batch of microBatches(examples, all, learner.tokenBudget)) {
     const { tree } = batch.merged;
@@ -57,12 +60,15 @@ export async function scoreExamples(
         examples[member]!.sequence.ref = scores[i]!;
       });
     }
-    if (want.values) {
-      const pass = await learner.policy.forward(tree, { grad: false, values: true, temperature });
-      const values = gatherValues(batch, pass.values!);
+    if (want.values || want.sampled) {
+      const pass = await learner.policy.forward(tree, { grad: false, values: want.values, temperature });
+      const values = want.values ? gatherValues(batch, pass.values!) : undefined;
+      const scores = gather(batch, pass.logprobs);
       pass.release();
       batch.members.forEach((member, i) => {
-        examples[member]!.sequence.oldValues = values[i]!;
+        const { sequence } = examples[member]!;
+        if (values) sequence.oldValues = values[i]!;
+        if (want.sampled) Object.assign(sequence, { sampled: sequence.old, old: scores[i]! });
       });
     }
   }
