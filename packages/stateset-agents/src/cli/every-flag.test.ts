@@ -1,5 +1,5 @@
 /** One test for every flag that --help shows; the last test fails when a flag has none. */
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type CliResult, chatModel, cli, type Json, tableProject } from "../../test/cli.ts";
@@ -196,6 +196,26 @@ describe("evaluate", () => {
     const { stdout, status } = await run(`evaluate --checkpoint ${model} --message hello --max-tokens 5`);
     expect(status).toBe(0);
     expect(stdout.trim().length).toBeGreaterThan(0);
+  });
+  it("evaluate --checkpoint last takes the newest finished run", async () => {
+    const cwd = await temporaryFolder();
+    const reply = (checkpoint: string) =>
+      run(`evaluate --checkpoint ${checkpoint} --message hello --max-tokens 12 --temperature 2`, { cwd });
+    expect((await reply("last")).stderr).toContain("There is no finished run");
+    for (const [name, time, final] of [
+      ["b-old", 1, model],
+      ["a-new", 2, other],
+      ["c-unfinished", 3, undefined],
+    ] as const) {
+      const folder = join(cwd, "runs", name);
+      mkdirSync(folder, { recursive: true });
+      writeFileSync(join(folder, "config.json"), JSON.stringify({ id: name }));
+      writeFileSync(join(folder, "metrics.jsonl"), "");
+      utimesSync(join(folder, "metrics.jsonl"), time, time);
+      if (final !== undefined) cpSync(final, join(folder, "final"), { recursive: true });
+    }
+    expect((await reply("last")).stdout).toBe((await reply(other)).stdout);
+    expect((await reply("last")).stdout).not.toBe((await reply(model)).stdout);
   });
   flag("evaluate --compare", async () => {
     const args = `evaluate --checkpoint ${model} --compare ${other} --samples 2 --max-tokens 6`;
@@ -430,12 +450,13 @@ describe("init", () => {
     for (const template of ["support", "tech-support", "sales", "tools", "custom"]) {
       expect((await init(`${template} --yes --template ${template}`)).status).toBe(0);
       // Each is a project that loads, plans and plays at once, here with scripted replies.
-      const played = await run(
-        "train --stub --json --steps 1 --name first-try --set groupsPerStep=1 --set groupSize=2",
-        { cwd: join(place, template) },
-      );
+      const play = () =>
+        run("train --stub --json --steps 1 --set groupsPerStep=1 --set groupSize=2", { cwd: join(place, template) });
+      const played = await play();
       expect(played.stderr).toBe("");
-      expect(played.json.at(-1)).toMatchObject({ type: "result", stub: true });
+      expect(played.json.at(-1)).toMatchObject({ type: "result", stub: true, heldOut: { before: {} } });
+      // And again: the first run is not in the way of a second.
+      expect((await play()).status).toBe(0);
     }
   });
   flag("init --model", async () => {

@@ -6,9 +6,11 @@ import { agentFileName } from "../agent/agent-file.ts";
 import type { AgentOptions } from "../agent/agent-options.ts";
 import { loadAgentFromCheckpoint } from "../agent/load-agent.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
+import { StatesetError } from "../error.ts";
 import type { CliIo } from "./io.ts";
 import { buildProject } from "./project/build-project.ts";
 import { findConfig, loadProject } from "./project/load-project.ts";
+import { listRuns } from "./runs.ts";
 
 export interface OpenAgentFlags {
   config?: string;
@@ -35,7 +37,7 @@ export async function openAgent(checkpoint: string | undefined, flags: OpenAgent
     return agent;
   }
   if (checkpoint !== undefined) {
-    const dir = checkpoint === "starter" ? starterModelPath : resolve(io.cwd, checkpoint);
+    const dir = folderOf(checkpoint, io);
     const agent = await loadAgentFromCheckpoint(dir, { ...(await habitsFor(dir, flags, io)), ...overrides });
     if (Object.keys(sampling).length === 0) return agent;
     // The model is loaded once; only the way it is used changes.
@@ -59,6 +61,17 @@ export async function openAgent(checkpoint: string | undefined, flags: OpenAgent
   const agent = new MultiTurnAgent({ ...overrides, sampling });
   await agent.initialize();
   return agent;
+}
+
+function folderOf(checkpoint: string, io: CliIo): string {
+  if (checkpoint === "starter") return starterModelPath;
+  if (checkpoint !== "last") return resolve(io.cwd, checkpoint);
+  const runs = join(io.cwd, "runs");
+  const newest = listRuns(runs).find(({ status }) => status === "finished");
+  if (newest) return newest.dir;
+  throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no finished run in ${runs}.`, {
+    hint: "Train one with `stateset-agents train`.",
+  });
 }
 
 /** A model that no agent saved (an untrained one) is used the way the project's agent would use it. */

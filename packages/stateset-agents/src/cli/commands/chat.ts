@@ -9,7 +9,7 @@ export function addChat(program: Command, io: CliIo): void {
     .description("Talk to an agent, or to two side by side.")
     .option(
       "--checkpoint <folder...>",
-      "a trained agent, or `starter`; two for side by side (default: the configured model)",
+      "a trained agent, `last` (the newest finished run) or `starter`; two for side by side (default: the configured model)",
     )
     .option("-c, --config <file>", "the configuration that names the model")
     .option("--temperature <t>", "the sampling temperature", positiveNumber)

@@ -39,8 +39,8 @@ function packageJson({ name, version }: TemplateOptions) {
     scripts: {
       plan: "stateset-agents train --dry-run",
       train: "stateset-agents train",
-      evaluate: "stateset-agents evaluate --checkpoint runs/first --scenarios",
-      chat: "stateset-agents chat --checkpoint runs/first",
+      evaluate: "stateset-agents evaluate --checkpoint last --scenarios",
+      chat: "stateset-agents chat --checkpoint last",
     },
     dependencies: { "stateset-agents": `^${version}` },
   };
@@ -61,8 +61,7 @@ const tsconfig = {
 const agentLine = (prompt: string, { model }: TemplateOptions) =>
   `agent: {${model === undefined ? "" : ` model: ${JSON.stringify(model)}, lora: true,`} systemPrompt: ${JSON.stringify(prompt)}, sampling: { maxTokens: 64 } },`;
 
-const training = `name: "first",
-  training: {
+const training = `training: {
     steps: 30,
     groupsPerStep: 6,
     groupSize: 8,
@@ -124,11 +123,11 @@ const ask = (id: string, prompt: string, tool: string, args: Record<string, stri
 });
 
 /** How much of the call is right, from 0 to 1: the tool, then the share of its arguments, none made up. */
-function rightness(reply: string, { metadata }: Task): number {
+function rightness(reply: string, { metadata = {} }: Task): number {
   const json = /\\{.*\\}/s.exec(reply)?.[0] ?? "";
   try {
     const call = JSON.parse(json) as { name?: string; arguments?: Record<string, string> };
-    if (call.name !== metadata?.tool) return 0.1;
+    if (call.name !== metadata.tool) return 0.1;
     const wanted = Object.entries(metadata.args as Record<string, string>);
     const given = Object.entries(call.arguments ?? {});
     const right = wanted.filter(([name, value]) => call.arguments?.[name]?.toLowerCase() === value.toLowerCase()).length;
@@ -207,9 +206,11 @@ An agent that learns from conversations: ${templateHints[template]}. It starts f
 npm install
 npm run plan      # what a run will do, and what it needs
 npm run train     # trains; Ctrl-C saves, and \`npx stateset-agents train --resume\` goes on
-npm run evaluate  # measures it on held-out conversations
+npm run evaluate  # measures the newest run on held-out conversations
 npm run chat      # talk to it
 \`\`\`
+
+\`stateset-agents\` is not on npm yet. In a folder inside a built clone of its repository leave \`npm install\` out; elsewhere install the tarballs that \`node scripts/pack.mjs\` writes in the clone: \`npm install <clone>/tarballs/*.tgz\`.
 
 ${scenarios}
 

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { isAbsolute, join, relative, resolve } from "node:path";
 import { StatesetError } from "../../error.ts";
 import { alertWith } from "../../telemetry/alerts.ts";
@@ -37,7 +38,7 @@ export async function runTrain(given: TrainFlags, io: CliIo): Promise<void> {
     return;
   }
 
-  const id = flags.name ?? project.config.name ?? newRunName(settings.algorithm);
+  const id = flags.name ?? project.config.name ?? newRunName(settings.algorithm, join(io.cwd, "runs"));
   const view = createLiveView({
     stream: io.stdout,
     ...(flags.json && { mode: "json" as const }),
@@ -157,11 +158,14 @@ function resumePath(resume: string | true, io: CliIo): string {
   });
 }
 
-/** Sorts by time: grpo-20261115-031205. */
-function newRunName(algorithm: unknown): string {
+/** Sorts by time: grpo-20261115-031205, with a number after it where that is taken. */
+function newRunName(algorithm: unknown, runs: string): string {
   const name =
     typeof algorithm === "string" ? algorithm : ((algorithm as { name?: string } | undefined)?.name ?? "grpo");
-  return `${name}-${new Date().toISOString().replace(/[-:]/g, "").replace("T", "-").slice(0, 15)}`;
+  const base = `${name}-${new Date().toISOString().replace(/[-:]/g, "").replace("T", "-").slice(0, 15)}`;
+  let id = base;
+  for (let n = 2; existsSync(join(runs, id)); n++) id = `${base}-${n}`;
+  return id;
 }
 
 function shown(path: string, io: CliIo): string {
