@@ -4,7 +4,6 @@ import { createRequire } from "node:module";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const tsx = pathToFileURL(createRequire(import.meta.url).resolve("tsx")).href;
-const main = fileURLToPath(new URL("../src/cli/main.ts", import.meta.url));
 const tsconfig = fileURLToPath(new URL("../../../tsconfig.json", import.meta.url));
 
 export interface SpawnedCli {
@@ -16,7 +15,8 @@ export interface SpawnedCli {
   output(): string;
 }
 
-export function spawnCli(args: readonly string[], cwd: string): SpawnedCli {
+export function spawnCli(args: readonly string[], cwd: string, program = "main"): SpawnedCli {
+  const main = fileURLToPath(new URL(`../src/cli/${program}.ts`, import.meta.url));
   const child = spawn(process.execPath, ["--import", tsx, main, ...args], {
     cwd,
     env: { ...process.env, TSX_TSCONFIG_PATH: tsconfig },

@@ -110,7 +110,7 @@ describe.skipIf(!python)(
       const seed = randomInt(2 ** 31);
       console.log(`parity: models made with seed ${seed}`);
       run("make", root, String(seed), storiesDir);
-    }, 300_000);
+    }, 900_000);
 
     const open = async (name: string) => {
       const dir = join(root, name, "base");
@@ -255,6 +255,6 @@ describe.skipIf(!python)(
           expect(difference, `${name} ${kind}`).toBeLessThan(1e-4);
       }
       expect(Object.keys(report)).toEqual(cases);
-    }, 300_000);
+    }, 900_000);
   },
 );
