@@ -154,6 +154,27 @@ fn check(levels: &[Level], amx: Amx) {
 }
 
 #[test]
+fn scoring_a_few_tokens_gives_the_bits_of_scoring_all_with_or_without_gradients() {
+    for flavour in FLAVOURS {
+        let mut m = model(flavour, 2, Level::available()[0]);
+        m.add_lora(4, 8.0, 0.0, &["q", "k", "o", "up"], 5).unwrap();
+        common::randomise(&mut m);
+        let f = forest(m.config().vocab);
+        let all = vec![1u8; f.tokens.len()];
+        let complete =
+            m.forward(&TreeBatch { wanted: &all, ..f.batch(1.0) }, Want { values: false, hidden: true, ..WANT }).unwrap().logprobs;
+        let trained = m.forward(&f.batch(1.0), Want { grad: true, ..WANT }).unwrap().logprobs;
+        let few: Vec<u8> = (0..f.tokens.len()).map(|i| u8::from(i == 5 || i == 10 || i == 11 || i > 50)).collect();
+        let some = m.forward(&TreeBatch { wanted: &few, ..f.batch(1.0) }, WANT).unwrap().logprobs;
+        for i in 0..f.tokens.len() {
+            let expected = |wanted: u8| if wanted != 0 { complete[i].to_bits() } else { 0 };
+            assert_eq!(trained[i].to_bits(), expected(f.wanted[i]), "{flavour} token {i}");
+            assert_eq!(some[i].to_bits(), expected(few[i]), "{flavour} token {i}");
+        }
+    }
+}
+
+#[test]
 fn weights_after_steps_do_not_depend_on_threads_or_simd() {
     for flavour in ["gpt2", "qwen3"] {
         for lora in [false, true] {

@@ -41,8 +41,10 @@ impl Model {
         };
         unsafe {
             embed(&self.exec, &net, &rows, plan.layers[0].x);
+            let late = rows.late(&self.shape, wanted.clone());
             for (index, acts) in plan.layers.iter().enumerate() {
-                layer_forward(&mut self.exec, &net, &rows, index, acts)?;
+                let late = late.as_ref().filter(|_| index + 1 == plan.layers.len());
+                layer_forward(&mut self.exec, &net, &rows, index, acts, late)?;
             }
             for chunk in chunks {
                 chunk.segment.len.fetch_add(chunk.tokens.len(), Ordering::AcqRel);
@@ -54,6 +56,7 @@ impl Model {
             let normed = last.add(wanted.len() * hp);
             let out = normed.add(wanted.len() * hp);
             for (i, &row) in wanted.iter().enumerate() {
+                let row = late.as_ref().and_then(|l| l.index[row]).unwrap_or(row);
                 std::ptr::copy_nonoverlapping(plan.last.add(row * hp), last.add(i * hp), hp);
             }
             norm_rows(&self.exec, net.norm_row(net.params.final_norm), wanted.len(), last, normed, std::ptr::null_mut());

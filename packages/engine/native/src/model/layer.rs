@@ -2,7 +2,7 @@
 
 use super::linear::{self, Input, LoraSpace, Output};
 use super::params::{BASE, Layer, NormParams, Params};
-use super::rows::Rows;
+use super::rows::{Late, Rows};
 use crate::buffer::Shared;
 use crate::config::{Config, Mlp, Norm};
 use crate::error::EngineError;
@@ -101,20 +101,46 @@ pub unsafe fn norm_rows(exec: &Exec, n: NormRow, rows: usize, from: *const f32, 
     });
 }
 
+unsafe fn gather_rows(rows: &[usize], from: *const f32, to: *mut f32, width: usize) {
+    for (i, &row) in rows.iter().enumerate() {
+        unsafe { std::ptr::copy_nonoverlapping(from.add(row * width), to.add(i * width), width) };
+    }
+}
+
+/// With `late`, only those rows leave the layer, moved together at the start of `a.out`; nothing is kept for backward.
+///
 /// # Safety
 /// All of `a` valid for the rows; the rows' spans have room.
-pub unsafe fn layer_forward(exec: &mut Exec, net: &Net<'_>, rows: &Rows, index: usize, a: &Acts) -> Result<(), EngineError> {
+pub unsafe fn layer_forward(
+    exec: &mut Exec,
+    net: &Net<'_>,
+    rows: &Rows,
+    index: usize,
+    a: &Acts,
+    late: Option<&Late>,
+) -> Result<(), EngineError> {
     let layer = &net.params.layers[index];
-    let (c, m) = (net.config, rows.len());
+    let c = net.config;
     let (hp, qp) = (pad16(c.hidden), pad16(c.q_width()));
     unsafe {
-        norm_rows(exec, net.norm_row(layer.attn_norm), m, a.x, a.normed, a.attn_norm);
-        let outputs = net.outputs(layer, &[(Q, a.q_raw), (K, a.k_raw), (V, a.v)], std::ptr::null());
-        linear::forward(exec, net, index, Input { x: a.normed, row: hp, rows: m }, &outputs, &a.lora)?;
-        place_keys(exec, net, layer, rows, index, a)?;
+        norm_rows(exec, net.norm_row(layer.attn_norm), rows.len(), a.x, a.normed, a.attn_norm);
+        let all = Input { x: a.normed, row: hp, rows: rows.len() };
+        let none = std::ptr::null();
+        if let Some(late) = late {
+            linear::forward(exec, net, index, all, &net.outputs(layer, &[(K, a.k_raw), (V, a.v)], none), &a.lora)?;
+            // `mid` is free until the attention's output; afterwards `normed` holds the residual.
+            gather_rows(&late.rows, a.normed, a.mid, hp);
+            let queries = Input { x: a.mid, row: hp, rows: late.rows.len() };
+            linear::forward(exec, net, index, queries, &net.outputs(layer, &[(Q, a.q_raw)], none), &a.lora)?;
+            gather_rows(&late.rows, a.x, a.normed, hp);
+        } else {
+            let outputs = net.outputs(layer, &[(Q, a.q_raw), (K, a.k_raw), (V, a.v)], none);
+            linear::forward(exec, net, index, all, &outputs, &a.lora)?;
+        }
+        place_keys(exec, net, layer, rows, index, a, late)?;
         let f = attention::Forward {
             shape: net.shape,
-            groups: &rows.groups,
+            groups: late.map_or(&rows.groups, |l| &l.groups),
             spans: &rows.spans,
             layer: index,
             q: a.q,
@@ -123,11 +149,12 @@ pub unsafe fn layer_forward(exec: &mut Exec, net: &Net<'_>, rows: &Rows, index: 
             o_row: qp,
             stats: a.attention,
         };
-        attention::attention(exec, &f, &rows.tiles)?;
-        let outputs = net.outputs(layer, &[(O, a.mid)], a.x);
+        attention::attention(exec, &f, late.map_or(&rows.tiles, |l| &l.tiles))?;
+        let m = late.map_or(rows.len(), |l| l.rows.len());
+        let outputs = net.outputs(layer, &[(O, a.mid)], if late.is_some() { a.normed } else { a.x });
         linear::forward(exec, net, index, Input { x: a.attended, row: qp, rows: m }, &outputs, &a.lora)?;
         norm_rows(exec, net.norm_row(layer.mlp_norm), m, a.mid, a.normed, a.mlp_norm);
-        let outputs = net.outputs(layer, &net.mlp_inputs(a), std::ptr::null());
+        let outputs = net.outputs(layer, &net.mlp_inputs(a), none);
         linear::forward(exec, net, index, Input { x: a.normed, row: hp, rows: m }, &outputs, &a.lora)?;
         let ip = pad16(c.inter);
         let (level, acts) = (exec.level, a);
@@ -142,7 +169,15 @@ pub unsafe fn layer_forward(exec: &mut Exec, net: &Net<'_>, rows: &Rows, index: 
 }
 
 /// q/k norm, rotation, and the rows' keys and values into their spans.
-unsafe fn place_keys(exec: &mut Exec, net: &Net<'_>, layer: &Layer, rows: &Rows, index: usize, a: &Acts) -> Result<(), EngineError> {
+unsafe fn place_keys(
+    exec: &mut Exec,
+    net: &Net<'_>,
+    layer: &Layer,
+    rows: &Rows,
+    index: usize,
+    a: &Acts,
+    late: Option<&Late>,
+) -> Result<(), EngineError> {
     let s = &net.shape;
     let (hd, hdp) = (s.head_dim, pad16(s.head_dim));
     let (qp, kvp) = (pad16(s.heads * hd), pad16(s.kv_heads * hd));
@@ -166,8 +201,9 @@ unsafe fn place_keys(exec: &mut Exec, net: &Net<'_>, layer: &Layer, rows: &Rows,
         };
         for row in range {
             let position = rows.positions[row] as usize;
-            for head in 0..s.heads {
-                let at = row * qp + head * hd;
+            let query = late.map_or(Some(row), |l| l.index[row]);
+            for head in 0..query.map_or(0, |_| s.heads) {
+                let at = query.unwrap_or(0) * qp + head * hd;
                 prepare(a.q_raw.add(at), a.q.add(at), layer.q_norm, position);
             }
             for head in 0..s.kv_heads {

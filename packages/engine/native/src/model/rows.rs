@@ -23,7 +23,43 @@ pub struct Rows {
     pub previous: Vec<i32>,
 }
 
+/// The rows of a step whose last hidden state somebody reads. The others end with their keys and values in the last layer.
+pub struct Late {
+    /// Ascending.
+    pub rows: Vec<usize>,
+    /// Place of each row of the step among `rows`, or none.
+    pub index: Vec<Option<usize>>,
+    pub groups: Vec<Group>,
+    pub tiles: Vec<QueryTile>,
+}
+
 impl Rows {
+    /// None when every row (or no row) is needed.
+    pub fn late(&self, shape: &Shape, mut rows: Vec<usize>) -> Option<Late> {
+        rows.sort_unstable();
+        rows.dedup();
+        if rows.is_empty() || rows.len() == self.len() {
+            return None;
+        }
+        let mut index = vec![None; self.len()];
+        let mut groups: Vec<Group> = Vec::new();
+        for (i, &row) in rows.iter().enumerate() {
+            index[row] = Some(i);
+            let continues = i > 0 && rows[i - 1] + 1 == row && self.group_of[row - 1] == self.group_of[row];
+            match groups.last_mut().filter(|_| continues) {
+                Some(group) => group.rows += 1,
+                None => groups.push(Group {
+                    row: i,
+                    rows: 1,
+                    start: self.positions[row] as usize,
+                    spans: self.groups[self.group_of[row] as usize].spans.clone(),
+                }),
+            }
+        }
+        let tiles = query_tiles(&groups, shape);
+        Some(Late { rows, index, groups, tiles })
+    }
+
     fn empty() -> Rows {
         Rows {
             tokens: Vec::new(),

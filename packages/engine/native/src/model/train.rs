@@ -218,12 +218,20 @@ impl Model {
         let head_stats;
         unsafe {
             embed(&self.exec, &net, &rows, plan.layers[0].x);
+            let late = if want.grad || want.values || want.hidden {
+                None
+            } else {
+                rows.late(&self.shape, wanted.iter().map(|&(_, row)| row as usize).collect())
+            };
             for (index, acts) in plan.layers.iter().enumerate() {
-                layer_forward(&mut self.exec, &net, &rows, index, acts)?;
+                let late = late.as_ref().filter(|_| index + 1 == plan.layers.len());
+                layer_forward(&mut self.exec, &net, &rows, index, acts, late)?;
             }
-            norm_rows(&self.exec, net.norm_row(net.params.final_norm), t, plan.last, normed, stats);
+            let left = late.as_ref().map_or(t, |l| l.rows.len());
+            norm_rows(&self.exec, net.norm_row(net.params.final_norm), left, plan.last, normed, stats);
             for (i, &(_, row)) in wanted.iter().enumerate() {
-                std::ptr::copy_nonoverlapping(normed.add(row as usize * hp), hidden.add(i * hp), hp);
+                let row = late.as_ref().and_then(|l| l.index[row as usize]).unwrap_or(row as usize);
+                std::ptr::copy_nonoverlapping(normed.add(row * hp), hidden.add(i * hp), hp);
             }
             let f = HeadForward {
                 hidden,
@@ -375,7 +383,7 @@ impl Model {
                 let acts = &s.plan.layers[index];
                 if s.keep == Keep::Inputs {
                     // The last buffer of the stream is free for the recomputed output: nobody reads it again.
-                    layer_forward(exec, &net, &s.rows, index, &Acts { out: s.normed, ..*acts })?;
+                    layer_forward(exec, &net, &s.rows, index, &Acts { out: s.normed, ..*acts }, None)?;
                 }
                 layer_backward(exec, &net, &s.rows, index, acts, &g, index > 0)?;
             }
