@@ -45,6 +45,8 @@ export interface FitStep {
 }
 
 export interface FitHooks<E> {
+  /** Which parameters move. Default "all". */
+  scope?: StepOptions["scope"];
   signal?: AbortSignal | undefined;
   onStep?: ((step: FitStep) => void | Promise<void>) | undefined;
   evaluate?: (() => Promise<E>) | undefined;
@@ -93,7 +95,14 @@ export async function fit<T, E extends object>(
     const loss = await learn(batch);
     const learningRate = learningRateAt(step, { ...settings, steps: totalSteps, learningRate: peak });
     const { weightDecay, beta1, beta2, clipNorm } = settings;
-    const options: StepOptions = { learningRate, weightDecay, beta1, beta2, clipNorm };
+    const options: StepOptions = {
+      learningRate,
+      weightDecay,
+      beta1,
+      beta2,
+      clipNorm,
+      ...(hooks.scope && { scope: hooks.scope }),
+    };
     let report = { gradNorm: Number.NaN, applied: false };
     if (Number.isFinite(loss)) report = await policy.step(options);
     else await policy.zeroGradients();

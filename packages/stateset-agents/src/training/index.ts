@@ -19,3 +19,4 @@ export type { RewardFailure, RolloutReport } from "./rollout.ts";
 export { type RunSummary, type TrainResult, train } from "./train.ts";
 export type { AlgorithmChoice, TrainOptions, TrainParts } from "./train-options.ts";
 export { MultiTurnGRPOTrainer } from "./trainer.ts";
+export { type ValueFitOptions, ValueFunction, type ValueFunctionOptions } from "./value-function.ts";

@@ -1,0 +1,140 @@
+import { z } from "zod";
+import { gaeAdvantages } from "../algorithm/advantage/gae.ts";
+import type { Advantages } from "../algorithm/algorithm.ts";
+import type { Trajectory } from "../conversation/trajectory.ts";
+import { StatesetError } from "../error.ts";
+import { parseOptions } from "../options.ts";
+import type { Policy } from "../policy/policy.ts";
+import {
+  type FitHooks,
+  type FitResult,
+  fit,
+  fitShape,
+  type Learner,
+  learnerShape,
+  policyOf,
+} from "../supervised/fit.ts";
+import { exampleOf, gatherValues, microBatches, scatterValues } from "./batch.ts";
+
+const { tokenBudget, evaluateEvery: _, ...fitOptions } = fitShape;
+
+const schema = z.strictObject({
+  ...learnerShape,
+  /** A step of the estimate is a reply ("turn") or a token. */
+  level: z.enum(["turn", "token"]).default("turn"),
+  /** Discount per step. Default: 0.99 for turns, 1 for tokens. */
+  gamma: z.number().min(0).max(1).optional(),
+  /** λ of generalised advantage estimation. */
+  gaeLambda: z.number().min(0).max(1).default(0.95),
+  /** Of the head's first weights. */
+  seed: z.int().min(0).default(0),
+  tokenBudget,
+});
+
+const fitSchema = z.strictObject({
+  ...fitOptions,
+  /** Whether the language model under the head learns as well. Default: the head alone, so that the agent talks as before. */
+  trunk: z.boolean().default(false),
+  signal: z.instanceof(AbortSignal).optional(),
+  onStep: z.custom<FitHooks<object>["onStep"]>().optional(),
+});
+
+export type ValueFunctionOptions = Learner & Omit<z.input<typeof schema>, "agent" | "policy">;
+export type ValueFitOptions = z.input<typeof fitSchema>;
+
+/**
+ * V(state): the reward that is still to come, read off the policy's hidden states by a scalar head. PPO, A2C and VAPO train it with the
+ * policy; here it is trained on its own and used for advantages outside of train(). The head stays on the policy.
+ *
+ * Every array has one number per token the policy sampled in a conversation, in order.
+ *
+ * @example
+ * const values = new ValueFunction({ agent, gamma: 0.99, gaeLambda: 0.95 });
+ * const targets = (await values.advantages(conversations)).map(({ returns }) => returns!);
+ * await values.fit(conversations, targets, { epochs: 4, learningRate: 1e-3 });
+ */
+export class ValueFunction {
+  readonly #options: z.output<typeof schema>;
+
+  constructor(options: ValueFunctionOptions) {
+    this.#options = parseOptions(schema, options, "ValueFunction");
+  }
+
+  /** V(state before each sampled token). [conversations][tokens] */
+  async predict(conversations: readonly Trajectory[]): Promise<Float32Array[]> {
+    const policy = await this.#policy();
+    const examples = conversations.map(exampleOf);
+    const values: Float32Array[] = examples.map(() => new Float32Array(0));
+    for (const batch of microBatches(examples, withTokens(examples), this.#options.tokenBudget)) {
+      const pass = await policy.forward(batch.merged.tree, { grad: false, values: true });
+      const own = gatherValues(batch, pass.values!);
+      pass.release();
+      batch.members.forEach((member, i) => {
+        values[member] = own[i]!;
+      });
+    }
+    return values;
+  }
+
+  /** Generalised advantage estimates from the conversations' rewards, with the value targets (`returns`). */
+  async advantages(conversations: readonly Trajectory[]): Promise<Advantages[]> {
+    const { level, gamma, gaeLambda } = this.#options;
+    const values = await this.predict(conversations);
+    const sequences = conversations.map((conversation, i) => ({
+      ...exampleOf(conversation, i).sequence,
+      oldValues: values[i]!,
+    }));
+    return gaeAdvantages(sequences, { level, gamma, lambda: gaeLambda });
+  }
+
+  /** Learns ½·(V − return)², a mean over tokens. */
+  async fit(
+    conversations: readonly Trajectory[],
+    returns: readonly ArrayLike<number>[],
+    options: ValueFitOptions = {},
+  ): Promise<FitResult<object>> {
+    const { trunk, signal, onStep, ...settings } = parseOptions(fitSchema, options, "ValueFunction.fit()");
+    const policy = await this.#policy();
+    const examples = conversations.map(exampleOf);
+    examples.forEach(({ sequence }, i) => {
+      const [have, want] = [returns[i]?.length ?? 0, sequence.old.length];
+      if (have === want) return;
+      throw new StatesetError("INVALID_DATA", `Conversation ${i} has ${want} sampled tokens and ${have} returns.`, {
+        hint: "Give one return for each token the policy sampled.",
+      });
+    });
+    const learn = async (batch: readonly number[]) => {
+      const tokens = batch.reduce((sum, member) => sum + returns[member]!.length, 0);
+      let loss = 0;
+      for (const micro of microBatches(examples, batch, this.#options.tokenBudget)) {
+        const pass = await policy.forward(micro.merged.tree, { values: true, recompute: settings.recompute });
+        const derivatives = gatherValues(micro, pass.values!).map((values, i) =>
+          values.map((value, t) => {
+            const error = value - returns[micro.members[i]!]![t]!;
+            loss += (0.5 * error * error) / tokens;
+            return error / tokens;
+          }),
+        );
+        if (!Number.isFinite(loss)) {
+          pass.release();
+          return loss;
+        }
+        await policy.backward(pass, { values: scatterValues(micro, derivatives), valuesIntoTrunk: trunk });
+      }
+      return loss;
+    };
+    const all = { ...settings, tokenBudget: this.#options.tokenBudget, evaluateEvery: 0 };
+    return fit(policy, withTokens(examples), all, learn, { signal, onStep, scope: trunk ? "all" : "value" });
+  }
+
+  async #policy(): Promise<Policy> {
+    const policy = await policyOf(this.#options, "ValueFunction");
+    await policy.addValueHead(this.#options.seed);
+    return policy;
+  }
+}
+
+/** Indices of the conversations in which the policy sampled anything. */
+function withTokens(examples: readonly { sequence: { old: Float32Array } }[]): number[] {
+  return examples.flatMap(({ sequence }, i) => (sequence.old.length > 0 ? [i] : []));
+}
