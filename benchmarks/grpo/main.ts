@@ -47,6 +47,8 @@ interface Timed {
   /** Seconds of each step, the first (warm-up) left out. */
   seconds: number[];
   median: number;
+  /** Processor seconds of the middle step: what is left of the comparison when other work shares the machine. */
+  cpu: number;
   meanTokens: number;
   /** Of which sampling, seconds of the median step. */
   rollout?: number;
@@ -90,7 +92,7 @@ async function main(): Promise<void> {
     console.log(
       `${name.padEnd(10)} ours ${ours.median.toFixed(3)} s a step (sampling ${ours.rollout!.toFixed(3)}, update ${ours.update!.toFixed(3)}; ${ours.meanTokens.toFixed(1)} tokens a reply)` +
         (trl
-          ? `, TRL ${trl.median.toFixed(3)} s (${trl.meanTokens.toFixed(1)} tokens a reply): ${ratio!.toFixed(1)}×`
+          ? `, TRL ${trl.median.toFixed(3)} s (${trl.meanTokens.toFixed(1)} tokens a reply): ${ratio!.toFixed(1)}×; in processor seconds ${ours.cpu.toFixed(2)} and ${trl.cpu.toFixed(2)}: ${(trl.cpu / ours.cpu).toFixed(1)}×`
           : ""),
     );
   }
@@ -139,7 +141,8 @@ async function timeOurs(system: string, groupSize: number, measured: number): Pr
     sampling: { temperature: 1, maxTokens: replyTokens },
   });
   await agent.initialize();
-  const timings: { total: number; rollout: number; update: number }[] = [];
+  const timings: { total: number; rollout: number; update: number; cpu: number }[] = [];
+  let cpuBefore = process.cpuUsage();
   let tokens = 0;
   let replies = 0;
   await train({
@@ -156,8 +159,12 @@ async function timeOurs(system: string, groupSize: number, measured: number): Pr
     warmup: 0,
     dir: false,
     callbacks: {
-      onStepEnd({ timing, metrics }) {
-        timings.push({ total: timing.rolloutMs + timing.updateMs, rollout: timing.rolloutMs, update: timing.updateMs });
+      onStepStart() {
+        cpuBefore = process.cpuUsage();
+      },
+      onStepEnd({ timing: { rolloutMs, updateMs }, metrics }) {
+        const { user, system: kernel } = process.cpuUsage(cpuBefore);
+        timings.push({ total: rolloutMs + updateMs, rollout: rolloutMs, update: updateMs, cpu: (user + kernel) / 1e6 });
         tokens += metrics.sampledTokens!;
         replies += metrics.replies!;
       },
@@ -169,6 +176,7 @@ async function timeOurs(system: string, groupSize: number, measured: number): Pr
   return {
     seconds: kept.map(({ total }) => total / 1000),
     median: middle.total / 1000,
+    cpu: middleOf(kept.map(({ cpu }) => cpu)),
     meanTokens: tokens / replies,
     rollout: middle.rollout / 1000,
     update: middle.update / 1000,
@@ -192,14 +200,21 @@ function timeTrl(system: string, group: number): Timed {
     const args = Object.entries(options).flatMap(([key, value]) => [`--${key}`, String(value)]);
     const done = spawnSync(python!, [script, ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
     if (done.status !== 0) throw new Error(`trl_peer.py failed:\n${done.stderr.split("\n").slice(-15).join("\n")}`);
-    const answer = JSON.parse(done.stdout.trim().split("\n").at(-1)!) as { seconds: number[]; meanTokens: number };
+    const answer = JSON.parse(done.stdout.trim().split("\n").at(-1)!) as Record<"seconds" | "cpuSeconds", number[]> & {
+      meanTokens: number;
+    };
     const seconds = answer.seconds.slice(1);
     return {
       seconds,
-      median: [...seconds].sort((a, b) => a - b)[Math.floor(seconds.length / 2)]!,
+      median: middleOf(seconds),
+      cpu: middleOf(answer.cpuSeconds.slice(1)),
       meanTokens: answer.meanTokens,
     };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+function middleOf(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
 }

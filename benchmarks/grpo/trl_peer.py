@@ -34,12 +34,15 @@ def reward(completions, completion_ids, **_):
 class Clock(TrainerCallback):
     def __init__(self):
         self.seconds = []
+        self.cpu_seconds = []
 
     def on_step_begin(self, *_, **__):
         self.started = time.perf_counter()
+        self.cpu_started = time.process_time()
 
     def on_step_end(self, *_, **__):
         self.seconds.append(time.perf_counter() - self.started)
+        self.cpu_seconds.append(time.process_time() - self.cpu_started)
 
 
 clock = Clock()
@@ -72,4 +75,13 @@ trainer = GRPOTrainer(
     callbacks=[clock],
 )
 trainer.train()
-print(json.dumps({"seconds": clock.seconds, "meanTokens": sum(lengths) / len(lengths), "threads": torch.get_num_threads()}))
+print(
+    json.dumps(
+        {
+            "seconds": clock.seconds,
+            "cpuSeconds": clock.cpu_seconds,
+            "meanTokens": sum(lengths) / len(lengths),
+            "threads": torch.get_num_threads(),
+        }
+    )
+)
