@@ -20,6 +20,14 @@ describe("the exit status is", () => {
     const version = spawnCli(["version"], await temporaryFolder());
     expect(await version.exit).toBe(0);
     expect(version.output()).toMatch(/^stateset-agents \d/);
+    for (const [alias, command] of [
+      ["grpo-train", "train"],
+      ["grpo-evaluate", "evaluate"],
+    ] as const) {
+      const help = spawnCli(["--help"], await temporaryFolder(), alias);
+      expect(await help.exit).toBe(0);
+      expect(help.output()).toContain(`Usage: stateset-agents ${command}`);
+    }
   });
 
   status(1, "for what nobody foresaw; STATESET_DEBUG=1 shows where it came from", async () => {
