@@ -31,7 +31,7 @@ ${commands.map(section).join("\n")}
 | \`NO_COLOR\` | no colours |
 | \`FORCE_COLOR=1\` | colours also where the output is no terminal |
 | \`STATESET_PYTHON\` | the Python that \`doctor\` looks at and this library's own tests compare with |
-| \`STATESET_SIMD\` | the engine's instructions: \`avx512\`, \`avx2\`, \`neon\`, \`scalar\` |
+| \`STATESET_SIMD\` | the engine's instructions: \`amx\`, \`avx512\`, \`avx2\`, \`neon\`, \`scalar\` |
 | \`HF_TOKEN\`, \`HF_HUB_OFFLINE\` | access to private models; use only what was downloaded before |
 
 ## Exit codes
