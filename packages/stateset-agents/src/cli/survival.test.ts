@@ -39,7 +39,7 @@ describe("a run on the engine that is killed", () => {
     return Object.fromEntries(kept.map((path) => [path, readFileSync(join(run, path)).toString("base64")]));
   };
 
-  it(`ends in the same bytes after kill -9 at ${kills} random moments`, { timeout: 1_800_000 }, async () => {
+  it(`ends in the same bytes after kill -9 at ${kills} random moments`, { timeout: 3_600_000 }, async () => {
     const whole = project("whole");
     const first = spawnCli(["train", "--name", "r"], whole);
     await first.saw(/checkpoint/);
