@@ -27,7 +27,7 @@ async function gain(algorithm: string, sign: number) {
   return { gain: mean(curve.slice(-3)) - mean(curve.slice(0, 3)), metrics: run.metrics };
 }
 
-describe("every algorithm in the loop", () => {
+describe("every algorithm in the loop", { timeout: 300_000 }, () => {
   it.each(algorithmNames)("%s learns, and unlearns with the sign flipped", async (name) => {
     const up = await gain(name, 1);
     const down = await gain(name, -1);

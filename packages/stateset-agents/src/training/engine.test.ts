@@ -45,7 +45,7 @@ async function withAgent<T>(
 
 const weights = (agent: MultiTurnAgent) => agent.policy.readVector("parameters");
 
-describe("training on the engine", () => {
+describe("training on the engine", { timeout: 300_000 }, () => {
   it.each([
     ["all weights", false],
     ["an adapter", true],

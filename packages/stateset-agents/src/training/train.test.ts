@@ -27,7 +27,7 @@ const polite = new FunctionReward(politeShare);
 const mean = (values: number[]) => values.reduce((a, b) => a + b, 0) / values.length;
 const gain = (curve: number[]) => mean(curve.slice(-3)) - mean(curve.slice(0, 3));
 
-describe("train", () => {
+describe("train", { timeout: 300_000 }, () => {
   it("raises the reward, and lowers what it measures when the sign is flipped", async () => {
     const curve = async (sign: number) => {
       const reward = new FunctionReward((turns) => sign * politeShare(turns));

@@ -119,7 +119,7 @@ describe("a run's folder", () => {
   });
 });
 
-describe("a resumed run", () => {
+describe("a resumed run", { timeout: 300_000 }, () => {
   it.each([1, 2, 4, 5, 8])("ends in the same bytes after a stop at step %i", async (stopAfter) => {
     const { dir: expected, policy } = await whole;
     const dir = folder();
