@@ -49,6 +49,7 @@ measured on conversations sampled apart from training.
 *rises*: in every seed the 95% interval after training lies above the one before. *falls*: with the reward's sign flipped it lies below.
 PPO's default KL penalty (0.05 a token) pays for staying near the start, which keeps it below the others here; critics (PPO, VAPO, A2C) have to learn first.
 *to halfway*: updates until the mean curve stays above the middle between before and after.
+*seconds*: wall time of one run, with whatever else the machine was doing.
 
 ${table(verdicts)}
 
