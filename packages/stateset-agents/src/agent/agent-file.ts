@@ -1,7 +1,8 @@
 import { existsSync } from "node:fs";
-import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { writeFileAtomic } from "../durable.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { type AgentOptions, type ResolvedAgentOptions, storedOptionsShape } from "./agent-options.ts";
@@ -15,13 +16,7 @@ export async function writeAgentFile(dir: string, options: ResolvedAgentOptions)
   const { systemPrompt, sampling, reasoning, seed, contextWindow } = options;
   const path = join(dir, agentFileName);
   const text = JSON.stringify({ version: 1, systemPrompt, sampling, reasoning, seed, contextWindow }, null, 2);
-  try {
-    await mkdir(dir, { recursive: true });
-    await writeFile(`${path}.${process.pid}.tmp`, `${text}\n`);
-    await rename(`${path}.${process.pid}.tmp`, path);
-  } catch (error) {
-    throw new StatesetError("WRITE_FAILED", `${path} could not be written: ${messageOf(error)}.`, { cause: error });
-  }
+  writeFileAtomic(path, `${text}\n`);
 }
 
 /** The options kept beside a model; none when it was not saved by an agent (a plain model folder). */

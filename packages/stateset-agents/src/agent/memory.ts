@@ -1,7 +1,7 @@
-import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
-import { dirname } from "node:path";
+import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import type { Message } from "../conversation/message.ts";
+import { writeFileAtomic } from "../durable.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 
@@ -146,16 +146,7 @@ export class ConversationMemory {
 
   /** Replaces the file at once; a crash leaves the old one. */
   async save(path: string): Promise<void> {
-    const temporary = `${path}.${process.pid}.tmp`;
-    try {
-      await mkdir(dirname(path), { recursive: true });
-      await writeFile(temporary, `${JSON.stringify(this)}\n`);
-      await rename(temporary, path);
-    } catch (error) {
-      throw new StatesetError("WRITE_FAILED", `The memory could not be written to ${path}: ${messageOf(error)}.`, {
-        cause: error,
-      });
-    }
+    writeFileAtomic(path, `${JSON.stringify(this)}\n`);
   }
 
   static async load(path: string): Promise<ConversationMemory> {

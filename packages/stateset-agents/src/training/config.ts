@@ -167,7 +167,7 @@ export function resolveConfig(options: TrainingOptions = {}, context: ResolveCon
 
 /**
  * A peak rate that suits AdamW at the model's size: small models need and bear larger ones. Adapters start at zero and bear ten times more.
- * The small end was measured on the starter model; the large end is what the RL literature uses (1e-6 to 5e-6 at 7B).
+ * The small end is near what the demo trains the starter model with; the large end is what the RL literature uses (1e-6 to 5e-6 at 7B).
  */
 export function learningRateFor(model?: Pick<ModelInfo, "parameters" | "lora">): number {
   if (!model) return 5e-6;

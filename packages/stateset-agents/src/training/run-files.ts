@@ -15,8 +15,8 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
+import { settleFolder, writeFailed, writeFileAtomic } from "../durable.ts";
 import type { StepMetrics, StepTiming } from "./callbacks.ts";
-import { settleFolder, writeFailed, writeFileAtomic } from "./checkpoint/durable.ts";
 
 export class RunFiles {
   readonly dir: string;

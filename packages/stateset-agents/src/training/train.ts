@@ -2,6 +2,7 @@ import { join, resolve } from "node:path";
 import type { Agent } from "../agent/agent.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import type { Algorithm } from "../algorithm/algorithm.ts";
+import { writeFolderAtomic } from "../durable.ts";
 import { Environment } from "../environment/environment.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import { EarlyStopping } from "../evaluation/early-stopping.ts";
@@ -15,7 +16,6 @@ import {
   type StepMetrics,
   type TrainingWarning,
 } from "./callbacks.ts";
-import { writeFolderAtomic } from "./checkpoint/durable.ts";
 import { assertSameModel, CheckpointStore, findCheckpoint } from "./checkpoint/store.ts";
 import type { TrainingConfig } from "./config.ts";
 import { initialControls } from "./controls.ts";

@@ -1,13 +1,13 @@
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Agent } from "../../agent/agent.ts";
+import { writeFailed } from "../../durable.ts";
 import { Environment } from "../../environment/environment.ts";
 import { loadScenarios } from "../../environment/load-scenarios.ts";
 import type { Scenario } from "../../environment/scenario.ts";
 import { StatesetError } from "../../error.ts";
 import { compare, type Evaluation, evaluate } from "../../evaluation/evaluate.ts";
 import type { RewardFunction } from "../../reward/reward-function.ts";
-import { writeFailed } from "../../training/checkpoint/durable.ts";
 import { type CliIo, isInteractive, print, printJson } from "../io.ts";
 import { type OpenAgentFlags, openAgent } from "../open-agent.ts";
 import { buildProject, defaultConfig } from "../project/build-project.ts";

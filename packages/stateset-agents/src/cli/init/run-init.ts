@@ -1,8 +1,8 @@
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import * as prompts from "@clack/prompts";
+import { writeFailed } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
-import { writeFailed } from "../../training/checkpoint/durable.ts";
 import { CliExit } from "../failure.ts";
 import { type CliIo, colorsOf, isInteractive, print, printJson } from "../io.ts";
 import { packageVersion } from "../version.ts";

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { writeFileAtomic } from "../../training/checkpoint/durable.ts";
+import { writeFileAtomic } from "../../durable.ts";
 import type { TrainFlags } from "./flags.ts";
 
 /** How a run was started, kept beside it as cli.json, so that `--resume` alone goes on the same way. */

@@ -4,9 +4,9 @@
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
+import { settleFolder, writeFileAtomic, writeFolderAtomic } from "../../durable.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import type { ModelInfo, Policy } from "../../policy/policy.ts";
-import { settleFolder, writeFileAtomic, writeFolderAtomic } from "./durable.ts";
 import { type Manifest, verifyManifest, writeManifest } from "./manifest.ts";
 
 export interface Checkpoint<State> {

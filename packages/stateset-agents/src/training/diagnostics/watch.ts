@@ -1,6 +1,6 @@
 import { join } from "node:path";
+import { writeFileAtomic } from "../../durable.ts";
 import type { TrainingCallbacks } from "../callbacks.ts";
-import { writeFileAtomic } from "../checkpoint/durable.ts";
 import { DiagnosticsMonitor, type DiagnosticsOptions, type MonitorState } from "./monitor.ts";
 import type { Verdict } from "./verdicts.ts";
 

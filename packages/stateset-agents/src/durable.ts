@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { messageOf, StatesetError } from "../../error.ts";
+import { messageOf, StatesetError } from "./error.ts";
 
 /** Puts a file in place whole: written beside it, synced, renamed over it. */
 export function writeFileAtomic(path: string, content: string | Uint8Array): void {
