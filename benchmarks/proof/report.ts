@@ -101,6 +101,7 @@ export function plot(verdicts: Readonly<Record<string, Verdict>>): string {
     ].join("\n");
   });
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${total.width} ${total.height}" font-family="system-ui, sans-serif" font-size="11" fill="#334155">
+<title>Learning curves of every algorithm</title>
 <rect width="100%" height="100%" fill="#ffffff"/>
 ${panels.join("\n")}
 </svg>
