@@ -6,7 +6,6 @@
  */
 import type { Algorithm, Sequence } from "../algorithm/algorithm.ts";
 import { meanMetrics, mergeMetrics } from "../algorithm/metrics.ts";
-import { StatesetError } from "../error.ts";
 import type { EarlyStopping } from "../evaluation/early-stopping.ts";
 import type { Policy } from "../policy/policy.ts";
 import { createRandom, seedOf } from "../random.ts";
@@ -14,7 +13,7 @@ import type { Emitter, RunEnd, StepMetrics, StepTiming } from "./callbacks.ts";
 import { type Collected, collect } from "./collect.ts";
 import type { TrainingConfig } from "./config.ts";
 import type { TrainingControls } from "./controls.ts";
-import { dropKl, reportFailures, skipped } from "./failures.ts";
+import { countLost, dropKl, notFiniteLimit, reportFailures, skipped, stopOf } from "./failures.ts";
 import { evaluationMetrics, type HeldOutEvaluation } from "./held-out.ts";
 import type { RolloutSettings } from "./rollout.ts";
 import type { RunFiles } from "./run-files.ts";
@@ -34,6 +33,8 @@ export interface LoopState {
   /** Updates skipped because something was not finite: in all, and since the last good one. */
   notFinite: number;
   notFiniteInARow: number;
+  /** Steps since the last one in which a conversation came through. */
+  lostInARow: number;
   best: { step: number; score: number } | null;
   /** Why the run stopped early, once it has: a run that is killed right after does not go on when it is resumed. */
   stopped: string | null;
@@ -60,12 +61,6 @@ export interface Loop {
   history: StepMetrics[];
 }
 
-/** Updates in a row that may be skipped before the run stops. */
-const notFiniteLimit = 3;
-const notFiniteAdvice = {
-  hint: "A checkpoint was saved. Lower the learning rate, or check the reward for NaN, then resume.",
-};
-
 export async function runLoop(loop: Loop): Promise<RunEnd> {
   const { config, state, emitter } = loop;
   let savedStep: number | undefined;
@@ -90,6 +85,7 @@ export async function runLoop(loop: Loop): Promise<RunEnd> {
     });
     const sampledAt = performance.now();
     await reportFailures(emitter, step, collected);
+    countLost(state, collected);
     await emitter.emit("onRollouts", { step, groups: collected.groups, report: collected.report });
 
     const learnt = await learn(loop, step, learningRate, collected);
@@ -131,18 +127,15 @@ export async function runLoop(loop: Loop): Promise<RunEnd> {
     });
 
     state.stopped = verdict.stop ?? null;
-    const broken = state.notFiniteInARow >= notFiniteLimit;
+    const broken = stopOf(loop, step, collected);
     const due = config.checkpoint.every > 0 && step % config.checkpoint.every === 0;
-    const last = step === config.steps || state.stopped !== null || broken;
+    const last = step === config.steps || state.stopped !== null || broken !== undefined;
     if (due || last || verdict.improved) {
       await loop.save(verdict.improved);
       savedStep = step;
     }
     loop.files?.appendTiming({ ...timing, otherMs: performance.now() - updatedAt });
-    if (broken) {
-      const message = `The loss, gradient or reward was not finite in ${notFiniteLimit} updates in a row (step ${step}).`;
-      throw new StatesetError("NOT_FINITE", message, notFiniteAdvice);
-    }
+    if (broken) throw broken;
   }
   if (state.stopped !== null) return { status: "stopped-early", steps: state.step, reason: state.stopped };
   return { status: "finished", steps: state.step };

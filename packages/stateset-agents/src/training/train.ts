@@ -150,6 +150,7 @@ async function openRun(parts: TrainParts, config: TrainingConfig, algorithm: Alg
       conversations: 0,
       notFinite: 0,
       notFiniteInARow: 0,
+      lostInARow: 0,
       best: null,
       stopped: null,
       controls: initialControls(config, parts.agent.startConversation().temperature),

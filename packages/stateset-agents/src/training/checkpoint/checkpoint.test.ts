@@ -303,6 +303,44 @@ describe("three updates in a row that are not finite", () => {
     await expect(run).rejects.toMatchObject({ code: "NOT_FINITE", message: /3 updates in a row/ });
     expect(readFileSync(join(dir, "checkpoints", "last"), "utf8")).toMatch(/^step-/);
   });
+
+  it("can be resumed once the reward is repaired", async () => {
+    const dir = folder();
+    const broken = { ...options(dir).given, heldOut: undefined, reward: new FunctionReward(() => Number.NaN) };
+    await expect(train(broken)).rejects.toMatchObject({ code: "NOT_FINITE" });
+    const { run } = await train({ ...options(dir).given, dir: undefined, heldOut: undefined, resumeFrom: dir });
+    expect(run.status).toBe("finished");
+    expect(run.metrics.at(-1)).toMatchObject({ step: 9, notFinite: 3 });
+    expect(run.metrics.at(-1)!.optimiserSteps).toBeGreaterThan(0);
+  });
+});
+
+describe("three steps in a row without a conversation", () => {
+  it("stop the run with a saved checkpoint and the cause, and can be resumed", async () => {
+    const dir = folder();
+    let judging = true;
+    const reward = new FunctionReward((turns) => {
+      if (!judging) throw new Error("the budget is spent");
+      return politeShare(turns);
+    });
+    const given = { ...options(dir).given, heldOut: undefined, reward };
+    const callbacks = [
+      autoAdjust(),
+      {
+        onStepEnd: ({ step }: { step: number }) => {
+          judging = step < 2;
+        },
+      },
+    ];
+    await expect(train({ ...given, callbacks })).rejects.toMatchObject({
+      code: "REWARD_FAILED",
+      message: /3 steps in a row \(step 5\).*the budget is spent.*A checkpoint was saved.*Repair the reward, then resume/,
+    });
+    expect(readFileSync(join(dir, "checkpoints", "last"), "utf8")).toMatch(/^step-0+5/);
+    judging = true;
+    const { run } = await train({ ...given, agent: tableAgent().agent, dir: undefined, resumeFrom: dir });
+    expect(run).toMatchObject({ status: "finished", steps: 9 });
+  });
 });
 
 function flip(path: string): void {
