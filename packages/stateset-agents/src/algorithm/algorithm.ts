@@ -59,7 +59,7 @@ export interface BatchCounts {
   sequences: number;
   tokens: number;
   groups: number;
-  /** The longest reply budget of the run in tokens (Dr. GRPO's L_max). */
+  /** Sampled tokens a conversation may have: the limit of a reply, times the replies of the longest one so far (Dr. GRPO's L_max). */
   maxTokens: number;
 }
 
@@ -102,12 +102,12 @@ export interface Algorithm {
   /** One entry per sequence, in order. A sequence whose advantages are all zero is skipped by the loop, unless the flag above is set. */
   advantages(sequences: readonly Sequence[]): Advantages[];
   loss(micro: readonly LossSequence[], counts: BatchCounts): LossResult;
-  /** Keeps a group in the batch or drops it (DAPO's dynamic sampling); dropped groups are sampled anew. */
+  /** Keeps a group in the batch or drops it (DAPO's dynamic sampling), by its rewards before they are shaped; dropped groups are sampled anew. */
   keepGroup?(group: readonly Sequence[]): boolean;
   /** Rounds of sampling at most when groups are dropped. */
   readonly maxSamplingRounds?: number;
-  /** Adjusts the reward of a sequence before advantages (overlong shaping). */
-  shapeReward?(sequence: Sequence, maxTokens: number): number;
+  /** Adjusts the reward of a sequence before advantages (overlong shaping). `replyTokens` is the limit of one reply. */
+  shapeReward?(sequence: Sequence, replyTokens: number): number;
   /** Steps in which only the value head learns, before the policy moves (VAPO). */
   readonly valueWarmupSteps?: number;
   /** After an optimiser batch: lets adaptive coefficients move. State must be plain data, kept in checkpoints. */

@@ -100,8 +100,8 @@ export const factories: { [N in AlgorithmName]: (options: Resolved<N>) => Parts 
     ...relative(o, dapoLoss(inLoss(o))),
     ...(o.dynamicSampling && { keepGroup: rewardsDiffer, maxSamplingRounds: o.maxSamplingRounds }),
     ...(o.overlongPenalty > 0 && {
-      shapeReward: (sequence, maxTokens) =>
-        sequence.reward + o.overlongPenalty * overlongPenalty(sequence, maxTokens, o.overlongBuffer),
+      shapeReward: (sequence, replyTokens) =>
+        sequence.reward + o.overlongPenalty * overlongPenalty(sequence, replyTokens, o.overlongBuffer),
     }),
   }),
   gspo: (o) => relative(o, gspoLoss(inLoss(o))),

@@ -17,8 +17,8 @@ export interface Collected {
   /** Groups the algorithm did not want (DAPO's dynamic sampling). */
   refused: number;
   rounds: number;
-  /** The longest a conversation of this run may get, in sampled tokens. */
-  maxTokens: number;
+  /** Replies of the longest conversation of the run so far. */
+  mostReplies: number;
 }
 
 export interface CollectPlan {
@@ -31,6 +31,8 @@ export interface CollectPlan {
   rollout: RolloutSettings;
   /** Tokens per reply at most. */
   replyTokens: number;
+  /** Replies of the longest conversation before this step. */
+  mostReplies: number;
 }
 
 export async function collect(plan: CollectPlan): Promise<Collected> {
@@ -41,7 +43,7 @@ export async function collect(plan: CollectPlan): Promise<Collected> {
   let drawn = 0;
   let refused = 0;
   let rounds = 0;
-  let maxTokens = plan.replyTokens;
+  let mostReplies = plan.mostReplies;
   // Without keepGroup there is one round: groups lost to failures are not made up for, so that a failing environment cannot stall a run.
   const maxRounds = algorithm.keepGroup ? Math.max(1, algorithm.maxSamplingRounds ?? 1) : 1;
   while (groups.length < wanted && rounds < maxRounds) {
@@ -66,33 +68,27 @@ export async function collect(plan: CollectPlan): Promise<Collected> {
       });
       sampled.push(...(await sampleGroups(rollout, requests, report)));
     }
-    maxTokens = Math.max(maxTokens, plan.replyTokens * mostReplies(sampled));
+    for (const { trajectories } of sampled)
+      for (const { turns } of trajectories)
+        mostReplies = Math.max(mostReplies, turns.filter((turn) => turn.role === "assistant").length);
     for (const group of sampled) {
-      if (!algorithm.keepGroup || keeps(algorithm, group, maxTokens)) groups.push(group);
+      if (!algorithm.keepGroup || keeps(algorithm, group)) groups.push(group);
       else refused++;
     }
   }
-  return { groups, examples: shaped(algorithm, groups, maxTokens), report, drawn, refused, rounds, maxTokens };
+  return { groups, examples: shaped(algorithm, groups, plan.replyTokens), report, drawn, refused, rounds, mostReplies };
 }
 
-function keeps(algorithm: Algorithm, group: TrajectoryGroup, maxTokens: number): boolean {
-  const sequences = shaped(algorithm, [group], maxTokens).map((example) => example.sequence);
+/** Asked of the rewards as they were given: a group in which nobody passes teaches nothing, however its replies differ in length. */
+function keeps(algorithm: Algorithm, group: TrajectoryGroup): boolean {
+  const sequences = examplesOf([group]).map((example) => example.sequence);
   return sequences.length > 0 && algorithm.keepGroup!(sequences);
 }
 
-function shaped(algorithm: Algorithm, groups: readonly TrajectoryGroup[], maxTokens: number): Example[] {
+function shaped(algorithm: Algorithm, groups: readonly TrajectoryGroup[], replyTokens: number): Example[] {
   const examples = examplesOf(groups);
   if (algorithm.shapeReward) {
-    for (const { sequence } of examples) sequence.reward = algorithm.shapeReward(sequence, maxTokens);
+    for (const { sequence } of examples) sequence.reward = algorithm.shapeReward(sequence, replyTokens);
   }
   return examples;
-}
-
-function mostReplies(groups: readonly TrajectoryGroup[]): number {
-  let most = 1;
-  for (const { trajectories } of groups) {
-    for (const { turns } of trajectories)
-      most = Math.max(most, turns.filter((turn) => turn.role === "assistant").length);
-  }
-  return most;
 }

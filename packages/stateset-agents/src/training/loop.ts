@@ -30,6 +30,8 @@ export interface LoopState {
   position: number;
   optimiserSteps: number;
   conversations: number;
+  /** Replies of the longest conversation so far: with the limit of a reply, Dr. GRPO's constant length. */
+  mostReplies: number;
   /** Updates skipped because something was not finite: in all, and since the last good one. */
   notFinite: number;
   notFiniteInARow: number;
@@ -82,6 +84,7 @@ export async function runLoop(loop: Loop): Promise<RunEnd> {
       algorithm: loop.algorithm,
       rollout: { ...loop.rollout, temperature: state.controls.temperature },
       replyTokens: loop.replyTokens,
+      mostReplies: state.mostReplies,
     });
     const sampledAt = performance.now();
     await reportFailures(emitter, step, collected);
@@ -93,6 +96,7 @@ export async function runLoop(loop: Loop): Promise<RunEnd> {
 
     state.step = step;
     state.position += collected.drawn;
+    state.mostReplies = collected.mostReplies;
     state.conversations += collected.report.completed;
     const verdict = await evaluate(loop, step);
     const metrics = finiteMetrics(
@@ -146,7 +150,7 @@ async function learn(
   loop: Loop,
   step: number,
   learningRate: number,
-  { examples, maxTokens, report }: Collected,
+  { examples, mostReplies, report }: Collected,
 ): Promise<Record<string, number>> {
   const { algorithm, config, state, learner } = loop;
   if (loop.policy.model.stub) return { stub: 1 };
@@ -184,7 +188,7 @@ async function learn(
           sequences: members.length,
           tokens: members.reduce((sum, i) => sum + sequences[i]!.old.length, 0),
           groups: groups.size,
-          maxTokens,
+          maxTokens: loop.replyTokens * mostReplies,
         },
       };
       if (epoch === 0) summary.learnedConversations! += batch.members.length;

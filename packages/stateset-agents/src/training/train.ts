@@ -148,6 +148,7 @@ async function openRun(parts: TrainParts, config: TrainingConfig, algorithm: Alg
       position: 0,
       optimiserSteps: 0,
       conversations: 0,
+      mostReplies: 1,
       notFinite: 0,
       notFiniteInARow: 0,
       lostInARow: 0,

@@ -17,11 +17,11 @@ export function rewardsDiffer(group: readonly Sequence[]): boolean {
  * Overlong shaping, added to the reward: 0 when |y| ≤ L−C, (L−C−|y|)/C up to L, −1 beyond. C = bufferFraction·L; |y| is the longest reply
  * of the conversation, L the run's limit for one reply. The paper's C 4096 of L 20480 is a fraction of 0.2.
  */
-export function overlongPenalty(sequence: Sequence, maxTokens: number, bufferFraction: number): number {
-  const buffer = bufferFraction * maxTokens;
+export function overlongPenalty(sequence: Sequence, replyTokens: number, bufferFraction: number): number {
+  const buffer = bufferFraction * replyTokens;
   const length = longestReply(sequence);
-  if (length <= maxTokens - buffer) return 0;
-  return length <= maxTokens ? (maxTokens - buffer - length) / buffer : -1;
+  if (length <= replyTokens - buffer) return 0;
+  return length <= replyTokens ? (replyTokens - buffer - length) / buffer : -1;
 }
 
 function longestReply({ turn }: Sequence): number {

@@ -334,7 +334,8 @@ describe("three steps in a row without a conversation", () => {
     ];
     await expect(train({ ...given, callbacks })).rejects.toMatchObject({
       code: "REWARD_FAILED",
-      message: /3 steps in a row \(step 5\).*the budget is spent.*A checkpoint was saved.*Repair the reward, then resume/,
+      message:
+        /3 steps in a row \(step 5\).*the budget is spent.*A checkpoint was saved.*Repair the reward, then resume/,
     });
     expect(readFileSync(join(dir, "checkpoints", "last"), "utf8")).toMatch(/^step-0+5/);
     judging = true;
