@@ -5,7 +5,13 @@ export {
   type NeuralRewardTrainerOptions,
   type RewardModelEvaluation,
 } from "./neural-reward-trainer.ts";
-export { loadPreferencePairs, type PairChains, type PreferencePair, pairsFromGroups } from "./pair.ts";
+export {
+  loadPreferencePairs,
+  type PairChains,
+  type PreferenceInput,
+  type PreferencePair,
+  pairsFromGroups,
+} from "./pair.ts";
 export type { LabelledConversation, RewardExample } from "./reward-data.ts";
 export {
   evaluatePreference,

@@ -9,7 +9,15 @@ import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { openPolicy } from "../policy/open-policy.ts";
 import type { LoraOptions, Policy } from "../policy/policy.ts";
-import { type FitHooks, type FitOptions, type FitResult, fit, fitShape, learnerShape } from "../supervised/fit.ts";
+import {
+  callbacksShape,
+  type FitCallbacks,
+  type FitOptions,
+  type FitResult,
+  fit,
+  fitShape,
+  learnerShape,
+} from "../supervised/fit.ts";
 import { packUnits } from "../supervised/pack.ts";
 import { NeuralReward, scoreChains } from "./neural-reward.ts";
 import { encodeRewardExample, type RewardExample, type RewardUnit, unitChains } from "./reward-data.ts";
@@ -26,7 +34,7 @@ export interface RewardModelEvaluation {
   count: number;
 }
 
-export interface NeuralRewardTrainerOptions extends FitOptions {
+export interface NeuralRewardTrainerOptions extends FitOptions, FitCallbacks<RewardModelEvaluation> {
   /** A folder or hub id. Default: the bundled starter model. */
   model?: string;
   lora?: LoraOptions;
@@ -41,9 +49,6 @@ export interface NeuralRewardTrainerOptions extends FitOptions {
   maxTokens?: number;
   /** Put before conversations of a run, whose turns do not hold the agent's system prompt. */
   systemPrompt?: string;
-  signal?: AbortSignal;
-  onStep?: FitHooks<RewardModelEvaluation>["onStep"];
-  onEvaluation?: FitHooks<RewardModelEvaluation>["onEvaluation"];
 }
 
 const { policy: policySchema } = learnerShape;
@@ -57,9 +62,7 @@ const schema = z.strictObject({
   heldOut: z.array(z.custom<RewardExample>()).min(1).optional(),
   maxTokens: z.int().min(2).optional(),
   systemPrompt: z.string().optional(),
-  signal: z.instanceof(AbortSignal).optional(),
-  onStep: z.custom<FitHooks<RewardModelEvaluation>["onStep"]>().optional(),
-  onEvaluation: z.custom<FitHooks<RewardModelEvaluation>["onEvaluation"]>().optional(),
+  ...callbacksShape<RewardModelEvaluation>(),
 });
 
 export interface NeuralRewardResult extends FitResult<RewardModelEvaluation> {
@@ -94,9 +97,10 @@ export class NeuralRewardTrainer {
       (await openPolicy({ ...(model && { model }), ...(lora && { lora }), ...(threads && { threads }) }));
     await policy.addValueHead(settings.seed);
     const maxTokens = Math.min(settings.maxTokens ?? policy.model.contextLength, policy.model.contextLength);
-    const encode = (example: RewardExample) => encodeRewardExample(policy.tokenizer, example, maxTokens);
-    const units = examples.map(encode);
-    const test = heldOut?.map(encode);
+    const encode = (list: readonly RewardExample[], name: string) =>
+      list.map((example, i) => encodeRewardExample(policy.tokenizer, example, maxTokens, `${name}[${i}]`));
+    const units = encode(examples, "examples");
+    const test = heldOut && encode(heldOut, "heldOut");
     const result = await fit<RewardUnit, RewardModelEvaluation>(
       policy,
       units,

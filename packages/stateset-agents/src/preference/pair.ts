@@ -5,7 +5,7 @@ import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { validateMessages } from "../conversation/validate-messages.ts";
 import { StatesetError } from "../error.ts";
 import type { ChatTokenizer } from "../policy/policy.ts";
-import { encodeConversation, learnCount } from "../supervised/example.ts";
+import { encodeConversation, isChain, learnCount } from "../supervised/example.ts";
 import { sharedLength } from "../supervised/pack.ts";
 
 /** Two ways a conversation went on, the first one preferred. Both may hold several turns; only assistant messages teach. */
@@ -19,6 +19,16 @@ export interface PreferencePair {
   margin?: number;
 }
 
+/**
+ * A pair in the layouts such data comes in: messages, or strings that stand for one message of the user (prompt) or the assistant; without a
+ * prompt, two whole conversations whose common beginning it is.
+ */
+export interface PreferenceInput extends Pick<PreferencePair, "tools" | "margin"> {
+  prompt?: string | readonly Message[];
+  chosen: string | readonly Message[];
+  rejected: string | readonly Message[];
+}
+
 /** A pair as tokens. `learn` marks the assistant's tokens after the prompt. */
 export interface PairChains {
   chosen: TreeChain;
@@ -26,10 +36,7 @@ export interface PairChains {
   margin?: number;
 }
 
-/**
- * Pairs of a JSONL file, in the layouts preference data comes in: `{"prompt", "chosen", "rejected"}`, each a list of messages or a
- * string, or only `{"chosen", "rejected"}` with whole conversations, whose common beginning is the prompt.
- */
+/** Pairs of a JSONL file, one `PreferenceInput` a line. */
 export async function loadPreferencePairs(path: string): Promise<PreferencePair[]> {
   const pairs: PreferencePair[] = [];
   for await (const { line, value } of readJsonl(path)) pairs.push(readPair(value, `${path}, line ${line}`));
@@ -37,12 +44,13 @@ export async function loadPreferencePairs(path: string): Promise<PreferencePair[
   return pairs;
 }
 
-function readPair(value: unknown, where: string): PreferencePair {
+/** Checks a pair and puts it in the one layout used here. */
+export function readPair(value: unknown, where: string): PreferencePair {
   const record = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
   for (const key of ["chosen", "rejected"]) {
     if (record[key] === undefined) {
       throw new StatesetError("INVALID_DATA", `${where}: no "${key}".`, {
-        hint: 'Each line is {"prompt": […], "chosen": […], "rejected": […]}.',
+        hint: 'A pair is {"prompt": […], "chosen": […], "rejected": […]}.',
       });
     }
   }
@@ -65,7 +73,7 @@ function readPair(value: unknown, where: string): PreferencePair {
 }
 
 /** Takes the common beginning out of two whole conversations. */
-export function splitPrompt(pair: Omit<PreferencePair, "prompt">): PreferencePair {
+function splitPrompt(pair: Omit<PreferencePair, "prompt">): PreferencePair {
   const most = Math.min(pair.chosen.length, pair.rejected.length);
   let n = 0;
   while (n < most && JSON.stringify(pair.chosen[n]) === JSON.stringify(pair.rejected[n])) n++;
@@ -80,12 +88,12 @@ export interface EncodedPairs {
 
 export function encodePairs(
   tokenizer: ChatTokenizer,
-  pairs: readonly (PreferencePair | PairChains)[],
+  pairs: readonly (PreferenceInput | PairChains)[],
   contextLength: number,
 ): EncodedPairs {
   const result: EncodedPairs = { pairs: [], dropped: 0 };
-  for (const pair of pairs) {
-    const encoded = "prompt" in pair ? encodePair(tokenizer, pair) : pair;
+  for (const [i, pair] of pairs.entries()) {
+    const encoded = isPairChains(pair) ? pair : encodePair(tokenizer, readPair(pair, `pairs[${i}]`));
     const sides = [encoded.chosen, encoded.rejected];
     // Cutting a reply would change which of the two is better, so a pair that does not fit is left out.
     const fits = sides.every((side) => side.tokens.length <= contextLength && learnCount(side) > 0);
@@ -98,6 +106,10 @@ export function encodePairs(
     });
   }
   return result;
+}
+
+function isPairChains(pair: PreferenceInput | PairChains): pair is PairChains {
+  return isChain(pair?.chosen) && isChain(pair.rejected);
 }
 
 function encodePair(tokenizer: ChatTokenizer, { prompt, chosen, rejected, tools, margin }: PreferencePair): PairChains {

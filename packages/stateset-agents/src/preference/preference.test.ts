@@ -49,6 +49,27 @@ describe("pairs", () => {
     });
   });
 
+  it("may be given in code in the same layouts, and are named where they are malformed", () => {
+    const { tokenizer } = createTablePolicy();
+    const { pairs: encoded } = encodePairs(
+      tokenizer,
+      [
+        { prompt: "order late", chosen: "sorry", rejected: "no" },
+        { chosen: [user("order late"), assistant("sorry")], rejected: [user("order late"), assistant("no")] },
+        { prompt: [user("order late")], chosen: [assistant("sorry")], rejected: [assistant("no")] },
+      ],
+      100,
+    );
+    expect(encoded[1]).toEqual(encoded[0]);
+    expect(encoded[2]).toEqual(encoded[0]);
+    const failing = (value: unknown) => () => encodePairs(tokenizer, [encoded[0]!, value as PreferencePair], 100);
+    expect(failing("text")).toThrow(/pairs\[1\]: no "chosen"/);
+    expect(failing({ prompt: "a", chosen: "b" })).toThrow(/pairs\[1\]: no "rejected"/);
+    expect(failing({ chosen: [{ role: "assistent", content: "x" }], rejected: "y" })).toThrow(
+      /pairs\[1\]: chosen: message 1/,
+    );
+  });
+
   it("learn only from assistant messages after the prompt, over several turns", () => {
     const { tokenizer } = createTablePolicy();
     const prompt = [user("order late"), assistant("sorry"), user("help")];
@@ -219,6 +240,19 @@ describe("NeuralRewardTrainer", () => {
     const raw = await reward.rawScores([[assistant("please")], [assistant("no")]]);
     expect(raw[0]).toBeGreaterThan(1);
     expect(raw[1]).toBeLessThan(-1);
+  });
+
+  it("names examples that are malformed, and never takes a missing label for a bad one", async () => {
+    const messages = [user("order late"), assistant("sorry")];
+    for (const [example, message] of [
+      ["text", /examples\[1\] has no "messages"/],
+      [{ messages, label: 1 }, /examples\[1\] has no label/],
+      [{ chosen: messages }, /examples\[1\]: no "rejected"/],
+    ] as const) {
+      const examples = [{ messages, good: true }, example as unknown as PreferencePair];
+      const training = new NeuralRewardTrainer({ policy: createTablePolicy(), examples }).train();
+      await expect(training).rejects.toMatchObject({ code: "INVALID_DATA", message: expect.stringMatching(message) });
+    }
   });
 
   it("refuses a policy beside a model", () => {

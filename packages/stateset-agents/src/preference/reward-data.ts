@@ -2,8 +2,8 @@ import type { Message, ToolDefinition } from "../conversation/message.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
 import { StatesetError } from "../error.ts";
 import type { ChatTokenizer } from "../policy/policy.ts";
-import { encodeConversation } from "../supervised/example.ts";
-import type { PreferencePair } from "./pair.ts";
+import { encodeConversation, readConversation } from "../supervised/example.ts";
+import { type PreferenceInput, readPair } from "./pair.ts";
 
 /** A conversation somebody called good or bad. It is learnt as a pair against an anchor whose reward is 0. */
 export interface LabelledConversation {
@@ -12,7 +12,7 @@ export interface LabelledConversation {
   tools?: readonly ToolDefinition[];
 }
 
-export type RewardExample = PreferencePair | LabelledConversation;
+export type RewardExample = PreferenceInput | LabelledConversation;
 
 /** −log σ(r(better) − r(worse) − margin); a side that is missing has reward 0. */
 export interface RewardUnit {
@@ -21,15 +21,25 @@ export interface RewardUnit {
   margin: number;
 }
 
-export function encodeRewardExample(tokenizer: ChatTokenizer, example: RewardExample, maxTokens: number): RewardUnit {
-  const { tools } = example;
+/** `where` names the example in errors. */
+export function encodeRewardExample(
+  tokenizer: ChatTokenizer,
+  example: RewardExample,
+  maxTokens: number,
+  where: string,
+): RewardUnit {
   const chain = (messages: readonly Message[]) =>
-    rewardChain(tokenizer, { messages, ...(tools && { tools }) }, maxTokens);
-  if ("messages" in example) {
-    const side = chain(example.messages);
-    return example.good ? { better: side, margin: 0 } : { worse: side, margin: 0 };
+    rewardChain(tokenizer, { messages, ...(example.tools && { tools: example.tools }) }, maxTokens);
+  if (typeof example !== "object" || example === null || "messages" in example) {
+    const { messages, good } = readConversation<LabelledConversation>(example, where);
+    // A label under another name would silently mean "bad".
+    if (typeof good !== "boolean") {
+      throw new StatesetError("INVALID_DATA", `${where} has no label.`, { hint: "Set good to true or false." });
+    }
+    const side = chain(messages);
+    return good ? { better: side, margin: 0 } : { worse: side, margin: 0 };
   }
-  const { prompt, chosen, rejected, margin = 0 } = example;
+  const { prompt, chosen, rejected, margin = 0 } = readPair(example, where);
   return { better: chain([...prompt, ...chosen]), worse: chain([...prompt, ...rejected]), margin };
 }
 

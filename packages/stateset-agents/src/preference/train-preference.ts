@@ -9,7 +9,8 @@ import type { PreferenceLoss } from "../algorithm/loss/preference.ts";
 import { parseOptions } from "../options.ts";
 import type { Policy, Reference } from "../policy/policy.ts";
 import {
-  type FitHooks,
+  callbacksShape,
+  type FitCallbacks,
   type FitOptions,
   type FitResult,
   fit,
@@ -21,7 +22,7 @@ import {
 import { microBatchOf } from "../supervised/micro-batch.ts";
 import { packUnits } from "../supervised/pack.ts";
 import { gather, scatter } from "../training/batch.ts";
-import { encodePairs, type PairChains, type PreferencePair } from "./pair.ts";
+import { encodePairs, type PairChains, type PreferenceInput } from "./pair.ts";
 
 export interface PreferenceEvaluation {
   loss: number;
@@ -34,18 +35,18 @@ export interface PreferenceEvaluation {
   pairs: number;
 }
 
+type AnyPair = PreferenceInput | PairChains;
+
 export type PreferenceOptions = Learner &
-  FitOptions & {
+  FitOptions &
+  FitCallbacks<PreferenceEvaluation> & {
     /** `loadPreferencePairs` reads them from a file, `pairsFromGroups` makes them of ranked samples. */
-    pairs: readonly (PreferencePair | PairChains)[];
-    heldOut?: readonly (PreferencePair | PairChains)[];
+    pairs: readonly AnyPair[];
+    heldOut?: readonly AnyPair[];
     /** Default "dpo". */
     loss?: "dpo" | "ipo";
     /** How far the policy may move from the reference: smaller is further. Default 0.1. */
     beta?: number;
-    signal?: AbortSignal;
-    onStep?: FitHooks<PreferenceEvaluation>["onStep"];
-    onEvaluation?: FitHooks<PreferenceEvaluation>["onEvaluation"];
   };
 
 export interface PreferenceResult extends FitResult<PreferenceEvaluation> {
@@ -53,7 +54,6 @@ export interface PreferenceResult extends FitResult<PreferenceEvaluation> {
   dropped: number;
 }
 
-type AnyPair = PreferencePair | PairChains;
 const schema = z.strictObject({
   ...fitShape,
   ...learnerShape,
@@ -61,9 +61,7 @@ const schema = z.strictObject({
   heldOut: z.array(z.custom<AnyPair>()).min(1).optional(),
   loss: z.enum(["dpo", "ipo"]).default("dpo"),
   beta: z.number().positive().default(0.1),
-  signal: z.instanceof(AbortSignal).optional(),
-  onStep: z.custom<FitHooks<PreferenceEvaluation>["onStep"]>().optional(),
-  onEvaluation: z.custom<FitHooks<PreferenceEvaluation>["onEvaluation"]>().optional(),
+  ...callbacksShape<PreferenceEvaluation>(),
 });
 
 /** A pair with the reference's log-probs of both sides. [learn tokens] */
@@ -110,7 +108,7 @@ export async function trainPreference(options: PreferenceOptions): Promise<Prefe
 /** How a policy ranks pairs, against its own reference. */
 export async function evaluatePreference(
   policy: Policy,
-  pairs: readonly (PreferencePair | PairChains)[],
+  pairs: readonly AnyPair[],
   options: { loss?: "dpo" | "ipo"; beta?: number; tokenBudget?: number } = {},
 ): Promise<PreferenceEvaluation> {
   const { loss = "dpo", beta = 0.1, tokenBudget = 8192 } = options;

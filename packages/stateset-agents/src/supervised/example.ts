@@ -1,6 +1,7 @@
 import type { Message, ToolDefinition } from "../conversation/message.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
 import type { TokenChain } from "../conversation/trajectory.ts";
+import { validateMessages } from "../conversation/validate-messages.ts";
 import { StatesetError } from "../error.ts";
 import type { ChatTokenizer } from "../policy/policy.ts";
 
@@ -50,8 +51,10 @@ export function encodeExamples(
   contextLength: number,
 ): EncodedExamples {
   const result: EncodedExamples = { chains: [], truncated: 0, dropped: 0 };
-  for (const example of examples) {
-    let chain: TreeChain = "messages" in example ? encodeConversation(tokenizer, example) : example;
+  for (const [i, example] of examples.entries()) {
+    let chain: TreeChain = isChain(example)
+      ? example
+      : encodeConversation(tokenizer, readConversation<SupervisedConversation>(example, `examples[${i}]`));
     if (chain.tokens.length > contextLength) {
       chain = { tokens: chain.tokens.subarray(0, contextLength), learn: chain.learn.subarray(0, contextLength) };
       result.truncated++;
@@ -68,6 +71,22 @@ export function encodeExamples(
     );
   }
   return result;
+}
+
+export function isChain(value: unknown): value is TreeChain {
+  const chain = value as Partial<TreeChain> | null | undefined;
+  return chain?.tokens instanceof Int32Array && chain.learn instanceof Uint8Array;
+}
+
+/** Checks that something holds messages in the chat format, and returns it with these. */
+export function readConversation<C extends { messages: readonly Message[] }>(value: unknown, where: string): C {
+  const record = (typeof value === "object" && value !== null ? value : {}) as C;
+  if (record.messages === undefined) {
+    throw new StatesetError("INVALID_DATA", `${where} has no "messages".`, {
+      hint: 'A conversation is {"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]}.',
+    });
+  }
+  return { ...record, messages: validateMessages(record.messages, { where, code: "INVALID_DATA" }) };
 }
 
 /** How many tokens of a chain carry a loss. */

@@ -44,13 +44,24 @@ export interface FitStep {
   applied: boolean;
 }
 
-export interface FitHooks<E> {
-  /** Which parameters move. Default "all". */
-  scope?: StepOptions["scope"];
+/** What a caller may watch, and a way to stop. */
+export interface FitCallbacks<E> {
   signal?: AbortSignal | undefined;
   onStep?: ((step: FitStep) => void | Promise<void>) | undefined;
-  evaluate?: (() => Promise<E>) | undefined;
   onEvaluation?: ((evaluation: E & { step: number }) => void | Promise<void>) | undefined;
+}
+
+/** The same, for schemas. */
+export const callbacksShape = <E>() => ({
+  signal: z.instanceof(AbortSignal).optional(),
+  onStep: z.custom<FitCallbacks<E>["onStep"]>().optional(),
+  onEvaluation: z.custom<FitCallbacks<E>["onEvaluation"]>().optional(),
+});
+
+interface FitHooks<E> extends FitCallbacks<E> {
+  /** Which parameters move. Default "all". */
+  scope?: StepOptions["scope"];
+  evaluate?: (() => Promise<E>) | undefined;
 }
 
 export interface FitResult<E> {

@@ -88,6 +88,19 @@ describe("trainSupervised", () => {
     await expect(trainSupervised({ policy, examples: bare })).rejects.toMatchObject({ code: "INVALID_DATA" });
   });
 
+  it("names the example that is no conversation", async () => {
+    for (const [example, message] of [
+      ["text", /examples\[1\] has no "messages"/],
+      [{ prompt: "a", completion: "b" }, /examples\[1\] has no "messages"/],
+      [{ messages: "x" }, /examples\[1\]: expected a list of messages/],
+      [{ messages: [{ role: "assistent", content: "x" }] }, /examples\[1\]: message 1 has role "assistent"/],
+    ] as const) {
+      const examples = [chats[0]!, example as never];
+      const training = trainSupervised({ policy: createTablePolicy(), examples });
+      await expect(training).rejects.toMatchObject({ code: "INVALID_DATA", message: expect.stringMatching(message) });
+    }
+  });
+
   it("skips and counts updates that are not finite, and stops after three in a row", async () => {
     const policy = createTablePolicy();
     let forwards = 0;

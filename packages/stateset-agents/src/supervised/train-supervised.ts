@@ -6,7 +6,8 @@ import type { Policy } from "../policy/policy.ts";
 import { gather, scatter } from "../training/batch.ts";
 import { encodeExamples, learnCount, type SupervisedExample } from "./example.ts";
 import {
-  type FitHooks,
+  callbacksShape,
+  type FitCallbacks,
   type FitOptions,
   type FitResult,
   fit,
@@ -19,14 +20,12 @@ import { microBatchOf } from "./micro-batch.ts";
 import { packUnits } from "./pack.ts";
 
 export type SupervisedOptions = Learner &
-  FitOptions & {
+  FitOptions &
+  FitCallbacks<SupervisedEvaluation> & {
     /** Conversations (`readChats` gives them from a file), or recorded tokens (`chainsOf(harvest.kept)`). */
     examples: readonly SupervisedExample[];
     /** Held-out examples whose loss is reported. */
     heldOut?: readonly SupervisedExample[];
-    signal?: AbortSignal;
-    onStep?: FitHooks<SupervisedEvaluation>["onStep"];
-    onEvaluation?: FitHooks<SupervisedEvaluation>["onEvaluation"];
   };
 
 export interface SupervisedEvaluation {
@@ -49,9 +48,7 @@ const schema = z.strictObject({
   ...learnerShape,
   examples: z.array(z.custom<SupervisedExample>()).min(1),
   heldOut: z.array(z.custom<SupervisedExample>()).min(1).optional(),
-  signal: z.instanceof(AbortSignal).optional(),
-  onStep: z.custom<FitHooks<SupervisedEvaluation>["onStep"]>().optional(),
-  onEvaluation: z.custom<FitHooks<SupervisedEvaluation>["onEvaluation"]>().optional(),
+  ...callbacksShape<SupervisedEvaluation>(),
 });
 
 /**

@@ -6,7 +6,7 @@ import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import type { Policy } from "../policy/policy.ts";
 import {
-  type FitHooks,
+  callbacksShape,
   type FitResult,
   fit,
   fitShape,
@@ -17,6 +17,7 @@ import {
 import { exampleOf, gatherValues, microBatches, scatterValues } from "./batch.ts";
 
 const { tokenBudget, evaluateEvery: _, ...fitOptions } = fitShape;
+const { signal, onStep } = callbacksShape<object>();
 
 const schema = z.strictObject({
   ...learnerShape,
@@ -35,8 +36,8 @@ const fitSchema = z.strictObject({
   ...fitOptions,
   /** Whether the language model under the head learns as well. Default: the head alone, so that the agent talks as before. */
   trunk: z.boolean().default(false),
-  signal: z.instanceof(AbortSignal).optional(),
-  onStep: z.custom<FitHooks<object>["onStep"]>().optional(),
+  signal,
+  onStep,
 });
 
 export type ValueFunctionOptions = Learner & Omit<z.input<typeof schema>, "agent" | "policy">;
