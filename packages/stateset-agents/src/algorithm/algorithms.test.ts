@@ -92,6 +92,7 @@ describe("createAlgorithm", () => {
       'Did you mean "epsilonHigh"?',
     );
     expect(failure(() => createAlgorithm({} as never)).message).toContain("Valid: grpo");
+    expect(failure(() => createAlgorithm("DPO" as never)).message).toContain('trainPreference({ loss: "dpo" })');
     expect(failure(() => createAlgorithm({ algorithm: "grpo", beta: -1 })).message).toContain(".beta");
   });
 
@@ -104,6 +105,11 @@ describe("createAlgorithm", () => {
       failure(() => createAlgorithm({ algorithm: "grpo", ...weights, beta: 0.1, klIn: "reward" })).message,
     ).toContain('klIn: "loss"');
     expect(failure(() => createAlgorithm({ algorithm: "a2c", nSteps: 3, level: "turn" })).message).toContain("nSteps");
+    expect(failure(() => createAlgorithm({ algorithm: "a2c", nSteps: 3, lambda: 0.9 })).message).toContain("lambda");
+    expect(failure(() => createAlgorithm({ algorithm: "ppo", targetKl: 0.1, beta: 0 })).message).toContain("above 0");
+    expect(
+      failure(() => createAlgorithm({ algorithm: "grpo", correction: { mode: "mask", low: 5, high: 0.5 } })).message,
+    ).toContain("low must be below high");
   });
 
   it("says what it needs", () => {
@@ -233,6 +239,14 @@ describe("GSPOConfig.fromTrainingConfig", () => {
   it("lets overrides win and refuses what is not GSPO's", () => {
     const config = GSPOConfig.fromTrainingConfig(base, { steps: 5, groupSize: 6, epsilonHigh: 5e-4 });
     expect(config).toMatchObject({ steps: 5, groupSize: 6, epsilonLow: 3e-4, epsilonHigh: 5e-4 });
+    // @ts-expect-error That is an option of DAPO.
     expect(() => GSPOConfig.fromTrainingConfig(base, { dynamicSampling: true })).toThrow(/belongs to dapo/);
+    // @ts-expect-error And this another algorithm.
+    expect(() => GSPOConfig.fromTrainingConfig(base, { algorithm: "dapo" })).toThrow(/cannot run the algorithm "dapo"/);
+  });
+
+  it("makes GSPO-token's settings when asked to", () => {
+    const config = GSPOConfig.fromTrainingConfig(base, { algorithm: "gspo-token", credit: "turn" });
+    expect(config).toMatchObject({ algorithm: "gspo-token", credit: "turn", epsilonLow: 3e-4, groupSize: 4, steps: 7 });
   });
 });

@@ -60,7 +60,7 @@ export function resolveAlgorithm(
   const record: Record<string, unknown> = typeof config === "string" ? { algorithm: config } : { ...config };
   const name = record.algorithm;
   if (typeof name !== "string" || !Object.hasOwn(schemas, name)) {
-    const hint = typeof name === "string" ? didYouMean(name, algorithmNames) : `Valid: ${algorithmNames.join(", ")}.`;
+    const hint = typeof name === "string" ? hintFor(name) : `Valid: ${algorithmNames.join(", ")}.`;
     throw new StatesetError("INVALID_OPTION", `Unknown algorithm ${JSON.stringify(name)}.`, { hint });
   }
   const own = optionNames(name as AlgorithmName);
@@ -74,13 +74,26 @@ export function resolveAlgorithm(
   }
   const schema = schemas[name as AlgorithmName] as z.ZodType;
   const resolved = parseOptions(schema, record, `algorithm "${name}"`) as ResolvedAlgorithmConfig;
-  refuseContradictions(resolved);
+  refuseContradictions(resolved, record);
   if ("level" in resolved) resolved.gamma ??= resolved.level === "turn" ? 0.99 : 1;
   return resolved;
 }
 
+/** What people look for under `algorithm` and find elsewhere. */
+const elsewhere: Readonly<Record<string, string>> = {
+  dpo: 'Use trainPreference({ loss: "dpo" }).',
+  ipo: 'Use trainPreference({ loss: "ipo" }).',
+  sft: "Use trainSupervised().",
+  rlaif: "Use any algorithm with judgeReward() as its reward.",
+};
+
+function hintFor(name: string): string {
+  const key = name.toLowerCase();
+  return Object.hasOwn(elsewhere, key) ? elsewhere[key]! : didYouMean(name, algorithmNames);
+}
+
 /** Options that are fine alone but of which one would be ignored together with the other. */
-function refuseContradictions(o: ResolvedAlgorithmConfig): void {
+function refuseContradictions(o: ResolvedAlgorithmConfig, given: Readonly<Record<string, unknown>>): void {
   const refuse = (message: string) => {
     throw new StatesetError("INVALID_OPTION", `algorithm "${o.algorithm}": ${message}`);
   };
@@ -89,8 +102,12 @@ function refuseContradictions(o: ResolvedAlgorithmConfig): void {
     if ("klIn" in o && o.klIn === "reward" && o.beta > 0)
       refuse(`rewardWeights need the KL penalty in the loss; set klIn: "loss".`);
   }
-  if ("nSteps" in o && o.nSteps !== null && o.level === "turn")
-    refuse(`nSteps counts tokens; with level "turn" leave it out.`);
+  if ("nSteps" in o && o.nSteps !== null) {
+    if (o.level === "turn") refuse(`nSteps counts tokens; with level "turn" leave it out.`);
+    if (given.lambda !== undefined) refuse("nSteps takes the place of GAE, so lambda would do nothing; leave it out.");
+  }
+  if ("targetKl" in o && o.targetKl !== undefined && o.beta === 0)
+    refuse("targetKl moves beta by a factor, so beta must start above 0.");
 }
 
 /** `createAlgorithm("grpo")`, `createAlgorithm({ algorithm: "dapo", epsilonHigh: 0.3 })`; an Algorithm is returned as it is. */

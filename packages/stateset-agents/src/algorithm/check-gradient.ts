@@ -49,6 +49,11 @@ const inputs = [
 
 /** `checkGradient(loss).ok`; an algorithm is checked with its own advantages. */
 export function checkGradient(target: LossFunction | Algorithm, options: GradientCheckOptions = {}): GradientCheck {
+  if (typeof target !== "function" && typeof target?.loss !== "function") {
+    throw new StatesetError("INVALID_OPTION", "checkGradient() needs a loss function or an Algorithm.", {
+      hint: "defineAlgorithm() and createAlgorithm() make one.",
+    });
+  }
   const { seed = 1, batches = options.sequences ? 1 : 3, tolerance = 1e-4 } = options;
   const loss: LossFunction = typeof target === "function" ? target : (micro, counts) => target.loss(micro, counts);
   const total: GradientCheck = { ok: true, checked: 0, skipped: 0, worst: undefined };

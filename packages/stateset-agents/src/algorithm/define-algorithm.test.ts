@@ -26,6 +26,12 @@ describe("defineAlgorithm", () => {
     expect(() => defineAlgorithm({ name: "", loss: plain })).toThrow(/name is missing/);
     expect(() => defineAlgorithm({ name: "grpo", loss: plain })).toThrow(/built-in/);
     expect(() => defineAlgorithm({ name: "x", loss: 3 as never })).toThrow(/not a function/);
+    expect(() => defineAlgorithm(undefined as never)).toThrow(/name is missing/);
+  });
+
+  it("suggests the part that was meant instead of ignoring a misspelt one", () => {
+    const misspelt = { name: "x", loss: plain, keepGruop: () => true };
+    expect(() => defineAlgorithm(misspelt)).toThrow(/no part "keepGruop". Did you mean "keepGroup"/);
   });
 
   it("names results of the wrong shape", () => {

@@ -1,4 +1,5 @@
 import { StatesetError } from "../error.ts";
+import { didYouMean } from "../suggest.ts";
 import { withGroupTokens } from "./advantage/batch.ts";
 import { groupAdvantages } from "./advantage/group.ts";
 import type { AdvantageFunction, Advantages, Algorithm, LossFunction, LossResult, LossSequence } from "./algorithm.ts";
@@ -12,6 +13,19 @@ export interface AlgorithmDefinition
   loss: LossFunction;
 }
 
+/** Every part but those with a default above, so that a misspelt one is refused and not ignored. */
+const optionalParts: Record<Exclude<keyof Algorithm, "name" | "advantages" | "loss" | "needs" | "options">, true> = {
+  usesZeroAdvantages: true,
+  keepGroup: true,
+  maxSamplingRounds: true,
+  shapeReward: true,
+  valueWarmupSteps: true,
+  afterUpdate: true,
+  state: true,
+  restore: true,
+  trustRegion: true,
+};
+
 /**
  * An algorithm of your own, usable wherever a built-in one is. Its results are checked for shape on every call, so that a mistake is named
  * here and not somewhere in the engine.
@@ -19,10 +33,16 @@ export interface AlgorithmDefinition
  * @example defineAlgorithm({ name: "plain", loss: tokenLoss(({ logprob, advantage }) => ({ loss: -advantage * logprob, slope: -advantage })) })
  */
 export function defineAlgorithm(definition: AlgorithmDefinition): Algorithm {
-  const { name, needs = {}, options = {}, advantages = groupAdvantages, loss, ...rest } = definition;
+  const { name, needs = {}, options = {}, advantages = groupAdvantages, loss, ...rest } = definition ?? {};
   const fail = (message: string, hint: string): never => {
-    throw new StatesetError("INVALID_OPTION", `defineAlgorithm("${name}"): ${message}`, { hint });
+    throw new StatesetError("INVALID_OPTION", `defineAlgorithm("${name ?? ""}"): ${message}`, { hint });
   };
+  for (const key of Object.keys(rest))
+    if (!Object.hasOwn(optionalParts, key))
+      fail(
+        `there is no part "${key}".`,
+        didYouMean(key, [...Object.keys(optionalParts), "name", "advantages", "loss"]),
+      );
   if (typeof name !== "string" || name === "")
     fail("the name is missing.", "Give it a name for metrics and run files.");
   if ((algorithmNames as string[]).includes(name))

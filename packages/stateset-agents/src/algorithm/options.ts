@@ -40,6 +40,7 @@ const correction = {
       high: z.number().positive().default(5),
       sequenceMask: z.boolean().default(false),
     })
+    .refine(({ low, high }) => low < high, "low must be below high")
     .optional(),
 };
 

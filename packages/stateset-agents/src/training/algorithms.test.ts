@@ -152,6 +152,9 @@ describe("every algorithm in the loop", { timeout: 300_000 }, () => {
     const base = GSPOConfig.fromTrainingConfig(configForTask("sales"));
     const again = await trainWithGSPO({ ...rest, ...base, agent: tableAgent().agent, reward, steps: 1 });
     expect(again.run.config.groupSize).toBe(4);
+    const byTurn = { algorithm: "gspo-token", credit: "turn" } as const;
+    const tokens = await trainWithGSPO({ ...rest, ...byTurn, agent: tableAgent().agent, reward, steps: 1 });
+    expect(tokens.run.status).toBe("finished");
     await expect(trainWithGSPO({ ...rest, agent, reward, algorithm: "dapo" } as never)).rejects.toThrow(
       /use train\(\)/,
     );
