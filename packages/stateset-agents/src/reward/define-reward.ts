@@ -9,14 +9,22 @@ export type RewardValue = number | (Pick<RewardResult, "score"> & Partial<Reward
 export type RewardFn = (conversation: RewardInput, context: RewardContext) => RewardValue | Promise<RewardValue>;
 
 /**
- * A reward from a function.
+ * A reward from a function; its name is the function's own where none is given.
  *
  * @example
  * const short = rewardFunction({ name: "short", weight: 0.5 }, ({ turns }) =>
  *   turns.every((turn) => turn.role !== "assistant" || turn.content.length < 80) ? 1 : 0,
  * );
  */
-export function rewardFunction(options: RewardOptions, fn: RewardFn): RewardFunction {
+export function rewardFunction(fn: RewardFn): RewardFunction;
+export function rewardFunction(options: RewardOptions, fn: RewardFn): RewardFunction;
+export function rewardFunction(first: RewardOptions | RewardFn, second?: RewardFn): RewardFunction {
+  const [options, fn] = typeof first === "function" ? [{}, first] : [first, second];
+  if (typeof fn !== "function") {
+    throw new StatesetError("INVALID_OPTION", "rewardFunction() was given no function.", {
+      hint: 'Write rewardFunction({ name: "short" }, ({ turns }) => …).',
+    });
+  }
   return new FunctionReward(parseRewardOptions(options, "rewardFunction", fn.name || "reward", {}), fn);
 }
 
@@ -35,10 +43,14 @@ class FunctionReward extends RewardFunction {
   }
 }
 
-/** A result whose score is not a finite number is a failure, not a zero. */
+/** A result with a score, a part or a turn that is not a finite number is a failure, not a zero. */
 export function checkResult(name: string, result: RewardResult): RewardResult {
-  if (!Number.isFinite(result.score)) {
-    throw new StatesetError("REWARD_FAILED", `Reward "${name}" gave ${String(result.score)}, not a finite number.`);
-  }
-  return result;
+  const check = (value: unknown, where: string) => {
+    if (Number.isFinite(value)) return;
+    throw new StatesetError("REWARD_FAILED", `Reward "${name}" gave ${String(value)}${where}, not a finite number.`);
+  };
+  check(result.score, "");
+  for (const [part, value] of Object.entries(result.breakdown ?? {})) check(value, ` for its part "${part}"`);
+  for (const [turn, value] of Object.entries(result.turns ?? {})) check(value, ` for turn ${turn}`);
+  return result.breakdown ? result : { ...result, breakdown: { [name]: result.score } };
 }

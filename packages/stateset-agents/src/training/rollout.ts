@@ -11,6 +11,7 @@ import { type EnvironmentFailure, type GuardedEnvironment, runGuarded } from "..
 import type { Scenario } from "../environment/scenario.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import { seedOf } from "../random.ts";
+import { checkResult } from "../reward/define-reward.ts";
 import type { RewardFunction, RewardInput } from "../reward/reward-function.ts";
 import { runLimited, withTimeout } from "./limit.ts";
 
@@ -204,10 +205,7 @@ async function rewardGroup(
               breakdown: { environment: environmentReward },
               metadata: { fromEnvironment: true },
             };
-        if (!Number.isFinite(result.score)) {
-          throw new StatesetError("REWARD_FAILED", `The reward is ${result.score}, not a finite number.`);
-        }
-        return { ...trajectory, reward: result };
+        return { ...trajectory, reward: checkResult(settings.reward?.name ?? "environment", result) };
       } catch (error) {
         const notFinite = StatesetError.isInstance(error) && /not a finite number/.test(error.message);
         report.rewardFailures.push({

@@ -1,0 +1,28 @@
+import { describe, expect, it } from "vitest";
+import { rewardFunction } from "./define-reward.ts";
+
+const conversation = { turns: [{ role: "assistant" as const, content: "Hello" }] };
+
+describe("rewardFunction", () => {
+  it("takes a function alone, whose name it has, or options and a function", async () => {
+    const brief = () => 0.5;
+    expect(await rewardFunction(brief).compute(conversation)).toEqual({ score: 0.5, breakdown: { brief: 0.5 } });
+    const weighted = rewardFunction({ name: "short", weight: 2 }, brief);
+    expect(weighted).toMatchObject({ name: "short", weight: 2 });
+  });
+
+  it("names what is missing or misspelt", () => {
+    expect(() => rewardFunction({ name: "short" }, undefined as never)).toThrow(/no function/);
+    expect(() => rewardFunction({ nmae: "short" } as never, () => 1)).toThrow(/Did you mean "name"/);
+  });
+
+  it.each([
+    [Number.NaN, /gave NaN, not a finite number/],
+    [{ score: Number.POSITIVE_INFINITY }, /gave Infinity, not/],
+    [{ score: 1, breakdown: { style: Number.NaN } }, /gave NaN for its part "style"/],
+    [{ score: 1, turns: { 3: Number.NaN } }, /gave NaN for turn 3/],
+    ["1", /gave undefined, not/],
+  ])("fails by name where a number is not finite: %j", async (value, message) => {
+    await expect(rewardFunction(() => value as number).compute(conversation)).rejects.toThrow(message);
+  });
+});
