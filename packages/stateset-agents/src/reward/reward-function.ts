@@ -19,6 +19,8 @@ export interface RewardContext {
    * Every member gets the same array, so that one comparison can serve them all.
    */
   group?: readonly RewardInput[];
+  /** Set in evaluations: scores of different policies are compared there, so a reward that ranks inside a group must score each by itself. */
+  evaluation?: boolean;
 }
 
 export interface RewardOptions {

@@ -12,7 +12,7 @@ import type { Scenario } from "../environment/scenario.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import { seedOf } from "../random.ts";
 import { checkResult } from "../reward/define-reward.ts";
-import type { RewardFunction, RewardInput } from "../reward/reward-function.ts";
+import type { RewardContext, RewardFunction, RewardInput } from "../reward/reward-function.ts";
 import { runLimited, withTimeout } from "./limit.ts";
 
 export interface RolloutSettings {
@@ -199,7 +199,7 @@ async function rewardGroup(
     members.map(async ({ input, trajectory, environmentReward }): Promise<Trajectory | undefined> => {
       try {
         const result = settings.reward
-          ? await rewardOne(settings.reward, input, group, settings.rewardTimeoutMs)
+          ? await rewardOne(settings.reward, input, { group, evaluation: !settings.learn }, settings.rewardTimeoutMs)
           : {
               score: environmentReward,
               breakdown: { environment: environmentReward },
@@ -224,11 +224,11 @@ async function rewardGroup(
 function rewardOne(
   reward: RewardFunction,
   input: RewardInput,
-  group: readonly RewardInput[],
+  context: RewardContext,
   timeoutMs: number,
 ): Promise<RewardResult> {
   return withTimeout(
-    (signal) => reward.compute(input, { signal, group }),
+    (signal) => reward.compute(input, { ...context, signal }),
     timeoutMs,
     () => new StatesetError("REWARD_FAILED", `Reward "${reward.name}" gave no answer within ${timeoutMs} ms.`),
   );

@@ -16,9 +16,10 @@ export interface JudgeRewardOptions extends RewardOptions {
    * absolute: every conversation scored alone on `scale`.
    * pairwise: every two of a group compared, in both orders; the score is the share of comparisons won.
    * listwise: the whole group scored in one question (RULER style); the default, since only differences inside a group teach.
+   * Evaluations always score each conversation alone: ranks inside a group say nothing of one policy against another.
    */
   mode?: "absolute" | "pairwise" | "listwise";
-  /** Absolute mode: the scale the judge is asked for; scores are mapped to 0…1. Default 1 to 10. */
+  /** Of absolute scores: the scale the judge is asked for; scores are mapped to 0…1. Default 1 to 10. */
   scale?: { min: number; max: number };
   /** Pairwise mode: how many others each conversation meets. Default: all. */
   opponents?: number;
@@ -58,7 +59,7 @@ export class JudgeReward extends RewardFunction {
   }
 
   override async compute(conversation: RewardInput, context: RewardContext = {}): Promise<RewardResult> {
-    if (this.#o.mode === "absolute") return this.#absolute(conversation, context.signal);
+    if (this.#o.mode === "absolute" || context.evaluation) return this.#absolute(conversation, context.signal);
     const group = context.group ?? [conversation];
     const index = group.indexOf(conversation);
     if (index < 0) {
@@ -119,7 +120,7 @@ export class JudgeReward extends RewardFunction {
   async #pairwise(group: readonly RewardInput[], signal: AbortSignal | undefined): Promise<Scored[]> {
     if (group.length < 2) {
       throw new StatesetError("JUDGE_FAILED", `The pairwise judge "${this.name}" was given one conversation alone.`, {
-        hint: 'Evaluate single conversations with mode "absolute" or "listwise".',
+        hint: 'Give the others of its group in the context, or use mode "absolute".',
       });
     }
     const tally = group.map(() => ({ won: 0, compared: 0, failed: 0, error: undefined as unknown }));

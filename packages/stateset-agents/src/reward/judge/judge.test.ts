@@ -104,6 +104,19 @@ describe("absolute scores", () => {
     expect(bodies[0]!.messages[0]!.content).toContain("Find the order");
   });
 
+  it("lets the body be changed for endpoints that want other fields, and keeps their answers apart", async () => {
+    const { baseURL, bodies } = await endpoint((_, __, response) => answer(response, '{"score": 5}'));
+    const extraBody = { max_tokens: undefined, temperature: undefined, max_completion_tokens: 64, model: "other" };
+    const model = openaiJudgeModel({ model: "m", baseURL, extraBody });
+    const reward = judgeReward({ judge: createJudge({ model }), rubric, mode: "absolute" });
+    await reward.compute(talk("Hello"));
+    expect(bodies[0]).toMatchObject({ model: "m", max_completion_tokens: 64 });
+    expect(Object.keys(bodies[0]!)).not.toContain("max_tokens");
+    expect(Object.keys(bodies[0]!)).not.toContain("temperature");
+    expect(model.id).not.toBe(openaiJudgeModel({ model: "m", baseURL }).id);
+    expect(model.id).not.toBe(openaiJudgeModel({ model: "m", baseURL, extraBody: { max_completion_tokens: 64 } }).id);
+  });
+
   it("asks each question once: the second time, and the same question at the same time, come from the cache", async () => {
     const { baseURL, bodies } = await endpoint((_, __, response) => answer(response, "Score: 3/10"));
     const judge = judgeAt(baseURL);
@@ -339,6 +352,18 @@ describe("inside a group", () => {
     expect(fine).toMatchObject({ value: { score: 0.5, metadata: { comparisons: 4, failedComparisons: 2 } } });
   });
 
+  it.each(["pairwise", "listwise"] as const)("scores alone in evaluations, also in mode %s", async (mode) => {
+    const { baseURL, bodies } = await endpoint((body, _, response) =>
+      answer(response, body.messages[1]!.content.includes("sorry") ? '{"score": 10}' : '{"score": 1}'),
+    );
+    const reward = judgeReward({ judge: judgeAt(baseURL), rubric, mode });
+    const kind = [talk("I am sorry."), talk("So sorry.")];
+    const scores = await Promise.all(kind.map((c) => reward.compute(c, { group: kind, evaluation: true })));
+    // Among themselves these two would share what there is to win; alone both are as good as can be.
+    expect(scores.map(({ score }) => score)).toEqual([1, 1]);
+    expect(bodies).toHaveLength(2);
+  });
+
   it("refuses to compare one conversation with nothing", async () => {
     const { baseURL } = await endpoint((_, __, response) => answer(response, '{"winner": "A"}'));
     const reward = judgeReward({ judge: judgeAt(baseURL), rubric, mode: "pairwise" });
@@ -354,6 +379,7 @@ describe("a local policy as judge", () => {
     expect(judge.stats()).toMatchObject({ calls: 2, failures: { malformed: 2 }, estimatedUsage: 0 });
     const text = await judge.ask({ messages: [{ role: "user", content: "hello" }], read: (answerText) => answerText });
     expect(typeof text).toBe("string");
+    expect(policyJudgeModel(policy, { id: "judge, second version" }).id).toBe("judge, second version");
   });
 });
 

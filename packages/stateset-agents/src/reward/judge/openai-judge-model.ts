@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { z } from "zod";
 import { messageOf, StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
@@ -12,7 +13,10 @@ export interface OpenAIJudgeModelOptions {
   apiKey?: string;
   /** More headers for every request. */
   headers?: Record<string, string>;
-  /** More fields for the request body (`response_format`, `reasoning_effort`, …). */
+  /**
+   * More fields for the request body (`response_format`, `reasoning_effort`, …). They win over `temperature`, `seed` and `max_tokens`, and
+   * undefined leaves one out: `{ max_tokens: undefined, max_completion_tokens: 512, temperature: undefined }` for a reasoning model.
+   */
   extraBody?: Record<string, unknown>;
 }
 
@@ -43,7 +47,8 @@ export function openaiJudgeModel(options: OpenAIJudgeModelOptions): JudgeModel {
   const redact = (text: string) => (apiKey ? text.replaceAll(apiKey, "[api key]") : text);
 
   return {
-    id: `${baseURL}#${o.model}`,
+    // What is asked for in another way must not be answered from the same cache entry.
+    id: `${baseURL}#${o.model}${o.extraBody ? `+${fingerprint(o.extraBody)}` : ""}`,
     async complete(request: JudgeRequest): Promise<JudgeReply> {
       let response: Response;
       let body: string;
@@ -56,12 +61,12 @@ export function openaiJudgeModel(options: OpenAIJudgeModelOptions): JudgeModel {
             ...o.headers,
           },
           body: JSON.stringify({
-            ...o.extraBody,
-            model: o.model,
-            messages: request.messages,
             temperature: request.temperature,
             seed: request.seed,
             max_tokens: request.maxTokens,
+            ...o.extraBody,
+            model: o.model,
+            messages: request.messages,
           }),
           signal: request.signal,
         });
@@ -86,6 +91,11 @@ export function openaiJudgeModel(options: OpenAIJudgeModelOptions): JudgeModel {
       return { text, usage: { promptTokens: usage.prompt_tokens, completionTokens: usage.completion_tokens } };
     },
   };
+}
+
+function fingerprint(body: Readonly<Record<string, unknown>>): string {
+  const text = JSON.stringify(body, (_, value: unknown) => value ?? null);
+  return createHash("sha256").update(text).digest("hex").slice(0, 8);
 }
 
 function statusError(response: Response, body: string): JudgeModelError {

@@ -2,8 +2,11 @@ import { StatesetError } from "../../error.ts";
 import { defaultSampling, type Policy } from "../../policy/policy.ts";
 import { type JudgeModel, JudgeModelError } from "./judge-model.ts";
 
-/** A local policy as the judge: no network, the same weights give the same verdicts. It must not be the policy in training. */
-export function policyJudgeModel(policy: Policy): JudgeModel {
+/**
+ * A local policy as the judge: no network, the same weights give the same verdicts. It must not be the policy in training.
+ * Answers are cached under `id`: give another one when the weights behind the model's name change. Default: `policy:` and that name.
+ */
+export function policyJudgeModel(policy: Policy, { id = `policy:${policy.model.name}` } = {}): JudgeModel {
   if (policy.model.stub) {
     throw new StatesetError(
       "INVALID_OPTION",
@@ -14,7 +17,7 @@ export function policyJudgeModel(policy: Policy): JudgeModel {
     );
   }
   return {
-    id: `policy:${policy.model.name}`,
+    id,
     async complete({ messages, temperature, seed, maxTokens, signal }) {
       const prompt = policy.tokenizer.extend(undefined, messages, { addGenerationPrompt: true }).tokens;
       const room = policy.model.contextLength - prompt.length;
