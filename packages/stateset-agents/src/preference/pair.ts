@@ -5,7 +5,7 @@ import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { validateMessages } from "../conversation/validate-messages.ts";
 import { StatesetError } from "../error.ts";
 import type { ChatTokenizer } from "../policy/policy.ts";
-import { encodeConversation, isChain, learnCount } from "../supervised/example.ts";
+import { encodeConversation, isChain, learnCount, requireLearnTokens } from "../supervised/example.ts";
 import { sharedLength } from "../supervised/pack.ts";
 
 /** Two ways a conversation went on, the first one preferred. Both may hold several turns; only assistant messages teach. */
@@ -138,6 +138,10 @@ export interface PairsFromGroupOptions {
 /** Pairs from sampled conversations ranked by their reward, on the tokens that were sampled. */
 export function pairsFromGroups(groups: readonly TrajectoryGroup[], options: PairsFromGroupOptions = {}): PairChains[] {
   const { minGap = 0, perGroup = 1 } = options;
+  requireLearnTokens(
+    groups.flatMap(({ trajectories }) => trajectories),
+    "pairsFromGroups()",
+  );
   return groups.flatMap(({ trajectories }) => {
     // Conversations whose template restarted have several chains; the last one holds the whole conversation.
     const ranked = trajectories

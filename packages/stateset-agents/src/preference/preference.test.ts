@@ -121,6 +121,11 @@ describe("pairs", () => {
   });
 });
 
+it("pairsFromGroups() says so when nothing in the groups is marked for learning", () => {
+  const group = { id: "g", scenarioId: "g", trajectories: [] };
+  expect(() => pairsFromGroups([group])).toThrow(/no conversation with tokens to learn from.*harvestBestOfN/);
+});
+
 describe("trainPreference", () => {
   it.each(["dpo", "ipo"] as const)("%s prefers the chosen sides, on pairs it did not see as well", async (loss) => {
     const policy = createTablePolicy({ spread: 1, seed: 5 });

@@ -34,6 +34,7 @@ describe("harvestBestOfN", () => {
     const { agent, environment, reward } = setting();
     const harvest = await harvestBestOfN({ agent, environment, reward, n: 16, keep: 2 });
     expect(harvest.report.completed).toBe(32);
+    expect(harvest.groups.map(({ trajectories }) => trajectories.length)).toEqual([16, 16]);
     expect(harvest.kept.length).toBeGreaterThan(0);
     expect(harvest.kept.length).toBeLessThanOrEqual(4);
     expect(harvest.keptReward).toBeGreaterThan(harvest.sampledReward);

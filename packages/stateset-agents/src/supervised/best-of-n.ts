@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import type { Agent } from "../agent/agent.ts";
-import type { TokenChain, Trajectory } from "../conversation/trajectory.ts";
+import type { TokenChain, Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
 import type { Environment } from "../environment/environment.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
@@ -39,6 +39,8 @@ export interface HarvestOptions extends HarvestSettings {
 
 export interface Harvest {
   kept: Trajectory[];
+  /** Everything sampled, by scenario: for `pairsFromGroups()`, `ValueFunction`, or a choice of your own. */
+  groups: TrajectoryGroup[];
   /** Mean reward of everything sampled, and of what was kept. */
   sampledReward: number;
   keptReward: number;
@@ -82,7 +84,7 @@ export async function harvestBestOfN(options: HarvestOptions): Promise<Harvest> 
         ({ reward: { score } }) => score >= (o.minReward ?? Number.NEGATIVE_INFINITY) && (!o.aboveMean || score > mean),
       );
   });
-  return { kept, sampledReward: meanReward(sampled), keptReward: meanReward(kept), report };
+  return { kept, groups, sampledReward: meanReward(sampled), keptReward: meanReward(kept), report };
 }
 
 /** What trainSupervised() imitates of sampled conversations: their recorded tokens. */

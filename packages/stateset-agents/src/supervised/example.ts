@@ -1,6 +1,6 @@
 import type { Message, ToolDefinition } from "../conversation/message.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
-import type { TokenChain } from "../conversation/trajectory.ts";
+import type { TokenChain, Trajectory } from "../conversation/trajectory.ts";
 import { validateMessages } from "../conversation/validate-messages.ts";
 import { StatesetError } from "../error.ts";
 import type { ChatTokenizer } from "../policy/policy.ts";
@@ -94,4 +94,12 @@ export function learnCount(chain: TreeChain): number {
   let count = 0;
   for (let i = 1; i < chain.learn.length; i++) count += chain.learn[i]!;
   return count;
+}
+
+/** Refuses conversations none of which holds a token to learn from, as those of an evaluation: whatever follows would do nothing. */
+export function requireLearnTokens(trajectories: readonly Trajectory[], where: string): void {
+  if (trajectories.some(({ chains }) => chains.some((chain) => learnCount(chain) > 0))) return;
+  throw new StatesetError("INVALID_DATA", `${where} was given no conversation with tokens to learn from.`, {
+    hint: "Sample them with harvestBestOfN() or take those of onRollouts; evaluations do not mark theirs for learning.",
+  });
 }

@@ -55,6 +55,15 @@ describe("ValueFunction", () => {
     expect(predicted.reduce((a, b) => a + b, 0) / predicted.length).toBeCloseTo(mean, 1);
   });
 
+  it("refuses conversations without a token to learn from instead of learning nothing", async () => {
+    const { policy } = tableAgent();
+    const unmarked = conversations.map((c) => ({
+      ...c,
+      chains: c.chains.map((chain) => ({ ...chain, learn: chain.learn.map(() => 0) })),
+    }));
+    await expect(new ValueFunction({ policy }).fit(unmarked, [])).rejects.toThrow(/no conversation with tokens/);
+  });
+
   it("lets the language model learn with it when asked to", async () => {
     const asked = async (trunk: boolean) => {
       const { policy } = tableAgent();

@@ -5,6 +5,7 @@ import type { Trajectory } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import type { Policy } from "../policy/policy.ts";
+import { requireLearnTokens } from "../supervised/example.ts";
 import {
   callbacksShape,
   type FitResult,
@@ -95,6 +96,7 @@ export class ValueFunction {
     options: ValueFitOptions = {},
   ): Promise<FitResult<object>> {
     const { trunk, signal, onStep, ...settings } = parseOptions(fitSchema, options, "ValueFunction.fit()");
+    requireLearnTokens(conversations, "ValueFunction.fit()");
     const policy = await this.#policy();
     const examples = conversations.map(exampleOf);
     examples.forEach(({ sequence }, i) => {
