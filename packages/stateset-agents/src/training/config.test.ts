@@ -37,6 +37,10 @@ describe("resolveConfig", () => {
     expect(learningRateFor({ parameters: 7e9, lora })).toBeGreaterThan(learningRateFor({ parameters: 7e9 }));
   });
 
+  it("does not take a clip range for AdamW's epsilon", () => {
+    expect(() => resolveConfig({ epsilon: 0.2 })).toThrow(/epsilonLow and epsilonHigh/);
+  });
+
   it("turns episodes into steps", () => {
     expect(resolveConfig({ episodes: 100, groupsPerStep: 2, groupSize: 4, accumulation: 2 }).steps).toBe(7);
   });

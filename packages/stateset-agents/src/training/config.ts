@@ -29,6 +29,12 @@ export const trainingConfigSchema = z.strictObject({
     .default(1)
     .describe("Passes over the sampled conversations; above 1 the clip comes into force."),
   minibatches: count.default(1).describe("Optimiser steps per pass: the groups are dealt into this many parts."),
+  maskTruncated: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Learn nothing from conversations that were cut at a token limit: their reward may say more about the limit than about the policy. They still count in their group's mean.",
+    ),
   tokenBudget: z
     .int()
     .min(16)
@@ -46,7 +52,11 @@ export const trainingConfigSchema = z.strictObject({
   weightDecay: z.number().min(0).default(0).describe("AdamW's decay of the weights."),
   beta1: share.default(0.9).describe("AdamW's decay of the first moment."),
   beta2: share.default(0.99).describe("AdamW's decay of the second moment."),
-  epsilon: positive.default(1e-8).describe("AdamW's ε."),
+  // Elsewhere "epsilon" is the clip of the ratio; as AdamW's it would stop a run from learning, without a word.
+  epsilon: positive
+    .max(1e-3, "AdamW's ε is tiny; the clip of the ratio is epsilonLow and epsilonHigh")
+    .default(1e-8)
+    .describe("AdamW's ε. The clip of the ratio is the algorithm's `epsilonLow` and `epsilonHigh`."),
   clipNorm: positive.default(1).describe("Largest norm of the gradient."),
 
   kl: z

@@ -179,7 +179,9 @@ async function learn(
   const summary: Record<string, number> = { learnedConversations: 0 };
   for (let epoch = 0; epoch < config.updatesPerRollout && state.notFiniteInARow < notFiniteLimit; epoch++) {
     for (const [minibatch, groups] of dealGroups(sequences, config, step, epoch).entries()) {
-      const members = sequences.flatMap(({ group }, i) => (groups.has(group) ? [i] : []));
+      const members = sequences.flatMap(({ group, truncated }, i) =>
+        groups.has(group) && !(config.maskTruncated && truncated) ? [i] : [],
+      );
       const batch: Batch = {
         examples,
         advantages,
@@ -187,7 +189,7 @@ async function learn(
         counts: {
           sequences: members.length,
           tokens: members.reduce((sum, i) => sum + sequences[i]!.old.length, 0),
-          groups: groups.size,
+          groups: new Set(members.map((i) => sequences[i]!.group)).size,
           maxTokens: loop.replyTokens * mostReplies,
         },
       };

@@ -138,6 +138,38 @@ describe("train", { timeout: 300_000 }, () => {
     expect(moved.has(policy.idOf("<assistant>"))).toBe(true);
   });
 
+  it("learns nothing from conversations cut at the token limit with maskTruncated, and compares with them all the same", async () => {
+    const once = async (maskTruncated: boolean) => {
+      const { agent, policy } = tableAgent();
+      const cut: boolean[] = [];
+      const { run } = await train({
+        ...settings,
+        agent,
+        maskTruncated,
+        steps: 1,
+        maxTurns: 1,
+        sampling: { maxTokens: 12 },
+        // What is cut gets the best reward: with the mask, the rest is below the mean of its group and only unlearnt.
+        reward: new FunctionReward((_, { metadata }) => (metadata!.truncated === true ? 1 : 0)),
+        callbacks: {
+          onRollouts({ groups }) {
+            for (const { trajectories } of groups) cut.push(...trajectories.map((t) => t.metadata.truncated === true));
+          },
+        },
+      });
+      return { learned: run.metrics[0]!.learnedConversations, cut, parameters: Float32Array.from(policy.parameters) };
+    };
+    const [plain, masked] = [await once(false), await once(true)];
+    expect(masked.cut).toEqual(plain.cut);
+    const whole = masked.cut.filter((own) => !own).length;
+    expect(whole).toBeGreaterThan(0);
+    expect(whole).toBeLessThan(32);
+    expect(masked.learned).toBeGreaterThan(0);
+    expect(masked.learned).toBeLessThanOrEqual(whole);
+    expect(plain.learned).toBeGreaterThan(masked.learned!);
+    expect(masked.parameters).not.toEqual(plain.parameters);
+  });
+
   it("completes, reports and still learns with 10% failing and 5% hanging environments and 10% failing rewards", async () => {
     const random = createRandom(4);
     class Flaky extends ConversationEnvironment {
