@@ -151,6 +151,7 @@ async function forward(
 ) {
   const values = algorithm.needs.values === true;
   const { tree } = micro.merged;
+  // The entropy is always asked for: the diagnostics watch it, and it costs one multiplication per logit in a sweep that is made anyway.
   const wanted = { grad, entropy: true, values, temperature: micro.temperature, recompute };
   const pass = await policy.forward(tree, wanted).catch((error: unknown) => {
     if (!StatesetError.isInstance(error) || error.code !== "OUT_OF_MEMORY") throw error;
