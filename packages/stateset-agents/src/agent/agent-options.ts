@@ -45,6 +45,7 @@ export const samplingSchema = z.strictObject({
   repetitionPenalty: z.number().gt(0),
   maxTokens: z.int().min(1),
   stop: z.array(z.string().min(1)),
+  stopTokens: z.array(z.int().min(0)),
 });
 
 const loraSchema = z.strictObject({

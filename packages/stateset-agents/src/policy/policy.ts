@@ -13,6 +13,8 @@ export interface Sampling {
   maxTokens: number;
   /** Texts that end a reply; not part of its text. */
   stop: readonly string[];
+  /** Tokens that end a reply, beside the model's own end tokens, and like these are its last token. */
+  stopTokens: readonly number[];
 }
 
 export const defaultSampling: Sampling = {
@@ -23,6 +25,7 @@ export const defaultSampling: Sampling = {
   repetitionPenalty: 1,
   maxTokens: 256,
   stop: [],
+  stopTokens: [],
 };
 
 export interface SampleRequest {

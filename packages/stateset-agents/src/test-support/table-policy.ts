@@ -114,7 +114,7 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
             logprob: logprobs.at(-1)!,
             text: previous === end ? "" : `${tokenizer.decode([previous])} `,
           });
-          if (previous === end) {
+          if (previous === end || sampling.stopTokens.includes(previous)) {
             finishReason = "stop";
             break;
           }

@@ -114,6 +114,21 @@ describe("sampling", () => {
     expect(distinct(varied!.tokens)).toBeGreaterThan(distinct(plain!.tokens));
   });
 
+  it("ends at a stop token of the request, streaming or not", async () => {
+    const [free] = await policy.sample([request(3, { maxTokens: 60 })]);
+    const stopTokens = [free!.tokens[9]!];
+    const length = free!.tokens.indexOf(stopTokens[0]!) + 1;
+    const ended = { finishReason: "stop", tokens: free!.tokens.slice(0, length) };
+    const [cut] = await policy.sample([request(3, { maxTokens: 60, stopTokens })]);
+    expect(cut).toMatchObject(ended);
+    const seen: SampleToken[] = [];
+    const onToken = (token: SampleToken) => void seen.push(token);
+    expect((await policy.sample([request(3, { maxTokens: 60, stopTokens })], { onToken }))[0]).toEqual(cut);
+    expect(seen).toHaveLength(length);
+    expect(seen.map(({ text }) => text).join("")).toBe(cut!.text);
+    await expect(policy.sample([request(3, { stopTokens: [policy.model.vocabSize] })])).rejects.toThrow(/vocabulary/);
+  });
+
   it("ends at a stop text with the token that completed it, and leaves the stop text out", async () => {
     const [free] = await policy.sample([request(0, { temperature: 0, maxTokens: 100 })]);
     const stop = free!.text.slice(60, 66);

@@ -13,6 +13,7 @@ const samplingSchema = z.strictObject({
   repetitionPenalty: z.number().gt(0),
   maxTokens: z.int().min(1),
   stop: z.array(z.string().min(1)),
+  stopTokens: z.array(z.int().min(0)),
 });
 
 export interface Sampler {
@@ -36,7 +37,8 @@ export function checkRequest({ vocabSize, contextLength }: Sampler, request: Sam
   const invalid = (what: string) => new StatesetError("INVALID_OPTION", `sample() request ${index}: ${what}`);
   if (!Number.isSafeInteger(seed) || seed < 0) throw invalid(`the seed ${seed} is not a whole number from 0.`);
   if (tokens.length === 0) throw invalid("the prompt is empty; it needs at least one token.");
-  const unknown = tokens.find((token) => token < 0 || token >= vocabSize);
+  const outside = (token: number) => token < 0 || token >= vocabSize;
+  const unknown = tokens.find(outside) ?? sampling.stopTokens.find(outside);
   if (unknown !== undefined) throw invalid(`token ${unknown} is not in the vocabulary of ${vocabSize}.`);
   if (tokens.length >= contextLength) {
     throw new StatesetError(
@@ -61,9 +63,9 @@ export async function sampleOne(
   if (abort.aborted) {
     return { tokens: new Int32Array(), logprobs: new Float32Array(), text: "", finishReason: "aborted" };
   }
-  const { stop, ...numbers } = sampling;
+  const { stop, stopTokens, ...numbers } = sampling;
   const limit = Math.min(sampling.maxTokens, contextLength - tokens.length);
-  const ends = new Set(tokenizer.endTokens);
+  const ends = new Set([...tokenizer.endTokens, ...stopTokens]);
   const reply = createReplyText(tokenizer.createTextStream(), stop);
   let read = 0;
   let failure: unknown;
@@ -83,7 +85,7 @@ export async function sampleOne(
     }
   };
   const streaming = onToken !== undefined || stop.length > 0;
-  const request = { ...numbers, tokens, stopTokens: Int32Array.from(tokenizer.endTokens), seed };
+  const request = { ...numbers, tokens, stopTokens: Int32Array.from(ends), seed };
   const running = model.sample(request, streaming ? take : undefined);
   abort.running.add(running.cancel);
   try {

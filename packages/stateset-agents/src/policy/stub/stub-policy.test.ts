@@ -83,6 +83,8 @@ describe("a stub policy", () => {
     };
     expect(await run({ maxTokens: 5 })).toMatchObject({ text: "first", finishReason: "length" });
     expect(await run({ stop: ["END", "never"] })).toMatchObject({ text: "first. ", finishReason: "stop" });
+    const dot = policy.tokenizer.encode("first.").at(-1)!;
+    expect(await run({ stopTokens: [dot] })).toMatchObject({ text: "first.", finishReason: "stop" });
     expect(await run({ stop: ["ENDING"] })).toMatchObject({ text: "first. END second" });
     expect(await run({ stop: ["d no"], maxTokens: 17 })).toMatchObject({ text: "first. END second" });
     const long = { tokens: new Int32Array(60), sampling: sampling(), seed: 1 };

@@ -203,9 +203,10 @@ export function createStubPolicy(options: StubOptions = {}): Policy & { readonly
       const token = script[said.length] ?? endOfTurn;
       said.push(token);
       const piece = reply.push(token);
-      const last = token === endOfTurn || reply.stopped || said.length === limit;
+      const ended = token === endOfTurn || sampling.stopTokens.includes(token) || reply.stopped;
+      const last = ended || said.length === limit;
       onToken?.({ request, token, logprob, text: last ? piece + reply.finish() : piece });
-      if (token === endOfTurn || reply.stopped) {
+      if (ended) {
         finishReason = "stop";
         break;
       }
