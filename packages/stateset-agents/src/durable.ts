@@ -21,11 +21,15 @@ export function writeFileAtomic(path: string, content: string | Uint8Array): voi
     writeFileSync(temporary, content);
     syncPath(temporary);
     renameSync(temporary, path);
-    syncPath(dirname(path));
+    syncFolder(dirname(path));
   } catch (error) {
     rmSync(temporary, { force: true });
     throw writeFailed(path, error);
   }
+}
+
+export function writeJsonAtomic(path: string, value: unknown): void {
+  writeFileAtomic(path, `${JSON.stringify(value, undefined, 2)}\n`);
 }
 
 /**
@@ -46,7 +50,7 @@ export async function writeFolderAtomic(dir: string, fill: (temporary: string) =
       renameSync(dir, aside);
     }
     renameSync(temporary, dir);
-    syncPath(dirname(dir));
+    syncFolder(dirname(dir));
     rmSync(aside, { recursive: true, force: true });
   } catch (error) {
     try {
@@ -103,7 +107,12 @@ function syncTree(dir: string): void {
     if (entry.isDirectory()) syncTree(path);
     else syncPath(path);
   }
-  syncPath(dir);
+  syncFolder(dir);
+}
+
+/** Makes a rename inside the folder durable. Windows cannot open folders; there the file system takes care of it. */
+export function syncFolder(dir: string): void {
+  if (process.platform !== "win32") syncPath(dir);
 }
 
 export function syncPath(path: string): void {

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { writeFileAtomic } from "../durable.ts";
+import { writeJsonAtomic } from "../durable.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { type AgentOptions, type ResolvedAgentOptions, storedOptionsShape } from "./agent-options.ts";
@@ -14,9 +14,8 @@ const agentFileSchema = z.strictObject({ version: z.literal(1), ...storedOptions
 
 export async function writeAgentFile(dir: string, options: ResolvedAgentOptions): Promise<void> {
   const { systemPrompt, sampling, reasoning, seed, contextWindow } = options;
-  const path = join(dir, agentFileName);
-  const text = JSON.stringify({ version: 1, systemPrompt, sampling, reasoning, seed, contextWindow }, null, 2);
-  writeFileAtomic(path, `${text}\n`);
+  const stored = { version: 1, systemPrompt, sampling, reasoning, seed, contextWindow };
+  writeJsonAtomic(join(dir, agentFileName), stored);
 }
 
 /** The options kept beside a model; none when it was not saved by an agent (a plain model folder). */

@@ -134,7 +134,10 @@ export async function offsetMover(parameters: {
   const old = Float32Array.from(await parameters.read());
   return async (offset) => {
     const now = await parameters.read();
-    await parameters.add(Float32Array.from(old, (value, i) => Math.fround(value + offset[i]!) - now[i]!));
+    // A loop: Float32Array.from with a function takes longer than the forward pass of a small model.
+    const delta = new Float32Array(old.length);
+    for (let i = 0; i < delta.length; i++) delta[i] = Math.fround(old[i]! + offset[i]!) - now[i]!;
+    await parameters.add(delta);
   };
 }
 

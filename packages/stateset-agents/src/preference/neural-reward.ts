@@ -1,12 +1,13 @@
 import { existsSync } from "node:fs";
-import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { sigmoid } from "../algorithm/loss/preference.ts";
 import type { Message } from "../conversation/message.ts";
 import { buildTokenTree, type TreeChain } from "../conversation/token-tree.ts";
 import type { RewardResult } from "../conversation/trajectory.ts";
-import { messageOf, StatesetError } from "../error.ts";
+import { writeFailed, writeJsonAtomic } from "../durable.ts";
+import { StatesetError } from "../error.ts";
 import { type OpenPolicyOptions, openPolicy } from "../policy/open-policy.ts";
 import type { Policy } from "../policy/policy.ts";
 import { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "../reward/reward-function.ts";
@@ -84,14 +85,9 @@ export class NeuralReward extends RewardFunction {
     try {
       await mkdir(dir, { recursive: true });
       await this.policy.save(dir);
-      const temporary = join(dir, `reward-model.json.${process.pid}.tmp`);
-      await writeFile(temporary, `${JSON.stringify({ format: 1, ...this.info }, undefined, 2)}\n`);
-      await rename(temporary, join(dir, "reward-model.json"));
+      writeJsonAtomic(join(dir, "reward-model.json"), { format: 1, ...this.info });
     } catch (error) {
-      if (StatesetError.isInstance(error)) throw error;
-      throw new StatesetError("WRITE_FAILED", `Could not write the reward model to ${dir}: ${messageOf(error)}.`, {
-        cause: error,
-      });
+      throw writeFailed(dir, error);
     }
   }
 

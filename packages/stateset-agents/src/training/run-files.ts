@@ -15,7 +15,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
-import { settleFolder, writeFailed, writeFileAtomic } from "../durable.ts";
+import { settleFolder, writeFailed, writeFileAtomic, writeJsonAtomic } from "../durable.ts";
 import type { StepMetrics, StepTiming } from "./callbacks.ts";
 
 export class RunFiles {
@@ -35,7 +35,7 @@ export class RunFiles {
   }
 
   writeConfig(config: unknown): void {
-    writeFileAtomic(join(this.dir, "config.json"), `${JSON.stringify(config, null, 2)}\n`);
+    writeJsonAtomic(join(this.dir, "config.json"), config);
   }
 
   appendMetrics(metrics: StepMetrics): void {

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { writeFileAtomic } from "../../durable.ts";
+import { writeJsonAtomic } from "../../durable.ts";
 import type { TrainFlags } from "./flags.ts";
 
 /** How a run was started, kept beside it as cli.json, so that `--resume` alone goes on the same way. */
@@ -18,7 +18,7 @@ const names = [
 
 export function writeInvocation(dir: string, flags: TrainFlags): void {
   const kept = Object.fromEntries(names.filter((name) => flags[name] !== undefined).map((name) => [name, flags[name]]));
-  writeFileAtomic(join(dir, "cli.json"), `${JSON.stringify(kept, null, 2)}\n`);
+  writeJsonAtomic(join(dir, "cli.json"), kept);
 }
 
 /** Runs made by the library have none. */

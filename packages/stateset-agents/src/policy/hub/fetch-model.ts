@@ -35,7 +35,7 @@ export async function fetchModel(id: string, { revision, cacheDir, token, onProg
     }
     for (const file of files) await linkBlob(blobPath(repo, file.hash), join(snapshot, file.path));
     // Last, so that a branch never points to a snapshot that is not complete.
-    if (revision !== commit) await writeRef(repo, revision, commit);
+    if (revision !== commit) writeRef(repo, revision, commit);
     return snapshot;
   } catch (error) {
     throw explain(error, id, revision, hubUrl, token !== undefined);

@@ -5,9 +5,10 @@
  *     models--owner--name/blobs/<hash>             the files' contents
  *     models--owner--name/snapshots/<commit>/…     the files' names, as links to blobs
  */
-import { copyFile, lstat, mkdir, readFile, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { copyFile, lstat, mkdir, readFile, rename, rm, stat, symlink } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { getHFHubCachePath, getRepoFolderName } from "@huggingface/hub";
+import { writeFileAtomic } from "../../durable.ts";
 
 export function defaultCacheDir(): string {
   return getHFHubCachePath();
@@ -67,11 +68,8 @@ export async function linkBlob(blob: string, pointer: string): Promise<void> {
   });
 }
 
-export async function writeRef(repo: string, revision: string, commit: string): Promise<void> {
-  const file = join(repo, "refs", revision);
-  await mkdir(dirname(file), { recursive: true });
-  await writeFile(`${file}.${process.pid}.tmp`, commit);
-  await rename(`${file}.${process.pid}.tmp`, file);
+export function writeRef(repo: string, revision: string, commit: string): void {
+  writeFileAtomic(join(repo, "refs", revision), commit);
 }
 
 export async function exists(path: string): Promise<boolean> {

@@ -1,4 +1,4 @@
-import { copyFile, mkdir, open, rename, stat } from "node:fs/promises";
+import { copyFile, mkdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf, StatesetError } from "../../error.ts";
 
@@ -11,21 +11,6 @@ export async function exists(path: string): Promise<boolean> {
 
 export async function makeFolder(dir: string): Promise<void> {
   await attempt(dir, () => mkdir(dir, { recursive: true }));
-}
-
-/** Either the old file or the complete new one is there, whenever the process dies. */
-export async function writeJson(file: string, value: unknown): Promise<void> {
-  await attempt(file, async () => {
-    const temporary = `${file}.${process.pid}.tmp`;
-    const handle = await open(temporary, "w");
-    try {
-      await handle.writeFile(`${JSON.stringify(value, null, 2)}\n`);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await rename(temporary, file);
-  });
 }
 
 const tokenizerFiles = [

@@ -1,12 +1,13 @@
 import { join } from "node:path";
 import { z } from "zod";
+import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import { didYouMean } from "../../suggest.ts";
 import type { LoraOptions } from "../policy.ts";
 import { readJsonObject } from "../tokenizer/model-json.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
-import { exists, makeFolder, writeJson } from "./files.ts";
+import { exists, makeFolder } from "./files.ts";
 import type { LinearModule } from "./tensor-names.ts";
 
 /**
@@ -95,7 +96,7 @@ export async function saveAdapter(
   const pattern = (value: number) => Object.fromEntries([...widened].map(([name, times]) => [name, value * times]));
   await makeFolder(dir);
   await writeSafetensors(join(dir, "adapter_model.safetensors"), tensors, { format: "pt" });
-  await writeJson(join(dir, "adapter_config.json"), {
+  writeJsonAtomic(join(dir, "adapter_config.json"), {
     peft_type: "LORA",
     task_type: "CAUSAL_LM",
     base_model_name_or_path: base,

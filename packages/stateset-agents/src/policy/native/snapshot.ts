@@ -1,12 +1,13 @@
 import { join } from "node:path";
 import type { Model } from "@stateset-agents/engine";
 import { z } from "zod";
+import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import type { LoraOptions } from "../policy.ts";
 import { readJsonObject } from "../tokenizer/model-json.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
-import { exists, makeFolder, writeJson } from "./files.ts";
+import { exists, makeFolder } from "./files.ts";
 
 /** What a snapshot holds beside the tensors. */
 export interface SnapshotState {
@@ -64,7 +65,7 @@ export async function writeSnapshot(dir: string, model: Model, state: Omit<Snaps
   await makeFolder(dir);
   await writeSafetensors(join(dir, tensorFile), tensors);
   const shapes = Object.fromEntries(trainable.map(({ name, rows, cols }) => [name, [rows, cols]]));
-  await writeJson(join(dir, stateFile), { format: "stateset-agents policy snapshot 1", ...state, shapes });
+  writeJsonAtomic(join(dir, stateFile), { format: "stateset-agents policy snapshot 1", ...state, shapes });
 }
 
 export async function readSnapshotState(dir: string): Promise<SnapshotState> {

@@ -1,8 +1,9 @@
 import { join } from "node:path";
 import type { Model } from "@stateset-agents/engine";
+import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
-import { copyTokenizer, exists, makeFolder, writeJson } from "./files.ts";
+import { copyTokenizer, exists, makeFolder } from "./files.ts";
 import type { ModelConfig } from "./model-config.ts";
 import { extractPart, insertPart, isComputed, type TensorPlace, tensorPlaces } from "./tensor-names.ts";
 
@@ -124,7 +125,7 @@ export async function saveWeights(
   // The weights are 32-bit floats now, whatever they were; the key is called dtype since transformers 5.
   const { torch_dtype: _, dtype: __, ...rest } = json;
   const dtype = json.dtype === undefined ? { torch_dtype: "float32" } : { dtype: "float32" };
-  await writeJson(join(dir, "config.json"), { ...rest, ...dtype });
+  writeJsonAtomic(join(dir, "config.json"), { ...rest, ...dtype });
 }
 
 const valueHeadFile = "value_head.safetensors";

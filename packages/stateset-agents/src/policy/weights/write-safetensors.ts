@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
+import { syncFolder } from "../../durable.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import { f32ToBf16 } from "./float-formats.ts";
 import { quoted } from "./safetensors-header.ts";
@@ -104,7 +105,7 @@ async function writeAtomically(file: string, fill: (handle: FileHandle) => Promi
       await handle.close();
     }
     await rename(temporary, file);
-    await syncFolder(dirname(file));
+    syncFolder(dirname(file));
   } catch (cause) {
     await rm(temporary, { force: true });
     throw new StatesetError("WRITE_FAILED", `${file} could not be written: ${messageOf(cause)}.`, {
@@ -112,12 +113,4 @@ async function writeAtomically(file: string, fill: (handle: FileHandle) => Promi
       cause,
     });
   }
-}
-
-/** Makes the rename itself durable. Windows cannot open folders; there the file system takes care of it. */
-async function syncFolder(dir: string): Promise<void> {
-  const handle = await open(dir, "r").catch(() => undefined);
-  if (!handle) return;
-  await handle.sync().catch(() => undefined);
-  await handle.close();
 }
