@@ -1,0 +1,79 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { flagTests } from "../../../test/flags.ts";
+import { temporaryFolder } from "../../../test/tiny-model.ts";
+
+const { place, run, flag, complete } = flagTests("chat");
+
+describe("chat", () => {
+  flag("chat --checkpoint", async () => {
+    expect((await run(`chat --checkpoint ${place.model} --max-tokens 4`, { input: "hello\n" })).stdout).toMatch(
+      /^agent ▸ .+/,
+    );
+    const two = await run(`chat --checkpoint ${place.model} ${place.other} --max-tokens 4`, { input: "hello\n" });
+    expect(two.stdout).toMatch(/a {2}.+ │ b {2}/);
+    expect((await run(`chat --checkpoint ${place.model} ${place.model} ${place.model}`)).stderr).toContain(
+      "one or two agents, not 3",
+    );
+  });
+  flag("chat --config", async () => {
+    const empty = await temporaryFolder();
+    const result = await run(`chat --config ${join(place.dir, "stateset.config.ts")}`, {
+      cwd: empty,
+      input: "help order\n",
+    });
+    expect(result.status).toBe(0);
+    expect(result.stdout).toContain("agent ▸");
+  });
+  flag("chat --temperature", async () => {
+    const reply = async (t: string) =>
+      (await run(`chat --checkpoint ${place.model} --max-tokens 12 --seed 1 --temperature ${t}`, { input: "hello\n" }))
+        .stdout;
+    expect(await reply("0.01")).not.toBe(await reply("3"));
+  });
+  flag("chat --max-tokens", async () => {
+    const length = async (n: number) =>
+      (await run(`chat --checkpoint ${place.model} --seed 1 --max-tokens ${n}`, { input: "hello\n" })).stdout.length;
+    expect(await length(2)).toBeLessThan(await length(30));
+  });
+  flag("chat --seed", async () => {
+    const talk = async (seed: number) =>
+      (await run(`chat --checkpoint ${place.model} --max-tokens 8 --seed ${seed}`, { input: "hello\nhello\n" })).stdout;
+    expect(await talk(1)).toBe(await talk(1));
+    expect(await talk(1)).not.toBe(await talk(2));
+  });
+  flag("chat --threads", async () => {
+    expect((await run(`chat --checkpoint ${place.model} --threads 0`, { input: "hi\n" })).stderr).toContain(
+      "agent.threads",
+    );
+  });
+  flag("chat --stub", async () => {
+    const { stdout } = await run("chat --stub", { input: "hi\n/undo\n/reset\n/exit\nunseen\n" });
+    expect(stdout).toContain("scripted reply from a stub");
+    expect(stdout.match(/agent ▸/g)).toHaveLength(1);
+  });
+  flag("chat --json", async () => {
+    const { json } = await run("chat --stub --json", { input: "one\ntwo\n" });
+    expect(json.map(({ message }) => message)).toEqual(["one", "two"]);
+  });
+});
+
+describe("the agent of a project", () => {
+  it.each(["evaluate --message hello", "chat"])("takes the sampling flags of %s", async (command) => {
+    const cwd = await temporaryFolder();
+    const project = { agent: { model: place.model, sampling: { max_tokens: 12 } }, environment: { preset: "sales" } };
+    writeFileSync(join(cwd, "stateset.config.json"), JSON.stringify(project));
+    const reply = async (args: string) => (await run(`${command} ${args}`, { cwd, input: "hello\n" })).stdout;
+    const plain = await reply("--seed 1");
+    expect(plain).toBe(await reply("--seed 1 --max-tokens 12"));
+    expect(plain).not.toBe(await reply("--seed 2"));
+    expect(plain).not.toBe(await reply("--seed 1 --temperature 5"));
+    expect((await reply("--seed 1 --max-tokens 2")).length).toBeLessThan(plain.length);
+    // An Agent object may do anything with its options, so they are not changed behind its back.
+    const refused = await run(`${command} --temperature 2 --max-tokens 3`, { input: "hello\n" });
+    expect(refused.stderr).toContain("--temperature and --max-tokens cannot change the agent");
+  });
+});
+
+complete();

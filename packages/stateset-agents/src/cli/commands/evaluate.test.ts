@@ -1,0 +1,119 @@
+import { cpSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { tableProject } from "../../../test/cli.ts";
+import { flagTests } from "../../../test/flags.ts";
+import { temporaryFolder } from "../../../test/tiny-model.ts";
+
+const { place, run, flag, complete } = flagTests("evaluate");
+
+describe("evaluate", () => {
+  flag("evaluate --checkpoint", async () => {
+    const { stdout, status } = await run(`evaluate --checkpoint ${place.model} --message hello --max-tokens 5`);
+    expect(status).toBe(0);
+    expect(stdout.trim().length).toBeGreaterThan(0);
+  });
+  it("evaluate --checkpoint last takes the newest finished run", async () => {
+    const cwd = await temporaryFolder();
+    const reply = (checkpoint: string) =>
+      run(`evaluate --checkpoint ${checkpoint} --message hello --max-tokens 12 --temperature 2`, { cwd });
+    expect((await reply("last")).stderr).toContain("There is no finished run");
+    for (const [name, time, final] of [
+      ["b-old", 1, place.model],
+      ["a-new", 2, place.other],
+      ["c-unfinished", 3, undefined],
+    ] as const) {
+      const folder = join(cwd, "runs", name);
+      mkdirSync(folder, { recursive: true });
+      writeFileSync(join(folder, "config.json"), JSON.stringify({ id: name }));
+      writeFileSync(join(folder, "metrics.jsonl"), "");
+      utimesSync(join(folder, "metrics.jsonl"), time, time);
+      if (final !== undefined) cpSync(final, join(folder, "final"), { recursive: true });
+    }
+    expect((await reply("last")).stdout).toBe((await reply(place.other)).stdout);
+    expect((await reply("last")).stdout).not.toBe((await reply(place.model)).stdout);
+  });
+  flag("evaluate --compare", async () => {
+    const args = `evaluate --checkpoint ${place.model} --compare ${place.other} --samples 2 --max-tokens 6`;
+    const table = await run(args);
+    expect(table.stdout).toMatch(/b − a +[+-]\d.* over 2 scenarios/);
+    expect(table.stdout).toMatch(/Chance explains|is better/);
+    const [json] = (await run(`${args} --json`)).json;
+    expect(json).toMatchObject({ comparison: { reward: { pValue: expect.any(Number) as number, verdict: "same" } } });
+  });
+  flag("evaluate --message", async () => {
+    expect((await run("evaluate --stub --message hi")).stdout).toContain("scripted reply from a stub");
+  });
+  flag("evaluate --input", async () => {
+    writeFileSync(
+      join(place.dir, "in.jsonl"),
+      '"first"\n{"message": "second"}\n{"messages": [{"role": "user", "content": "third"}]}\n',
+    );
+    const { json } = await run("evaluate --stub --json --input in.jsonl");
+    expect(json.map(({ messages }) => messages[0].content)).toEqual(["first", "second", "third"]);
+    expect(json[0]).toHaveProperty("stub", true);
+    writeFileSync(join(place.dir, "list.json"), '["only"]');
+    expect((await run("evaluate --stub --input list.json")).stdout).toContain("> only");
+    writeFileSync(join(place.dir, "bad.jsonl"), '"fine"\n{"role": 1}\n');
+    expect((await run("evaluate --stub --input bad.jsonl")).stderr).toContain("bad.jsonl, line 2 is no message");
+  });
+  flag("evaluate --scenarios", async () => {
+    writeFileSync(join(place.dir, "scenes.jsonl"), '{"id": "one", "userResponses": ["hello"]}\n');
+    expect((await run("evaluate --stub --scenarios scenes.jsonl --samples 1")).stdout).toMatch(/one +0\.000/);
+    expect((await run("evaluate --stub --scenarios --samples 1")).stdout).toMatch(/held-1/);
+  });
+  flag("evaluate --config", async () => {
+    const elsewhere = await tableProject(join(place.dir, "elsewhere-2"));
+    const empty = await temporaryFolder();
+    const result = await run(
+      `evaluate --stub --scenarios --samples 1 --config ${join(elsewhere, "stateset.config.ts")}`,
+      { cwd: empty },
+    );
+    expect(result.stdout).toContain("held-1");
+  });
+  flag("evaluate --samples", async () => {
+    const [json] = (await run("evaluate --stub --scenarios --samples 3 --json")).json;
+    expect(json).toMatchObject({ scenarios: [{ samples: 3 }, { samples: 3 }], stub: true });
+  });
+  flag("evaluate --seed", async () => {
+    const reply = async (seed: number) =>
+      (await run(`evaluate --checkpoint ${place.model} --message hello --max-tokens 12 --seed ${seed}`)).stdout;
+    expect(await reply(1)).toBe(await reply(1));
+    expect(await reply(1)).not.toBe(await reply(2));
+  });
+  flag("evaluate --temperature", async () => {
+    const reply = async (t: string) =>
+      (await run(`evaluate --checkpoint ${place.model} --message hello --max-tokens 12 --temperature ${t}`)).stdout;
+    expect(await reply("0.01")).not.toBe(await reply("3"));
+    expect((await run("evaluate --temperature hot")).status).toBe(2);
+  });
+  flag("evaluate --max-tokens", async () => {
+    const length = async (n: number) =>
+      (await run(`evaluate --checkpoint ${place.model} --message hello --max-tokens ${n}`)).stdout.length;
+    expect(await length(2)).toBeLessThan(await length(30));
+  });
+  flag("evaluate --threads", async () => {
+    const reply = async (n: number) =>
+      (await run(`evaluate --checkpoint ${place.model} --message hello --max-tokens 12 --threads ${n}`)).stdout;
+    expect(await reply(1)).toBe(await reply(2));
+    expect((await run(`evaluate --checkpoint ${place.model} --message hello --threads 0`)).stderr).toContain(
+      "agent.threads",
+    );
+  });
+  flag("evaluate --output", async () => {
+    await run("evaluate --stub --scenarios --samples 1 --output result.json");
+    expect(JSON.parse(readFileSync(join(place.dir, "result.json"), "utf8"))).toMatchObject({ reward: { count: 2 } });
+  });
+  flag("evaluate --stub", async () => {
+    const { stdout } = await run("evaluate --stub --scenarios --samples 1");
+    expect(stdout).toContain("A stub made these replies up");
+  });
+  flag("evaluate --json", async () => {
+    expect((await run("evaluate --stub --message hi --json")).json[0]).toMatchObject({
+      reply: expect.any(String) as string,
+      stub: true,
+    });
+  });
+});
+
+complete();

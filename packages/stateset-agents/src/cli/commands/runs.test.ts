@@ -1,0 +1,87 @@
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, describe, expect } from "vitest";
+import { tableProject } from "../../../test/cli.ts";
+import { flagTests } from "../../../test/flags.ts";
+import { temporaryFolder } from "../../../test/tiny-model.ts";
+
+const { run, flag, complete } = flagTests("runs");
+
+describe("runs", () => {
+  let runs: string;
+  beforeAll(async () => {
+    runs = await temporaryFolder();
+    await tableProject(runs);
+    await run("train --json --name a --steps 2", { cwd: runs });
+    await run("train --json --name b --steps 3 --kl 0.1", { cwd: runs });
+  });
+  const inRuns = (args: string) => run(`runs ${args}`, { cwd: runs });
+
+  flag("runs list --dir", async () => {
+    expect((await run(`runs list --dir ${join(runs, "runs")}`)).stdout).toMatch(/✓ a +grpo +2\/2/);
+    expect((await inRuns("list --dir nowhere")).stdout).toContain("No runs yet");
+  });
+  flag("runs list --json", async () => {
+    expect(
+      (await inRuns("list --json")).json
+        .flat()
+        .map(({ id }) => id)
+        .sort(),
+    ).toEqual(["a", "b"]);
+  });
+  flag("runs show --dir", async () => {
+    expect((await run(`runs show a --dir ${join(runs, "runs")}`)).stdout).toContain("a  finished, 2 of 2 steps");
+    expect((await inRuns("show c")).stderr).toContain('There is no run "c"');
+  });
+  flag("runs show --json", async () => {
+    expect((await inRuns("show last --json")).json[0]).toMatchObject({
+      id: "b",
+      status: "finished",
+      last: { step: 3 },
+    });
+  });
+  flag("runs diff --dir", async () => {
+    const { stdout } = await run(`runs diff a b --dir ${join(runs, "runs")}`);
+    expect(stdout).toMatch(/kl\.coefficient +0 +0\.1/);
+    expect(stdout).toMatch(/steps +2 +3/);
+    expect(stdout).not.toContain("groupSize");
+  });
+  flag("runs diff --json", async () => {
+    expect((await inRuns("diff a b --json")).json[0]).toMatchObject({
+      settings: [{ path: "kl.coefficient" }, { path: "steps", a: 2, b: 3 }],
+    });
+  });
+  flag("runs export --dir", async () => {
+    await run(`runs export a tensorboard --dir ${join(runs, "runs")}`);
+    expect(readdirSync(join(runs, "runs/a/tensorboard"))).toHaveLength(1);
+  });
+  flag("runs export --json", async () => {
+    expect((await inRuns("export a wandb --json")).json[0]).toMatchObject({ run: "a", tool: "wandb", steps: 2 });
+    expect(readdirSync(join(runs, "runs/a/wandb"))[0]).toContain("offline-run-");
+  });
+  flag("runs prune --yes", async () => {
+    const asked = await inRuns("prune --checkpoints");
+    expect(asked.stdout).toContain("Would remove 2 folders");
+    expect(existsSync(join(runs, "runs/a/checkpoints"))).toBe(true);
+  });
+  flag("runs prune --checkpoints", async () => {
+    expect((await inRuns("prune --checkpoints --yes")).stdout).toContain("Removed 2 folders");
+    expect(existsSync(join(runs, "runs/a/checkpoints"))).toBe(false);
+    expect(existsSync(join(runs, "runs/a/final"))).toBe(true);
+  });
+  flag("runs prune --keep", async () => {
+    expect((await inRuns("prune --keep 1 --yes")).stdout).toContain("Removed 1 folders");
+    expect(readdirSync(join(runs, "runs"))).toEqual(["b"]);
+  });
+  flag("runs prune --dir", async () => {
+    expect((await run(`runs prune --keep 0 --dir ${join(runs, "runs")}`)).stdout).toContain(join(runs, "runs/b"));
+  });
+  flag("runs prune --json", async () => {
+    expect((await inRuns("prune --keep 0 --json")).json[0]).toMatchObject({
+      removed: false,
+      paths: [join(runs, "runs/b")],
+    });
+  });
+});
+
+complete();

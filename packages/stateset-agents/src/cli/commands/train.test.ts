@@ -1,0 +1,182 @@
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { cli, type Json, tableProject } from "../../../test/cli.ts";
+import { flagTests } from "../../../test/flags.ts";
+import { temporaryFolder } from "../../../test/tiny-model.ts";
+
+const { place, run, flag, complete } = flagTests("train");
+
+const trained = (args: string) => run(`train --json ${args}`);
+/** The resolved configuration a run started with. */
+const configOf = async (args: string): Promise<Json> => {
+  const result = await trained(args);
+  expect(result.stderr).toBe("");
+  return result.json.find(({ type }) => type === "start")!;
+};
+
+describe("train", () => {
+  flag("train --config", async () => {
+    const elsewhere = await tableProject(join(place.dir, "elsewhere"), { training: { steps: 1, seed: 41 } });
+    const { config } = await configOf(`--name config --config ${join(elsewhere, "stateset.config.ts")}`);
+    expect(config).toMatchObject({ steps: 1, seed: 41 });
+  });
+  flag("train --name", async () => {
+    expect((await configOf("--steps 1 --name called")).run).toBe("called");
+    expect(existsSync(join(place.dir, "runs/called/metrics.jsonl"))).toBe(true);
+  });
+  flag("train --resume", async () => {
+    await trained("--name whole --steps 4 --seed 3");
+    await trained("--name part --steps 2 --seed 3");
+    const resumed = await trained(`--resume ${join(place.dir, "runs/part")} --steps 4`);
+    expect(resumed.json[0]).toMatchObject({ type: "start", run: "part", resumedAfter: 2 });
+    // Without a value it takes the newest run, which is this one and has nothing left to do.
+    expect((await trained("--resume")).json[0]).toMatchObject({ run: "part", resumedAfter: 4 });
+  });
+  flag("train --save", async () => {
+    await trained("--steps 1 --name saving --save out/agent");
+    expect(existsSync(join(place.dir, "out/agent/agent.json"))).toBe(true);
+  });
+  flag("train --dry-run", async () => {
+    const plan = await run("train --dry-run --steps 7 --name planned");
+    expect(plan.stdout).toMatch(/Plan \(nothing is trained\)/);
+    expect(plan.stdout).toMatch(/steps +7 × 2 groups × 4 = 56 conversations/);
+    expect(plan.stdout).toMatch(/memory +about .* fits in/);
+    expect(plan.stdout).toMatch(/time +about /);
+    expect(existsSync(join(place.dir, "runs/planned"))).toBe(false);
+    const [json] = (await run("train --dry-run true --json")).json;
+    expect(json).toMatchObject({ type: "plan", scenarios: 3, heldOut: 2, reward: "polite" });
+    await run("train --dry-run false --steps 1 --name really");
+    expect(existsSync(join(place.dir, "runs/really"))).toBe(true);
+    expect((await run("train --dry-run perhaps")).status).toBe(2);
+  });
+  it("train --dry-run plans what the run will do", async () => {
+    const cwd = await tableProject(join(place.dir, "plans"), { training: { groupSize: undefined, seed: 8 } });
+    const first = async (args: string) => (await run(`train --json ${args}`, { cwd })).json[0]!;
+    const planned = await first("--dry-run --algorithm gspo --steps 2");
+    const { config } = await first("--algorithm gspo --steps 2 --name g --set epsilonHigh=0.1 --profile conservative");
+    expect(planned.config.groupSize).toBe(config.groupSize);
+    expect(planned.resumedAfter).toBeNull();
+    // A resumed run goes on with its own settings, with as many steps as are left.
+    const resumed = await first("--dry-run --resume runs/g --steps 5 --set epsilonLow=0.2");
+    expect(resumed.config).toEqual({ ...config, steps: 5 });
+    expect(resumed.algorithm).toMatchObject({ algorithm: "gspo", epsilonLow: 0.2, epsilonHigh: 0.1 });
+    expect(resumed).toMatchObject({ resumedAfter: 2, conversations: 3 * 2 * config.groupSize });
+    // autoAdjust may turn the KL penalty on, so the run keeps a reference.
+    const reference = async (args: string) =>
+      (await run(`train --dry-run --json --model ${place.model}${args}`, { cwd: await optionsProject() })).json[0]!
+        .memory.reference;
+    expect(await reference("")).toBe(0);
+    expect(await reference(" --auto-adjust")).toBeGreaterThan(0);
+  });
+  flag("train --stub", async () => {
+    const empty = await temporaryFolder();
+    const result = await run("train --stub --name try", { cwd: empty });
+    expect(result.status).toBe(0);
+    expect(result.stdout).toContain("STUB: nothing is learnt");
+    expect(result.stdout).toContain("This was a stub");
+    expect(existsSync(join(empty, "runs/try/final"))).toBe(false);
+  });
+  flag("train --profile", async () => {
+    expect((await configOf("--steps 1 --name careful --profile conservative")).config).toMatchObject({
+      profile: "conservative",
+      clipNorm: 0.5,
+    });
+    expect((await run("train --profile reckless")).stderr).toContain("Allowed choices are conservative, balanced");
+  });
+  flag("train --auto-adjust", async () => {
+    await trained("--steps 2 --name adjusted --auto-adjust");
+    expect(JSON.parse(readFileSync(join(place.dir, "runs/adjusted/cli.json"), "utf8"))).toMatchObject({
+      autoAdjust: true,
+    });
+    const state = readFileSync(join(place.dir, "runs/adjusted/checkpoints/step-000002/state.json"), "utf8");
+    expect(JSON.parse(state).callbacks).toHaveProperty("auto-adjust");
+  });
+  it("train shows a verdict for as long as it holds", async () => {
+    // The same reward for the evaluation before training and for two steps, then one that tells replies apart.
+    const rest = `reward: rewardFunction({ name: "late" }, ({ turns }) => (++calls > 4 + 16 ? turns[1]!.content.length : 0)),`;
+    const cwd = await tableProject(join(place.dir, "recovering"), { head: "let calls = 0;", rest });
+    const args = ["train", "--steps", "4", "--name", "recovers"];
+    const { stdout } = await cli(args, { cwd, tty: true, env: { NO_COLOR: "1" } });
+    expect(stdout).toContain("no-signal since step 2");
+    expect(stdout.slice(stdout.lastIndexOf("step     "))).not.toContain("no-signal");
+  });
+  flag("train --no-auto-adjust", async () => {
+    const cwd = await tableProject(join(place.dir, "adjusting"), { rest: "autoAdjust: true," });
+    const watchers = async (args: string) => {
+      await run(`train --json --steps 1 ${args}`, { cwd });
+      const state = readFileSync(join(cwd, "runs/own/checkpoints/step-000001/state.json"), "utf8");
+      return Object.keys(JSON.parse(state).callbacks);
+    };
+    expect(await watchers("--name own")).toEqual(["auto-adjust"]);
+    rmSync(join(cwd, "runs/own"), { recursive: true });
+    expect(await watchers("--name own --no-auto-adjust")).toEqual(["diagnostics"]);
+  });
+  flag("train --tracker", async () => {
+    await trained("--steps 1 --name tracked --tracker tensorboard wandb");
+    expect(readdirSync(join(place.dir, "runs/tracked/tensorboard"))).toHaveLength(1);
+    expect(readdirSync(join(place.dir, "runs/tracked/wandb"))[0]).toMatch(/^offline-run-.*-tracked$/);
+  });
+  flag("train --model", async () => {
+    const cwd = await optionsProject();
+    expect((await run("train --dry-run --model /no/such/model", { cwd })).stderr).toContain("/no/such/model");
+    const [plan] = (await run(`train --dry-run --json --model ${place.model}`, { cwd })).json;
+    expect(plan).toMatchObject({ model: { name: place.model, architecture: "llama" } });
+  });
+  flag("train --threads", async () => {
+    const cwd = await optionsProject();
+    expect((await run("train --dry-run --threads 0", { cwd })).stderr).toContain("agent.threads");
+    expect((await run(`train --dry-run --model ${place.model} --threads 1`, { cwd })).status).toBe(0);
+  });
+  flag("train --algorithm", async () => {
+    expect((await configOf("--steps 1 --name other --algorithm dr-grpo")).algorithm.name).toBe("dr-grpo");
+    expect((await run("train --algorithm grppo")).status).toBe(2);
+    // What the project sets for its own algorithm says nothing about another one, unlike what stands on the command line.
+    const cwd = await tableProject(join(place.dir, "dapo"), {
+      training: { algorithm: "dapo", epsilonLow: 0.25, overlongPenalty: 0.5, steps: 1 },
+    });
+    const plan = async (args: string) => (await run(`train --dry-run --json ${args}`, { cwd })).json[0]!.algorithm;
+    expect(await plan("--algorithm dapo")).toMatchObject({ algorithm: "dapo", epsilonLow: 0.25, overlongPenalty: 0.5 });
+    const gspo = await plan("--algorithm gspo --set epsilonHigh=0.1");
+    expect(gspo).toMatchObject({ algorithm: "gspo", epsilonLow: 3e-4, epsilonHigh: 0.1 });
+    expect(gspo).not.toHaveProperty("overlongPenalty");
+  });
+  const settings: [string, string, (config: Json) => unknown, unknown][] = [
+    ["seed", "17", ({ seed }) => seed, 17],
+    ["steps", "2", ({ steps }) => steps, 2],
+    ["episodes", "16", ({ steps }) => steps, 2],
+    ["learning-rate", "0.003", ({ learningRate }) => learningRate, 0.003],
+    ["group-size", "3", ({ groupSize }) => groupSize, 3],
+    ["groups-per-step", "1", ({ groupsPerStep }) => groupsPerStep, 1],
+    ["max-tokens", "2", ({ sampling }) => sampling.maxTokens, 2],
+    ["temperature", "0.7", ({ sampling }) => sampling.temperature, 0.7],
+    ["kl", "0.25", ({ kl }) => kl.coefficient, 0.25],
+    ["set", "checkpoint.every=2", ({ checkpoint }) => checkpoint.every, 2],
+  ];
+  for (const [name, value, read, expected] of settings) {
+    flag(`train --${name}`, async () => {
+      const steps = name === "steps" || name === "episodes" ? "" : "--steps 1 ";
+      expect(read((await configOf(`${steps}--name with-${name} --${name} ${value}`)).config)).toBe(expected);
+      expect((await run(`train --${name} nonsense`)).status).toBe(2);
+    });
+  }
+  flag("train --json", async () => {
+    const { stdout, json } = await trained("--steps 1 --name events");
+    expect(stdout.trimEnd().split("\n")).toHaveLength(json.length);
+    const types = json.map(({ type }) => type);
+    expect([types[0], types.at(-2), types.at(-1)]).toEqual(["start", "end", "result"]);
+    expect(types).toEqual(expect.arrayContaining(["step", "checkpoint", "evaluation"]));
+    expect(json.at(-1)).toMatchObject({ status: "finished", steps: 1, heldOut: { before: { count: 1 } } });
+  });
+});
+
+async function optionsProject(): Promise<string> {
+  const cwd = await temporaryFolder();
+  writeFileSync(
+    join(cwd, "stateset.config.yaml"),
+    "environment:\n  preset: customer_service\nreward:\n  politeness: 1\ntraining:\n  group_size: 2\n  groups_per_step: 1\n  steps: 1\n",
+  );
+  return cwd;
+}
+
+complete();
