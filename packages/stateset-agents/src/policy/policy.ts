@@ -179,7 +179,7 @@ export interface ChatTokenizer {
   ): { kind: "append" | "restart"; tokens: Int32Array; text: string };
 }
 
-/** Frozen scores: with LoRA the base weights, otherwise a copy made on the first call. */
+/** Frozen scores: with LoRA the base weights (also where the adapter was trained before), otherwise a copy of the weights. */
 export interface Reference {
   logprobs(batch: TokenTree, options?: { temperature?: number }): Promise<Float32Array>;
 }
@@ -197,7 +197,8 @@ export interface Policy {
   backward(pass: Forward, derivatives: Derivatives): Promise<void>;
   step(options: StepOptions): Promise<StepReport>;
   zeroGradients(): Promise<void>;
-  reference(): Promise<Reference>;
+  /** The copy is made on the first call; `renew` replaces it by one of the present weights, unless there is an adapter. */
+  reference(options?: { renew?: boolean }): Promise<Reference>;
   /** Adds a scalar head on the final hidden state (no-op when there is one). */
   addValueHead(seed: number): Promise<void>;
   /** The trainable parameters (or their gradients) as one vector, and a way to move along one: for TRPO, EWC. */

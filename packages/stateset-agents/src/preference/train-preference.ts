@@ -87,7 +87,7 @@ export async function trainPreference(options: PreferenceOptions): Promise<Prefe
   } = parseOptions(schema, options, "trainPreference()");
   const policy = await policyOf({ agent, policy: bare }, "trainPreference()");
   const { contextLength } = policy.model;
-  const reference = await policy.reference();
+  const reference = await policy.reference({ renew: true });
   const encoded = encodePairs(policy.tokenizer, pairs, contextLength);
   const scored = await scorePairs(reference, encoded.pairs, settings.tokenBudget);
   const lossOf = settings.loss === "dpo" ? dpoLoss(settings) : ipoLoss(settings);

@@ -2,7 +2,7 @@
  * A whole Policy in a few kilobytes of TypeScript, for tests of everything above the engine: the logits of the next token are
  * one row of a table, chosen by the token before it. Gradients are exact, sampling and scoring share their arithmetic.
  */
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { StatesetError } from "../error.ts";
 import type {
@@ -161,11 +161,10 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
       gradients.fill(0);
     },
 
-    async reference(): Promise<Reference> {
-      frozen ??= Float32Array.from(parameters);
-      const copy = frozen;
+    async reference({ renew = false } = {}): Promise<Reference> {
+      if (!frozen || renew) frozen = Float32Array.from(parameters);
       return {
-        logprobs: async (batch, { temperature = 1 } = {}) => score(copy, size, batch, { temperature }).logprobs,
+        logprobs: async (batch, { temperature = 1 } = {}) => score(frozen!, size, batch, { temperature }).logprobs,
       };
     },
 
@@ -191,6 +190,7 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
       writeFileSync(join(dir, "parameters.bin"), Buffer.from(parameters.buffer));
       writeFileSync(join(dir, "first.bin"), Buffer.from(moments.first.buffer));
       writeFileSync(join(dir, "second.bin"), Buffer.from(moments.second.buffer));
+      if (frozen) writeFileSync(join(dir, "reference.bin"), Buffer.from(frozen.buffer));
       writeFileSync(join(dir, "state.json"), JSON.stringify({ steps: moments.steps, valueHead }));
     },
 
@@ -199,6 +199,7 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
       parameters.set(new Float32Array(bytes("parameters.bin")));
       moments.first.set(new Float64Array(bytes("first.bin")));
       moments.second.set(new Float64Array(bytes("second.bin")));
+      if (existsSync(join(dir, "reference.bin"))) frozen = new Float32Array(bytes("reference.bin"));
       const state = JSON.parse(readFileSync(join(dir, "state.json"), "utf8")) as { steps: number; valueHead: boolean };
       moments.steps = state.steps;
       valueHead = state.valueHead;

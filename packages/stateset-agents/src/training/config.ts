@@ -66,10 +66,17 @@ export const trainingConfigSchema = z.strictObject({
         .min(0)
         .default(0)
         .describe("Weight of the penalty; added to the loss of whatever algorithm runs."),
+      renewEvery: z
+        .int()
+        .min(0)
+        .default(0)
+        .describe(
+          "Steps after which the reference becomes the policy as it is then; 0: never. Not with LoRA, whose reference is the base model.",
+        ),
       estimator: z.enum(["k2", "k3"]).default("k3").describe("How the divergence is estimated from sampled tokens."),
     })
     .prefault({})
-    .describe("Keeps the policy near the model it started from, beside any KL term the algorithm itself has."),
+    .describe("Keeps the policy near the model the run started from, beside any KL term the algorithm itself has."),
   entropyBonus: z
     .number()
     .min(0)

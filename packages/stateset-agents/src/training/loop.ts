@@ -92,6 +92,9 @@ export async function runLoop(loop: Loop): Promise<RunEnd> {
     await emitter.emit("onRollouts", { step, groups: collected.groups, report: collected.report });
 
     const learnt = await learn(loop, step, learningRate, collected);
+    const { renewEvery } = config.kl;
+    if (renewEvery > 0 && step % renewEvery === 0)
+      loop.learner.reference = await loop.policy.reference({ renew: true });
     const updatedAt = performance.now();
 
     state.step = step;

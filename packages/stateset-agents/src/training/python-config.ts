@@ -86,6 +86,7 @@ const targets: Record<string, Target> = {
   early_stopping_patience: (config, value) => Object.assign(config.training, { earlyStopping: { patience: value } }),
   max_completion_length: section("sampling", "maxTokens"),
   temperature: section("sampling", "temperature"),
+  ref_model_sync_steps: section("kl", "renewEvery"),
   algorithm: algorithm("algorithm"),
   beta: algorithm("beta"),
   kl_coef: algorithm("beta"),

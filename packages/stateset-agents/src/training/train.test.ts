@@ -138,6 +138,22 @@ describe("train", { timeout: 300_000 }, () => {
     expect(moved.has(policy.idOf("<assistant>"))).toBe(true);
   });
 
+  it("measures the KL from the model each run started from, and from the renewed one where that is asked for", async () => {
+    const { agent } = tableAgent();
+    const kl = { coefficient: 0.01 };
+    const klOf = async (options: object) =>
+      (await train({ ...settings, agent, reward: polite, steps: 3, kl, ...options })).run.metrics.map((m) => m.kl!);
+    const first = await klOf({});
+    // The first update of a run is made at its reference. Were it that of the run before, the KL would not start at 0.
+    const second = await klOf({});
+    for (const run of [first, second]) {
+      expect(run[0]).toBe(0);
+      expect(run[2]).toBeGreaterThan(0.001);
+    }
+    expect(await klOf({ kl: { ...kl, renewEvery: 1 } })).toEqual([0, 0, 0]);
+    await expect(klOf({ kl: { renewEvery: 1 } })).rejects.toThrow(/kl.renewEvery has nothing to renew/);
+  });
+
   it("learns nothing from conversations cut at the token limit with maskTruncated, and compares with them all the same", async () => {
     const once = async (maskTruncated: boolean) => {
       const { agent, policy } = tableAgent();

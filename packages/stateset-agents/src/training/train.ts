@@ -129,10 +129,12 @@ async function openRun(parts: TrainParts, config: TrainingConfig, algorithm: Alg
     ],
     () => loop.state.step,
   );
-  // The reference is the model the run started from, so it is taken before a checkpoint is restored.
+  // The reference is the model the run started from, not one that an earlier run on the same policy did; a checkpoint brings its own.
   const wantsReference =
     algorithm.needs.reference || config.kl.coefficient > 0 || callbacks.some((callback) => callback.adjustsKl);
-  const reference = wantsReference && !policy.model.stub ? await policy.reference() : undefined;
+  if (config.kl.renewEvery > 0) assertRenewable(policy, wantsReference === true);
+  const renew = parts.resumeFrom === undefined;
+  const reference = wantsReference && !policy.model.stub ? await policy.reference({ renew }) : undefined;
   if (algorithm.needs.values && !policy.model.stub) await policy.addValueHead(seedOf(config.seed, "value-head"));
 
   const rollout = rolloutSettings(parts, config);
@@ -298,6 +300,14 @@ function assertTrainable({ agent, environment }: TrainParts, config: TrainingCon
       { hint: "Set sampling.temperature to 1 in train()." },
     );
   }
+}
+
+function assertRenewable({ model }: Policy, wantsReference: boolean): void {
+  const why = model.lora ? "with LoRA the reference is the base model" : "the run keeps no reference";
+  if (wantsReference && !model.lora) return;
+  throw new StatesetError("INVALID_OPTION", `kl.renewEvery has nothing to renew: ${why}.`, {
+    hint: model.lora ? "Leave it out, or train all weights." : "Set kl.coefficient, or the algorithm's beta, above 0.",
+  });
 }
 
 /** Tokens a reply may have: the run's limit, else the agent's. */

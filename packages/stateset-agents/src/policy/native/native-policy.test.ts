@@ -138,6 +138,29 @@ describe.each(architectures)("a native policy of %s", (architecture) => {
   });
 });
 
+it("renews its reference when asked to, and takes the renewed one through a snapshot", async () => {
+  const options = { dir: await makeTinyModel("llama") };
+  const policy = await loadNativePolicy(options);
+  const first = await policy.reference();
+  const before = await scores(policy);
+  await learn(policy);
+  const now = await scores(policy);
+  expect(await (await policy.reference()).logprobs(line(sequence))).toEqual(before);
+  const renewed = await policy.reference({ renew: true });
+  await learn(policy);
+  for (const reference of [first, renewed]) expect(await reference.logprobs(line(sequence))).toEqual(now);
+  const dir = await temporaryFolder();
+  await policy.snapshot(dir);
+  const other = await loadNativePolicy(options);
+  await other.restore(dir);
+  expect(await (await other.reference()).logprobs(line(sequence))).toEqual(now);
+  // With an adapter there is only the base model.
+  const adapted = await loadNativePolicy({ ...options, lora });
+  await learn(adapted);
+  expect(await (await adapted.reference({ renew: true })).logprobs(line(sequence))).toEqual(before);
+  await Promise.all([policy.close(), other.close(), adapted.close()]);
+});
+
 describe("a native policy", () => {
   it("loads the layouts found on the hub: no prefix, stored masks, a head that repeats the embedding", async () => {
     const bare = (tensors: TensorToWrite[]) => [

@@ -210,9 +210,10 @@ export function createNativePolicy(parts: NativeParts): Policy & { readonly toke
       }),
     zeroGradients: () => run(() => model.zeroGradients()),
 
-    reference: () =>
+    reference: ({ renew = false } = {}) =>
       run(async () => {
-        if (!adapter && reference === "none") await makeReference(true);
+        const present = reference === "loaded" && untouched;
+        if (!adapter && (reference === "none" || (renew && !present))) await makeReference(true);
         return {
           logprobs: (batch, { temperature = 1 } = {}) =>
             run(async () => {
@@ -288,7 +289,8 @@ export function createNativePolicy(parts: NativeParts): Policy & { readonly toke
 
   /** A copy of the present weights; without `copy`, room for weights that are set next. */
   async function makeReference(copy: boolean): Promise<void> {
-    foresee(4 * parameters, `A frozen copy of ${name}`, "Use LoRA, whose reference needs no copy.");
+    if (reference === "none")
+      foresee(4 * parameters, `A frozen copy of ${name}`, "Use LoRA, whose reference needs no copy.");
     await model.makeReference(threads, copy);
     reference = untouched ? "loaded" : "saved";
   }

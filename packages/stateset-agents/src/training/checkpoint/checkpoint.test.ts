@@ -38,6 +38,7 @@ function options(dir: string) {
       learningRate: 0.2,
       groupsPerStep: 2,
       algorithm: "ppo",
+      kl: { renewEvery: 3 },
       updatesPerRollout: 2,
       minibatches: 2,
       checkpoint: { every: 2, keep: 2 },
