@@ -1,6 +1,7 @@
 //! `cargo run --release --example bench -- gemm|train|lora|shared|decode|prefill [gpt2|starter] [threads]`
 //! Times are CPU seconds of the process, so that a busy machine distorts them less.
 
+use stateset_engine::buffer::Buffer;
 use stateset_engine::gemm::{Exec, GradInput, GradWeight, Job, Mode, forward, grad_input, grad_weight};
 use stateset_engine::kernel::counter_uniform;
 use stateset_engine::simd::Level;
@@ -33,8 +34,13 @@ fn best(rounds: usize, mut f: impl FnMut()) -> (f64, f64) {
     (cpu_best, wall_best)
 }
 
-fn noise(n: usize) -> Vec<f32> {
-    (0..n).map(|i| counter_uniform(1, 2, i as u64) - 0.5).collect()
+/// Aligned, as the engine's own buffers are.
+fn noise(n: usize) -> Buffer {
+    let mut buffer = Buffer::zeroed(n, "noise").unwrap();
+    for (i, v) in buffer.iter_mut().enumerate() {
+        *v = counter_uniform(1, 2, i as u64) - 0.5;
+    }
+    buffer
 }
 
 /// Multiply-adds per second with everything in registers: what the core can do at this moment.
@@ -82,10 +88,10 @@ fn gemm(threads: usize) {
         let (x, w, mut y, mut dw) =
             (noise(m * k), noise(n.next_multiple_of(16) * k), noise(m * n.next_multiple_of(16)), noise(n.next_multiple_of(16) * k));
         let np = n.next_multiple_of(16);
-        let mut dx = vec![0f32; m * k];
+        let mut dx = noise(m * k);
         let flop = 2.0 * (m * k * n) as f64 / 1e9;
         let reps = (0.2 / flop).ceil().min(2000.0) as usize;
-        let job = Job { w: w.as_ptr(), n, bias: std::ptr::null(), c: y.as_mut_ptr(), c_row: np, add: std::ptr::null(), mode: Mode::Set };
+        let job = Job::of(w.as_ptr(), n, y.as_mut_ptr(), np);
         let f = best(rounds, || {
             for _ in 0..reps {
                 unsafe { forward(&mut exec, x.as_ptr(), k, m, k, &[job]).unwrap() }
@@ -180,7 +186,7 @@ fn main() {
     println!("{what} {shape} on {} threads, {}", m.threads(), m.simd_name());
     match what.as_str() {
         "decode" | "prefill" => {
-            for batch in if what == "decode" { vec![1, 4, 16] } else { vec![1] } {
+            for batch in if what == "decode" { vec![1, 4, 16, 32] } else { vec![1] } {
                 let (prompt, new) = if what == "decode" { (32, 32) } else { (512, 0) };
                 let mut logits = Vec::new();
                 let (mut c, mut w) = (f64::MAX, f64::MAX);

@@ -2,7 +2,6 @@
 
 mod common;
 use common::*;
-use stateset_engine::gemm::Amx;
 use stateset_engine::simd::Level;
 use stateset_engine::*;
 
@@ -178,7 +177,7 @@ fn the_amx_unit_gives_the_same_gradients_to_its_precision_for_any_number_of_thre
         let mut flat = Vec::new();
         for (amx, threads) in [(false, 1), (true, 1), (true, 3)] {
             let mut m = model(flavour, threads, Level::available()[0]);
-            m.set_amx(if amx { Amx::Gradients } else { Amx::Off });
+            m.set_amx(amx);
             m.set_trainable(Trainable::Full).unwrap();
             let f = forest(m.config().vocab);
             loss(&mut m, &f, &Case { lora: false, values: false, recompute: false, dropout: None, temperature: 1.0 }, true);

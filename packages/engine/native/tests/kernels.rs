@@ -50,7 +50,7 @@ fn the_three_products_agree_with_double_precision_on_every_path() {
                 let mut y = vec![0f32; m * np];
                 let mut dx = vec![0f32; m * kp];
                 let mut dw = vec![1f32; np * k];
-                let job = Job { w: p.as_ptr(), n, bias: bias.as_ptr(), c: y.as_mut_ptr(), c_row: np, add: add.as_ptr(), mode: Mode::Set };
+                let job = Job { bias: bias.as_ptr(), add: add.as_ptr(), ..Job::of(p.as_ptr(), n, y.as_mut_ptr(), np) };
                 let back = GradInput { w: p.as_ptr(), n, dy: dy.as_ptr(), dy_row: np };
                 unsafe {
                     forward(&mut exec, x.as_ptr(), kp, m, k, &[job]).unwrap();

@@ -20,6 +20,7 @@ struct Node {
     last_use: u64,
 }
 
+#[derive(Default)]
 pub struct PrefixCache {
     nodes: Vec<Option<Node>>,
     free: Vec<NodeId>,
@@ -33,12 +34,6 @@ pub struct PrefixCache {
 pub struct Found {
     pub len: usize,
     pub end: Option<(NodeId, usize)>,
-}
-
-impl Default for PrefixCache {
-    fn default() -> Self {
-        PrefixCache { nodes: Vec::new(), free: Vec::new(), roots: Vec::new(), bytes: 0, clock: 0 }
-    }
 }
 
 impl PrefixCache {

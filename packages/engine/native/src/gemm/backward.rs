@@ -68,18 +68,8 @@ pub unsafe fn grad_input(
         return Ok(());
     }
     #[cfg(target_arch = "x86_64")]
-    if let Some(scratch) = &mut exec.amx
-        && m >= 32
-        && k >= 32
-    {
-        let mut accumulate = mode == Mode::Chain;
-        for job in jobs {
-            unsafe {
-                super::amx::input_gradient(&exec.pool, scratch, (m, job.n, k), (job.dy, job.dy_row), job.w, (dx, dx_row), accumulate)?
-            };
-            accumulate = true;
-        }
-        return Ok(());
+    if exec.amx && m >= 32 && k >= 32 {
+        return unsafe { super::amx::input_gradient(exec, (m, k), jobs, (dx, dx_row), mode == Mode::Chain) };
     }
     let total: usize = jobs.iter().map(|j| j.n).sum();
     exec.pack.reserve(m * total + 16, "packed derivatives")?;
@@ -210,13 +200,10 @@ pub unsafe fn grad_weight(
         return Ok(());
     }
     #[cfg(target_arch = "x86_64")]
-    let plain: Vec<GradWeight> = if let Some(scratch) = &mut exec.amx
-        && tokens >= 32
-        && k >= 32
-    {
+    let plain: Vec<GradWeight> = if exec.amx && tokens >= 32 && k >= 32 {
         let (tiled, plain): (Vec<GradWeight>, Vec<GradWeight>) = jobs.iter().partition(|j| j.n >= 32);
         if !tiled.is_empty() {
-            unsafe { super::amx::weight_gradients(&exec.pool, scratch, (tokens, k), (x, x_row), &tiled)? };
+            unsafe { super::amx::weight_gradients(exec, (tokens, k), (x, x_row), &tiled)? };
         }
         plain
     } else {

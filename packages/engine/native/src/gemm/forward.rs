@@ -12,6 +12,8 @@ use crate::simd_dispatch;
 pub struct Job {
     /// Panels `[n/16][k][16]`.
     pub w: *const f32,
+    /// Null, or the same split for the AMX unit.
+    pub split: *const u8,
     pub n: usize,
     /// Null, or `n` padded to 16.
     pub bias: *const f32,
@@ -23,6 +25,13 @@ pub struct Job {
     pub mode: Mode,
 }
 unsafe impl Sync for Job {}
+
+impl Job {
+    /// `C = X·Wᵀ`, nothing added.
+    pub fn of(w: *const f32, n: usize, c: *mut f32, c_row: usize) -> Job {
+        Job { w, split: std::ptr::null(), n, bias: std::ptr::null(), c, c_row, add: std::ptr::null(), mode: Mode::Set }
+    }
+}
 
 /// Splits `m` rows into groups of nearly equal size, none above `mr`: `(start, rows)` of group `i`.
 #[derive(Clone, Copy)]
@@ -132,7 +141,7 @@ pub unsafe fn forward_on(
     }
     #[cfg(target_arch = "x86_64")]
     if amx {
-        return unsafe { super::amx_forward::forward(exec, x, stride, m, k, jobs) };
+        return unsafe { super::amx::forward(exec, x, stride, m, k, jobs) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = amx;

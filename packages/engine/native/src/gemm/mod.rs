@@ -1,9 +1,7 @@
 //! The three products of a linear layer with weights in panels `[out/16][in][16]`.
 
 #[cfg(target_arch = "x86_64")]
-pub mod amx;
-#[cfg(target_arch = "x86_64")]
-mod amx_forward;
+mod amx;
 mod backward;
 mod forward;
 pub mod tile;
@@ -25,23 +23,12 @@ pub struct Exec {
     pub pack: Buffer,
     /// One scratch a thread.
     pub local: Vec<Buffer>,
-    /// Present when gradients use the AMX unit.
-    #[cfg(target_arch = "x86_64")]
-    amx: Option<amx::Scratch>,
-    /// Whether the forward products use it as well.
-    amx_forward: bool,
+    /// Right operands split for the AMX unit.
+    split: Buffer,
+    /// Whether products run on the AMX unit.
+    amx: bool,
     /// Logits of a block of the vocabulary, where they are not kept.
     pub logits: Buffer,
-}
-
-/// What the AMX unit is used for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Amx {
-    Off,
-    /// Gradients only, which need not have the bits of any other pass.
-    Gradients,
-    /// The forward products of sampling and training too.
-    All,
 }
 
 /// Whether this machine has an AMX unit we may use.
@@ -52,46 +39,46 @@ pub fn amx_available() -> bool {
     return false;
 }
 
+/// Floats of `W[n, k]` split for the AMX unit.
+pub fn split_floats(n: usize, k: usize) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    return amx::split_floats(n, k);
+    #[cfg(not(target_arch = "x86_64"))]
+    return 0 * n * k;
+}
+
+/// Splits whole matrices for the AMX unit: `(panels, n, k, to)`.
+///
+/// # Safety
+/// Panels valid for their shapes, `to` for `split_floats(n, k)`.
+pub unsafe fn split_weights(exec: &Exec, matrices: &[(*const f32, usize, usize, *mut f32)]) {
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        amx::split_weights(exec, matrices)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (exec, matrices);
+}
+
 impl Exec {
     pub fn new(level: Level, threads: usize) -> Exec {
         let pool = Pool::new(threads);
         let local = (0..pool.threads()).map(|_| Buffer::empty()).collect();
-        Exec {
-            level,
-            pool,
-            pack: Buffer::empty(),
-            local,
-            #[cfg(target_arch = "x86_64")]
-            amx: None,
-            amx_forward: false,
-            logits: Buffer::empty(),
-        }
+        Exec { level, pool, pack: Buffer::empty(), local, split: Buffer::empty(), amx: false, logits: Buffer::empty() }
     }
 
     /// Has no effect on a machine without the unit.
-    pub fn set_amx(&mut self, amx: Amx) {
-        let amx = if amx_available() { amx } else { Amx::Off };
-        self.amx_forward = amx == Amx::All;
-        #[cfg(target_arch = "x86_64")]
-        {
-            self.amx = (amx != Amx::Off).then(amx::Scratch::new);
-        }
+    pub fn set_amx(&mut self, on: bool) {
+        self.amx = on && amx_available();
     }
 
-    pub fn amx(&self) -> Amx {
-        #[cfg(target_arch = "x86_64")]
-        if self.amx.is_some() {
-            return if self.amx_forward { Amx::All } else { Amx::Gradients };
-        }
-        Amx::Off
+    pub fn amx(&self) -> bool {
+        self.amx
     }
 
-    /// Whether the product with this matrix runs on the AMX unit. Depends on the matrix alone, never on the batch.
+    /// Whether the product with this matrix runs on the AMX unit. Depends on the matrix alone, never on the batch: the bits must not either.
     pub fn on_amx(&self, n: usize, k: usize) -> bool {
-        #[cfg(target_arch = "x86_64")]
-        return self.amx_forward && amx_forward::worthwhile(n, k);
-        #[cfg(not(target_arch = "x86_64"))]
-        return false;
+        self.amx && n >= 32 && k >= 32
     }
 
     pub fn set_threads(&mut self, threads: usize) {
@@ -108,7 +95,7 @@ impl Exec {
     }
 
     pub fn bytes(&self) -> usize {
-        4 * (self.pack.len() + self.logits.len() + self.local.iter().map(|b| b.len()).sum::<usize>())
+        4 * (self.pack.len() + self.split.len() + self.logits.len() + self.local.iter().map(|b| b.len()).sum::<usize>())
     }
 }
 

@@ -240,7 +240,7 @@ unsafe fn head_by_blocks(exec: &mut Exec, f: &HeadForward, targets: &[u32]) -> R
         let (c, c_row) = if f.keep.is_null() { (exec.logits.pointer(), BLOCK) } else { (f.keep.wrapping_add(first), pad16(f.vocab)) };
         unsafe {
             let w = f.w.add(first * f.k);
-            let job = Job { w, n: width, bias: std::ptr::null(), c, c_row, add: std::ptr::null(), mode: Mode::Set };
+            let job = Job::of(w, width, c, c_row);
             forward_on(exec, true, f.hidden, f.hidden_row, f.rows, f.k, &[job])?;
         }
         let level = exec.level;

@@ -7,8 +7,9 @@ use super::params::BASE;
 use super::rows::Rows;
 use super::train::{Keep, embed, lay_out};
 use super::{Chunk, Model};
+use crate::buffer::Buffer;
 use crate::error::EngineError;
-use crate::gemm::{self, Job, Mode};
+use crate::gemm::{self, Job};
 use crate::simd::pad16;
 
 impl Model {
@@ -29,9 +30,14 @@ impl Model {
             .try_reserve(wanted.len() * self.config.vocab)
             .map_err(|_| EngineError::memory("logits", wanted.len() * self.config.vocab * 4))?;
         let plan = lay_out(&self.config, &self.params, &rows, Keep::Nothing, false, self.scratch.pointer());
+        if self.exec.amx() {
+            let memory = || self.spare.pop().unwrap_or(Buffer::empty());
+            self.split.refresh(&self.exec, &self.params, self.version, memory)?;
+        }
         let net = Net {
             config: &self.config,
             params: &self.params,
+            split: self.split.current(self.version),
             rope: &self.rope,
             shape: self.shape,
             adapters: true,
@@ -60,15 +66,8 @@ impl Model {
                 std::ptr::copy_nonoverlapping(plan.last.add(row * hp), last.add(i * hp), hp);
             }
             norm_rows(&self.exec, net.norm_row(net.params.final_norm), wanted.len(), last, normed, std::ptr::null_mut());
-            let job = Job {
-                w: net.params.data(BASE, net.params.head),
-                n: self.config.vocab,
-                bias: std::ptr::null(),
-                c: out,
-                c_row: vp,
-                add: std::ptr::null(),
-                mode: Mode::Set,
-            };
+            let job =
+                Job { split: net.split_at(net.params.head), ..Job::of(net.params.data(BASE, net.params.head), self.config.vocab, out, vp) };
             gemm::forward(&mut self.exec, normed, hp, wanted.len(), self.config.hidden, &[job])?;
             for i in 0..wanted.len() {
                 logits.extend_from_slice(std::slice::from_raw_parts(out.add(i * vp), self.config.vocab));

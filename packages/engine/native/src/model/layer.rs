@@ -3,6 +3,7 @@
 use super::linear::{self, Input, LoraSpace, Output};
 use super::params::{BASE, Layer, NormParams, Params};
 use super::rows::{Late, Rows};
+use super::split::Split;
 use crate::buffer::Shared;
 use crate::config::{Config, Mlp, Norm};
 use crate::error::EngineError;
@@ -19,6 +20,8 @@ use crate::simd::{LANES, pad16};
 pub struct Net<'a> {
     pub config: &'a Config,
     pub params: &'a Params,
+    /// The weights split for the AMX unit, where that is kept.
+    pub split: Option<&'a Split>,
     pub rope: &'a Rope,
     pub shape: Shape,
     pub adapters: bool,
@@ -62,6 +65,11 @@ const UP: usize = 5;
 const DOWN: usize = 6;
 
 impl Net<'_> {
+    /// Null, or the split of the matrix at this offset of the base store.
+    pub fn split_at(&self, offset: usize) -> *const u8 {
+        self.split.map_or(std::ptr::null(), |split| split.at(offset))
+    }
+
     pub fn norm_row(&self, p: NormParams) -> NormRow {
         unsafe {
             NormRow {

@@ -89,13 +89,10 @@ pub unsafe fn forward(
     for o in outputs {
         unsafe {
             jobs.push(Job {
-                w: net.params.data(BASE, o.linear.w),
-                n: o.linear.n,
+                split: net.split_at(o.linear.w),
                 bias: o.linear.bias.map_or(std::ptr::null(), |b| net.params.data(BASE, b).cast_const()),
-                c: o.y,
-                c_row: o.row(),
                 add: o.add,
-                mode: Mode::Set,
+                ..Job::of(net.params.data(BASE, o.linear.w), o.linear.n, o.y, o.row())
             });
         }
     }
@@ -104,17 +101,7 @@ pub unsafe fn forward(
         return unsafe { gemm::forward(exec, input.x, input.row, input.rows, k, &jobs) };
     };
     let rank_row = pad16(lora.rank);
-    let low_job = |o: &Output<'_>, a: usize| unsafe {
-        Job {
-            w: net.params.data(ADAPTERS, a),
-            n: lora.rank,
-            bias: std::ptr::null(),
-            c: space.low[o.target],
-            c_row: rank_row,
-            add: std::ptr::null(),
-            mode: Mode::Set,
-        }
-    };
+    let low_job = |o: &Output<'_>, a: usize| unsafe { Job::of(net.params.data(ADAPTERS, a), lora.rank, space.low[o.target], rank_row) };
     unsafe {
         if net.dropout.is_none() {
             jobs.extend(outputs.iter().filter_map(|o| o.linear.lora.map(|(a, _)| low_job(o, a))));
@@ -129,15 +116,7 @@ pub unsafe fn forward(
                 gemm::forward(exec, space.dropped, input.row, input.rows, k, &[low_job(o, a)])?;
             }
             activation::scale(exec.level, input.rows * rank_row, lora.scale, space.low[o.target]);
-            let up = Job {
-                w: net.params.data(ADAPTERS, b),
-                n: o.linear.n,
-                bias: std::ptr::null(),
-                c: o.y,
-                c_row: o.row(),
-                add: std::ptr::null(),
-                mode: Mode::Chain,
-            };
+            let up = Job { mode: Mode::Chain, ..Job::of(net.params.data(ADAPTERS, b), o.linear.n, o.y, o.row()) };
             gemm::forward(exec, space.low[o.target], rank_row, input.rows, lora.rank, &[up])?;
         }
     }

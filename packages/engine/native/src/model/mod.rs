@@ -5,6 +5,7 @@ mod layer;
 mod linear;
 mod params;
 mod rows;
+mod split;
 mod tensors;
 mod train;
 
@@ -14,12 +15,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::buffer::Buffer;
 use crate::config::Config;
 use crate::error::EngineError;
-use crate::gemm::{Amx, Exec};
+use crate::gemm::Exec;
 use crate::kernel::attention::{Shape, Span};
 use crate::kernel::head;
 use crate::kernel::rope::Rope;
 use crate::simd::{Level, pad16};
 use params::Params;
+use split::Split;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorSpec {
@@ -181,6 +183,7 @@ pub struct Model {
     backward: Buffer,
     /// Memory of finished passes, for the next one.
     spare: Vec<Buffer>,
+    split: Split,
     /// Goes up whenever a parameter changes, so that caches of keys and values can be dropped.
     version: u64,
 }
@@ -216,6 +219,7 @@ impl Model {
             scratch: Buffer::empty(),
             backward: Buffer::empty(),
             spare: Vec::new(),
+            split: Split::none(),
             version: 0,
         })
     }
@@ -224,18 +228,14 @@ impl Model {
         &self.config
     }
 
-    /// `avx512`, `avx2`, `neon` or `scalar`; `avx512+amx` when gradients use the AMX unit, `amx` when everything does.
+    /// `amx`, `avx512`, `avx2`, `neon` or `scalar`.
     pub fn simd_name(&self) -> &'static str {
-        match self.exec.amx() {
-            Amx::Off => self.exec.level.name(),
-            Amx::Gradients => "avx512+amx",
-            Amx::All => "amx",
-        }
+        if self.exec.amx() { "amx" } else { self.exec.level.name() }
     }
 
-    /// What the AMX unit is used for, where there is one.
-    pub fn set_amx(&mut self, amx: Amx) {
-        self.exec.set_amx(amx);
+    /// Whether products run on the AMX unit, where there is one.
+    pub fn set_amx(&mut self, on: bool) {
+        self.exec.set_amx(on);
         self.version += 1;
     }
 
@@ -254,7 +254,7 @@ impl Model {
 
     /// Bytes held by parameters, gradients, moments and scratch.
     pub fn memory_bytes(&self) -> usize {
-        let scratch = self.scratch.len() + self.backward.len() + self.spare.iter().map(|b| b.len()).sum::<usize>();
+        let scratch = self.scratch.len() + self.backward.len() + self.split.floats() + self.spare.iter().map(|b| b.len()).sum::<usize>();
         self.params.stores.iter().map(|s| s.bytes()).sum::<usize>() + self.exec.bytes() + 4 * scratch
     }
 

@@ -198,6 +198,10 @@ impl Model {
             (plan, normed, stats, hidden, logits, b.used)
         };
         let floats = measure(std::ptr::null_mut()).5;
+        if want.grad {
+            // Sampling is over for now, and the weights are about to change: their split copy makes room for the activations.
+            self.spare.extend(self.split.take());
+        }
         let mut memory =
             if want.grad { self.spare.pop().unwrap_or(Buffer::empty()) } else { std::mem::replace(&mut self.scratch, Buffer::empty()) };
         memory.reserve(floats, "activations")?;
@@ -207,6 +211,7 @@ impl Model {
         let net = Net {
             config: &self.config,
             params: &self.params,
+            split: None,
             rope: &self.rope,
             shape: self.shape,
             adapters: want.adapters,
@@ -371,6 +376,7 @@ impl Model {
             let net = Net {
                 config: &self.config,
                 params: &self.params,
+                split: None,
                 rope: &self.rope,
                 shape: self.shape,
                 adapters: s.adapters,
@@ -416,7 +422,7 @@ impl Model {
                 let w = self.params.data(BASE, head).add(first / LANES * LANES * c.hidden);
                 let (logits, row) = if s.logits.is_null() { (scratch, HEAD_BLOCK) } else { (s.logits.add(first), vp) };
                 if s.logits.is_null() {
-                    let job = Job { w, n: width, bias: std::ptr::null(), c: logits, c_row: row, add: std::ptr::null(), mode: Mode::Set };
+                    let job = Job::of(w, width, logits, row);
                     gemm::forward(&mut self.exec, s.hidden, hp, m, c.hidden, &[job])?;
                 }
                 head::head_slopes(&self.exec, logits, row, (first, width), s.temperature, &s.head_stats, &s.targets, &g, h.as_deref());

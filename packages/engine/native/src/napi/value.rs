@@ -144,7 +144,7 @@ impl<'a> Arg<'a> {
     /// A whole number ≥ 0 that a double holds exactly.
     pub fn size(&self) -> Result<usize, EngineError> {
         let number = self.number()?;
-        if number >= 0.0 && number <= 9_007_199_254_740_991.0 && number.fract() == 0.0 {
+        if (0.0..=9_007_199_254_740_991.0).contains(&number) && number.fract() == 0.0 {
             Ok(number as usize)
         } else {
             Err(self.wrong("a whole number that is not negative"))

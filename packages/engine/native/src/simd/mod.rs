@@ -20,7 +20,6 @@ pub use neon::Neon;
 pub use scalar::Scalar;
 
 use crate::error::EngineError;
-use crate::gemm::Amx;
 
 /// Lanes of the abstract vector, and outputs per weight panel.
 pub const LANES: usize = 16;
@@ -126,19 +125,19 @@ impl Level {
         levels
     }
 
-    /// The best the machine has, or what `STATESET_SIMD` asks for.
-    pub fn choose() -> Result<(Level, Amx), EngineError> {
+    /// The best the machine has, or what `STATESET_SIMD` asks for; and whether the AMX unit is used.
+    pub fn choose() -> Result<(Level, bool), EngineError> {
         let available = Self::available();
         let amx = crate::gemm::amx_available();
         let name = match std::env::var("STATESET_SIMD") {
             Ok(name) if !name.is_empty() => name,
-            _ => return Ok((available[0], if amx { Amx::Gradients } else { Amx::Off })),
+            _ => return Ok((available[0], amx)),
         };
         if name == "amx" && amx {
-            return Ok((available[0], Amx::All));
+            return Ok((available[0], true));
         }
         let found = available.iter().copied().find(|level| level.name() == name);
-        found.map(|level| (level, Amx::Off)).ok_or_else(|| {
+        found.map(|level| (level, false)).ok_or_else(|| {
             let mut names: Vec<_> = available.iter().map(|level| level.name()).collect();
             if amx {
                 names.insert(0, "amx");
