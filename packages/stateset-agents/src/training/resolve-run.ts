@@ -1,6 +1,7 @@
 import type { Agent } from "../agent/agent.ts";
 import type { Algorithm } from "../algorithm/algorithm.ts";
-import { createAlgorithm, defaultGroupSize } from "../algorithm/algorithms.ts";
+import { type AlgorithmConfig, algorithmNames, createAlgorithm, defaultGroupSize } from "../algorithm/algorithms.ts";
+import { StatesetError } from "../error.ts";
 import { resolveConfig, type TrainingConfig } from "./config.ts";
 import { changesOf, readSavedConfig, type SavedConfig, withSaved } from "./saved-run.ts";
 import { splitOptions, type TrainOptions, type TrainParts } from "./train-options.ts";
@@ -16,11 +17,33 @@ export interface ResolvedRun<A extends Agent = Agent> {
   changes: string | undefined;
 }
 
+/** What was given, over what the resumed run had of the same algorithm; GRPO when neither names one. */
+function algorithmOf(
+  chosen: Record<string, unknown> | Algorithm | undefined,
+  saved: SavedConfig | undefined,
+): Algorithm {
+  if (typeof chosen?.loss === "function") return createAlgorithm(chosen as Algorithm);
+  const given = chosen as Record<string, unknown> | undefined;
+  const before = saved?.algorithm;
+  const name = given?.algorithm ?? before?.algorithm ?? "grpo";
+  if (before && name === before.algorithm && !(algorithmNames as unknown[]).includes(name)) {
+    throw new StatesetError(
+      "INVALID_OPTION",
+      `The run "${saved.id}" was trained with an algorithm of your own, "${name}".`,
+      {
+        hint: "Give it to train() as `algorithm`, as before.",
+      },
+    );
+  }
+  const own = { ...(name === before?.algorithm && before), ...given, algorithm: name };
+  return createAlgorithm(own as AlgorithmConfig);
+}
+
 /** What train() will do with these options. Loads the agent's model. */
 export async function resolveRun<A extends Agent>(options: TrainOptions<A>): Promise<ResolvedRun<A>> {
   const { parts, training, algorithm: chosen } = splitOptions(options);
   const saved = parts.resumeFrom === undefined ? undefined : readSavedConfig(parts.resumeFrom);
-  const algorithm = createAlgorithm((chosen ?? saved?.algorithm ?? "grpo") as Parameters<typeof createAlgorithm>[0]);
+  const algorithm = algorithmOf(chosen, saved);
   await parts.agent.initialize();
   const config = resolveConfig(saved ? withSaved(training, saved) : training, {
     defaults: { groupSize: defaultGroupSize(algorithm.name) },

@@ -33,7 +33,7 @@ describe("the options of train()", () => {
     });
     expect(training).toEqual({ steps: 4 });
     expect(algorithm).toEqual({ algorithm: "dapo", epsilonHigh: 0.3 });
-    expect(splitOptions({ ...parts, epsilonLow: 0.1 }).algorithm).toEqual({ algorithm: "grpo", epsilonLow: 0.1 });
+    expect(splitOptions({ ...parts, epsilonLow: 0.1 }).algorithm).toEqual({ epsilonLow: 0.1 });
     expect(splitOptions({ ...parts }).algorithm).toBeUndefined();
   });
 

@@ -70,7 +70,7 @@ const partNames: readonly (keyof TrainParts)[] = [
 export interface SplitOptions<A extends Agent> {
   parts: TrainParts<A>;
   training: TrainingOptions;
-  /** Undefined: none was named. */
+  /** The options of one, its name among them where it was given; undefined: neither. */
   algorithm: Record<string, unknown> | Algorithm | undefined;
 }
 
@@ -108,6 +108,5 @@ function algorithmOf(chosen: Record<string, unknown>): SplitOptions<Agent>["algo
       hint: "Give it to defineAlgorithm() or createAlgorithm() instead.",
     });
   }
-  if (Object.keys(chosen).length === 0) return undefined;
-  return { ...own, algorithm: algorithm ?? "grpo" };
+  return Object.keys(chosen).length === 0 ? undefined : chosen;
 }

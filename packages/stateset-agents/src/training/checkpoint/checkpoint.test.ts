@@ -13,6 +13,8 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import { defineAlgorithm } from "../../algorithm/define-algorithm.ts";
+import { tokenLoss } from "../../algorithm/loss/token-loss.ts";
 import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../../test-support/table-training.ts";
 import { autoAdjust } from "../auto-adjust.ts";
 import { train } from "../train.ts";
@@ -291,6 +293,30 @@ describe("a disk that fails", () => {
     writeFileSync(file, "");
     await expect(train(options(join(file, "run")).given)).rejects.toMatchObject({ code: "WRITE_FAILED" });
     expect(existsSync(file)).toBe(true);
+  });
+});
+
+describe("a resumed run's algorithm", () => {
+  it("keeps its options where they are left out, whichever are given", async () => {
+    const dir = folder();
+    const { algorithm: _, ...given } = options(dir).given;
+    await train({ ...given, kl: {}, algorithm: "dapo", epsilonLow: 0.1, overlongPenalty: 0.5, steps: 1 });
+    const optionsOf = () => JSON.parse(readFileSync(join(dir, "config.json"), "utf8")).algorithm;
+    const again = { ...given, dir: undefined, kl: {}, resumeFrom: dir };
+    await train({ ...again, agent: tableAgent().agent, epsilonHigh: 0.4, steps: 2 });
+    expect(optionsOf()).toMatchObject({ algorithm: "dapo", epsilonLow: 0.1, epsilonHigh: 0.4, overlongPenalty: 0.5 });
+    await train({ ...again, agent: tableAgent().agent, algorithm: "dapo", epsilonLow: 0.3, steps: 3 });
+    expect(optionsOf()).toMatchObject({ epsilonLow: 0.3, epsilonHigh: 0.4, overlongPenalty: 0.5 });
+  });
+
+  it("has to be given again when it is one of the user's own", async () => {
+    const dir = folder();
+    const { algorithm: _, ...given } = options(dir).given;
+    const own = { ...given, kl: {}, steps: 1 };
+    const loss = tokenLoss(({ logprob, advantage }) => ({ loss: -advantage * logprob, slope: -advantage }));
+    await train({ ...own, algorithm: defineAlgorithm({ name: "mine", loss }) });
+    const resuming = train({ ...own, dir: undefined, resumeFrom: dir });
+    await expect(resuming).rejects.toThrow(/algorithm of your own, "mine".*Give it to train/);
   });
 });
 
