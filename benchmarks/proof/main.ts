@@ -7,8 +7,9 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { describeMachine } from "../machine.ts";
 import { byBestOfN, byReinforcement, type Measured, measure } from "./measure.ts";
-import { page, plot, table } from "./report.ts";
-import { algorithms } from "./settings.ts";
+import { plot } from "./plot.ts";
+import { against, comparisons, page, table } from "./report.ts";
+import { algorithms, baseline, baselines, settings } from "./settings.ts";
 import { judge, type Verdict } from "./verdict.ts";
 
 export interface ClipResult {
@@ -29,16 +30,17 @@ const seeds = Array.from({ length: Number(flags.seeds) }, (_, i) => i + 1);
 if (!(seeds.length >= 1)) fail(`--seeds ${flags.seeds} is not a number of at least 1.`);
 const learners = {
   ...Object.fromEntries(Object.entries(algorithms).map(([name, a]) => [name, byReinforcement(a)])),
-  "sft-best-of-n": byBestOfN,
+  ...Object.fromEntries(Object.entries(baselines).map(([name, harvesting]) => [name, byBestOfN(harvesting)])),
 };
 const wanted = flags.only?.split(",") ?? Object.keys(learners);
+const file = new URL("../results/proof.json", import.meta.url);
 const unknown = wanted.find((name) => !Object.hasOwn(learners, name));
 if (unknown !== undefined) fail(`--only ${unknown}: no such algorithm. Valid: ${Object.keys(learners).join(", ")}.`);
 
 const say = (text: string) => console.error(text);
 const verdicts: Record<string, Verdict> = {};
 for (const name of wanted) {
-  const learn = learners[name as keyof typeof learners]!;
+  const learn = learners[name]!;
   const right: Measured[] = [];
   const flipped: Measured[] = [];
   for (const seed of seeds) {
@@ -57,7 +59,11 @@ const clip = flags.only === undefined || wanted.includes("grpo") ? await clipCom
 
 if (clip && flags.write) keep({ verdicts: {}, clip });
 
-console.log(table(verdicts));
+// What is compared with but not measured now is taken from the kept results.
+const known = { ...kept().verdicts, ...verdicts };
+console.log(table(verdicts, known));
+const compared = comparisons(verdicts, known);
+if (compared) console.log(`\nAgainst SFT on best-of-N (share of right letters, 95% interval):\n\n${compared}`);
 if (clip) {
   const { clipped, unclipped } = clip;
   console.log(
@@ -67,31 +73,46 @@ if (clip) {
 if (flags.json) {
   const short = Object.entries(verdicts).map(([name, { curve: _, flippedCurve: __, ...rest }]) => [
     name,
-    name === "grpo" && clip ? { ...rest, clip } : rest,
+    { ...rest, against: against(name, known), ...(name === "grpo" && clip && { clip }) },
   ]);
   console.log(JSON.stringify(Object.fromEntries(short)));
 }
-if (Object.values(verdicts).some(({ rises, falls }) => !rises || !falls)) process.exitCode = 1;
+const failed = Object.entries(verdicts).flatMap(([name, { rises, falls }]) => [
+  ...(rises && falls ? [] : [`${name} does not ${rises ? "fall" : "rise"} beyond noise`]),
+  ...(name in algorithms && ["even", "worse"].includes(against(name, known)[baseline]?.verdict ?? "")
+    ? [`${name} does not beat ${baseline}`]
+    : []),
+]);
+for (const failure of failed) say(failure);
+if (failed.length > 0) process.exitCode = 1;
 
 interface Kept {
+  settings: unknown;
   verdicts: Record<string, Verdict>;
   clip?: ClipResult;
 }
 
+/** The committed results, unless they were measured with other settings. */
+function kept(): Kept {
+  const none: Kept = { settings, verdicts: {} };
+  if (!existsSync(file)) return none;
+  const found = JSON.parse(readFileSync(file, "utf8")) as Kept;
+  return JSON.stringify(found.settings) === JSON.stringify(settings) ? found : none;
+}
+
 /** Adds to the committed results and renders the page and the plot from all of them. */
-function keep(fresh: Kept): void {
-  const file = new URL("../results/proof.json", import.meta.url);
+function keep(fresh: Pick<Kept, "verdicts" | "clip">): void {
   const docs = new URL("../../docs/", import.meta.url);
-  const before: Kept = existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Kept) : { verdicts: {} };
+  const before = kept();
   const found = { ...before.verdicts, ...fresh.verdicts };
   const ordered = Object.keys(learners).flatMap((name) => (found[name] ? [[name, found[name]] as const] : []));
-  const kept: Kept = { ...before, ...fresh, verdicts: Object.fromEntries(ordered) };
+  const all: Kept = { ...before, ...fresh, verdicts: Object.fromEntries(ordered) };
   mkdirSync(new URL(".", file), { recursive: true });
   mkdirSync(new URL("images/", docs), { recursive: true });
   const machine = describeMachine();
-  writeFileSync(file, `${JSON.stringify({ machine, ...kept }, rounded)}\n`);
-  writeFileSync(new URL("proof.md", docs), page(kept.verdicts, kept.clip, machine));
-  writeFileSync(new URL("images/proof.svg", docs), plot(kept.verdicts));
+  writeFileSync(file, `${JSON.stringify({ ...all, machine }, rounded)}\n`);
+  writeFileSync(new URL("proof.md", docs), page(all.verdicts, all.clip, machine));
+  writeFileSync(new URL("images/proof.svg", docs), plot(all.verdicts));
 }
 
 function rounded(_: string, value: unknown): unknown {

@@ -11,16 +11,17 @@ import {
   train,
   trainSupervised,
 } from "stateset-agents";
-import { bootstrapMean } from "../../packages/stateset-agents/src/evaluation/bootstrap.ts";
-import { evaluationSamples, harvest, run, sampling } from "./settings.ts";
+import { bootstrapMean, standardDeviation } from "../../packages/stateset-agents/src/evaluation/bootstrap.ts";
+import { learningRateAt } from "../../packages/stateset-agents/src/training/schedule.ts";
+import { evaluationSamples, type Harvesting, run, sampling } from "./settings.ts";
 import { LetterReward, letterEnvironment } from "./task.ts";
 import { writeTinyModel } from "./tiny-model.ts";
 
 export interface Measured {
   seed: number;
-  /** Mean share of fitting letters, on conversations sampled apart from training, with a 95% interval. */
-  before: Interval;
-  after: Interval;
+  /** Mean share of right letters, on conversations sampled apart from training, with a 95% interval. */
+  before: Score;
+  after: Score;
   /** Share during training, by step (or by harvest). */
   curve: number[];
   updates: number;
@@ -30,10 +31,12 @@ export interface Measured {
   metrics: Record<string, number>;
 }
 
-export interface Interval {
+export interface Score {
   mean: number;
   low: number;
   high: number;
+  /** Of the mean, over the conversations. */
+  standardError: number;
 }
 
 type Learn = (
@@ -62,7 +65,7 @@ export async function measure(learn: Learn, seed: number, sign: 1 | -1): Promise
   }
 }
 
-async function score(agent: MultiTurnAgent, seed: number): Promise<Interval> {
+async function score(agent: MultiTurnAgent, seed: number): Promise<Score> {
   const { groups } = await evaluate({
     agent,
     environment: letterEnvironment(),
@@ -70,10 +73,10 @@ async function score(agent: MultiTurnAgent, seed: number): Promise<Interval> {
     samples: evaluationSamples,
     seed: seedOf(seed, "proof-evaluation"),
   });
-  // The four scenarios are the whole task, so what varies are the conversations.
-  const shares = groups.flatMap((group) => group.trajectories.map((trajectory) => trajectory.reward.score));
+  // The scenarios are the whole task, so what varies are the conversations.
+  const shares = groups.flatMap((group) => group.trajectories.map(({ reward }) => reward.breakdown.share!));
   const { mean, low, high } = bootstrapMean(shares, { seed });
-  return { mean, low, high };
+  return { mean, low, high, standardError: standardDeviation(shares) / Math.sqrt(shares.length) };
 }
 
 /** By reinforcement, with the settings all algorithms share. */
@@ -99,38 +102,45 @@ export function byReinforcement(algorithm: AlgorithmConfig, overrides: { updates
   };
 }
 
-/** By imitating the best of N samples, harvested several times over: as many conversations as reinforcement samples. */
-export const byBestOfN: Learn = async (agent, reward, seed) => {
-  const curve: number[] = [];
-  let updates = 0;
-  let conversations = 0;
-  for (let round = 0; round < harvest.rounds; round++) {
-    const { kept, sampledReward, report } = await harvestBestOfN({
-      agent,
-      environment: letterEnvironment(),
-      reward,
-      n: harvest.n,
-      keep: harvest.keep,
-      seed: seedOf(seed, "harvest", round),
-    });
-    curve.push(reward.sign * sampledReward);
-    conversations += report.completed;
-    // Once every sample is equally good there is nothing to choose from.
-    if (kept.length === 0) continue;
-    const { steps } = await trainSupervised({
-      agent,
-      examples: chainsOf(kept),
-      epochs: harvest.epochs,
-      batchSize: harvest.batchSize,
-      learningRate: run.learningRate,
-      schedule: "constant",
-      warmup: 0,
-      seed: seedOf(seed, "sft", round),
-    });
-    updates += steps;
-  }
-  return { curve, updates, conversations, metrics: {} };
-};
+/**
+ * By imitating the best of N samples. In one round all of them come from the untrained model; in several, each round samples from what the
+ * one before has made. The rate falls over the rounds as it does over the steps of the others.
+ */
+export function byBestOfN({ rounds, n, keep, updates: perRound }: Harvesting): Learn {
+  return async (agent, reward, seed) => {
+    const curve: number[] = [];
+    let updates = 0;
+    let conversations = 0;
+    for (let round = 0; round < rounds; round++) {
+      const { kept, sampledReward, report } = await harvestBestOfN({
+        agent,
+        environment: letterEnvironment(),
+        reward,
+        n,
+        keep,
+        seed: seedOf(seed, "harvest", round),
+      });
+      curve.push(reward.shareOf(sampledReward));
+      conversations += report.completed;
+      // Once every sample is equally good there is nothing to choose from.
+      if (kept.length === 0) continue;
+      const batchSize = Math.min(kept.length, run.groupsPerStep * run.groupSize);
+      const { steps } = await trainSupervised({
+        agent,
+        examples: chainsOf(kept),
+        epochs: Math.ceil(perRound / Math.ceil(kept.length / batchSize)),
+        batchSize,
+        learningRate: rounds === 1 ? run.learningRate : learningRateAt(round + 1, { ...run, steps: rounds }),
+        schedule: rounds === 1 ? run.schedule : "constant",
+        finalLearningRate: run.finalLearningRate,
+        warmup: rounds === 1 ? run.warmup : 0,
+        seed: seedOf(seed, "sft", round),
+      });
+      updates += steps;
+    }
+    return { curve, updates, conversations, metrics: {} };
+  };
+}
 
 /** A step whose groups were all dropped (DAPO, once it always succeeds) has no share of its own: the last one stands. */
 function filled(shares: readonly (number | undefined)[]): number[] {

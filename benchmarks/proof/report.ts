@@ -1,20 +1,24 @@
 import type { ClipResult } from "./main.ts";
-import { run } from "./settings.ts";
-import type { Verdict } from "./verdict.ts";
+import { algorithms, baseline, baselines, run } from "./settings.ts";
+import { task } from "./task.ts";
+import { compare, conversationsTo, type Difference, type Verdict } from "./verdict.ts";
 
-export function table(verdicts: Readonly<Record<string, Verdict>>): string {
-  const rows = Object.entries(verdicts).map(([name, v]) => [
-    name,
-    v.before.toFixed(3),
-    v.after.toFixed(3),
-    v.flipped.toFixed(3),
-    v.rises ? "yes" : "NO",
-    v.falls ? "yes" : "NO",
-    String(Math.round(v.updates)),
-    String(v.updatesToHalf),
-    v.seconds.toFixed(1),
-    String(v.seeds),
-  ]);
+type Verdicts = Readonly<Record<string, Verdict>>;
+
+/** A share that shows how many samples each needs to get good. */
+const goal = 0.9;
+
+/** How one fares against each way of imitating the best samples that has been measured. */
+export function against(name: string, known: Verdicts): Partial<Record<keyof typeof baselines, Difference>> {
+  const found = (Object.keys(baselines) as (keyof typeof baselines)[]).flatMap((other) => {
+    const difference = other !== name && known[name] && known[other] && compare(known[name], known[other]);
+    return difference ? [[other, difference] as const] : [];
+  });
+  return Object.fromEntries(found);
+}
+
+/** One row for each of `verdicts`; `known` holds what they are compared with. */
+export function table(verdicts: Verdicts, known: Verdicts = verdicts): string {
   const head = [
     "algorithm",
     "before",
@@ -22,38 +26,104 @@ export function table(verdicts: Readonly<Record<string, Verdict>>): string {
     "sign flipped",
     "rises",
     "falls",
+    "beats best-of-N",
     "updates",
     "to halfway",
+    `conversations to ${goal}`,
     "seconds",
     "seeds",
   ];
+  const rows = Object.entries(verdicts).map(([name, v]) => [
+    name,
+    v.before.toFixed(3),
+    v.after.toFixed(3),
+    v.flipped.toFixed(3),
+    v.rises ? "yes" : "NO",
+    v.falls ? "yes" : "NO",
+    beats(against(name, known)[baseline]),
+    String(Math.round(v.updates)),
+    String(v.updatesToHalf),
+    conversationsTo(goal, v)?.toFixed(0) ?? "never",
+    v.seconds.toFixed(1),
+    String(v.seeds),
+  ]);
+  return markdown(head, rows);
+}
+
+function beats(difference: Difference | undefined): string {
+  if (!difference) return "–";
+  return { better: "yes", even: "even", worse: "NO" }[difference.verdict];
+}
+
+/** Differences to every baseline; undefined when none has been measured. */
+export function comparisons(verdicts: Verdicts, known: Verdicts = verdicts): string | undefined {
+  const others = (Object.keys(baselines) as (keyof typeof baselines)[]).filter((name) => known[name]);
+  const rows = Object.keys(verdicts)
+    .filter((name) => name in algorithms)
+    .map((name) => [name, ...others.map((other) => differenceText(against(name, known)[other]))]);
+  if (others.length === 0 || rows.length === 0) return undefined;
+  return markdown(
+    ["", ...others.map((name) => `${roundsText(baselines[name].rounds)} (${known[name]!.after.toFixed(3)})`)],
+    rows,
+  );
+}
+
+function roundsText(rounds: number): string {
+  return rounds === 1 ? "one round" : `${rounds} rounds`;
+}
+
+function differenceText(difference: Difference | undefined): string {
+  if (!difference) return "–";
+  const signed = (value: number) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
+  const { mean, low, high, verdict } = difference;
+  return `${signed(mean)} [${signed(low)}, ${signed(high)}] ${verdict}`;
+}
+
+function markdown(head: readonly string[], rows: readonly (readonly string[])[]): string {
   return [head, head.map((_, i) => (i === 0 ? "---" : "--:")), ...rows]
     .map((row) => `| ${row.join(" | ")} |`)
     .join("\n");
 }
 
-export function page(
-  verdicts: Readonly<Record<string, Verdict>>,
-  clip: ClipResult | undefined,
-  machine: string,
-): string {
+export function page(verdicts: Verdicts, clip: ClipResult | undefined, machine: string): string {
+  const conversations = run.steps * run.groupsPerStep * run.groupSize;
+  const { [baseline]: once, ...others } = baselines;
+  const repeated = Object.values(others);
+  const compared = comparisons(verdicts);
   return `# Every algorithm learns
 
 Written by \`npm run proof\`. A transformer with random weights (Llama, 2 layers of 32, one token a letter) is trained through the embedded
-engine on a reward that code checks: the user says "low" or "high", the assistant should answer with letters of that half of the alphabet,
-over two turns. Whoever does not listen gets 0.5. Every algorithm has the same ${run.steps} steps of ${run.groupsPerStep} × ${run.groupSize}
-conversations, the same learning rate (${run.learningRate}) and its default options, but for two that do not fit so small a task: DAPO's overlong
-penalty is off (nearly every reply reaches the limit of 8 tokens), and VAPO's warm-up and length scale are made for thousands of tokens. Means over the seeds (the column says how many); *before* and *after* are
+engine on a reward that code checks: the user says "low", "middle" or "high", the assistant should answer with letters of that third of the
+alphabet, over ${task.replies} turns (${task.scenarios} scenarios, at most 8 letters a reply). A reply earns 1 when all its letters are right, −1 when none is. The numbers below are the
+share of right letters; whoever does not listen has a third.
+
+Every algorithm has the same ${run.steps} steps of ${run.groupsPerStep} × ${run.groupSize} conversations, the same learning rate (${run.learningRate}, falling by train()'s default schedule) and its
+default options, but for two that do not fit so small a task: DAPO's overlong penalty is off (nearly every reply reaches the limit of 8 tokens) and it
+does not sample on in place of groups that are all alike (it would have more conversations than the others); VAPO's warm-up and length scale are made for thousands of tokens. Means over the seeds (the column says how many); *before* and *after* are
 measured on conversations sampled apart from training.
 
 *rises*: in every seed the 95% interval after training lies above the one before. *falls*: with the reward's sign flipped it lies below.
-PPO's default KL penalty (0.05 a token) pays for staying near the start, which keeps it below the others here; critics (PPO, VAPO, A2C) have to learn first.
+*beats best-of-N*: the 95% interval of the difference to \`${baseline}\` lies above zero; *even*: it holds zero.
 *to halfway*: updates until the mean curve stays above the middle between before and after.
+*conversations to ${goal}*: sampled until the mean curve stays above that share.
 *seconds*: wall time of one run, with whatever else the machine was doing.
 
 ${table(verdicts)}
 
 ![Learning curves](images/proof.svg)
+
+## Against SFT on best-of-N
+
+The baseline has as many conversations (${conversations}), as many updates and the same rate. \`${baseline}\` is the classic form: ${once.n} conversations of every
+scenario from the untrained model, the best one imitated until nothing changes any more. It can become no better than the best that the untrained
+model happened to say. The others (${repeated.map(({ rounds }) => rounds).join(" and ")} rounds) sample anew from what the round before has made and imitate
+${repeated.map(({ keep, n }) => `${keep} of ${n}`).join(" and ")} a scenario. That is reinforcement learning by another name: learning from one's own samples, with a weight
+of 1 for the best and 0 for the rest (RAFT, expert iteration, filtered policy gradient), and the more rounds, the more so. How many
+are kept is what served each of them best of several numbers tried.
+
+Differences in the share of right letters after training, with 95% intervals over seeds and conversations:
+
+${compared ?? ""}
 
 ${clip ? clipSection(clip) : ""}Machine: ${machine}.
 `;
@@ -69,41 +139,5 @@ GRPO with four passes over every rollout: with the clip (ε 0.2) and without it,
 | clipped | ${clipped.clipFraction.toFixed(4)} | ${clipped.approxKl.toFixed(5)} |
 | unclipped | 0 | ${unclipped.approxKl.toFixed(5)} |
 
-`;
-}
-
-/** Small multiples: one panel an algorithm, the mean curve solid, the flipped one dashed. */
-export function plot(verdicts: Readonly<Record<string, Verdict>>): string {
-  const entries = Object.entries(verdicts);
-  const columns = 4;
-  const [width, height, left, top, gap] = [170, 96, 34, 30, 26];
-  const rows = Math.ceil(entries.length / columns);
-  const total = { width: left + columns * (width + gap), height: top + rows * (height + gap + 14) };
-  const panels = entries.map(([name, verdict], i) => {
-    const x = left + (i % columns) * (width + gap);
-    const y = top + Math.floor(i / columns) * (height + gap + 14);
-    const line = (values: readonly number[], style: string) =>
-      `<polyline fill="none" stroke-width="1.6" ${style} points="${values
-        .map(
-          (v, k) =>
-            `${(x + (k / Math.max(1, values.length - 1)) * width).toFixed(1)},${(y + (1 - v) * height).toFixed(1)}`,
-        )
-        .join(" ")}"/>`;
-    return [
-      `<rect x="${x}" y="${y}" width="${width}" height="${height}" fill="none" stroke="#cbd5e1"/>`,
-      `<line x1="${x}" x2="${x + width}" y1="${y + height / 2}" y2="${y + height / 2}" stroke="#e2e8f0"/>`,
-      `<text x="${x}" y="${y - 6}" font-weight="600">${name}</text>`,
-      i % columns === 0
-        ? `<text x="${x - 6}" y="${y + 9}" text-anchor="end">1</text><text x="${x - 6}" y="${y + height}" text-anchor="end">0</text>`
-        : "",
-      line(verdict.curve, 'stroke="#2563eb"'),
-      line(verdict.flippedCurve, 'stroke="#dc2626" stroke-dasharray="4 3"'),
-    ].join("\n");
-  });
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${total.width} ${total.height}" font-family="system-ui, sans-serif" font-size="11" fill="#334155">
-<title>Learning curves of every algorithm</title>
-<rect width="100%" height="100%" fill="#ffffff"/>
-${panels.join("\n")}
-</svg>
 `;
 }

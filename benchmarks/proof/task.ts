@@ -1,15 +1,13 @@
 import { ConversationEnvironment, RewardFunction, type RewardInput, type RewardResult } from "stateset-agents";
 
 /**
- * The task every algorithm is put to: the user says "low" or "high", the assistant answers with letters of that half of the alphabet,
- * over two turns. Checked by code. A model that does not listen gets ½ whatever it writes.
+ * The task every algorithm is put to: the user says "low", "middle" or "high", the assistant answers with letters of that third of the
+ * alphabet, over two turns. Checked by code. A model that does not listen has a third of its letters right, whatever it writes.
  */
-const requests = [
-  ["low", "low"],
-  ["high", "high"],
-  ["low", "high"],
-  ["high", "low"],
-];
+const thirds: Readonly<Record<string, string>> = { low: "abcdefghi", middle: "jklmnopqr", high: "stuvwxyz" };
+const requests = Object.keys(thirds).flatMap((first) => Object.keys(thirds).map((second) => [first, second]));
+
+export const task = { thirds, scenarios: requests.length, replies: 2 };
 
 export function letterEnvironment(): ConversationEnvironment {
   return new ConversationEnvironment({
@@ -17,7 +15,10 @@ export function letterEnvironment(): ConversationEnvironment {
   });
 }
 
-/** The share of letters that lie in the half that was asked for, averaged over the replies; 0 for an empty reply. */
+/**
+ * Each reply earns (right letters − wrong letters) / letters: 1 when all are right, −1 when none is or there is none. A conversation earns the
+ * sum of its replies; what is reported is the share of right letters, from 0 to 1.
+ */
 export class LetterReward extends RewardFunction {
   readonly sign: 1 | -1;
 
@@ -27,17 +28,19 @@ export class LetterReward extends RewardFunction {
   }
 
   override async compute({ turns }: RewardInput): Promise<RewardResult> {
-    const shares: number[] = [];
-    const byTurn: Record<number, number> = {};
-    turns.forEach((turn, i) => {
-      if (turn.role !== "assistant") return;
-      const low = turns[i - 1]?.content === "low";
-      const letters = turn.content.replace(/[^a-z]/g, "");
-      const fitting = [...letters].filter((letter) => letter <= "m" === low).length;
-      byTurn[i] = letters.length === 0 ? 0 : fitting / letters.length;
-      shares.push(byTurn[i]!);
+    const points = turns.flatMap((turn, i) => {
+      if (turn.role !== "assistant") return [];
+      const wanted = thirds[turns[i - 1]?.content ?? ""] ?? "";
+      const letters = [...turn.content.replace(/[^a-z]/g, "")];
+      const right = letters.filter((letter) => wanted.includes(letter)).length;
+      return [(2 * right) / Math.max(1, letters.length) - 1];
     });
-    const share = shares.reduce((sum, value) => sum + value, 0) / Math.max(1, shares.length);
-    return { score: this.sign * share, breakdown: { share } };
+    const sum = points.reduce((total, value) => total + value, 0);
+    return { score: this.sign * sum, breakdown: { share: this.shareOf(this.sign * sum) } };
+  }
+
+  /** The share of right letters of a conversation, or the mean share of several, by what they earned. */
+  shareOf(score: number): number {
+    return ((this.sign * score) / task.replies + 1) / 2;
   }
 }

@@ -102,7 +102,8 @@ function weights(seed: number) {
     linear(`${layer}.mlp.down_proj`, hidden, inter);
   }
   add("model.norm.weight", [hidden], 0);
-  // Small, so that the first replies are nearly uniform over the letters.
-  add("lm_head.weight", [vocab.length, hidden], 0.02);
+  // Small, so that the first replies are nearly uniform over the letters; not smaller, or the layers below would hardly learn from the policy
+  // at first and a critic's gradient, which passes them too, would drown it.
+  add("lm_head.weight", [vocab.length, hidden], 0.1);
   return tensors;
 }

@@ -1,4 +1,6 @@
-import type { Measured } from "./measure.ts";
+import { createRandom } from "stateset-agents";
+import { quantile } from "../../packages/stateset-agents/src/evaluation/bootstrap.ts";
+import type { Measured, Score } from "./measure.ts";
 
 /** What one algorithm did over all seeds. */
 export interface Verdict {
@@ -15,6 +17,8 @@ export interface Verdict {
   updatesToHalf: number;
   conversations: number;
   seeds: number;
+  /** After training, seed by seed. */
+  bySeed: ({ seed: number } & Score)[];
   curve: number[];
   flippedCurve: number[];
 }
@@ -38,9 +42,56 @@ export function judge(right: readonly Measured[], flipped: readonly Measured[]):
     updatesToHalf: Math.round((updates * reached) / curve.length),
     conversations: mean(right.map((run) => run.conversations)),
     seeds: right.length,
+    bySeed: right.map(({ seed, after: own }) => ({ seed, ...own })),
     curve,
     flippedCurve: meanCurve(flipped.map((run) => run.curve)),
   };
+}
+
+export interface Difference {
+  /** Of the share after training, with its 95% interval. */
+  mean: number;
+  low: number;
+  high: number;
+  /** Whether the interval lies above zero, below it, or holds it. */
+  verdict: "better" | "worse" | "even";
+}
+
+/**
+ * How much better one is than another over the seeds both have. A seed fixes the untrained model and the conversations of the evaluation, so
+ * seeds are compared in pairs. Bootstrap in two levels: seeds are drawn anew, and each drawn mean errs as its conversations let it.
+ * Undefined where they have no seed in common.
+ */
+export function compare(one: Verdict, other: Verdict, resamples = 4000): Difference | undefined {
+  const pairs = one.bySeed.flatMap((a) => {
+    const b = other.bySeed.find(({ seed }) => seed === a.seed);
+    return b ? [{ gain: a.mean - b.mean, error: Math.hypot(a.standardError, b.standardError) }] : [];
+  });
+  if (pairs.length === 0) return undefined;
+  const random = createRandom(0);
+  // Box–Muller; 1 − u keeps the logarithm finite.
+  const normal = () => Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next());
+  const means = Float64Array.from({ length: resamples }, () => {
+    let sum = 0;
+    for (let i = 0; i < pairs.length; i++) {
+      const { gain, error } = pairs[random.below(pairs.length)]!;
+      sum += gain + error * normal();
+    }
+    return sum / pairs.length;
+  }).sort();
+  const [low, high] = [quantile(means, 0.025), quantile(means, 0.975)];
+  return {
+    mean: pairs.reduce((sum, { gain }) => sum + gain, 0) / pairs.length,
+    low,
+    high,
+    verdict: low > 0 ? "better" : high < 0 ? "worse" : "even",
+  };
+}
+
+/** Conversations sampled until the mean curve stays above a share; undefined when training ends below it. */
+export function conversationsTo(share: number, { curve, after, conversations }: Verdict): number | undefined {
+  if (!(after > share)) return undefined;
+  return (conversations * (curve.findLastIndex((own) => own < share) + 1)) / curve.length;
 }
 
 function meanCurve(curves: readonly (readonly number[])[]): number[] {
