@@ -34,6 +34,17 @@ describe("defineAlgorithm", () => {
     expect(() => defineAlgorithm(misspelt)).toThrow(/no part "keepGruop". Did you mean "keepGroup"/);
   });
 
+  it("says so when a term of the loss needs what the algorithm did not ask for", () => {
+    const point = () => ({ loss: 0, slope: 0 });
+    const micro = randomLossSequences().map(({ ref: _, entropy: __, ...rest }) => rest);
+    const run = (loss: LossFunction) => () => defineAlgorithm({ name: "x", loss }).loss(micro, countsOf(micro));
+    expect(run(tokenLoss(point, { beta: 0.1 }))).toThrow(/KL penalty.*needs: \{ reference: true \}/);
+    expect(run(tokenLoss(point, { entropyCoefficient: 0.1 }))).toThrow(/entropy bonus.*needs: \{ entropy: true \}/);
+    expect(() => defineAlgorithm({ name: "x", loss: plain, needs: { refrence: true } as never })).toThrow(
+      /no need "refrence". Did you mean "reference"/,
+    );
+  });
+
   it("names results of the wrong shape", () => {
     const micro = randomLossSequences();
     const short = defineAlgorithm({ name: "short", loss: () => ({ loss: 0, dLogprobs: [], metrics: {} }) });

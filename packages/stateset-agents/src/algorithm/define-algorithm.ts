@@ -2,7 +2,15 @@ import { StatesetError } from "../error.ts";
 import { didYouMean } from "../suggest.ts";
 import { withGroupTokens } from "./advantage/batch.ts";
 import { groupAdvantages } from "./advantage/group.ts";
-import type { AdvantageFunction, Advantages, Algorithm, LossFunction, LossResult, LossSequence } from "./algorithm.ts";
+import type {
+  AdvantageFunction,
+  Advantages,
+  Algorithm,
+  LossFunction,
+  LossResult,
+  LossSequence,
+  Needs,
+} from "./algorithm.ts";
 import { algorithmNames } from "./algorithms.ts";
 
 export interface AlgorithmDefinition
@@ -26,6 +34,8 @@ const optionalParts: Record<Exclude<keyof Algorithm, "name" | "advantages" | "lo
   trustRegion: true,
 };
 
+const needNames: readonly string[] = ["reference", "entropy", "values", "sampled"] satisfies (keyof Needs)[];
+
 /**
  * An algorithm of your own, usable wherever a built-in one is. Its results are checked for shape on every call, so that a mistake is named
  * here and not somewhere in the engine.
@@ -43,6 +53,8 @@ export function defineAlgorithm(definition: AlgorithmDefinition): Algorithm {
         `there is no part "${key}".`,
         didYouMean(key, [...Object.keys(optionalParts), "name", "advantages", "loss"]),
       );
+  for (const key of Object.keys(needs))
+    if (!needNames.includes(key)) fail(`there is no need "${key}".`, didYouMean(key, needNames));
   if (typeof name !== "string" || name === "")
     fail("the name is missing.", "Give it a name for metrics and run files.");
   if ((algorithmNames as string[]).includes(name))

@@ -2,7 +2,8 @@
  * A loss is a list of terms (policy surrogate, KL penalty, entropy bonus, value error, …) with one aggregation.
  * All arithmetic is in float64; derivatives are rounded to float32 once, at the end.
  */
-import type { BatchCounts, LossResult, LossSequence, MetricSums } from "../algorithm.ts";
+import { StatesetError } from "../../error.ts";
+import type { BatchCounts, LossResult, LossSequence, MetricSums, Needs } from "../algorithm.ts";
 import { type KlEstimator, klPoint } from "../kl.ts";
 import { addMetric } from "../metrics.ts";
 import { type Aggregation, tokenWeight } from "./aggregation.ts";
@@ -57,11 +58,22 @@ function observe(sequence: LossSequence, metrics: MetricSums): void {
   if (entropy) addMetric(metrics, "entropy", entropySum, logprobs.length);
 }
 
+/** A term that is asked for must not fall away in silence. */
+function missing(term: string, what: string, need: keyof Needs): StatesetError {
+  return new StatesetError("INVALID_DATA", `A loss with ${term} came without ${what}.`, {
+    hint: `Set needs: { ${need}: true } on the algorithm.`,
+  });
+}
+
 /** β·KL(π‖ref); β is a function where a controller moves it. With β = 0 it only reports the KL, when a reference is there. */
 export function klTerm(beta: number | (() => number), estimator: KlEstimator = "k3"): Term {
   return ({ logprobs, ref }, weight, gradients, metrics) => {
-    if (!ref) return 0;
-    const coefficient = (typeof beta === "number" ? beta : beta()) * weight;
+    const now = typeof beta === "number" ? beta : beta();
+    if (!ref) {
+      if (now > 0) throw missing("a KL penalty", "the reference's log-probs", "reference");
+      return 0;
+    }
+    const coefficient = now * weight;
     let sum = 0;
     for (let t = 0; t < logprobs.length; t++) {
       const { value, slope } = klPoint(logprobs[t]!, ref[t]!, estimator);
@@ -76,7 +88,8 @@ export function klTerm(beta: number | (() => number), estimator: KlEstimator = "
 /** −c·H: keeps the policy from collapsing. */
 export function entropyTerm(coefficient: number): Term {
   return ({ entropy }, weight, gradients) => {
-    if (coefficient === 0 || !entropy) return 0;
+    if (coefficient === 0) return 0;
+    if (!entropy) throw missing("an entropy bonus", "entropies", "entropy");
     gradients.entropy ??= new Float64Array(entropy.length);
     let sum = 0;
     for (let t = 0; t < entropy.length; t++) {
