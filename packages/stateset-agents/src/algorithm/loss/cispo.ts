@@ -39,14 +39,18 @@ function ratioAt({ logprobs, frozen = logprobs, old }: LossSequence, t: number):
 
 /** Adds nothing to the loss. */
 function reportRatios(sequence: LossSequence, cap: number, metrics: MetricSums): 0 {
-  const ratios = Array.from(sequence.logprobs, (_, t) => ratioAt(sequence, t));
-  addMetric(
-    metrics,
-    "ratio",
-    ratios.reduce((a, b) => a + b, 0),
-    ratios.length,
-  );
-  maxMetric(metrics, "ratioMax", Math.max(...ratios));
-  addMetric(metrics, "clipFraction", ratios.filter((ratio) => ratio > cap).length, ratios.length);
+  const { length } = sequence.logprobs;
+  let sum = 0;
+  let largest = 0;
+  let clipped = 0;
+  for (let t = 0; t < length; t++) {
+    const ratio = ratioAt(sequence, t);
+    sum += ratio;
+    largest = Math.max(largest, ratio);
+    if (ratio > cap) clipped++;
+  }
+  addMetric(metrics, "ratio", sum, length);
+  maxMetric(metrics, "ratioMax", largest);
+  addMetric(metrics, "clipFraction", clipped, length);
   return 0;
 }
