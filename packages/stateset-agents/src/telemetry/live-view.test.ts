@@ -64,6 +64,7 @@ function play(options: Partial<LiveViewOptions>, columns = 100): string[] {
     reward: { mean: 0.45, low: 0.4, high: 0.5, count: 9 },
     parts: {},
     failed: 0,
+    failures: [],
   });
   view.onWarning!({ step: 3, kind: "environment-failed", message: "It threw." });
   view.adjustment({ step: 3, setting: "klCoefficient", from: 0, to: 0.05, reason: "Because." });

@@ -28,12 +28,15 @@ export interface EvaluationResult {
   parts: Record<string, number>;
   /** Conversations that failed and are not in the numbers. */
   failed: number;
+  /** What the first few failures said. */
+  failures: string[];
 }
 
 export type WarningKind =
   | "environment-failed"
   | "reward-failed"
   | "group-dropped"
+  | "evaluation-failed"
   | "not-finite"
   | "checkpoint-damaged"
   | "callback-failed"

@@ -1,6 +1,6 @@
 /** What goes wrong in a step, said once per step and kind. */
 import { StatesetError } from "../error.ts";
-import type { Emitter } from "./callbacks.ts";
+import type { Emitter, EvaluationResult } from "./callbacks.ts";
 import type { Collected } from "./collect.ts";
 import type { Loop, LoopState } from "./loop.ts";
 
@@ -28,6 +28,15 @@ export async function reportFailures(emitter: Emitter, step: number, { report, g
   }
 }
 
+export async function reportEvaluation(emitter: Emitter, result: EvaluationResult): Promise<void> {
+  await emitter.emit("onEvaluation", result);
+  const { step, failed, failures, reward } = result;
+  if (failed === 0) return;
+  const left = reward.count === 0 ? "and nothing was left to measure" : "and are not in its numbers";
+  const message = `Step ${step}: ${failed} conversations of the evaluation failed ${left}. ${examples(failures)}`;
+  await emitter.warn({ step, kind: "evaluation-failed", message });
+}
+
 /** Counts an update that was not made because something was not finite. */
 export async function skipped({ state, emitter }: Loop, step: number, what: string): Promise<void> {
   state.notFinite++;
@@ -46,12 +55,14 @@ export function countLost(state: LoopState, { groups, refused }: Collected): voi
  */
 export function stopOf({ state, files }: Loop, step: number, { report }: Collected): StatesetError | undefined {
   const { notFiniteInARow, lostInARow } = state;
-  const saved = files ? "A checkpoint was saved." : "Nothing was saved, since the run keeps no files.";
+  const [saved, goOn] = files
+    ? ["A checkpoint was saved.", "resume"]
+    : ["Nothing was saved, since the run keeps no files.", "run it again"];
   if (notFiniteInARow < notFiniteLimit && lostInARow < lostLimit) return undefined;
   Object.assign(state, { notFiniteInARow: 0, lostInARow: 0 });
   if (notFiniteInARow >= notFiniteLimit) {
     const message = `The loss, gradient or reward was not finite in ${notFiniteLimit} updates in a row (step ${step}).`;
-    const hint = `${saved} Lower the learning rate, or check the reward for NaN, then resume.`;
+    const hint = `${saved} Lower the learning rate, or check the reward for NaN, then ${goOn}.`;
     return new StatesetError("NOT_FINITE", message, { hint });
   }
   const byReward = report.rewardFailures.length > 0;
@@ -59,7 +70,7 @@ export function stopOf({ state, files }: Loop, step: number, { report }: Collect
     ? (["REWARD_FAILED", "reward"] as const)
     : (["ENVIRONMENT_FAILED", "environment"] as const);
   const message = `No conversation came through in ${lostLimit} steps in a row (step ${step}). ${examples(byReward ? rewardMessages(report) : environmentMessages(report))}`;
-  return new StatesetError(code, message, { hint: `${saved} Repair the ${what}, then resume.` });
+  return new StatesetError(code, message, { hint: `${saved} Repair the ${what}, then ${goOn}.` });
 }
 
 function environmentMessages({ environmentFailures }: Collected["report"]): string[] {

@@ -55,13 +55,21 @@ export function createHeldOut({ environment, scenarios, rollout, config }: HeldO
       try {
         const result = await evaluate(options);
         const parts = Object.entries(result.parts).map(([name, estimate]) => [name, estimate.mean]);
-        return { step, set, reward: result.reward, parts: Object.fromEntries(parts), failed: result.failed };
+        return {
+          step,
+          set,
+          reward: result.reward,
+          parts: Object.fromEntries(parts),
+          failed: result.failed,
+          failures: result.failures,
+        };
       } catch (error) {
         // An evaluation in which everything failed says nothing, but it must not end the run.
         if (!StatesetError.isInstance(error) || !["ENVIRONMENT_FAILED", "REWARD_FAILED"].includes(error.code))
           throw error;
         const none = { mean: Number.NaN, low: Number.NaN, high: Number.NaN, count: 0 };
-        return { step, set, reward: none, parts: {}, failed: sets[set].length * evaluation.samples };
+        const failed = sets[set].length * evaluation.samples;
+        return { step, set, reward: none, parts: {}, failed, failures: [error.message] };
       }
     },
   };

@@ -13,7 +13,7 @@ import type { Emitter, RunEnd, StepMetrics, StepTiming } from "./callbacks.ts";
 import { type Collected, collect } from "./collect.ts";
 import type { TrainingConfig } from "./config.ts";
 import type { TrainingControls } from "./controls.ts";
-import { countLost, dropKl, notFiniteLimit, reportFailures, skipped, stopOf } from "./failures.ts";
+import { countLost, dropKl, notFiniteLimit, reportEvaluation, reportFailures, skipped, stopOf } from "./failures.ts";
 import { evaluationMetrics, type HeldOutEvaluation } from "./held-out.ts";
 import type { RolloutSettings } from "./rollout.ts";
 import type { RunFiles } from "./run-files.ts";
@@ -253,7 +253,7 @@ async function evaluate(loop: Loop, step: number) {
   const due = config.evaluation.every > 0 && (step % config.evaluation.every === 0 || step === config.steps);
   if (!heldOut || !due) return { metrics: {}, improved: false, stop: undefined };
   const result = await heldOut.evaluate(step, "selection");
-  await emitter.emit("onEvaluation", result);
+  await reportEvaluation(emitter, result);
   const score = result.reward.mean;
   const improved = Number.isFinite(score) && (state.best === null || score > state.best.score);
   if (improved) state.best = { step, score };

@@ -19,6 +19,7 @@ import {
 import { assertSameModel, CheckpointStore, findCheckpoint } from "./checkpoint/store.ts";
 import type { TrainingConfig } from "./config.ts";
 import { initialControls } from "./controls.ts";
+import { reportEvaluation } from "./failures.ts";
 import { createHeldOut, evaluationMetrics, type HeldOutEvaluation } from "./held-out.ts";
 import { type Loop, runLoop } from "./loop.ts";
 import { resolveRun } from "./resolve-run.ts";
@@ -87,7 +88,7 @@ export async function train<A extends Agent>(options: TrainOptions<A>): Promise<
     if (end.status !== "interrupted") {
       await restoreBest(run);
       after = await loop.heldOut?.evaluate(end.steps, "report");
-      if (after) await loop.emitter.emit("onEvaluation", after);
+      if (after) await reportEvaluation(loop.emitter, after);
       finalDir = await saveFinal(parts, run.files?.dir);
     }
   } catch (error) {
@@ -232,7 +233,7 @@ async function evaluateBefore(run: Run): Promise<void> {
   const { heldOut, emitter, history } = run.loop;
   if (!heldOut || run.before) return;
   run.before = await heldOut.evaluate(0, "report");
-  await emitter.emit("onEvaluation", run.before);
+  await reportEvaluation(emitter, run.before);
   const record = finiteMetrics(0, evaluationMetrics(run.before));
   history.push(record);
   run.files?.appendMetrics(record);

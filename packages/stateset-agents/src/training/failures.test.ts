@@ -1,0 +1,157 @@
+import { describe, expect, it } from "vitest";
+import type { Turn } from "../conversation/trajectory.ts";
+import { ConversationEnvironment } from "../environment/conversation-environment.ts";
+import type { EnvironmentState } from "../environment/environment.ts";
+import type { ConversationScenario } from "../environment/scenario.ts";
+import { StatesetError } from "../error.ts";
+import { createRandom } from "../random.ts";
+import {
+  FunctionReward,
+  politeShare,
+  tableAgent,
+  tableEnvironment,
+  tableScenarios,
+} from "../test-support/table-training.ts";
+import { train } from "./train.ts";
+
+const settings = {
+  environment: tableEnvironment(),
+  dir: false,
+  steps: 10,
+  learningRate: 0.3,
+  schedule: "constant",
+  warmup: 0,
+} as const;
+const polite = new FunctionReward(politeShare);
+const mean = (values: number[]) => values.reduce((a, b) => a + b, 0) / values.length;
+const gain = (curve: number[]) => mean(curve.slice(-3)) - mean(curve.slice(0, 3));
+
+describe("what fails in a run", { timeout: 300_000 }, () => {
+  it("completes, reports and still learns with 10% failing and 5% hanging environments and 10% failing rewards", async () => {
+    const random = createRandom(4);
+    class Flaky extends ConversationEnvironment {
+      override async step(state: EnvironmentState<ConversationScenario>, action: Turn) {
+        const luck = random.next();
+        if (luck < 0.1) throw new Error("the backend is down");
+        if (luck < 0.15) await new Promise(() => {});
+        return super.step(state, action);
+      }
+    }
+    const reward = new FunctionReward((turns) => {
+      if (random.next() < 0.1) throw new Error("no verdict");
+      return politeShare(turns);
+    });
+    const { run } = await train({
+      ...settings,
+      agent: tableAgent().agent,
+      environment: new Flaky({ scenarios: tableScenarios, maxTurns: 3 }),
+      reward,
+      timeouts: { environmentMs: 30 },
+    });
+    expect(run.status).toBe("finished");
+    expect(gain(run.metrics.map((m) => m.reward!))).toBeGreaterThan(0.2);
+    expect(run.metrics.reduce((sum, m) => sum + m.environmentFailures!, 0)).toBeGreaterThan(50);
+    expect(run.metrics.reduce((sum, m) => sum + m.rewardFailures!, 0)).toBeGreaterThan(10);
+    expect(run.warnings.some((w) => w.kind === "environment-failed" && w.message.includes("the backend is down"))).toBe(
+      true,
+    );
+    expect(
+      run.warnings.some((w) => w.kind === "environment-failed" && w.message.includes("no answer within 30 ms")),
+    ).toBe(true);
+    expect(run.warnings.some((w) => w.kind === "reward-failed" && w.message.includes("no verdict"))).toBe(true);
+  });
+
+  it("times out a reward that hangs, and drops a group with fewer than two survivors", async () => {
+    const reward = new FunctionReward((turns, { scenario }) =>
+      scenario!.id === "scenario-0" ? new Promise<number>(() => {}) : politeShare(turns),
+    );
+    const { run } = await train({
+      ...settings,
+      agent: tableAgent().agent,
+      reward,
+      steps: 1,
+      timeouts: { rewardMs: 20 },
+    });
+    expect(run.metrics[0]).toMatchObject({ droppedGroups: 1, rewardFailures: 8, conversations: 24 });
+    expect(run.warnings.map((w) => w.kind)).toEqual(["reward-failed", "group-dropped"]);
+  });
+
+  it("skips an update whose rewards are all NaN, and stops after three in a row", async () => {
+    let calls = 0;
+    const { agent, policy } = tableAgent();
+    const before = Float32Array.from(policy.parameters);
+    const reward = new FunctionReward(() => {
+      calls++;
+      return Number.NaN;
+    });
+    const error = await train({ ...settings, agent, reward, steps: 10 }).catch((e: unknown) => e);
+    expect(error).toMatchObject({ code: "NOT_FINITE", message: expect.stringContaining("Nothing was saved") });
+    expect(calls).toBe(3 * 32);
+    expect(policy.parameters).toEqual(before);
+  });
+
+  it("skips an update whose loss is NaN and goes on when the next is fine", async () => {
+    const { agent, policy } = tableAgent();
+    let forwards = 0;
+    const forward = policy.forward.bind(policy);
+    policy.forward = async (batch, options) => {
+      const pass = await forward(batch, options);
+      if (++forwards === 2) pass.logprobs.fill(Number.NaN);
+      return pass;
+    };
+    const { run } = await train({ ...settings, agent, reward: polite, steps: 4 });
+    expect(run.metrics.map((m) => m.notFinite)).toEqual([0, 1, 1, 1]);
+    expect(run.metrics.map((m) => m.optimiserSteps)).toEqual([1, 1, 2, 3]);
+    expect(run.warnings.map((w) => [w.step, w.kind])).toEqual([[2, "not-finite"]]);
+  });
+
+  it("stops after three in a row also when passes over the same conversations are left", async () => {
+    const { agent, policy } = tableAgent();
+    let forwards = 0;
+    const forward = policy.forward.bind(policy);
+    policy.forward = async (batch, options) => {
+      const pass = await forward(batch, options);
+      if (++forwards <= 3) pass.logprobs.fill(Number.NaN);
+      return pass;
+    };
+    const run = train({ ...settings, agent, reward: polite, steps: 1, updatesPerRollout: 5 });
+    await expect(run).rejects.toMatchObject({ code: "NOT_FINITE" });
+    expect(forwards).toBe(3);
+  });
+
+  it("says what to change when a micro-batch does not fit into memory", async () => {
+    const { agent, policy } = tableAgent();
+    policy.forward = async () => {
+      throw new StatesetError("OUT_OF_MEMORY", "Could not reserve 9 GB.");
+    };
+    const run = train({ ...settings, agent, reward: polite });
+    await expect(run).rejects.toMatchObject({ code: "OUT_OF_MEMORY", message: /9 GB.*lower tokenBudget.*recompute/ });
+  });
+
+  it("goes on when every conversation of an evaluation fails", async () => {
+    const reward = new FunctionReward((turns, { scenario }) => {
+      if (scenario!.id === "held") throw new Error("no verdict");
+      return politeShare(turns);
+    });
+    const heldOut = [{ id: "held", userResponses: ["help card"] }];
+    const { agent } = tableAgent();
+    const { run } = await train({ ...settings, agent, reward, heldOut, steps: 2, evaluation: { every: 1 } });
+    expect(run.status).toBe("finished");
+    expect(run.evaluation!.before.failed).toBe(4);
+    expect(run.best).toBeNull();
+    expect(run.metrics[1]).toMatchObject({ "selection/failed": 4 });
+    const said = run.warnings.filter(({ kind }) => kind === "evaluation-failed");
+    expect(said.map(({ step }) => step)).toEqual([0, 1, 2, 2]);
+    expect(said[0]!.message).toMatch(/4 conversations of the evaluation failed and nothing was left.*no verdict/);
+  });
+
+  it("reports a callback that throws and goes on", async () => {
+    const callbacks = {
+      onStepEnd() {
+        throw new Error("dashboard offline");
+      },
+    };
+    const { run } = await train({ ...settings, agent: tableAgent().agent, reward: polite, steps: 2, callbacks });
+    expect(run.warnings.map((w) => w.kind)).toEqual(["callback-failed", "callback-failed"]);
+  });
+});
