@@ -39,3 +39,19 @@ export function politeShare(turns: readonly Turn[]): number {
   const replies = turns.filter((turn) => turn.role === "assistant");
   return replies.filter((turn) => turn.content.includes("please")).length / Math.max(1, replies.length);
 }
+
+/** Options of a short run that learns, of which nothing is kept. */
+export const quickRun = {
+  environment: tableEnvironment(),
+  dir: false,
+  steps: 10,
+  learningRate: 0.3,
+  schedule: "constant",
+  warmup: 0,
+} as const;
+
+/** How much higher a curve ends than it began, by the means of three points. */
+export function gain(curve: readonly number[]): number {
+  const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length;
+  return mean(curve.slice(-3)) - mean(curve.slice(0, 3));
+}

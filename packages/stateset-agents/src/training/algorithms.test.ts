@@ -1,22 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { algorithmNames } from "../algorithm/algorithms.ts";
 import { GSPOConfig } from "../algorithm/gspo-config.ts";
-import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../test-support/table-training.ts";
+import { FunctionReward, politeShare, quickRun, tableAgent } from "../test-support/table-training.ts";
 import type { StepEnd } from "./callbacks.ts";
 import { trainWithGSPO } from "./gspo.ts";
 import { configForTask } from "./profiles.ts";
 import { train } from "./train.ts";
 
 const mean = (values: number[]) => values.reduce((a, b) => a + b, 0) / values.length;
-const settings = {
-  environment: tableEnvironment(),
-  dir: false,
-  steps: 12,
-  learningRate: 0.3,
-  schedule: "constant",
-  warmup: 0,
-  groupSize: 8,
-} as const;
+const settings = { ...quickRun, steps: 12, groupSize: 8 } as const;
 
 async function gain(algorithm: string, sign: number) {
   const reward = new FunctionReward((turns) => sign * politeShare(turns));

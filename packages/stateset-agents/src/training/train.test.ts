@@ -7,24 +7,17 @@ import type { ConversationScenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 import {
   FunctionReward,
+  gain,
   politeShare,
+  quickRun,
   tableAgent,
-  tableEnvironment,
   tableScenarios,
 } from "../test-support/table-training.ts";
 import { train } from "./train.ts";
 
-const settings = {
-  environment: tableEnvironment(),
-  dir: false,
-  steps: 10,
-  learningRate: 0.3,
-  schedule: "constant",
-  warmup: 0,
-} as const;
+const settings = quickRun;
 const polite = new FunctionReward(politeShare);
 const mean = (values: number[]) => values.reduce((a, b) => a + b, 0) / values.length;
-const gain = (curve: number[]) => mean(curve.slice(-3)) - mean(curve.slice(0, 3));
 
 describe("train", { timeout: 300_000 }, () => {
   it("raises the reward, and lowers what it measures when the sign is flipped", async () => {
