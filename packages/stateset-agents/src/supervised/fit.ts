@@ -122,7 +122,7 @@ export async function fit<T, E extends object>(
     if (notFiniteInARow === 3) {
       const what = Number.isFinite(loss) ? "gradient" : "loss";
       throw new StatesetError("NOT_FINITE", `The ${what} was not finite three times in a row, last in step ${step}.`, {
-        hint: "Lower the learning rate, or look for broken examples in the data.",
+        hint: "The model is as the last good step left it and can be saved. Lower the learning rate, or look for broken examples.",
       });
     }
     result.steps = step;
