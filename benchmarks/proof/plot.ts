@@ -5,6 +5,8 @@ const columns = 4;
 const panel = { width: 176, height: 92 };
 const gap = { x: 22, y: 34 };
 const frame = { left: 34, top: 74, bottom: 34, right: 14 };
+/** Keeps curves at 0 and 1 off the frame. */
+const inset = 4;
 const colours = { right: "#2563eb", flipped: "#dc2626", baseline: "#64748b" };
 
 /** Small multiples: one panel an algorithm, by conversations sampled. A curve ends in what was measured after training. */
@@ -17,7 +19,7 @@ export function plot(verdicts: Readonly<Record<string, Verdict>>): string {
     const x = frame.left + (i % columns) * (panel.width + gap.x);
     const y = frame.top + Math.floor(i / columns) * (panel.height + gap.y);
     const below = i + columns >= entries.length;
-    const at = (share: number) => y + (1 - share) * panel.height;
+    const at = (share: number) => y + inset + (1 - share) * (panel.height - 2 * inset);
     const number = (px: number, py: number, text: string, anchor: string) =>
       `<text x="${px}" y="${py}" text-anchor="${anchor}" fill="#64748b">${text}</text>`;
     return [
@@ -66,8 +68,8 @@ function curve(
 function legend(): string {
   const entries: [string, string, number][] = [
     [`stroke="${colours.right}"`, "training", 0],
-    [`stroke="${colours.flipped}" stroke-dasharray="4 3"`, "with the reward's sign flipped", 84],
-    [`stroke="${colours.baseline}" stroke-dasharray="1 3"`, "SFT on best-of-N, one round, after training", 278],
+    [`stroke="${colours.flipped}" stroke-dasharray="4 3"`, "with the reward's sign flipped", 92],
+    [`stroke="${colours.baseline}" stroke-dasharray="1 3"`, "SFT on best-of-N, one round, after training", 306],
   ];
   return entries
     .map(([style, text, offset]) => {
