@@ -110,6 +110,8 @@ export interface Algorithm {
   shapeReward?(sequence: Sequence, replyTokens: number): number;
   /** Steps in which only the value head learns, before the policy moves (VAPO). */
   readonly valueWarmupSteps?: number;
+  /** Set when the loss has no importance ratio, so that only the first pass over a rollout is on policy. */
+  readonly singlePass?: boolean;
   /** After an optimiser batch: lets adaptive coefficients move. State must be plain data, kept in checkpoints. */
   afterUpdate?(metrics: Readonly<Record<string, number>>): void;
   state?(): Record<string, number>;

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
+import { leaveOneOutAdvantages } from "./advantage/leave-one-out.ts";
 import type { Algorithm, LossFunction } from "./algorithm.ts";
 import { createAlgorithm } from "./algorithms.ts";
 import { checkGradient } from "./check-gradient.ts";
@@ -20,6 +21,13 @@ describe("defineAlgorithm", () => {
     expect(createAlgorithm(own)).toBe(own);
     expect(own.needs).toEqual({});
     expect(own.advantages(randomSequences())).toHaveLength(12);
+  });
+
+  it("takes over parts of a built-in algorithm", () => {
+    const own = defineAlgorithm({ ...createAlgorithm("dapo"), name: "mine", advantages: leaveOneOutAdvantages });
+    expect(own).toMatchObject({ name: "mine", maxSamplingRounds: 10 });
+    const sequences = randomSequences();
+    expect(own.advantages(sequences)[0]!.advantages).toEqual(leaveOneOutAdvantages(sequences)[0]!.advantages);
   });
 
   it("refuses a missing name, a built-in one, and a loss that is none", () => {

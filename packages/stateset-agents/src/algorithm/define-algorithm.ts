@@ -28,6 +28,7 @@ const optionalParts: Record<Exclude<keyof Algorithm, "name" | "advantages" | "lo
   maxSamplingRounds: true,
   shapeReward: true,
   valueWarmupSteps: true,
+  singlePass: true,
   afterUpdate: true,
   state: true,
   restore: true,

@@ -125,6 +125,7 @@ export const factories: { [N in AlgorithmName]: (options: Resolved<N>) => Parts 
   a2c: (o) => ({
     needs: needsOf(o, true),
     usesZeroAdvantages: true,
+    singlePass: true,
     advantages: (sequences) =>
       o.nSteps === null
         ? gaeAdvantages(sequences, o)
@@ -144,12 +145,14 @@ export const factories: { [N in AlgorithmName]: (options: Resolved<N>) => Parts 
   },
   rloo: (o) =>
     criticFree(o, (sequences) => leaveOneOutAdvantages(sequences, { beta: betaInReward(o) }), rlooLoss(inLoss(o))),
-  reinforce: (o) =>
-    criticFree(
+  reinforce: (o) => ({
+    ...criticFree(
       o,
       (sequences) => baselineAdvantages(sequences, { baseline: o.baseline, beta: betaInReward(o) }),
       reinforceLoss(inLoss(o)),
     ),
+    singlePass: true,
+  }),
   "reinforce++": (o) => ({
     needs: needsOf(o),
     usesZeroAdvantages: o.entropyCoefficient > 0,

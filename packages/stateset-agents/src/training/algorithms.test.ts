@@ -53,6 +53,19 @@ describe("every algorithm in the loop", { timeout: 300_000 }, () => {
     expect(run.metrics.at(-1)!.valueLoss).toBeLessThan(run.metrics[0]!.valueLoss!);
   });
 
+  it("says before the first step when the policy would not move, or would move without a bound", async () => {
+    const said = async (own: object) => {
+      const reward = new FunctionReward(politeShare);
+      const { run } = await train({ ...settings, agent: tableAgent().agent, reward, steps: 1, ...own });
+      return run.warnings.filter(({ kind }) => kind === "options-unusual").map(({ message }) => message);
+    };
+    expect(await said({ algorithm: "vapo" })).toEqual([expect.stringContaining("the policy will not move")]);
+    expect(await said({ algorithm: "vapo", valueWarmupSteps: 0 })).toEqual([]);
+    for (const algorithm of ["a2c", "reinforce"])
+      expect(await said({ algorithm, updatesPerRollout: 2 })).toEqual([expect.stringContaining("without a bound")]);
+    expect(await said({ algorithm: "grpo", updatesPerRollout: 2 })).toEqual([]);
+  });
+
   it("keeps TRPO within its trust region", async () => {
     const { agent } = tableAgent();
     const { run } = await train({

@@ -43,6 +43,7 @@ export type WarningKind =
   | "tracker-failed"
   | "restarted"
   | "options-changed"
+  | "options-unusual"
   | "no-reference"
   | "stub";
 

@@ -28,6 +28,20 @@ export async function reportFailures(emitter: Emitter, step: number, { report, g
   }
 }
 
+/** Options that are allowed and yet hardly meant, said before the first step. */
+export async function reportUnusual({ algorithm, config, emitter, state: { step } }: Loop): Promise<void> {
+  const warn = (message: string) => emitter.warn({ step, kind: "options-unusual", message });
+  const { valueWarmupSteps = 0, singlePass, name } = algorithm;
+  if (valueWarmupSteps >= config.steps)
+    await warn(
+      `All ${config.steps} steps are the warm-up of ${name}'s value head (valueWarmupSteps ${valueWarmupSteps}): the policy will not move.`,
+    );
+  if (singlePass && config.updatesPerRollout > 1)
+    await warn(
+      `${name} has no importance ratio, so the ${config.updatesPerRollout} passes over a rollout move the policy without a bound. Use updatesPerRollout 1, or an algorithm with a clip.`,
+    );
+}
+
 export async function reportEvaluation(emitter: Emitter, result: EvaluationResult): Promise<void> {
   await emitter.emit("onEvaluation", result);
   const { step, failed, failures, reward } = result;

@@ -19,7 +19,7 @@ import {
 import { assertSameModel, CheckpointStore, findCheckpoint } from "./checkpoint/store.ts";
 import type { TrainingConfig } from "./config.ts";
 import { initialControls } from "./controls.ts";
-import { reportEvaluation } from "./failures.ts";
+import { reportEvaluation, reportUnusual } from "./failures.ts";
 import { createHeldOut, evaluationMetrics, type HeldOutEvaluation } from "./held-out.ts";
 import { type Loop, runLoop } from "./loop.ts";
 import { resolveRun } from "./resolve-run.ts";
@@ -79,6 +79,7 @@ export async function train<A extends Agent>(options: TrainOptions<A>): Promise<
   const { loop } = run;
   if (changes !== undefined)
     await loop.emitter.warn({ step: loop.state.step, kind: "options-changed", message: changes });
+  await reportUnusual(loop);
   let end: RunEnd;
   let after: EvaluationResult | undefined;
   let finalDir: string | undefined;
