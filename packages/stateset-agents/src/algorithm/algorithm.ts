@@ -29,6 +29,8 @@ export interface Sequence {
   breakdown: Record<string, number>;
   /** Rewards given on single turns, by turn number. */
   turnRewards: Record<number, number>;
+  /** True when `reward` already counts them (an environment's own rewards, added up); otherwise they come on top. */
+  turnsInReward?: boolean;
   /** True when the reply was cut at the token limit. */
   truncated: boolean;
 }

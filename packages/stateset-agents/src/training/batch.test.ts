@@ -3,7 +3,7 @@ import { algorithmNames, createAlgorithm } from "../algorithm/algorithms.ts";
 import type { TokenChain, Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
 import { createRandom } from "../random.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
-import { examplesOf, gather, gatherValues, microBatches, scatter, scatterValues } from "./batch.ts";
+import { exampleOf, examplesOf, gather, gatherValues, microBatches, scatter, scatterValues } from "./batch.ts";
 import { accumulate, type Learner, scoreExamples } from "./update.ts";
 
 const random = createRandom(7);
@@ -71,6 +71,27 @@ describe("examples", () => {
       ...Array(4).fill(1),
       ...Array(6).fill(2),
     ]);
+  });
+});
+
+describe("an environment's own rewards", () => {
+  const turns = [1, 0.5].flatMap((reward) => [
+    { role: "user" as const, content: "order" },
+    { role: "assistant" as const, content: "yes", reward },
+  ]);
+  const { chains } = groups[0]!.trajectories[1]!;
+  const of = (reward: Trajectory["reward"]) =>
+    exampleOf({ ...groups[0]!.trajectories[1]!, turns, chains, reward }, 0).sequence;
+
+  it("stay on their turns, once, when they are the whole reward", () => {
+    const sequence = of({ score: 1.5, breakdown: {}, metadata: { fromEnvironment: true } });
+    expect(sequence).toMatchObject({ reward: 1.5, turnRewards: { 1: 1, 3: 0.5 }, turnsInReward: true });
+  });
+
+  it("come on top of a reward function's", () => {
+    const sequence = of({ score: 2, breakdown: {}, turns: { 3: 1 } });
+    expect(sequence).toMatchObject({ reward: 2, turnRewards: { 1: 1, 3: 1.5 } });
+    expect(sequence.turnsInReward).toBeUndefined();
   });
 });
 

@@ -40,8 +40,7 @@ export function exampleOf(trajectory: Trajectory, group: number): Example {
   }
   const turnRewards: Record<number, number> = {};
   trajectory.turns.forEach(({ reward }, index) => {
-    // Without a reward function the environment's rewards are the score already.
-    if (reward !== undefined && trajectory.reward.metadata?.fromEnvironment !== true) turnRewards[index] = reward;
+    if (reward !== undefined) turnRewards[index] = reward;
   });
   for (const [index, reward] of Object.entries(trajectory.reward.turns ?? {})) {
     turnRewards[Number(index)] = (turnRewards[Number(index)] ?? 0) + reward;
@@ -51,7 +50,17 @@ export function exampleOf(trajectory: Trajectory, group: number): Example {
   return {
     trajectory,
     chains,
-    sequence: { group, old, turn, reward: score, breakdown, turnRewards, truncated },
+    sequence: {
+      group,
+      old,
+      turn,
+      reward: score,
+      breakdown,
+      turnRewards,
+      // Without a reward function the environment's rewards are the score already.
+      ...(trajectory.reward.metadata?.fromEnvironment === true && { turnsInReward: true }),
+      truncated,
+    },
   };
 }
 

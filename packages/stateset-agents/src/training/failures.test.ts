@@ -68,6 +68,18 @@ describe("what fails in a run", { timeout: 300_000 }, () => {
     expect(run.warnings.map((w) => w.kind)).toEqual(["reward-failed", "group-dropped"]);
   });
 
+  it("leaves out a conversation whose environment rewards a turn with NaN, also beside a reward function", async () => {
+    class Broken extends ConversationEnvironment {
+      override async step(state: EnvironmentState<ConversationScenario>, action: Turn) {
+        return { ...(await super.step(state, action)), reward: state.scenario.id.endsWith("0") ? Number.NaN : 0 };
+      }
+    }
+    const environment = new Broken({ scenarios: tableScenarios, maxTurns: 3 });
+    const { run } = await train({ ...settings, environment, agent: tableAgent().agent, reward: polite, steps: 1 });
+    expect(run.metrics[0]).toMatchObject({ rewardFailures: 8, conversations: 24, notFinite: 0 });
+    expect(run.warnings[0]!.message).toContain('Reward "environment" gave NaN');
+  });
+
   it("skips an update whose rewards are all NaN, and stops after three in a row", async () => {
     let calls = 0;
     const { agent, policy } = tableAgent();

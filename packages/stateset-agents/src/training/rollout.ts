@@ -198,6 +198,8 @@ async function rewardGroup(
   const results = await Promise.all(
     members.map(async ({ input, trajectory, environmentReward }): Promise<Trajectory | undefined> => {
       try {
+        // Its rewards on single turns count beside those of a reward function.
+        checkResult("environment", { score: environmentReward, breakdown: {} });
         const result = settings.reward
           ? await rewardOne(settings.reward, input, { group, evaluation: !settings.learn }, settings.rewardTimeoutMs)
           : {

@@ -80,6 +80,19 @@ describe("per-turn credit", () => {
     expect([...tokenRewards(sequence([1, 1, 3, 3], { turnRewards: { 1: 2, 3: 4 } }))]).toEqual([0, 2, 0, 5]);
   });
 
+  it("does not count turns twice that the episode's reward holds already", () => {
+    const two = sequence([1, 1, 3, 3], { reward: 3, turnRewards: { 1: 2, 3: 1 }, turnsInReward: true });
+    expect([...tokenRewards(two)]).toEqual([0, 2, 0, 1]);
+    // What is taken off the whole or added to it (a KL penalty, shaping) falls on the end.
+    expect([...tokenRewards(two, 2.5)]).toEqual([0, 2, 0, 0.5]);
+    const [better, worse] = turnAdvantages([two, { ...two, reward: 1, turnRewards: { 1: 0, 3: 1 } }], {
+      scale: "none",
+    });
+    // The second replies earned the same; only the first ones differ.
+    expect([better!.advantages[0], worse!.advantages[0]]).toEqual([1, -1]);
+    expect([better!.advantages.at(-1), worse!.advantages.at(-1)]).toEqual([0, 0]);
+  });
+
   it("credits a reward on a turn the policy did not write to the reply before it", () => {
     expect([...tokenRewards(sequence([1, 1, 3], { turnRewards: { 2: 7 }, reward: 0 }))]).toEqual([0, 7, 0]);
     expect([...tokenRewards(sequence([1, 3], { turnRewards: { 0: 7 }, reward: 0 }))]).toEqual([7, 0]);

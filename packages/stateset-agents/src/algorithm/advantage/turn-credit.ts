@@ -33,13 +33,19 @@ function replyRewards(sequence: Sequence, replies: readonly { turn: number }[]):
   return rewards;
 }
 
+/** What of the episode's reward is left for its end. */
+function endReward({ turnRewards, turnsInReward }: Sequence, episodeReward: number): number {
+  if (!turnsInReward) return episodeReward;
+  return Object.values(turnRewards).reduce((left, reward) => left - reward, episodeReward);
+}
+
 /** [tokens] */
 export function tokenRewards(sequence: Sequence, episodeReward = sequence.reward): Float64Array {
   const replies = repliesOf(sequence.turn);
   const perReply = replyRewards(sequence, replies);
   const rewards = new Float64Array(sequence.turn.length);
   for (const [k, { last }] of replies.entries()) rewards[last] = perReply[k]!;
-  if (rewards.length > 0) rewards[rewards.length - 1]! += episodeReward;
+  if (rewards.length > 0) rewards[rewards.length - 1]! += endReward(sequence, episodeReward);
   return rewards;
 }
 
@@ -50,7 +56,8 @@ export function turnAdvantages(
   const batch = sequences.map((sequence, i) => {
     const replies = repliesOf(sequence.turn);
     const returns = replyRewards(sequence, replies);
-    for (let k = replies.length - 1, ahead = options.rewards?.[i] ?? sequence.reward; k >= 0; k--) {
+    const end = endReward(sequence, options.rewards?.[i] ?? sequence.reward);
+    for (let k = replies.length - 1, ahead = end; k >= 0; k--) {
       ahead += returns[k]!;
       returns[k] = ahead;
     }
