@@ -1,4 +1,4 @@
-//! `cargo run --release --example bench -- gemm|train|lora|shared|decode|prefill [gpt2|starter] [threads]`
+//! `cargo run --release --example bench -- gemm|train|lora|shared|grpo|decode|prefill [gpt2|starter] [threads]`
 //! Times are CPU seconds of the process, so that a busy machine distorts them less.
 
 use stateset_engine::buffer::Buffer;
@@ -222,7 +222,25 @@ fn main() {
             } else {
                 m.set_trainable(Trainable::Full).unwrap();
             }
-            let (start, parent): (Vec<u32>, Vec<i32>) = if what == "shared" {
+            let (start, parent): (Vec<u32>, Vec<i32>) = if what == "grpo" {
+                // A system prompt, four questions, eight replies each.
+                let lengths: Vec<u32> = [14].into_iter().chain([17; 4]).chain([48; 32]).collect();
+                let start = (0..=lengths.len()).map(|i| lengths[..i].iter().sum()).collect();
+                (
+                    start,
+                    (0..37)
+                        .map(|i| {
+                            if i == 0 {
+                                -1
+                            } else if i < 5 {
+                                0
+                            } else {
+                                1 + (i - 5) / 8
+                            }
+                        })
+                        .collect(),
+                )
+            } else if what == "shared" {
                 (
                     (0..=17).map(|i| if i == 0 { 0 } else { 900 + 64 * (i - 1) }).collect(),
                     (0..17).map(|i| if i == 0 { -1 } else { 0 }).collect(),
@@ -232,7 +250,12 @@ fn main() {
             };
             let n = start[start.len() - 1] as usize;
             let tokens: Vec<u32> = (0..n).map(token).collect();
-            let wanted: Vec<u8> = (0..n).map(|i| u8::from(what != "shared" || i >= 900)).collect();
+            let prompt = match what.as_str() {
+                "shared" => 900,
+                "grpo" => 82,
+                _ => 0,
+            };
+            let wanted: Vec<u8> = (0..n).map(|i| u8::from(i >= prompt)).collect();
             let batch = TreeBatch { tokens: &tokens, node_start: &start, node_parent: &parent, wanted: &wanted, temperature: 1.0 };
             let want =
                 Want { grad: true, entropy: false, values: false, hidden: false, adapters: true, recompute: false, dropout_seed: None };

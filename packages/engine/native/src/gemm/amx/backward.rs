@@ -24,7 +24,7 @@ const STEP_LEN: usize = 4 * TILE;
 /// f32-sized words of one step.
 const STEP_WORDS: usize = STEP_LEN / 2;
 /// Steps of one contraction chunk: the chunk of a right-hand strip stays in the first-level cache.
-const CHUNK: usize = 8;
+const CHUNK: usize = 6;
 /// Strips of one block of output rows / columns: both blocks sit in the second-level cache.
 const ROW_STRIPS: usize = 16;
 const COL_STRIPS: usize = 4;
@@ -102,20 +102,20 @@ pub unsafe fn weight_gradients(
     exec.split.reserve(columns.len() * depth * STEP_WORDS, "split derivatives")?;
     let (left, right) = (Shared(exec.pack.pointer().cast::<u16>()), Shared(exec.split.pointer().cast::<u16>()));
     let x = Shared(x.cast_mut());
-    exec.pool.run(row_strips + columns.len(), |item, _| unsafe {
-        let turned = item < row_strips;
-        let (source, stride, width, strip, out) = if turned {
-            (x.get().cast_const(), x_row, k, item, left.at(item * depth * STEP_LEN))
-        } else {
-            let (j, strip) = columns[item - row_strips];
-            (jobs[j].dy, jobs[j].dy_row, jobs[j].n, strip, right.at((item - row_strips) * depth * STEP_LEN))
-        };
-        for step in 0..depth {
+    // By step: its rows are read from end to end.
+    exec.pool.run(depth, |step, _| unsafe {
+        let pack = |source: *const f32, stride: usize, width: usize, strip: usize, out: *mut u16, turned: bool| {
             for half in 0..2 {
                 let column = strip * STRIP + half * 16;
                 let from = source.wrapping_add(step * STEP * stride + column);
                 terms::row_pairs(from, stride, m - step * STEP, width.saturating_sub(column), out.add(step * STEP_LEN), half, turned);
             }
+        };
+        for strip in 0..row_strips {
+            pack(x.get(), x_row, k, strip, left.at(strip * depth * STEP_LEN), true);
+        }
+        for (at, &(j, strip)) in columns.iter().enumerate() {
+            pack(jobs[j].dy, jobs[j].dy_row, jobs[j].n, strip, right.at(at * depth * STEP_LEN), false);
         }
     });
     let panel = k * 16;

@@ -23,7 +23,7 @@ fn fetch_step(step: *const u8) {
 macro_rules! step {
     ($left:literal, $right:literal, $f:expr, $x:expr, $y:expr) => {
         asm!(
-            "tileloadd tmm7, [{f} + {s}]", // d₁
+            "tileloaddt1 tmm7, [{f} + {s}]", // d₁
             "tileloadd tmm6, [{x} + {s}]",
             concat!("tdpbssd tmm0, ", $left, ", ", $right),
             "tileloadd tmm6, [{y} + {s}]",
@@ -36,7 +36,7 @@ macro_rules! step {
             concat!("tdpbssd tmm2, ", $left, ", ", $right),
             "tileloadd tmm6, [{y} + {s} + 2048]",
             concat!("tdpbssd tmm5, ", $left, ", ", $right),
-            "tileloadd tmm7, [{f} + {s} + 1024]", // d₂
+            "tileloaddt1 tmm7, [{f} + {s} + 1024]", // d₂
             "tileloadd tmm6, [{x} + {s}]",
             concat!("tdpbssd tmm1, ", $left, ", ", $right),
             "tileloadd tmm6, [{y} + {s}]",
@@ -45,7 +45,7 @@ macro_rules! step {
             concat!("tdpbssd tmm2, ", $left, ", ", $right),
             "tileloadd tmm6, [{y} + {s} + 1024]",
             concat!("tdpbssd tmm5, ", $left, ", ", $right),
-            "tileloadd tmm7, [{f} + {s} + 2048]", // d₃
+            "tileloaddt1 tmm7, [{f} + {s} + 2048]", // d₃
             "tileloadd tmm6, [{x} + {s}]",
             concat!("tdpbssd tmm2, ", $left, ", ", $right),
             "tileloadd tmm6, [{y} + {s}]",

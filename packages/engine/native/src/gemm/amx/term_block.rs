@@ -79,18 +79,18 @@ unsafe fn run(a: *const u16, b: *const u16, length: usize) {
     unsafe {
         asm!(
             "2:",
-            "tileloadd tmm4, [{a} + {s} + 2048]", // left m
+            "tileloaddt1 tmm4, [{a} + {s} + 2048]", // left m
             "tileloadd tmm6, [{b} + {s}]",        // right h
             "tdpbf16ps tmm0, tmm4, tmm6",
             "tileloadd tmm7, [{b} + {s} + 1024]",
             "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm5, [{a} + {s} + 3072]",
+            "tileloaddt1 tmm5, [{a} + {s} + 3072]",
             "tdpbf16ps tmm2, tmm5, tmm6",
             "tdpbf16ps tmm3, tmm5, tmm7",
-            "tileloadd tmm4, [{a} + {s}]", // left h
+            "tileloaddt1 tmm4, [{a} + {s}]", // left h
             "tdpbf16ps tmm0, tmm4, tmm6",
             "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm5, [{a} + {s} + 1024]",
+            "tileloaddt1 tmm5, [{a} + {s} + 1024]",
             "tdpbf16ps tmm2, tmm5, tmm6",
             "tdpbf16ps tmm3, tmm5, tmm7",
             "tileloadd tmm6, [{b} + {s} + 2048]", // right m

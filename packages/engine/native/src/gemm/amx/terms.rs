@@ -81,7 +81,7 @@ pub unsafe fn turned_panels(source: *const f32, panel: usize, cols: usize, depth
             let second = if depth > 16 { _mm512_loadu_ps(p.add(panel)) } else { _mm512_setzero_ps() };
             (h[i], m[i]) = split32(_mm512_loadu_ps(p), second);
         }
-        store_turned(h, m, step, half);
+        store_turned(&mut h, &mut m, step, half);
     }
 }
 
@@ -100,7 +100,7 @@ pub unsafe fn row_pairs(source: *const f32, stride: usize, depth: usize, cols: u
             (h[i], m[i]) = split_pairs(even, odd);
         }
         if turned {
-            store_turned(h, m, step, half);
+            store_turned(&mut h, &mut m, step, half);
             return;
         }
         let tiles = tiles_of(step, half);
@@ -112,22 +112,23 @@ pub unsafe fn row_pairs(source: *const f32, stride: usize, depth: usize, cols: u
 }
 
 #[inline(always)]
-unsafe fn store_turned(h: [__m512i; 16], m: [__m512i; 16], step: *mut u16, half: usize) {
+unsafe fn store_turned(h: &mut [__m512i; 16], m: &mut [__m512i; 16], step: *mut u16, half: usize) {
     unsafe {
         let tiles = tiles_of(step, half);
-        for (rows, tile) in [(turn(h), tiles.0), (turn(m), tiles.1)] {
-            for (i, row) in rows.into_iter().enumerate() {
-                store_row(tile, i, row);
+        for (rows, tile) in [(h, tiles.0), (m, tiles.1)] {
+            turn(rows);
+            for i in 0..16 {
+                store_row(tile, i, rows[i]);
             }
         }
     }
 }
 
-/// 16×16 words, turned.
+/// 16×16 words, turned in place.
 #[inline(always)]
-unsafe fn turn(mut r: [__m512i; 16]) -> [__m512i; 16] {
+unsafe fn turn(r: &mut [__m512i; 16]) {
     unsafe {
-        let mut t = r;
+        let mut t = *r;
         for i in 0..8 {
             t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
             t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
@@ -148,6 +149,5 @@ unsafe fn turn(mut r: [__m512i; 16]) -> [__m512i; 16] {
             r[i] = _mm512_shuffle_i32x4::<0x88>(t[i], t[i + 8]);
             r[i + 8] = _mm512_shuffle_i32x4::<0xdd>(t[i], t[i + 8]);
         }
-        r
     }
 }
