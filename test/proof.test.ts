@@ -86,13 +86,14 @@ describe("the proof's task", () => {
     expect(sum / task.scenarios).toBeCloseTo(1 / 3, 12);
   });
 
-  it("gives every baseline as many conversations and updates as the algorithms have", () => {
+  it("gives every baseline as many conversations as the algorithms have, and no fewer updates", () => {
     const conversations = run.steps * run.groupsPerStep * run.groupSize;
     for (const { rounds, n, keep, updates } of Object.values(baselines)) {
       const own = rounds * n * task.scenarios;
       expect(own).toBeGreaterThanOrEqual(conversations);
       expect(own).toBeLessThan(1.05 * conversations);
-      expect(rounds * updates).toBe(run.steps);
+      expect(rounds * updates).toBeGreaterThanOrEqual(run.steps);
+      expect(Number.isInteger(updates)).toBe(true);
       expect(keep).toBeLessThan(n);
     }
   });

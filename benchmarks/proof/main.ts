@@ -79,8 +79,8 @@ if (flags.json) {
 }
 const failed = Object.entries(verdicts).flatMap(([name, { rises, falls }]) => [
   ...(rises && falls ? [] : [`${name} does not ${rises ? "fall" : "rise"} beyond noise`]),
-  ...(name in algorithms && ["even", "worse"].includes(against(name, known)[baseline]?.verdict ?? "")
-    ? [`${name} does not beat ${baseline}`]
+  ...(name in algorithms && against(name, known)[baseline]?.verdict === "worse"
+    ? [`${name} is worse than ${baseline}`]
     : []),
 ]);
 for (const failure of failed) say(failure);

@@ -14,7 +14,7 @@ import {
 import { bootstrapMean, standardDeviation } from "../../packages/stateset-agents/src/evaluation/bootstrap.ts";
 import { learningRateAt } from "../../packages/stateset-agents/src/training/schedule.ts";
 import { evaluationSamples, type Harvesting, run, sampling } from "./settings.ts";
-import { LetterReward, letterEnvironment } from "./task.ts";
+import { LetterReward, letterEnvironment, task } from "./task.ts";
 import { writeTinyModel } from "./tiny-model.ts";
 
 export interface Measured {
@@ -96,7 +96,11 @@ export function byReinforcement(algorithm: AlgorithmConfig, overrides: { updates
     return {
       curve: filled(done.metrics.map((metrics) => metrics["part/share"])),
       updates: last.optimiserSteps ?? 0,
-      conversations: done.metrics.reduce((sum, metrics) => sum + (metrics.conversations ?? 0), 0),
+      // Those of refused groups (DAPO) were sampled too.
+      conversations: done.metrics.reduce(
+        (sum, { conversations = 0, refusedGroups = 0 }) => sum + conversations + refusedGroups * run.groupSize,
+        0,
+      ),
       metrics: { approxKl: meanOf(done.metrics, "approxKl"), clipFraction: meanOf(done.metrics, "clipFraction") },
     };
   };
@@ -124,11 +128,13 @@ export function byBestOfN({ rounds, n, keep, updates: perRound }: Harvesting): L
       conversations += report.completed;
       // Once every sample is equally good there is nothing to choose from.
       if (kept.length === 0) continue;
-      const batchSize = Math.min(kept.length, run.groupsPerStep * run.groupSize);
+      // A conversation whose reply was cut at the token limit has a chain of tokens for each reply.
+      const examples = chainsOf(kept);
+      const batchSize = Math.min(examples.length, task.replies * run.groupsPerStep * run.groupSize);
       const { steps } = await trainSupervised({
         agent,
-        examples: chainsOf(kept),
-        epochs: Math.ceil(perRound / Math.ceil(kept.length / batchSize)),
+        examples,
+        epochs: Math.ceil(perRound / Math.ceil(examples.length / batchSize)),
         batchSize,
         learningRate: rounds === 1 ? run.learningRate : learningRateAt(round + 1, { ...run, steps: rounds }),
         schedule: rounds === 1 ? run.schedule : "constant",

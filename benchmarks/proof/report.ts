@@ -114,7 +114,7 @@ ${table(verdicts)}
 
 ## Against SFT on best-of-N
 
-The baseline has as many conversations (${conversations}), as many updates and the same rate. \`${baseline}\` is the classic form: ${once.n} conversations of every
+The baseline has as many conversations (${conversations}), the same rate, and twice as many updates (they cost no samples, and it is better with them). \`${baseline}\` is the classic form: ${once.n} conversations of every
 scenario from the untrained model, the best one imitated until nothing changes any more. It can become no better than the best that the untrained
 model happened to say. The others (${repeated.map(({ rounds }) => rounds).join(" and ")} rounds) sample anew from what the round before has made and imitate
 ${repeated.map(({ keep, n }) => `${keep} of ${n}`).join(" and ")} a scenario. That is reinforcement learning by another name: learning from one's own samples, with a weight
