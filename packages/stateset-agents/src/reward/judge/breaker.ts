@@ -6,11 +6,14 @@ export interface Breaker {
   /** 0 when a call may go ahead (and is then owed a `report`), else the milliseconds until the next trial. */
   waitMs(): number;
   report(ok: boolean): void;
-  /** A call that was let through but says nothing of the endpoint's health (aborted by the caller). */
+  /** A call that was let through but says nothing of the endpoint's health (aborted by the caller, or told to come later). */
   withdraw(): void;
   /** How often it opened. */
   readonly opened: number;
 }
+
+/** How long others wait for a trial call before they ask again. */
+const trialMs = 1000;
 
 export function createBreaker(options: { failures: number; resetMs: number }, now: () => number): Breaker {
   let inARow = 0;
@@ -22,7 +25,8 @@ export function createBreaker(options: { failures: number; resetMs: number }, no
       if (openUntil === 0) return 0;
       const left = openUntil - now();
       if (left > 0) return left;
-      if (trial) return options.resetMs;
+      // The trial says soon what is to be done.
+      if (trial) return Math.min(options.resetMs, trialMs);
       trial = true;
       return 0;
     },

@@ -193,7 +193,7 @@ export function createJudge(options: JudgeOptions, clock: Clock = systemClock): 
   async function attempt(messages: readonly Message[], seed: number, signal: AbortSignal | undefined): Promise<string> {
     const wait = breaker.waitMs();
     if (wait > 0) {
-      throw new AttemptFailed("circuit-open", `its circuit is open for another ${Math.ceil(wait)} ms`, false);
+      throw new AttemptFailed("circuit-open", `its circuit is open for another ${Math.ceil(wait)} ms`, true, wait);
     }
     const estimate = estimateTokens(messages.map((m) => m.content).join("\n"));
     const over = overBudget(estimate);
@@ -218,9 +218,11 @@ export function createJudge(options: JudgeOptions, clock: Clock = systemClock): 
         breaker.withdraw();
         throw thrown;
       }
-      // A rejected request (400, 401, …) or an unreadable body is the request's fault, not a sign of an overloaded endpoint.
       const failure = asAttemptFailure(thrown, timeout.aborted, o.timeoutMs);
-      breaker.report(failure.kind === "rejected" || failure.kind === "malformed");
+      // An endpoint that limits its rate is alive and says when to come back: many calls at once must not cut it off.
+      if (failure.kind === "rate-limit") breaker.withdraw();
+      // A rejected request (400, 401, …) or an unreadable body is the request's fault, not a sign of an overloaded endpoint.
+      else breaker.report(failure.kind === "rejected" || failure.kind === "malformed");
       throw failure;
     } finally {
       reserved.calls--;
