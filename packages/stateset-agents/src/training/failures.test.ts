@@ -109,6 +109,30 @@ describe("what fails in a run", { timeout: 300_000 }, () => {
     expect(run.warnings.map((w) => [w.step, w.kind])).toEqual([[2, "not-finite"]]);
   });
 
+  it.each(["grpo", "trpo"] as const)(
+    "skips an update whose gradient is infinite, and says so (%s)",
+    async (algorithm) => {
+      const { agent, policy } = tableAgent();
+      let backwards = 0;
+      const backward = policy.backward.bind(policy);
+      policy.backward = async (pass, derivatives) => {
+        await backward(pass, derivatives);
+        if (++backwards === 1) policy.gradients[0] = Number.POSITIVE_INFINITY;
+      };
+      const before = Float32Array.from(policy.parameters);
+      const still: boolean[] = [];
+      const onUpdate = () => void still.push(policy.parameters.every((value, i) => value === before[i]));
+      const { run } = await train({ ...settings, agent, reward: polite, steps: 2, algorithm, callbacks: { onUpdate } });
+      expect(run.warnings[0]).toMatchObject({
+        step: 1,
+        kind: "not-finite",
+        message: /the gradient was NaN or infinite/,
+      });
+      expect(run.metrics.map((m) => m.optimiserSteps)).toEqual([0, 1]);
+      expect(still).toEqual([true, false]);
+    },
+  );
+
   it("stops after three in a row also when passes over the same conversations are left", async () => {
     const { agent, policy } = tableAgent();
     let forwards = 0;
