@@ -106,6 +106,8 @@ export interface Algorithm {
   loss(micro: readonly LossSequence[], counts: BatchCounts): LossResult;
   /** Keeps a group in the batch or drops it (DAPO's dynamic sampling), by its rewards before they are shaped; dropped groups are sampled anew. */
   keepGroup?(group: readonly Sequence[]): boolean;
+  /** Set when conversations are only compared with others of their group: a conversation alone would teach nothing. */
+  readonly comparesGroups?: boolean;
   /** Rounds of sampling at most when groups are dropped. */
   readonly maxSamplingRounds?: number;
   /** Adjusts the reward of a sequence before advantages (overlong shaping). `replyTokens` is the limit of one reply. */

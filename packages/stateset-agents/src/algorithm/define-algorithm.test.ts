@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
+import { gaeAdvantages } from "./advantage/gae.ts";
 import { leaveOneOutAdvantages } from "./advantage/leave-one-out.ts";
 import type { Algorithm, LossFunction } from "./algorithm.ts";
 import { createAlgorithm } from "./algorithms.ts";
@@ -20,6 +21,8 @@ describe("defineAlgorithm", () => {
     const own = defineAlgorithm({ name: "plain", loss: plain });
     expect(createAlgorithm(own)).toBe(own);
     expect(own.needs).toEqual({});
+    expect(own.comparesGroups).toBe(true);
+    expect(defineAlgorithm({ name: "own", loss: plain, advantages: gaeAdvantages }).comparesGroups).toBe(false);
     expect(own.advantages(randomSequences())).toHaveLength(12);
   });
 

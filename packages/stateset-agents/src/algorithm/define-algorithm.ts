@@ -24,6 +24,7 @@ export interface AlgorithmDefinition
 /** Every part but those with a default above, so that a misspelt one is refused and not ignored. */
 const optionalParts: Record<Exclude<keyof Algorithm, "name" | "advantages" | "loss" | "needs" | "options">, true> = {
   usesZeroAdvantages: true,
+  comparesGroups: true,
   keepGroup: true,
   maxSamplingRounds: true,
   shapeReward: true,
@@ -45,6 +46,7 @@ const needNames: readonly string[] = ["reference", "entropy", "values", "sampled
  */
 export function defineAlgorithm(definition: AlgorithmDefinition): Algorithm {
   const { name, needs = {}, options = {}, advantages = groupAdvantages, loss, ...rest } = definition ?? {};
+  const { comparesGroups = advantages === groupAdvantages } = rest;
   const fail = (message: string, hint: string): never => {
     throw new StatesetError("INVALID_OPTION", `defineAlgorithm("${name ?? ""}"): ${message}`, { hint });
   };
@@ -64,6 +66,7 @@ export function defineAlgorithm(definition: AlgorithmDefinition): Algorithm {
     fail("the loss is not a function.", "It takes (micro, counts) and returns a LossResult.");
   return {
     ...rest,
+    comparesGroups,
     name,
     needs,
     options,

@@ -85,8 +85,8 @@ function relativeAdvantages(o: Relative): AdvantageFunction {
   return (sequences) => groupAdvantages(sequences, { scale, beta });
 }
 
-function relative(o: Relative, loss: LossFunction): Parts {
-  return criticFree(o, relativeAdvantages(o), loss);
+function relative(o: Relative, loss: LossFunction, advantages = relativeAdvantages(o)): Parts {
+  return { ...criticFree(o, advantages, loss), comparesGroups: true };
 }
 
 export const factories: { [N in AlgorithmName]: (options: Resolved<N>) => Parts } = {
@@ -94,7 +94,7 @@ export const factories: { [N in AlgorithmName]: (options: Resolved<N>) => Parts 
   "dr-grpo": (o) => relative(o, drGrpoLoss(inLoss(o))),
   bnpo: (o) => {
     const advantages = relativeAdvantages(o);
-    return criticFree(o, (sequences) => withGroupTokens(sequences, advantages(sequences)), bnpoLoss(inLoss(o)));
+    return relative(o, bnpoLoss(inLoss(o)), (sequences) => withGroupTokens(sequences, advantages(sequences)));
   },
   dapo: (o) => ({
     ...relative(o, dapoLoss(inLoss(o))),
@@ -108,7 +108,7 @@ export const factories: { [N in AlgorithmName]: (options: Resolved<N>) => Parts 
   "gspo-token": (o) => relative(o, gspoTokenLoss(inLoss(o))),
   gepo: (o) => {
     const advantages = relativeAdvantages(o);
-    return criticFree(o, (sequences) => withGroupExpectation(sequences, advantages(sequences)), gepoLoss(inLoss(o)));
+    return relative(o, gepoLoss(inLoss(o)), (sequences) => withGroupExpectation(sequences, advantages(sequences)));
   },
   cispo: (o) => relative(o, cispoLoss(inLoss(o))),
   ppo: createPpo,
@@ -139,12 +139,15 @@ export const factories: { [N in AlgorithmName]: (options: Resolved<N>) => Parts 
     return {
       needs: needsOf({}),
       advantages: relativeAdvantages({ scale, rewardWeights, beta: 0, klIn: "loss", entropyCoefficient: 0 }),
+      comparesGroups: true,
       loss: trpoLoss(),
       trustRegion: { kl: trpoKl, maxKl, cgSteps, damping, backtracks, backtrackRatio },
     };
   },
-  rloo: (o) =>
-    criticFree(o, (sequences) => leaveOneOutAdvantages(sequences, { beta: betaInReward(o) }), rlooLoss(inLoss(o))),
+  rloo: (o) => ({
+    ...criticFree(o, (sequences) => leaveOneOutAdvantages(sequences, { beta: betaInReward(o) }), rlooLoss(inLoss(o))),
+    comparesGroups: true,
+  }),
   reinforce: (o) => ({
     ...criticFree(
       o,
@@ -152,9 +155,11 @@ export const factories: { [N in AlgorithmName]: (options: Resolved<N>) => Parts 
       reinforceLoss(inLoss(o)),
     ),
     singlePass: true,
+    comparesGroups: o.baseline === "group",
   }),
   "reinforce++": (o) => ({
     needs: needsOf(o),
+    comparesGroups: o.baseline === "group",
     usesZeroAdvantages: o.entropyCoefficient > 0,
     advantages: (sequences) => reinforcePlusPlusAdvantages(sequences, o),
     loss: reinforcePlusPlusLoss({ ...o, beta: 0 }),

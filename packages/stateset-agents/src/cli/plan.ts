@@ -88,6 +88,7 @@ export async function planTime(project: Project, config: TrainingConfig): Promis
     },
     [{ id: "plan", scenario, size: config.groupSize, seed: seedOf(config.seed, "plan") }],
     report,
+    1,
   );
   const sampledAt = performance.now();
   const chains = groups.flatMap((group) => group.trajectories.flatMap((one) => one.chains));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { algorithmNames } from "../algorithm/algorithms.ts";
+import { algorithmNames, createAlgorithm } from "../algorithm/algorithms.ts";
 import { GSPOConfig } from "../algorithm/gspo-config.ts";
 import { FunctionReward, politeShare, quickRun, tableAgent } from "../test-support/table-training.ts";
 import type { StepEnd } from "./callbacks.ts";
@@ -51,6 +51,37 @@ describe("every algorithm in the loop", { timeout: 300_000 }, () => {
     expect(policy.parameters.slice(0, size)).toEqual(before.slice(0, size));
     expect(policy.parameters.slice(size)).not.toEqual(before.slice(size));
     expect(run.metrics.at(-1)!.valueLoss).toBeLessThan(run.metrics[0]!.valueLoss!);
+  });
+
+  it.each(["ppo", "a2c", "vapo", "reinforce", "reinforce++"] as const)(
+    "%s learns from one conversation a scenario",
+    async (name) => {
+      const own = name === "vapo" ? { valueWarmupSteps: 3 } : {};
+      const many = { groupSize: 1, groupsPerStep: 32, steps: 20 };
+      const reward = new FunctionReward(politeShare);
+      const { run } = await train({
+        ...settings,
+        ...many,
+        ...own,
+        agent: tableAgent().agent,
+        reward,
+        algorithm: name,
+      } as never);
+      const curve = run.metrics.map((metrics) => metrics.reward!);
+      expect(mean(curve.slice(-3)) - mean(curve.slice(0, 3))).toBeGreaterThan(0.1);
+      expect(run.metrics[0]!.constantGroups).toBeUndefined();
+      expect(run.warnings).toEqual([]);
+    },
+  );
+
+  it("refuses groups of one where conversations are compared inside a group", async () => {
+    const reward = new FunctionReward(politeShare);
+    const relative = algorithmNames.filter((name) => createAlgorithm(name).comparesGroups);
+    expect(relative).toHaveLength(10);
+    for (const algorithm of relative) {
+      const run = train({ ...settings, agent: tableAgent().agent, reward, groupSize: 1, algorithm } as never);
+      await expect(run).rejects.toThrow(/groupSize is 1. Set groupSize to 2 or more/);
+    }
   });
 
   it("says before the first step when the policy would not move, or would move without a bound", async () => {

@@ -66,7 +66,7 @@ export async function collect(plan: CollectPlan): Promise<Collected> {
           seed: seedOf(config.seed, "rollout", step, ordinal),
         };
       });
-      sampled.push(...(await sampleGroups(rollout, requests, report)));
+      sampled.push(...(await sampleGroups(rollout, requests, report, algorithm.comparesGroups ? 2 : 1)));
     }
     for (const { trajectories } of sampled)
       for (const { turns } of trajectories)

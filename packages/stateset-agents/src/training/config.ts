@@ -20,11 +20,11 @@ export const trainingConfigSchema = z.strictObject({
     ),
   groupsPerStep: count.default(4).describe("Scenarios per round of sampling."),
   accumulation: count.default(1).describe("Rounds of sampling before the policy learns from all of them together."),
-  groupSize: z
-    .int()
-    .min(2)
+  groupSize: count
     .default(8)
-    .describe("Conversations sampled of each scenario. Left out, some algorithms take their own (GSPO: 4)."),
+    .describe(
+      "Conversations sampled of each scenario. Left out, some algorithms take their own (GSPO: 4). 1 is for those that compare with a value head or the whole batch.",
+    ),
   updatesPerRollout: count
     .default(1)
     .describe("Passes over the sampled conversations; above 1 the clip comes into force."),

@@ -23,7 +23,7 @@ export async function reportFailures(emitter: Emitter, step: number, { report, g
   if (droppedGroups.length > 0) {
     const left = groups.length === 0 ? " Nothing is left to learn from in this step." : "";
     const [some, were] = droppedGroups.length === 1 ? ["1 group", "was"] : [`${droppedGroups.length} groups`, "were"];
-    const message = `Step ${step}: ${some} had fewer than two conversations left and ${were} dropped.${left}`;
+    const message = `Step ${step}: ${some} had too few conversations left and ${were} dropped.${left}`;
     await emitter.warn({ step, kind: "group-dropped", message });
   }
 }

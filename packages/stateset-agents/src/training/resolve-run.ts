@@ -50,5 +50,14 @@ export async function resolveRun<A extends Agent>(options: TrainOptions<A>): Pro
     profile: parts.profile ?? saved?.training.profile ?? "balanced",
     model: parts.agent.policy.model,
   });
+  if (algorithm.comparesGroups && config.groupSize < 2) {
+    throw new StatesetError(
+      "INVALID_OPTION",
+      `${algorithm.name} compares the conversations of a group, and groupSize is 1.`,
+      {
+        hint: "Set groupSize to 2 or more, or choose ppo, a2c, vapo, reinforce or reinforce++.",
+      },
+    );
+  }
   return { parts, algorithm, config, saved, changes: saved && changesOf(saved, algorithm, config) };
 }

@@ -56,7 +56,7 @@ export interface RolloutReport {
   /** Conversations lost because the retry failed too. */
   environmentLost: number;
   rewardFailures: RewardFailure[];
-  /** Groups left out because fewer than two of their conversations came through. */
+  /** Groups left out because too few of their conversations came through: fewer than two, or none where the algorithm needs no others. */
   droppedGroups: { id: string; scenarioId: string; survivors: number }[];
   replies: number;
   sampledTokens: number;

@@ -7,7 +7,9 @@ import type { Collected } from "./collect.ts";
 export function rolloutMetrics({ groups, report, refused, rounds }: Collected): Record<string, number> {
   const trajectories = groups.flatMap((group) => group.trajectories);
   const rewards = trajectories.map((trajectory) => trajectory.reward.score);
-  const spreads = groups.map((group) => standardDeviation(group.trajectories.map(({ reward }) => reward.score)));
+  // One conversation alone has no spread, and is not "constant" either.
+  const several = groups.filter((group) => group.trajectories.length > 1);
+  const spreads = several.map((group) => standardDeviation(group.trajectories.map(({ reward }) => reward.score)));
   const metrics: Record<string, number> = {
     conversations: trajectories.length,
     sampledTokens: report.sampledTokens,
@@ -26,8 +28,10 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
     rewardStd: standardDeviation(rewards),
     rewardMin: Math.min(...rewards),
     rewardMax: Math.max(...rewards),
-    groupStd: mean(spreads),
-    constantGroups: mean(groups.map((group) => (isConstant(group) ? 1 : 0))),
+    ...(several.length > 0 && {
+      groupStd: mean(spreads),
+      constantGroups: mean(several.map((group) => (isConstant(group) ? 1 : 0))),
+    }),
     truncated: mean(trajectories.map(({ metadata }) => (metadata.truncated === true ? 1 : 0))),
     contextFull: mean(trajectories.map(({ ended }) => (ended === "context-full" ? 1 : 0))),
   });

@@ -45,6 +45,8 @@ export interface StepSignals {
 /** Reduces one step to its signals. Pure. */
 export function readSignals({ step, metrics, groups }: StepObservation): StepSignals {
   const conversations = groups.flatMap((group) => group.trajectories);
+  // One conversation alone has nothing to vary against.
+  const several = groups.filter((group) => group.trajectories.length > 1);
   const rewards = conversations.map((trajectory) => trajectory.reward.score);
   const lengths = conversations.map(tokensPerReply);
   const partNames = [
@@ -59,7 +61,7 @@ export function readSignals({ step, metrics, groups }: StepObservation): StepSig
     conversations: conversations.length,
     rewardMean: orZero(mean(rewards)),
     rewardSpread: standardDeviation(rewards),
-    zeroVarianceShare: orZero(mean(groups.map((group) => (isConstant(scoresOf(group)) ? 1 : 0)))),
+    zeroVarianceShare: orZero(mean(several.map((group) => (isConstant(scoresOf(group)) ? 1 : 0)))),
     entropy: metrics.entropy ?? sampledEntropy(conversations),
     kl: metrics.kl ?? metrics.referenceKl ?? null,
     approxKl: metrics.approxKl ?? null,
@@ -73,7 +75,7 @@ export function readSignals({ step, metrics, groups }: StepObservation): StepSig
     lengthCorrelation: correlation(rewards, lengths),
     parts: Object.fromEntries([...partValues].map(([name, values]) => [name, orZero(mean(values))])),
     partCorrelations: pairCorrelations(partNames, partValues),
-    scenarios: groups.map((group) => ({
+    scenarios: several.map((group) => ({
       id: group.scenarioId,
       mean: orZero(mean(scoresOf(group))),
       spread: standardDeviation(scoresOf(group)),
