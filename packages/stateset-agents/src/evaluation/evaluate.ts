@@ -7,7 +7,7 @@ import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { seedOf } from "../random.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
-import { emptyReport, sampleGroups } from "../training/rollout.ts";
+import { allFailed, emptyReport, failureMessages, sampleGroups } from "../training/rollout.ts";
 import { bootstrapGroups, type Estimate, mean, standardDeviation } from "./bootstrap.ts";
 import { type PairedResult, pairedTest } from "./paired-test.ts";
 
@@ -95,14 +95,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     report,
     1,
   );
-  const failures = [...report.environmentFailures, ...report.rewardFailures].map(({ message }) => message);
-  if (groups.length === 0) {
-    const code = report.rewardFailures.length > 0 ? "REWARD_FAILED" : "ENVIRONMENT_FAILED";
-    throw new StatesetError(
-      code,
-      `All ${report.requested} conversations of evaluate() failed. First: ${failures[0] ?? "?"}`,
-    );
-  }
+  if (groups.length === 0) throw allFailed(report, "evaluate()");
   const estimate = (of: (trajectory: Trajectory) => number): Estimate =>
     bootstrapGroups(
       groups.map((group) => group.trajectories.map(of)),
@@ -128,7 +121,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
       };
     }),
     failed: report.requested - report.completed,
-    failures: failures.slice(0, 3),
+    failures: failureMessages(report).slice(0, 3),
     stub: groups.some((group) => group.trajectories.some((one) => one.stub)),
     groups,
   };

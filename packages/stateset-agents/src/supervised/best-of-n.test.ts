@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { ConversationEnvironment } from "../environment/conversation-environment.ts";
+import { rewardFunction } from "../reward/define-reward.ts";
 import { RewardFunction, type RewardInput } from "../reward/reward-function.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
 import { chainsOf, harvestBestOfN } from "./best-of-n.ts";
@@ -51,6 +52,17 @@ describe("harvestBestOfN", () => {
       await trainSupervised({ agent, examples: chainsOf(kept), epochs: 10, batchSize: 4, learningRate: 0.1 });
     }
     expect(rewards.at(-1)).toBeGreaterThan(rewards[0]! + 0.2);
+  });
+
+  it("fails with the cause when no conversation came through", async () => {
+    const { agent, environment } = setting();
+    const reward = rewardFunction(() => {
+      throw new Error("no judge today");
+    });
+    await expect(harvestBestOfN({ agent, environment, reward })).rejects.toMatchObject({
+      code: "REWARD_FAILED",
+      message: expect.stringMatching(/All 16 conversations of harvestBestOfN\(\) failed.*no judge today/),
+    });
   });
 
   it("keeps nothing below minReward, and refuses to keep everything", async () => {

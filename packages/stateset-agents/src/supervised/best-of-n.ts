@@ -11,7 +11,7 @@ import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { seedOf } from "../random.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
-import { emptyReport, type RolloutReport, type RolloutSettings, sampleGroups } from "../training/rollout.ts";
+import { allFailed, emptyReport, type RolloutReport, type RolloutSettings, sampleGroups } from "../training/rollout.ts";
 
 const schema = z.strictObject({
   n: z.int().min(2).default(8).describe("Conversations sampled of each scenario."),
@@ -41,7 +41,7 @@ export interface Harvest {
   kept: Trajectory[];
   /** Everything sampled, by scenario: for `pairsFromGroups()`, `ValueFunction`, or a choice of your own. */
   groups: TrajectoryGroup[];
-  /** Mean reward of everything sampled, and of what was kept. */
+  /** Mean reward of everything sampled, and of what was kept (NaN when nothing was). */
   sampledReward: number;
   keptReward: number;
   report: RolloutReport;
@@ -74,6 +74,7 @@ export async function harvestBestOfN(options: HarvestOptions): Promise<Harvest> 
     seed: seedOf(o.seed, "harvest", i),
   }));
   const groups = await sampleGroups(settings, requests, report);
+  if (groups.length === 0) throw allFailed(report, "harvestBestOfN()");
   const sampled = groups.flatMap((group) => group.trajectories);
   const kept = groups.flatMap(({ trajectories }) => {
     const mean = meanReward(trajectories);

@@ -75,6 +75,17 @@ export function emptyReport(): RolloutReport {
   };
 }
 
+export function failureMessages({ environmentFailures, rewardFailures }: RolloutReport): string[] {
+  return [...environmentFailures, ...rewardFailures].map(({ message }) => message);
+}
+
+/** For work that has nothing to go on with when no conversation came through. */
+export function allFailed(report: RolloutReport, where: string): StatesetError {
+  const code = report.rewardFailures.length > 0 ? "REWARD_FAILED" : "ENVIRONMENT_FAILED";
+  const [first = "?"] = failureMessages(report);
+  return new StatesetError(code, `All ${report.requested} conversations of ${where} failed. First: ${first}`);
+}
+
 type Outcome = { input: RewardInput; trajectory: Trajectory; environmentReward: number };
 
 /** Samples all groups at once (the engine batches their tokens) and rewards each group when it is complete. */
