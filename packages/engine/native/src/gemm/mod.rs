@@ -78,7 +78,8 @@ impl Exec {
 
     /// Whether the product with this matrix runs on the AMX unit. Depends on the matrix alone, never on the batch: the bits must not either.
     pub fn on_amx(&self, n: usize, k: usize) -> bool {
-        self.amx && n >= 32 && k >= 32
+        // Beyond 2¹⁵ the integer sums could overflow.
+        self.amx && n >= 32 && (32..=1 << 15).contains(&k)
     }
 
     pub fn set_threads(&mut self, threads: usize) {

@@ -65,23 +65,24 @@ const models = [
 ] as const;
 
 describe.each(models)("the log-probs of %s", (_, threadCounts, makeModel) => {
-  it("are the same bits for any batch, thread count, prefix sharing and instruction set, sampling or scoring", async () => {
+  it("are the same bits for any batch, thread count, prefix sharing and set of vector instructions, sampling or scoring", async () => {
     const dir = await makeModel();
     const expected = new Map<string, Sample[]>();
     const tried: string[] = [];
-    for (const simd of ["scalar", "avx2", "avx512", "neon"]) {
+    for (const simd of ["scalar", "avx2", "avx512", "neon", "amx"]) {
       for (const threads of threadCounts) {
         const policy = await loadWith(simd, { dir, threads });
         if (!policy) continue;
         tried.push(simd);
-        for (const count of [1, 3, 16]) {
+        for (const count of [1, 3, 16, 40]) {
           for (const shared of [false, true]) {
             const prompts = promptsOf(count, shared);
             const samples = await sampleAll(policy, prompts);
             const recorded = samples.map(({ logprobs }) => logprobs);
             expect(await scoreAll(policy, prompts, samples, 0)).toEqual(recorded);
             if (shared && count > 1) expect(await scoreAll(policy, prompts, samples, 18)).toEqual(recorded);
-            const key = `${count} ${shared}`;
+            // The AMX unit rounds differently from the vector instructions, in the last bits; with itself it agrees like the others.
+            const key = `${simd === "amx"} ${count} ${shared}`;
             expected.set(key, expected.get(key) ?? samples);
             expect(samples).toEqual(expected.get(key));
           }
