@@ -4,8 +4,9 @@ use std::sync::atomic::Ordering;
 
 use super::layer::{Net, layer_forward, norm_rows};
 use super::params::BASE;
+use super::plan::{Keep, embed, lay_out};
 use super::rows::Rows;
-use super::train::{Keep, embed, lay_out};
+
 use super::{Chunk, Model};
 use crate::buffer::Buffer;
 use crate::error::EngineError;

@@ -2,8 +2,10 @@
 
 mod infer;
 mod layer;
+mod layer_backward;
 mod linear;
 mod params;
+mod plan;
 mod rows;
 mod split;
 mod tensors;
