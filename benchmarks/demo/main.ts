@@ -96,7 +96,7 @@ function explanation(runs: readonly Run[]): string {
   const { "sft-best-of-n": once, "sft-best-of-n-4": repeated } = harvests;
   const n = (rounds: number) => samplesPerScenario(rounds, steps);
   return `\`sft-best-of-n\` samples ${n(once.rounds)} conversations of every training scenario from the untrained model and imitates the best of each
-with the same learning rate in ${once.updates} updates (more do not help). \`sft-best-of-n-4\` does so in ${repeated.rounds} rounds, each sampling ${n(repeated.rounds)} from what the one before has made; that is
+with the same learning rate in ${once.updates} updates (100 gave no more with seed 1). \`sft-best-of-n-4\` does so in ${repeated.rounds} rounds, each sampling ${n(repeated.rounds)} from what the one before has made; that is
 already a simple reinforcement learning (RAFT, expert iteration). They have ${sampled("sft-best-of-n")} and ${sampled("sft-best-of-n-4")} conversations, GRPO has ${sampled("grpo")}. Rewards of the held-out scenarios are means over the three seeds; the
 difference is over scenarios, in pairs, with a 95% interval and the p-value of a sign-flip test.`;
 }

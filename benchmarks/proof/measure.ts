@@ -14,7 +14,7 @@ import {
 import { bootstrapMean, standardDeviation } from "../../packages/stateset-agents/src/evaluation/bootstrap.ts";
 import { learningRateAt } from "../../packages/stateset-agents/src/training/schedule.ts";
 import { evaluationSamples, type Harvesting, run, sampling } from "./settings.ts";
-import { LetterReward, letterEnvironment, task } from "./task.ts";
+import { LetterReward, letterEnvironment } from "./task.ts";
 import { writeTinyModel } from "./tiny-model.ts";
 
 export interface Measured {
@@ -130,7 +130,7 @@ export function byBestOfN({ rounds, n, keep, updates: perRound }: Harvesting): L
       if (kept.length === 0) continue;
       // A conversation whose reply was cut at the token limit has a chain of tokens for each reply.
       const examples = chainsOf(kept);
-      const batchSize = Math.min(examples.length, task.replies * run.groupsPerStep * run.groupSize);
+      const batchSize = Math.min(examples.length, run.groupsPerStep * run.groupSize);
       const { steps } = await trainSupervised({
         agent,
         examples,
