@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { ChainBuilder } from "../conversation/chain.ts";
 import type { Message } from "../conversation/message.ts";
 import type { TokenChain, Turn } from "../conversation/trajectory.ts";
@@ -84,6 +85,8 @@ export class PolicySession implements ConversationSession {
     if (room < Math.min(sampling.maxTokens, smallestReply)) return { kind: "context-full", promptTokens };
 
     const tokens = appends ? joined(last.tokens, next.tokens) : next.tokens;
+    // Conversations that got this far in the same turn of the event loop are sampled together from their first token.
+    await nextTurn();
     const sample = await this.#draw(
       { tokens, sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, room) }, seed },
       options,

@@ -3,7 +3,7 @@ export interface TextCodec {
   /** The largest id + 1. */
   readonly vocabSize: number;
   /** Special tokens written in the text are recognised; nothing is added to it. */
-  encode(text: string): number[];
+  encode(text: string): readonly number[];
   /** Every token printed, special ones too. Ids outside the vocabulary print as nothing. */
   decode(tokens: readonly number[]): string;
   /** Tokens that carry structure rather than text; left out of what a user reads. */
@@ -24,7 +24,7 @@ export function wellFormed(text: string): string {
  * they are given, and cut words by what stands around them. Tokens of `before` are never changed; when the two would merge into
  * one token across the seam, the text is cut there instead.
  */
-export function encodeContinuation(codec: TextCodec, before: string, text: string): number[] {
+export function encodeContinuation(codec: TextCodec, before: string, text: string): readonly number[] {
   if (text === "") return [];
   if (before === "") return codec.encode(text);
   // Nothing merges across an atomic text, so what came before the last one does not matter. The other contexts are for the

@@ -2,6 +2,7 @@ import { Tokenizer } from "@huggingface/tokenizers";
 import { messageOf, StatesetError } from "../../error.ts";
 import type { TextCodec } from "./codec.ts";
 import { isObject, type JsonObject } from "./model-json.ts";
+import { rememberRecent } from "./recent.ts";
 
 /** A codec from a parsed tokenizer.json and tokenizer_config.json. `where` names the folder in errors. */
 export function createHuggingFaceCodec(tokenizerJson: JsonObject, config: JsonObject, where: string): TextCodec {
@@ -31,7 +32,7 @@ export function createHuggingFaceCodec(tokenizerJson: JsonObject, config: JsonOb
     specialIds,
     atomicTexts: added.map(({ content }) => content),
     exact: true,
-    encode(text) {
+    encode: rememberRecent((text) => {
       if (text === "") return [];
       let ids: number[];
       try {
@@ -43,7 +44,7 @@ export function createHuggingFaceCodec(tokenizerJson: JsonObject, config: JsonOb
         throw fail("has no token for some of the text, and no token for unknown text");
       }
       return ids;
-    },
+    }),
     decode(tokens) {
       // Models may have more outputs than the tokenizer has tokens (padding of the vocabulary): those have no text.
       const known = tokens.filter((id) => tokenizer.id_to_token(id) !== undefined);
