@@ -1,6 +1,6 @@
 //! Big zeroed float buffers: aligned, fallible, on huge pages where the system offers them.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::ops::{Deref, DerefMut};
 
 use crate::error::EngineError;
@@ -75,16 +75,21 @@ impl Buffer {
         if layout.size() >= CHECKED && available_memory().is_some_and(|bytes| (layout.size() as u64) > bytes) {
             return Err(failed());
         }
-        let pointer = unsafe { alloc_zeroed(layout) };
+        if layout.align() < HUGE_PAGE {
+            let pointer = unsafe { alloc_zeroed(layout) };
+            return if pointer.is_null() { Err(failed()) } else { Ok(Buffer { pointer: pointer.cast(), len }) };
+        }
+        let pointer = unsafe { alloc(layout) };
         if pointer.is_null() {
             return Err(failed());
         }
+        // Advice counts for pages that have not been touched yet, so zeros are written after it. A refusal leaves ordinary pages.
         #[cfg(target_os = "linux")]
-        if layout.align() == HUGE_PAGE {
+        unsafe {
             const MADV_HUGEPAGE: i32 = 14;
-            // Advice only; a refusal leaves ordinary pages.
-            unsafe { madvise(pointer, layout.size() & !(HUGE_PAGE - 1), MADV_HUGEPAGE) };
+            madvise(pointer, layout.size() & !(HUGE_PAGE - 1), MADV_HUGEPAGE);
         }
+        unsafe { std::ptr::write_bytes(pointer, 0, layout.size()) };
         Ok(Buffer { pointer: pointer.cast(), len })
     }
 
