@@ -186,7 +186,7 @@ fn main() {
     println!("{what} {shape} on {} threads, {}", m.threads(), m.simd_name());
     match what.as_str() {
         "decode" | "prefill" => {
-            for batch in if what == "decode" { vec![1, 4, 16, 32] } else { vec![1] } {
+            for batch in if what == "decode" { vec![1, 4, 16, 32, 64] } else { vec![1] } {
                 let (prompt, new) = if what == "decode" { (32, 32) } else { (512, 0) };
                 let mut logits = Vec::new();
                 let (mut c, mut w) = (f64::MAX, f64::MAX);

@@ -142,7 +142,7 @@ impl Item<'_> {
                     // Without a second panel the first one stands in; what comes of it is not used.
                     let second = if p + 1 < self.count { p + 1 } else { p };
                     let panels = [self.panel(p), self.panel(second)];
-                    two_panels(self.left.tile(0), panels, steps(self.k), true, self.sums);
+                    two_panels(self.left.tile(0), panels, steps(self.k), !self.job.split.is_null(), self.sums);
                     self.finish(0, p, self.sums);
                     if second > p {
                         self.finish(0, second, self.sums.add(SUMS / 2));
@@ -156,11 +156,12 @@ impl Item<'_> {
     unsafe fn large(&self, rows: std::ops::Range<usize>) {
         unsafe {
             self.split_all();
-            // Weights from memory are fetched ahead when no later rows will find them in the cache.
-            let fetch = self.m <= PAIR;
+            let first = rows.start;
             with_tiles([16; 8], || {
                 for row in rows.step_by(PAIR) {
                     let tile = row / 16;
+                    // Weights from memory are fetched ahead; later rows find them in the cache.
+                    let fetch = row == first && !self.job.split.is_null();
                     // The second tile may not exist: what the memory then holds is computed with and not used.
                     for p in 0..self.count {
                         two_rows([self.left.tile(tile), self.left.tile(tile + 1)], self.panel(p), steps(self.k), fetch, self.sums);
