@@ -122,7 +122,7 @@ of 1 for the best and 0 for the rest (RAFT, expert iteration, filtered policy gr
 
 ${conclusion(verdicts)}
 
-The task is easy enough that the best rows all end near 1, so small differences at the top say little. Task, steps and rate were chosen with the
+The task is easy enough that the best rows all end near 1, so small differences at the top say little. Task, size of the model's first logits, steps and rate were chosen with the
 seeds shown here, after easier settings in which repeated best-of-N was ahead of several algorithms. How many samples each baseline keeps was
 chosen on these seeds too, in its favour: of 1, 2 and 4 in one round, 3, 6 and 13 in ten, 2 and 3 in fifty.
 
