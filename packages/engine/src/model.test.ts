@@ -32,8 +32,8 @@ afterEach(async () => {
   await Promise.all(open.splice(0).map((model) => model.close()));
 });
 
-async function randomModel(options = {}): Promise<Model> {
-  const model = await openModel(config, { threads: 2, slots: 8, cacheBytes: 1e8, ...options });
+async function randomModel(options = {}, changes: Partial<EngineConfig> = {}): Promise<Model> {
+  const model = await openModel({ ...config, ...changes }, { threads: 2, slots: 8, cacheBytes: 1e8, ...options });
   open.push(model);
   let state = 7;
   for (const { name, rows, cols } of await model.tensors()) {
@@ -125,9 +125,10 @@ describe("sampling in the engine", () => {
   });
 
   it("cancels what waits and what runs", async () => {
-    const model = await randomModel({ slots: 1 });
-    const running = model.sample(request(tokens(8), 1, 500));
-    const waiting = model.sample(request(tokens(8, 1), 1, 500));
+    // Long enough that no machine is done before it is told to stop.
+    const model = await randomModel({ slots: 1 }, { maxPositions: 1 << 17 });
+    const running = model.sample(request(tokens(8), 1, 100_000));
+    const waiting = model.sample(request(tokens(8, 1), 1, 100_000));
     waiting.cancel();
     running.cancel();
     expect((await waiting.reply).finish).toBe("aborted");
