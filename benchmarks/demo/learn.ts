@@ -8,8 +8,8 @@ import {
   train,
   trainSupervised,
 } from "stateset-agents";
-import { demoEnvironment, demoSettings } from "../../packages/stateset-agents/src/demo/parts.ts";
-import { learningRateAt } from "../../packages/stateset-agents/src/training/schedule.ts";
+import { demoEnvironment, demoSettings } from "../../packages/stateset-agents/src/cli/demo/parts.ts";
+import { learningRateAt } from "../../packages/stateset-agents/src/learning/optimiser.ts";
 
 export interface Lesson {
   agent: Agent;

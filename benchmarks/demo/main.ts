@@ -14,8 +14,8 @@ import {
   demoReward,
   demoSettings,
   trainingReward,
-} from "../../packages/stateset-agents/src/demo/parts.ts";
-import { measuresOf } from "../../packages/stateset-agents/src/demo/report.ts";
+} from "../../packages/stateset-agents/src/cli/demo/parts.ts";
+import { measuresOf } from "../../packages/stateset-agents/src/cli/demo/report.ts";
 import { type PairedResult, pairedTest } from "../../packages/stateset-agents/src/evaluation/paired-test.ts";
 import { describeMachine } from "../machine.ts";
 import { harvests, samplesPerScenario, type Way, ways } from "./learn.ts";

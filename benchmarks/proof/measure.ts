@@ -12,7 +12,7 @@ import {
   trainSupervised,
 } from "stateset-agents";
 import { bootstrapMean, standardDeviation } from "../../packages/stateset-agents/src/evaluation/bootstrap.ts";
-import { learningRateAt } from "../../packages/stateset-agents/src/training/schedule.ts";
+import { learningRateAt } from "../../packages/stateset-agents/src/learning/optimiser.ts";
 import { evaluationSamples, type Harvesting, run, sampling } from "./settings.ts";
 import { LetterReward, letterEnvironment } from "./task.ts";
 import { writeTinyModel } from "./tiny-model.ts";

@@ -13,7 +13,6 @@ export type {
   ReplyOptions,
 } from "./agent/session.ts";
 export * from "./algorithm/index.ts";
-export { defineConfig, type ProjectConfig } from "./cli/project/define-config.ts";
 export { ChainBuilder } from "./conversation/chain.ts";
 export { toChatRecord } from "./conversation/chat-record.ts";
 export { type ChatRecord, readChats, writeChats } from "./conversation/jsonl.ts";
@@ -54,6 +53,7 @@ export { type ErrorCode, errorCodes, StatesetError } from "./error.ts";
 export * from "./evaluation/index.ts";
 export * from "./policy/index.ts";
 export * from "./preference/index.ts";
+export { defineConfig, type ProjectConfig } from "./project/define-config.ts";
 export { createRandom, type Random, seedOf } from "./random.ts";
 export { type ConcisenessOptions, ConcisenessReward } from "./reward/builtin/conciseness.ts";
 export { type CorrectnessOptions, CorrectnessReward } from "./reward/builtin/correctness.ts";

@@ -7,9 +7,9 @@ import type { AgentOptions } from "../agent/agent-options.ts";
 import { loadAgentFromCheckpoint } from "../agent/load-agent.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { StatesetError } from "../error.ts";
+import { buildProject } from "../project/build-project.ts";
+import { findConfig, loadProject } from "../project/load-project.ts";
 import type { CliIo } from "./io.ts";
-import { buildProject } from "./project/build-project.ts";
-import { findConfig, loadProject } from "./project/load-project.ts";
 import { listRuns } from "./runs.ts";
 
 export interface OpenAgentFlags {

@@ -4,10 +4,10 @@ import { buildTokenTree } from "../conversation/token-tree.ts";
 import { availableMemory, parameterCount } from "../policy/native/memory.ts";
 import { parseModelConfig } from "../policy/native/model-config.ts";
 import { readJsonObject } from "../policy/tokenizer/model-json.ts";
+import type { Project } from "../project/build-project.ts";
 import { seedOf } from "../random.ts";
+import { emptyReport, sampleGroups } from "../rollout/rollout.ts";
 import type { TrainingConfig } from "../training/config.ts";
-import { emptyReport, sampleGroups } from "../training/rollout.ts";
-import type { Project } from "./project/build-project.ts";
 
 export interface MemoryPlan {
   parameters: number;

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { StatesetError } from "../error.ts";
+import type { StepMetrics } from "../run/events.ts";
 import { didYouMean } from "../suggest.ts";
-import type { StepMetrics } from "../training/callbacks.ts";
 import { readSavedConfig, type SavedConfig } from "../training/saved-run.ts";
 
 /** What the folder of a run says about it. */

@@ -1,4 +1,14 @@
-import type { TokenTree } from "../policy/policy.ts";
+/**
+ * Sequences that share prefixes, as a forest. Node n holds tokens[nodeStart[n] … nodeStart[n+1]); its context is the path to its root.
+ * Parents come before children; -1 is a root. Position of a token is its depth in tokens.
+ */
+export interface TokenTree {
+  tokens: Int32Array;
+  nodeStart: Int32Array;
+  nodeParent: Int32Array;
+  /** 1 on tokens whose log-prob (and entropy) is wanted. The first token of a root has none. */
+  wanted: Uint8Array;
+}
 
 /** What the tree needs of a chain: tokens, and which of them need a log-prob. */
 export interface TreeChain {

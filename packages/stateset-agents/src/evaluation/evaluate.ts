@@ -7,7 +7,7 @@ import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { seedOf } from "../random.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
-import { allFailed, emptyReport, failureMessages, sampleGroups } from "../training/rollout.ts";
+import { allFailed, emptyReport, failureMessages, sampleGroups } from "../rollout/rollout.ts";
 import { bootstrapGroups, type Estimate, mean, standardDeviation } from "./bootstrap.ts";
 import { type PairedResult, pairedTest } from "./paired-test.ts";
 

@@ -1,4 +1,7 @@
 import type { Message, ToolDefinition } from "../conversation/message.ts";
+import type { TokenTree } from "../conversation/token-tree.ts";
+
+export type { TokenTree };
 
 /** How to choose tokens. Log-probs are always those of the temperature-scaled, untruncated distribution. */
 export interface Sampling {
@@ -54,18 +57,6 @@ export interface SampleToken {
   logprob: number;
   /** The text that became certain with this token (may be empty inside a multi-byte character). */
   text: string;
-}
-
-/**
- * Sequences that share prefixes, as a forest. Node n holds tokens[nodeStart[n] … nodeStart[n+1]); its context is the path to its root.
- * Parents come before children; -1 is a root. Position of a token is its depth in tokens.
- */
-export interface TokenTree {
-  tokens: Int32Array;
-  nodeStart: Int32Array;
-  nodeParent: Int32Array;
-  /** 1 on tokens whose log-prob (and entropy) is wanted. The first token of a root has none. */
-  wanted: Uint8Array;
 }
 
 export interface ForwardOptions {

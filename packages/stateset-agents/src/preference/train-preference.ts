@@ -6,6 +6,7 @@ import { z } from "zod";
 import { dpoLoss } from "../algorithm/loss/dpo.ts";
 import { ipoLoss } from "../algorithm/loss/ipo.ts";
 import type { PreferenceLoss } from "../algorithm/loss/preference.ts";
+import { gather, scatter } from "../learning/micro-batch.ts";
 import { parseOptions } from "../options.ts";
 import type { Policy, Reference } from "../policy/policy.ts";
 import {
@@ -21,7 +22,6 @@ import {
 } from "../supervised/fit.ts";
 import { microBatchOf } from "../supervised/micro-batch.ts";
 import { packUnits } from "../supervised/pack.ts";
-import { gather, scatter } from "../training/batch.ts";
 import { encodePairs, type PairChains, type PreferenceInput } from "./pair.ts";
 
 export interface PreferenceEvaluation {

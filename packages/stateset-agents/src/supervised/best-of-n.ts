@@ -11,7 +11,7 @@ import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { seedOf } from "../random.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
-import { allFailed, emptyReport, type RolloutReport, type RolloutSettings, sampleGroups } from "../training/rollout.ts";
+import { allFailed, emptyReport, type RolloutReport, type RolloutSettings, sampleGroups } from "../rollout/rollout.ts";
 
 const schema = z.strictObject({
   n: z.int().min(2).default(8).describe("Conversations sampled of each scenario."),

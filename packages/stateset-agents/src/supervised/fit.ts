@@ -5,28 +5,17 @@
 import { z } from "zod";
 import type { Agent } from "../agent/agent.ts";
 import { StatesetError } from "../error.ts";
+import { learningRateAt, learningRateFor, optimiserShape, passShape, stepOptions } from "../learning/optimiser.ts";
 import type { Policy, StepOptions } from "../policy/policy.ts";
 import { createRandom, seedOf } from "../random.ts";
-import { learningRateFor } from "../training/config.ts";
-import { learningRateAt } from "../training/schedule.ts";
-
-const share = z.number().min(0).max(1);
 
 /** The settings every such loop has; spread into the strict schema of each. */
 export const fitShape = {
   seed: z.int().min(0).default(0),
   epochs: z.int().min(1).default(1).describe("Passes over the data, each newly shuffled."),
   batchSize: z.int().min(1).default(16).describe("Examples per optimiser step."),
-  tokenBudget: z.int().min(16).default(8192).describe("Distinct tokens per forward pass; results do not depend on it."),
-  recompute: z.boolean().default(false).describe("Recompute activations in the backward pass: less memory, more time."),
-  learningRate: z.number().positive().optional().describe("Peak rate. Left out: chosen by the model's size."),
-  schedule: z.enum(["constant", "linear", "cosine"]).default("cosine"),
-  finalLearningRate: share.default(0.1).describe("Share of the peak rate that is left at the last step."),
-  warmup: share.default(0.05).describe("Share of the steps over which the rate rises from 0."),
-  weightDecay: z.number().min(0).default(0),
-  beta1: share.default(0.9),
-  beta2: share.default(0.99),
-  clipNorm: z.number().positive().default(1),
+  ...passShape,
+  ...optimiserShape,
   evaluateEvery: z.int().min(0).default(0).describe("Steps between evaluations; 0: only before and after."),
 } as const;
 
@@ -105,15 +94,7 @@ export async function fit<T, E extends object>(
     const batch = order.slice(from, from + settings.batchSize).map((i) => items[i]!);
     const loss = await learn(batch);
     const learningRate = learningRateAt(step, { ...settings, steps: totalSteps, learningRate: peak });
-    const { weightDecay, beta1, beta2, clipNorm } = settings;
-    const options: StepOptions = {
-      learningRate,
-      weightDecay,
-      beta1,
-      beta2,
-      clipNorm,
-      ...(hooks.scope && { scope: hooks.scope }),
-    };
+    const options = { ...stepOptions(settings, learningRate), ...(hooks.scope && { scope: hooks.scope }) };
     let report = { gradNorm: Number.NaN, applied: false };
     if (Number.isFinite(loss)) report = await policy.step(options);
     else await policy.zeroGradients();

@@ -7,3 +7,4 @@ export {
   type SupervisedResult,
   trainSupervised,
 } from "./train-supervised.ts";
+export { type ValueFitOptions, ValueFunction, type ValueFunctionOptions } from "./value-function.ts";

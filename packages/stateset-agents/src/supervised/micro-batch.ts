@@ -1,5 +1,5 @@
 import { buildTokenTree, type TreeChain } from "../conversation/token-tree.ts";
-import type { MicroBatch } from "../training/batch.ts";
+import type { MicroBatch } from "../learning/micro-batch.ts";
 
 /** Chains as one token tree, with the places of their learn tokens; `gather` and `scatter` of training/batch.ts work on it. */
 export function microBatchOf(chains: readonly TreeChain[]): MicroBatch {

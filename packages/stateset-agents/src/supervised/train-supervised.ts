@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { sftLoss } from "../algorithm/loss/sft.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
+import { gather, scatter } from "../learning/micro-batch.ts";
 import { parseOptions } from "../options.ts";
 import type { Policy } from "../policy/policy.ts";
-import { gather, scatter } from "../training/batch.ts";
 import { encodeExamples, learnCount, type SupervisedExample } from "./example.ts";
 import {
   callbacksShape,

@@ -1,4 +1,4 @@
-import type { Tracker } from "./tracker.ts";
+import type { Tracker } from "../run/tracker.ts";
 
 /** One short line every `every` steps, for scripts that use the library without the CLI. */
 export function consoleTracker(

@@ -1,6 +1,6 @@
 import { appendFile, mkdir, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { Tracker } from "./tracker.ts";
+import type { Tracker } from "../run/tracker.ts";
 
 /** One JSON object a line in a file of your choice: the run, each step, the end. The run folder has its own metrics.jsonl. */
 export function fileTracker(options: { path: string }): Tracker {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { createAlgorithm } from "../algorithm/algorithms.ts";
+import { emptyReport } from "../rollout/rollout.ts";
 import type { RunStart, StepEnd } from "../training/callbacks.ts";
 import { resolveConfig } from "../training/config.ts";
-import { emptyReport } from "../training/rollout.ts";
 import { bytes, clip, duration, sparkline, table, width } from "./format.ts";
 import { changedSettings, createLiveView, type LiveViewOptions } from "./live-view.ts";
 import { differences } from "./settings.ts";

@@ -1,7 +1,8 @@
 import pc from "picocolors";
 import { algorithmDefaults, algorithmNames, defaultGroupSize } from "../algorithm/algorithms.ts";
+import type { EvaluationResult } from "../run/events.ts";
 import type { Adjustment } from "../training/auto-adjust.ts";
-import type { EvaluationResult, RunStart, StepEnd, TrainingCallbacks } from "../training/callbacks.ts";
+import type { RunStart, StepEnd, TrainingCallbacks } from "../training/callbacks.ts";
 import { resolveConfig } from "../training/config.ts";
 import type { Verdict } from "../training/diagnostics/verdicts.ts";
 import { clip, duration, number, padEnd, percent, quantity, sparkline } from "./format.ts";

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import type { Tracker } from "../run/tracker.ts";
 import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../test-support/table-training.ts";
 import type { TrainingCallbacks } from "../training/callbacks.ts";
 import { watchHealth } from "../training/diagnostics/watch.ts";
@@ -10,7 +11,6 @@ import { train } from "../training/train.ts";
 import { alertWith } from "./alerts.ts";
 import { consoleTracker } from "./console-tracker.ts";
 import { fileTracker } from "./file-tracker.ts";
-import type { Tracker } from "./tracker.ts";
 
 const root = mkdtempSync(join(tmpdir(), "onlookers-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));

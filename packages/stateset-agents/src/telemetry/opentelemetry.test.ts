@@ -1,10 +1,10 @@
 import { ROOT_CONTEXT, type Span, trace } from "@opentelemetry/api";
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { describe, expect, it } from "vitest";
+import { emptyReport } from "../rollout/rollout.ts";
 import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../test-support/table-training.ts";
 import type { RunStart, StepEnd } from "../training/callbacks.ts";
 import { fakeGroup } from "../training/diagnostics/testing.ts";
-import { emptyReport } from "../training/rollout.ts";
 import { train } from "../training/train.ts";
 import { type SpanTracer, type TracedSpan, traceWith } from "./opentelemetry.ts";
 

@@ -1,9 +1,9 @@
 import { appendFile, mkdir } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
+import type { Tracker } from "../run/tracker.ts";
 import { maskedCrc32c } from "./crc32.ts";
 import { bytesField, concat, doubleField, floatField, message, stringField, varintField } from "./protobuf.ts";
-import type { Tracker } from "./tracker.ts";
 
 /**
  * TensorBoard event files in `<run>/tensorboard/`, written without TensorFlow.

@@ -1,9 +1,9 @@
 import { appendFile, mkdir } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
+import type { Tracker } from "../run/tracker.ts";
 import { crc32 } from "./crc32.ts";
 import { bytesField, concat, message, stringField, varintField } from "./protobuf.ts";
-import type { Tracker } from "./tracker.ts";
 
 /**
  * A Weights & Biases offline run in `<run>/wandb/offline-run-…/run-<id>.wandb`, which `wandb sync <folder>` uploads.

@@ -1,11 +1,11 @@
 /** The conversations of one step: sampled, rewarded, shaped, and topped up where the algorithm drops groups. */
 import type { Algorithm } from "../algorithm/algorithm.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
+import { type Example, examplesOf } from "../learning/micro-batch.ts";
 import { seedOf } from "../random.ts";
-import { type Example, examplesOf } from "./batch.ts";
+import { emptyReport, type RolloutReport, type RolloutSettings, sampleGroups } from "../rollout/rollout.ts";
 import type { TrainingConfig } from "./config.ts";
 import type { TrainingControls } from "./controls.ts";
-import { emptyReport, type RolloutReport, type RolloutSettings, sampleGroups } from "./rollout.ts";
 import { scenarioAt } from "./scenario-order.ts";
 
 export interface Collected {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { learningRateFor, resolveConfig } from "./config.ts";
+import { learningRateAt, learningRateFor } from "../learning/optimiser.ts";
+import { resolveConfig } from "./config.ts";
 import { configForTask, profileNames } from "./profiles.ts";
 import { fromPythonConfig, isPythonConfig } from "./python-config.ts";
-import { learningRateAt } from "./schedule.ts";
 
 describe("resolveConfig", () => {
   it("fills in every number", () => {

@@ -1,12 +1,12 @@
 import { z } from "zod";
 import { StatesetError } from "../error.ts";
 import { earlyStoppingSchema } from "../evaluation/early-stopping.ts";
+import { learningRateFor, optimiserShape, passShape } from "../learning/optimiser.ts";
 import { parseOptions } from "../options.ts";
 import type { ModelInfo } from "../policy/policy.ts";
 import { defaultProfile, type ProfileName, profileNames, profiles } from "./profiles.ts";
 
 const positive = z.number().positive();
-const share = z.number().min(0).max(1);
 const count = z.int().min(1);
 
 /** Everything a run can be told. One schema validates, types and documents; model settings (LoRA, threads, …) belong to the agent. */
@@ -35,29 +35,12 @@ export const trainingConfigSchema = z.strictObject({
     .describe(
       "Learn nothing from conversations that were cut at a token limit: their reward may say more about the limit than about the policy. They still count in their group's mean.",
     ),
-  tokenBudget: z
-    .int()
-    .min(16)
-    .default(8192)
-    .describe("Distinct tokens per forward pass, for memory; results do not depend on it."),
-  recompute: z.boolean().default(false).describe("Recompute activations in the backward pass: less memory, more time."),
+  ...passShape,
 
-  learningRate: positive.optional().describe("Peak rate. Left out: chosen by the model's size and the profile."),
+  ...optimiserShape,
   valueLearningRate: positive
     .optional()
     .describe("Rate of the value head, where there is one. Left out: learningRate."),
-  schedule: z.enum(["constant", "linear", "cosine"]).default("cosine").describe("How the rate falls after warm-up."),
-  finalLearningRate: share.default(0.1).describe("Share of the peak rate that is left at the last step."),
-  warmup: share.default(0.05).describe("Share of the steps over which the rate rises from 0."),
-  weightDecay: z.number().min(0).default(0).describe("AdamW's decay of the weights."),
-  beta1: share.default(0.9).describe("AdamW's decay of the first moment."),
-  beta2: share.default(0.99).describe("AdamW's decay of the second moment."),
-  // Elsewhere "epsilon" is the clip of the ratio; as AdamW's it would stop a run from learning, without a word.
-  epsilon: positive
-    .max(1e-3, "AdamW's ε is tiny; the clip of the ratio is epsilonLow and epsilonHigh")
-    .default(1e-8)
-    .describe("AdamW's ε. The clip of the ratio is the algorithm's `epsilonLow` and `epsilonHigh`."),
-  clipNorm: positive.default(1).describe("Largest norm of the gradient."),
 
   kl: z
     .strictObject({
@@ -180,16 +163,6 @@ export function resolveConfig(options: TrainingOptions = {}, context: ResolveCon
     valueLearningRate: valueLearningRate ?? rate,
     profile,
   };
-}
-
-/**
- * A peak rate that suits AdamW at the model's size: small models need and bear larger ones. Adapters start at zero and bear ten times more.
- * The small end is near what the demo trains the starter model with; the large end is what the RL literature uses (1e-6 to 5e-6 at 7B).
- */
-export function learningRateFor(model?: Pick<ModelInfo, "parameters" | "lora">): number {
-  if (!model) return 5e-6;
-  const full = model.parameters < 1e8 ? 1e-4 : model.parameters < 1e9 ? 2e-5 : 5e-6;
-  return model.lora ? full * 10 : full;
 }
 
 /** The user's options over the profile's, two levels deep. */

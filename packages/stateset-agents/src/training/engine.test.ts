@@ -5,13 +5,13 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { algorithmNames, createAlgorithm } from "../algorithm/algorithms.ts";
-import { demoEnvironment, demoReward } from "../demo/parts.ts";
+import { demoEnvironment, demoReward } from "../cli/demo/parts.ts";
+import { examplesOf } from "../learning/micro-batch.ts";
+import { accumulate, scoreExamples } from "../learning/update.ts";
 import type { Derivatives, Policy } from "../policy/policy.ts";
 import { rewardFunction } from "../reward/define-reward.ts";
-import { examplesOf } from "./batch.ts";
-import { emptyReport, sampleGroups } from "./rollout.ts";
+import { emptyReport, sampleGroups } from "../rollout/rollout.ts";
 import { train } from "./train.ts";
-import { accumulate, scoreExamples } from "./update.ts";
 
 const root = mkdtempSync(join(tmpdir(), "engine-training-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));

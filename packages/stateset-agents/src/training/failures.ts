@@ -1,6 +1,7 @@
 /** What goes wrong in a step, said once per step and kind. */
 import { StatesetError } from "../error.ts";
-import type { Emitter, EvaluationResult } from "./callbacks.ts";
+import type { EvaluationResult } from "../run/events.ts";
+import type { Emitter } from "./callbacks.ts";
 import type { Collected } from "./collect.ts";
 import type { Loop, LoopState } from "./loop.ts";
 

@@ -4,9 +4,9 @@ import { StatesetError } from "../error.ts";
 import { evaluate } from "../evaluation/evaluate.ts";
 import { splitHeldOut } from "../evaluation/split.ts";
 import { seedOf } from "../random.ts";
-import type { EvaluationResult } from "./callbacks.ts";
+import type { RolloutSettings } from "../rollout/rollout.ts";
+import type { EvaluationResult } from "../run/events.ts";
 import type { TrainingConfig } from "./config.ts";
-import type { RolloutSettings } from "./rollout.ts";
 
 /** Evaluation on scenarios that training never sees: one part selects the best checkpoint, the other is only reported. */
 export interface HeldOutEvaluation {

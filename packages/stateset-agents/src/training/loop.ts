@@ -7,20 +7,21 @@
 import type { Algorithm, Sequence } from "../algorithm/algorithm.ts";
 import { meanMetrics, mergeMetrics } from "../algorithm/metrics.ts";
 import type { EarlyStopping } from "../evaluation/early-stopping.ts";
+import { learningRateAt, stepOptions } from "../learning/optimiser.ts";
+import { trustRegionUpdate } from "../learning/trust-region-update.ts";
+import { type Batch, type Learner, scoreExamples, type UpdateResult, update } from "../learning/update.ts";
 import type { Policy } from "../policy/policy.ts";
 import { createRandom, seedOf } from "../random.ts";
-import type { Emitter, RunEnd, StepMetrics, StepTiming } from "./callbacks.ts";
+import type { RolloutSettings } from "../rollout/rollout.ts";
+import type { RunEnd, StepMetrics, StepTiming } from "../run/events.ts";
+import type { RunFiles } from "../run/run-files.ts";
+import type { Emitter } from "./callbacks.ts";
 import { type Collected, collect } from "./collect.ts";
 import type { TrainingConfig } from "./config.ts";
 import type { TrainingControls } from "./controls.ts";
 import { countLost, dropKl, notFiniteLimit, reportEvaluation, reportFailures, skipped, stopOf } from "./failures.ts";
 import { evaluationMetrics, type HeldOutEvaluation } from "./held-out.ts";
-import type { RolloutSettings } from "./rollout.ts";
-import type { RunFiles } from "./run-files.ts";
-import { learningRateAt } from "./schedule.ts";
 import { finiteMetrics, rolloutMetrics } from "./step-metrics.ts";
-import { trustRegionUpdate } from "./trust-region-update.ts";
-import { type Batch, type Learner, scoreExamples, type UpdateResult, update } from "./update.ts";
 
 /** Everything that changes while a run goes on, as plain data: with the policy's snapshot, this is a checkpoint. */
 export interface LoopState {
@@ -201,13 +202,8 @@ async function learn(
       const result = algorithm.trustRegion
         ? await trustRegionUpdate(learner, batch, algorithm.trustRegion, regularisers, state.controls.learningRateScale)
         : await update(learner, batch, regularisers, {
-            learningRate,
+            ...stepOptions(config, learningRate),
             valueLearningRate: (learningRate / config.learningRate) * config.valueLearningRate,
-            beta1: config.beta1,
-            beta2: config.beta2,
-            epsilon: config.epsilon,
-            weightDecay: config.weightDecay,
-            clipNorm: config.clipNorm,
             scope: valueOnly ? "value" : "all",
           });
       if (last === undefined) summary.firstRatioMax = result.ratioMax;

@@ -1,6 +1,6 @@
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { mean, standardDeviation } from "../evaluation/bootstrap.ts";
-import type { StepMetrics } from "./callbacks.ts";
+import type { StepMetrics } from "../run/events.ts";
 import type { Collected } from "./collect.ts";
 
 /** What the conversations of a step say about themselves; metrics.jsonl has these names. */

@@ -1,4 +1,4 @@
-import { guardTrackers, type Tracker } from "../telemetry/tracker.ts";
+import { guardTrackers, type Tracker } from "../run/tracker.ts";
 import type { TrainingCallbacks } from "./callbacks.ts";
 
 /** Trackers as callbacks of a run. They only ever get numbers, and a failing one is left alone after a warning. */

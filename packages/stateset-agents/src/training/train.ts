@@ -8,23 +8,17 @@ import { messageOf, StatesetError } from "../error.ts";
 import { EarlyStopping } from "../evaluation/early-stopping.ts";
 import { defaultSampling, type Policy } from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
-import {
-  createEmitter,
-  type Emitter,
-  type EvaluationResult,
-  type RunEnd,
-  type StepMetrics,
-  type TrainingWarning,
-} from "./callbacks.ts";
-import { assertSameModel, CheckpointStore, findCheckpoint } from "./checkpoint/store.ts";
+import type { RolloutSettings } from "../rollout/rollout.ts";
+import { assertSameModel, CheckpointStore, findCheckpoint } from "../run/checkpoint/store.ts";
+import type { EvaluationResult, RunEnd, StepMetrics, TrainingWarning } from "../run/events.ts";
+import { RunFiles } from "../run/run-files.ts";
+import { createEmitter, type Emitter } from "./callbacks.ts";
 import type { TrainingConfig } from "./config.ts";
 import { initialControls } from "./controls.ts";
 import { reportEvaluation, reportUnusual } from "./failures.ts";
 import { createHeldOut, evaluationMetrics, type HeldOutEvaluation } from "./held-out.ts";
 import { type Loop, runLoop } from "./loop.ts";
 import { resolveRun } from "./resolve-run.ts";
-import type { RolloutSettings } from "./rollout.ts";
-import { RunFiles } from "./run-files.ts";
 import { newRunId, runDir, type SavedConfig, type SavedState } from "./saved-run.ts";
 import { finiteMetrics } from "./step-metrics.ts";
 import { trackerCallbacks } from "./tracker-callbacks.ts";

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import type { Tracker } from "../telemetry/tracker.ts";
+import type { Tracker } from "../run/tracker.ts";
 import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../test-support/table-training.ts";
 import { MultiTurnGRPOTrainer } from "./trainer.ts";
 

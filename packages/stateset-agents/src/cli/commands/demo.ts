@@ -1,6 +1,6 @@
 import { type Command, Option } from "commander";
-import { demoRewards } from "../../demo/parts.ts";
-import type { DemoOptions } from "../../demo/run-demo.ts";
+import { demoRewards } from "../demo/parts.ts";
+import type { DemoOptions } from "../demo/run-demo.ts";
 import type { CliIo } from "../io.ts";
 import { wholeNumber } from "../values.ts";
 
@@ -18,7 +18,7 @@ export function addDemo(program: Command, io: CliIo): void {
     )
     .option("--json", "print one JSON object an event; the last line is the result")
     .action(async (flags: DemoOptions) => {
-      const { runDemo } = await import("../../demo/run-demo.ts");
+      const { runDemo } = await import("../demo/run-demo.ts");
       await runDemo(flags, io);
     });
 }

@@ -1,11 +1,11 @@
 import { rmSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { Argument, type Command } from "commander";
+import { trackerNamed, trackerNames } from "../../project/names.ts";
 import { bytes, number, sparkline, table } from "../../telemetry/format.ts";
 import { differences } from "../../telemetry/settings.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 import { modelLabel } from "../model-label.ts";
-import { trackerNamed, trackerNames } from "../project/names.ts";
 import { findRun, listRuns, type RunInfo, sizeOf } from "../runs.ts";
 import { wholeNumber } from "../values.ts";
 

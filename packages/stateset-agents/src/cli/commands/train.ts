@@ -1,8 +1,8 @@
 import { type Command, Option } from "commander";
 import { algorithmNames } from "../../algorithm/algorithms.ts";
+import { trackerNames } from "../../project/names.ts";
 import { profileNames } from "../../training/profiles.ts";
 import type { CliIo } from "../io.ts";
-import { trackerNames } from "../project/names.ts";
 import type { TrainFlags } from "../train/flags.ts";
 import { flag, notNegative, positiveNumber, setting, wholeNumber } from "../values.ts";
 

@@ -7,11 +7,11 @@ import { loadScenarios } from "../../environment/load-scenarios.ts";
 import type { Scenario } from "../../environment/scenario.ts";
 import { StatesetError } from "../../error.ts";
 import { compare, type Evaluation, evaluate } from "../../evaluation/evaluate.ts";
+import { buildProject, defaultConfig } from "../../project/build-project.ts";
+import { findConfig, loadProject } from "../../project/load-project.ts";
 import type { RewardFunction } from "../../reward/reward-function.ts";
 import { type CliIo, isInteractive, print, printJson } from "../io.ts";
 import { type OpenAgentFlags, openAgent } from "../open-agent.ts";
-import { buildProject, defaultConfig } from "../project/build-project.ts";
-import { findConfig, loadProject } from "../project/load-project.ts";
 import { readInputs } from "./inputs.ts";
 import { comparisonLines, evaluationLines } from "./tables.ts";
 

@@ -1,6 +1,6 @@
 import type { ConversationScenarioInput } from "../../environment/parse-scenario.ts";
 import { conversationConfigs, heldOutConfigs } from "../../environment/preset/index.ts";
-import type { PresetName } from "../project/names.ts";
+import type { PresetName } from "../../project/names.ts";
 
 export const templateNames = ["support", "tech-support", "sales", "tools", "custom"] as const;
 export type TemplateName = (typeof templateNames)[number];

@@ -1,7 +1,7 @@
 import { splitAlgorithmConfig } from "../../algorithm/algorithms.ts";
 import { StatesetError } from "../../error.ts";
+import type { TrackerName } from "../../project/names.ts";
 import type { ProfileName } from "../../training/profiles.ts";
-import type { TrackerName } from "../project/names.ts";
 
 /** The flags of `train`, parsed. */
 export interface TrainFlags {

@@ -1,14 +1,14 @@
 import { Environment } from "../../environment/environment.ts";
+import type { Project } from "../../project/build-project.ts";
+import { findCheckpoint } from "../../run/checkpoint/store.ts";
 import { bytes, duration, percent, quantity } from "../../telemetry/format.ts";
 import { changedSettings } from "../../telemetry/live-view.ts";
-import { findCheckpoint } from "../../training/checkpoint/store.ts";
 import type { ProfileName } from "../../training/profiles.ts";
 import { resolveRun } from "../../training/resolve-run.ts";
 import type { TrainOptions } from "../../training/train-options.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 import { modelLabel } from "../model-label.ts";
 import { type MemoryPlan, planMemory, planTime, type TimePlan } from "../plan.ts";
-import type { Project } from "../project/build-project.ts";
 
 /** `train --dry-run`: everything resolved, with what it needs. Plays one group, so that environment and reward are tried as well. */
 export async function printPlan(options: {

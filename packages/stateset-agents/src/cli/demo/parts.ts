@@ -1,13 +1,13 @@
 /** The parts of `npm run demo`: a support agent that is to become polite and brief. */
-import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
-import { ConversationEnvironment } from "../environment/conversation-environment.ts";
-import { customerService, technicalSupport } from "../environment/preset/index.ts";
-import { ConcisenessReward } from "../reward/builtin/conciseness.ts";
-import { PolitenessReward } from "../reward/builtin/politeness.ts";
-import { CompositeReward } from "../reward/composite-reward.ts";
-import { rewardFunction } from "../reward/define-reward.ts";
-import type { RewardFunction } from "../reward/reward-function.ts";
-import type { TrainingOptions } from "../training/config.ts";
+import { MultiTurnAgent } from "../../agent/multi-turn-agent.ts";
+import { ConversationEnvironment } from "../../environment/conversation-environment.ts";
+import { customerService, technicalSupport } from "../../environment/preset/index.ts";
+import { ConcisenessReward } from "../../reward/builtin/conciseness.ts";
+import { PolitenessReward } from "../../reward/builtin/politeness.ts";
+import { CompositeReward } from "../../reward/composite-reward.ts";
+import { rewardFunction } from "../../reward/define-reward.ts";
+import type { RewardFunction } from "../../reward/reward-function.ts";
+import type { TrainingOptions } from "../../training/config.ts";
 
 /** What the agent learns from. "flipped" and "constant" show that it is the reward that teaches: worse with one, nothing with the other. */
 export const demoRewards = ["polite", "flipped", "constant"] as const;

@@ -16,8 +16,8 @@ import { afterAll, describe, expect, it } from "vitest";
 import { defineAlgorithm } from "../../algorithm/define-algorithm.ts";
 import { tokenLoss } from "../../algorithm/loss/token-loss.ts";
 import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../../test-support/table-training.ts";
-import { autoAdjust } from "../auto-adjust.ts";
-import { train } from "../train.ts";
+import { autoAdjust } from "../../training/auto-adjust.ts";
+import { train } from "../../training/train.ts";
 
 const root = mkdtempSync(join(tmpdir(), "checkpoints-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));

@@ -1,18 +1,18 @@
 /** What configuration files may name instead of building it in code. */
-import { StatesetError } from "../../error.ts";
-import { ConcisenessReward } from "../../reward/builtin/conciseness.ts";
-import { CorrectnessReward } from "../../reward/builtin/correctness.ts";
-import { EngagementReward } from "../../reward/builtin/engagement.ts";
-import { HelpfulnessReward } from "../../reward/builtin/helpfulness.ts";
-import { PolitenessReward } from "../../reward/builtin/politeness.ts";
-import { SafetyReward } from "../../reward/builtin/safety.ts";
-import { TaskCompletionReward } from "../../reward/builtin/task-completion.ts";
-import { CompositeReward } from "../../reward/composite-reward.ts";
-import type { RewardFunction } from "../../reward/reward-function.ts";
-import { didYouMean } from "../../suggest.ts";
-import { tensorBoardTracker } from "../../telemetry/tensorboard.ts";
-import type { Tracker } from "../../telemetry/tracker.ts";
-import { wandbTracker } from "../../telemetry/wandb.ts";
+import { StatesetError } from "../error.ts";
+import { ConcisenessReward } from "../reward/builtin/conciseness.ts";
+import { CorrectnessReward } from "../reward/builtin/correctness.ts";
+import { EngagementReward } from "../reward/builtin/engagement.ts";
+import { HelpfulnessReward } from "../reward/builtin/helpfulness.ts";
+import { PolitenessReward } from "../reward/builtin/politeness.ts";
+import { SafetyReward } from "../reward/builtin/safety.ts";
+import { TaskCompletionReward } from "../reward/builtin/task-completion.ts";
+import { CompositeReward } from "../reward/composite-reward.ts";
+import type { RewardFunction } from "../reward/reward-function.ts";
+import type { Tracker } from "../run/tracker.ts";
+import { didYouMean } from "../suggest.ts";
+import { tensorBoardTracker } from "../telemetry/tensorboard.ts";
+import { wandbTracker } from "../telemetry/wandb.ts";
 
 export const presetNames = ["customerService", "technicalSupport", "sales"] as const;
 export type PresetName = (typeof presetNames)[number];

@@ -10,7 +10,15 @@ import type {
 import { mergeMetrics } from "../algorithm/metrics.ts";
 import { StatesetError } from "../error.ts";
 import type { Policy, Reference, StepOptions } from "../policy/policy.ts";
-import { type Example, gather, gatherValues, type MicroBatch, microBatches, scatter, scatterValues } from "./batch.ts";
+import {
+  type Example,
+  gather,
+  gatherValues,
+  type MicroBatch,
+  microBatches,
+  scatter,
+  scatterValues,
+} from "./micro-batch.ts";
 import { type Regularisers, regularise } from "./regularise.ts";
 
 export interface Learner {

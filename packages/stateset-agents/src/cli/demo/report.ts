@@ -1,10 +1,10 @@
 import type { Colors } from "picocolors/types";
-import { wrap } from "../cli/chat/columns.ts";
-import type { Trajectory } from "../conversation/trajectory.ts";
-import { bootstrapGroups, type Estimate } from "../evaluation/bootstrap.ts";
-import type { Evaluation } from "../evaluation/evaluate.ts";
-import { isPolite } from "../reward/builtin/politeness.ts";
-import { number, percent, table } from "../telemetry/format.ts";
+import type { Trajectory } from "../../conversation/trajectory.ts";
+import { bootstrapGroups, type Estimate } from "../../evaluation/bootstrap.ts";
+import type { Evaluation } from "../../evaluation/evaluate.ts";
+import { isPolite } from "../../reward/builtin/politeness.ts";
+import { number, percent, table } from "../../telemetry/format.ts";
+import { wrap } from "../chat/columns.ts";
 
 export interface DemoMeasures {
   reward: Estimate;

@@ -1,8 +1,8 @@
-import { splitAlgorithmConfig } from "../../algorithm/algorithms.ts";
-import { StatesetError } from "../../error.ts";
-import { didYouMean } from "../../suggest.ts";
-import { trainingConfigSchema } from "../../training/config.ts";
-import { fromPythonConfig, pythonConfigKeys } from "../../training/python-config.ts";
+import { splitAlgorithmConfig } from "../algorithm/algorithms.ts";
+import { StatesetError } from "../error.ts";
+import { didYouMean } from "../suggest.ts";
+import { trainingConfigSchema } from "../training/config.ts";
+import { fromPythonConfig, pythonConfigKeys } from "../training/python-config.ts";
 import type { ProjectConfig } from "./define-config.ts";
 
 export const projectKeys = [

@@ -3,19 +3,11 @@ import { gaeAdvantages } from "../algorithm/advantage/gae.ts";
 import type { Advantages } from "../algorithm/algorithm.ts";
 import type { Trajectory } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
+import { exampleOf, gatherValues, microBatches, scatterValues } from "../learning/micro-batch.ts";
 import { parseOptions } from "../options.ts";
 import type { Policy } from "../policy/policy.ts";
-import { requireLearnTokens } from "../supervised/example.ts";
-import {
-  callbacksShape,
-  type FitResult,
-  fit,
-  fitShape,
-  type Learner,
-  learnerShape,
-  policyOf,
-} from "../supervised/fit.ts";
-import { exampleOf, gatherValues, microBatches, scatterValues } from "./batch.ts";
+import { requireLearnTokens } from "./example.ts";
+import { callbacksShape, type FitResult, fit, fitShape, type Learner, learnerShape, policyOf } from "./fit.ts";
 
 const { tokenBudget, evaluateEvery: _, ...fitOptions } = fitShape;
 const { signal, onStep } = callbacksShape<object>();

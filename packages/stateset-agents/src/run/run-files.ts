@@ -16,7 +16,7 @@ import {
 import { join } from "node:path";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { settleFolder, writeFailed, writeFileAtomic, writeJsonAtomic } from "../durable.ts";
-import type { StepMetrics, StepTiming } from "./callbacks.ts";
+import type { StepMetrics, StepTiming } from "./events.ts";
 
 export class RunFiles {
   readonly dir: string;

@@ -3,7 +3,7 @@ import type { Trajectory } from "../conversation/trajectory.ts";
 import type { StepOptions } from "../policy/policy.ts";
 import type { TablePolicy } from "../test-support/table-policy.ts";
 import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../test-support/table-training.ts";
-import { train } from "./train.ts";
+import { train } from "../training/train.ts";
 import { ValueFunction } from "./value-function.ts";
 
 let conversations: Trajectory[];

@@ -1,15 +1,15 @@
-import type { Agent } from "../../agent/agent.ts";
-import type { AgentOptions } from "../../agent/agent-options.ts";
-import type { ConversationEnvironmentOptions } from "../../environment/conversation-environment.ts";
-import type { Environment } from "../../environment/environment.ts";
-import type { Scenario } from "../../environment/scenario.ts";
-import type { RewardFunction } from "../../reward/reward-function.ts";
-import type { AlertOptions } from "../../telemetry/alerts.ts";
-import type { Tracker } from "../../telemetry/tracker.ts";
-import type { AutoAdjustOptions } from "../../training/auto-adjust.ts";
-import type { TrainingOptions } from "../../training/config.ts";
-import type { ProfileName } from "../../training/profiles.ts";
-import type { AlgorithmChoice } from "../../training/train-options.ts";
+import type { Agent } from "../agent/agent.ts";
+import type { AgentOptions } from "../agent/agent-options.ts";
+import type { ConversationEnvironmentOptions } from "../environment/conversation-environment.ts";
+import type { Environment } from "../environment/environment.ts";
+import type { Scenario } from "../environment/scenario.ts";
+import type { RewardFunction } from "../reward/reward-function.ts";
+import type { Tracker } from "../run/tracker.ts";
+import type { AlertOptions } from "../telemetry/alerts.ts";
+import type { AutoAdjustOptions } from "../training/auto-adjust.ts";
+import type { TrainingOptions } from "../training/config.ts";
+import type { ProfileName } from "../training/profiles.ts";
+import type { AlgorithmChoice } from "../training/train-options.ts";
 import type { PresetName, RewardWeights, TrackerName } from "./names.ts";
 
 /** What `stateset.config.ts` exports: everything a run needs. */

@@ -1,11 +1,11 @@
 import { join, relative } from "node:path";
-import { CliExit } from "../cli/failure.ts";
-import { type CliIo, colorsOf, print, printJson, wantsColor } from "../cli/io.ts";
-import { modelLabel } from "../cli/model-label.ts";
-import { type Evaluation, evaluate } from "../evaluation/evaluate.ts";
-import { duration } from "../telemetry/format.ts";
-import { createLiveView } from "../telemetry/live-view.ts";
-import { train } from "../training/train.ts";
+import { type Evaluation, evaluate } from "../../evaluation/evaluate.ts";
+import { duration } from "../../telemetry/format.ts";
+import { createLiveView } from "../../telemetry/live-view.ts";
+import { train } from "../../training/train.ts";
+import { CliExit } from "../failure.ts";
+import { type CliIo, colorsOf, print, printJson, wantsColor } from "../io.ts";
+import { modelLabel } from "../model-label.ts";
 import { type DemoReward, demoAgent, demoEnvironment, demoReward, demoSettings, trainingReward } from "./parts.ts";
 import { comparisonTable, conclusion, conversationPair, measuresOf } from "./report.ts";
 

@@ -1,20 +1,20 @@
 import { resolve } from "node:path";
-import { Agent } from "../../agent/agent.ts";
-import type { AgentOptions } from "../../agent/agent-options.ts";
-import { MultiTurnAgent } from "../../agent/multi-turn-agent.ts";
+import { Agent } from "../agent/agent.ts";
+import type { AgentOptions } from "../agent/agent-options.ts";
+import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import {
   ConversationEnvironment,
   type ConversationEnvironmentOptions,
-} from "../../environment/conversation-environment.ts";
-import { Environment } from "../../environment/environment.ts";
-import { loadScenarios } from "../../environment/load-scenarios.ts";
-import { customerService, sales, technicalSupport } from "../../environment/preset/index.ts";
-import type { Scenario } from "../../environment/scenario.ts";
-import { StatesetError } from "../../error.ts";
-import type { Sampling } from "../../policy/policy.ts";
-import { RewardFunction } from "../../reward/reward-function.ts";
-import { didYouMean } from "../../suggest.ts";
-import type { Tracker } from "../../telemetry/tracker.ts";
+} from "../environment/conversation-environment.ts";
+import { Environment } from "../environment/environment.ts";
+import { loadScenarios } from "../environment/load-scenarios.ts";
+import { customerService, sales, technicalSupport } from "../environment/preset/index.ts";
+import type { Scenario } from "../environment/scenario.ts";
+import { StatesetError } from "../error.ts";
+import type { Sampling } from "../policy/policy.ts";
+import { RewardFunction } from "../reward/reward-function.ts";
+import type { Tracker } from "../run/tracker.ts";
+import { didYouMean } from "../suggest.ts";
 import type { ProjectConfig } from "./define-config.ts";
 import type { LoadedProject } from "./load-project.ts";
 import { presetNamed, rewardFromWeights, trackerNamed } from "./names.ts";

@@ -3,7 +3,7 @@ import { dirname, extname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { createJiti } from "jiti";
 import { LineCounter, parseDocument } from "yaml";
-import { messageOf, StatesetError } from "../../error.ts";
+import { messageOf, StatesetError } from "../error.ts";
 import type { ProjectConfig } from "./define-config.ts";
 import { fromPlainData } from "./plain-config.ts";
 
@@ -43,7 +43,7 @@ export function findConfig(cwd: string): string | undefined {
 
 /** Runs a TypeScript or JavaScript configuration. It gets this very copy of the library, wherever it lies on the disk. */
 async function importConfig(file: string): Promise<ProjectConfig> {
-  const library = await import("../../index.ts");
+  const library = await import("../index.ts");
   const jiti = createJiti(pathToFileURL(file).href, {
     interopDefault: true,
     moduleCache: false,

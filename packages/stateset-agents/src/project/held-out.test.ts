@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { cli } from "../../../test/cli.ts";
-import { temporaryFolder } from "../../../test/tiny-model.ts";
+import { cli } from "../../test/cli.ts";
+import { temporaryFolder } from "../../test/tiny-model.ts";
 
 const script = '{ "id": "long", "userResponses": ["one", "two", "three", "four"] }\n';
 

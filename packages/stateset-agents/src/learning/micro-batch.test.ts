@@ -3,7 +3,7 @@ import { algorithmNames, createAlgorithm } from "../algorithm/algorithms.ts";
 import type { TokenChain, Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
 import { createRandom } from "../random.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
-import { exampleOf, examplesOf, gather, gatherValues, microBatches, scatter, scatterValues } from "./batch.ts";
+import { exampleOf, examplesOf, gather, gatherValues, microBatches, scatter, scatterValues } from "./micro-batch.ts";
 import { accumulate, type Learner, scoreExamples } from "./update.ts";
 
 const random = createRandom(7);

@@ -1,7 +1,7 @@
 import { createColors } from "picocolors";
 import { describe, expect, it } from "vitest";
-import type { Trajectory } from "../conversation/trajectory.ts";
-import type { Evaluation } from "../evaluation/evaluate.ts";
+import type { Trajectory } from "../../conversation/trajectory.ts";
+import type { Evaluation } from "../../evaluation/evaluate.ts";
 import { comparisonTable, conclusion, conversationPair, measuresOf } from "./report.ts";
 
 const colors = createColors(false);

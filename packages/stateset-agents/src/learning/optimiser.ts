@@ -1,0 +1,69 @@
+/** The optimiser's settings and the schedule of its rate: one schema for every learner. */
+import { z } from "zod";
+import type { ModelInfo, StepOptions } from "../policy/policy.ts";
+
+const positive = z.number().positive();
+const share = z.number().min(0).max(1);
+
+/** Spread into the strict schema of each learner. */
+export const optimiserShape = {
+  learningRate: positive.optional().describe("Peak rate. Left out: chosen by the model's size and the profile."),
+  schedule: z.enum(["constant", "linear", "cosine"]).default("cosine").describe("How the rate falls after warm-up."),
+  finalLearningRate: share.default(0.1).describe("Share of the peak rate that is left at the last step."),
+  warmup: share.default(0.05).describe("Share of the steps over which the rate rises from 0."),
+  weightDecay: z.number().min(0).default(0).describe("AdamW's decay of the weights."),
+  beta1: share.default(0.9).describe("AdamW's decay of the first moment."),
+  beta2: share.default(0.99).describe("AdamW's decay of the second moment."),
+  // Elsewhere "epsilon" is the clip of the ratio; as AdamW's it would stop a run from learning, without a word.
+  epsilon: positive
+    .max(1e-3, "AdamW's ε is tiny; the clip of the ratio is epsilonLow and epsilonHigh")
+    .default(1e-8)
+    .describe("AdamW's ε. The clip of the ratio is the algorithm's `epsilonLow` and `epsilonHigh`."),
+  clipNorm: positive.default(1).describe("Largest norm of the gradient."),
+} as const;
+
+/** How much is computed at a time. */
+export const passShape = {
+  tokenBudget: z
+    .int()
+    .min(16)
+    .default(8192)
+    .describe("Distinct tokens per forward pass, for memory; results do not depend on it."),
+  recompute: z.boolean().default(false).describe("Recompute activations in the backward pass: less memory, more time."),
+} as const;
+
+export type OptimiserSettings = z.output<z.ZodObject<typeof optimiserShape>>;
+export type PassSettings = z.output<z.ZodObject<typeof passShape>>;
+
+/** What policy.step() takes of the settings, at the given rate. */
+export function stepOptions(settings: Omit<OptimiserSettings, "learningRate">, learningRate: number): StepOptions {
+  const { weightDecay, beta1, beta2, epsilon, clipNorm } = settings;
+  return { learningRate, weightDecay, beta1, beta2, epsilon, clipNorm };
+}
+
+/** The rate of a step (counted from 1): a linear rise over the warm-up, then the schedule down to `finalLearningRate` of the peak. */
+export function learningRateAt(
+  step: number,
+  settings: Pick<OptimiserSettings, "schedule" | "warmup" | "finalLearningRate"> & {
+    steps: number;
+    learningRate: number;
+  },
+): number {
+  const { steps, learningRate, schedule, finalLearningRate } = settings;
+  const warmupSteps = Math.round(settings.warmup * steps);
+  if (step <= warmupSteps) return (learningRate * step) / (warmupSteps + 1);
+  if (schedule === "constant" || steps - warmupSteps <= 1) return learningRate;
+  const progress = (step - warmupSteps - 1) / (steps - warmupSteps - 1);
+  const left = schedule === "linear" ? 1 - progress : 0.5 * (1 + Math.cos(Math.PI * progress));
+  return learningRate * (finalLearningRate + (1 - finalLearningRate) * left);
+}
+
+/**
+ * A peak rate that suits AdamW at the model's size: small models need and bear larger ones. Adapters start at zero and bear ten times more.
+ * The small end is near what the demo trains the starter model with; the large end is what the RL literature uses (1e-6 to 5e-6 at 7B).
+ */
+export function learningRateFor(model?: Pick<ModelInfo, "parameters" | "lora">): number {
+  if (!model) return 5e-6;
+  const full = model.parameters < 1e8 ? 1e-4 : model.parameters < 1e9 ? 2e-5 : 5e-6;
+  return model.lora ? full * 10 : full;
+}
