@@ -20,7 +20,8 @@ export const errorCodes = {
   NOT_TRAINABLE: "The policy cannot be trained (a stub, or nothing is trainable).",
   ABORTED: "The work was stopped by an AbortSignal.",
   ENVIRONMENT_FAILED: "An environment threw or timed out, also on its retry.",
-  REWARD_FAILED: "A reward function threw, timed out or returned something that is not a finite number.",
+  REWARD_FAILED: "A reward function threw or timed out.",
+  REWARD_NOT_FINITE: "A reward function returned something that is not a finite number.",
   JUDGE_FAILED: "A judge could not be reached, its budget is spent, or its answer could not be read.",
   NOT_FINITE: "A loss, gradient or reward became NaN or infinite three times in a row.",
   CHECKPOINT_NOT_FOUND: "No checkpoint at that path.",
@@ -60,4 +61,12 @@ export class StatesetError extends Error {
 /** The message of anything that was thrown. */
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
+}
+
+/** Whether this error, or one that caused it, has the code. */
+export function hasCode(error: unknown, code: ErrorCode): boolean {
+  for (let one: unknown = error; one instanceof Error; one = one.cause) {
+    if (StatesetError.isInstance(one) && one.code === code) return true;
+  }
+  return false;
 }

@@ -8,17 +8,25 @@ export { type AgentReply, MultiTurnAgent } from "./agent/multi-turn-agent.ts";
 export type {
   ConversationOptions,
   ConversationSession,
-  DrawSample,
   Reply,
   ReplyOptions,
 } from "./agent/session.ts";
 export * from "./algorithm/index.ts";
 export { ChainBuilder } from "./conversation/chain.ts";
 export { toChatRecord } from "./conversation/chat-record.ts";
+export type { Failure } from "./conversation/failure.ts";
 export { type ChatRecord, readChats, writeChats } from "./conversation/jsonl.ts";
 export type { Message, Role, ToolCall, ToolDefinition } from "./conversation/message.ts";
 export { buildTokenTree, type MergedChains } from "./conversation/token-tree.ts";
-export type { RewardResult, TokenChain, Trajectory, TrajectoryGroup, Turn } from "./conversation/trajectory.ts";
+export {
+  type Ended,
+  isCut,
+  type RewardResult,
+  type TokenChain,
+  type Trajectory,
+  type TrajectoryGroup,
+  type Turn,
+} from "./conversation/trajectory.ts";
 export { validateMessages } from "./conversation/validate-messages.ts";
 export {
   ConversationEnvironment,
@@ -51,6 +59,7 @@ export {
 } from "./environment/task-environment.ts";
 export { type ErrorCode, errorCodes, StatesetError } from "./error.ts";
 export * from "./evaluation/index.ts";
+export * from "./learning/index.ts";
 export * from "./policy/index.ts";
 export * from "./preference/index.ts";
 export { defineConfig, type ProjectConfig } from "./project/define-config.ts";
@@ -82,6 +91,7 @@ export { type ExactMatchOptions, ExactMatchReward } from "./reward/verifier/exac
 export { type NumericAnswerOptions, NumericAnswerReward } from "./reward/verifier/numeric-answer.ts";
 export { type PatternOptions, PatternReward } from "./reward/verifier/pattern.ts";
 export { type ToolCallOptions, ToolCallReward } from "./reward/verifier/tool-call.ts";
+export * from "./rollout/index.ts";
 export * from "./supervised/index.ts";
 export * from "./telemetry/index.ts";
 export * from "./training/diagnostics/index.ts";

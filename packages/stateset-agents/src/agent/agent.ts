@@ -1,6 +1,6 @@
 import type { Message } from "../conversation/message.ts";
 import type { Turn } from "../conversation/trajectory.ts";
-import type { Policy } from "../policy/policy.ts";
+import type { Policy, Sampling } from "../policy/policy.ts";
 import type { ConversationOptions, ConversationSession } from "./session.ts";
 
 /** What a caller knows beyond the messages. Hooks get it; `conversationId` tells conversations apart in memory. */
@@ -19,6 +19,9 @@ export abstract class Agent {
   /** Throws until initialize() is done. */
   abstract get policy(): Policy;
 
+  /** How replies are sampled where nothing else is said. */
+  abstract get sampling(): Readonly<Sampling>;
+
   /** The reply's text. */
   abstract generateResponse(messages: readonly Message[], context?: AgentContext): Promise<string>;
 
@@ -26,7 +29,7 @@ export abstract class Agent {
   abstract stream(messages: readonly Message[], context?: AgentContext): AsyncIterable<string>;
 
   /** Answers one more user message and returns the assistant turn. */
-  abstract processTurn(history: readonly Message[], userInput: string, context?: AgentContext): Promise<Turn>;
+  abstract processTurn(messages: readonly Message[], userInput: string, context?: AgentContext): Promise<Turn>;
 
   abstract startConversation(options?: ConversationOptions): ConversationSession;
 

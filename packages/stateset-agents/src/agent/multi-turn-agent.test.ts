@@ -194,6 +194,7 @@ describe("MultiTurnAgent", () => {
       role: "assistant",
       reasoning: "hmm well",
       content: "yes sir",
+      sampled: { text: "<think> hmm well </think> yes sir <end>", finishReason: "stop" },
     });
     const pieces: string[] = [];
     for await (const piece of agent.stream([user("yes")])) pieces.push(piece);

@@ -1,10 +1,11 @@
 import { randomInt } from "node:crypto";
+import { linkSignals } from "../abort.ts";
 import type { Message } from "../conversation/message.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { validateMessages } from "../conversation/validate-messages.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
-import type { Policy } from "../policy/policy.ts";
+import type { Policy, Sampling } from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
 import { Agent, type AgentContext } from "./agent.ts";
 import { writeAgentFile } from "./agent-file.ts";
@@ -75,6 +76,10 @@ export class MultiTurnAgent extends Agent {
     return this.#policy;
   }
 
+  override get sampling(): Readonly<Sampling> {
+    return this.options.sampling;
+  }
+
   /** Override to change what the model is shown. Messages come without the agent's system prompt. */
   protected beforeGeneration(messages: readonly Turn[], _context: AgentContext): Message[] | Promise<Message[]> {
     return [...messages];
@@ -99,12 +104,12 @@ export class MultiTurnAgent extends Agent {
   }
 
   override async processTurn(
-    history: readonly Message[],
+    messages: readonly Message[],
     userInput: string,
     context: AgentContext = {},
   ): Promise<Turn> {
     const user: Message = { role: "user", content: userInput };
-    const { turn } = await this.respond([...history, user], context);
+    const { turn } = await this.respond([...messages, user], context);
     const { memory } = this.options;
     if (memory) {
       memory.add(context.conversationId ?? "", user, turn);
@@ -124,7 +129,7 @@ export class MultiTurnAgent extends Agent {
     };
     const filter = this.options.reasoning ? answerOnly(push) : { push, end: () => {} };
     const controller = new AbortController();
-    const signal = context.signal ? AbortSignal.any([context.signal, controller.signal]) : controller.signal;
+    const { signal, unlink } = linkSignals(context.signal, controller.signal);
     let running = true;
     const reply = this.#respond(messages, { ...context, signal }, whole ? undefined : (text) => filter.push(text))
       .then(({ turn }) => (whole ? push(turn.content) : filter.end()))
@@ -148,6 +153,7 @@ export class MultiTurnAgent extends Agent {
     } finally {
       // A reader that leaves early stops the sampling.
       if (running) controller.abort();
+      unlink();
     }
   }
 
@@ -202,7 +208,6 @@ export class MultiTurnAgent extends Agent {
       learn: options.learn ?? true,
       reasoning,
       contextWindow,
-      sample: options.sample,
       before: (messages) => this.beforeGeneration(messages, context),
       after: (reply, messages) => this.afterGeneration(reply, messages, context),
     });

@@ -29,7 +29,7 @@ describe("an agent on the starter model", () => {
     const session = agent.startConversation({ scenario: environment.scenarios[0]!, seed });
     let state = await environment.reset(environment.scenarios[0], { seed });
     while (!state.done) {
-      const reply = await session.reply(state.history);
+      const reply = await session.reply(state.turns);
       if (reply.kind !== "reply") throw new Error("unexpected");
       state = (await environment.step(state, reply.turn)).state;
     }

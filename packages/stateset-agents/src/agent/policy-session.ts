@@ -3,11 +3,11 @@ import { ChainBuilder } from "../conversation/chain.ts";
 import type { Message } from "../conversation/message.ts";
 import type { TokenChain, Turn } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
-import type { Policy, Sample, Sampling } from "../policy/policy.ts";
+import type { Policy, Sample, SampleRequest, Sampling } from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
 import { ContextWindow, type ContextWindowOptions } from "./context-window.ts";
 import { splitReasoning } from "./reasoning.ts";
-import type { ConversationSession, DrawSample, Reply, ReplyOptions } from "./session.ts";
+import type { ConversationSession, Reply, ReplyOptions } from "./session.ts";
 import { summarizeWith } from "./summarize.ts";
 
 /** A reply with less room than this would be a stump; the conversation ends instead. */
@@ -21,7 +21,6 @@ export interface PolicySessionOptions {
   learn: boolean;
   reasoning: boolean;
   contextWindow?: ContextWindowOptions | undefined;
-  sample?: DrawSample | undefined;
   /** Changes the messages before they are rendered. To keep tokens one chain, equal beginnings must stay equal. */
   before?: (messages: readonly Turn[]) => Message[] | Promise<Message[]>;
   /** Changes the reply the user and the environment see. What was sampled stays recorded as sampled. */
@@ -106,10 +105,11 @@ export class PolicySession implements ConversationSession {
       role: "assistant",
       ...(reasoning ? splitReasoning(sample.text) : { content: sample.text }),
     };
+    const finishReason = sample.finishReason === "length" ? ("length" as const) : ("stop" as const);
     return {
       kind: "reply",
-      turn: after ? await after(said, messages) : said,
-      finishReason: sample.finishReason,
+      turn: { ...(after ? await after(said, messages) : said), sampled: { text: sampledText, finishReason } },
+      finishReason,
       promptTokens,
       sampledTokens: sample.tokens.length,
       stub: sample.stub === true,
@@ -136,15 +136,13 @@ export class PolicySession implements ConversationSession {
     });
   }
 
-  async #draw(request: Parameters<DrawSample>[0], { signal, onText }: ReplyOptions): Promise<Sample> {
-    const { policy } = this.#options;
-    const draw = this.#options.sample ?? (async (one, more) => (await policy.sample([one], more))[0]!);
-    const sample = await draw(request, {
+  async #draw(request: SampleRequest, { signal, onText }: ReplyOptions): Promise<Sample> {
+    const [sample] = await this.#options.policy.sample([request], {
       ...(signal && { signal }),
       ...(onText && { onToken: ({ text }) => onText(text) }),
     });
-    if (sample.finishReason === "aborted") throw new StatesetError("ABORTED", "Stopped while sampling a reply.");
-    return sample;
+    if (sample!.finishReason === "aborted") throw new StatesetError("ABORTED", "Stopped while sampling a reply.");
+    return sample!;
   }
 }
 

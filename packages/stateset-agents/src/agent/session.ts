@@ -1,23 +1,15 @@
 import type { TokenChain, Turn } from "../conversation/trajectory.ts";
 import type { Scenario } from "../environment/scenario.ts";
-import type { Sample, SampleRequest, SampleToken } from "../policy/policy.ts";
-
-/** Draws one reply. The rollout passes one that batches across conversations; by default it is `policy.sample([request])`. */
-export type DrawSample = (
-  request: SampleRequest,
-  options: { signal?: AbortSignal; onToken?: (token: SampleToken) => void },
-) => Promise<Sample>;
 
 export interface ConversationOptions {
   /** Its systemPrompt and context go into the prompt. */
   scenario?: Scenario;
   /** Overrides the agent's own sampling temperature. */
-  temperature?: number;
+  temperature?: number | undefined;
   /** Overrides the agent's own limit on tokens per reply. */
-  maxTokens?: number;
+  maxTokens?: number | undefined;
   /** Default for reply() calls that name no seed. Together with the turn number it fixes what is sampled. */
   seed?: number;
-  sample?: DrawSample;
   /** False: sampled tokens are recorded but not marked for learning. Default true. */
   learn?: boolean;
 }
@@ -35,7 +27,7 @@ export type Reply =
       kind: "reply";
       /** The assistant turn. Append it to the messages (environment.step does) before the next reply(). */
       turn: Turn;
-      finishReason: Sample["finishReason"];
+      finishReason: "stop" | "length";
       promptTokens: number;
       sampledTokens: number;
       stub: boolean;

@@ -19,6 +19,7 @@ export type {
   Sequence,
   TrustRegion,
 } from "./algorithm.ts";
+export type { AlgorithmChoice } from "./algorithm-choice.ts";
 export {
   type AlgorithmConfig,
   type AlgorithmName,

@@ -39,6 +39,7 @@ const byErrorCode: Record<ErrorCode, ExitCode> = {
   NOT_TRAINABLE: 7,
   ENVIRONMENT_FAILED: 7,
   REWARD_FAILED: 7,
+  REWARD_NOT_FINITE: 7,
   JUDGE_FAILED: 7,
   NOT_FINITE: 7,
   WRITE_FAILED: 8,

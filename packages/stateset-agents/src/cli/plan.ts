@@ -6,7 +6,8 @@ import { parseModelConfig } from "../policy/native/model-config.ts";
 import { readJsonObject } from "../policy/tokenizer/model-json.ts";
 import type { Project } from "../project/build-project.ts";
 import { seedOf } from "../random.ts";
-import { emptyReport, sampleGroups } from "../rollout/rollout.ts";
+import { emptyReport } from "../rollout/report.ts";
+import { environmentRollout, sampleGroups } from "../rollout/rollout.ts";
 import type { TrainingConfig } from "../training/config.ts";
 
 export interface MemoryPlan {
@@ -73,23 +74,9 @@ export async function planTime(project: Project, config: TrainingConfig): Promis
   const scenario = project.environment.scenarios[0]!;
   const report = emptyReport();
   const startedAt = performance.now();
-  const groups = await sampleGroups(
-    {
-      agent: project.agent,
-      environment: project.environment,
-      reward: project.reward,
-      temperature: config.sampling.temperature,
-      maxTokens: config.sampling.maxTokens,
-      maxTurns: config.maxTurns,
-      concurrency: config.concurrency,
-      environmentTimeoutMs: config.timeouts.environmentMs,
-      rewardTimeoutMs: config.timeouts.rewardMs,
-      learn: true,
-    },
-    [{ id: "plan", scenario, size: config.groupSize, seed: seedOf(config.seed, "plan") }],
-    report,
-    1,
-  );
+  const rollout = environmentRollout({ ...project, settings: config, learn: true });
+  const request = { id: "plan", scenario, size: config.groupSize, seed: seedOf(config.seed, "plan") };
+  const groups = await sampleGroups(rollout, [request], { report, minimum: 1 });
   const sampledAt = performance.now();
   const chains = groups.flatMap((group) => group.trajectories.flatMap((one) => one.chains));
   if (chains.length > 0) {

@@ -24,12 +24,45 @@ export interface MergedChains {
   predecessor: Int32Array;
 }
 
-/** Tokens [start, end) of one chain, shared by every chain that passes through. */
+/** Tokens [start, end) of a chain, shared by every chain that passes through. `start` is also the depth: a branch begins at the same one in all of them. */
 interface Branch {
-  chain: number;
+  tokens: Int32Array;
   start: number;
   end: number;
   children: Map<number, Branch>;
+}
+
+/** Chains by their common beginnings. Adding one takes time linear in its tokens. */
+export class PrefixForest {
+  readonly roots = new Map<number, Branch>();
+  /** Distinct tokens in it. */
+  size = 0;
+
+  add(tokens: Int32Array): void {
+    let level = this.roots;
+    let i = 0;
+    while (i < tokens.length) {
+      const branch = level.get(tokens[i]!);
+      if (!branch) {
+        level.set(tokens[i]!, { tokens, start: i, end: tokens.length, children: new Map() });
+        this.size += tokens.length - i;
+        return;
+      }
+      const theirs = branch.tokens;
+      while (i < tokens.length && i < branch.end && theirs[i] === tokens[i]) i++;
+      if (i < branch.end) {
+        if (i === tokens.length) return;
+        split(branch, i);
+      }
+      level = branch.children;
+    }
+  }
+}
+
+function split(branch: Branch, at: number): void {
+  const rest: Branch = { tokens: branch.tokens, start: at, end: branch.end, children: branch.children };
+  branch.end = at;
+  branch.children = new Map([[branch.tokens[at]!, rest]]);
 }
 
 /**
@@ -37,8 +70,9 @@ interface Branch {
  * Time and memory are linear in the number of tokens. The result depends on the chains and their order alone.
  */
 export function buildTokenTree(chains: readonly TreeChain[]): MergedChains {
-  const roots = new Map<number, Branch>();
-  for (let chain = 0; chain < chains.length; chain++) insert(roots, chains, chain);
+  const forest = new PrefixForest();
+  for (const { tokens } of chains) forest.add(tokens);
+  const { roots } = forest;
   const { branches, parents } = inOrder(roots);
 
   const nodeStart = new Int32Array(branches.length + 1);
@@ -51,7 +85,7 @@ export function buildTokenTree(chains: readonly TreeChain[]): MergedChains {
     const branch = branches[n]!;
     const at = nodeStart[n]!;
     nodeOf.set(branch, n);
-    tokens.set(chains[branch.chain]!.tokens.subarray(branch.start, branch.end), at);
+    tokens.set(branch.tokens.subarray(branch.start, branch.end), at);
     const parent = parents[n]!;
     predecessor[at] = parent < 0 ? -1 : nodeStart[parent + 1]! - 1;
     for (let i = at + 1; i < nodeStart[n + 1]!; i++) predecessor[i] = i - 1;
@@ -74,33 +108,6 @@ export function buildTokenTree(chains: readonly TreeChain[]): MergedChains {
     return position;
   });
   return { tree: { tokens, nodeStart, nodeParent: Int32Array.from(parents), wanted }, positions, predecessor };
-}
-
-function insert(roots: Map<number, Branch>, chains: readonly TreeChain[], chain: number): void {
-  const tokens = chains[chain]!.tokens;
-  let level = roots;
-  let i = 0;
-  while (i < tokens.length) {
-    const branch = level.get(tokens[i]!);
-    if (!branch) {
-      level.set(tokens[i]!, { chain, start: i, end: tokens.length, children: new Map() });
-      return;
-    }
-    // A branch begins at the same depth in every chain through it, so `start` is also the depth.
-    const theirs = chains[branch.chain]!.tokens;
-    while (i < tokens.length && i < branch.end && theirs[i] === tokens[i]) i++;
-    if (i < branch.end) {
-      if (i === tokens.length) return;
-      split(branch, i, theirs[i]!);
-    }
-    level = branch.children;
-  }
-}
-
-function split(branch: Branch, at: number, token: number): void {
-  const rest: Branch = { chain: branch.chain, start: at, end: branch.end, children: branch.children };
-  branch.end = at;
-  branch.children = new Map([[token, rest]]);
 }
 
 /** Depth first, children in the order they appeared: parents before children, and a path stays together in memory. */

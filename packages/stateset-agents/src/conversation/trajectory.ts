@@ -1,9 +1,12 @@
+import type { Failure } from "./failure.ts";
 import type { Message } from "./message.ts";
 
 /** A message with what was learnt about it. Index i of `Trajectory.turns` is the turn number used everywhere. */
 export interface Turn extends Message {
   /** The reward given for this turn alone, where a reward or environment gives one. */
   reward?: number;
+  /** On what the policy said: the text as it was sampled, special tokens printed, and why it ended. */
+  sampled?: { text: string; finishReason: "stop" | "length" };
   metadata?: Record<string, unknown>;
 }
 
@@ -29,8 +32,16 @@ export interface RewardResult {
   breakdown: Record<string, number>;
   /** Rewards for single turns, by turn index; the score still counts for the whole episode. */
   turns?: Record<number, number>;
+  /** Set when the score already counts the rewards of single turns, as where an environment's own are added up. */
+  turnsInScore?: true;
   metadata?: Record<string, unknown>;
 }
+
+/**
+ * Why a conversation ended: its environment said so; the replies ran out; the last reply was cut at its token limit; the prompt left no
+ * room for another; or the environment failed for good (`failure` says how).
+ */
+export type Ended = "done" | "max-turns" | "max-tokens" | "context-full" | "failed";
 
 /** One whole conversation, as data. */
 export interface Trajectory {
@@ -39,8 +50,9 @@ export interface Trajectory {
   turns: Turn[];
   chains: TokenChain[];
   reward: RewardResult;
-  /** How it ended: the environment was done, turns ran out, or the context was full. */
-  ended: "done" | "max-turns" | "context-full";
+  ended: Ended;
+  /** Set with `ended: "failed"`. */
+  failure?: Failure;
   /** The temperature it was sampled at; scoring must use the same. */
   temperature: number;
   /** True when a stub produced it; such a trajectory can never be trained on. */
@@ -53,4 +65,9 @@ export interface TrajectoryGroup {
   id: string;
   scenarioId: string;
   trajectories: Trajectory[];
+}
+
+/** True when a token limit cut it short: in one of its replies, or because the context was full. */
+export function isCut({ turns, ended }: { turns: readonly Turn[]; ended: Ended }): boolean {
+  return ended === "context-full" || turns.some(({ sampled }) => sampled?.finishReason === "length");
 }

@@ -19,11 +19,11 @@ describe("ConversationEnvironment", () => {
   it("says the user's turns in order and is done after the last reply", async () => {
     const environment = new ConversationEnvironment({ scenarios: [late] });
     const first = await environment.reset(environment.scenarios[0], { seed: 1 });
-    expect(first.history).toEqual([{ role: "user", content: "My order is late." }]);
+    expect(first.turns).toEqual([{ role: "user", content: "My order is late." }]);
     const next = await environment.step(first, say("Which order?"));
     expect(next).toMatchObject({ done: false, userTurn: { role: "user", content: "It is 5." } });
     const state = await play(environment, ["a", "b", "c", "d"]);
-    expect(state.history.map((turn) => turn.content)).toEqual([
+    expect(state.turns.map((turn) => turn.content)).toEqual([
       "My order is late.",
       "a",
       "It is 5.",
@@ -40,7 +40,7 @@ describe("ConversationEnvironment", () => {
     const copy = structuredClone(state);
     const [a, b] = await Promise.all([environment.step(state, say("a")), environment.step(state, say("b"))]);
     expect(state).toEqual(copy);
-    expect([a.state.history[1]!.content, b.state.history[1]!.content]).toEqual(["a", "b"]);
+    expect([a.state.turns[1]!.content, b.state.turns[1]!.content]).toEqual(["a", "b"]);
   });
 
   it("cuts off at maxTurns and says so", async () => {

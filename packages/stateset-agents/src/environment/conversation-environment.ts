@@ -81,7 +81,7 @@ export class ConversationEnvironment extends Environment<ConversationScenario> {
     if (first === undefined) {
       throw new StatesetError("INVALID_SCENARIO", `Scenario "${chosen.id}" has no user turn.`);
     }
-    return { scenario: chosen, history: [userTurn(first)], replies: 0, seed, done: false, metadata: {} };
+    return { scenario: chosen, turns: [userTurn(first)], replies: 0, seed, done: false, metadata: {} };
   }
 
   override async step(
@@ -90,14 +90,14 @@ export class ConversationEnvironment extends Environment<ConversationScenario> {
   ): Promise<StepResult<ConversationScenario>> {
     const replies = state.replies + 1;
     const next = state.scenario.userResponses[replies];
-    const history = [...state.history, action];
+    const turns = [...state.turns, action];
     const over = next === undefined || (await this.#ends(action, state));
     if (over || replies >= this.maxTurns) {
       const ended = over ? ("done" as const) : ("max-turns" as const);
-      return { state: { ...state, history, replies, done: true, ended }, done: true };
+      return { state: { ...state, turns, replies, done: true, ended }, done: true };
     }
     const turn = userTurn(next);
-    return { state: { ...state, history: [...history, turn], replies }, userTurn: turn, done: false };
+    return { state: { ...state, turns: [...turns, turn], replies }, userTurn: turn, done: false };
   }
 
   /** Consecutive seeds visit every scenario once before any comes again. */

@@ -5,7 +5,7 @@ import type { Scenario } from "./scenario.ts";
 export interface EnvironmentState<S extends Scenario = Scenario> {
   scenario: S;
   /** The conversation so far, without the system prompt. After reset() it holds the first user turn. */
-  history: readonly Turn[];
+  turns: readonly Turn[];
   /** How many replies the agent has given. */
   replies: number;
   /** What is random in the episode comes from this. */
@@ -19,7 +19,7 @@ export interface EnvironmentState<S extends Scenario = Scenario> {
 
 /** What step() returns. */
 export interface StepResult<S extends Scenario = Scenario> {
-  /** The new state; its history holds the agent's reply and, when there is one, `userTurn`. */
+  /** The new state; its turns hold the agent's reply and, when there is one, `userTurn`. */
   state: EnvironmentState<S>;
   /** What the agent has to answer next. Absent when done. */
   userTurn?: Turn;

@@ -16,7 +16,7 @@ class Flaky extends Environment {
     this.behaviours = behaviours;
   }
   async reset(scenario = this.scenarios[0]!): Promise<EnvironmentState> {
-    return { scenario, history: [], replies: 0, seed: 0, done: false, metadata: {} };
+    return { scenario, turns: [], replies: 0, seed: 0, done: false, metadata: {} };
   }
   step(state: EnvironmentState, action: Turn, options?: { signal?: AbortSignal }): Promise<StepResult> {
     const behaviour = this.behaviours.shift() ?? "fine";
@@ -29,7 +29,7 @@ class Flaky extends Environment {
         });
       });
     }
-    return Promise.resolve({ state: { ...state, history: [action], done: true }, done: true });
+    return Promise.resolve({ state: { ...state, turns: [action], done: true }, done: true });
   }
   override fresh() {
     this.freshCalls++;
@@ -57,7 +57,7 @@ describe("runGuarded", () => {
     const environment = new Flaky();
     const { value, failures } = await play(environment);
     expect(value?.attempt).toBe(0);
-    expect(value?.result.state.history).toEqual([action]);
+    expect(value?.result.state.turns).toEqual([action]);
     expect(failures).toEqual([]);
     expect(environment.freshCalls).toBe(0);
   });

@@ -1,3 +1,4 @@
+import { withDeadline } from "../abort.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import type { Environment, EnvironmentState, StepResult } from "./environment.ts";
@@ -21,7 +22,7 @@ export interface GuardOptions {
   timeoutMs: number;
   /** How often an episode is begun anew after a failure. Default 1. */
   retries?: number;
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   onFailure?: (failure: EnvironmentFailure) => void;
 }
 
@@ -80,36 +81,22 @@ function guarded<S extends Scenario>(environment: Environment<S>, options: Guard
 async function timed<T>(
   during: EnvironmentFailure["during"],
   scenarioId: string | undefined,
-  options: GuardOptions,
+  { timeoutMs, signal }: GuardOptions,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const aborted = () => new StatesetError("ABORTED", `Stopped during the environment's ${during}().`);
-  if (options.signal?.aborted) throw aborted();
-  const controller = new AbortController();
-  let timer: NodeJS.Timeout | undefined;
-  let onAbort: (() => void) | undefined;
-  const interruption = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      const message = `no answer within ${options.timeoutMs} ms`;
-      reject(new EpisodeFailed({ kind: "timeout", during, scenarioId, message }, undefined));
-      controller.abort();
-    }, options.timeoutMs);
-    onAbort = () => {
-      reject(aborted());
-      controller.abort();
-    };
-    options.signal?.addEventListener("abort", onAbort, { once: true });
+  const failed = (kind: EnvironmentFailure["kind"], message: string, cause?: unknown) =>
+    new EpisodeFailed({ kind, during, scenarioId, message }, cause);
+  const answer = async (own: AbortSignal) => {
+    try {
+      return await work(own);
+    } catch (error) {
+      throw failed("threw", messageOf(error), error);
+    }
+  };
+  return withDeadline(answer, {
+    timeoutMs,
+    timedOut: () => failed("timeout", `no answer within ${timeoutMs} ms`),
+    signal,
+    during: `during the environment's ${during}()`,
   });
-  const answer = (async () => work(controller.signal))().catch((error: unknown) => {
-    throw new EpisodeFailed({ kind: "threw", during, scenarioId, message: messageOf(error) }, error);
-  });
-  // Whichever loses the race may still reject later; that must not become an unhandled rejection.
-  answer.catch(() => {});
-  interruption.catch(() => {});
-  try {
-    return await Promise.race([answer, interruption]);
-  } finally {
-    clearTimeout(timer);
-    if (onAbort) options.signal?.removeEventListener("abort", onAbort);
-  }
 }

@@ -8,7 +8,7 @@ describe("TaskEnvironment", () => {
   it("ends with success as soon as the check says so", async () => {
     const environment = new TaskEnvironment({ tasks, check: (reply) => /\b4\b/.test(reply.content) });
     let state = await environment.reset(undefined, { seed: 0 });
-    expect(state.history[0]!.content).toBe("What is 2 + 2?");
+    expect(state.turns[0]!.content).toBe("What is 2 + 2?");
     const wrong = await environment.step(state, say("5"));
     expect(wrong).toMatchObject({ done: false, reward: 0, userTurn: { content: "Count again." } });
     state = wrong.state;

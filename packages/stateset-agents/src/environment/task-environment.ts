@@ -26,7 +26,7 @@ export type TaskCheck = boolean | number | { success: boolean; progress?: number
 
 export interface TaskEnvironmentOptions {
   tasks: readonly Task[];
-  /** Decides in code whether the task is done; `state.history` does not hold the reply yet. */
+  /** Decides in code whether the task is done; `state.turns` does not hold the reply yet. */
   check: (reply: Turn, state: EnvironmentState<Task>, options: StepOptions) => TaskCheck | Promise<TaskCheck>;
   /** Replies of the agent after which a task counts as failed. Default 6. */
   maxTurns?: number | undefined;
@@ -85,8 +85,8 @@ export class TaskEnvironment extends Environment<Task> {
         hint: "Give it one, or play it in a ConversationEnvironment.",
       });
     }
-    const history: Turn[] = [{ role: "user", content }];
-    return { scenario, history, replies: 0, seed, done: false, metadata: { success: false, progress: 0 } };
+    const turns: Turn[] = [{ role: "user", content }];
+    return { scenario, turns, replies: 0, seed, done: false, metadata: { success: false, progress: 0 } };
   }
 
   override async step(
@@ -99,14 +99,14 @@ export class TaskEnvironment extends Environment<Task> {
     const reward = best - (state.metadata.progress as number);
     const replies = state.replies + 1;
     const next = { ...state, replies, metadata: { ...state.metadata, success, progress: best } };
-    const history = [...state.history, action];
+    const turns = [...state.turns, action];
     if (success || replies >= this.maxTurns) {
       const ended = success ? ("done" as const) : ("max-turns" as const);
-      return { state: { ...next, history, done: true, ended }, reward, done: true, info: { success, progress: best } };
+      return { state: { ...next, turns, done: true, ended }, reward, done: true, info: { success, progress: best } };
     }
     const said = feedback ?? state.scenario.followUps?.[replies - 1] ?? "That does not solve it yet. Please try again.";
     const userTurn: Turn = { role: "user", content: said };
-    return { state: { ...next, history: [...history, userTurn] }, userTurn, reward, done: false };
+    return { state: { ...next, turns: [...turns, userTurn] }, userTurn, reward, done: false };
   }
 }
 

@@ -7,21 +7,19 @@ import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { seedOf } from "../random.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
-import { allFailed, emptyReport, failureMessages, sampleGroups } from "../rollout/rollout.ts";
+import { allFailed, emptyReport } from "../rollout/report.ts";
+import { environmentRollout, sampleGroups } from "../rollout/rollout.ts";
+import { rolloutShape } from "../rollout/settings.ts";
 import { bootstrapGroups, type Estimate, mean, standardDeviation } from "./bootstrap.ts";
 import { type PairedResult, pairedTest } from "./paired-test.ts";
 
 const settingsSchema = z.strictObject({
   samples: z.int().min(1).default(4).describe("Conversations per scenario."),
   seed: z.int().min(0).default(0).describe("Same seed, same conversations; the intervals follow from it too."),
-  temperature: z.number().positive().optional().describe("Left out: the agent's own."),
-  maxTokens: z.int().min(1).optional().describe("Tokens per reply. Left out: the agent's own."),
-  maxTurns: z.int().min(1).default(16),
-  concurrency: z.int().min(1).default(64),
-  environmentTimeoutMs: z.number().positive().default(30_000),
-  rewardTimeoutMs: z.number().positive().default(60_000),
+  ...rolloutShape,
   level: z.number().gt(0).lt(1).default(0.95).describe("Of the confidence intervals."),
   resamples: z.int().min(100).default(2000),
+  signal: z.instanceof(AbortSignal).optional().describe("Stops it within a decoding step; evaluate() then rejects."),
 });
 
 export interface EvaluateOptions extends z.input<typeof settingsSchema> {
@@ -30,7 +28,7 @@ export interface EvaluateOptions extends z.input<typeof settingsSchema> {
   /** Which of the environment's scenarios, or others that fit it. Default: all of its own. */
   scenarios?: readonly Scenario[];
   /** Left out: the environment's own rewards, added up. */
-  reward?: RewardFunction;
+  reward?: RewardFunction | undefined;
 }
 
 export interface ScenarioScore {
@@ -72,29 +70,15 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   }
   await agent.initialize();
   const report = emptyReport();
-  const groups = await sampleGroups(
-    {
-      agent,
-      environment,
-      reward,
-      temperature: settings.temperature,
-      maxTokens: settings.maxTokens,
-      maxTurns: settings.maxTurns,
-      concurrency: settings.concurrency,
-      environmentTimeoutMs: settings.environmentTimeoutMs,
-      rewardTimeoutMs: settings.rewardTimeoutMs,
-      learn: false,
-    },
-    scenarios.map((scenario) => ({
-      id: scenario.id,
-      scenario,
-      size: settings.samples,
-      // By id, not by place: a subset of the scenarios gives the same conversations.
-      seed: seedOf(settings.seed, "evaluate", scenario.id),
-    })),
-    report,
-    1,
-  );
+  const requests = scenarios.map((scenario) => ({
+    id: scenario.id,
+    scenario,
+    size: settings.samples,
+    // By id, not by place: a subset of the scenarios gives the same conversations.
+    seed: seedOf(settings.seed, "evaluate", scenario.id),
+  }));
+  const rollout = environmentRollout({ agent, environment, reward, settings, learn: false });
+  const groups = await sampleGroups(rollout, requests, { report, minimum: 1, signal: settings.signal });
   if (groups.length === 0) throw allFailed(report, "evaluate()");
   const estimate = (of: (trajectory: Trajectory) => number): Estimate =>
     bootstrapGroups(
@@ -121,7 +105,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
       };
     }),
     failed: report.requested - report.completed,
-    failures: failureMessages(report).slice(0, 3),
+    failures: report.failures.slice(0, 3).map(({ message }) => message),
     stub: groups.some((group) => group.trajectories.some((one) => one.stub)),
     groups,
   };

@@ -3,8 +3,11 @@ import { algorithmNames, createAlgorithm } from "../algorithm/algorithms.ts";
 import type { TokenChain, Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
 import { createRandom } from "../random.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
-import { exampleOf, examplesOf, gather, gatherValues, microBatches, scatter, scatterValues } from "./micro-batch.ts";
-import { accumulate, type Learner, scoreExamples } from "./update.ts";
+import { resolveConfig } from "../training/config.ts";
+import type { Learner } from "./learner.ts";
+import { gather, gatherValues, microBatches, scatter, scatterValues } from "./micro-batch.ts";
+import { sequenceOf, sequencesOf } from "./sequence.ts";
+import { accumulate, scoreSequences } from "./update.ts";
 
 const random = createRandom(7);
 
@@ -56,17 +59,18 @@ const groups = [
   group("b", [1, 9, 0, 2, 10, 11, 0, 3], 4),
   group("c", [1, 9, 0, 2, 12, 0, 3], 6),
 ];
-const examples = examplesOf(groups);
-const all = examples.map((_, i) => i);
+const sequences = sequencesOf(groups);
+const all = [...sequences.keys()];
+const packed = (members: readonly number[], budget: number) => [...microBatches(sequences, members, budget)];
 
-describe("examples", () => {
+describe("sequences", () => {
   it("hold the learn tokens of all chains, in order", () => {
-    const [first] = examples;
+    const [first] = sequences;
     const [a, b] = groups[0]!.trajectories[0]!.chains;
     const own = (c: TokenChain) => [...c.logprobs].filter((_, i) => c.learn[i] === 1);
-    expect([...first!.sequence.old]).toEqual([...own(a!), ...own(b!)]);
-    expect(first!.sequence.turn.every((turn) => turn >= 0)).toBe(true);
-    expect(examples.map((example) => example.sequence.group)).toEqual([
+    expect([...first!.old]).toEqual([...own(a!), ...own(b!)]);
+    expect(first!.turn.every((turn) => turn >= 0)).toBe(true);
+    expect(sequences.map(({ group }) => group)).toEqual([
       ...Array(5).fill(0),
       ...Array(4).fill(1),
       ...Array(6).fill(2),
@@ -80,11 +84,10 @@ describe("an environment's own rewards", () => {
     { role: "assistant" as const, content: "yes", reward },
   ]);
   const { chains } = groups[0]!.trajectories[1]!;
-  const of = (reward: Trajectory["reward"]) =>
-    exampleOf({ ...groups[0]!.trajectories[1]!, turns, chains, reward }, 0).sequence;
+  const of = (reward: Trajectory["reward"]) => sequenceOf({ ...groups[0]!.trajectories[1]!, turns, chains, reward }, 0);
 
   it("stay on their turns, once, when they are the whole reward", () => {
-    const sequence = of({ score: 1.5, breakdown: {}, metadata: { fromEnvironment: true } });
+    const sequence = of({ score: 1.5, breakdown: {}, turnsInScore: true });
     expect(sequence).toMatchObject({ reward: 1.5, turnRewards: { 1: 1, 3: 0.5 }, turnsInReward: true });
   });
 
@@ -96,26 +99,29 @@ describe("an environment's own rewards", () => {
 });
 
 describe("micro-batches", () => {
-  it.each([16, 60, 100, 200, 10_000])("hold each example once and keep to a budget of %i distinct tokens", (budget) => {
-    const batches = microBatches(examples, all, budget);
-    expect(batches.flatMap((batch) => batch.members)).toEqual(all);
-    for (const { merged, members } of batches) {
-      if (members.length > 1) expect(merged.tree.tokens.length).toBeLessThanOrEqual(budget);
-    }
-  });
+  it.each([16, 60, 100, 200, 10_000])(
+    "hold each sequence once and keep to a budget of %i distinct tokens",
+    (budget) => {
+      const batches = packed(all, budget);
+      expect(batches.flatMap((batch) => batch.members)).toEqual(all);
+      for (const { merged, members } of batches) {
+        if (members.length > 1) expect(merged.tree.tokens.length).toBeLessThanOrEqual(budget);
+      }
+    },
+  );
 
   it("keep groups whole where they fit", () => {
     const size = (g: number) => {
-      const members = all.filter((i) => examples[i]!.sequence.group === g);
-      return microBatches(examples, members, 1e6)[0]!.merged.tree.tokens.length;
+      const members = all.filter((i) => sequences[i]!.group === g);
+      return packed(members, 1e6)[0]!.merged.tree.tokens.length;
     };
-    const batches = microBatches(examples, all, Math.max(size(0), size(1), size(2)));
-    const groupsOf = batches.map((batch) => new Set(batch.members.map((i) => examples[i]!.sequence.group)));
+    const batches = packed(all, Math.max(size(0), size(1), size(2)));
+    const groupsOf = batches.map((batch) => new Set(batch.members.map((i) => sequences[i]!.group)));
     for (let g = 0; g < 3; g++) expect(groupsOf.filter((set) => set.has(g)).length).toBe(1);
   });
 
   it("gather what the tree holds at a token and, for values, at the token before it; scatter is the transpose", () => {
-    const [batch] = microBatches(examples, all, 10_000);
+    const [batch] = packed(all, 10_000);
     const { tree, predecessor } = batch!.merged;
     const numbers = Float32Array.from(tree.tokens, (_, i) => i);
     const direct = gather(batch!, numbers);
@@ -141,15 +147,15 @@ describe("the gradient of a batch", () => {
       const policy = createTablePolicy({ seed: 2, spread: 1 });
       if (algorithm.needs.values) await policy.addValueHead(0);
       const reference = await policy.reference();
-      const learner: Learner = { policy, algorithm, reference, tokenBudget, recompute: false };
-      const fresh = examplesOf(groups);
-      await scoreExamples(learner, fresh, { values: true, reference: true });
-      const sequences = fresh.map((example) => example.sequence);
+      const settings = { ...resolveConfig(), tokenBudget };
+      const learner: Learner = { policy, algorithm, reference, settings };
+      const fresh = sequencesOf(groups);
+      await scoreSequences(learner, fresh, { values: true, reference: true });
       const batch = {
-        examples: fresh,
-        advantages: algorithm.advantages(sequences),
+        sequences: fresh,
+        advantages: algorithm.advantages(fresh),
         members: all,
-        counts: { sequences: 15, tokens: sequences.reduce((n, s) => n + s.old.length, 0), groups: 3, maxTokens: 32 },
+        counts: { sequences: 15, tokens: fresh.reduce((n, s) => n + s.old.length, 0), groups: 3, maxTokens: 32 },
       };
       const { loss } = await accumulate(learner, batch, (micro, counts) => algorithm.loss(micro, counts));
       return { loss, gradient: Float64Array.from(policy.gradients), forwards: policy.calls.forward };

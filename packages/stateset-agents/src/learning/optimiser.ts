@@ -8,9 +8,6 @@ const share = z.number().min(0).max(1);
 /** Spread into the strict schema of each learner. */
 export const optimiserShape = {
   learningRate: positive.optional().describe("Peak rate. Left out: chosen by the model's size and the profile."),
-  schedule: z.enum(["constant", "linear", "cosine"]).default("cosine").describe("How the rate falls after warm-up."),
-  finalLearningRate: share.default(0.1).describe("Share of the peak rate that is left at the last step."),
-  warmup: share.default(0.05).describe("Share of the steps over which the rate rises from 0."),
   weightDecay: z.number().min(0).default(0).describe("AdamW's decay of the weights."),
   beta1: share.default(0.9).describe("AdamW's decay of the first moment."),
   beta2: share.default(0.99).describe("AdamW's decay of the second moment."),
@@ -20,6 +17,12 @@ export const optimiserShape = {
     .default(1e-8)
     .describe("AdamW's ε. The clip of the ratio is the algorithm's `epsilonLow` and `epsilonHigh`."),
   clipNorm: positive.default(1).describe("Largest norm of the gradient."),
+} as const;
+
+export const scheduleShape = {
+  schedule: z.enum(["constant", "linear", "cosine"]).default("cosine").describe("How the rate falls after warm-up."),
+  finalLearningRate: share.default(0.1).describe("Share of the peak rate that is left at the last step."),
+  warmup: share.default(0.05).describe("Share of the steps over which the rate rises from 0."),
 } as const;
 
 /** How much is computed at a time. */
@@ -33,6 +36,7 @@ export const passShape = {
 } as const;
 
 export type OptimiserSettings = z.output<z.ZodObject<typeof optimiserShape>>;
+export type ScheduleSettings = z.output<z.ZodObject<typeof scheduleShape>>;
 export type PassSettings = z.output<z.ZodObject<typeof passShape>>;
 
 /** What policy.step() takes of the settings, at the given rate. */
@@ -44,10 +48,7 @@ export function stepOptions(settings: Omit<OptimiserSettings, "learningRate">, l
 /** The rate of a step (counted from 1): a linear rise over the warm-up, then the schedule down to `finalLearningRate` of the peak. */
 export function learningRateAt(
   step: number,
-  settings: Pick<OptimiserSettings, "schedule" | "warmup" | "finalLearningRate"> & {
-    steps: number;
-    learningRate: number;
-  },
+  settings: ScheduleSettings & { steps: number; learningRate: number },
 ): number {
   const { steps, learningRate, schedule, finalLearningRate } = settings;
   const warmupSteps = Math.round(settings.warmup * steps);

@@ -1,7 +1,8 @@
 import type { LossFunction, TrustRegion } from "../algorithm/algorithm.ts";
 import { finiteDifferenceFisher, offsetMover, trustRegionStep } from "../algorithm/trust-region.ts";
+import type { Learner } from "./learner.ts";
 import { type Regularisers, regularise } from "./regularise.ts";
-import { accumulate, type Batch, type Learner, measure, type UpdateResult } from "./update.ts";
+import { accumulate, type Batch, measure, type UpdateResult } from "./update.ts";
 
 /**
  * TRPO's update on the policy's trainable parameters: gradients and Fisher products come from the engine, the step from algorithm/trust-region.ts.

@@ -1,39 +1,18 @@
-/** One optimiser batch: forward, loss in TypeScript, backward, step. Micro-batches only split the work; the result is that of the whole. */
-import type {
-  Advantages,
-  Algorithm,
-  BatchCounts,
-  LossFunction,
-  LossSequence,
-  MetricSums,
-} from "../algorithm/algorithm.ts";
+/** One optimiser batch: forward, loss in TypeScript, backward, step. */
+import type { Advantages, BatchCounts, LossFunction, LossSequence, MetricSums } from "../algorithm/algorithm.ts";
 import { mergeMetrics } from "../algorithm/metrics.ts";
-import { StatesetError } from "../error.ts";
-import type { Policy, Reference, StepOptions } from "../policy/policy.ts";
-import {
-  type Example,
-  gather,
-  gatherValues,
-  type MicroBatch,
-  microBatches,
-  scatter,
-  scatterValues,
-} from "./micro-batch.ts";
+import type { Forward, StepOptions } from "../policy/policy.ts";
+import type { Learner } from "./learner.ts";
+import { gather, gatherValues, type MicroBatch, microBatches, scatter, scatterValues } from "./micro-batch.ts";
+import { addGradients, scorePasses } from "./passes.ts";
 import { type Regularisers, regularise } from "./regularise.ts";
+import type { ChainSequence } from "./sequence.ts";
 
-export interface Learner {
-  policy: Policy;
-  algorithm: Algorithm;
-  reference: Reference | undefined;
-  tokenBudget: number;
-  recompute: boolean;
-}
-
-/** Examples with their advantages, and the counts all losses of the step are divided by. */
+/** Sequences with their advantages, and the counts all losses of the step are divided by. */
 export interface Batch {
-  examples: readonly Example[];
+  sequences: readonly ChainSequence[];
   advantages: readonly Advantages[];
-  /** Indices of the examples that carry gradient. */
+  /** Indices of the sequences that carry gradient. */
   members: readonly number[];
   counts: BatchCounts;
 }
@@ -52,34 +31,31 @@ export interface UpdateResult {
  * Adds to the sequences what the algorithm or the run needs: V(state before each token), the reference's log-probs, and with `sampled`
  * the trainer's own log-probs as `old`, for a policy whose sampler is another program.
  */
-export async function scoreExamples(
-  learner: Learner,
-  examples: readonly Example[],
+export async function scoreSequences(
+  { policy, reference, settings }: Learner,
+  sequences: readonly ChainSequence[],
   want: { values: boolean; reference: boolean; sampled?: boolean },
 ): Promise<void> {
-  if (!want.values && !want.reference && !want.sampled) return;
-  const all = examples.map((_, index) => index);
-  for (const batch of microBatches(examples, all, learner.tokenBudget)) {
-    const { tree } = batch.merged;
-    const { temperature } = batch;
-    if (want.reference) {
-      const scores = gather(batch, await learner.reference!.logprobs(tree, { temperature }));
+  const batches = () => microBatches(sequences, sequences.keys(), settings.tokenBudget);
+  if (want.reference) {
+    for (const batch of batches()) {
+      const { temperature } = batch;
+      const scores = gather(batch, await reference!.logprobs(batch.merged.tree, { temperature }));
       batch.members.forEach((member, i) => {
-        examples[member]!.sequence.ref = scores[i]!;
-      });
-    }
-    if (want.values || want.sampled) {
-      const pass = await learner.policy.forward(tree, { grad: false, values: want.values, temperature });
-      const values = want.values ? gatherValues(batch, pass.values!) : undefined;
-      const scores = gather(batch, pass.logprobs);
-      pass.release();
-      batch.members.forEach((member, i) => {
-        const { sequence } = examples[member]!;
-        if (values) sequence.oldValues = values[i]!;
-        if (want.sampled) Object.assign(sequence, { sampled: sequence.old, old: scores[i]! });
+        sequences[member]!.ref = scores[i]!;
       });
     }
   }
+  if (!want.values && !want.sampled) return;
+  await scorePasses(policy, batches(), { values: want.values }, (batch, pass) => {
+    const values = want.values ? gatherValues(batch, pass.values!) : undefined;
+    const scores = gather(batch, pass.logprobs);
+    batch.members.forEach((member, i) => {
+      const sequence = sequences[member]!;
+      if (values) sequence.oldValues = values[i]!;
+      if (want.sampled) Object.assign(sequence, { sampled: sequence.old, old: scores[i]! });
+    });
+  });
 }
 
 /** One optimiser step on `batch.members`. With scope "value" only the value head learns. */
@@ -100,86 +76,63 @@ export async function update(
   return { ...result, gradNorm: report.gradNorm, skipped: report.applied ? undefined : "the gradient" };
 }
 
-/** Adds the gradient of the batch's loss to the policy's gradients, micro-batch by micro-batch. */
+/** Adds the gradient of the batch's loss to the policy's gradients. */
 export async function accumulate(
-  learner: Learner,
-  { examples, advantages, members, counts }: Batch,
-  loss: LossFunction,
+  { policy, algorithm, settings }: Learner,
+  batch: Batch,
+  lossOf: LossFunction,
   valueOnly = false,
 ): Promise<Omit<UpdateResult, "gradNorm">> {
   const metrics: MetricSums = {};
-  let total = 0;
   let ratioMax = 1;
-  for (const micro of microBatches(examples, members, learner.tokenBudget)) {
-    const { pass, sequences } = await forward(learner, micro, examples, advantages);
-    const result = loss(sequences, counts);
-    mergeMetrics(metrics, result.metrics);
-    total += result.loss;
-    ratioMax = Math.max(ratioMax, largestRatio(sequences));
+  // The entropy is always asked for: the diagnostics watch it, and it costs one multiplication per logit in a sweep that is made anyway.
+  const want = { entropy: true, values: algorithm.needs.values === true, recompute: settings.recompute };
+  const batches = microBatches(batch.sequences, batch.members, settings.tokenBudget);
+  const { loss, finite } = await addGradients(policy, batches, want, (micro, pass) => {
+    const scored = scoredBy(pass, micro, batch);
+    const { loss, dLogprobs, dEntropy, dValues, metrics: own } = lossOf(scored, batch.counts);
+    mergeMetrics(metrics, own);
+    ratioMax = Math.max(ratioMax, largestRatio(scored));
     const derivatives = {
-      ...(!valueOnly && { logprobs: scatter(micro, result.dLogprobs) }),
-      ...(!valueOnly && result.dEntropy && { entropy: scatter(micro, result.dEntropy) }),
-      ...(result.dValues && { values: scatterValues(micro, result.dValues), valuesIntoTrunk: !valueOnly }),
+      ...(!valueOnly && { logprobs: scatter(micro, dLogprobs) }),
+      ...(!valueOnly && dEntropy && { entropy: scatter(micro, dEntropy) }),
+      ...(dValues && { values: scatterValues(micro, dValues), valuesIntoTrunk: !valueOnly }),
     };
-    const finite =
-      Number.isFinite(result.loss) &&
-      [derivatives.logprobs, derivatives.entropy, derivatives.values].every((d) => d?.every(Number.isFinite) ?? true);
-    if (!finite) {
-      pass.release();
-      return { loss: result.loss, skipped: "the loss", metrics, ratioMax };
-    }
-    await learner.policy.backward(pass, derivatives);
-  }
-  return { loss: total, skipped: undefined, metrics, ratioMax };
+    return { loss, derivatives };
+  });
+  return { loss, skipped: finite ? undefined : "the loss", metrics, ratioMax };
 }
 
 /** The values of several losses at the policy as it is; nothing is added to the gradients. */
 export async function measure(
-  learner: Learner,
-  { examples, advantages, members, counts }: Batch,
+  { policy, algorithm, settings }: Learner,
+  batch: Batch,
   losses: readonly LossFunction[],
 ): Promise<number[]> {
   const totals = losses.map(() => 0);
-  for (const micro of microBatches(examples, members, learner.tokenBudget)) {
-    const { pass, sequences } = await forward(learner, micro, examples, advantages, false);
-    pass.release();
+  const want = { entropy: true, values: algorithm.needs.values === true };
+  const batches = microBatches(batch.sequences, batch.members, settings.tokenBudget);
+  await scorePasses(policy, batches, want, (micro, pass) => {
+    const scored = scoredBy(pass, micro, batch);
     losses.forEach((loss, i) => {
-      totals[i]! += loss(sequences, counts).loss;
+      totals[i]! += loss(scored, batch.counts).loss;
     });
-  }
+  });
   return totals;
 }
 
-async function forward(
-  { policy, algorithm, recompute }: Learner,
-  micro: MicroBatch,
-  examples: readonly Example[],
-  advantages: readonly Advantages[],
-  grad = true,
-) {
-  const values = algorithm.needs.values === true;
-  const { tree } = micro.merged;
-  // The entropy is always asked for: the diagnostics watch it, and it costs one multiplication per logit in a sweep that is made anyway.
-  const wanted = { grad, entropy: true, values, temperature: micro.temperature, recompute };
-  const pass = await policy.forward(tree, wanted).catch((error: unknown) => {
-    if (!StatesetError.isInstance(error) || error.code !== "OUT_OF_MEMORY") throw error;
-    const room = `It holds ${tree.tokens.length} tokens: lower tokenBudget in train()${recompute ? "" : ", or set recompute: true"}.`;
-    throw new StatesetError("OUT_OF_MEMORY", `A micro-batch does not fit: ${error.message}`, {
-      hint: room,
-      cause: error,
-    });
-  });
+/** The members of a micro-batch as the loss sees them. */
+function scoredBy(pass: Forward, micro: MicroBatch, { sequences, advantages }: Batch): LossSequence[] {
   const logprobs = gather(micro, pass.logprobs);
   const entropy = gather(micro, pass.entropy!);
-  const valuesBefore = values ? gatherValues(micro, pass.values!) : undefined;
-  const sequences: LossSequence[] = micro.members.map((member, i) => ({
-    ...examples[member]!.sequence,
+  const values = pass.values && gatherValues(micro, pass.values);
+  return micro.members.map((member, i) => ({
+    ...sequences[member]!,
     ...advantages[member]!,
     logprobs: logprobs[i]!,
     entropy: entropy[i]!,
-    ...(valuesBefore && { values: valuesBefore[i]! }),
+    ...(values && { values: values[i]! }),
   }));
-  return { pass, sequences };
 }
 
 function largestRatio(sequences: readonly LossSequence[]): number {

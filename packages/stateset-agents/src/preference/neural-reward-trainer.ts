@@ -4,21 +4,22 @@
  */
 import { z } from "zod";
 import { bradleyTerryLoss, calibration, type ScoredPair } from "../algorithm/loss/bradley-terry.ts";
-import { buildTokenTree } from "../conversation/token-tree.ts";
 import { StatesetError } from "../error.ts";
+import { alikeBatches } from "../learning/micro-batch.ts";
+import type { PassSettings } from "../learning/optimiser.ts";
+import { addGradients } from "../learning/passes.ts";
 import { parseOptions } from "../options.ts";
 import { openPolicy } from "../policy/open-policy.ts";
 import type { LoraOptions, Policy } from "../policy/policy.ts";
 import {
+  agentOrPolicyShape,
   callbacksShape,
   type FitCallbacks,
   type FitOptions,
   type FitResult,
   fit,
   fitShape,
-  learnerShape,
 } from "../supervised/fit.ts";
-import { packUnits } from "../supervised/pack.ts";
 import { NeuralReward, scoreChains } from "./neural-reward.ts";
 import { encodeRewardExample, type RewardExample, type RewardUnit, unitChains } from "./reward-data.ts";
 
@@ -51,7 +52,7 @@ export interface NeuralRewardTrainerOptions extends FitOptions, FitCallbacks<Rew
   systemPrompt?: string;
 }
 
-const { policy: policySchema } = learnerShape;
+const { policy: policySchema } = agentOrPolicyShape;
 const schema = z.strictObject({
   ...fitShape,
   policy: policySchema,
@@ -126,30 +127,30 @@ export class NeuralRewardTrainer {
 async function learn(
   policy: Policy,
   batch: readonly RewardUnit[],
-  { tokenBudget, recompute }: { tokenBudget: number; recompute: boolean },
+  { tokenBudget, recompute }: PassSettings,
 ): Promise<number> {
-  let loss = 0;
-  for (const members of packUnits(batch.map(unitChains), tokenBudget)) {
-    const units = members.map((i) => batch[i]!);
-    const { tree, positions } = buildTokenTree(units.flatMap(unitChains));
-    const pass = await policy.forward(tree, { values: true, recompute });
-    const values = pass.values!;
+  const batches = alikeBatches(
+    batch.map((unit) => ({ chains: unitChains(unit) })),
+    tokenBudget,
+  );
+  const { loss } = await addGradients(policy, batches, { values: true, recompute }, (micro, pass) => {
+    const { tree, positions } = micro.merged;
     let chain = 0;
     const place = (side: unknown) => (side === undefined ? -1 : positions[chain++]!.at(-1)!);
+    const units = micro.members.map((member) => batch[member]!);
     const places = units.map(({ better, worse }) => ({ better: place(better), worse: place(worse) }));
-    const at = (index: number) => (index < 0 ? 0 : values[index]!);
-    const share = bradleyTerryLoss(
+    const at = (index: number) => (index < 0 ? 0 : pass.values![index]!);
+    const { loss, dChosen, dRejected } = bradleyTerryLoss(
       units.map(({ margin }, i) => ({ chosen: at(places[i]!.better), rejected: at(places[i]!.worse), margin })),
       { pairs: batch.length },
     );
-    const derivatives = new Float32Array(tree.tokens.length);
+    const values = new Float32Array(tree.tokens.length);
     places.forEach(({ better, worse }, i) => {
-      if (better >= 0) derivatives[better]! += share.dChosen[i]!;
-      if (worse >= 0) derivatives[worse]! += share.dRejected[i]!;
+      if (better >= 0) values[better]! += dChosen[i]!;
+      if (worse >= 0) values[worse]! += dRejected[i]!;
     });
-    loss += share.loss;
-    await policy.backward(pass, { values: derivatives });
-  }
+    return { loss, derivatives: { values } };
+  });
   return loss;
 }
 

@@ -4,14 +4,15 @@ import { join } from "node:path";
 import { z } from "zod";
 import { sigmoid } from "../algorithm/loss/preference.ts";
 import type { Message } from "../conversation/message.ts";
-import { buildTokenTree, type TreeChain } from "../conversation/token-tree.ts";
+import type { TreeChain } from "../conversation/token-tree.ts";
 import type { RewardResult } from "../conversation/trajectory.ts";
 import { writeFailed, writeJsonAtomic } from "../durable.ts";
 import { StatesetError } from "../error.ts";
+import { alikeBatches } from "../learning/micro-batch.ts";
+import { scorePasses } from "../learning/passes.ts";
 import { type OpenPolicyOptions, openPolicy } from "../policy/open-policy.ts";
 import type { Policy } from "../policy/policy.ts";
 import { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "../reward/reward-function.ts";
-import { packUnits } from "../supervised/pack.ts";
 import { rewardChain } from "./reward-data.ts";
 
 /** What a trained reward model is beside its weights. Kept in `reward-model.json`. */
@@ -132,16 +133,14 @@ export async function loadNeuralReward(
 /** The value head at the last token of each chain. */
 export async function scoreChains(policy: Policy, chains: readonly TreeChain[], tokenBudget = 8192): Promise<number[]> {
   const scores = new Array<number>(chains.length);
-  for (const members of packUnits(
-    chains.map((chain) => [chain]),
+  const batches = alikeBatches(
+    chains.map((chain) => ({ chains: [chain] })),
     tokenBudget,
-  )) {
-    const { tree, positions } = buildTokenTree(members.map((i) => chains[i]!));
-    const pass = await policy.forward(tree, { grad: false, values: true });
-    members.forEach((index, k) => {
-      scores[index] = pass.values![positions[k]!.at(-1)!]!;
+  );
+  await scorePasses(policy, batches, { values: true }, (micro, pass) => {
+    micro.members.forEach((member, i) => {
+      scores[member] = pass.values![micro.merged.positions[i]!.at(-1)!]!;
     });
-    pass.release();
-  }
+  });
   return scores;
 }

@@ -4,9 +4,9 @@ import type { TreeChain } from "../conversation/token-tree.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { validateMessages } from "../conversation/validate-messages.ts";
 import { StatesetError } from "../error.ts";
+import { sharedLength } from "../learning/pack.ts";
 import type { ChatTokenizer } from "../policy/policy.ts";
 import { encodeConversation, isChain, learnCount, requireLearnTokens } from "../supervised/example.ts";
-import { sharedLength } from "../supervised/pack.ts";
 
 /** Two ways a conversation went on, the first one preferred. Both may hold several turns; only assistant messages teach. */
 export interface PreferencePair {

@@ -6,22 +6,24 @@ import { z } from "zod";
 import { dpoLoss } from "../algorithm/loss/dpo.ts";
 import { ipoLoss } from "../algorithm/loss/ipo.ts";
 import type { PreferenceLoss } from "../algorithm/loss/preference.ts";
-import { gather, scatter } from "../learning/micro-batch.ts";
+import { alikeBatches, gather, scatter } from "../learning/micro-batch.ts";
+import type { PassSettings } from "../learning/optimiser.ts";
+import type { Unit } from "../learning/pack.ts";
+import { addGradients, scorePasses } from "../learning/passes.ts";
 import { parseOptions } from "../options.ts";
 import type { Policy, Reference } from "../policy/policy.ts";
+import { learnCount } from "../supervised/example.ts";
 import {
+  type AgentOrPolicy,
+  agentOrPolicyShape,
   callbacksShape,
   type FitCallbacks,
   type FitOptions,
   type FitResult,
   fit,
   fitShape,
-  type Learner,
-  learnerShape,
   policyOf,
 } from "../supervised/fit.ts";
-import { microBatchOf } from "../supervised/micro-batch.ts";
-import { packUnits } from "../supervised/pack.ts";
 import { encodePairs, type PairChains, type PreferenceInput } from "./pair.ts";
 
 export interface PreferenceEvaluation {
@@ -37,7 +39,7 @@ export interface PreferenceEvaluation {
 
 type AnyPair = PreferenceInput | PairChains;
 
-export type PreferenceOptions = Learner &
+export type PreferenceOptions = AgentOrPolicy &
   FitOptions &
   FitCallbacks<PreferenceEvaluation> & {
     /** `loadPreferencePairs` reads them from a file, `pairsFromGroups` makes them of ranked samples. */
@@ -56,7 +58,7 @@ export interface PreferenceResult extends FitResult<PreferenceEvaluation> {
 
 const schema = z.strictObject({
   ...fitShape,
-  ...learnerShape,
+  ...agentOrPolicyShape,
   pairs: z.array(z.custom<AnyPair>()).min(1),
   heldOut: z.array(z.custom<AnyPair>()).min(1).optional(),
   loss: z.enum(["dpo", "ipo"]).default("dpo"),
@@ -100,7 +102,7 @@ export async function trainPreference(options: PreferenceOptions): Promise<Prefe
     scored,
     settings,
     (batch) => learn(policy, batch, lossOf, settings),
-    { signal, onStep, onEvaluation, evaluate: test && (() => evaluate(policy, test, lossOf, settings)) },
+    { signal, onStep, onEvaluation, evaluate: test && (() => evaluate(policy, test, lossOf, settings.tokenBudget)) },
   );
   return { ...result, pairs: scored.length, dropped: encoded.dropped };
 }
@@ -114,15 +116,7 @@ export async function evaluatePreference(
   const { loss = "dpo", beta = 0.1, tokenBudget = 8192 } = options;
   const encoded = encodePairs(policy.tokenizer, pairs, policy.model.contextLength);
   const scored = await scorePairs(await policy.reference(), encoded.pairs, tokenBudget);
-  return evaluate(policy, scored, loss === "dpo" ? dpoLoss({ beta }) : ipoLoss({ beta }), {
-    tokenBudget,
-    recompute: false,
-  });
-}
-
-interface PassSettings {
-  tokenBudget: number;
-  recompute: boolean;
+  return evaluate(policy, scored, loss === "dpo" ? dpoLoss({ beta }) : ipoLoss({ beta }), tokenBudget);
 }
 
 async function learn(
@@ -131,16 +125,15 @@ async function learn(
   lossOf: PreferenceLoss,
   { tokenBudget, recompute }: PassSettings,
 ): Promise<number> {
-  let loss = 0;
-  for (const members of packUnits(batch.map(sides), tokenBudget)) {
-    const pairs = members.map((i) => batch[i]!);
-    const micro = microBatchOf(pairs.flatMap(sides));
-    const pass = await policy.forward(micro.merged.tree, { recompute });
-    const share = lossOf(withLogprobs(pairs, gather(micro, pass.logprobs)), { pairs: batch.length });
-    loss += share.loss;
-    const derivatives = pairs.flatMap((_, i) => [share.dChosen[i]!, share.dRejected[i]!]);
-    await policy.backward(pass, { logprobs: scatter(micro, derivatives) });
-  }
+  const batches = alikeBatches(batch.map(unitOf), tokenBudget);
+  const { loss } = await addGradients(policy, batches, { recompute }, (micro, pass) => {
+    const pairs = micro.members.map((member) => batch[member]!);
+    const { loss, dChosen, dRejected } = lossOf(withLogprobs(pairs, gather(micro, pass.logprobs)), {
+      pairs: batch.length,
+    });
+    const derivatives = pairs.map((_, i) => joined(dChosen[i]!, dRejected[i]!));
+    return { loss, derivatives: { logprobs: scatter(micro, derivatives) } };
+  });
   return loss;
 }
 
@@ -148,16 +141,12 @@ async function evaluate(
   policy: Policy,
   all: readonly ScoredPair[],
   lossOf: PreferenceLoss,
-  { tokenBudget }: PassSettings,
+  tokenBudget: number,
 ): Promise<PreferenceEvaluation> {
   const sums = { loss: 0, accuracy: 0, margin: 0, likelierChosen: 0 };
-  for (const members of packUnits(all.map(sides), tokenBudget)) {
-    const pairs = members.map((i) => all[i]!);
-    const micro = microBatchOf(pairs.flatMap(sides));
-    const pass = await policy.forward(micro.merged.tree, { grad: false });
-    const scored = withLogprobs(pairs, gather(micro, pass.logprobs));
-    pass.release();
-    for (const pair of scored) {
+  await scorePasses(policy, alikeBatches(all.map(unitOf), tokenBudget), {}, (micro, pass) => {
+    const pairs = micro.members.map((member) => all[member]!);
+    for (const pair of withLogprobs(pairs, gather(micro, pass.logprobs))) {
       const { loss, metrics } = lossOf([pair], { pairs: all.length });
       const margin = metrics.margin!.sum;
       sums.loss += loss;
@@ -166,31 +155,48 @@ async function evaluate(
       sums.accuracy += (margin > 0 ? 1 : margin === 0 ? 0.5 : 0) / all.length;
       sums.likelierChosen += (mean(pair.chosen.logprobs) > mean(pair.rejected.logprobs) ? 1 : 0) / all.length;
     }
-  }
+  });
   return { ...sums, pairs: all.length };
 }
 
 async function scorePairs(reference: Reference, pairs: readonly PairChains[], tokenBudget: number) {
   const scored = new Array<ScoredPair>(pairs.length);
-  for (const members of packUnits(pairs.map(sides), tokenBudget)) {
-    const micro = microBatchOf(members.flatMap((i) => sides(pairs[i]!)));
+  for (const micro of alikeBatches(pairs.map(unitOf), tokenBudget)) {
     const logprobs = gather(micro, await reference.logprobs(micro.merged.tree));
-    members.forEach((index, k) => {
-      scored[index] = { ...pairs[index]!, refChosen: logprobs[2 * k]!, refRejected: logprobs[2 * k + 1]! };
+    micro.members.forEach((member, i) => {
+      const pair = pairs[member]!;
+      const [refChosen, refRejected] = splitSides(pair, logprobs[i]!);
+      scored[member] = { ...pair, refChosen, refRejected };
     });
   }
   return scored;
 }
 
-function sides({ chosen, rejected }: PairChains) {
-  return [chosen, rejected];
+function unitOf({ chosen, rejected }: PairChains): Unit {
+  return { chains: [chosen, rejected] };
+}
+
+/** A pair's numbers come one side after the other. */
+function splitSides({ chosen }: PairChains, numbers: Float32Array): [Float32Array, Float32Array] {
+  const at = learnCount(chosen);
+  return [numbers.subarray(0, at), numbers.subarray(at)];
+}
+
+function joined(a: Float32Array, b: Float32Array): Float32Array {
+  const all = new Float32Array(a.length + b.length);
+  all.set(a);
+  all.set(b, a.length);
+  return all;
 }
 
 function withLogprobs(pairs: readonly ScoredPair[], logprobs: readonly Float32Array[]) {
-  return pairs.map((pair, k) => ({
-    chosen: { logprobs: logprobs[2 * k]!, ref: pair.refChosen },
-    rejected: { logprobs: logprobs[2 * k + 1]!, ref: pair.refRejected },
-  }));
+  return pairs.map((pair, i) => {
+    const [chosen, rejected] = splitSides(pair, logprobs[i]!);
+    return {
+      chosen: { logprobs: chosen, ref: pair.refChosen },
+      rejected: { logprobs: rejected, ref: pair.refRejected },
+    };
+  });
 }
 
 function mean(values: Float32Array): number {

@@ -1,5 +1,6 @@
 import type { Agent } from "../agent/agent.ts";
 import type { AgentOptions } from "../agent/agent-options.ts";
+import type { AlgorithmChoice } from "../algorithm/algorithm-choice.ts";
 import type { ConversationEnvironmentOptions } from "../environment/conversation-environment.ts";
 import type { Environment } from "../environment/environment.ts";
 import type { Scenario } from "../environment/scenario.ts";
@@ -9,7 +10,6 @@ import type { AlertOptions } from "../telemetry/alerts.ts";
 import type { AutoAdjustOptions } from "../training/auto-adjust.ts";
 import type { TrainingOptions } from "../training/config.ts";
 import type { ProfileName } from "../training/profiles.ts";
-import type { AlgorithmChoice } from "../training/train-options.ts";
 import type { PresetName, RewardWeights, TrackerName } from "./names.ts";
 
 /** What `stateset.config.ts` exports: everything a run needs. */

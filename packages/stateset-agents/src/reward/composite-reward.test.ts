@@ -25,7 +25,7 @@ describe("rewardFunction", () => {
     "fails on %s instead of passing it on",
     async (value) => {
       const reward = rewardFunction({ name: "bad" }, (() => value) as RewardFn);
-      await expect(reward.compute(input)).rejects.toMatchObject({ code: "REWARD_FAILED" });
+      await expect(reward.compute(input)).rejects.toMatchObject({ code: "REWARD_NOT_FINITE" });
     },
   );
 

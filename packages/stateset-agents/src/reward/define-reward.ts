@@ -47,7 +47,10 @@ class FunctionReward extends RewardFunction {
 export function checkResult(name: string, result: RewardResult): RewardResult {
   const check = (value: unknown, where: string) => {
     if (Number.isFinite(value)) return;
-    throw new StatesetError("REWARD_FAILED", `Reward "${name}" gave ${String(value)}${where}, not a finite number.`);
+    throw new StatesetError(
+      "REWARD_NOT_FINITE",
+      `Reward "${name}" gave ${String(value)}${where}, not a finite number.`,
+    );
   };
   check(result.score, "");
   for (const [part, value] of Object.entries(result.breakdown ?? {})) check(value, ` for its part "${part}"`);

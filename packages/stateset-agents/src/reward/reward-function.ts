@@ -1,4 +1,4 @@
-import type { RewardResult, Turn } from "../conversation/trajectory.ts";
+import type { Ended, RewardResult, Turn } from "../conversation/trajectory.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 
@@ -6,8 +6,8 @@ import { StatesetError } from "../error.ts";
 export interface RewardInput {
   turns: readonly Turn[];
   scenario?: Scenario;
-  /** How the conversation ended. */
-  ended?: "done" | "max-turns" | "context-full";
+  /** Why the conversation ended. */
+  ended?: Ended;
   /** The environment's final notes (`EnvironmentState.metadata`), such as `success` from a TaskEnvironment. */
   metadata?: Record<string, unknown>;
 }

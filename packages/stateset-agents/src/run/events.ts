@@ -3,15 +3,19 @@ import type { Estimate } from "../evaluation/bootstrap.ts";
 /** The numbers of one step, as metrics.jsonl has them. Same seed, same bytes: nothing here depends on the clock. */
 export type StepMetrics = { step: number } & Record<string, number>;
 
-/** Wall-clock numbers of one step, kept apart in timing.jsonl. */
+/** Wall-clock numbers of one step. */
 export interface StepTiming {
   step: number;
   rolloutMs: number;
   updateMs: number;
-  /** Evaluation and checkpoint of this step. */
-  otherMs: number;
   /** Sampled tokens per second of rollout. */
   tokensPerSecond: number;
+}
+
+/** A line of timing.jsonl, which is apart from the metrics because it depends on the clock. */
+export interface TimingRecord extends StepTiming {
+  /** Callbacks, evaluation and checkpoint of the step. */
+  otherMs: number;
 }
 
 export interface EvaluationResult {

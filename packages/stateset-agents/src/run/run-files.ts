@@ -14,9 +14,9 @@ import {
   statSync,
 } from "node:fs";
 import { join } from "node:path";
-import type { TrajectoryGroup } from "../conversation/trajectory.ts";
+import type { TrajectoryGroup, Turn } from "../conversation/trajectory.ts";
 import { settleFolder, writeFailed, writeFileAtomic, writeJsonAtomic } from "../durable.ts";
-import type { StepMetrics, StepTiming } from "./events.ts";
+import type { StepMetrics, TimingRecord } from "./events.ts";
 
 export class RunFiles {
   readonly dir: string;
@@ -42,7 +42,7 @@ export class RunFiles {
     this.#append(this.metricsPath, metrics);
   }
 
-  appendTiming(timing: StepTiming): void {
+  appendTiming(timing: TimingRecord): void {
     this.#append(this.#timingPath, timing);
   }
 
@@ -50,7 +50,7 @@ export class RunFiles {
   writeTrajectories(step: number, groups: readonly TrajectoryGroup[]): void {
     const lines = groups.flatMap(({ id: group, trajectories }) =>
       trajectories.map(({ id, scenarioId, turns, reward, ended }) =>
-        JSON.stringify({ id, group, scenarioId, step, messages: turns, reward, ended }),
+        JSON.stringify({ id, group, scenarioId, step, messages: turns.map(withoutSampled), reward, ended }),
       ),
     );
     const name = `step-${String(step).padStart(6, "0")}.jsonl`;
@@ -80,7 +80,7 @@ export class RunFiles {
     if (!existsSync(this.#timingPath)) return;
     let bytes = 0;
     for (const line of readFileSync(this.#timingPath, "utf8").split("\n")) {
-      if (!line.endsWith("}") || (JSON.parse(line) as StepTiming).step > step) break;
+      if (!line.endsWith("}") || (JSON.parse(line) as TimingRecord).step > step) break;
       bytes += Buffer.byteLength(line) + 1;
     }
     truncate(this.#timingPath, bytes);
@@ -100,6 +100,11 @@ export class RunFiles {
       throw writeFailed(path, error);
     }
   }
+}
+
+/** The text as it was sampled repeats the content. */
+function withoutSampled({ sampled: _, ...turn }: Turn): Turn {
+  return turn;
 }
 
 function truncate(path: string, bytes: number): void {

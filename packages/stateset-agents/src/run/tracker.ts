@@ -1,3 +1,5 @@
+import { withDeadline } from "../abort.ts";
+
 /**
  * Where the numbers of a run go besides its own files. A tracker gets the run once, then one record a step, then the end.
  * The run never waits long for one and never fails because of one: see `guardTrackers`.
@@ -49,7 +51,7 @@ export function guardTrackers(trackers: readonly Tracker[], options: GuardOption
   const attempt = async (tracker: Tracker, what: string, call: () => void | Promise<void>): Promise<void> => {
     if ((inARow.get(tracker) ?? 0) >= giveUpAfter) return;
     try {
-      await withTimeout(call, timeoutMs);
+      await withDeadline(call, { timeoutMs, timedOut: () => new Error(`no answer within ${timeoutMs} ms`) });
       inARow.set(tracker, 0);
     } catch (error) {
       const count = (failures.get(tracker.name) ?? 0) + 1;
@@ -69,16 +71,4 @@ export function guardTrackers(trackers: readonly Tracker[], options: GuardOption
     log: (step, metrics) => each("log", (tracker) => tracker.log(step, metrics)),
     finish: (outcome) => each("finish", (tracker) => tracker.finish(outcome)),
   };
-}
-
-async function withTimeout(call: () => void | Promise<void>, timeoutMs: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
-  });
-  try {
-    await Promise.race([call(), timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -11,7 +11,9 @@ import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { seedOf } from "../random.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
-import { allFailed, emptyReport, type RolloutReport, type RolloutSettings, sampleGroups } from "../rollout/rollout.ts";
+import { allFailed, emptyReport, type RolloutReport } from "../rollout/report.ts";
+import { environmentRollout, sampleGroups } from "../rollout/rollout.ts";
+import { rolloutShape } from "../rollout/settings.ts";
 
 const schema = z.strictObject({
   n: z.int().min(2).default(8).describe("Conversations sampled of each scenario."),
@@ -19,12 +21,11 @@ const schema = z.strictObject({
   minReward: z.number().optional().describe("Conversations below this are never kept."),
   aboveMean: z.boolean().default(true).describe("Keep only what is better than its group's mean."),
   seed: z.int().min(0).default(0),
-  temperature: z.number().positive().optional(),
-  maxTokens: z.int().min(1).optional(),
-  maxTurns: z.int().min(1).default(16),
-  concurrency: z.int().min(1).default(64),
-  environmentTimeoutMs: z.number().positive().default(30_000),
-  rewardTimeoutMs: z.number().positive().default(60_000),
+  ...rolloutShape,
+  signal: z
+    .instanceof(AbortSignal)
+    .optional()
+    .describe("Stops it within a decoding step; harvestBestOfN() then rejects."),
 });
 
 export type HarvestSettings = z.input<typeof schema>;
@@ -32,7 +33,7 @@ export type HarvestSettings = z.input<typeof schema>;
 export interface HarvestOptions extends HarvestSettings {
   agent: Agent;
   environment: Environment;
-  reward?: RewardFunction;
+  reward?: RewardFunction | undefined;
   /** Default: all of the environment's. */
   scenarios?: readonly Scenario[];
 }
@@ -54,18 +55,6 @@ export async function harvestBestOfN(options: HarvestOptions): Promise<Harvest> 
     throw new StatesetError("INVALID_OPTION", `harvestBestOfN() keeps ${o.keep} of ${o.n}: nothing would be rejected.`);
   }
   await agent.initialize();
-  const settings: RolloutSettings = {
-    agent,
-    environment,
-    reward,
-    temperature: o.temperature,
-    maxTokens: o.maxTokens,
-    maxTurns: o.maxTurns,
-    concurrency: o.concurrency,
-    environmentTimeoutMs: o.environmentTimeoutMs,
-    rewardTimeoutMs: o.rewardTimeoutMs,
-    learn: true,
-  };
   const report = emptyReport();
   const requests = scenarios.map((scenario, i) => ({
     id: `harvest-${i}`,
@@ -73,7 +62,8 @@ export async function harvestBestOfN(options: HarvestOptions): Promise<Harvest> 
     size: o.n,
     seed: seedOf(o.seed, "harvest", i),
   }));
-  const groups = await sampleGroups(settings, requests, report);
+  const rollout = environmentRollout({ agent, environment, reward, settings: o, learn: true });
+  const groups = await sampleGroups(rollout, requests, { report, signal: o.signal });
   if (groups.length === 0) throw allFailed(report, "harvestBestOfN()");
   const sampled = groups.flatMap((group) => group.trajectories);
   const kept = groups.flatMap(({ trajectories }) => {

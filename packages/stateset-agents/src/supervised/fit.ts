@@ -3,9 +3,19 @@
  * clipping, evaluation in between. What is learnt is the caller's: `learn` adds the gradients of one batch and returns its mean loss.
  */
 import { z } from "zod";
+import { throwIfAborted } from "../abort.ts";
 import type { Agent } from "../agent/agent.ts";
 import { StatesetError } from "../error.ts";
-import { learningRateAt, learningRateFor, optimiserShape, passShape, stepOptions } from "../learning/optimiser.ts";
+import { noteApplied, noteSkipped, notFiniteError, type SkippedUpdates, tooManySkipped } from "../learning/finite.ts";
+import {
+  learningRateAt,
+  learningRateFor,
+  optimiserShape,
+  passShape,
+  scheduleShape,
+  stepOptions,
+} from "../learning/optimiser.ts";
+import { requireTrainable } from "../learning/trainable.ts";
 import type { Policy, StepOptions } from "../policy/policy.ts";
 import { createRandom, seedOf } from "../random.ts";
 
@@ -16,6 +26,7 @@ export const fitShape = {
   batchSize: z.int().min(1).default(16).describe("Examples per optimiser step."),
   ...passShape,
   ...optimiserShape,
+  ...scheduleShape,
   evaluateEvery: z.int().min(0).default(0).describe("Steps between evaluations; 0: only before and after."),
 } as const;
 
@@ -82,10 +93,10 @@ export async function fit<T, E extends object>(
   };
 
   await evaluate(0);
-  let notFiniteInARow = 0;
+  const skips: SkippedUpdates = { notFinite: 0, notFiniteInARow: 0 };
   let order: number[] = [];
   for (let step = 1; step <= totalSteps; step++) {
-    stopIfAborted(hooks.signal, step - 1);
+    throwIfAborted(hooks.signal, `after ${step - 1} steps`);
     const from = ((step - 1) % stepsPerEpoch) * settings.batchSize;
     if (from === 0) {
       const epoch = (step - 1) / stepsPerEpoch;
@@ -98,13 +109,15 @@ export async function fit<T, E extends object>(
     let report = { gradNorm: Number.NaN, applied: false };
     if (Number.isFinite(loss)) report = await policy.step(options);
     else await policy.zeroGradients();
-    notFiniteInARow = report.applied ? 0 : notFiniteInARow + 1;
-    if (!report.applied) result.skipped.push(step);
-    if (notFiniteInARow === 3) {
-      const what = Number.isFinite(loss) ? "gradient" : "loss";
-      throw new StatesetError("NOT_FINITE", `The ${what} was not finite three times in a row, last in step ${step}.`, {
-        hint: "The model is as the last good step left it and can be saved. Lower the learning rate, or look for broken examples.",
-      });
+    if (report.applied) noteApplied(skips);
+    else {
+      noteSkipped(skips);
+      result.skipped.push(step);
+    }
+    if (tooManySkipped(skips)) {
+      const hint =
+        "The model is as the last good step left it and can be saved. Lower the learning rate, or look for broken examples.";
+      throw notFiniteError(Number.isFinite(loss) ? "gradient" : "loss", step, hint);
     }
     result.steps = step;
     result.losses.push(loss);
@@ -116,31 +129,23 @@ export async function fit<T, E extends object>(
 }
 
 /** Who learns: an agent (initialised when needed) or a bare policy. */
-export type Learner = { agent: Agent; policy?: never } | { policy: Policy; agent?: never };
+export type AgentOrPolicy = { agent: Agent; policy?: never } | { policy: Policy; agent?: never };
 
-export async function policyOf(learner: { agent?: Agent | undefined; policy?: Policy | undefined }, where: string) {
-  if ((learner.agent === undefined) === (learner.policy === undefined)) {
+export async function policyOf(
+  { agent, policy }: { agent?: Agent | undefined; policy?: Policy | undefined },
+  where: string,
+): Promise<Policy> {
+  if ((agent === undefined) === (policy === undefined)) {
     throw new StatesetError("INVALID_OPTION", `${where} needs an agent or a policy, one of them.`);
   }
-  await learner.agent?.initialize();
-  return learner.agent?.policy ?? learner.policy!;
+  await agent?.initialize();
+  return agent?.policy ?? policy!;
 }
 
-/** For schemas that take a learner. */
-export const learnerShape = {
+/** The same, for schemas. */
+export const agentOrPolicyShape = {
   agent: z
     .custom<Agent>((v) => typeof (v as Agent | null)?.startConversation === "function", "expected an Agent")
     .optional(),
   policy: z.custom<Policy>((v) => typeof (v as Policy | null)?.forward === "function", "expected a Policy").optional(),
 } as const;
-
-export function requireTrainable(policy: Policy): void {
-  if (!policy.model.stub && policy.model.trainableParameters > 0) return;
-  const why = policy.model.stub ? "is a stub" : "has no trainable parameters";
-  throw new StatesetError("NOT_TRAINABLE", `The policy "${policy.model.name}" ${why}.`);
-}
-
-function stopIfAborted(signal: AbortSignal | undefined, done: number): void {
-  if (!signal?.aborted) return;
-  throw new StatesetError("ABORTED", `Stopped after ${done} steps.`, { cause: signal.reason });
-}

@@ -1,9 +1,7 @@
-import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Message } from "../conversation/message.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
 import { encodeConversation } from "./example.ts";
-import { packUnits } from "./pack.ts";
 import { evaluateSupervised, trainSupervised } from "./train-supervised.ts";
 
 const chat = (...contents: string[]) => ({
@@ -130,32 +128,6 @@ describe("trainSupervised", () => {
     });
     await expect(trainSupervised({ policy, examples: chats, epoch: 2 } as never)).rejects.toThrow(/epochs/);
     await expect(trainSupervised({ examples: chats } as never)).rejects.toThrow(/an agent or a policy/);
-  });
-});
-
-describe("packUnits", () => {
-  it("deals every unit once and keeps to the budget where it can", () => {
-    const chain = fc
-      .array(fc.integer({ min: 0, max: 3 }), { minLength: 1, maxLength: 12 })
-      .map((tokens) => ({ tokens: Int32Array.from(tokens), learn: new Uint8Array(tokens.length) }));
-    fc.assert(
-      fc.property(
-        fc.array(fc.array(chain, { minLength: 1, maxLength: 2 })),
-        fc.integer({ min: 4, max: 40 }),
-        (units, budget) => {
-          const packs = packUnits(units, budget);
-          expect(packs.flat().sort((a, b) => a - b)).toEqual(units.map((_, i) => i));
-          for (const pack of packs) {
-            const prefixes = new Set(
-              pack.flatMap((i) =>
-                units[i]!.flatMap(({ tokens }) => Array.from(tokens, (_, n) => tokens.slice(0, n + 1).join())),
-              ),
-            );
-            if (pack.length > 1) expect(prefixes.size).toBeLessThanOrEqual(budget);
-          }
-        },
-      ),
-    );
   });
 });
 

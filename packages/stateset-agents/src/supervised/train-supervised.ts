@@ -1,25 +1,26 @@
 import { z } from "zod";
 import { sftLoss } from "../algorithm/loss/sft.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
-import { gather, scatter } from "../learning/micro-batch.ts";
+import { alikeBatches, gather, scatter } from "../learning/micro-batch.ts";
+import type { PassSettings } from "../learning/optimiser.ts";
+import type { Unit } from "../learning/pack.ts";
+import { addGradients, scorePasses } from "../learning/passes.ts";
 import { parseOptions } from "../options.ts";
 import type { Policy } from "../policy/policy.ts";
 import { encodeExamples, learnCount, type SupervisedExample } from "./example.ts";
 import {
+  type AgentOrPolicy,
+  agentOrPolicyShape,
   callbacksShape,
   type FitCallbacks,
   type FitOptions,
   type FitResult,
   fit,
   fitShape,
-  type Learner,
-  learnerShape,
   policyOf,
 } from "./fit.ts";
-import { microBatchOf } from "./micro-batch.ts";
-import { packUnits } from "./pack.ts";
 
-export type SupervisedOptions = Learner &
+export type SupervisedOptions = AgentOrPolicy &
   FitOptions &
   FitCallbacks<SupervisedEvaluation> & {
     /** Conversations (`readChats` gives them from a file), or recorded tokens (`chainsOf(harvest.kept)`). */
@@ -45,7 +46,7 @@ export interface SupervisedResult extends FitResult<SupervisedEvaluation> {
 
 const schema = z.strictObject({
   ...fitShape,
-  ...learnerShape,
+  ...agentOrPolicyShape,
   examples: z.array(z.custom<SupervisedExample>()).min(1),
   heldOut: z.array(z.custom<SupervisedExample>()).min(1).optional(),
   ...callbacksShape<SupervisedEvaluation>(),
@@ -92,27 +93,19 @@ export async function trainSupervised(options: SupervisedOptions): Promise<Super
 }
 
 /** Adds the gradient of the batch's mean token loss and returns that loss. */
-async function learn(
-  policy: Policy,
-  batch: readonly TreeChain[],
-  { tokenBudget, recompute }: { tokenBudget: number; recompute: boolean },
-): Promise<number> {
-  const total = batch.reduce((sum, chain) => sum + learnCount(chain), 0);
-  let loss = 0;
-  for (const members of packUnits(
-    batch.map((chain) => [chain]),
-    tokenBudget,
-  )) {
-    const micro = microBatchOf(members.map((i) => batch[i]!));
-    const pass = await policy.forward(micro.merged.tree, { recompute });
-    const share = sftLoss(
-      gather(micro, pass.logprobs).map((logprobs) => ({ logprobs })),
-      { tokens: total },
-    );
-    loss += share.loss;
-    await policy.backward(pass, { logprobs: scatter(micro, share.dLogprobs) });
-  }
+async function learn(policy: Policy, batch: readonly TreeChain[], settings: PassSettings): Promise<number> {
+  const tokens = batch.reduce((sum, chain) => sum + learnCount(chain), 0);
+  const batches = alikeBatches(units(batch), settings.tokenBudget);
+  const { loss } = await addGradients(policy, batches, { recompute: settings.recompute }, (micro, pass) => {
+    const scored = gather(micro, pass.logprobs).map((logprobs) => ({ logprobs }));
+    const { loss, dLogprobs } = sftLoss(scored, { tokens });
+    return { loss, derivatives: { logprobs: scatter(micro, dLogprobs) } };
+  });
   return loss;
+}
+
+function units(chains: readonly TreeChain[]): Unit[] {
+  return chains.map((chain) => ({ chains: [chain] }));
 }
 
 /** Loss and perplexity of a policy on conversations it does not learn from. */
@@ -128,18 +121,12 @@ export async function evaluateSupervised(
 async function evaluateChains(policy: Policy, chains: readonly TreeChain[], tokenBudget: number) {
   let sum = 0;
   let tokens = 0;
-  for (const members of packUnits(
-    chains.map((chain) => [chain]),
-    tokenBudget,
-  )) {
-    const micro = microBatchOf(members.map((i) => chains[i]!));
-    const pass = await policy.forward(micro.merged.tree, { grad: false });
+  await scorePasses(policy, alikeBatches(units(chains), tokenBudget), {}, (micro, pass) => {
     for (const logprobs of gather(micro, pass.logprobs)) {
       for (const logprob of logprobs) sum -= logprob;
       tokens += logprobs.length;
     }
-    pass.release();
-  }
+  });
   const loss = sum / tokens;
   return { loss, perplexity: Math.exp(loss), tokens };
 }

@@ -3,17 +3,27 @@ import { gaeAdvantages } from "../algorithm/advantage/gae.ts";
 import type { Advantages } from "../algorithm/algorithm.ts";
 import type { Trajectory } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
-import { exampleOf, gatherValues, microBatches, scatterValues } from "../learning/micro-batch.ts";
+import { gatherValues, microBatches, scatterValues } from "../learning/micro-batch.ts";
+import { addGradients, scorePasses } from "../learning/passes.ts";
+import { type ChainSequence, sequenceOf } from "../learning/sequence.ts";
 import { parseOptions } from "../options.ts";
 import type { Policy } from "../policy/policy.ts";
 import { requireLearnTokens } from "./example.ts";
-import { callbacksShape, type FitResult, fit, fitShape, type Learner, learnerShape, policyOf } from "./fit.ts";
+import {
+  type AgentOrPolicy,
+  agentOrPolicyShape,
+  callbacksShape,
+  type FitResult,
+  fit,
+  fitShape,
+  policyOf,
+} from "./fit.ts";
 
 const { tokenBudget, evaluateEvery: _, ...fitOptions } = fitShape;
 const { signal, onStep } = callbacksShape<object>();
 
 const schema = z.strictObject({
-  ...learnerShape,
+  ...agentOrPolicyShape,
   /** A step of the estimate is a reply ("turn") or a token. */
   level: z.enum(["turn", "token"]).default("turn"),
   /** Discount per step. Default: 0.99 for turns, 1 for tokens. */
@@ -33,7 +43,7 @@ const fitSchema = z.strictObject({
   onStep,
 });
 
-export type ValueFunctionOptions = Learner & Omit<z.input<typeof schema>, "agent" | "policy">;
+export type ValueFunctionOptions = AgentOrPolicy & Omit<z.input<typeof schema>, "agent" | "policy">;
 export type ValueFitOptions = z.input<typeof fitSchema>;
 
 /**
@@ -57,16 +67,15 @@ export class ValueFunction {
   /** V(state before each sampled token). [conversations][tokens] */
   async predict(conversations: readonly Trajectory[]): Promise<Float32Array[]> {
     const policy = await this.#policy();
-    const examples = conversations.map(exampleOf);
-    const values: Float32Array[] = examples.map(() => new Float32Array(0));
-    for (const batch of microBatches(examples, withTokens(examples), this.#options.tokenBudget)) {
-      const pass = await policy.forward(batch.merged.tree, { grad: false, values: true });
+    const sequences = conversations.map(sequenceOf);
+    const values: Float32Array[] = sequences.map(() => new Float32Array(0));
+    const batches = microBatches(sequences, withTokens(sequences), this.#options.tokenBudget);
+    await scorePasses(policy, batches, { values: true }, (batch, pass) => {
       const own = gatherValues(batch, pass.values!);
-      pass.release();
       batch.members.forEach((member, i) => {
         values[member] = own[i]!;
       });
-    }
+    });
     return values;
   }
 
@@ -75,7 +84,7 @@ export class ValueFunction {
     const { level, gamma, gaeLambda } = this.#options;
     const values = await this.predict(conversations);
     const sequences = conversations.map((conversation, i) => ({
-      ...exampleOf(conversation, i).sequence,
+      ...sequenceOf(conversation, i),
       oldValues: values[i]!,
     }));
     return gaeAdvantages(sequences, { level, gamma, lambda: gaeLambda });
@@ -90,19 +99,20 @@ export class ValueFunction {
     const { trunk, signal, onStep, ...settings } = parseOptions(fitSchema, options, "ValueFunction.fit()");
     requireLearnTokens(conversations, "ValueFunction.fit()");
     const policy = await this.#policy();
-    const examples = conversations.map(exampleOf);
-    examples.forEach(({ sequence }, i) => {
-      const [have, want] = [returns[i]?.length ?? 0, sequence.old.length];
+    const sequences = conversations.map(sequenceOf);
+    sequences.forEach(({ old }, i) => {
+      const [have, want] = [returns[i]?.length ?? 0, old.length];
       if (have === want) return;
       throw new StatesetError("INVALID_DATA", `Conversation ${i} has ${want} sampled tokens and ${have} returns.`, {
         hint: "Give one return for each token the policy sampled.",
       });
     });
-    const learn = async (batch: readonly number[]) => {
-      const tokens = batch.reduce((sum, member) => sum + returns[member]!.length, 0);
-      let loss = 0;
-      for (const micro of microBatches(examples, batch, this.#options.tokenBudget)) {
-        const pass = await policy.forward(micro.merged.tree, { values: true, recompute: settings.recompute });
+    const learn = async (members: readonly number[]) => {
+      const tokens = members.reduce((sum, member) => sum + returns[member]!.length, 0);
+      const batches = microBatches(sequences, members, this.#options.tokenBudget);
+      const want = { values: true, recompute: settings.recompute };
+      const { loss } = await addGradients(policy, batches, want, (micro, pass) => {
+        let loss = 0;
         const derivatives = gatherValues(micro, pass.values!).map((values, i) =>
           values.map((value, t) => {
             const error = value - returns[micro.members[i]!]![t]!;
@@ -110,16 +120,12 @@ export class ValueFunction {
             return error / tokens;
           }),
         );
-        if (!Number.isFinite(loss)) {
-          pass.release();
-          return loss;
-        }
-        await policy.backward(pass, { values: scatterValues(micro, derivatives), valuesIntoTrunk: trunk });
-      }
+        return { loss, derivatives: { values: scatterValues(micro, derivatives), valuesIntoTrunk: trunk } };
+      });
       return loss;
     };
     const all = { ...settings, tokenBudget: this.#options.tokenBudget, evaluateEvery: 0 };
-    return fit(policy, withTokens(examples), all, learn, { signal, onStep, scope: trunk ? "all" : "value" });
+    return fit(policy, withTokens(sequences), all, learn, { signal, onStep, scope: trunk ? "all" : "value" });
   }
 
   async #policy(): Promise<Policy> {
@@ -130,6 +136,6 @@ export class ValueFunction {
 }
 
 /** Indices of the conversations in which the policy sampled anything. */
-function withTokens(examples: readonly { sequence: { old: Float32Array } }[]): number[] {
-  return examples.flatMap(({ sequence }, i) => (sequence.old.length > 0 ? [i] : []));
+function withTokens(sequences: readonly ChainSequence[]): number[] {
+  return sequences.flatMap(({ old }, i) => (old.length > 0 ? [i] : []));
 }

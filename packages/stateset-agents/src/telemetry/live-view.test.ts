@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { createAlgorithm } from "../algorithm/algorithms.ts";
-import { emptyReport } from "../rollout/rollout.ts";
+import { emptyReport } from "../rollout/report.ts";
+import { fakeGroup } from "../test-support/fake-group.ts";
 import type { RunStart, StepEnd } from "../training/callbacks.ts";
 import { resolveConfig } from "../training/config.ts";
 import { bytes, clip, duration, sparkline, table, width } from "./format.ts";
@@ -16,14 +17,16 @@ const run: RunStart = {
   resumedAfter: undefined,
 };
 
+const [lostTrajectory] = fakeGroup("lost", [{ reward: 0 }]).trajectories;
+
 function stepEnd(step: number, reward: number, lost = 0): StepEnd {
   return {
     step,
     totalSteps: 4,
     metrics: { step, reward, rewardStd: 0.2, referenceKl: 0.0125, entropy: 1.5, clipFraction: 0.034, gradNorm: 0.9 },
-    timing: { step, rolloutMs: 700, updateMs: 300, otherMs: 0, tokensPerSecond: 1234 },
+    timing: { step, rolloutMs: 700, updateMs: 300, tokensPerSecond: 1234 },
     groups: [],
-    report: { ...emptyReport(), requested: 24, environmentLost: lost },
+    report: { ...emptyReport(), requested: 24, lost: Array.from({ length: lost }, () => lostTrajectory!) },
     controls: {} as StepEnd["controls"],
   };
 }

@@ -1,5 +1,6 @@
 import pc from "picocolors";
 import { algorithmDefaults, algorithmNames, defaultGroupSize } from "../algorithm/algorithms.ts";
+import { lostBySource } from "../rollout/report.ts";
 import type { EvaluationResult } from "../run/events.ts";
 import type { Adjustment } from "../training/auto-adjust.ts";
 import type { RunStart, StepEnd, TrainingCallbacks } from "../training/callbacks.ts";
@@ -141,8 +142,9 @@ export function createLiveView(options: LiveViewOptions): LiveView {
       state.rolloutMs += timing.rolloutMs;
       state.updateMs += timing.updateMs;
       state.conversations += report.requested;
-      state.failed.environment += report.environmentLost;
-      state.failed.reward += report.rewardFailures.length;
+      const lost = lostBySource(report);
+      state.failed.environment += lost.environment;
+      state.failed.reward += lost.reward;
       json("step", { totalSteps: event.totalSteps, ...metrics, timing });
       if (mode === "plain") stream.write(`${plainLine(state, now())}\n`);
       draw();

@@ -1,10 +1,10 @@
 import { ROOT_CONTEXT, type Span, trace } from "@opentelemetry/api";
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { describe, expect, it } from "vitest";
-import { emptyReport } from "../rollout/rollout.ts";
+import { emptyReport } from "../rollout/report.ts";
+import { fakeGroup } from "../test-support/fake-group.ts";
 import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../test-support/table-training.ts";
 import type { RunStart, StepEnd } from "../training/callbacks.ts";
-import { fakeGroup } from "../training/diagnostics/testing.ts";
 import { train } from "../training/train.ts";
 import { type SpanTracer, type TracedSpan, traceWith } from "./opentelemetry.ts";
 
@@ -55,7 +55,9 @@ describe("traceWith", () => {
     await callbacks.onStepStart!({ step: 1, totalSteps: 1, learningRate: 1e-4 });
     const report = {
       ...emptyReport(),
-      rewardFailures: [{ trajectoryId: "x", scenarioId: "a", message: "boom", notFinite: false }],
+      failures: [
+        { kind: "threw" as const, during: "reward" as const, trajectoryId: "x", scenarioId: "a", message: "boom" },
+      ],
     };
     await callbacks.onRollouts!({
       step: 1,

@@ -62,8 +62,8 @@ export function traceWith({ tracer, parentContext, perStep = 64 }: TraceOptions)
         span.setStatus({ code: statusOk });
         span.end(endMs);
       }
-      for (const failure of [...report.environmentFailures, ...report.rewardFailures]) {
-        step?.addEvent("rollout.failed", { message: failure.message });
+      for (const { message, kind, during } of report.failures) {
+        step?.addEvent("rollout.failed", { message, kind, during });
       }
     },
     onStepEnd({ metrics }) {

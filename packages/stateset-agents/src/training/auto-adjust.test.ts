@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
+import { type FakeConversation, fakeGroup } from "../test-support/fake-group.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
 import { FunctionReward, tableEnvironment } from "../test-support/table-training.ts";
 import { type AutoAdjust, autoAdjust } from "./auto-adjust.ts";
 import type { StepEnd } from "./callbacks.ts";
 import type { TrainingControls } from "./controls.ts";
-import { type FakeConversation, fakeGroup } from "./diagnostics/testing.ts";
 import { train } from "./train.ts";
 
 const fresh = (): TrainingControls => ({

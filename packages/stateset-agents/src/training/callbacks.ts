@@ -1,6 +1,7 @@
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { messageOf } from "../error.ts";
-import type { RolloutReport } from "../rollout/rollout.ts";
+import type { UpdateEvent } from "../learning/learn.ts";
+import type { RolloutReport } from "../rollout/report.ts";
 import type { EvaluationResult, RunEnd, StepMetrics, StepTiming, TrainingWarning } from "../run/events.ts";
 import type { TrainingConfig } from "./config.ts";
 import type { TrainingControls } from "./controls.ts";
@@ -26,16 +27,6 @@ export interface StepEnd {
   controls: TrainingControls;
 }
 
-export interface UpdateEvent {
-  step: number;
-  epoch: number;
-  minibatch: number;
-  loss: number;
-  gradNorm: number;
-  /** False when the update was skipped because something was not finite. */
-  applied: boolean;
-}
-
 /**
  * What a run tells its onlookers. All are optional, all are awaited. One that throws is reported as a warning and never ends the run.
  * Steps are counted from 1.
@@ -44,7 +35,7 @@ export interface TrainingCallbacks {
   onStart?(run: RunStart): void | Promise<void>;
   onStepStart?(event: { step: number; totalSteps: number; learningRate: number }): void | Promise<void>;
   onRollouts?(event: { step: number; groups: readonly TrajectoryGroup[]; report: RolloutReport }): void | Promise<void>;
-  onUpdate?(event: UpdateEvent): void | Promise<void>;
+  onUpdate?(event: UpdateEvent & { step: number }): void | Promise<void>;
   onStepEnd?(event: StepEnd): void | Promise<void>;
   onEvaluation?(event: EvaluationResult): void | Promise<void>;
   onCheckpoint?(event: { step: number; dir: string; best: boolean }): void | Promise<void>;
@@ -64,6 +55,7 @@ type EventOf<K extends EventName> = Parameters<NonNullable<TrainingCallbacks[K]>
 
 /** Several callbacks as one `emit`, whose failures become warnings. */
 export interface Emitter {
+  add(callback: TrainingCallbacks): void;
   emit<K extends EventName>(name: K, event: EventOf<K>): Promise<void>;
   warn(warning: TrainingWarning): Promise<void>;
   /** States by name, for a checkpoint. */
@@ -71,7 +63,8 @@ export interface Emitter {
   restore(states: Readonly<Record<string, unknown>>): void;
 }
 
-export function createEmitter(callbacks: readonly TrainingCallbacks[], stepNow: () => number): Emitter {
+export function createEmitter(initial: readonly TrainingCallbacks[], stepNow: () => number): Emitter {
+  const callbacks = [...initial];
   const stateful = () => callbacks.filter((callback) => callback.state !== undefined);
   const key = (callback: TrainingCallbacks, index: number) => callback.name ?? `callback-${index}`;
   const emit: Emitter["emit"] = async (name, event) => {
@@ -90,6 +83,7 @@ export function createEmitter(callbacks: readonly TrainingCallbacks[], stepNow: 
   };
   const warn: Emitter["warn"] = (warning) => emit("onWarning", warning);
   return {
+    add: (callback) => void callbacks.push(callback),
     emit,
     warn,
     states: () => Object.fromEntries(stateful().map((callback, index) => [key(callback, index), callback.state!()])),

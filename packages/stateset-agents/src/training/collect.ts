@@ -1,24 +1,22 @@
-/** The conversations of one step: sampled, rewarded, shaped, and topped up where the algorithm drops groups. */
+/** The conversations of one step: sampled, rewarded, and topped up where the algorithm drops groups. */
 import type { Algorithm } from "../algorithm/algorithm.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
-import { type Example, examplesOf } from "../learning/micro-batch.ts";
+import { sequencesOf } from "../learning/sequence.ts";
 import { seedOf } from "../random.ts";
-import { emptyReport, type RolloutReport, type RolloutSettings, sampleGroups } from "../rollout/rollout.ts";
+import { emptyReport, type RolloutReport } from "../rollout/report.ts";
+import { type Rollout, sampleGroups } from "../rollout/rollout.ts";
 import type { TrainingConfig } from "./config.ts";
 import type { TrainingControls } from "./controls.ts";
-import { scenarioAt } from "./scenario-order.ts";
+import type { ScenarioOrder } from "./scenario-order.ts";
 
 export interface Collected {
   groups: TrajectoryGroup[];
-  examples: Example[];
   report: RolloutReport;
   /** Scenarios drawn in all: how far the data position moves. */
   drawn: number;
   /** Groups the algorithm did not want (DAPO's dynamic sampling). */
   refused: number;
   rounds: number;
-  /** Replies of the longest conversation of the run so far. */
-  mostReplies: number;
 }
 
 export interface CollectPlan {
@@ -26,69 +24,49 @@ export interface CollectPlan {
   /** Scenarios drawn before this step. */
   position: number;
   config: TrainingConfig;
-  controls: TrainingControls;
+  controls: Pick<TrainingControls, "temperature" | "scenarioWeights">;
   algorithm: Algorithm;
-  rollout: RolloutSettings;
-  /** Tokens per reply at most. */
-  replyTokens: number;
-  /** Replies of the longest conversation before this step. */
-  mostReplies: number;
+  rollout: Rollout;
+  scenarios: ScenarioOrder;
+  signal?: AbortSignal | undefined;
 }
 
 export async function collect(plan: CollectPlan): Promise<Collected> {
-  const { step, config, controls, algorithm, rollout } = plan;
+  const { step, config, controls, algorithm, signal } = plan;
+  const { settings } = plan.rollout;
+  const sampling = { ...settings.sampling, temperature: controls.temperature };
+  const rollout = { ...plan.rollout, settings: { ...settings, sampling } };
   const wanted = config.groupsPerStep * config.accumulation;
-  const report = emptyReport();
-  const groups: TrajectoryGroup[] = [];
-  let drawn = 0;
-  let refused = 0;
-  let rounds = 0;
-  let mostReplies = plan.mostReplies;
+  const collected: Collected = { groups: [], report: emptyReport(), drawn: 0, refused: 0, rounds: 0 };
+  const draw = () => {
+    const ordinal = collected.drawn++;
+    return {
+      id: `s${step}-g${ordinal}`,
+      scenario: plan.scenarios.at(plan.position + ordinal, controls.scenarioWeights),
+      size: config.groupSize,
+      seed: seedOf(config.seed, "rollout", step, ordinal),
+    };
+  };
+  const options = { report: collected.report, minimum: algorithm.comparesGroups ? 2 : 1, signal };
   // Without keepGroup there is one round: groups lost to failures are not made up for, so that a failing environment cannot stall a run.
   const maxRounds = algorithm.keepGroup ? Math.max(1, algorithm.maxSamplingRounds ?? 1) : 1;
-  while (groups.length < wanted && rounds < maxRounds) {
-    rounds++;
-    const missing = wanted - groups.length;
-    const sampled: TrajectoryGroup[] = [];
+  while (collected.groups.length < wanted && collected.rounds < maxRounds) {
+    collected.rounds++;
+    const missing = wanted - collected.groups.length;
     for (let first = 0; first < missing; first += config.groupsPerStep) {
-      const count = Math.min(config.groupsPerStep, missing - first);
-      const requests = Array.from({ length: count }, () => {
-        const ordinal = drawn++;
-        return {
-          id: `s${step}-g${ordinal}`,
-          scenario: scenarioAt(
-            rollout.environment.scenarios,
-            config.seed,
-            plan.position + ordinal,
-            controls.scenarioWeights,
-          ),
-          size: config.groupSize,
-          seed: seedOf(config.seed, "rollout", step, ordinal),
-        };
-      });
-      sampled.push(...(await sampleGroups(rollout, requests, report, algorithm.comparesGroups ? 2 : 1)));
-    }
-    for (const { trajectories } of sampled)
-      for (const { turns } of trajectories)
-        mostReplies = Math.max(mostReplies, turns.filter((turn) => turn.role === "assistant").length);
-    for (const group of sampled) {
-      if (!algorithm.keepGroup || keeps(algorithm, group)) groups.push(group);
-      else refused++;
+      const requests = Array.from({ length: Math.min(config.groupsPerStep, missing - first) }, draw);
+      for (const group of await sampleGroups(rollout, requests, options)) {
+        if (keeps(algorithm, group)) collected.groups.push(group);
+        else collected.refused++;
+      }
     }
   }
-  return { groups, examples: shaped(algorithm, groups, plan.replyTokens), report, drawn, refused, rounds, mostReplies };
+  return collected;
 }
 
 /** Asked of the rewards as they were given: a group in which nobody passes teaches nothing, however its replies differ in length. */
 function keeps(algorithm: Algorithm, group: TrajectoryGroup): boolean {
-  const sequences = examplesOf([group]).map((example) => example.sequence);
-  return sequences.length > 0 && algorithm.keepGroup!(sequences);
-}
-
-function shaped(algorithm: Algorithm, groups: readonly TrajectoryGroup[], replyTokens: number): Example[] {
-  const examples = examplesOf(groups);
-  if (algorithm.shapeReward) {
-    for (const { sequence } of examples) sequence.reward = algorithm.shapeReward(sequence, replyTokens);
-  }
-  return examples;
+  if (!algorithm.keepGroup) return true;
+  const sequences = sequencesOf([group]);
+  return sequences.length > 0 && algorithm.keepGroup(sequences);
 }

@@ -1,9 +1,11 @@
 import { z } from "zod";
 import { StatesetError } from "../error.ts";
 import { earlyStoppingSchema } from "../evaluation/early-stopping.ts";
-import { learningRateFor, optimiserShape, passShape } from "../learning/optimiser.ts";
+import { learningRateFor, scheduleShape } from "../learning/optimiser.ts";
+import { klShape, learnShape } from "../learning/settings.ts";
 import { parseOptions } from "../options.ts";
 import type { ModelInfo } from "../policy/policy.ts";
+import { rolloutShape } from "../rollout/settings.ts";
 import { defaultProfile, type ProfileName, profileNames, profiles } from "./profiles.ts";
 
 const positive = z.number().positive();
@@ -11,7 +13,6 @@ const count = z.int().min(1);
 
 /** Everything a run can be told. One schema validates, types and documents; model settings (LoRA, threads, …) belong to the agent. */
 export const trainingConfigSchema = z.strictObject({
-  seed: z.int().min(0).default(0).describe("Everything random in the run follows from it."),
   steps: count.default(100).describe("Rounds of sampling conversations and learning from them."),
   episodes: count
     .optional()
@@ -25,30 +26,11 @@ export const trainingConfigSchema = z.strictObject({
     .describe(
       "Conversations sampled of each scenario. Left out, some algorithms take their own (GSPO: 4). 1 is for those that compare with a value head or the whole batch.",
     ),
-  updatesPerRollout: count
-    .default(1)
-    .describe("Passes over the sampled conversations; above 1 the clip comes into force."),
-  minibatches: count.default(1).describe("Optimiser steps per pass: the groups are dealt into this many parts."),
-  maskTruncated: z
-    .boolean()
-    .default(false)
-    .describe(
-      "Learn nothing from conversations that were cut at a token limit: their reward may say more about the limit than about the policy. They still count in their group's mean.",
-    ),
-  ...passShape,
-
-  ...optimiserShape,
-  valueLearningRate: positive
-    .optional()
-    .describe("Rate of the value head, where there is one. Left out: learningRate."),
-
+  ...learnShape,
+  ...scheduleShape,
   kl: z
     .strictObject({
-      coefficient: z
-        .number()
-        .min(0)
-        .default(0)
-        .describe("Weight of the penalty; added to the loss of whatever algorithm runs."),
+      ...klShape,
       renewEvery: z
         .int()
         .min(0)
@@ -56,31 +38,11 @@ export const trainingConfigSchema = z.strictObject({
         .describe(
           "Steps after which the reference becomes the policy as it is then; 0: never. Not with LoRA, whose reference is the base model.",
         ),
-      estimator: z.enum(["k2", "k3"]).default("k3").describe("How the divergence is estimated from sampled tokens."),
     })
     .prefault({})
     .describe("Keeps the policy near the model the run started from, beside any KL term the algorithm itself has."),
-  entropyBonus: z
-    .number()
-    .min(0)
-    .default(0)
-    .describe("Weight of the mean entropy subtracted from the loss, for any algorithm."),
 
-  sampling: z
-    .strictObject({
-      temperature: positive.optional().describe("Left out: the agent's own."),
-      maxTokens: count.optional().describe("Tokens per reply. Left out: the agent's own."),
-    })
-    .prefault({})
-    .describe("What rollouts change in the agent's sampling."),
-  maxTurns: count.default(16).describe("Replies per conversation at most, whatever the environment allows."),
-  concurrency: count.default(64).describe("Conversations that run at the same time."),
-  timeouts: z
-    .strictObject({
-      environmentMs: positive.default(30_000).describe("The longest one reset() or step() may take."),
-      rewardMs: positive.default(60_000).describe("The longest the reward of one conversation may take."),
-    })
-    .prefault({}),
+  ...rolloutShape,
 
   checkpoint: z
     .strictObject({

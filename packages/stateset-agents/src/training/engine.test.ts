@@ -6,11 +6,13 @@ import { afterAll, describe, expect, it } from "vitest";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { algorithmNames, createAlgorithm } from "../algorithm/algorithms.ts";
 import { demoEnvironment, demoReward } from "../cli/demo/parts.ts";
-import { examplesOf } from "../learning/micro-batch.ts";
-import { accumulate, scoreExamples } from "../learning/update.ts";
+import { sequencesOf } from "../learning/sequence.ts";
+import { accumulate, scoreSequences } from "../learning/update.ts";
 import type { Derivatives, Policy } from "../policy/policy.ts";
 import { rewardFunction } from "../reward/define-reward.ts";
-import { emptyReport, sampleGroups } from "../rollout/rollout.ts";
+import { emptyReport } from "../rollout/report.ts";
+import { environmentRollout, sampleGroups } from "../rollout/rollout.ts";
+import { resolveConfig } from "./config.ts";
 import { train } from "./train.ts";
 
 const root = mkdtempSync(join(tmpdir(), "engine-training-"));
@@ -123,16 +125,15 @@ describe("training on the engine", { timeout: 300_000 }, () => {
       for (const name of algorithmNames) {
         const algorithm = createAlgorithm(name);
         const gradient = async (tokenBudget: number) => {
-          const learner = { policy, algorithm, reference, tokenBudget, recompute: false };
-          const examples = examplesOf(groups);
-          await scoreExamples(learner, examples, { values: true, reference: true });
-          const sequences = examples.map((example) => example.sequence);
+          const learner = { policy, algorithm, reference, settings: { ...resolveConfig(), tokenBudget } };
+          const sequences = sequencesOf(groups);
+          await scoreSequences(learner, sequences, { values: true, reference: true });
           const tokens = sequences.reduce((sum, { old }) => sum + old.length, 0);
           const batch = {
-            examples,
+            sequences,
             advantages: algorithm.advantages(sequences),
-            members: examples.map((_, i) => i),
-            counts: { sequences: examples.length, tokens, groups: groups.length, maxTokens: 60 },
+            members: [...sequences.keys()],
+            counts: { sequences: sequences.length, tokens, groups: groups.length, maxTokens: 60 },
           };
           await accumulate(learner, batch, (micro, counts) => algorithm.loss(micro, counts));
           const vector = await policy.readVector("gradients");
@@ -148,34 +149,33 @@ describe("training on the engine", { timeout: 300_000 }, () => {
     withAgent({ lora: true }, async (agent) => {
       const { policy } = agent;
       const { groups, report } = await sampled(agent);
-      const examples = examplesOf(groups);
+      const sequences = sequencesOf(groups);
       const algorithm = createAlgorithm("grpo");
-      const sequences = examples.map((example) => example.sequence);
       const tokens = sequences.reduce((sum, { old }) => sum + old.length, 0);
       expect(tokens).toBe(report.sampledTokens);
       const batch = {
-        examples,
+        sequences,
         advantages: algorithm.advantages(sequences),
-        members: examples.map((_, i) => i),
-        counts: { sequences: examples.length, tokens, groups: 2, maxTokens: 60 },
+        members: [...sequences.keys()],
+        counts: { sequences: sequences.length, tokens, groups: 2, maxTokens: 60 },
       };
-      const learner = { policy, algorithm, reference: undefined, tokenBudget: 1e5, recompute: false };
+      const learner = { policy, algorithm, reference: undefined, settings: resolveConfig({ tokenBudget: 1e5 }) };
       await accumulate(learner, batch, (micro, counts) => algorithm.loss(micro, counts));
       const gradient = await policy.readVector("gradients");
       await policy.zeroGradients();
 
       // Independently: one conversation at a time, no tree, derivatives only where a reply was sampled.
-      for (const [i, { trajectory, sequence }] of examples.entries()) {
+      for (const [i, { chains, old, temperature }] of sequences.entries()) {
         let t = 0;
-        for (const chain of trajectory.chains) {
+        for (const chain of chains) {
           const tree = {
             tokens: chain.tokens,
             nodeStart: Int32Array.of(0, chain.tokens.length),
             nodeParent: Int32Array.of(-1),
             wanted: chain.learn,
           };
-          const pass = await policy.forward(tree, { temperature: trajectory.temperature });
-          const share = -1 / (examples.length * sequence.old.length);
+          const pass = await policy.forward(tree, { temperature });
+          const share = -1 / (sequences.length * old.length);
           const derivatives = Float32Array.from(chain.learn, (learn) =>
             learn === 1 ? share * batch.advantages[i]!.advantages[t++]! : 0,
           );
@@ -195,20 +195,10 @@ describe("training on the engine", { timeout: 300_000 }, () => {
 /** Six conversations of up to three replies. */
 async function sampled(agent: MultiTurnAgent) {
   const report = emptyReport();
-  const rollout = {
-    agent,
-    environment,
-    reward,
-    temperature: undefined,
-    maxTokens: undefined,
-    maxTurns: 3,
-    concurrency: 8,
-    environmentTimeoutMs: 1e4,
-    rewardTimeoutMs: 1e4,
-    learn: true,
-  };
+  const config = resolveConfig({ maxTurns: 3, concurrency: 8 });
+  const rollout = environmentRollout({ agent, environment, reward, settings: config, learn: true });
   const requests = [0, 1].map((i) => ({ id: `g${i}`, scenario: environment.scenarios[i]!, size: 3, seed: i }));
-  return { groups: await sampleGroups(rollout, requests, report), report };
+  return { groups: await sampleGroups(rollout, requests, { report }), report };
 }
 
 /** ‖a − b‖ / ‖b‖ of gradients that are not nothing. */

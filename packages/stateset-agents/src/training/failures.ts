@@ -1,23 +1,27 @@
 /** What goes wrong in a step, said once per step and kind. */
+import type { Failure } from "../conversation/failure.ts";
 import { StatesetError } from "../error.ts";
+import { notFiniteError, tooManySkipped } from "../learning/finite.ts";
+import { failuresBySource, lostBySource } from "../rollout/report.ts";
 import type { EvaluationResult } from "../run/events.ts";
 import type { Emitter } from "./callbacks.ts";
 import type { Collected } from "./collect.ts";
 import type { Loop, LoopState } from "./loop.ts";
 
-/** Updates in a row that may be skipped, and steps in a row that may be lost whole, before the run stops. */
-export const notFiniteLimit = 3;
+/** Steps in a row that may be lost whole before the run stops. */
 const lostLimit = 3;
 
 export async function reportFailures(emitter: Emitter, step: number, { report, groups }: Collected): Promise<void> {
-  const { environmentFailures, environmentLost, rewardFailures, droppedGroups } = report;
-  if (environmentFailures.length > 0) {
-    const messages = environmentMessages(report);
-    const message = `Step ${step}: the environment failed ${times(messages)}; ${environmentLost} conversations were lost. ${examples(messages)}`;
+  const { droppedGroups } = report;
+  const { environment, reward } = failuresBySource(report);
+  if (environment.length > 0) {
+    const messages = messagesOf(environment);
+    const lost = lostBySource(report).environment;
+    const message = `Step ${step}: the environment failed ${times(messages)}; ${lost} conversations were lost. ${examples(messages)}`;
     await emitter.warn({ step, kind: "environment-failed", message });
   }
-  if (rewardFailures.length > 0) {
-    const messages = rewardMessages(report);
+  if (reward.length > 0) {
+    const messages = messagesOf(reward);
     const message = `Step ${step}: the reward failed ${times(messages)}; those conversations were left out. ${examples(messages)}`;
     await emitter.warn({ step, kind: "reward-failed", message });
   }
@@ -30,7 +34,7 @@ export async function reportFailures(emitter: Emitter, step: number, { report, g
 }
 
 /** Options that are allowed and yet hardly meant, said before the first step. */
-export async function reportUnusual({ algorithm, config, emitter, state: { step } }: Loop): Promise<void> {
+export async function reportUnusual({ learner: { algorithm }, config, emitter, state: { step } }: Loop): Promise<void> {
   const warn = (message: string) => emitter.warn({ step, kind: "options-unusual", message });
   const { valueWarmupSteps = 0, singlePass, name } = algorithm;
   if (valueWarmupSteps >= config.steps)
@@ -52,10 +56,8 @@ export async function reportEvaluation(emitter: Emitter, result: EvaluationResul
   await emitter.warn({ step, kind: "evaluation-failed", message });
 }
 
-/** Counts an update that was not made because something was not finite. */
-export async function skipped({ state, emitter }: Loop, step: number, what: string): Promise<void> {
-  state.notFinite++;
-  state.notFiniteInARow++;
+/** Says that an update was not made because something was not finite. */
+export async function reportSkipped({ state, emitter }: Loop, step: number, what: string): Promise<void> {
   const message = `Step ${step}: ${what} was NaN or infinite; the update was skipped (${state.notFinite} so far).`;
   await emitter.warn({ step, kind: "not-finite", message });
 }
@@ -69,31 +71,30 @@ export function countLost(state: LoopState, { groups, refused }: Collected): voi
  * what was wrong: with the counters as they are, it would stop again at once.
  */
 export function stopOf({ state, files }: Loop, step: number, { report }: Collected): StatesetError | undefined {
-  const { notFiniteInARow, lostInARow } = state;
+  const { lostInARow } = state;
+  const skipped = tooManySkipped(state);
+  if (!skipped && lostInARow < lostLimit) return undefined;
   const [saved, goOn] = files
     ? ["A checkpoint was saved.", "resume"]
     : ["Nothing was saved, since the run keeps no files.", "run it again"];
-  if (notFiniteInARow < notFiniteLimit && lostInARow < lostLimit) return undefined;
   Object.assign(state, { notFiniteInARow: 0, lostInARow: 0 });
-  if (notFiniteInARow >= notFiniteLimit) {
-    const message = `The loss, gradient or reward was not finite in ${notFiniteLimit} updates in a row (step ${step}).`;
+  if (skipped) {
     const hint = `${saved} Lower the learning rate, or check the reward for NaN, then ${goOn}.`;
-    return new StatesetError("NOT_FINITE", message, { hint });
+    return notFiniteError("loss, gradient or reward", step, hint);
   }
-  const byReward = report.rewardFailures.length > 0;
-  const [code, what] = byReward
-    ? (["REWARD_FAILED", "reward"] as const)
-    : (["ENVIRONMENT_FAILED", "environment"] as const);
-  const message = `No conversation came through in ${lostLimit} steps in a row (step ${step}). ${examples(byReward ? rewardMessages(report) : environmentMessages(report))}`;
+  const { environment, reward } = failuresBySource(report);
+  const [code, what, failures] =
+    reward.length > 0
+      ? (["REWARD_FAILED", "reward", reward] as const)
+      : (["ENVIRONMENT_FAILED", "environment", environment] as const);
+  const message = `No conversation came through in ${lostLimit} steps in a row (step ${step}). ${examples(messagesOf(failures))}`;
   return new StatesetError(code, message, { hint: `${saved} Repair the ${what}, then ${goOn}.` });
 }
 
-function environmentMessages({ environmentFailures }: Collected["report"]): string[] {
-  return environmentFailures.map(({ during, message }) => `${during}(): ${message}`);
-}
-
-function rewardMessages({ rewardFailures }: Collected["report"]): string[] {
-  return rewardFailures.map(({ message, scenarioId }) => `${message} (scenario ${scenarioId})`);
+function messagesOf(failures: readonly Failure[]): string[] {
+  return failures.map(({ during, message, scenarioId }) =>
+    during === "reward" ? `${message} (scenario ${scenarioId})` : `${during}(): ${message}`,
+  );
 }
 
 /** Without a reference there is nothing to measure a KL against. */

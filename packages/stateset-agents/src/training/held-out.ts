@@ -1,22 +1,24 @@
+import type { Agent } from "../agent/agent.ts";
 import type { Environment } from "../environment/environment.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 import { evaluate } from "../evaluation/evaluate.ts";
 import { splitHeldOut } from "../evaluation/split.ts";
 import { seedOf } from "../random.ts";
-import type { RolloutSettings } from "../rollout/rollout.ts";
+import type { RewardFunction } from "../reward/reward-function.ts";
 import type { EvaluationResult } from "../run/events.ts";
 import type { TrainingConfig } from "./config.ts";
 
 /** Evaluation on scenarios that training never sees: one part selects the best checkpoint, the other is only reported. */
 export interface HeldOutEvaluation {
-  evaluate(step: number, set: EvaluationResult["set"]): Promise<EvaluationResult>;
+  evaluate(step: number, set: EvaluationResult["set"], signal?: AbortSignal): Promise<EvaluationResult>;
 }
 
 export interface HeldOutOptions {
+  agent: Agent;
   environment: Environment;
   scenarios: readonly Scenario[];
-  rollout: RolloutSettings;
+  reward: RewardFunction | undefined;
   config: TrainingConfig;
 }
 
@@ -24,42 +26,29 @@ export interface HeldOutOptions {
  * The same scenarios are sampled with the same seeds every time, so that evaluations differ by the policy alone.
  * With a single scenario both parts are that one.
  */
-export function createHeldOut({ environment, scenarios, rollout, config }: HeldOutOptions): HeldOutEvaluation {
+export function createHeldOut({ scenarios, config, ...parts }: HeldOutOptions): HeldOutEvaluation {
   if (scenarios.length === 0) {
     throw new StatesetError("INVALID_OPTION", "The evaluation has no scenarios.", {
       hint: "Give at least one held-out scenario, or leave the evaluation out.",
     });
   }
-  const { seed, evaluation, sampling } = config;
+  const { seed, evaluation, sampling, maxTurns, concurrency, timeouts } = config;
   const sets =
     scenarios.length === 1
       ? { selection: scenarios, report: scenarios }
       : splitHeldOut(scenarios, { seed: seedOf(seed, "held-out"), selectionShare: evaluation.selectionShare });
-  const { agent, reward, maxTurns, concurrency, environmentTimeoutMs, rewardTimeoutMs } = rollout;
   return {
-    async evaluate(step, set) {
-      const options = {
-        agent,
-        environment,
-        scenarios: sets[set],
-        samples: evaluation.samples,
-        seed: seedOf(seed, "evaluation"),
-        maxTurns,
-        concurrency,
-        environmentTimeoutMs,
-        rewardTimeoutMs,
-        ...(reward && { reward }),
-        ...(sampling.temperature !== undefined && { temperature: sampling.temperature }),
-        ...(sampling.maxTokens !== undefined && { maxTokens: sampling.maxTokens }),
-      };
+    async evaluate(step, set, signal) {
+      const { samples } = evaluation;
+      const settings = { samples, seed: seedOf(seed, "evaluation"), sampling, maxTurns, concurrency, timeouts, signal };
       try {
-        const result = await evaluate(options);
-        const parts = Object.entries(result.parts).map(([name, estimate]) => [name, estimate.mean]);
+        const result = await evaluate({ ...parts, ...settings, scenarios: sets[set] });
+        const means = Object.entries(result.parts).map(([name, estimate]) => [name, estimate.mean]);
         return {
           step,
           set,
           reward: result.reward,
-          parts: Object.fromEntries(parts),
+          parts: Object.fromEntries(means),
           failed: result.failed,
           failures: result.failures,
         };

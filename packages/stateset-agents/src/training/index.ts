@@ -1,11 +1,10 @@
-export type { RewardFailure, RolloutReport } from "../rollout/rollout.ts";
 export type { EvaluationResult, RunEnd, StepMetrics, StepTiming, TrainingWarning, WarningKind } from "../run/events.ts";
-export type { RunStart, StepEnd, TrainingCallbacks, UpdateEvent } from "./callbacks.ts";
+export type { RunStart, StepEnd, TrainingCallbacks } from "./callbacks.ts";
 export { resolveConfig, type TrainingConfig, type TrainingOptions, trainingConfigSchema } from "./config.ts";
 export type { TrainingControls } from "./controls.ts";
 export { trainWithGSPO } from "./gspo.ts";
 export { configForTask, type ProfileName, profiles, type TaskName } from "./profiles.ts";
 export { fromPythonConfig, type MappedConfig } from "./python-config.ts";
 export { type RunSummary, type TrainResult, train } from "./train.ts";
-export type { AlgorithmChoice, TrainOptions, TrainParts } from "./train-options.ts";
+export type { TrainOptions, TrainParts } from "./train-options.ts";
 export { MultiTurnGRPOTrainer } from "./trainer.ts";

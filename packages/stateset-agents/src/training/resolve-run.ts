@@ -1,6 +1,7 @@
 import type { Agent } from "../agent/agent.ts";
 import type { Algorithm } from "../algorithm/algorithm.ts";
-import { type AlgorithmConfig, algorithmNames, createAlgorithm, defaultGroupSize } from "../algorithm/algorithms.ts";
+import { type ChosenAlgorithm, chosenAlgorithm } from "../algorithm/algorithm-choice.ts";
+import { algorithmNames, defaultGroupSize } from "../algorithm/algorithms.ts";
 import { StatesetError } from "../error.ts";
 import { resolveConfig, type TrainingConfig } from "./config.ts";
 import { changesOf, readSavedConfig, type SavedConfig, withSaved } from "./saved-run.ts";
@@ -18,11 +19,8 @@ export interface ResolvedRun<A extends Agent = Agent> {
 }
 
 /** What was given, over what the resumed run had of the same algorithm; GRPO when neither names one. */
-function algorithmOf(
-  chosen: Record<string, unknown> | Algorithm | undefined,
-  saved: SavedConfig | undefined,
-): Algorithm {
-  if (typeof chosen?.loss === "function") return createAlgorithm(chosen as Algorithm);
+function algorithmOf(chosen: ChosenAlgorithm, saved: SavedConfig | undefined): Algorithm {
+  if (typeof chosen?.loss === "function") return chosenAlgorithm(chosen);
   const given = chosen as Record<string, unknown> | undefined;
   const before = saved?.algorithm;
   const name = given?.algorithm ?? before?.algorithm ?? "grpo";
@@ -36,7 +34,7 @@ function algorithmOf(
     );
   }
   const own = { ...(name === before?.algorithm && before), ...given, algorithm: name };
-  return createAlgorithm(own as AlgorithmConfig);
+  return chosenAlgorithm(own);
 }
 
 /** What train() will do with these options. Loads the agent's model. */

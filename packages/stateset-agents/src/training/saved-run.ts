@@ -2,22 +2,10 @@ import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Algorithm } from "../algorithm/algorithm.ts";
 import { messageOf, StatesetError } from "../error.ts";
-import type { EarlyStoppingState } from "../evaluation/early-stopping.ts";
+import type { ModelInfo } from "../policy/policy.ts";
 import { runDirOf } from "../run/checkpoint/store.ts";
-import type { EvaluationResult } from "../run/events.ts";
 import { mergeOptions, type TrainingConfig, type TrainingOptions } from "./config.ts";
-import type { LoopState } from "./loop.ts";
 import type { TrainParts } from "./train-options.ts";
-
-/** What a checkpoint holds beside the policy. */
-export interface SavedState {
-  loop: LoopState;
-  metricsBytes: number;
-  algorithm: Record<string, number>;
-  callbacks: Record<string, unknown>;
-  earlyStopping: EarlyStoppingState | null;
-  before: EvaluationResult | null;
-}
 
 /** What config.json holds: complete and resolved. */
 export interface SavedConfig {
@@ -26,6 +14,17 @@ export interface SavedConfig {
   model: { name: string; parameters: number; trainableParameters: number };
   algorithm: Record<string, unknown>;
   training: TrainingConfig;
+}
+
+export function savedConfig(id: string, model: ModelInfo, algorithm: Algorithm, training: TrainingConfig): SavedConfig {
+  const { name, parameters, trainableParameters } = model;
+  return {
+    version: 1,
+    id,
+    model: { name, parameters, trainableParameters },
+    algorithm: { ...algorithm.options, algorithm: algorithm.name },
+    training,
+  };
 }
 
 export function readSavedConfig(resumeFrom: string): SavedConfig {

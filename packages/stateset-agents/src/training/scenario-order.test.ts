@@ -1,11 +1,29 @@
 import { describe, expect, it } from "vitest";
-import { scenarioAt } from "./scenario-order.ts";
+import { ScenarioOrder } from "./scenario-order.ts";
 
 const scenarios = ["a", "b", "c", "d", "e"].map((id) => ({ id }));
-const draw = (seed: number, positions: number, weights = {}) =>
-  Array.from({ length: positions }, (_, position) => scenarioAt(scenarios, seed, position, weights).id);
+const draw = (seed: number, positions: number, weights = {}) => {
+  const order = new ScenarioOrder(scenarios, seed);
+  return Array.from({ length: positions }, (_, position) => order.at(position, weights).id);
+};
 
-describe("scenarioAt", () => {
+describe("the order of scenarios", () => {
+  it("is that of the position alone, in whatever order positions are asked for", () => {
+    const order = new ScenarioOrder(scenarios, 3);
+    const weights = { a: 3 };
+    const ahead = Array.from({ length: 30 }, (_, i) => [order.at(i, {}).id, order.at(i, weights).id]);
+    const back = Array.from({ length: 30 }, (_, i) => [order.at(29 - i, {}).id, order.at(29 - i, weights).id]);
+    expect(back.reverse()).toEqual(ahead);
+  });
+
+  it("follows a weight that is changed in place", () => {
+    const order = new ScenarioOrder(scenarios, 3);
+    const weights: Record<string, number> = { a: 1 };
+    order.at(0, weights);
+    Object.assign(weights, { a: 0, b: 0, c: 0, d: 0 });
+    expect(Array.from({ length: 9 }, (_, i) => order.at(i, weights).id)).toEqual(Array(9).fill("e"));
+  });
+
   it("gives every scenario once per round, each round in another order", () => {
     const ids = draw(1, 15);
     const rounds = [ids.slice(0, 5), ids.slice(5, 10), ids.slice(10)];

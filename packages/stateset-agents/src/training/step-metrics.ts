@@ -1,11 +1,13 @@
-import type { TrajectoryGroup } from "../conversation/trajectory.ts";
+import { isCut, type TrajectoryGroup } from "../conversation/trajectory.ts";
 import { mean, standardDeviation } from "../evaluation/bootstrap.ts";
+import { failuresBySource, lostBySource } from "../rollout/report.ts";
 import type { StepMetrics } from "../run/events.ts";
 import type { Collected } from "./collect.ts";
 
 /** What the conversations of a step say about themselves; metrics.jsonl has these names. */
 export function rolloutMetrics({ groups, report, refused, rounds }: Collected): Record<string, number> {
   const trajectories = groups.flatMap((group) => group.trajectories);
+  const failures = failuresBySource(report);
   const rewards = trajectories.map((trajectory) => trajectory.reward.score);
   // One conversation alone has no spread, and is not "constant" either.
   const several = groups.filter((group) => group.trajectories.length > 1);
@@ -15,9 +17,9 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
     sampledTokens: report.sampledTokens,
     replies: report.replies,
     ...(report.replies > 0 && { replyTokens: report.sampledTokens / report.replies }),
-    environmentFailures: report.environmentFailures.length,
-    environmentLost: report.environmentLost,
-    rewardFailures: report.rewardFailures.length,
+    environmentFailures: failures.environment.length,
+    environmentLost: lostBySource(report).environment,
+    rewardFailures: failures.reward.length,
     droppedGroups: report.droppedGroups.length,
     refusedGroups: refused,
     samplingRounds: rounds,
@@ -32,7 +34,7 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
       groupStd: mean(spreads),
       constantGroups: mean(several.map((group) => (isConstant(group) ? 1 : 0))),
     }),
-    truncated: mean(trajectories.map(({ metadata }) => (metadata.truncated === true ? 1 : 0))),
+    truncated: mean(trajectories.map(({ turns }) => (isCut({ turns, ended: "done" }) ? 1 : 0))),
     contextFull: mean(trajectories.map(({ ended }) => (ended === "context-full" ? 1 : 0))),
   });
   const parts = new Map<string, number[]>();

@@ -1,8 +1,6 @@
-import type { z } from "zod";
 import type { Agent } from "../agent/agent.ts";
-import type { Algorithm } from "../algorithm/algorithm.ts";
-import { type AlgorithmConfig, algorithmNames, optionNames, splitAlgorithmConfig } from "../algorithm/algorithms.ts";
-import type { schemas } from "../algorithm/options.ts";
+import { type AlgorithmChoice, type ChosenAlgorithm, splitChoice } from "../algorithm/algorithm-choice.ts";
+import { algorithmNames, optionNames } from "../algorithm/algorithms.ts";
 import type { Environment } from "../environment/environment.ts";
 import type { ConversationScenario, Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
@@ -12,20 +10,6 @@ import { didYouMean } from "../suggest.ts";
 import type { TrainingCallbacks } from "./callbacks.ts";
 import { type TrainingOptions, trainingConfigSchema } from "./config.ts";
 import type { ProfileName } from "./profiles.ts";
-
-/**
- * Which algorithm, with its own options beside it: `{ algorithm: "dapo", epsilonHigh: 0.3 }`. Left out: GRPO.
- * An option of another algorithm is a type error and a runtime error. An `Algorithm` from defineAlgorithm() works too.
- */
-export type AlgorithmChoice =
-  | AlgorithmConfig
-  | (Omit<GrpoOptions, "algorithm"> & { algorithm?: undefined } & NotOf<GrpoOptions>)
-  | ({ algorithm: Algorithm } & NotOf<{ algorithm: unknown }>);
-
-type GrpoOptions = z.input<(typeof schemas)["grpo"]>;
-type KeysOf<T> = T extends unknown ? keyof T : never;
-/** Every algorithm's option but these, refused. */
-type NotOf<T> = { [K in Exclude<KeysOf<AlgorithmConfig>, keyof T>]?: undefined };
 
 /** The parts of a run that are not plain data, and where it is kept. */
 export interface TrainParts<A extends Agent = Agent> {
@@ -46,7 +30,10 @@ export interface TrainParts<A extends Agent = Agent> {
   savePath?: string | undefined;
   /** A run's folder, or one of its checkpoints: go on from there. Options that are left out are those of that run. */
   resumeFrom?: string | undefined;
-  /** Aborting it finishes the step under way, saves, and returns with status "interrupted". */
+  /**
+   * Aborting it stops the run within a decoding step: what was sampled of the step under way is dropped, the run is saved as the last
+   * finished step left it, and train() returns with status "interrupted".
+   */
   signal?: AbortSignal | undefined;
 }
 
@@ -70,8 +57,7 @@ const partNames: readonly (keyof TrainParts)[] = [
 export interface SplitOptions<A extends Agent> {
   parts: TrainParts<A>;
   training: TrainingOptions;
-  /** The options of one, its name among them where it was given; undefined: neither. */
-  algorithm: Record<string, unknown> | Algorithm | undefined;
+  algorithm: ChosenAlgorithm;
 }
 
 /** Sorts the one options object of train() into its three parts. Unknown keys are named, with the nearest valid one. */
@@ -86,27 +72,16 @@ export function splitOptions<A extends Agent>(options: TrainOptions<A>): SplitOp
     if (parts[required] === undefined)
       throw new StatesetError("INVALID_OPTION", `train() needs the option "${required}".`);
   }
-  const { algorithm: chosen, rest: training } = splitAlgorithmConfig(rest);
+  const { chosen, rest: training } = splitChoice(rest, "train()");
   const known = Object.keys(trainingConfigSchema.shape);
   for (const key of Object.keys(training)) {
     if (known.includes(key)) continue;
-    const own = typeof chosen.algorithm === "string" ? chosen.algorithm : "grpo";
+    const named = (chosen as { algorithm?: unknown } | undefined)?.algorithm;
+    const own = typeof named === "string" ? named : "grpo";
     const algorithmOptions = algorithmNames.filter((name) => name === own).flatMap(optionNames);
     throw new StatesetError("INVALID_OPTION", `Unknown option "${key}" in train().`, {
       hint: didYouMean(key, [...known, ...partNames, "algorithm", ...algorithmOptions]),
     });
   }
-  return { parts: parts as unknown as TrainParts<A>, training, algorithm: algorithmOf(chosen) };
-}
-
-function algorithmOf(chosen: Record<string, unknown>): SplitOptions<Agent>["algorithm"] {
-  const { algorithm, ...own } = chosen;
-  if (typeof algorithm === "object" && algorithm !== null) {
-    const stray = Object.keys(own)[0];
-    if (stray === undefined) return algorithm as Algorithm;
-    throw new StatesetError("INVALID_OPTION", `"${stray}" cannot be given beside an Algorithm object in train().`, {
-      hint: "Give it to defineAlgorithm() or createAlgorithm() instead.",
-    });
-  }
-  return Object.keys(chosen).length === 0 ? undefined : chosen;
+  return { parts: parts as unknown as TrainParts<A>, training, algorithm: chosen };
 }

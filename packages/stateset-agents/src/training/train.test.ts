@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
-import type { Turn } from "../conversation/trajectory.ts";
+import { isCut, type Turn } from "../conversation/trajectory.ts";
 import { ConversationEnvironment } from "../environment/conversation-environment.ts";
 import type { EnvironmentState } from "../environment/environment.ts";
 import type { ConversationScenario } from "../environment/scenario.ts";
@@ -158,10 +158,10 @@ describe("train", { timeout: 300_000 }, () => {
         maxTurns: 1,
         sampling: { maxTokens: 12 },
         // What is cut gets the best reward: with the mask, the rest is below the mean of its group and only unlearnt.
-        reward: new FunctionReward((_, { metadata }) => (metadata!.truncated === true ? 1 : 0)),
+        reward: new FunctionReward((turns) => (isCut({ turns, ended: "done" }) ? 1 : 0)),
         callbacks: {
           onRollouts({ groups }) {
-            for (const { trajectories } of groups) cut.push(...trajectories.map((t) => t.metadata.truncated === true));
+            for (const { trajectories } of groups) cut.push(...trajectories.map(isCut));
           },
         },
       });

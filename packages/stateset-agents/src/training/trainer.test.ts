@@ -41,8 +41,8 @@ describe("MultiTurnGRPOTrainer", () => {
       "step",
       "rollouts",
       "update",
-      "evaluation",
       "done",
+      "evaluation",
       "checkpoint",
       "evaluation",
       "end",
@@ -50,14 +50,14 @@ describe("MultiTurnGRPOTrainer", () => {
     expect(await agent.generateResponse([{ role: "user", content: "help" }])).toEqual(expect.any(String));
   });
 
-  it("finishes the step and saves when it is stopped, and can be resumed", async () => {
+  it("drops the step under way and saves when it is stopped, and can be resumed", async () => {
     const dir = join(root, "stopped");
     const trainer = new MultiTurnGRPOTrainer({ ...settings, agent: tableAgent().agent, dir, steps: 5 });
     expect(trainer.running).toBe(false);
     const { run } = await trainer.train({
       callbacks: { onStepStart: ({ step }) => (step === 2 ? trainer.stop() : undefined) },
     });
-    expect(run).toMatchObject({ status: "interrupted", steps: 2, dir });
+    expect(run).toMatchObject({ status: "interrupted", steps: 1, dir });
     const again = new MultiTurnGRPOTrainer({ ...settings, agent: tableAgent().agent, resumeFrom: dir });
     expect((await again.train()).run).toMatchObject({ status: "finished", steps: 5 });
   });

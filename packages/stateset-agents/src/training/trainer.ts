@@ -1,3 +1,4 @@
+import { linkSignals } from "../abort.ts";
 import type { Agent } from "../agent/agent.ts";
 import type { TrainingCallbacks } from "./callbacks.ts";
 import { type TrainResult, train } from "./train.ts";
@@ -26,20 +27,18 @@ export class MultiTurnGRPOTrainer<A extends Agent = Agent> {
 
   /** `callbacks` come beside those of the options. */
   async train(extra: { callbacks?: TrainingCallbacks | readonly TrainingCallbacks[] } = {}): Promise<TrainResult<A>> {
-    const { signal, callbacks } = this.options;
+    const callbacks = [this.options.callbacks ?? [], extra.callbacks ?? []].flat();
+    const { signal, unlink } = linkSignals(this.options.signal, this.#stop.signal);
     this.#running = true;
     try {
-      return await train<A>({
-        ...this.options,
-        callbacks: [callbacks ?? [], extra.callbacks ?? []].flat(),
-        signal: signal ? AbortSignal.any([signal, this.#stop.signal]) : this.#stop.signal,
-      });
+      return await train<A>({ ...this.options, callbacks, signal });
     } finally {
       this.#running = false;
+      unlink();
     }
   }
 
-  /** Finishes the step under way, saves, and lets train() return with status "interrupted". */
+  /** Stops within a decoding step, saves what the last finished step left, and lets train() return with status "interrupted". */
   stop(): void {
     this.#stop.abort();
   }

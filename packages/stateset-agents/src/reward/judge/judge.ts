@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { linkSignals } from "../../abort.ts";
 import type { Message } from "../../conversation/message.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
@@ -205,7 +206,7 @@ export function createJudge(options: JudgeOptions, clock: Clock = systemClock): 
     reserved.promptTokens += estimate;
     reserved.completionTokens += o.maxTokens;
     const timeout = AbortSignal.timeout(o.timeoutMs);
-    const combined = signal ? AbortSignal.any([signal, timeout]) : timeout;
+    const { signal: combined, unlink } = linkSignals(signal, timeout);
     let reply: JudgeReply | undefined;
     try {
       const request = { messages, temperature: o.temperature, seed, maxTokens: o.maxTokens, signal: combined };
@@ -225,6 +226,7 @@ export function createJudge(options: JudgeOptions, clock: Clock = systemClock): 
       else breaker.report(failure.kind === "rejected" || failure.kind === "malformed");
       throw failure;
     } finally {
+      unlink();
       reserved.calls--;
       reserved.promptTokens -= estimate;
       reserved.completionTokens -= o.maxTokens;

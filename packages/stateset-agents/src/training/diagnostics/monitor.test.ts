@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { type FakeConversation, fakeGroup } from "../../test-support/fake-group.ts";
 import { DiagnosticsMonitor } from "./monitor.ts";
 import { correlation, readSignals } from "./signals.ts";
-import { type FakeConversation, fakeGroup } from "./testing.ts";
 import { repeatedShare, sameTextShare } from "./text.ts";
 
 const healthy = (step: number) =>

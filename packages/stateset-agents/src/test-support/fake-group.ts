@@ -1,4 +1,4 @@
-import type { Trajectory, TrajectoryGroup } from "../../conversation/trajectory.ts";
+import type { Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
 
 export interface FakeConversation {
   reward: number;

@@ -1,0 +1,60 @@
+import { getEventListeners } from "node:events";
+import { setTimeout as wait } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { isAbort, linkSignals, withDeadline } from "./abort.ts";
+
+const timedOut = () => new Error("too slow");
+
+describe("withDeadline", () => {
+  it("gives what the work gives, and leaves nothing behind", async () => {
+    const { signal } = new AbortController();
+    expect(await withDeadline(async () => 3, { timeoutMs: 1000, timedOut, signal })).toBe(3);
+    expect(getEventListeners(signal, "abort")).toHaveLength(0);
+  });
+
+  it("rejects when time is up and tells the work, which may reject late without harm", async () => {
+    let told = false;
+    const work = async (signal: AbortSignal) => {
+      signal.addEventListener("abort", () => {
+        told = true;
+      });
+      await wait(20);
+      throw new Error("late");
+    };
+    await expect(withDeadline(work, { timeoutMs: 1, timedOut })).rejects.toThrow("too slow");
+    expect(told).toBe(true);
+    await wait(30);
+  });
+
+  it("rejects at once when the signal fires, before or during", async () => {
+    const stop = new AbortController();
+    const hanging = withDeadline(() => new Promise(() => {}), { timeoutMs: 60_000, timedOut, signal: stop.signal });
+    stop.abort();
+    await expect(hanging).rejects.toSatisfy(isAbort);
+    let ran = false;
+    const late = withDeadline(
+      () => {
+        ran = true;
+      },
+      { timeoutMs: 60_000, timedOut, signal: stop.signal },
+    );
+    await expect(late).rejects.toSatisfy(isAbort);
+    expect(ran).toBe(false);
+  });
+});
+
+describe("linkSignals", () => {
+  it("fires with any source, also one that has fired already", () => {
+    const [a, b] = [new AbortController(), new AbortController()];
+    const { signal } = linkSignals(a.signal, undefined, b.signal);
+    b.abort("why");
+    expect([signal.aborted, signal.reason]).toEqual([true, "why"]);
+    expect(linkSignals(a.signal, b.signal).signal.aborted).toBe(true);
+  });
+
+  it("is forgotten by its sources when it is let go of", () => {
+    const { signal } = new AbortController();
+    for (let i = 0; i < 100; i++) linkSignals(signal).unlink();
+    expect(getEventListeners(signal, "abort")).toHaveLength(0);
+  });
+});

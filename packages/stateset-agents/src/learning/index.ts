@@ -1,0 +1,2 @@
+export type { UpdateEvent } from "./learn.ts";
+export { type LearnFromOptions, type LearnFromResult, learnFrom } from "./learn-from.ts";

@@ -1,0 +1,107 @@
+import { z } from "zod";
+import { type AlgorithmChoice, chosenAlgorithm, splitChoice } from "../algorithm/algorithm-choice.ts";
+import type { TrajectoryGroup } from "../conversation/trajectory.ts";
+import { StatesetError } from "../error.ts";
+import { parseOptions } from "../options.ts";
+import type { Policy, Reference } from "../policy/policy.ts";
+import { seedOf } from "../random.ts";
+import { learn } from "./learn.ts";
+import type { Learner } from "./learner.ts";
+import { learningRateFor } from "./optimiser.ts";
+import { sequencesOf } from "./sequence.ts";
+import { klShape, learnShape } from "./settings.ts";
+import { requireTrainable } from "./trainable.ts";
+
+const schema = z.strictObject({
+  ...learnShape,
+  kl: z.strictObject(klShape).prefault({}),
+  step: z
+    .int()
+    .min(1)
+    .default(1)
+    .describe("Which step this is: a value head's warm-up and the dealing of minibatches go by it."),
+  replyTokens: z
+    .int()
+    .min(1)
+    .optional()
+    .describe("The limit a reply had, for overlong shaping. Left out: the longest reply."),
+  maxTokens: z
+    .int()
+    .min(1)
+    .optional()
+    .describe("Tokens a conversation could have, for losses that divide by it. Left out: the longest conversation."),
+  reference: z.custom<Reference>((value) => typeof (value as Reference | null)?.logprobs === "function").optional(),
+});
+
+/** `reference` is what a KL term measures against. Left out: policy.reference(), where one is needed. */
+export type LearnFromOptions = z.input<typeof schema> & AlgorithmChoice;
+
+export interface LearnFromResult {
+  /** loss, gradNorm, kl, clipFraction, …: the names of metrics.jsonl. */
+  metrics: Record<string, number>;
+  /** Optimiser steps made, and skipped because something was not finite. */
+  updates: number;
+  skipped: number;
+}
+
+/**
+ * One step of reinforcement learning from conversations that were sampled elsewhere or earlier: recorded rollouts, a harness of your
+ * own, groups read back from a file. train() does this with the groups it samples; the same groups give the same weights.
+ * Where the tokens were sampled by other weights than the policy's, choose an algorithm with a clip, or `correction`.
+ *
+ * @example
+ * const { groups } = await harvestBestOfN({ agent, environment, reward, n: 8 });
+ * const { metrics } = await learnFrom(agent.policy, groups, { algorithm: "grpo", learningRate: 1e-4 });
+ */
+export async function learnFrom(
+  policy: Policy,
+  groups: readonly TrajectoryGroup[],
+  options: LearnFromOptions,
+): Promise<LearnFromResult> {
+  const { chosen, rest } = splitChoice(options, "learnFrom()");
+  const { step, replyTokens, maxTokens, reference, ...own } = parseOptions(schema, rest, "learnFrom()");
+  const algorithm = chosenAlgorithm(chosen);
+  requireTrainable(policy);
+  const longest = longestOf(groups);
+  const wantsReference = algorithm.needs.reference === true || own.kl.coefficient > 0;
+  if (algorithm.needs.values) await policy.addValueHead(seedOf(own.seed, "value-head"));
+  const learningRate = own.learningRate ?? learningRateFor(policy.model);
+  const learner: Learner = {
+    policy,
+    algorithm,
+    reference: reference ?? (wantsReference ? await policy.reference() : undefined),
+    settings: { ...own, learningRate, valueLearningRate: own.valueLearningRate ?? learningRate },
+  };
+  const result: LearnFromResult = { metrics: {}, updates: 0, skipped: 0 };
+  result.metrics = await learn(learner, groups, {
+    step,
+    learningRate,
+    learningRateScale: 1,
+    klCoefficient: own.kl.coefficient,
+    entropyBonus: own.entropyBonus,
+    replyTokens: replyTokens ?? longest.reply,
+    maxTokens: maxTokens ?? longest.conversation,
+    skips: { notFinite: 0, notFiniteInARow: 0 },
+    async onUpdate({ applied }) {
+      result[applied ? "updates" : "skipped"]++;
+    },
+  });
+  return result;
+}
+
+/** Sampled tokens of the longest reply and of the longest conversation. */
+function longestOf(groups: readonly TrajectoryGroup[]): { reply: number; conversation: number } {
+  const sequences = sequencesOf(groups);
+  if (sequences.length === 0) {
+    throw new StatesetError("INVALID_DATA", "learnFrom() was given no conversation with tokens to learn from.", {
+      hint: "Take groups from harvestBestOfN() or onRollouts; evaluations do not mark theirs for learning, and a stub's have none.",
+    });
+  }
+  let reply = 0;
+  for (const { turn } of sequences) {
+    const lengths = new Map<number, number>();
+    for (const one of turn) lengths.set(one, (lengths.get(one) ?? 0) + 1);
+    reply = Math.max(reply, ...lengths.values());
+  }
+  return { reply, conversation: Math.max(...sequences.map(({ old }) => old.length)) };
+}

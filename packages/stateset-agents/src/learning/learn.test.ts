@@ -1,0 +1,142 @@
+import { describe, expect, it } from "vitest";
+import type { Algorithm, BatchCounts, Sequence } from "../algorithm/algorithm.ts";
+import { type AlgorithmConfig, createAlgorithm } from "../algorithm/algorithms.ts";
+import type { TrajectoryGroup } from "../conversation/trajectory.ts";
+import { harvestBestOfN } from "../supervised/best-of-n.ts";
+import { FunctionReward, politeShare, quickRun, tableAgent, tableEnvironment } from "../test-support/table-training.ts";
+import { train } from "../training/train.ts";
+import { learnFrom } from "./learn-from.ts";
+import { learningRateAt } from "./optimiser.ts";
+
+const polite = new FunctionReward(politeShare);
+
+describe("overlong shaping in conversations of several turns", () => {
+  it("takes the penalty off for a reply at its own limit, however many replies there are", async () => {
+    const { agent, policy } = tableAgent({ seed: 3, spread: 1 });
+    const reward = new FunctionReward(() => 0.5);
+    const { groups } = await harvestBestOfN({ agent, environment: tableEnvironment(), reward, aboveMean: false });
+    const seen: Sequence[] = [];
+    const dapo = createAlgorithm({ algorithm: "dapo", dynamicSampling: false });
+    const algorithm: Algorithm = {
+      ...dapo,
+      advantages(sequences) {
+        seen.push(...sequences);
+        return dapo.advantages(sequences);
+      },
+    };
+    await learnFrom(policy, groups, { algorithm, replyTokens: 6 });
+    const longest = seen.map(({ turn }) => Math.max(...[1, 3, 5].map((own) => turn.filter((t) => t === own).length)));
+    expect(new Set(longest)).toContain(6);
+    seen.forEach((sequence, i) => {
+      // The limit is 6 and the buffer a fifth of it: 5 tokens cost 1/6, 6 the whole penalty.
+      const penalty = longest[i]! >= 6 ? 1 : longest[i] === 5 ? 1 / 6 : 0;
+      expect(sequence.reward).toBeCloseTo(0.5 - penalty, 12);
+    });
+  });
+});
+
+it("never shortens the longest conversation, so that Dr. GRPO divides by the same length in every step", async () => {
+  const counts: BatchCounts[] = [];
+  const { agent } = tableAgent();
+  const plain = createAlgorithm("dr-grpo");
+  const algorithm: Algorithm = {
+    ...plain,
+    loss(micro, own) {
+      counts.push(own);
+      return plain.loss(micro, own);
+    },
+  };
+  let call = 0;
+  const environment = tableEnvironment();
+  // From the second step on conversations have one reply.
+  const { step } = environment;
+  environment.step = async (state, action) => {
+    const next = await step.call(environment, state, action);
+    return call < 1 ? next : { ...next, state: { ...next.state, done: true }, done: true };
+  };
+  await train({
+    ...quickRun,
+    agent,
+    environment,
+    reward: polite,
+    algorithm,
+    steps: 3,
+    callbacks: { onStepEnd: () => void call++ },
+  });
+  expect(new Set(counts.map(({ maxTokens }) => maxTokens))).toEqual(new Set([3 * 6]));
+});
+
+describe("learnFrom", () => {
+  it.each(["grpo", "dapo", "ppo", "vapo", "trpo", "gspo"] as const)(
+    "gives the weights that train() gives, from the groups it recorded (%s)",
+    async (name) => {
+      const created = () =>
+        createAlgorithm({ algorithm: name, ...(name === "vapo" && { valueWarmupSteps: 1 }) } as AlgorithmConfig);
+      const settings = { updatesPerRollout: 2, minibatches: 2, learningRate: 0.1, seed: 4 } as const;
+      const recorded: TrajectoryGroup[][] = [];
+      const first = tableAgent();
+      const { run } = await train({
+        ...quickRun,
+        ...settings,
+        algorithm: created(),
+        agent: first.agent,
+        reward: polite,
+        steps: 3,
+        schedule: "linear",
+        callbacks: { onRollouts: ({ groups }) => void recorded.push(structuredClone(groups) as TrajectoryGroup[]) },
+      });
+      const second = tableAgent();
+      // One algorithm for all steps: it may have a state.
+      const algorithm = created();
+      for (const [i, groups] of recorded.entries()) {
+        const { updates } = await learnFrom(second.policy, groups, {
+          ...settings,
+          algorithm,
+          step: i + 1,
+          learningRate: learningRateAt(i + 1, run.config),
+          replyTokens: 6,
+          maxTokens: 18,
+        });
+        expect(updates).toBeGreaterThan(0);
+      }
+      expect(second.policy.parameters).toEqual(first.policy.parameters);
+    },
+  );
+
+  it("raises the reward on groups from elsewhere, and lowers it when their rewards are flipped", async () => {
+    const after = async (sign: number) => {
+      const { agent, policy } = tableAgent();
+      for (let step = 1; step <= 8; step++) {
+        const { groups } = await harvestBestOfN({
+          agent,
+          environment: tableEnvironment(),
+          reward: new FunctionReward((turns) => sign * politeShare(turns)),
+          seed: step,
+        });
+        await learnFrom(policy, groups, { learningRate: 0.3, step });
+      }
+      const { groups } = await harvestBestOfN({ agent, environment: tableEnvironment(), reward: polite, seed: 99 });
+      const scores = groups.flatMap(({ trajectories }) => trajectories.map(({ reward }) => reward.score));
+      return scores.reduce((sum, score) => sum + score, 0) / scores.length;
+    };
+    expect(await after(1)).toBeGreaterThan((await after(-1)) + 0.3);
+  });
+
+  it("refuses what it cannot learn from, and options it does not have", async () => {
+    const { agent, policy } = tableAgent();
+    const { groups } = await harvestBestOfN({ agent, environment: tableEnvironment(), reward: polite });
+    const bare = groups.map((group) => ({
+      ...group,
+      trajectories: group.trajectories.map((one) => ({
+        ...one,
+        chains: one.chains.map((chain) => ({ ...chain, learn: new Uint8Array(chain.tokens.length) })),
+      })),
+    }));
+    await expect(learnFrom(policy, bare, {})).rejects.toThrow(/no conversation with tokens to learn from/);
+    await expect(learnFrom(policy, groups, { learningrate: 1 } as never)).rejects.toThrow(/learningRate/);
+    // @ts-expect-error GRPO has no overlong shaping.
+    await expect(learnFrom(policy, groups, { overlongPenalty: 1 })).rejects.toThrow(
+      /"overlongPenalty" is not an option/,
+    );
+  });
+});

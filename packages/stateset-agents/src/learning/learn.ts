@@ -1,0 +1,143 @@
+/**
+ * One step of learning from groups of conversations: rewards → advantages → for each pass and minibatch: forward, loss, backward,
+ * optimiser step. The log-probs recorded while sampling are the old log-probs: nothing is scored twice, and the first importance
+ * ratio is exactly 1.
+ */
+import { meanMetrics, mergeMetrics } from "../algorithm/metrics.ts";
+import type { TrajectoryGroup } from "../conversation/trajectory.ts";
+import { createRandom, seedOf } from "../random.ts";
+import { noteApplied, noteSkipped, type SkippedUpdates, tooManySkipped } from "./finite.ts";
+import type { Learner } from "./learner.ts";
+import { stepOptions } from "./optimiser.ts";
+import { type ChainSequence, sequencesOf } from "./sequence.ts";
+import type { LearnSettings } from "./settings.ts";
+import { trustRegionUpdate } from "./trust-region-update.ts";
+import { type Batch, scoreSequences, type UpdateResult, update } from "./update.ts";
+
+/** What is told of one optimiser step. */
+export interface UpdateEvent {
+  epoch: number;
+  minibatch: number;
+  loss: number;
+  gradNorm: number;
+  /** False when the update was skipped because something was not finite. */
+  applied: boolean;
+}
+
+/** What changes from step to step. */
+export interface LearnStep {
+  /** Counted from 1. */
+  step: number;
+  learningRate: number;
+  klCoefficient: number;
+  entropyBonus: number;
+  /** Shortens the step of a trust region, which has no learning rate. */
+  learningRateScale: number;
+  /** The limit of one reply, for overlong shaping, and the tokens a conversation may have in all (Dr. GRPO's constant). */
+  replyTokens: number;
+  maxTokens: number;
+  skips: SkippedUpdates;
+  onUpdate?: (event: UpdateEvent) => Promise<void>;
+  /** Told what was not finite. */
+  onSkipped?: (what: string) => Promise<void>;
+}
+
+/** Moves the policy and returns the metrics of doing so; empty when there was nothing to learn from. */
+export async function learn(
+  learner: Learner,
+  groups: readonly TrajectoryGroup[],
+  step: LearnStep,
+): Promise<Record<string, number>> {
+  const { algorithm, settings } = learner;
+  const sequences = shapedSequences(learner, groups, step.replyTokens);
+  if (sequences.length === 0) return {};
+  const { klCoefficient, entropyBonus, skips } = step;
+  await scoreSequences(learner, sequences, {
+    values: algorithm.needs.values === true,
+    reference: algorithm.needs.reference === true || klCoefficient > 0,
+    sampled: algorithm.needs.sampled === true,
+  });
+  const advantages = algorithm.advantages(sequences);
+  const regularisers = { klCoefficient, klEstimator: settings.kl.estimator, entropyBonus };
+  const rates = {
+    ...stepOptions(settings, step.learningRate),
+    valueLearningRate: (step.learningRate / settings.learningRate) * settings.valueLearningRate,
+    scope: step.step <= (algorithm.valueWarmupSteps ?? 0) ? ("value" as const) : ("all" as const),
+  };
+  const useAll = algorithm.usesZeroAdvantages === true || klCoefficient > 0 || entropyBonus > 0;
+
+  const metrics = {};
+  let last: UpdateResult | undefined;
+  const summary: Record<string, number> = { learnedConversations: 0 };
+  for (let epoch = 0; epoch < settings.updatesPerRollout; epoch++) {
+    for (const [minibatch, dealt] of dealGroups(sequences, settings, step.step, epoch).entries()) {
+      const batch = batchOf(sequences, advantages, dealt, { useAll, settings, maxTokens: step.maxTokens });
+      if (epoch === 0) summary.learnedConversations! += batch.members.length;
+      if (batch.members.length === 0 || tooManySkipped(skips)) continue;
+      const result = algorithm.trustRegion
+        ? await trustRegionUpdate(learner, batch, algorithm.trustRegion, regularisers, step.learningRateScale)
+        : await update(learner, batch, regularisers, rates);
+      if (last === undefined) summary.firstRatioMax = result.ratioMax;
+      last = result;
+      mergeMetrics(metrics, result.metrics);
+      algorithm.afterUpdate?.(meanMetrics(result.metrics));
+      const { loss, gradNorm, skipped } = result;
+      if (skipped === undefined) noteApplied(skips);
+      else {
+        noteSkipped(skips);
+        await step.onSkipped?.(skipped);
+      }
+      await step.onUpdate?.({ epoch, minibatch, loss, gradNorm, applied: skipped === undefined });
+    }
+  }
+  return { ...meanMetrics(metrics), ...summary, ...(last && { loss: last.loss, gradNorm: last.gradNorm }) };
+}
+
+function shapedSequences(
+  { algorithm }: Learner,
+  groups: readonly TrajectoryGroup[],
+  replyTokens: number,
+): ChainSequence[] {
+  const sequences = sequencesOf(groups);
+  if (algorithm.shapeReward) {
+    for (const sequence of sequences) sequence.reward = algorithm.shapeReward(sequence, replyTokens);
+  }
+  return sequences;
+}
+
+/** The sequences of some groups, and which of them carry gradient. */
+function batchOf(
+  sequences: readonly ChainSequence[],
+  advantages: Batch["advantages"],
+  groups: ReadonlySet<number>,
+  { useAll, settings, maxTokens }: { useAll: boolean; settings: LearnSettings; maxTokens: number },
+): Batch {
+  const counted = sequences.flatMap(({ group, truncated }, i) =>
+    groups.has(group) && !(settings.maskTruncated && truncated) ? [i] : [],
+  );
+  return {
+    sequences,
+    advantages,
+    members: useAll ? counted : counted.filter((i) => advantages[i]!.advantages.some((a) => a !== 0)),
+    counts: {
+      sequences: counted.length,
+      tokens: counted.reduce((sum, i) => sum + sequences[i]!.old.length, 0),
+      groups: new Set(counted.map((i) => sequences[i]!.group)).size,
+      maxTokens,
+    },
+  };
+}
+
+/** The groups of each minibatch of a pass. Groups stay whole; with several minibatches they are dealt anew in every pass. */
+function dealGroups(
+  sequences: readonly ChainSequence[],
+  { seed, minibatches }: LearnSettings,
+  step: number,
+  epoch: number,
+): Set<number>[] {
+  const groups = [...new Set(sequences.map((sequence) => sequence.group))];
+  const parts = Math.min(minibatches, groups.length);
+  if (parts <= 1) return [new Set(groups)];
+  const order = createRandom(seedOf(seed, "minibatches", step, epoch)).shuffled(groups);
+  return Array.from({ length: parts }, (_, part) => new Set(order.filter((_, i) => i % parts === part)));
+}

@@ -1,0 +1,52 @@
+import type { Sequence } from "../algorithm/algorithm.ts";
+import { isCut, type TokenChain, type Trajectory, type TrajectoryGroup } from "../conversation/trajectory.ts";
+
+/** What an algorithm sees of a trajectory, beside the chains its numbers belong to. */
+export interface ChainSequence extends Sequence {
+  /** Those that hold learn tokens, in order; the sequence is their learn tokens one after the other. */
+  chains: readonly TokenChain[];
+  /** The tokens were sampled at it, and must be scored at it. */
+  temperature: number;
+}
+
+/** One sequence per trajectory that has something to learn from (a stub's has not); `group` counts the groups from 0. */
+export function sequencesOf(groups: readonly TrajectoryGroup[]): ChainSequence[] {
+  return groups.flatMap(({ trajectories }, group) =>
+    trajectories
+      .filter(({ stub }) => !stub)
+      .map((trajectory) => sequenceOf(trajectory, group))
+      .filter(({ old }) => old.length > 0),
+  );
+}
+
+export function sequenceOf(trajectory: Trajectory, group: number): ChainSequence {
+  const { reward, turns, temperature } = trajectory;
+  const learnt = trajectory.chains.map((chain) => ({ chain, places: learnPlaces(chain) }));
+  const held = learnt.filter(({ places }) => places.length > 0);
+  const turnRewards: Record<number, number> = {};
+  turns.forEach((turn, index) => {
+    if (turn.reward !== undefined) turnRewards[index] = turn.reward;
+  });
+  for (const [index, value] of Object.entries(reward.turns ?? {})) {
+    turnRewards[Number(index)] = (turnRewards[Number(index)] ?? 0) + value;
+  }
+  return {
+    group,
+    chains: held.map(({ chain }) => chain),
+    temperature,
+    old: Float32Array.from(held.flatMap(({ chain, places }) => places.map((place) => chain.logprobs[place]!))),
+    turn: Int32Array.from(held.flatMap(({ chain, places }) => places.map((place) => chain.turn[place]!))),
+    reward: reward.score,
+    breakdown: reward.breakdown,
+    turnRewards,
+    ...(reward.turnsInScore && { turnsInReward: true }),
+    truncated: isCut(trajectory),
+  };
+}
+
+/** Where the learn tokens of a chain are. The first token has no context to be predicted from and never is one. */
+export function learnPlaces({ learn }: Pick<TokenChain, "learn">): number[] {
+  const places: number[] = [];
+  for (let i = 1; i < learn.length; i++) if (learn[i] === 1) places.push(i);
+  return places;
+}

@@ -1,0 +1,52 @@
+import { z } from "zod";
+import { type OptimiserSettings, optimiserShape, type PassSettings, passShape } from "./optimiser.ts";
+
+const count = z.int().min(1);
+
+export const klShape = {
+  coefficient: z
+    .number()
+    .min(0)
+    .default(0)
+    .describe("Weight of the penalty; added to the loss of whatever algorithm runs."),
+  estimator: z.enum(["k2", "k3"]).default("k3").describe("How the divergence is estimated from sampled tokens."),
+} as const;
+
+/** How an algorithm learns from conversations: spread into the schemas of train() and learnFrom(). */
+export const learnShape = {
+  seed: z.int().min(0).default(0).describe("Everything random in the run follows from it."),
+  updatesPerRollout: count
+    .default(1)
+    .describe("Passes over the sampled conversations; above 1 the clip comes into force."),
+  minibatches: count.default(1).describe("Optimiser steps per pass: the groups are dealt into this many parts."),
+  maskTruncated: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Learn nothing from conversations that were cut at a token limit: their reward may say more about the limit than about the policy. They still count in their group's mean.",
+    ),
+  ...passShape,
+  ...optimiserShape,
+  valueLearningRate: z
+    .number()
+    .positive()
+    .optional()
+    .describe("Rate of the value head, where there is one. Left out: learningRate."),
+  entropyBonus: z
+    .number()
+    .min(0)
+    .default(0)
+    .describe("Weight of the mean entropy subtracted from the loss, for any algorithm."),
+} as const;
+
+/** Complete: every rate is a number. */
+export interface LearnSettings extends PassSettings, Omit<OptimiserSettings, "learningRate"> {
+  seed: number;
+  updatesPerRollout: number;
+  minibatches: number;
+  maskTruncated: boolean;
+  learningRate: number;
+  valueLearningRate: number;
+  entropyBonus: number;
+  kl: { coefficient: number; estimator: "k2" | "k3" };
+}

@@ -1,0 +1,2 @@
+export type { RolloutReport } from "./report.ts";
+export type { RolloutOptions } from "./settings.ts";

@@ -1,0 +1,124 @@
+/**
+ * One conversation, driven by an environment: reset, reply, step, reply, … until it ends.
+ * It depends on its seed, the weights and the scenario alone: not on which others run beside it, nor on their order.
+ */
+import type { Agent } from "../agent/agent.ts";
+import type { ConversationSession } from "../agent/session.ts";
+import type { Failure } from "../conversation/failure.ts";
+import type { Ended, Trajectory, Turn } from "../conversation/trajectory.ts";
+import type { Environment, EnvironmentState } from "../environment/environment.ts";
+import { type GuardedEnvironment, runGuarded } from "../environment/guard.ts";
+import type { Scenario } from "../environment/scenario.ts";
+import { seedOf } from "../random.ts";
+import type { RolloutSettings } from "./settings.ts";
+
+/** One conversation to be played. */
+export interface PlayRequest {
+  /** The trajectory's id. */
+  id: string;
+  scenario: Scenario;
+  /** Of the group: its members meet the same world, and differ by what the policy says. */
+  seed: number;
+  member: number;
+  sampling: RolloutSettings["sampling"];
+  /** False: tokens are recorded, not marked for learning. */
+  learn: boolean;
+}
+
+export interface Played {
+  /** Not rewarded yet. `ended` is "failed" when nothing came of it; it then holds what was said before. */
+  trajectory: Trajectory;
+  /** One a failed attempt. */
+  failures: Failure[];
+}
+
+/** Who drives a conversation. */
+export type Play = (request: PlayRequest, signal: AbortSignal | undefined) => Promise<Played>;
+
+export interface EnvironmentPlay {
+  agent: Agent;
+  environment: Environment;
+  settings: RolloutSettings;
+}
+
+/** What has happened so far. */
+interface Episode {
+  session: ConversationSession;
+  state: EnvironmentState | undefined;
+  ended: Ended | undefined;
+  /** By turn: what was sampled, and the environment's reward for it. */
+  notes: Map<number, Pick<Turn, "sampled" | "reward">>;
+}
+
+/** An environment that throws or hangs costs one retry; when that fails too, the conversation has failed. */
+export function playInEnvironment({ agent, environment, settings }: EnvironmentPlay): Play {
+  return async (request, signal) => {
+    const { scenario, id, learn, sampling } = request;
+    let episode: Episode;
+    const begin = () => agent.startConversation({ scenario, learn, ...sampling });
+    const { value, failures } = await runGuarded(
+      environment,
+      async (guarded) => {
+        episode = { session: begin(), state: undefined, ended: undefined, notes: new Map() };
+        await converse(guarded, episode, request, settings.maxTurns, signal);
+        return true;
+      },
+      { timeoutMs: settings.timeouts.environmentMs, signal },
+    );
+    const known = failures.map((failure) => ({ ...failure, scenarioId: scenario.id, trajectoryId: id }));
+    const trajectory = trajectoryOf(request, episode!);
+    return {
+      trajectory: value ? trajectory : { ...trajectory, ended: "failed", failure: known.at(-1)! },
+      failures: known,
+    };
+  };
+}
+
+async function converse(
+  environment: GuardedEnvironment,
+  episode: Episode,
+  { scenario, seed, member }: PlayRequest,
+  maxTurns: number,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  let state = await environment.reset(scenario, { seed: seedOf(seed, "environment") });
+  episode.state = state;
+  while (!state.done && episode.ended === undefined) {
+    const turn = state.turns.length;
+    const reply = await episode.session.reply(state.turns, {
+      seed: seedOf(seed, "member", member, "turn", turn),
+      ...(signal && { signal }),
+    });
+    if (reply.kind === "context-full") {
+      episode.ended = "context-full";
+      return;
+    }
+    const { sampled } = reply.turn;
+    episode.notes.set(turn, sampled ? { sampled } : {});
+    const { state: next, reward } = await environment.step(state, reply.turn);
+    if (reward !== undefined) episode.notes.get(turn)!.reward = reward;
+    state = next;
+    episode.state = next;
+    const over: Ended | undefined = state.done
+      ? (state.ended ?? "done")
+      : state.replies >= maxTurns
+        ? "max-turns"
+        : undefined;
+    if (over) episode.ended = reply.finishReason === "length" ? "max-tokens" : over;
+  }
+}
+
+function trajectoryOf({ id, scenario }: PlayRequest, { session, state, ended, notes }: Episode): Trajectory {
+  return {
+    id,
+    scenarioId: scenario.id,
+    // The environment may have built its turns anew; what is known of a reply is known by its place.
+    turns: (state?.turns ?? []).map((turn, index) => ({ ...turn, ...notes.get(index) })),
+    chains: session.chains(),
+    reward: { score: 0, breakdown: {} },
+    ended: ended ?? "done",
+    temperature: session.temperature,
+    stub: session.stub,
+    metadata: { ...state?.metadata },
+  };
+}

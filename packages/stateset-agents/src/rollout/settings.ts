@@ -1,0 +1,27 @@
+import { z } from "zod";
+
+const positive = z.number().positive();
+const count = z.int().min(1);
+
+/** How conversations are played, wherever they are: spread into the schemas of train(), evaluate() and harvestBestOfN(). */
+export const rolloutShape = {
+  sampling: z
+    .strictObject({
+      temperature: z.number().min(0).optional().describe("Left out: the agent's own. 0 is greedy, for evaluations."),
+      maxTokens: count.optional().describe("Tokens per reply. Left out: the agent's own."),
+    })
+    .prefault({})
+    .describe("What rollouts change in the agent's sampling."),
+  maxTurns: count.default(16).describe("Replies per conversation at most, whatever the environment allows."),
+  concurrency: count.default(64).describe("Conversations that run at the same time."),
+  timeouts: z
+    .strictObject({
+      environmentMs: positive.default(30_000).describe("The longest one reset() or step() may take."),
+      rewardMs: positive.default(60_000).describe("The longest the reward of one conversation may take."),
+    })
+    .prefault({}),
+} as const;
+
+const schema = z.strictObject(rolloutShape);
+export type RolloutOptions = z.input<typeof schema>;
+export type RolloutSettings = z.output<typeof schema>;
