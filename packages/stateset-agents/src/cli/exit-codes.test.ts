@@ -158,7 +158,7 @@ describe("the exit status is", () => {
     await run.saw(/step 2\/12/);
     run.child.kill("SIGINT");
     expect(await run.exit).toBe(130);
-    expect(run.output()).toContain("Finishing this step and saving");
+    expect(run.output()).toContain("Saving the steps done");
     expect(run.output()).toMatch(
       /Stopped after step \d+ and saved. Go on with:\n {2}stateset-agents train --resume runs\/r/,
     );

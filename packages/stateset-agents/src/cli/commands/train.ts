@@ -40,7 +40,7 @@ export function addTrain(program: Command, io: CliIo): void {
     .addHelpText(
       "after",
       `
-Ctrl-C finishes the step, saves and prints how to go on; a second Ctrl-C stops at once.
+Ctrl-C drops the step under way, saves the steps done and prints how to go on; a second Ctrl-C stops at once.
 
 Examples:
   stateset-agents train                          the project in this folder

@@ -56,7 +56,7 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
   const listening = io.onInterrupt(() => {
     if (stop.signal.aborted) process.exit(130);
     stop.abort();
-    view.note("Finishing this step … (Ctrl-C again stops at once)");
+    view.note("Stopping … (Ctrl-C again stops at once)");
   });
   try {
     await agent.initialize();

@@ -138,13 +138,13 @@ function keepInvocation(flags: TrainFlags, project: Project): TrainingCallbacks 
   };
 }
 
-/** First Ctrl-C: finish the step and save. Second: leave at once. */
+/** First Ctrl-C: stop sampling and save. Second: leave at once. */
 function stopOnInterrupt(view: LiveView, io: CliIo): { signal: AbortSignal; done(): void } {
   const controller = new AbortController();
   const done = io.onInterrupt(() => {
     if (controller.signal.aborted) process.exit(130);
     controller.abort();
-    view.note("Finishing this step and saving … (Ctrl-C again stops at once)");
+    view.note("Saving the steps done … (Ctrl-C again stops at once)");
   });
   return { signal: controller.signal, done };
 }

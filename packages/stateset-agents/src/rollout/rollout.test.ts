@@ -1,0 +1,120 @@
+import { setTimeout as wait } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
+import { ConversationEnvironment } from "../environment/conversation-environment.ts";
+import type { Environment } from "../environment/environment.ts";
+import { parseOptions } from "../options.ts";
+import { CompositeReward } from "../reward/composite-reward.ts";
+import { rewardFunction } from "../reward/define-reward.ts";
+import type { RewardFunction } from "../reward/reward-function.ts";
+import { createTablePolicy } from "../test-support/table-policy.ts";
+import { emptyReport, failuresBySource, lostBySource } from "./report.ts";
+import { environmentRollout, sampleGroups } from "./rollout.ts";
+import { type RolloutOptions, rolloutShape } from "./settings.ts";
+
+const scenarios = ["a", "b"].map((id) => ({ id, userResponses: ["refund order", "ok really", "thanks well"] }));
+const three = new ConversationEnvironment({ scenarios });
+const fine = rewardFunction({ name: "fine" }, () => 1);
+
+async function play(
+  {
+    environment = three,
+    reward = fine,
+    ...options
+  }: { environment?: Environment; reward?: RewardFunction } & RolloutOptions = {},
+  contextLength?: number,
+) {
+  const policy = createTablePolicy(contextLength === undefined ? {} : { contextLength });
+  const agent = new MultiTurnAgent({ policy, sampling: { maxTokens: 400 } });
+  const settings = parseOptions(z.strictObject(rolloutShape), options, "play()");
+  const report = emptyReport();
+  const requests = environment.scenarios.map((scenario, i) => ({ id: `g${i}`, scenario, size: 3, seed: i }));
+  const rollout = environmentRollout({ agent, environment, reward, settings, learn: true });
+  return { report, groups: await sampleGroups(rollout, requests, { report, minimum: 1 }) };
+}
+
+const endings = async (...args: Parameters<typeof play>) => {
+  const { groups } = await play(...args);
+  return new Set(groups.flatMap(({ trajectories }) => trajectories.map(({ ended }) => ended)));
+};
+
+describe("a conversation says why it ended", () => {
+  it("done, max-turns by the run or the environment, max-tokens, context-full", async () => {
+    expect(await endings()).toEqual(new Set(["done"]));
+    expect(await endings({ maxTurns: 1 })).toEqual(new Set(["max-turns"]));
+    const short = new ConversationEnvironment({ scenarios, maxTurns: 2 });
+    expect(await endings({ environment: short })).toEqual(new Set(["max-turns"]));
+    expect(await endings({ sampling: { maxTokens: 1 } })).toContain("max-tokens");
+    expect(await endings({}, 24)).toContain("context-full");
+  });
+
+  it("and its turns keep what was sampled, also where the environment builds them anew", async () => {
+    const forgetful = new ConversationEnvironment({ scenarios });
+    const { step } = forgetful;
+    forgetful.step = async (state, { role, content }) => step.call(forgetful, state, { role, content });
+    const { groups } = await play({ environment: forgetful });
+    const replies = groups.flatMap(({ trajectories }) =>
+      trajectories.flatMap(({ turns }) => turns.filter((t) => t.role === "assistant")),
+    );
+    expect(replies.length).toBeGreaterThan(0);
+    for (const { content, sampled } of replies) {
+      expect(sampled).toEqual({ text: content === "" ? "<end>" : `${content} <end>`, finishReason: "stop" });
+    }
+  });
+});
+
+describe("a failure is typed, counted and kept with what was said before it", () => {
+  /** Fails in the second reply of scenario "a". */
+  const failing = (how: () => Promise<never>) => {
+    const environment = new ConversationEnvironment({ scenarios });
+    const { step } = environment;
+    environment.step = (state, action) =>
+      state.scenario.id === "a" && state.replies === 1 ? how() : step.call(environment, state, action);
+    return environment;
+  };
+
+  it.each([
+    ["threw", () => Promise.reject(new Error("boom"))],
+    ["timeout", () => new Promise<never>(() => {})],
+  ] as const)("an environment that %s", async (kind, how) => {
+    const { report, groups } = await play({ environment: failing(how), timeouts: { environmentMs: 50 } });
+    expect(groups.map(({ scenarioId }) => scenarioId)).toEqual(["b"]);
+    // One retry each.
+    expect(report.failures).toHaveLength(6);
+    expect(report.failures[0]).toMatchObject({ kind, during: "step", scenarioId: "a", trajectoryId: "g0-m0" });
+    expect(lostBySource(report)).toEqual({ environment: 3, reward: 0 });
+    expect(report.lost.map(({ id, ended, failure }) => [id, ended, failure!.kind])).toEqual(
+      [0, 1, 2].map((member) => [`g0-m${member}`, "failed", kind]),
+    );
+    // The first reply and the user's answer to it.
+    expect(report.lost[0]!.turns.map(({ role }) => role)).toEqual(["user", "assistant", "user"]);
+    expect(report.lost[0]!.chains[0]!.learn).toContain(1);
+  });
+
+  it.each([
+    ["threw", rewardFunction({ name: "bad" }, () => Promise.reject(new Error("no")))],
+    ["timeout", rewardFunction({ name: "slow" }, () => wait(10_000, 0))],
+    ["not-finite", rewardFunction({ name: "nan" }, () => Number.NaN)],
+    ["not-finite", new CompositeReward([fine, rewardFunction({ name: "nan" }, () => Number.POSITIVE_INFINITY)])],
+  ] as const)("a reward that is %s", async (kind, reward) => {
+    const { report, groups } = await play({ reward, timeouts: { rewardMs: 30 } });
+    expect(groups).toEqual([]);
+    expect(failuresBySource(report).reward.map((failure) => failure.kind)).toEqual(Array(6).fill(kind));
+    expect(lostBySource(report)).toEqual({ environment: 0, reward: 6 });
+    expect(report.lost[0]!).toMatchObject({ ended: "done", failure: { during: "reward", trajectoryId: "g0-m0" } });
+  });
+
+  it("an environment's own reward that is NaN", async () => {
+    const environment = new ConversationEnvironment({ scenarios });
+    const { step } = environment;
+    environment.step = async (state, action) => ({
+      ...(await step.call(environment, state, action)),
+      reward: Number.NaN,
+    });
+    const { report } = await play({ environment });
+    expect(new Set(report.failures.map(({ kind, during }) => `${kind} ${during}`))).toEqual(
+      new Set(["not-finite reward"]),
+    );
+  });
+});
