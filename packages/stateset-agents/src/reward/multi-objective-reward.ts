@@ -7,10 +7,10 @@ import { checkResult } from "./define-reward.ts";
 import { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "./reward-function.ts";
 
 /**
- * weightedSum: Σ wᵢ sᵢ. min: the worst objective (weights play no part). product: Π sᵢ^wᵢ.
+ * weighted-sum: Σ wᵢ sᵢ. min: the worst objective (weights play no part). product: Π sᵢ^wᵢ.
  * geometric: Π sᵢ^(wᵢ / Σ w), the weighted geometric mean: like product, but on the scale of the scores.
  */
-export type Aggregation = "weightedSum" | "min" | "product" | "geometric";
+export type Aggregation = "weighted-sum" | "min" | "product" | "geometric";
 
 export interface Objective {
   name: string;
@@ -23,7 +23,7 @@ export interface Objective {
 
 export interface MultiObjectiveOptions extends RewardOptions {
   objectives: readonly Objective[];
-  /** Default "weightedSum"; Python's "weighted_sum" works too. */
+  /** Default "weighted-sum"; Python's "weighted_sum" works too. */
   aggregation?: Aggregation | "weighted_sum";
   /** Bring every score into 0…1 by its range and make the weights add up to 1. Default true. */
   normalize?: boolean;
@@ -44,7 +44,7 @@ const schema = z.strictObject({
       }),
     )
     .min(1),
-  aggregation: z.enum(["weightedSum", "weighted_sum", "min", "product", "geometric"]).default("weightedSum"),
+  aggregation: z.enum(["weighted-sum", "weighted_sum", "min", "product", "geometric"]).default("weighted-sum"),
   normalize: z.boolean().default(true),
   onFailure: onFailureSchema,
 });
