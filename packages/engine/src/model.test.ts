@@ -190,7 +190,7 @@ describe("a process with an open model", () => {
       const big = { ...config, vocab: 65536, hidden: 128 };
       for (let i = 0; i < 12; i++) {
         let opened = await engine.open(big, { threads: 1, slots: 1, cacheBytes: 0 }, () => {});
-        await engine.setTensor(opened.handle, "embed", new Float32Array(65536 * 128).fill(1), false);
+        await engine.setTensor(opened.handle, "embed", new Float32Array(65536 * 128).fill(1));
         opened = undefined;
         global.gc(); await new Promise((r) => setTimeout(r, 20)); global.gc();
       }

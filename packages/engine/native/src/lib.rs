@@ -15,4 +15,5 @@ pub use config::{Config, Mlp, Norm, Position, RopeScaling};
 pub use error::EngineError;
 pub use model::{
     Chunk, Derivatives, Flat, KvSegment, KvSpan, Model, Pass, Scope, StepOptions, StepReport, TensorSpec, Trainable, TreeBatch, Want,
+    Weights,
 };

@@ -153,23 +153,15 @@ impl PrefixCache {
         }
     }
 
-    /// Drops the oldest leaves until `bytes` more fit under `limit`. False when they cannot.
-    pub fn make_room(&mut self, bytes: usize, limit: usize) -> bool {
-        while self.bytes + bytes > limit {
-            let oldest = (0..self.nodes.len())
-                .filter(|&id| self.nodes[id].as_ref().is_some_and(|n| n.holds == 0 && n.children.is_empty()))
-                .min_by_key(|&id| self.node(id).last_use);
-            match oldest {
-                Some(id) => self.remove(id),
-                None => return false,
-            }
+    /// Drops the least recently used leaf that nobody holds. False when there is none.
+    pub fn drop_oldest(&mut self) -> bool {
+        let oldest = (0..self.nodes.len())
+            .filter(|&id| self.nodes[id].as_ref().is_some_and(|n| n.holds == 0 && n.children.is_empty()))
+            .min_by_key(|&id| self.node(id).last_use);
+        if let Some(id) = oldest {
+            self.remove(id);
         }
-        true
-    }
-
-    /// Forgets everything: the weights changed. Only called when no run is live.
-    pub fn clear(&mut self) {
-        *self = PrefixCache::default();
+        oldest.is_some()
     }
 
     fn remove(&mut self, id: NodeId) {
@@ -253,15 +245,14 @@ mod tests {
         add(&mut cache, &model, &[], &[1, 2, 3]);
         add(&mut cache, &model, &[1, 2, 3], &[4]);
         add(&mut cache, &model, &[], &[20, 21]);
-        let one = cache.bytes() / 3;
         cache.path(cache.find(&[1, 2, 3, 4]));
-        assert!(cache.make_room(one, 3 * one));
+        assert!(cache.drop_oldest());
         assert_eq!((cache.find(&[20, 21]).len, cache.find(&[1, 2, 3, 4]).len), (0, 4));
         let end = cache.find(&[1, 2, 3, 4]).end;
         cache.hold(end, true);
-        assert!(!cache.make_room(one, one));
+        assert!(!cache.drop_oldest());
         cache.hold(end, false);
-        assert!(cache.make_room(0, 0));
+        assert!(cache.drop_oldest() && cache.drop_oldest() && !cache.drop_oldest());
         assert_eq!((cache.bytes(), cache.find(&[1, 2, 3]).len), (0, 0));
     }
 
