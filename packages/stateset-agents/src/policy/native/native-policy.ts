@@ -1,19 +1,21 @@
 import { resolve } from "node:path";
-import type { Model } from "@stateset-agents/engine";
+import type { EngineStats, Model, PassHandle, WeightChange, WeightsLoad } from "@stateset-agents/engine";
 import { StatesetError } from "../../error.ts";
 import { seedOf } from "../../random.ts";
-import type { Forward, LoraOptions, ModelInfo, Policy } from "../policy.ts";
+import type { Forward, ModelInfo, Policy } from "../policy.ts";
 import type { LoadedTokenizer } from "../tokenizer/index.ts";
 import { onEngine } from "./errors.ts";
 import { copyTokenizer } from "./files.ts";
-import { foresee, parameterCount } from "./memory.ts";
+import { adapterParameters, foresee, memoryNeeds, parameterCount } from "./memory.ts";
 import { mergeInto } from "./merge.ts";
 import type { ModelConfig } from "./model-config.ts";
-import { saveAdapter } from "./peft.ts";
+import { type Adapter, saveAdapter } from "./peft.ts";
+import { createReference, loadRetained, type NativeReference, OwnReference, type Score } from "./reference.ts";
 import { type Abort, checkRequest, type Sampler, sampleOne } from "./sampling.ts";
-import { mismatch, readSnapshotState, restoreTensors, writeSnapshot } from "./snapshot.ts";
-import type { LinearModule } from "./tensor-names.ts";
+import { mismatch, readSnapshotState, SnapshotTensors, writeSnapshot } from "./snapshot.ts";
+import { checkStep } from "./step-options.ts";
 import { checkTree } from "./token-tree.ts";
+import { openWeightSource } from "./weight-source.ts";
 import { loadWeights, saveValueHead, saveWeights } from "./weights.ts";
 
 /** A loaded model and what was decided about it. */
@@ -26,30 +28,43 @@ export interface NativeParts {
   config: ModelConfig;
   model: Model;
   tokenizer: LoadedTokenizer;
-  /** The adapter, and the modules it sits on. */
-  adapter: { lora: LoraOptions; modules: readonly LinearModule[] } | undefined;
+  adapter: Adapter | undefined;
   valueHead: boolean;
-  threads: number;
   seed: number;
 }
 
-/** The Policy contract on the embedded engine. */
-export function createNativePolicy(parts: NativeParts): Policy & { readonly tokenizer: LoadedTokenizer } {
-  const { name, base, tokenizerDir, config, model, tokenizer, adapter, threads, seed } = parts;
+/** The Policy contract on the embedded engine, and what only this engine offers. */
+export interface NativePolicy extends Policy {
+  readonly tokenizer: LoadedTokenizer;
+  /** Of the present weights: goes up with every change. Every sample carries the one that made it. */
+  readonly version: number;
+  /** A name for the numbers of the present weights, the same in every process: for telling which weights a version was. */
+  digest(): Promise<string>;
+  stats(): EngineStats;
+  /**
+   * Puts in other weights of the same shape as one change: a snapshot (without its optimiser state), a folder in Hugging Face layout,
+   * or, where the policy has an adapter, one in PEFT's. Running replies end with the weights they began with.
+   */
+  load(dir: string): Promise<WeightChange>;
+  /** The present weights as they are now, to compare with; under LoRA with the adapter, or without (the base model). No copy is made. */
+  retain(options?: { adapters?: boolean }): Promise<NativeReference>;
+  /** As load(), beside the present weights. Under LoRA a folder with whole weights is a base model, compared with as it is. */
+  loadReference(dir: string): Promise<NativeReference>;
+}
+
+export function createNativePolicy(parts: NativeParts): NativePolicy {
+  const { name, base, tokenizerDir, config, model, tokenizer, adapter, seed } = parts;
   const { engine } = config;
   const parameters = parameterCount(engine);
-  const adapterParameters = (adapter?.modules ?? []).reduce(
-    (sum, { inSize, targets }) => sum + targets.reduce((n, { rows }) => n + adapter!.lora.rank * (inSize + rows), 0),
-    0,
-  );
+  const needs = memoryNeeds(config, adapter);
   const sampler: Sampler = { model, tokenizer, vocabSize: engine.vocab, contextLength: engine.maxPositions };
   /** Passes that wait for backward() or release(), by the object the caller holds. */
-  const passes = new WeakMap<Forward, { pass: number; tokens: number }>();
+  const passes = new WeakMap<Forward, { pass: PassHandle; tokens: number }>();
+  const ownReference = new OwnReference();
   let valueHead = parts.valueHead;
   let closed = false;
   let prepared = false;
   let dropoutPasses = 0;
-  let reference: "none" | "loaded" | "saved" = "none";
   /** Whether the weights are still those of the files. */
   let untouched = true;
 
@@ -60,7 +75,7 @@ export function createNativePolicy(parts: NativeParts): Policy & { readonly toke
   const prepareTraining = async () => {
     if (!adapter) {
       foresee(
-        3 * 4 * parameters,
+        needs.optimiser,
         `Training all ${parameters} parameters of ${name} (gradients and optimiser state)`,
         "Use LoRA (the `lora` option), a smaller model, or a machine with more memory.",
       );
@@ -79,6 +94,32 @@ export function createNativePolicy(parts: NativeParts): Policy & { readonly toke
       if (!prepared) await prepareTraining();
       return work();
     });
+  const score: Score = (batch, temperature, { weights, adapters }) =>
+    run(async () => {
+      checkTree(batch, engine.vocab, engine.maxPositions);
+      const wants = { grad: false, entropy: false, values: false, hidden: false, recompute: false };
+      const from = { adapters, weights: weights?.handle, dropoutSeed: undefined };
+      return (await model.forward(batch, { ...wants, ...from, temperature })).logprobs;
+    });
+  const foreseeReference = () =>
+    foresee(needs.reference, `A frozen copy of ${name}`, "Use LoRA, whose reference needs no copy.");
+  const addValueHead = async (headSeed: number) => {
+    if (!valueHead) await model.addValueHead(headSeed);
+    valueHead = true;
+  };
+  /** Fills a load and commits it: whoever samples sees all of it or nothing. */
+  const change = async (fill: (load: WeightsLoad) => Promise<void>): Promise<WeightChange> => {
+    const load = await model.beginLoad();
+    try {
+      await fill(load);
+      untouched = false;
+      return await load.commit();
+    } catch (error) {
+      await load.discard().catch(() => {});
+      throw error;
+    }
+  };
+  const openSource = (dir: string) => openWeightSource(dir, { config, adapter, tensors: () => model.tensors() });
 
   return {
     get model(): ModelInfo {
@@ -86,7 +127,7 @@ export function createNativePolicy(parts: NativeParts): Policy & { readonly toke
         name,
         architecture: config.architecture,
         parameters,
-        trainableParameters: (adapter ? adapterParameters : parameters) + (valueHead ? engine.hidden + 1 : 0),
+        trainableParameters: (adapter ? adapterParameters(adapter) : parameters) + (valueHead ? engine.hidden + 1 : 0),
         hiddenSize: engine.hidden,
         layers: engine.layers,
         vocabSize: engine.vocab,
@@ -98,6 +139,11 @@ export function createNativePolicy(parts: NativeParts): Policy & { readonly toke
       };
     },
     tokenizer,
+    get version() {
+      return model.version;
+    },
+    digest: () => run(() => model.digest()),
+    stats: () => model.stats(),
 
     sample: (requests, { signal, onToken } = {}) =>
       run(async () => {
@@ -149,7 +195,6 @@ export function createNativePolicy(parts: NativeParts): Policy & { readonly toke
           hidden: wants.hidden ?? false,
           recompute: wants.recompute ?? false,
           adapters: true,
-          ofReference: false,
           temperature,
           dropoutSeed: dropout ? seedOf(seed, "dropout", dropoutPasses++) : undefined,
         });
@@ -196,40 +241,41 @@ export function createNativePolicy(parts: NativeParts): Policy & { readonly toke
         });
       }),
 
-    step: ({ learningRate, valueLearningRate, clipNorm, scope = "all", ...rest }) =>
+    step: (options) =>
       train(async () => {
-        const { beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0 } = rest;
-        for (const [key, value] of Object.entries({ learningRate, beta1, beta2, epsilon, weightDecay })) {
-          if (!(value >= 0 && value < Infinity)) {
-            throw new StatesetError("INVALID_OPTION", `step() got ${key} = ${value}; it must be a number from 0.`);
-          }
-        }
+        const checked = checkStep(options);
         untouched = false;
-        const options = { learningRate, beta1, beta2, epsilon, weightDecay, scope };
-        return model.step({ ...options, valueLearningRate, clipNorm });
+        return model.step(checked);
       }),
     zeroGradients: () => run(() => model.zeroGradients()),
 
     reference: ({ renew = false } = {}) =>
       run(async () => {
-        const present = reference === "loaded" && untouched;
-        if (!adapter && (reference === "none" || (renew && !present))) await makeReference(true);
+        const { source } = ownReference;
+        if (!adapter && (source === "none" || (renew && !(source === "loaded" && untouched)))) {
+          if (source === "none") foreseeReference();
+          const from = untouched ? "loaded" : "saved";
+          await ownReference.replace(await model.retain(), from);
+        }
         return {
+          // With an adapter, the base model; else whatever weights are the reference by then.
           logprobs: (batch, { temperature = 1 } = {}) =>
-            run(async () => {
-              checkTree(batch, engine.vocab, engine.maxPositions);
-              const wants = { grad: false, entropy: false, values: false, hidden: false, recompute: false };
-              const from = { adapters: false, ofReference: !adapter, dropoutSeed: undefined };
-              return (await model.forward(batch, { ...wants, ...from, temperature })).logprobs;
-            }),
+            score(batch, temperature, { weights: ownReference.weights, adapters: false }),
         };
       }),
-
-    addValueHead: (headSeed) =>
+    retain: ({ adapters = true } = {}) => run(async () => createReference(await model.retain(), adapters, score)),
+    loadReference: (dir) =>
       run(async () => {
-        if (!valueHead) await model.addValueHead(headSeed);
-        valueHead = true;
+        const source = await openSource(dir);
+        try {
+          if (source.holds === "weights") foresee(4 * parameters, `A second model from ${dir}`, "Use a smaller model.");
+          return createReference(await loadRetained(model, source.into), source.holds === "adapter", score);
+        } finally {
+          await source.close();
+        }
       }),
+
+    addValueHead: (headSeed) => run(() => addValueHead(headSeed)),
     readVector: (what) => train(() => model.readFlat(what)),
     addVector: (delta) =>
       train(async () => {
@@ -239,23 +285,31 @@ export function createNativePolicy(parts: NativeParts): Policy & { readonly toke
 
     save: (target, { merge = false } = {}) =>
       run(async () => {
-        const access = { read: (tensor: string) => model.readTensor(tensor), set: model.setTensor };
-        if (adapter && !merge) {
-          // A folder is named in full: the adapter will be loaded from elsewhere. A hub id stays as it is.
-          const baseName = resolve(base.name) === resolve(base.dir) ? resolve(base.dir) : base.name;
-          await saveAdapter(target, adapter.lora, adapter.modules, baseName, config.architecture === "gpt2", access);
-          await copyTokenizer(tokenizerDir, target);
-        } else {
-          await saveWeights(target, tokenizerDir, config, model, mergeInto(adapter, access.read));
+        // What is saved is one version, also when a change comes in between.
+        const now = await model.retain();
+        const { readTensor } = now;
+        try {
+          if (adapter && !merge) {
+            // A folder is named in full: the adapter will be loaded from elsewhere. A hub id stays as it is.
+            const baseName = resolve(base.name) === resolve(base.dir) ? resolve(base.dir) : base.name;
+            const conv1d = config.architecture === "gpt2";
+            await saveAdapter(target, adapter.lora, adapter.modules, baseName, conv1d, { read: readTensor });
+            await copyTokenizer(tokenizerDir, target);
+          } else {
+            await saveWeights(target, tokenizerDir, config, readTensor, mergeInto(adapter, readTensor));
+          }
+          if (valueHead) await saveValueHead(target, engine.hidden, readTensor);
+        } finally {
+          await now.close();
         }
-        if (valueHead) await saveValueHead(target, engine.hidden, model);
       }),
 
     snapshot: (target) =>
       train(async () => {
         const steps = await model.stepCounts();
-        const state = { lora: adapter?.lora ?? null, valueHead, steps, dropoutPasses, reference };
-        await writeSnapshot(target, model, { architecture: config.architecture, ...state });
+        const { source, weights } = ownReference;
+        const state = { lora: adapter?.lora ?? null, valueHead, steps, dropoutPasses, reference: source };
+        await writeSnapshot(target, model, { architecture: config.architecture, ...state }, weights);
       }),
     restore: (source) =>
       train(async () => {
@@ -264,20 +318,35 @@ export function createNativePolicy(parts: NativeParts): Policy & { readonly toke
         if (JSON.stringify(state.lora) !== JSON.stringify(adapter?.lora ?? null)) {
           throw mismatch(source, `its adapter options are ${JSON.stringify(state.lora)}`);
         }
-        if (state.valueHead && !valueHead) {
-          await model.addValueHead(0);
-          valueHead = true;
+        if (state.valueHead) await addValueHead(0);
+        const tensors = await SnapshotTensors.open(source, await model.tensors(), state);
+        try {
+          const reference = await savedReference(state.reference, tensors);
+          await change((load) => tensors.allInto(load, state));
+          if (reference) await ownReference.replace(reference, state.reference);
+        } finally {
+          await tensors.close();
         }
-        if (state.reference === "saved") await makeReference(false);
-        if (state.reference === "loaded" && reference !== "loaded") {
-          await makeReference(untouched);
-          if (!untouched) await loadWeights(base.dir, config, model, "reference");
-        }
-        await restoreTensors(source, model, state);
-        untouched = false;
         dropoutPasses = state.dropoutPasses;
-        if (state.reference !== "none") reference = state.reference;
-        await model.zeroGradients();
+      }),
+    load: (dir) =>
+      run(async () => {
+        const source = await openSource(dir);
+        try {
+          if (adapter && source.holds === "weights") {
+            throw new StatesetError(
+              "INVALID_OPTION",
+              `${dir} holds whole weights, and ${name} is trained by an adapter.`,
+              {
+                hint: "Give the folder of an adapter, or open the model with openPolicy().",
+              },
+            );
+          }
+          if (source.valueHead) await addValueHead(0);
+          return await change(source.into);
+        } finally {
+          await source.close();
+        }
       }),
 
     async close() {
@@ -287,11 +356,11 @@ export function createNativePolicy(parts: NativeParts): Policy & { readonly toke
     },
   };
 
-  /** A copy of the present weights; without `copy`, room for weights that are set next. */
-  async function makeReference(copy: boolean): Promise<void> {
-    if (reference === "none")
-      foresee(4 * parameters, `A frozen copy of ${name}`, "Use LoRA, whose reference needs no copy.");
-    await model.makeReference(threads, copy);
-    reference = untouched ? "loaded" : "saved";
+  /** The weights of the reference that a snapshot speaks of, unless it is the present one. */
+  async function savedReference(saved: "none" | "loaded" | "saved", tensors: SnapshotTensors) {
+    if (saved === "none" || (saved === "loaded" && ownReference.source === "loaded")) return undefined;
+    if (ownReference.source === "none") foreseeReference();
+    if (saved === "saved") return loadRetained(model, (target) => tensors.referenceInto(target));
+    return untouched ? model.retain() : loadRetained(model, (target) => loadWeights(base.dir, config, target));
   }
 }
