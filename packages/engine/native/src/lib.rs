@@ -10,6 +10,8 @@ pub mod model;
 pub mod napi;
 pub mod pool;
 pub mod simd;
+#[cfg(test)]
+mod testing;
 
 pub use config::{Config, Mlp, Norm, Position, RopeScaling};
 pub use error::EngineError;

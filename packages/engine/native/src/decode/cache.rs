@@ -185,34 +185,8 @@ pub fn common(a: &[u32], b: &[u32]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Mlp, Norm, Position, RopeScaling};
     use crate::model::Model;
-
-    fn model() -> Model {
-        let config = Config {
-            vocab: 32,
-            hidden: 16,
-            layers: 1,
-            heads: 1,
-            kv_heads: 1,
-            head_dim: 16,
-            inter: 16,
-            max_positions: 64,
-            norm: Norm::Rms,
-            norm_eps: 1e-5,
-            mlp: Mlp::SwiGlu,
-            position: Position::Rope,
-            rope_theta: 1e4,
-            rope_scaling: RopeScaling::None,
-            tied: true,
-            qkv_bias: false,
-            out_bias: false,
-            mlp_bias: false,
-            qk_norm: false,
-            sliding_window: None,
-        };
-        Model::new(config, 1).unwrap()
-    }
+    use crate::testing::model;
 
     fn add(cache: &mut PrefixCache, model: &Model, prefix: &[u32], tokens: &[u32]) -> NodeId {
         let found = cache.find(prefix);

@@ -205,7 +205,10 @@ impl<T> Desk<T> {
                     match state.scheduler.submit(&state.model, request) {
                         Ok(()) => {
                             tickets.insert(id, ticket);
-                            continue;
+                            // Many come at once: nothing more is done about one of them, unless somebody else is to be answered.
+                            if settled.is_empty() {
+                                continue;
+                            }
                         }
                         Err(error) => {
                             requests += 1;
@@ -319,3 +322,7 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T, EngineError>) -> Result<T, En
         Err(EngineError::new(PANIC, format!("The engine failed and was stopped: {what}. Please report this.")))
     })
 }
+
+#[cfg(test)]
+#[path = "desk_tests.rs"]
+mod tests;
