@@ -91,6 +91,9 @@ pub fn not_finite() -> EngineError {
 
 /// The `count` tokens of the largest logits, largest first; ties in order of token id.
 pub fn likeliest(row: &[f32], count: usize) -> Vec<u32> {
+    if count == 0 {
+        return Vec::new();
+    }
     let mut best: Vec<u32> = Vec::with_capacity(count + 1);
     for (token, &logit) in row.iter().enumerate() {
         if best.len() == count && best.last().is_none_or(|&last| logit <= row[last as usize]) {

@@ -150,10 +150,9 @@ impl<T> Desk<T> {
         None
     }
 
-    /// False when the thread was still there after that time.
-    pub fn wait_for_exit(&self, limit: Duration) -> bool {
-        let waited = self.left.wait_timeout_while(self.lock(), limit, |queue| !queue.exited);
-        waited.is_ok_and(|(queue, _)| queue.exited)
+    /// Until the thread has left, or that time has passed.
+    pub fn wait_for_exit(&self, limit: Duration) {
+        let _ = self.left.wait_timeout_while(self.lock(), limit, |queue| !queue.exited);
     }
 
     /// The thread is about to leave: those who wait for that, and those who wait for what nobody will do.
