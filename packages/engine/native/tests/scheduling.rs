@@ -224,3 +224,48 @@ fn the_likeliest_tokens_are_scored_like_any_other() {
         tokens.push(*token);
     }
 }
+
+#[test]
+fn every_reply_is_what_its_weights_score_whatever_comes_in_whatever_order() {
+    for (seed, cache_bytes) in [(1, 0), (2, 600 << 10), (3, 64 << 20)] {
+        let mut m = long_model();
+        let mut scheduler = Scheduler::new(Limits { slots: 4, cache_bytes });
+        let mut versions = vec![m.weights().clone()];
+        let (mut done, mut prompts) = (Vec::new(), Vec::new());
+        for turn in 0..400 {
+            let chance = |stream: u64| (uniform(seed * 100 + stream, turn) + 1.0) / 2.0;
+            if chance(1) < 0.3 {
+                // Few different prompts, so that prefixes are found, shared and dropped.
+                prompts.push(prompt(4 + (chance(2) * 90.0) as usize, (chance(3) * 3.0) as u32));
+                let (id, tokens) = (prompts.len() as u64, prompts[prompts.len() - 1].clone());
+                scheduler.submit(&m, request(id, tokens, 1 + (chance(4) * 80.0) as usize)).unwrap();
+            }
+            if chance(5) < 0.08 {
+                change(&mut m, 0.02);
+                versions.push(m.weights().clone());
+            }
+            if chance(6) < 0.05 {
+                done.extend(scheduler.cancel(1 + (chance(7) * prompts.len() as f32) as u64));
+            }
+            take(scheduler.step(&mut m), &mut done);
+        }
+        while !scheduler.idle() {
+            take(scheduler.step(&mut m), &mut done);
+        }
+        assert_eq!(done.len(), prompts.len());
+        assert!(versions.len() > 10);
+        let sampled: usize = done.iter().map(|outcome| outcome.drawn.len()).sum();
+        assert_eq!(scheduler.counts().sampled_tokens, sampled as u64);
+        for outcome in done.iter().filter(|outcome| !outcome.drawn.is_empty()) {
+            let mut tokens = prompts[outcome.id as usize - 1].clone();
+            let first = tokens.len();
+            tokens.extend(outcome.drawn.iter().map(|drawn| drawn.token));
+            let (start, wanted) = ([0, tokens.len() as u32], vec![1; tokens.len()]);
+            let batch = TreeBatch { tokens: &tokens, node_start: &start, node_parent: &[-1], wanted: &wanted, temperature: 1.0 };
+            let weights = versions.iter().find(|weights| weights.version() == outcome.version).unwrap();
+            let scored = m.forward_on(weights, &batch, WANT).unwrap().logprobs;
+            let recorded: Vec<u32> = outcome.drawn.iter().map(|drawn| drawn.logprob.to_bits()).collect();
+            assert_eq!(recorded, scored[first..].iter().map(|x| x.to_bits()).collect::<Vec<u32>>(), "request {}", outcome.id);
+        }
+    }
+}
