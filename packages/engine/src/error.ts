@@ -1,6 +1,7 @@
 /**
  * An error of the engine. Codes: ENGINE_UNAVAILABLE (no binary for this machine), ENGINE_FAILED (a bug, caught), CLOSED, INVALID_CONFIG,
- * INVALID_INPUT, UNKNOWN_TENSOR, CONTEXT_OVERFLOW, OUT_OF_MEMORY, NOT_FINITE.
+ * INVALID_INPUT, UNKNOWN_TENSOR, CONTEXT_OVERFLOW, CONTEXT_LENGTH, OUT_OF_MEMORY, NOT_FINITE, BUSY (more requests than it takes at a
+ * time), DRAIN_TIMEOUT (no room for two versions of the weights, and replies ran on), WEIGHTS_INCOMPLETE (a load was broken off).
  */
 export class EngineError extends Error {
   override readonly name = "EngineError";

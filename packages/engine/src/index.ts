@@ -1,16 +1,24 @@
 export { EngineError } from "./error.ts";
-export { type Model, openModel } from "./model.ts";
+export { type Model, openModel, type TokenListener } from "./model.ts";
 export type {
   EngineConfig,
   EngineLora,
+  EngineStats,
   EngineStep,
   ForwardBatch,
   ForwardResult,
   ForwardWants,
+  MemoryUse,
+  OpenOptions,
+  PassHandle,
   RopeScaling,
+  SampledExtras,
   SampledReply,
   SampleOptions,
   StepResult,
   TensorSpec,
+  WeightChange,
+  WeightsHandle,
 } from "./native.ts";
 export { platformPackage } from "./platform.ts";
+export type { RetainedLoad, RetainedWeights, WeightsLoad } from "./weights.ts";

@@ -1,66 +1,8 @@
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { afterEach, describe, expect, it } from "vitest";
-import { type Model, openModel } from "./model.ts";
-import type { EngineConfig, SampleOptions } from "./native.ts";
-
-const config: EngineConfig = {
-  vocab: 64,
-  hidden: 32,
-  layers: 2,
-  heads: 4,
-  kvHeads: 2,
-  headDim: 8,
-  inter: 48,
-  maxPositions: 512,
-  norm: "rms",
-  normEps: 1e-5,
-  mlp: "swiglu",
-  position: "rope",
-  ropeTheta: 10_000,
-  ropeScaling: undefined,
-  tied: true,
-  qkvBias: false,
-  outBias: false,
-  mlpBias: false,
-  qkNorm: false,
-  slidingWindow: undefined,
-};
-
-const open: Model[] = [];
-afterEach(async () => {
-  await Promise.all(open.splice(0).map((model) => model.close()));
-});
-
-async function randomModel(options = {}, changes: Partial<EngineConfig> = {}): Promise<Model> {
-  const model = await openModel({ ...config, ...changes }, { threads: 2, slots: 8, cacheBytes: 1e8, ...options });
-  open.push(model);
-  let state = 7;
-  for (const { name, rows, cols } of await model.tensors()) {
-    const data = Float32Array.from({ length: rows * cols }, () => {
-      state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-      return (state / 2 ** 32 - 0.5) * 0.6 + (name.endsWith("norm.weight") ? 1 : 0);
-    });
-    await model.setTensor(name, data);
-  }
-  return model;
-}
-
-const tokens = (length: number, offset = 0) => Int32Array.from({ length }, (_, i) => (i * 11 + 5 + offset) % 64);
-
-const request = (prompt: Int32Array, seed = 1, maxTokens = 10): SampleOptions => ({
-  tokens: prompt,
-  temperature: 1,
-  topP: 1,
-  topK: 0,
-  minP: 0,
-  repetitionPenalty: 1,
-  maxTokens,
-  stopTokens: new Int32Array(),
-  seed,
-});
-
-const sample = (model: Model, options: SampleOptions) => model.sample(options).reply;
+import { describe, expect, it } from "vitest";
+import { config, randomModel, request, sample, tokens } from "../test/random-model.ts";
+import { openModel } from "./model.ts";
 
 describe("sampling in the engine", () => {
   it("computes a prompt once for a group that asks for it together", async () => {
@@ -163,8 +105,12 @@ describe("a process with an open model", () => {
       maxTokens: 500, stopTokens: new Int32Array(), seed: 1, stream: true };
     const open = () => engine.open(config, { threads: 2, slots: 4, cacheBytes: 1e8 }, () => {});
     ${body}`;
-  const run = (body: string, args: string[] = []) =>
-    execFileSync(process.execPath, [...args, "-e", script(body)], { encoding: "utf8", timeout: 30_000 });
+  const run = (body: string, args: string[] = [], env = {}) =>
+    execFileSync(process.execPath, [...args, "-e", script(body)], {
+      encoding: "utf8",
+      timeout: 30_000,
+      env: { ...process.env, ...env },
+    });
 
   it("ends by itself when nothing is pending", () => {
     const body = `open().then(({ handle }) => engine.sample(handle, 1, request)).then((r) => console.log(r.tokens.length));`;
@@ -185,12 +131,75 @@ describe("a process with an open model", () => {
     expect(run(body).trim()).toBe("terminated");
   });
 
+  it("survives a worker that is terminated in the middle of a pass longer than it waits for", () => {
+    // Several seconds on any machine.
+    const worker = script(`
+      const big = { ...config, hidden: 512, heads: 8, kvHeads: 8, headDim: 64, inter: 2048, layers: 8, maxPositions: 4096 };
+      const n = 4096, wanted = new Uint8Array(n).fill(1);
+      const batch = { tokens: new Int32Array(n), nodeStart: Int32Array.of(0, n), nodeParent: Int32Array.of(-1), wanted };
+      const wants = { grad: false, entropy: false, values: false, hidden: false, adapters: true, recompute: false,
+        temperature: 1 };
+      engine.open(big, { threads: 1, slots: 1, cacheBytes: 0 }, () => {}).then(({ handle }) => {
+        for (let i = 0; i < 3; i++) engine.forward(handle, batch, wants).catch(() => {});
+        require("node:worker_threads").parentPort.postMessage("started");
+      });`);
+    const body = `
+      const { Worker } = require("node:worker_threads");
+      const worker = new Worker(${JSON.stringify(worker)}, { eval: true });
+      worker.on("message", async () => {
+        await worker.terminate();
+        // Longer than what was left of the pass.
+        setTimeout(() => console.log("survived"), 4000);
+      });`;
+    expect(run(body).trim()).toBe("survived");
+  });
+
+  it("fails cleanly when the engine's thread cannot start", () => {
+    const body = `
+      open().catch((error) => console.log(error.code, error.message));`;
+    // More stack than there is address space.
+    const said = run(body, [], { RUST_MIN_STACK: String(2n ** 62n) });
+    expect(said).toMatch(/^ENGINE_FAILED The engine's thread could not start/);
+  });
+
+  it("frees a forward pass that is forgotten without release", () => {
+    const body = `(async () => {
+      const { handle } = await open();
+      await engine.setTrainable(handle, "full");
+      const n = 512, wanted = new Uint8Array(n).fill(1);
+      const batch = { tokens: new Int32Array(n), nodeStart: Int32Array.of(0, n), nodeParent: Int32Array.of(-1), wanted };
+      const wants = { grad: true, entropy: false, values: false, hidden: false, adapters: true, recompute: false,
+        temperature: 1 };
+      for (let i = 0; i < 20; i++) await engine.forward(handle, batch, wants);
+      const kept = await engine.forward(handle, batch, wants);
+      const before = (await engine.memory(handle)).passes;
+      for (let i = 0; i < 3; i++) { global.gc(); await new Promise((r) => setTimeout(r, 20)); }
+      const after = (await engine.memory(handle)).passes;
+      await engine.backward(handle, kept.pass, { logprobs: new Float32Array(n), valuesIntoTrunk: true });
+      console.log(after > 0 && after <= before / 10, (await engine.memory(handle)).passes);
+    })();`;
+    expect(run(body, ["--expose-gc"]).trim()).toBe("true 0");
+  });
+
+  it("discards a load that is forgotten", () => {
+    const body = `(async () => {
+      const { handle } = await open();
+      const norm = () => new Float32Array(32).fill(1);
+      await engine.setTensor(handle, "final_norm.weight", norm());
+      await engine.loadTensor(handle, await engine.beginLoad(handle, false), "final_norm.weight", norm());
+      const held = (await engine.memory(handle)).retained;
+      for (let i = 0; i < 3; i++) { global.gc(); await new Promise((r) => setTimeout(r, 20)); }
+      console.log(held > 0, (await engine.memory(handle)).retained);
+    })();`;
+    expect(run(body, ["--expose-gc"]).trim()).toBe("true 0");
+  });
+
   it("gives back the memory of models that were dropped without close", () => {
     const body = `(async () => {
       const big = { ...config, vocab: 65536, hidden: 128 };
       for (let i = 0; i < 12; i++) {
         let opened = await engine.open(big, { threads: 1, slots: 1, cacheBytes: 0 }, () => {});
-        await engine.setTensor(opened.handle, "embed", new Float32Array(65536 * 128).fill(1), false);
+        await engine.setTensor(opened.handle, "embed", new Float32Array(65536 * 128).fill(1));
         opened = undefined;
         global.gc(); await new Promise((r) => setTimeout(r, 20)); global.gc();
       }

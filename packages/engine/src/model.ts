@@ -1,9 +1,9 @@
-import { EngineError } from "./error.ts";
 import { loadNative } from "./load.ts";
 import type {
   EngineConfig,
   EngineDerivatives,
   EngineLora,
+  EngineStats,
   EngineStep,
   ForwardBatch,
   ForwardResult,
@@ -12,48 +12,69 @@ import type {
   MemoryUse,
   NativeEngine,
   OpenOptions,
+  PassHandle,
+  SampledExtras,
   SampledReply,
   SampleOptions,
   StepResult,
   TensorSpec,
+  WeightChange,
 } from "./native.ts";
+import { settled } from "./settled.ts";
+import {
+  beginLoad,
+  beginRetainedLoad,
+  type RetainedLoad,
+  type RetainedWeights,
+  retained,
+  type WeightsLoad,
+} from "./weights.ts";
 
-/** Called for each token of one request as it is drawn. */
-export type TokenListener = (token: number, logprob: number) => void;
+/** Called for each token of one request as it is drawn, with what was asked for beside it. */
+export type TokenListener = (token: number, logprob: number, extras: SampledExtras | undefined) => void;
 
 /**
- * A transformer in the engine. All work happens on a thread of its own, in the order of the calls; sampling goes on alongside
- * calls that only read the weights, and is finished before one that changes them.
+ * A transformer in the engine. All work happens on a thread of its own, in the order of the calls, between two decoding steps.
+ * A request belongs to the weights that were the present ones when it was made, from its first token to its last: a
+ * change goes ahead beside running replies, and later requests get the new weights at once.
  */
 export interface Model {
-  /** The vector instructions in use: avx512, avx2, neon or scalar. */
+  /** What does the arithmetic: amx, avx512, avx2, neon or scalar. */
   readonly simd: string;
+  /** Of the present weights: goes up with every change. */
+  readonly version: number;
   tensors(): Promise<TensorSpec[]>;
-  /** Row-major [rows, cols]. */
-  setTensor(name: string, data: Float32Array, target?: "model" | "reference"): Promise<void>;
-  readTensor(name: string, what?: "parameters" | "reference" | "gradients"): Promise<Float32Array>;
+  /** Row-major [rows, cols]. A change of its own: to set many as one, see beginLoad(). */
+  setTensor(name: string, data: Float32Array): Promise<WeightChange>;
+  readTensor(name: string, what?: "parameters" | "gradients"): Promise<Float32Array>;
   /** AdamW's first and second moments. */
   readMoments(name: string): Promise<[Float32Array, Float32Array]>;
-  writeMoments(name: string, m: Float32Array, v: Float32Array): Promise<void>;
   /** Optimiser steps so far: of the policy, of the value head. */
   stepCounts(): Promise<[number, number]>;
-  setStepCounts(policy: number, value: number): Promise<void>;
   setTrainable(mode: "none" | "full" | "adapters"): Promise<void>;
   setThreads(threads: number): Promise<void>;
-  addLora(lora: EngineLora): Promise<void>;
+  addLora(lora: EngineLora): Promise<WeightChange>;
   addValueHead(seed: number): Promise<void>;
-  /** A frozen second model of the same shape: a copy of the present weights, or zeros to be set. */
-  makeReference(threads: number, copy: boolean): Promise<void>;
+  /** Sets many tensors as one change. */
+  beginLoad(): Promise<WeightsLoad>;
+  /** The present weights as they are now, without a copy. */
+  retain(): Promise<RetainedWeights>;
+  /** Weights to score with that are set tensor by tensor. */
+  beginRetainedLoad(): Promise<RetainedLoad>;
+  /** A name for the numbers of the present weights, the same in every process. The value head is not part of it. */
+  digest(): Promise<string>;
   memory(): Promise<MemoryUse>;
+  /** At once, also while the engine is at work. */
+  stats(): EngineStats;
   /** `cancel` (see below) makes the promise resolve with what there is and finish "aborted". */
   sample(request: SampleOptions, onToken?: TokenListener): { reply: Promise<SampledReply>; cancel(): void };
   forward(batch: ForwardBatch, wants: ForwardWants): Promise<ForwardResult>;
-  backward(pass: number, derivatives: EngineDerivatives): Promise<void>;
-  release(pass: number): Promise<void>;
+  backward(pass: PassHandle, derivatives: EngineDerivatives): Promise<void>;
+  release(pass: PassHandle): Promise<void>;
   step(options: EngineStep): Promise<StepResult>;
   zeroGradients(): Promise<void>;
   readFlat(what: "parameters" | "gradients"): Promise<Float32Array>;
-  addFlat(delta: Float32Array): Promise<void>;
+  addFlat(delta: Float32Array): Promise<WeightChange>;
   /** Frees the model. Later calls, and work that was still waiting, fail with the code CLOSED. */
   close(): Promise<void>;
 }
@@ -65,38 +86,47 @@ export async function openModel(config: EngineConfig, options: OpenOptions): Pro
   const native = loadNative();
   // The native side holds this map's callback, not the model, so that a forgotten model can be collected.
   const listeners = new Map<number, TokenListener>();
-  const onTokens = (ids: number[], tokens: Int32Array, logprobs: Float32Array) => {
-    ids.forEach((id, i) => {
-      listeners.get(id)?.(tokens[i]!, logprobs[i]!);
-    });
-  };
-  const { handle, simd } = await settled(() => native.open(config, options, onTokens));
+  const { handle, simd } = await settled(() =>
+    native.open(config, options, (ids, tokens, logprobs, extras) => {
+      ids.forEach((id, i) => {
+        listeners.get(id)?.(tokens[i]!, logprobs[i]!, extras?.[i]);
+      });
+    }),
+  );
   return createModel(native, handle, simd, listeners);
 }
 
 function createModel(native: NativeEngine, handle: Handle, simd: string, listeners: Map<number, TokenListener>): Model {
   return {
     simd,
+    get version() {
+      return native.stats(handle).version;
+    },
     tensors: () => settled(() => native.tensors(handle)),
-    setTensor: (name, data, target = "model") =>
-      settled(() => native.setTensor(handle, name, data, target === "reference")),
+    setTensor: (name, data) => settled(() => native.setTensor(handle, name, data)),
     readTensor: (name, what = "parameters") => settled(() => native.readTensor(handle, what, name)),
     readMoments: (name) => settled(() => native.readTensor(handle, "moments", name)),
-    writeMoments: (name, m, v) => settled(() => native.writeMoments(handle, name, m, v)),
     stepCounts: () => settled(() => native.stepCounts(handle)),
-    setStepCounts: (policy, value) => settled(() => native.setStepCounts(handle, policy, value)),
     setTrainable: (mode) => settled(() => native.setTrainable(handle, mode)),
     setThreads: (threads) => settled(() => native.setThreads(handle, threads)),
     addLora: (lora) => settled(() => native.addLora(handle, lora)),
     addValueHead: (seed) => settled(() => native.addValueHead(handle, seed)),
-    makeReference: (threads, copy) => settled(() => native.makeReference(handle, threads, copy)),
+    beginLoad: () => beginLoad(native, handle),
+    retain: async () => retained(native, handle, await settled(() => native.retain(handle))),
+    beginRetainedLoad: () => beginRetainedLoad(native, handle),
+    digest: () => settled(() => native.digest(handle)),
     memory: () => settled(() => native.memory(handle)),
-    sample(request, onToken) {
+    stats: () => native.stats(handle),
+    sample({ logitBias, ...request }, onToken) {
       const id = ++lastRequest;
       if (onToken) listeners.set(id, onToken);
-      const reply = settled(() => native.sample(handle, id, { ...request, stream: onToken !== undefined })).finally(
-        () => listeners.delete(id),
-      );
+      const biased = logitBias !== undefined && logitBias.size > 0;
+      const bias = {
+        biasTokens: biased ? Int32Array.from(logitBias.keys()) : undefined,
+        biasLogits: biased ? Float32Array.from(logitBias.values()) : undefined,
+      };
+      const asked = { ...request, ...bias, stream: onToken !== undefined };
+      const reply = settled(() => native.sample(handle, id, asked)).finally(() => listeners.delete(id));
       return { reply, cancel: () => native.cancel(handle, id) };
     },
     forward: (batch, wants) => settled(() => native.forward(handle, batch, wants)),
@@ -108,13 +138,4 @@ function createModel(native: NativeEngine, handle: Handle, simd: string, listene
     addFlat: (delta) => settled(() => native.addFlat(handle, delta)),
     close: () => settled(() => native.close(handle)),
   };
-}
-
-/** Argument errors are thrown at once by the native side, others reject: both become a rejection with an EngineError. */
-async function settled<T>(call: () => Promise<T>): Promise<T> {
-  try {
-    return await call();
-  } catch (thrown) {
-    throw EngineError.from(thrown);
-  }
 }

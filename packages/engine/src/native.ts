@@ -1,6 +1,10 @@
 /** The functions of the native library (`native/src/napi/mod.rs`) and the data that goes in and out. Nothing here runs. */
 
 export type Handle = { readonly __engineHandle: unique symbol };
+/** A forward pass that backward() can still use. Freed by backward(), release(), or when it is forgotten. */
+export type PassHandle = { readonly __enginePass: unique symbol };
+export type WeightsHandle = { readonly __engineWeights: unique symbol };
+export type LoadHandle = { readonly __engineLoad: unique symbol };
 
 export type RopeScaling =
   | { type: "linear"; factor: number }
@@ -44,6 +48,23 @@ export interface OpenOptions {
   slots: number;
   /** For keys and values, running and cached. */
   cacheBytes: number;
+  /** Requests that may wait beside those that have a slot; a further one fails with BUSY. Default: any number. */
+  maxWaiting?: number | undefined;
+  /**
+   * For weights that only running replies still need after a change. A change for which there is no room waits for these replies
+   * instead. Default: what the machine has free at that time, where the engine can tell (Linux).
+   */
+  versionBytes?: number | undefined;
+  /** How long such a change waits before it fails with DRAIN_TIMEOUT. Default 30,000. */
+  drainMs?: number | undefined;
+}
+
+/** What a change of the weights answers. */
+export interface WeightChange {
+  /** Of the weights that are the present ones now. Goes up with every change. */
+  version: number;
+  /** Whether requests were held back for it, because there was no memory for two versions. */
+  drained: boolean;
 }
 
 export interface TensorSpec {
@@ -64,6 +85,7 @@ export interface EngineLora {
   seed: number;
 }
 
+/** All but the temperature only chooses: recorded log-probs are those of the temperature-scaled distribution, as forward() gives them. */
 export interface SampleOptions {
   tokens: Int32Array;
   temperature: number;
@@ -71,17 +93,49 @@ export interface SampleOptions {
   topK: number;
   minP: number;
   repetitionPenalty: number;
+  /** Taken off the logit of each token that the reply holds. */
+  presencePenalty?: number | undefined;
+  /** Taken off the logit of a token for each time the reply holds it. */
+  frequencyPenalty?: number | undefined;
+  /** Added to the logits of these tokens. */
+  logitBias?: ReadonlyMap<number, number> | undefined;
   maxTokens: number;
+  /** No stop token is drawn before this many tokens. */
+  minTokens?: number | undefined;
   stopTokens: Int32Array;
   seed: number;
+  /** How many of the likeliest tokens to report for each position. */
+  topLogprobs?: number | undefined;
+  /** Report log-probs under what was really drawn from, too. */
+  samplerLogprobs?: boolean | undefined;
 }
 
-export interface SampledReply {
+/** `SampleOptions` as the native side takes them. */
+export interface NativeSampleOptions extends Omit<SampleOptions, "logitBias"> {
+  biasTokens: Int32Array | undefined;
+  biasLogits: Float32Array | undefined;
+  stream: boolean;
+}
+
+/** What was asked for beside tokens and log-probs. */
+export interface SampledExtras {
+  /** Of the drawn tokens, with penalties, bias and truncation; equal to the recorded ones where nothing shaped the draw. */
+  samplerLogprobs?: Float32Array;
+  /** The likeliest tokens, best first, and their log-probs under the recorded distribution; as many for each position. */
+  topTokens?: Int32Array;
+  topLogprobs?: Float32Array;
+}
+
+export interface SampledReply extends SampledExtras {
   tokens: Int32Array;
   logprobs: Float32Array;
   finish: "stop" | "length" | "aborted";
   /** Prompt tokens that did not have to be computed. */
   cached: number;
+  /** From the call to the request's first place in a decoding step. */
+  queuedMs: number;
+  /** The weights that drew every one of the tokens. */
+  version: number;
 }
 
 export interface ForwardBatch {
@@ -96,10 +150,10 @@ export interface ForwardWants {
   entropy: boolean;
   values: boolean;
   hidden: boolean;
-  /** False: the frozen base weights. */
+  /** False: the base weights alone. */
   adapters: boolean;
-  /** Of the copy that makeReference() made. */
-  ofReference: boolean;
+  /** Of weights that were retained, instead of the present ones; without grad. */
+  weights?: WeightsHandle | undefined;
   recompute: boolean;
   temperature: number;
   /** Dropout in the adapters; undefined: none. */
@@ -112,7 +166,7 @@ export interface ForwardResult {
   values?: Float32Array;
   hidden?: Float32Array;
   /** With grad: to be given to backward() or release(). */
-  pass?: number;
+  pass?: PassHandle;
 }
 
 export interface EngineDerivatives {
@@ -133,44 +187,90 @@ export interface EngineStep {
   scope: "all" | "policy" | "value";
 }
 
-export interface StepResult {
+export interface StepResult extends WeightChange {
   gradNorm: number;
   applied: boolean;
 }
 
+/** Bytes. */
 export interface MemoryUse {
+  /** The present weights, gradients, moments, scratch. */
   model: number;
-  reference: number;
+  /** What forward passes keep for backward. */
+  passes: number;
+  /** What retained weights and loads hold beside the present weights. */
+  retained: number;
+  /** What only running replies still hold: earlier versions. */
+  versions: number;
   cache: number;
+}
+
+export interface EngineStats {
+  /** Requests that decode. */
+  running: number;
+  /** Requests that wait for a slot. */
+  waiting: number;
+  slots: number;
+  cacheBytes: number;
+  /** Decoding steps so far. */
+  steps: number;
+  /** Of requests that got a slot, so far. */
+  promptTokens: number;
+  /** Of these, what did not have to be computed. */
+  cachedTokens: number;
+  sampledTokens: number;
+  /** Of the present weights. */
+  version: number;
+  /** Versions in use: the present one and those of replies that began earlier. */
+  versions: number;
+  /** Changes of the weights for which requests were held back. */
+  drains: number;
 }
 
 export interface NativeEngine {
   open(
     config: EngineConfig,
     options: OpenOptions,
-    onTokens: (ids: number[], tokens: Int32Array, logprobs: Float32Array) => void,
+    onTokens: (
+      ids: number[],
+      tokens: Int32Array,
+      logprobs: Float32Array,
+      extras: readonly SampledExtras[] | undefined,
+    ) => void,
   ): Promise<{ handle: Handle; simd: string }>;
   close(handle: Handle): Promise<void>;
   tensors(handle: Handle): Promise<TensorSpec[]>;
-  setTensor(handle: Handle, name: string, data: Float32Array, ofReference: boolean): Promise<void>;
-  readTensor(handle: Handle, what: "parameters" | "reference" | "gradients", name: string): Promise<Float32Array>;
+  setTensor(handle: Handle, name: string, data: Float32Array): Promise<WeightChange>;
+  readTensor(
+    handle: Handle,
+    what: "parameters" | "gradients",
+    name: string,
+    weights?: WeightsHandle,
+  ): Promise<Float32Array>;
   readTensor(handle: Handle, what: "moments", name: string): Promise<[Float32Array, Float32Array]>;
-  writeMoments(handle: Handle, name: string, m: Float32Array, v: Float32Array): Promise<void>;
   stepCounts(handle: Handle): Promise<[number, number]>;
-  setStepCounts(handle: Handle, policy: number, value: number): Promise<void>;
   setTrainable(handle: Handle, mode: "none" | "full" | "adapters"): Promise<void>;
   setThreads(handle: Handle, threads: number): Promise<void>;
-  addLora(handle: Handle, lora: EngineLora): Promise<void>;
+  addLora(handle: Handle, lora: EngineLora): Promise<WeightChange>;
   addValueHead(handle: Handle, seed: number): Promise<void>;
-  makeReference(handle: Handle, threads: number, copy: boolean): Promise<void>;
+  retain(handle: Handle): Promise<{ weights: WeightsHandle; version: number }>;
+  blend(handle: Handle, weights: WeightsHandle, decay: number): Promise<number>;
+  digest(handle: Handle, weights?: WeightsHandle): Promise<string>;
+  beginLoad(handle: Handle, beside: boolean): Promise<LoadHandle>;
+  loadTensor(handle: Handle, load: LoadHandle, name: string, data: Float32Array): Promise<void>;
+  loadMoments(handle: Handle, load: LoadHandle, name: string, m: Float32Array, v: Float32Array): Promise<void>;
+  loadSteps(handle: Handle, load: LoadHandle, policy: number, value: number): Promise<void>;
+  commitLoad(handle: Handle, load: LoadHandle): Promise<WeightChange>;
+  keepLoad(handle: Handle, load: LoadHandle): Promise<{ weights: WeightsHandle; version: number }>;
+  release(handle: Handle, held: PassHandle | WeightsHandle | LoadHandle): Promise<void>;
   memory(handle: Handle): Promise<MemoryUse>;
-  sample(handle: Handle, id: number, request: SampleOptions & { stream: boolean }): Promise<SampledReply>;
+  stats(handle: Handle): EngineStats;
+  sample(handle: Handle, id: number, request: NativeSampleOptions): Promise<SampledReply>;
   cancel(handle: Handle, id: number): void;
   forward(handle: Handle, batch: ForwardBatch, wants: ForwardWants): Promise<ForwardResult>;
-  backward(handle: Handle, pass: number, derivatives: EngineDerivatives): Promise<void>;
-  release(handle: Handle, pass: number): Promise<void>;
+  backward(handle: Handle, pass: PassHandle, derivatives: EngineDerivatives): Promise<void>;
   step(handle: Handle, options: EngineStep): Promise<StepResult>;
   zeroGradients(handle: Handle): Promise<void>;
   readFlat(handle: Handle, what: "parameters" | "gradients"): Promise<Float32Array>;
-  addFlat(handle: Handle, delta: Float32Array): Promise<void>;
+  addFlat(handle: Handle, delta: Float32Array): Promise<WeightChange>;
 }

@@ -16,6 +16,11 @@ export const errorCodes = {
   OUT_OF_MEMORY: "The work would not fit in memory; found before allocating.",
   ENGINE_UNAVAILABLE: "The embedded engine is not built or not available for this platform.",
   ENGINE_FAILED: "The engine reported an internal failure.",
+  BUSY: "More requests are running and waiting than the policy was opened to take at a time; try again later.",
+  DRAIN_TIMEOUT:
+    "Weights could not be changed: there is no memory for a second version, and running replies did not end in time.",
+  WEIGHTS_INCOMPLETE:
+    "A load that had no memory for a second copy was broken off; whole weights must be loaded before anything else.",
   POLICY_CLOSED: "The policy was used after close().",
   NOT_TRAINABLE: "The policy cannot be trained (a stub, or nothing is trainable).",
   ABORTED: "The work was stopped by an AbortSignal.",

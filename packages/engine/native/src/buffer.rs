@@ -6,12 +6,14 @@ use std::ops::{Deref, DerefMut};
 use crate::error::EngineError;
 
 const HUGE_PAGE: usize = 2 << 20;
+/// Buffers from this many floats on are laid on huge pages.
+const HUGE_FLOATS: usize = 2 * HUGE_PAGE / 4;
 /// Allocations from this size on are checked against the memory that is free.
 const CHECKED: usize = 64 << 20;
 
 /// Bytes this process can still take: what the system has available, and what is left of its container's limit.
 #[cfg(target_os = "linux")]
-fn available_memory() -> Option<u64> {
+pub fn available_memory() -> Option<u64> {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let field = |text: &str, name: &str| -> Option<u64> {
         let line = text.lines().find(|line| line.starts_with(name))?;
@@ -38,7 +40,7 @@ fn available_memory() -> Option<u64> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn available_memory() -> Option<u64> {
+pub fn available_memory() -> Option<u64> {
     None
 }
 
@@ -62,10 +64,26 @@ impl Buffer {
 
     fn layout(len: usize) -> Option<Layout> {
         let bytes = len.checked_mul(4)?;
-        Layout::from_size_align(bytes, if bytes >= 2 * HUGE_PAGE { HUGE_PAGE } else { 64 }).ok()
+        Layout::from_size_align(bytes, if len >= HUGE_FLOATS { HUGE_PAGE } else { 64 }).ok()
     }
 
     pub fn zeroed(len: usize, what: &str) -> Result<Buffer, EngineError> {
+        let buffer = Self::reserved(len, what, true)?;
+        if len >= HUGE_FLOATS {
+            unsafe { std::ptr::write_bytes(buffer.pointer, 0, len) };
+        }
+        Ok(buffer)
+    }
+
+    /// A buffer of its own with the same contents.
+    pub fn copy(&self, what: &str) -> Result<Buffer, EngineError> {
+        let copy = Self::reserved(self.len, what, false)?;
+        unsafe { std::ptr::copy_nonoverlapping(self.pointer, copy.pointer, self.len) };
+        Ok(copy)
+    }
+
+    /// Not yet written to, except that with `zero` the system's own zeros are taken for small ones.
+    fn reserved(len: usize, what: &str, zero: bool) -> Result<Buffer, EngineError> {
         if len == 0 {
             return Ok(Buffer::empty());
         }
@@ -75,21 +93,16 @@ impl Buffer {
         if layout.size() >= CHECKED && available_memory().is_some_and(|bytes| (layout.size() as u64) > bytes) {
             return Err(failed());
         }
-        if layout.align() < HUGE_PAGE {
-            let pointer = unsafe { alloc_zeroed(layout) };
-            return if pointer.is_null() { Err(failed()) } else { Ok(Buffer { pointer: pointer.cast(), len }) };
-        }
-        let pointer = unsafe { alloc(layout) };
+        let pointer = unsafe { if zero && len < HUGE_FLOATS { alloc_zeroed(layout) } else { alloc(layout) } };
         if pointer.is_null() {
             return Err(failed());
         }
-        // Advice counts for pages that have not been touched yet, so zeros are written after it. A refusal leaves ordinary pages.
+        // Advice counts for pages that have not been touched yet, so whoever fills it does so after this. A refusal leaves ordinary pages.
         #[cfg(target_os = "linux")]
-        unsafe {
+        if len >= HUGE_FLOATS {
             const MADV_HUGEPAGE: i32 = 14;
-            madvise(pointer, layout.size() & !(HUGE_PAGE - 1), MADV_HUGEPAGE);
+            unsafe { madvise(pointer, layout.size() & !(HUGE_PAGE - 1), MADV_HUGEPAGE) };
         }
-        unsafe { std::ptr::write_bytes(pointer, 0, layout.size()) };
         Ok(Buffer { pointer: pointer.cast(), len })
     }
 

@@ -10,9 +10,12 @@ pub mod model;
 pub mod napi;
 pub mod pool;
 pub mod simd;
+#[cfg(test)]
+mod testing;
 
 pub use config::{Config, Mlp, Norm, Position, RopeScaling};
 pub use error::EngineError;
 pub use model::{
     Chunk, Derivatives, Flat, KvSegment, KvSpan, Model, Pass, Scope, StepOptions, StepReport, TensorSpec, Trainable, TreeBatch, Want,
+    Weights,
 };

@@ -13,7 +13,15 @@ export interface Sampling {
   minP: number;
   /** 1: off. */
   repetitionPenalty: number;
+  /** Taken off the logit of every token that the reply holds, from -2 to 2. Default 0. */
+  presencePenalty?: number;
+  /** Taken off the logit of a token for each time the reply holds it, from -2 to 2. Default 0. */
+  frequencyPenalty?: number;
+  /** Added to the logits of these tokens, from -100 to 100. */
+  logitBias?: Readonly<Record<number, number>>;
   maxTokens: number;
+  /** No end or stop token is chosen before this many tokens (a stop text still ends the reply). Default 0. */
+  minTokens?: number;
   /** Texts that end a reply; not part of its text. */
   stop: readonly string[];
   /** Tokens that end a reply, beside the model's own end tokens, and like these are its last token. */
@@ -37,6 +45,15 @@ export interface SampleRequest {
   sampling: Sampling;
   /** The request's result depends on this, the weights, the prompt and the sampling alone; not on its neighbours. */
   seed: number;
+  /** Report this many of the likeliest tokens for each position, at most 20. Default 0. */
+  topLogprobs?: number;
+  /** Report log-probs under what was really drawn from, too. Default false. */
+  samplerLogprobs?: boolean;
+}
+
+export interface TokenLogprob {
+  token: number;
+  logprob: number;
 }
 
 export interface Sample {
@@ -46,6 +63,16 @@ export interface Sample {
   /** The text of `tokens` without special tokens and without a stop string. */
   text: string;
   finishReason: "stop" | "length" | "aborted";
+  /** The weights that drew every one of the tokens: a count that goes up with every change of the policy's weights. */
+  version?: number;
+  /** Tokens of the prompt that did not have to be computed. */
+  cachedTokens?: number;
+  /** From the call to the first step of the engine that worked on it. */
+  queuedMs?: number;
+  /** Of `tokens`, with penalties, bias, smallest length and truncation; equal to `logprobs` where nothing shaped the draw. */
+  samplerLogprobs?: Float32Array;
+  /** The likeliest tokens of each position, best first, with log-probs of the distribution that `logprobs` are of. */
+  topLogprobs?: readonly (readonly TokenLogprob[])[];
   /** Set when a stub made this up. */
   stub?: true;
 }
@@ -57,6 +84,8 @@ export interface SampleToken {
   logprob: number;
   /** The text that became certain with this token (may be empty inside a multi-byte character). */
   text: string;
+  samplerLogprob?: number;
+  topLogprobs?: readonly TokenLogprob[];
 }
 
 export interface ForwardOptions {
@@ -110,6 +139,10 @@ export interface StepReport {
   gradNorm: number;
   /** False when the gradient was not finite: nothing moved and the gradient was cleared. */
   applied: boolean;
+  /** Of the weights after the step. */
+  version?: number;
+  /** True when requests were held back for it: there was no memory for a second version beside that of running replies. */
+  drained?: boolean;
 }
 
 export interface LoraOptions {

@@ -153,23 +153,15 @@ impl PrefixCache {
         }
     }
 
-    /// Drops the oldest leaves until `bytes` more fit under `limit`. False when they cannot.
-    pub fn make_room(&mut self, bytes: usize, limit: usize) -> bool {
-        while self.bytes + bytes > limit {
-            let oldest = (0..self.nodes.len())
-                .filter(|&id| self.nodes[id].as_ref().is_some_and(|n| n.holds == 0 && n.children.is_empty()))
-                .min_by_key(|&id| self.node(id).last_use);
-            match oldest {
-                Some(id) => self.remove(id),
-                None => return false,
-            }
+    /// Drops the least recently used leaf that nobody holds. False when there is none.
+    pub fn drop_oldest(&mut self) -> bool {
+        let oldest = (0..self.nodes.len())
+            .filter(|&id| self.nodes[id].as_ref().is_some_and(|n| n.holds == 0 && n.children.is_empty()))
+            .min_by_key(|&id| self.node(id).last_use);
+        if let Some(id) = oldest {
+            self.remove(id);
         }
-        true
-    }
-
-    /// Forgets everything: the weights changed. Only called when no run is live.
-    pub fn clear(&mut self) {
-        *self = PrefixCache::default();
+        oldest.is_some()
     }
 
     fn remove(&mut self, id: NodeId) {
@@ -193,34 +185,8 @@ pub fn common(a: &[u32], b: &[u32]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Mlp, Norm, Position, RopeScaling};
     use crate::model::Model;
-
-    fn model() -> Model {
-        let config = Config {
-            vocab: 32,
-            hidden: 16,
-            layers: 1,
-            heads: 1,
-            kv_heads: 1,
-            head_dim: 16,
-            inter: 16,
-            max_positions: 64,
-            norm: Norm::Rms,
-            norm_eps: 1e-5,
-            mlp: Mlp::SwiGlu,
-            position: Position::Rope,
-            rope_theta: 1e4,
-            rope_scaling: RopeScaling::None,
-            tied: true,
-            qkv_bias: false,
-            out_bias: false,
-            mlp_bias: false,
-            qk_norm: false,
-            sliding_window: None,
-        };
-        Model::new(config, 1).unwrap()
-    }
+    use crate::testing::model;
 
     fn add(cache: &mut PrefixCache, model: &Model, prefix: &[u32], tokens: &[u32]) -> NodeId {
         let found = cache.find(prefix);
@@ -253,15 +219,14 @@ mod tests {
         add(&mut cache, &model, &[], &[1, 2, 3]);
         add(&mut cache, &model, &[1, 2, 3], &[4]);
         add(&mut cache, &model, &[], &[20, 21]);
-        let one = cache.bytes() / 3;
         cache.path(cache.find(&[1, 2, 3, 4]));
-        assert!(cache.make_room(one, 3 * one));
+        assert!(cache.drop_oldest());
         assert_eq!((cache.find(&[20, 21]).len, cache.find(&[1, 2, 3, 4]).len), (0, 4));
         let end = cache.find(&[1, 2, 3, 4]).end;
         cache.hold(end, true);
-        assert!(!cache.make_room(one, one));
+        assert!(!cache.drop_oldest());
         cache.hold(end, false);
-        assert!(cache.make_room(0, 0));
+        assert!(cache.drop_oldest() && cache.drop_oldest() && !cache.drop_oldest());
         assert_eq!((cache.bytes(), cache.find(&[1, 2, 3]).len), (0, 0));
     }
 

@@ -1,9 +1,15 @@
 //! Turns prompts into sampled tokens: who runs when (scheduler), what is already computed (cache), which token comes next (sampler).
 
+mod active;
 pub mod cache;
+mod caches;
+pub mod history;
+mod loops;
 pub mod random;
+pub mod request;
 pub mod sampler;
 pub mod scheduler;
 
-pub use sampler::Sampling;
-pub use scheduler::{Finish, Limits, Outcome, Request, Sampled, Scheduler};
+pub use request::{Counts, Drawn, Finish, Limits, Outcome, Request, Sampled};
+pub use sampler::{PLAIN, Sampling};
+pub use scheduler::{Produced, Scheduler};

@@ -1,9 +1,12 @@
-//! Chooses one token from a row of logits. Order as in `transformers`: repetition penalty, temperature, top-k, top-p, min-p.
-//! Arithmetic is plain f32 without fused operations, so every machine draws the same token from the same logits and uniform.
+//! Chooses one token from a row of logits. Order as in `transformers`: penalties and added logits (`history.rs`), temperature, top-k,
+//! top-p, min-p. Arithmetic is plain f32 without fused operations, so every machine draws the same token from the same logits and
+//! uniform.
 
+use super::history::History;
+use super::loops::{Argmax, CHUNK, ChunkSums, Exponentials, wide};
 use crate::error::EngineError;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Sampling {
     /// 0: greedy.
     pub temperature: f32,
@@ -13,6 +16,36 @@ pub struct Sampling {
     pub min_p: f32,
     /// 1: off.
     pub repetition_penalty: f32,
+    /// Taken off the logit of every token that the reply holds; 0: off.
+    pub presence_penalty: f32,
+    /// Taken off the logit of a token for each time the reply holds it; 0: off.
+    pub frequency_penalty: f32,
+    /// Added to the logits of these tokens.
+    pub bias: Vec<(u32, f32)>,
+}
+
+/// The model's own distribution at temperature 1.
+pub const PLAIN: Sampling = Sampling {
+    temperature: 1.0,
+    top_p: 1.0,
+    top_k: 0,
+    min_p: 0.0,
+    repetition_penalty: 1.0,
+    presence_penalty: 0.0,
+    frequency_penalty: 0.0,
+    bias: Vec::new(),
+};
+
+impl Sampling {
+    fn truncates(&self) -> bool {
+        self.top_k != 0 || self.top_p < 1.0 || self.min_p > 0.0
+    }
+
+    /// Whether tokens are drawn from the very distribution whose log-probs are recorded.
+    pub fn is_plain(&self) -> bool {
+        let shaped = self.repetition_penalty != 1.0 || self.presence_penalty != 0.0 || self.frequency_penalty != 0.0;
+        self.temperature != 0.0 && !self.truncates() && !shaped && self.bias.is_empty()
+    }
 }
 
 /// Buffers reused from token to token.
@@ -24,137 +57,57 @@ pub struct Scratch {
     kept: Vec<(f32, u32)>,
 }
 
-/// How many weights one partial sum covers.
-const CHUNK: usize = 64;
+/// A token, and its probability among what could be chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Choice {
+    pub token: u32,
+    pub share: f64,
+}
 
-/// `seen`: the distinct tokens of the prompt and the reply so far (read when the repetition penalty is on). `u` is uniform in [0, 1).
-pub fn choose(row: &[f32], o: &Sampling, seen: &[u32], u: f64, s: &mut Scratch) -> Result<u32, EngineError> {
-    let logits: &[f32] = if o.repetition_penalty == 1.0 {
-        row
-    } else {
-        s.logits.clear();
-        s.logits.extend_from_slice(row);
-        for &token in seen {
-            if let Some(l) = s.logits.get_mut(token as usize) {
-                *l = if *l < 0.0 { *l * o.repetition_penalty } else { *l / o.repetition_penalty };
-            }
-        }
-        &s.logits
-    };
+/// `forbidden` tokens are not chosen. `u` is uniform in [0, 1).
+pub fn choose(row: &[f32], o: &Sampling, history: &History, forbidden: &[u32], u: f64, s: &mut Scratch) -> Result<Choice, EngineError> {
+    let logits = history.shape(row, o, forbidden, &mut s.logits);
     let (best, max) = wide(Argmax { logits });
     if !max.is_finite() {
-        return Err(EngineError::new(
-            "NOT_FINITE",
-            "The model's logits are not finite. Its weights hold NaN or infinity, or have diverged.",
-        ));
+        return Err(not_finite());
     }
+    let certain = Choice { token: best, share: 1.0 };
     if o.temperature == 0.0 {
-        return Ok(best);
+        return Ok(certain);
     }
     let inverse = 1.0 / o.temperature;
     s.weights.resize(logits.len(), 0.0);
     wide(Exponentials { logits, max, inverse, out: &mut s.weights });
-    if o.top_k == 0 && o.top_p >= 1.0 && o.min_p <= 0.0 {
-        return Ok(draw_all(&s.weights, &mut s.sums, u).unwrap_or(best));
+    if !o.truncates() {
+        return Ok(draw_all(&s.weights, &mut s.sums, u).unwrap_or(certain));
     }
     keep(o, &s.weights, &mut s.kept);
-    Ok(draw_kept(&s.kept, u).unwrap_or(best))
+    Ok(draw_kept(&s.kept, u).unwrap_or(certain))
 }
 
-/// A loop over a row that is compiled once for the machine at hand and once for any. Without fused operations both give the same bits.
-trait Wide {
-    type Output;
-    fn run(self) -> Self::Output;
+pub fn not_finite() -> EngineError {
+    EngineError::new("NOT_FINITE", "The model's logits are not finite. Its weights hold NaN or infinity, or have diverged.")
 }
 
-fn wide<W: Wide>(work: W) -> W::Output {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx2")]
-        unsafe fn avx2<W: Wide>(work: W) -> W::Output {
-            work.run()
-        }
-        if std::is_x86_feature_detected!("avx2") {
-            return unsafe { avx2(work) };
-        }
+/// The `count` tokens of the largest logits, largest first; ties in order of token id.
+pub fn likeliest(row: &[f32], count: usize) -> Vec<u32> {
+    if count == 0 {
+        return Vec::new();
     }
-    work.run()
-}
-
-/// First index of the maximum. NaN makes the maximum NaN.
-struct Argmax<'a> {
-    logits: &'a [f32],
-}
-
-impl Wide for Argmax<'_> {
-    type Output = (u32, f32);
-    #[inline(always)]
-    fn run(self) -> (u32, f32) {
-        let mut lanes = [f32::NEG_INFINITY; 16];
-        // A sum is NaN when any of its terms is (or when infinities of both signs meet, which is as bad).
-        let mut sums = [0.0f32; 16];
-        let chunks = self.logits.chunks_exact(16);
-        for (i, &l) in chunks.remainder().iter().enumerate() {
-            sums[i] += l;
-            lanes[i] = if l > lanes[i] { l } else { lanes[i] };
+    let mut best: Vec<u32> = Vec::with_capacity(count + 1);
+    for (token, &logit) in row.iter().enumerate() {
+        if best.len() == count && best.last().is_none_or(|&last| logit <= row[last as usize]) {
+            continue;
         }
-        for chunk in chunks {
-            for ((lane, sum), &l) in lanes.iter_mut().zip(&mut sums).zip(chunk) {
-                *sum += l;
-                *lane = if l > *lane { l } else { *lane };
-            }
-        }
-        let max = lanes.into_iter().fold(f32::NEG_INFINITY, f32::max);
-        let best = self.logits.iter().position(|&l| l == max).unwrap_or(0);
-        (best as u32, if sums.iter().any(|sum| sum.is_nan()) { f32::NAN } else { max })
+        let at = best.partition_point(|&other| row[other as usize] >= logit);
+        best.insert(at, token as u32);
+        best.truncate(count);
     }
-}
-
-struct Exponentials<'a> {
-    logits: &'a [f32],
-    max: f32,
-    inverse: f32,
-    out: &'a mut [f32],
-}
-
-impl Wide for Exponentials<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        for (out, &l) in self.out.iter_mut().zip(self.logits) {
-            *out = exp((l - self.max) * self.inverse);
-        }
-    }
-}
-
-/// Running sums of chunks of weights.
-struct ChunkSums<'a> {
-    weights: &'a [f32],
-    sums: &'a mut Vec<f64>,
-}
-
-impl Wide for ChunkSums<'_> {
-    type Output = f64;
-    #[inline(always)]
-    fn run(self) -> f64 {
-        self.sums.clear();
-        let mut total = 0.0f64;
-        for chunk in self.weights.chunks(CHUNK) {
-            let mut lanes = [0.0f32; 16];
-            for part in chunk.chunks(16) {
-                for (lane, &w) in lanes.iter_mut().zip(part) {
-                    *lane += w;
-                }
-            }
-            total += lanes.iter().map(|&l| l as f64).sum::<f64>();
-            self.sums.push(total);
-        }
-        total
-    }
+    best
 }
 
 /// Inverse of the cumulative distribution over all weights, in two levels.
-fn draw_all(weights: &[f32], sums: &mut Vec<f64>, u: f64) -> Option<u32> {
+fn draw_all(weights: &[f32], sums: &mut Vec<f64>, u: f64) -> Option<Choice> {
     let total = wide(ChunkSums { weights, sums });
     let target = u * total;
     let chunk = sums.partition_point(|&sum| sum <= target).min(sums.len().checked_sub(1)?);
@@ -163,14 +116,14 @@ fn draw_all(weights: &[f32], sums: &mut Vec<f64>, u: f64) -> Option<u32> {
     let mut last = None;
     for (i, &w) in weights[start..(start + CHUNK).min(weights.len())].iter().enumerate() {
         if w > 0.0 {
-            last = Some((start + i) as u32);
+            last = Some(start + i);
             sum += w as f64;
             if sum > target {
                 break;
             }
         }
     }
-    last
+    last.map(|token| Choice { token: token as u32, share: weights[token] as f64 / total })
 }
 
 /// Larger weight first; ties in order of token id.
@@ -224,43 +177,25 @@ fn nucleus_end(candidates: &[(f32, u32)], top_p: f64) -> (f32, u32) {
     inside.last().copied().unwrap_or((0.0, u32::MAX))
 }
 
-fn draw_kept(kept: &[(f32, u32)], u: f64) -> Option<u32> {
+fn draw_kept(kept: &[(f32, u32)], u: f64) -> Option<Choice> {
     let total: f64 = kept.iter().map(|&(w, _)| w as f64).sum();
     let mut sum = 0.0;
-    for &(w, token) in kept {
+    let drawn = kept.iter().find(|&&(w, _)| {
         sum += w as f64;
-        if sum > u * total {
-            return Some(token);
-        }
-    }
-    kept.last().map(|&(_, token)| token)
-}
-
-/// e^x for x ≤ 0 (relative error < 3e-7), written so that the compiler vectorises it: Cody–Waite reduction and a polynomial.
-#[inline(always)]
-fn exp(x: f32) -> f32 {
-    const SHIFT: f32 = 12_582_912.0;
-    let clamped = if x > -87.0 { x } else { -87.0 };
-    let shifted = clamped * std::f32::consts::LOG2_E + SHIFT;
-    let n = shifted - SHIFT;
-    let r = clamped - n * 0.693_359_4 - n * -2.121_944_4e-4;
-    let p = 1.987_569_1e-4;
-    let p = p * r + 1.398_2e-3;
-    let p = p * r + 8.333_452e-3;
-    let p = p * r + 4.166_579_6e-2;
-    let p = p * r + 1.666_666_5e-1;
-    let p = p * r + 0.5;
-    let p = p * r * r + r + 1.0;
-    let scale = f32::from_bits((shifted.to_bits() << 23).wrapping_add(1.0f32.to_bits()));
-    if x > -87.0 { p * scale } else { 0.0 }
+        sum > u * total
+    });
+    drawn.or(kept.last()).map(|&(w, token)| Choice { token, share: w as f64 / total })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::loops::exp;
     use super::super::random::uniform;
     use super::*;
 
-    const PLAIN: Sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0, min_p: 0.0, repetition_penalty: 1.0 };
+    fn choose(row: &[f32], o: &Sampling, prompt: &[u32], u: f64, s: &mut Scratch) -> Result<u32, EngineError> {
+        super::choose(row, o, &History::of_prompt(o, prompt), &[], u, s).map(|choice| choice.token)
+    }
 
     fn row(n: usize) -> Vec<f32> {
         (0..n).map(|i| (uniform(11, i as u64) * 8.0 - 4.0) as f32).collect()
@@ -279,17 +214,6 @@ mod tests {
         let weights: Vec<f64> = row.iter().map(|&l| (l as f64 / temperature).exp()).collect();
         let total: f64 = weights.iter().sum();
         weights.iter().map(|w| w / total).collect()
-    }
-
-    #[test]
-    fn exp_is_accurate() {
-        for i in 0..200_000 {
-            let x = -(i as f32) * 4.3e-4;
-            let relative = (exp(x) as f64 / (x as f64).exp() - 1.0).abs();
-            assert!(relative < 3e-7, "{x}: {relative}");
-        }
-        assert_eq!(exp(-100.0), 0.0);
-        assert_eq!(exp(0.0), 1.0);
     }
 
     #[test]
@@ -360,6 +284,35 @@ mod tests {
         let o = Sampling { temperature: 0.0, repetition_penalty: 2.0, ..PLAIN };
         assert_eq!(choose(&[3.0, 2.0, -1.0], &o, &[0], 0.0, &mut Scratch::default()), Ok(1));
         assert_eq!(choose(&[-1.0, -1.5], &o, &[0], 0.0, &mut Scratch::default()), Ok(1));
+    }
+
+    #[test]
+    fn the_share_of_a_choice_is_its_probability_among_what_was_left() {
+        let row: Vec<f32> = [0.5f32, 0.25, 0.125, 0.0625, 0.0625].iter().map(|p| p.ln()).collect();
+        let share = |o: Sampling, forbidden: &[u32]| {
+            let history = History::of_prompt(&o, &[]);
+            super::choose(&row, &o, &history, forbidden, 0.0, &mut Scratch::default()).unwrap()
+        };
+        let near =
+            |choice: Choice, token: u32, want: f64| assert!(choice.token == token && (choice.share - want).abs() < 1e-6, "{choice:?}");
+        near(share(PLAIN, &[]), 0, 0.5);
+        near(share(PLAIN, &[0]), 1, 0.5);
+        near(share(Sampling { top_k: 2, ..PLAIN }, &[]), 0, 2.0 / 3.0);
+        near(share(Sampling { top_p: 0.8, ..PLAIN }, &[1]), 0, 0.8);
+        near(share(Sampling { bias: vec![(1, 2f32.ln())], ..PLAIN }, &[]), 0, 0.4);
+        near(share(Sampling { temperature: 0.0, ..PLAIN }, &[0]), 1, 1.0);
+    }
+
+    #[test]
+    fn the_likeliest_are_those_of_a_full_sort() {
+        let mut row = row(300);
+        row[17] = row[250];
+        row[40] = row[250];
+        let mut order: Vec<u32> = (0..300).collect();
+        order.sort_by(|&a, &b| row[b as usize].total_cmp(&row[a as usize]).then(a.cmp(&b)));
+        for count in [0, 1, 5, 20, 299, 300, 400] {
+            assert_eq!(likeliest(&row, count), order[..count.min(300)]);
+        }
     }
 
     #[test]

@@ -1,61 +1,20 @@
-//! Continuous batching. Each `step` runs one ragged `infer`: one token for every sequence that is decoding, and a share of the
-//! prompts that are not through yet. Sequences leave when they finish and others take their place. What a sequence draws depends on
-//! its prompt, sampling and seed alone: the arithmetic does not depend on the batch, nor do the random numbers.
+//! Keeps the model busy. Every step runs one ragged `infer` for each version of the weights that has sequences: one token for every
+//! sequence that is decoding, and a share of the prompts that are not through yet. Sequences leave when they finish and others take
+//! their place. What a sequence draws depends on its weights, prompt, sampling and seed alone: the arithmetic does not depend on the
+//! batch, nor do the random numbers. A request belongs to the weights that were the present ones when it was submitted.
 
-use std::collections::{HashSet, VecDeque};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::collections::VecDeque;
+use std::sync::{Mutex, OnceLock};
 
-use super::cache::{NodeId, PrefixCache, common};
+use super::active::Active;
+use super::cache::common;
+use super::caches::Caches;
+use super::history::History;
 use super::random::uniform;
-use super::sampler::{Sampling, Scratch, choose};
+use super::request::{Counts, Drawn, Finish, Limits, Outcome, Request, Sampled, waited_ms};
+use super::sampler::{Scratch, choose, likeliest, not_finite};
 use crate::error::EngineError;
-use crate::model::{Chunk, KvSegment, KvSpan, Model};
-
-pub struct Request {
-    pub id: u64,
-    pub prompt: Vec<u32>,
-    pub sampling: Sampling,
-    pub max_tokens: usize,
-    pub stop_tokens: Vec<u32>,
-    pub seed: u64,
-    /// Report each token as it is drawn.
-    pub stream: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Finish {
-    /// A stop token was drawn (it is the last of the tokens).
-    Stop,
-    /// `max_tokens` or the end of the context.
-    Length,
-    Cancelled,
-}
-
-/// One token, as it is drawn.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sampled {
-    pub id: u64,
-    pub token: u32,
-    pub logprob: f32,
-}
-
-#[derive(Debug, PartialEq)]
-pub struct Outcome {
-    pub id: u64,
-    pub tokens: Vec<u32>,
-    pub logprobs: Vec<f32>,
-    pub finish: Finish,
-    /// Prompt tokens that did not have to be computed.
-    pub cached: usize,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Sequences that decode together.
-    pub slots: usize,
-    /// Bytes for keys and values, running and cached.
-    pub cache_bytes: usize,
-}
+use crate::model::{Chunk, KvSpan, Model, Weights};
 
 /// Prompt tokens run in one step, so that long prompts do not stall those that decode.
 const PREFILL_TOKENS: usize = 256;
@@ -64,42 +23,12 @@ const WORTH_WAITING: usize = 8;
 /// Room for this many new tokens is made at a time.
 const GROWTH: usize = 64;
 
-struct Active {
-    request: Request,
-    path: Vec<KvSpan>,
-    segment: Arc<KvSegment>,
-    node: NodeId,
-    /// Tokens of the prompt whose keys and values exist.
-    computed: usize,
-    cached: usize,
-    tokens: Vec<u32>,
-    logprobs: Vec<f32>,
-    /// Distinct tokens so far; kept up only when the repetition penalty is on.
-    seen: Vec<u32>,
-    seen_set: HashSet<u32>,
-}
-
-impl Active {
-    fn prefilling(&self) -> bool {
-        self.computed < self.request.prompt.len()
-    }
-
-    fn note(&mut self, token: u32) {
-        if self.request.sampling.repetition_penalty != 1.0 && self.seen_set.insert(token) {
-            self.seen.push(token);
-        }
-    }
-
-    fn outcome(self, finish: Finish) -> Outcome {
-        Outcome { id: self.request.id, tokens: self.tokens, logprobs: self.logprobs, finish, cached: self.cached }
-    }
-}
-
 pub struct Scheduler {
     limits: Limits,
-    waiting: VecDeque<Request>,
+    waiting: VecDeque<(Request, Weights)>,
     active: Vec<Active>,
-    cache: PrefixCache,
+    caches: Caches,
+    counts: Counts,
     logits: Vec<f32>,
     /// One a thread.
     scratch: Vec<Mutex<Scratch>>,
@@ -118,7 +47,8 @@ impl Scheduler {
             limits: Limits { slots: limits.slots.max(1), ..limits },
             waiting: VecDeque::new(),
             active: Vec::new(),
-            cache: PrefixCache::default(),
+            caches: Caches::default(),
+            counts: Counts::default(),
             logits: Vec::new(),
             scratch: Vec::new(),
         }
@@ -129,15 +59,35 @@ impl Scheduler {
     }
 
     pub fn cache_bytes(&self) -> usize {
-        self.cache.bytes()
+        self.caches.bytes()
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    pub fn running(&self) -> usize {
+        self.active.len()
+    }
+
+    /// The weights that replies hold on to, one for each of them.
+    pub fn held(&self) -> impl Iterator<Item = &Weights> {
+        self.active.iter().map(|active| &active.weights).chain(self.waiting.iter().map(|(_, weights)| weights))
+    }
+
+    /// The versions of the weights that replies hold on to.
+    pub fn versions(&self) -> Vec<u64> {
+        distinct(self.held().map(Weights::version))
     }
 
     pub fn submit(&mut self, model: &Model, request: Request) -> Result<(), EngineError> {
         let (vocab, context) = (model.config().vocab, model.config().max_positions);
+        model.weights().check_whole()?;
         if request.prompt.is_empty() {
             return Err(EngineError::input("A prompt needs at least one token."));
         }
-        if let Some(token) = request.prompt.iter().find(|&&token| token as usize >= vocab) {
+        let biased = request.sampling.bias.iter().map(|(token, _)| token);
+        if let Some(token) = request.prompt.iter().chain(biased).find(|&&token| token as usize >= vocab) {
             return Err(EngineError::input(format!("Token {token} is not in the vocabulary of {vocab}.")));
         }
         if request.prompt.len() >= context {
@@ -146,44 +96,49 @@ impl Scheduler {
                 format!("The prompt has {} tokens; with a context of {context} there is no room for a reply.", request.prompt.len()),
             ));
         }
-        self.waiting.push_back(request);
+        if request.min_tokens > 0 && (0..vocab as u32).all(|token| request.stop_tokens.contains(&token)) {
+            return Err(EngineError::input("Every token is a stop token, so a smallest length leaves nothing to choose."));
+        }
+        self.waiting.push_back((request, model.weights().clone()));
         Ok(())
-    }
-
-    /// The weights changed; only called when idle.
-    pub fn forget(&mut self) {
-        self.cache.clear();
     }
 
     /// Takes a request out; None when it is not here (any more).
     pub fn cancel(&mut self, id: u64) -> Option<Outcome> {
-        if let Some(at) = self.waiting.iter().position(|request| request.id == id) {
-            self.waiting.remove(at);
-            return Some(Outcome { id, tokens: Vec::new(), logprobs: Vec::new(), finish: Finish::Cancelled, cached: 0 });
+        if let Some(at) = self.waiting.iter().position(|(request, _)| request.id == id) {
+            let (request, weights) = self.waiting.remove(at)?;
+            return Some(Outcome::unheard(&request, weights.version()));
         }
         let at = self.active.iter().position(|active| active.request.id == id)?;
-        let active = self.active.remove(at);
-        self.cache.settle(active.node);
-        Some(active.outcome(Finish::Cancelled))
+        Some(self.leave(at).outcome(Finish::Cancelled))
     }
 
-    pub fn cancel_all(&mut self) -> Vec<u64> {
-        let ids: Vec<u64> = self.waiting.iter().chain(self.active.iter().map(|a| &a.request)).map(|r| r.id).collect();
-        for &id in &ids {
-            self.cancel(id);
-        }
-        ids
+    fn leave(&mut self, at: usize) -> Active {
+        let active = self.active.remove(at);
+        self.caches.of(active.version()).settle(active.node);
+        active
+    }
+
+    /// Drops what was computed with weights that neither are the present ones nor have a request left.
+    pub fn sweep(&mut self, present: u64) {
+        let held = self.versions();
+        self.caches.retain(|version| version == present || held.contains(&version));
     }
 
     pub fn step(&mut self, model: &mut Model) -> Produced {
         let mut produced = Produced::default();
+        self.counts.steps += 1;
         self.admit(model, &mut produced);
         self.grow(model, &mut produced);
-        if let Err(error) = self.run(model, &mut produced) {
-            for id in self.cancel_all() {
-                produced.finished.push(Err((id, error.clone())));
+        let mut budget = PREFILL_TOKENS;
+        for version in distinct(self.active.iter().map(Active::version)) {
+            if let Err(error) = self.run(model, version, &mut budget, &mut produced) {
+                while let Some(at) = self.active.iter().position(|active| active.version() == version) {
+                    produced.finished.push(Err((self.leave(at).request.id, error.clone())));
+                }
             }
         }
+        self.sweep(model.version());
         produced
     }
 
@@ -191,14 +146,15 @@ impl Scheduler {
     fn admit(&mut self, model: &Model, produced: &mut Produced) {
         let mut at = 0;
         while at < self.waiting.len() && self.active.len() < self.limits.slots {
-            let request = &self.waiting[at];
+            let (request, weights) = &self.waiting[at];
+            let version = weights.version();
             // The last token of the prompt is always run: its logits are needed.
             let usable = &request.prompt[..request.prompt.len() - 1];
-            let found = self.cache.find(usable);
+            let found = self.caches.of(version).find(usable);
             let coming = self
                 .active
                 .iter()
-                .filter(|active| active.prefilling())
+                .filter(|active| active.version() == version && active.prefilling())
                 .map(|active| common(&active.request.prompt, usable))
                 .max()
                 .unwrap_or(0);
@@ -209,14 +165,15 @@ impl Scheduler {
             let room = model.config().max_positions - request.prompt.len();
             let capacity = request.prompt.len() - found.len + request.max_tokens.min(room).min(GROWTH);
             let bytes = model.segment_bytes(capacity);
-            self.cache.hold(found.end, true);
-            let fits = self.cache.make_room(bytes, self.limits.cache_bytes);
-            self.cache.hold(found.end, false);
+            self.caches.of(version).hold(found.end, true);
+            let fits = self.caches.make_room(bytes, self.limits.cache_bytes);
+            let cache = self.caches.of(version);
+            cache.hold(found.end, false);
             // When nothing runs and it still does not fit, try: a prompt larger than the cache is served too.
             if !fits && !self.active.is_empty() {
                 return;
             }
-            let Some(request) = self.waiting.remove(at) else {
+            let Some((request, weights)) = self.waiting.remove(at) else {
                 return;
             };
             let segment = match model.new_segment(capacity) {
@@ -226,25 +183,24 @@ impl Scheduler {
                     continue;
                 }
             };
-            let path = self.cache.path(found);
-            let node = self.cache.insert(found.end, segment.clone());
+            let path = cache.path(found);
+            let node = cache.insert(found.end, segment.clone());
             let computed: usize = path.iter().map(|span| span.used).sum();
-            let mut active = Active {
+            self.counts.prompt_tokens += request.prompt.len() as u64;
+            self.counts.cached_tokens += computed as u64;
+            self.active.push(Active {
+                weights,
                 path,
                 segment,
                 node,
                 computed,
                 cached: computed,
-                tokens: Vec::new(),
-                logprobs: Vec::new(),
-                seen: Vec::new(),
-                seen_set: HashSet::new(),
+                queued_ms: waited_ms(&request),
+                drawn: Vec::new(),
+                last: [0],
+                history: History::of_prompt(&request.sampling, &request.prompt),
                 request,
-            };
-            for i in 0..active.request.prompt.len() {
-                active.note(active.request.prompt[i]);
-            }
-            self.active.push(active);
+            });
         }
     }
 
@@ -257,58 +213,43 @@ impl Scheduler {
                 at += 1;
                 continue;
             }
-            let left = active.request.max_tokens - active.tokens.len();
+            let left = active.request.max_tokens - active.drawn.len();
             let capacity = left.clamp(1, 4 * GROWTH);
-            self.cache.make_room(model.segment_bytes(capacity), self.limits.cache_bytes);
+            self.caches.make_room(model.segment_bytes(capacity), self.limits.cache_bytes);
             match model.new_segment(capacity) {
                 Ok(segment) => {
                     let used = active.segment.len();
                     active.path.push(KvSpan { segment: std::mem::replace(&mut active.segment, segment.clone()), used });
-                    let end = (active.node, self.cache.len(active.node));
-                    let node = self.cache.insert(Some(end), segment);
-                    self.cache.settle(active.node);
+                    let cache = self.caches.of(active.version());
+                    let end = (active.node, cache.len(active.node));
+                    let node = cache.insert(Some(end), segment);
+                    cache.settle(active.node);
                     active.node = node;
                     at += 1;
                 }
-                Err(error) => {
-                    let active = self.active.remove(at);
-                    self.cache.settle(active.node);
-                    produced.finished.push(Err((active.request.id, error)));
-                }
+                Err(error) => produced.finished.push(Err((self.leave(at).request.id, error))),
             }
         }
     }
 
-    fn run(&mut self, model: &mut Model, produced: &mut Produced) -> Result<(), EngineError> {
-        let mut budget = PREFILL_TOKENS;
+    /// One step of the sequences of one version. `budget`: prompt tokens that are left to this step.
+    fn run(&mut self, model: &mut Model, version: u64, budget: &mut usize, produced: &mut Produced) -> Result<(), EngineError> {
         // (index into active, tokens to run)
         let mut work: Vec<(usize, usize)> = Vec::with_capacity(self.active.len());
-        for (index, active) in self.active.iter().enumerate() {
-            let count = if active.prefilling() { (active.request.prompt.len() - active.computed).min(budget) } else { 1 };
+        for (index, active) in self.active.iter().enumerate().filter(|(_, active)| active.version() == version) {
+            let count = if active.prefilling() { (active.request.prompt.len() - active.computed).min(*budget) } else { 1 };
             if active.prefilling() {
-                budget -= count;
+                *budget -= count;
             }
             if count > 0 {
                 work.push((index, count));
             }
         }
-        if work.is_empty() {
+        let Some(&(first, _)) = work.first() else {
             return Ok(());
-        }
-        let chunks: Vec<Chunk<'_>> = work
-            .iter()
-            .map(|&(index, count)| {
-                let active = &self.active[index];
-                let (tokens, want_logits) = if active.prefilling() {
-                    let end = active.computed + count;
-                    (&active.request.prompt[active.computed..end], end == active.request.prompt.len())
-                } else {
-                    (&active.tokens[active.tokens.len() - 1..], true)
-                };
-                Chunk { path: &active.path, segment: &active.segment, tokens, want_logits }
-            })
-            .collect();
-        model.infer(&chunks, &mut self.logits)?;
+        };
+        let chunks: Vec<Chunk<'_>> = work.iter().map(|&(index, count)| self.active[index].chunk(count)).collect();
+        model.infer_on(&self.active[first].weights, &chunks, &mut self.logits)?;
         let wants: Vec<bool> = chunks.iter().map(|chunk| chunk.want_logits).collect();
         drop(chunks);
 
@@ -317,16 +258,14 @@ impl Scheduler {
         let mut done: Vec<(usize, Result<Finish, EngineError>)> = Vec::new();
         for (&(index, count), want) in work.iter().zip(wants) {
             let active = &mut self.active[index];
+            self.caches.of(version).append(active.node, active.tokens(count));
             if active.prefilling() {
-                self.cache.append(active.node, &active.request.prompt[active.computed..active.computed + count]);
                 active.computed += count;
-            } else if let Some(&token) = active.tokens.last() {
-                self.cache.append(active.node, &[token]);
             }
             if !want {
                 continue;
             }
-            let (token, logprob) = match draws.next().flatten() {
+            let drawn = match draws.next().flatten() {
                 Some(Ok(drawn)) => drawn,
                 Some(Err(error)) => {
                     done.push((index, Err(error)));
@@ -334,23 +273,16 @@ impl Scheduler {
                 }
                 None => return Err(EngineError::new("ENGINE_FAILED", "A sequence was left without its next token.")),
             };
-            active.tokens.push(token);
-            active.logprobs.push(logprob);
-            active.note(token);
+            self.counts.sampled_tokens += 1;
             if active.request.stream {
-                produced.sampled.push(Sampled { id: active.request.id, token, logprob });
+                produced.sampled.push(Sampled { id: active.request.id, drawn: drawn.clone() });
             }
-            if active.request.stop_tokens.contains(&token) {
-                done.push((index, Ok(Finish::Stop)));
-            } else if active.tokens.len() >= active.request.max_tokens
-                || active.request.prompt.len() + active.tokens.len() >= model.config().max_positions
-            {
-                done.push((index, Ok(Finish::Length)));
+            if let Some(finish) = active.take(drawn, model.config().max_positions) {
+                done.push((index, Ok(finish)));
             }
         }
         for (index, finish) in done.into_iter().rev() {
-            let active = self.active.remove(index);
-            self.cache.settle(active.node);
+            let active = self.leave(index);
             produced.finished.push(match finish {
                 Ok(finish) => Ok(active.outcome(finish)),
                 Err(error) => Err((active.request.id, error)),
@@ -359,23 +291,50 @@ impl Scheduler {
         Ok(())
     }
 
-    /// The next token of each of these sequences and its log-prob, from the rows of logits in the same order.
-    fn draw(&mut self, model: &Model, drawing: &[usize]) -> Vec<Option<Result<(u32, f32), EngineError>>> {
+    /// The next token of each of these sequences, from the rows of logits in the same order.
+    fn draw(&mut self, model: &Model, drawing: &[usize]) -> Vec<Option<Result<Drawn, EngineError>>> {
         let vocab = model.config().vocab;
         let pool = model.pool();
         self.scratch.resize_with(pool.threads().max(self.scratch.len()), Mutex::default);
-        let draws: Vec<OnceLock<Result<(u32, f32), EngineError>>> = drawing.iter().map(|_| OnceLock::new()).collect();
+        let draws: Vec<OnceLock<Result<Drawn, EngineError>>> = drawing.iter().map(|_| OnceLock::new()).collect();
         pool.run(drawing.len(), |row, thread| {
             let active = &self.active[drawing[row]];
             let logits = &self.logits[row * vocab..(row + 1) * vocab];
-            let sampling = &active.request.sampling;
-            let u = uniform(active.request.seed, active.tokens.len() as u64);
             let mut scratch = self.scratch[thread].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            // Greedy has no temperature of its own: its log-probs are those at temperature 1.
-            let temperature = if sampling.temperature == 0.0 { 1.0 } else { sampling.temperature };
-            let drawn = choose(logits, sampling, &active.seen, u, &mut scratch);
-            let _ = draws[row].set(drawn.map(|token| (token, model.log_softmax_at(logits, temperature, token))));
+            let _ = draws[row].set(next_token(model, active, logits, &mut scratch));
         });
         draws.into_iter().map(OnceLock::into_inner).collect()
     }
+}
+
+fn distinct(versions: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut found = Vec::new();
+    for version in versions {
+        if !found.contains(&version) {
+            found.push(version);
+        }
+    }
+    found
+}
+
+fn next_token(model: &Model, active: &Active, logits: &[f32], scratch: &mut Scratch) -> Result<Drawn, EngineError> {
+    let (request, forbidden) = (&active.request, active.forbidden());
+    let sampling = &request.sampling;
+    let u = uniform(request.seed, active.drawn.len() as u64);
+    let choice = choose(logits, sampling, &active.history, forbidden, u, scratch)?;
+    // Greedy has no temperature of its own: its log-probs are those at temperature 1.
+    let temperature = if sampling.temperature == 0.0 { 1.0 } else { sampling.temperature };
+    let distribution = model.log_softmax(logits, temperature);
+    let logprob = distribution.at(logits[choice.token as usize]);
+    // A forbidden token may have hidden a broken logit from the choice.
+    if !logprob.is_finite() {
+        return Err(not_finite());
+    }
+    let unshaped = sampling.is_plain() && forbidden.is_empty();
+    Ok(Drawn {
+        token: choice.token,
+        logprob,
+        sampler_logprob: request.sampler_logprobs.then(|| if unshaped { logprob } else { choice.share.ln() as f32 }),
+        top: likeliest(logits, request.top_logprobs).into_iter().map(|token| (token, distribution.at(logits[token as usize]))).collect(),
+    })
 }

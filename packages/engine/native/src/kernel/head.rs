@@ -111,22 +111,39 @@ fn log_prob(logit: f32, inverse_temperature: f32, stats: RowStats) -> f32 {
     logit * inverse_temperature - stats.log_sum
 }
 
+/// One row of logits as a distribution.
+pub struct RowLogProbs {
+    inverse_temperature: f32,
+    stats: RowStats,
+}
+
+impl RowLogProbs {
+    pub fn of(level: Level, logits: &[f32], temperature: f32) -> RowLogProbs {
+        let inverse_temperature = 1.0 / temperature;
+        // A chunk is read in whole vectors; the last one may end inside a vector, so it is copied.
+        let mut parts = Vec::with_capacity(logits.len().div_ceil(CHUNK));
+        for chunk in logits.chunks(CHUNK) {
+            let mut padded = [0f32; CHUNK];
+            let from = if chunk.len() % LANES == 0 {
+                chunk.as_ptr()
+            } else {
+                padded[..chunk.len()].copy_from_slice(chunk);
+                padded.as_ptr()
+            };
+            parts.push(unsafe { chunk_part(level, from, chunk.len(), inverse_temperature, false) });
+        }
+        RowLogProbs { inverse_temperature, stats: combine(&parts) }
+    }
+
+    /// The log-probability of the token that has this logit.
+    pub fn at(&self, logit: f32) -> f32 {
+        log_prob(logit, self.inverse_temperature, self.stats)
+    }
+}
+
 /// The log-probability of `token` under one row of logits.
 pub fn log_softmax_at(level: Level, logits: &[f32], temperature: f32, token: usize) -> f32 {
-    let inverse = 1.0 / temperature;
-    // A chunk is read in whole vectors; the last one may end inside a vector, so it is copied.
-    let mut parts = Vec::with_capacity(logits.len().div_ceil(CHUNK));
-    for chunk in logits.chunks(CHUNK) {
-        let mut padded = [0f32; CHUNK];
-        let from = if chunk.len() % LANES == 0 {
-            chunk.as_ptr()
-        } else {
-            padded[..chunk.len()].copy_from_slice(chunk);
-            padded.as_ptr()
-        };
-        parts.push(unsafe { chunk_part(level, from, chunk.len(), inverse, false) });
-    }
-    log_prob(logits[token], inverse, combine(&parts))
+    RowLogProbs::of(level, logits, temperature).at(logits[token])
 }
 
 /// Rows of one block of the head: their logits for one chunk stay in the second-level cache.

@@ -3,11 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use super::layer::{Net, layer_forward, norm_rows};
-use super::params::BASE;
+use super::params::{ADAPTERS, BASE};
 use super::plan::{Keep, embed, lay_out};
 use super::rows::Rows;
-
-use super::{Chunk, Model};
+use super::{Chunk, Model, Weights};
 use crate::buffer::Buffer;
 use crate::error::EngineError;
 use crate::gemm::{self, Job};
@@ -16,6 +15,12 @@ use crate::simd::pad16;
 impl Model {
     /// Runs every chunk one step. `logits` becomes `[chunks with want_logits, vocab]`: the row of each such chunk's last new token.
     pub fn infer(&mut self, chunks: &[Chunk<'_>], logits: &mut Vec<f32>) -> Result<(), EngineError> {
+        self.infer_on(&self.weights.clone(), chunks, logits)
+    }
+
+    /// As `infer`, with a version of the weights that may not be the present one. A segment belongs to the version that filled it.
+    pub fn infer_on(&mut self, weights: &Weights, chunks: &[Chunk<'_>], logits: &mut Vec<f32>) -> Result<(), EngineError> {
+        weights.check_whole()?;
         let rows = Rows::of_chunks(&self.config, &self.shape, chunks)?;
         logits.clear();
         if rows.len() == 0 {
@@ -31,17 +36,19 @@ impl Model {
             .try_reserve(wanted.len() * self.config.vocab)
             .map_err(|_| EngineError::memory("logits", wanted.len() * self.config.vocab * 4))?;
         let plan = lay_out(&self.config, &self.params, &rows, Keep::Nothing, false, self.scratch.pointer());
-        if self.exec.amx() {
-            let memory = || self.spare.pop().unwrap_or(Buffer::empty());
-            self.split.refresh(&self.exec, &self.params, self.version, memory)?;
-        }
+        let split = match self.exec.amx() {
+            true => Some(weights.split(&self.exec, &self.params, || self.spare.pop().unwrap_or(Buffer::empty()))?),
+            false => None,
+        };
         let net = Net {
             config: &self.config,
             params: &self.params,
-            split: self.split.current(self.version),
+            weights,
+            learning: &self.learning,
+            split: split.as_deref(),
             rope: &self.rope,
             shape: self.shape,
-            adapters: true,
+            adapters: weights.has(ADAPTERS),
             train_base: false,
             train_adapters: false,
             dropout: None,
@@ -67,8 +74,7 @@ impl Model {
                 std::ptr::copy_nonoverlapping(plan.last.add(row * hp), last.add(i * hp), hp);
             }
             norm_rows(&self.exec, net.norm_row(net.params.final_norm), wanted.len(), last, normed, std::ptr::null_mut());
-            let job =
-                Job { split: net.split_at(net.params.head), ..Job::of(net.params.data(BASE, net.params.head), self.config.vocab, out, vp) };
+            let job = Job { split: net.split_at(net.params.head), ..Job::of(net.data(BASE, net.params.head), self.config.vocab, out, vp) };
             gemm::forward(&mut self.exec, normed, hp, wanted.len(), self.config.hidden, &[job])?;
             for i in 0..wanted.len() {
                 logits.extend_from_slice(std::slice::from_raw_parts(out.add(i * vp), self.config.vocab));

@@ -1,9 +1,11 @@
 //! One transformer layer, written once: sampling and training run this same forward, which is what makes their bits equal.
 
 use super::linear::{self, Input, LoraSpace, Output};
+use super::optimiser::Learning;
 use super::params::{BASE, Layer, NormParams, Params};
 use super::rows::{Late, Rows};
 use super::split::Split;
+use super::weights::Weights;
 use crate::buffer::Shared;
 use crate::config::{Config, Mlp, Norm};
 use crate::error::EngineError;
@@ -19,6 +21,9 @@ use crate::simd::pad16;
 pub struct Net<'a> {
     pub config: &'a Config,
     pub params: &'a Params,
+    pub weights: &'a Weights,
+    /// By store: where backward adds its gradients.
+    pub learning: &'a [Learning; 3],
     /// The weights split for the AMX unit, where that is kept.
     pub split: Option<&'a Split>,
     pub rope: &'a Rope,
@@ -64,6 +69,18 @@ pub const UP: usize = 5;
 pub const DOWN: usize = 6;
 
 impl Net<'_> {
+    /// # Safety
+    /// `offset` must be one of a parameter of that store.
+    pub unsafe fn data(&self, store: usize, offset: usize) -> *const f32 {
+        unsafe { self.weights.at(store, offset) }
+    }
+
+    /// # Safety
+    /// As `data`; the store must have gradients.
+    pub unsafe fn grad(&self, store: usize, offset: usize) -> *mut f32 {
+        unsafe { self.learning[store].gradient(offset) }
+    }
+
     /// Null, or the split of the matrix at this offset of the base store.
     pub fn split_at(&self, offset: usize) -> *const u8 {
         self.split.map_or(std::ptr::null(), |split| split.at(offset))
@@ -75,14 +92,14 @@ impl Net<'_> {
                 kind: self.config.norm,
                 h: self.config.hidden,
                 eps: self.config.norm_eps,
-                weight: self.params.data(BASE, p.weight),
-                bias: p.bias.map_or(std::ptr::null(), |b| self.params.data(BASE, b).cast_const()),
+                weight: self.data(BASE, p.weight),
+                bias: p.bias.map_or(std::ptr::null(), |b| self.data(BASE, b)),
             }
         }
     }
 
     pub fn head_norm(&self, weight: usize) -> NormRow {
-        let weight = unsafe { self.params.data(BASE, weight) };
+        let weight = unsafe { self.data(BASE, weight) };
         NormRow { kind: Norm::Rms, h: self.shape.head_dim, eps: self.config.norm_eps, weight, bias: std::ptr::null() }
     }
 

@@ -151,8 +151,8 @@ pub unsafe fn norm_gradient(
         const WIDTH: usize = 2 * LANES;
         exec.pool.run(hp.div_ceil(WIDTH), |chunk, _| unsafe {
             let first = chunk * WIDTH;
-            let dw = net.params.grad(BASE, p.weight);
-            let db = p.bias.map_or(std::ptr::null_mut(), |b| net.params.grad(BASE, b));
+            let dw = net.grad(BASE, p.weight);
+            let db = p.bias.map_or(std::ptr::null_mut(), |b| net.grad(BASE, b));
             norm_parameters(level, first, WIDTH.min(hp - first), rows, x.get(), hp, stats.get(), dy.get(), hp, dw, db)
         });
     }
@@ -238,7 +238,7 @@ unsafe fn head_norm_backward(
     if net.train_base {
         for block in sums.chunks(hdp) {
             for (i, s) in block[..hd].iter().enumerate() {
-                unsafe { *net.params.grad(BASE, weight).add(i) += s };
+                unsafe { *net.grad(BASE, weight).add(i) += s };
             }
         }
     }

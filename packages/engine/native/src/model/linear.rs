@@ -90,9 +90,9 @@ pub unsafe fn forward(
         unsafe {
             jobs.push(Job {
                 split: net.split_at(o.linear.w),
-                bias: o.linear.bias.map_or(std::ptr::null(), |b| net.params.data(BASE, b).cast_const()),
+                bias: o.linear.bias.map_or(std::ptr::null(), |b| net.data(BASE, b)),
                 add: o.add,
-                ..Job::of(net.params.data(BASE, o.linear.w), o.linear.n, o.y, o.row())
+                ..Job::of(net.data(BASE, o.linear.w), o.linear.n, o.y, o.row())
             });
         }
     }
@@ -101,7 +101,7 @@ pub unsafe fn forward(
         return unsafe { gemm::forward(exec, input.x, input.row, input.rows, k, &jobs) };
     };
     let rank_row = pad16(lora.rank);
-    let low_job = |o: &Output<'_>, a: usize| unsafe { Job::of(net.params.data(ADAPTERS, a), lora.rank, space.low[o.target], rank_row) };
+    let low_job = |o: &Output<'_>, a: usize| unsafe { Job::of(net.data(ADAPTERS, a), lora.rank, space.low[o.target], rank_row) };
     unsafe {
         if net.dropout.is_none() {
             jobs.extend(outputs.iter().filter_map(|o| o.linear.lora.map(|(a, _)| low_job(o, a))));
@@ -116,7 +116,7 @@ pub unsafe fn forward(
                 gemm::forward(exec, space.dropped, input.row, input.rows, k, &[low_job(o, a)])?;
             }
             activation::scale(exec.level, input.rows * rank_row, lora.scale, space.low[o.target]);
-            let up = Job { mode: Mode::Chain, ..Job::of(net.params.data(ADAPTERS, b), o.linear.n, o.y, o.row()) };
+            let up = Job { mode: Mode::Chain, ..Job::of(net.data(ADAPTERS, b), o.linear.n, o.y, o.row()) };
             gemm::forward(exec, space.low[o.target], rank_row, input.rows, lora.rank, &[up])?;
         }
     }
@@ -140,7 +140,7 @@ pub unsafe fn backward_input(
     let k = outputs[0].linear.k;
     let mut jobs: Vec<GradInput> = Vec::with_capacity(2 * outputs.len());
     for o in outputs {
-        unsafe { jobs.push(GradInput { w: net.params.data(BASE, o.linear.w), n: o.linear.n, dy: o.y, dy_row: o.row() }) };
+        unsafe { jobs.push(GradInput { w: net.data(BASE, o.linear.w), n: o.linear.n, dy: o.y, dy_row: o.row() }) };
     }
     let mut dropped = Vec::new();
     if let Some(lora) = net.params.lora.filter(|_| net.adapters) {
@@ -150,10 +150,10 @@ pub unsafe fn backward_input(
                 continue;
             };
             unsafe {
-                let up = GradInput { w: net.params.data(ADAPTERS, b), n: o.linear.n, dy: o.y, dy_row: o.row() };
+                let up = GradInput { w: net.data(ADAPTERS, b), n: o.linear.n, dy: o.y, dy_row: o.row() };
                 gemm::grad_input(exec, &[up], rows, lora.rank, slopes.low[o.target], rank_row, Mode::Set)?;
                 activation::scale(exec.level, rows * rank_row, lora.scale, slopes.low[o.target]);
-                let down = GradInput { w: net.params.data(ADAPTERS, a), n: lora.rank, dy: slopes.low[o.target], dy_row: rank_row };
+                let down = GradInput { w: net.data(ADAPTERS, a), n: lora.rank, dy: slopes.low[o.target], dy_row: rank_row };
                 if net.dropout.is_some() {
                     dropped.push((o.target, down));
                 } else {
@@ -193,15 +193,15 @@ pub unsafe fn backward_weights(
     let rank_row = lora.map_or(0, |l| pad16(l.rank));
     let adapted = || outputs.iter().filter_map(|o| Some((o, lora?, o.linear.lora?)));
     let inner = |target: usize, lora: Lora, a: usize| unsafe {
-        GradWeight { dy: slopes.low[target], dy_row: rank_row, n: lora.rank, dw: net.params.grad(ADAPTERS, a) }
+        GradWeight { dy: slopes.low[target], dy_row: rank_row, n: lora.rank, dw: net.grad(ADAPTERS, a) }
     };
     let mut jobs = Vec::with_capacity(2 * outputs.len());
     unsafe {
         if net.train_base {
             for o in outputs {
-                jobs.push(GradWeight { dy: o.y, dy_row: o.row(), n: o.linear.n, dw: net.params.grad(BASE, o.linear.w) });
+                jobs.push(GradWeight { dy: o.y, dy_row: o.row(), n: o.linear.n, dw: net.grad(BASE, o.linear.w) });
                 if let Some(bias) = o.linear.bias {
-                    add_columns(exec, input.rows, o.linear.n, o.y, o.row(), net.params.grad(BASE, bias));
+                    add_columns(exec, input.rows, o.linear.n, o.y, o.row(), net.grad(BASE, bias));
                 }
             }
         }
@@ -212,7 +212,7 @@ pub unsafe fn backward_weights(
             gemm::grad_weight(exec, input.x, input.row, input.rows, k, &jobs)?;
         }
         for (o, lora, (a, b)) in adapted() {
-            let outer = GradWeight { dy: o.y, dy_row: o.row(), n: o.linear.n, dw: net.params.grad(ADAPTERS, b) };
+            let outer = GradWeight { dy: o.y, dy_row: o.row(), n: o.linear.n, dw: net.grad(ADAPTERS, b) };
             gemm::grad_weight(exec, space.low[o.target], rank_row, input.rows, lora.rank, &[outer])?;
             if net.dropout.is_some() {
                 dropout(exec, net, layer, o.target, input.rows, k, input.x, slopes.dropped, false);

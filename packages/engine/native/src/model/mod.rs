@@ -1,15 +1,19 @@
 //! The model: parameters, inference, training. The public surface of the compute core.
 
+mod digest;
 mod infer;
 mod layer;
 mod layer_backward;
 mod linear;
+mod optimiser;
 mod params;
 mod plan;
 mod rows;
 mod split;
+mod staged;
 mod tensors;
 mod train;
+mod weights;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,11 +23,13 @@ use crate::config::Config;
 use crate::error::EngineError;
 use crate::gemm::Exec;
 use crate::kernel::attention::{Shape, Span};
-use crate::kernel::head;
+use crate::kernel::head::{self, RowLogProbs};
 use crate::kernel::rope::Rope;
 use crate::simd::{Level, pad16};
+use optimiser::Learning;
 use params::Params;
-use split::Split;
+pub use staged::{Purpose, Staged};
+pub use weights::Weights;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorSpec {
@@ -175,6 +181,11 @@ pub struct Model {
     shape: Shape,
     exec: Exec,
     params: Params,
+    /// The present version.
+    weights: Weights,
+    /// How many versions there have been.
+    versions: u64,
+    learning: [Learning; 3],
     rope: Rope,
     trainable: Trainable,
     /// Optimiser steps of the policy and of the value head.
@@ -185,9 +196,6 @@ pub struct Model {
     backward: Buffer,
     /// Memory of finished passes, for the next one.
     spare: Vec<Buffer>,
-    split: Split,
-    /// Goes up whenever a parameter changes, so that caches of keys and values can be dropped.
-    version: u64,
 }
 
 impl Model {
@@ -208,21 +216,24 @@ impl Model {
             head_dim: config.head_dim,
             window: config.sliding_window.unwrap_or(usize::MAX),
         };
-        let params = Params::new(&config)?;
+        let params = Params::new(&config);
+        let mut base = Buffer::zeroed(params.used[params::BASE], "the model's parameters")?;
+        params.fill_base(&mut base);
         let rope = Rope::new(&config);
         Ok(Model {
             config,
             shape,
             exec: Exec::new(level, threads),
             params,
+            weights: Weights::new(base),
+            versions: 0,
+            learning: [Learning::none(), Learning::none(), Learning::none()],
             rope,
             trainable: Trainable::None,
             steps: (0, 0),
             scratch: Buffer::empty(),
             backward: Buffer::empty(),
             spare: Vec::new(),
-            split: Split::none(),
-            version: 0,
         })
     }
 
@@ -238,7 +249,7 @@ impl Model {
     /// Whether products run on the AMX unit, where there is one.
     pub fn set_amx(&mut self, on: bool) {
         self.exec.set_amx(on);
-        self.version += 1;
+        self.changed();
     }
 
     pub fn threads(&self) -> usize {
@@ -251,13 +262,24 @@ impl Model {
 
     /// Goes up whenever a parameter changes.
     pub fn version(&self) -> u64 {
-        self.version
+        self.weights.version
     }
 
-    /// Bytes held by parameters, gradients, moments and scratch.
+    /// The present weights; a clone of them stays what it is.
+    pub fn weights(&self) -> &Weights {
+        &self.weights
+    }
+
+    fn changed(&mut self) {
+        self.versions += 1;
+        self.weights.version = self.versions;
+    }
+
+    /// Bytes held by the present parameters, gradients, moments and scratch.
     pub fn memory_bytes(&self) -> usize {
-        let scratch = self.scratch.len() + self.backward.len() + self.split.floats() + self.spare.iter().map(|b| b.len()).sum::<usize>();
-        self.params.stores.iter().map(|s| s.bytes()).sum::<usize>() + self.exec.bytes() + 4 * scratch
+        let scratch = self.scratch.len() + self.backward.len() + self.spare.iter().map(|b| b.len()).sum::<usize>();
+        let learning: usize = self.learning.iter().map(Learning::bytes).sum();
+        self.weights.bytes_beside(&mut Vec::new()) + learning + self.exec.bytes() + 4 * scratch
     }
 
     /// Room for `capacity` tokens.
@@ -275,6 +297,12 @@ impl Model {
     pub fn pool(&self) -> &crate::pool::Pool {
         &self.exec.pool
     }
+
+    /// The same bits as `forward`'s log-probs under this row.
+    pub fn log_softmax(&self, logits: &[f32], temperature: f32) -> RowLogProbs {
+        RowLogProbs::of(self.exec.level, logits, temperature)
+    }
+
     /// The same bits as `forward`'s log-prob of that token.
     pub fn log_softmax_at(&self, logits: &[f32], temperature: f32, token: u32) -> f32 {
         head::log_softmax_at(self.exec.level, logits, temperature, token as usize)

@@ -1,11 +1,12 @@
 //! Where every parameter lives: one flat store for the base model, one for the adapters, one for the value head.
 //! Matrices are panels `[rows/16][cols][16]`; gradients and moments share the layout, so AdamW is one flat pass.
+//! The numbers themselves are in `weights.rs`.
 
 use std::collections::HashMap;
 
-use crate::buffer::Buffer;
 use crate::config::{Config, Mlp, Norm, Position};
 use crate::error::EngineError;
+use crate::kernel::counter_uniform;
 use crate::simd::{LANES, pad16};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,23 +66,6 @@ impl Param {
     }
 }
 
-pub struct Store {
-    pub data: Buffer,
-    /// Empty until something in it is trained.
-    pub grad: Buffer,
-    pub m: Buffer,
-    pub v: Buffer,
-}
-
-impl Store {
-    fn empty() -> Store {
-        Store { data: Buffer::empty(), grad: Buffer::empty(), m: Buffer::empty(), v: Buffer::empty() }
-    }
-    pub fn bytes(&self) -> usize {
-        4 * (self.data.len() + self.grad.len() + self.m.len() + self.v.len())
-    }
-}
-
 /// Linear layers a layer may have, in the order adapters are numbered.
 pub const TARGETS: [&str; 7] = ["q", "k", "v", "o", "gate", "up", "down"];
 
@@ -127,7 +111,8 @@ pub struct Lora {
 pub struct Params {
     pub all: Vec<Param>,
     by_name: HashMap<String, usize>,
-    pub stores: [Store; 3],
+    /// Floats of each store.
+    pub used: [usize; 3],
     pub layers: Vec<Layer>,
     pub embed: usize,
     pub position: Option<usize>,
@@ -157,7 +142,7 @@ impl Declare {
 }
 
 impl Params {
-    pub fn new(c: &Config) -> Result<Params, EngineError> {
+    pub fn new(c: &Config) -> Params {
         let mut d = Declare { all: Vec::new(), used: [0; 3] };
         let embed_place = if c.tied { Place::Panels } else { Place::Rows };
         let embed = d.add("embed".into(), c.vocab, c.hidden, embed_place, BASE, true);
@@ -197,97 +182,112 @@ impl Params {
         }
         let final_norm = norm(&mut d, "final_norm".into());
         let head = if c.tied { embed } else { d.add("head".into(), c.vocab, c.hidden, Place::Panels, BASE, true) };
-        let mut stores = [Store::empty(), Store::empty(), Store::empty()];
-        stores[BASE].data = Buffer::zeroed(d.used[BASE], "the model's parameters")?;
         let by_name = d.all.iter().enumerate().map(|(i, p)| (p.name.clone(), i)).collect();
-        let mut params = Params { all: d.all, by_name, stores, layers, embed, position, head, final_norm, lora: None, value: None };
-        for p in &params.all {
-            if p.name.ends_with("norm.weight") {
-                params.stores[BASE].data[p.offset..p.offset + p.cols].fill(1.0);
-            }
-        }
-        Ok(params)
+        Params { all: d.all, by_name, used: d.used, layers, embed, position, head, final_norm, lora: None, value: None }
     }
 
     pub fn find(&self, name: &str) -> Result<&Param, EngineError> {
-        match self.by_name.get(name) {
-            Some(&i) => Ok(&self.all[i]),
-            None => Err(EngineError::tensor(format!("The model has no tensor named \"{name}\"."))),
+        Ok(&self.all[self.index(name)?])
+    }
+
+    pub fn index(&self, name: &str) -> Result<usize, EngineError> {
+        self.by_name.get(name).copied().ok_or_else(|| EngineError::tensor(format!("The model has no tensor named \"{name}\".")))
+    }
+
+    /// Norm weights are one until set; everything else is zero.
+    pub fn fill_base(&self, data: &mut [f32]) {
+        for p in self.all.iter().filter(|p| p.name.ends_with("norm.weight")) {
+            data[p.offset..p.offset + p.cols].fill(1.0);
         }
     }
 
-    /// Declares further tensors in an empty store: `(name, rows, cols, decay)`.
-    fn extend(&mut self, store: usize, tensors: Vec<(String, usize, usize, Place)>) -> Result<Vec<usize>, EngineError> {
-        let mut d = Declare { all: Vec::new(), used: [0; 3] };
-        let offsets = tensors
-            .into_iter()
-            .map(|(name, rows, cols, place)| {
-                let decay = !name.ends_with(".bias");
-                d.add(name, rows, cols, place, store, decay)
-            })
-            .collect();
-        self.stores[store] = Store::empty();
-        self.stores[store].data = Buffer::zeroed(d.used[store], "adapters")?;
-        for p in d.all {
+    /// The adapters of these targets in every layer.
+    pub fn lora_addition(&self, rank: usize, targets: &[usize]) -> Addition {
+        let mut addition = Addition::to(ADAPTERS);
+        for (i, layer) in self.layers.iter().enumerate() {
+            for &t in targets {
+                if let Some(linear) = &layer.linear[t] {
+                    let name = format!("layers.{i}.{}", TARGETS[t]);
+                    addition.put(format!("{name}.lora_a"), rank, linear.k, Place::Panels);
+                    addition.put(format!("{name}.lora_b"), linear.n, rank, Place::Panels);
+                }
+            }
+        }
+        addition
+    }
+
+    pub fn value_addition(hidden: usize) -> Addition {
+        let mut addition = Addition::to(VALUE);
+        addition.put("value.weight".into(), 1, hidden, Place::Rows);
+        addition.put("value.bias".into(), 1, 1, Place::Rows);
+        addition
+    }
+
+    fn add(&mut self, addition: Addition) {
+        self.used[addition.store] = addition.floats();
+        for p in addition.declared.all {
             self.by_name.insert(p.name.clone(), self.all.len());
             self.all.push(p);
         }
-        Ok(offsets)
     }
 
-    pub fn add_lora(&mut self, lora: Lora, targets: &[usize], seed: u64) -> Result<(), EngineError> {
-        let mut wanted = Vec::new();
-        let mut tensors = Vec::new();
-        for (i, layer) in self.layers.iter().enumerate() {
-            for &t in targets {
-                let Some(linear) = &layer.linear[t] else {
-                    continue;
-                };
+    pub fn add_lora(&mut self, lora: Lora, addition: Addition) {
+        self.add(addition);
+        let offset = |name: &str| self.by_name.get(name).map(|&i| self.all[i].offset);
+        for (i, layer) in self.layers.iter_mut().enumerate() {
+            for (t, linear) in layer.linear.iter_mut().enumerate() {
                 let name = format!("layers.{i}.{}", TARGETS[t]);
-                tensors.push((format!("{name}.lora_a"), lora.rank, linear.k, Place::Panels));
-                tensors.push((format!("{name}.lora_b"), linear.n, lora.rank, Place::Panels));
-                wanted.push((i, t));
+                if let Some(linear) = linear {
+                    linear.lora = offset(&format!("{name}.lora_a")).zip(offset(&format!("{name}.lora_b")));
+                }
             }
-        }
-        let offsets = self.extend(ADAPTERS, tensors)?;
-        for (&(i, t), pair) in wanted.iter().zip(offsets.chunks(2)) {
-            if let Some(linear) = &mut self.layers[i].linear[t] {
-                linear.lora = Some((pair[0], pair[1]));
-            }
-        }
-        // Kaiming uniform with a = √5, as peft: U(−1/√k, 1/√k). B stays zero.
-        for (stream, p) in self.all.iter().filter(|p| p.name.ends_with(".lora_a")).enumerate() {
-            let bound = 1.0 / (p.cols as f32).sqrt();
-            let values: Vec<f32> =
-                (0..p.rows * p.cols).map(|i| (2.0 * crate::kernel::counter_uniform(seed, stream as u64, i as u64) - 1.0) * bound).collect();
-            p.write(&mut self.stores[ADAPTERS].data, &values);
         }
         self.lora = Some(lora);
-        Ok(())
     }
 
-    pub fn add_value_head(&mut self, hidden: usize, seed: u64) -> Result<(), EngineError> {
-        let offsets =
-            self.extend(VALUE, vec![("value.weight".into(), 1, hidden, Place::Rows), ("value.bias".into(), 1, 1, Place::Rows)])?;
-        let bound = 1.0 / (hidden as f32).sqrt();
-        for i in 0..hidden {
-            let u = crate::kernel::counter_uniform(seed, 0, i as u64);
-            self.stores[VALUE].data[offsets[0] + i] = (2.0 * u - 1.0) * bound;
+    pub fn add_value_head(&mut self, addition: Addition) {
+        self.add(addition);
+        let offset = |name: &str| self.by_name.get(name).map(|&i| self.all[i].offset);
+        self.value = offset("value.weight").zip(offset("value.bias"));
+    }
+}
+
+/// Tensors for a store that has none yet, so that their memory can be had before the model counts on it.
+pub struct Addition {
+    store: usize,
+    declared: Declare,
+}
+
+impl Addition {
+    fn to(store: usize) -> Addition {
+        Addition { store, declared: Declare { all: Vec::new(), used: [0; 3] } }
+    }
+
+    fn put(&mut self, name: String, rows: usize, cols: usize, place: Place) {
+        let decay = !name.ends_with(".bias");
+        self.declared.add(name, rows, cols, place, self.store, decay);
+    }
+
+    pub fn floats(&self) -> usize {
+        self.declared.used[self.store]
+    }
+
+    /// A Kaiming uniform with a = √5, as peft: U(−1/√k, 1/√k). B stays zero.
+    pub fn fill_lora(&self, data: &mut [f32], seed: u64) {
+        for (stream, p) in self.declared.all.iter().filter(|p| p.name.ends_with(".lora_a")).enumerate() {
+            let bound = 1.0 / (p.cols as f32).sqrt();
+            let values: Vec<f32> =
+                (0..p.rows * p.cols).map(|i| (2.0 * counter_uniform(seed, stream as u64, i as u64) - 1.0) * bound).collect();
+            p.write(data, &values);
         }
-        self.value = Some((offsets[0], offsets[1]));
-        Ok(())
     }
 
-    /// # Safety
-    /// `offset` must be one of a parameter of that store.
-    pub unsafe fn data(&self, store: usize, offset: usize) -> *mut f32 {
-        unsafe { self.stores[store].data.pointer().add(offset) }
-    }
-
-    /// # Safety
-    /// As `data`; the store must have gradients.
-    pub unsafe fn grad(&self, store: usize, offset: usize) -> *mut f32 {
-        debug_assert!(!self.stores[store].grad.is_empty());
-        unsafe { self.stores[store].grad.pointer().add(offset) }
+    pub fn fill_value(&self, data: &mut [f32], seed: u64) {
+        for p in self.declared.all.iter().filter(|p| p.name == "value.weight") {
+            let bound = 1.0 / (p.cols as f32).sqrt();
+            for (i, x) in data[p.offset..p.offset + p.cols].iter_mut().enumerate() {
+                *x = (2.0 * counter_uniform(seed, 0, i as u64) - 1.0) * bound;
+            }
+        }
     }
 }

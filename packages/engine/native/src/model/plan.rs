@@ -109,8 +109,8 @@ pub fn lay_out(c: &Config, params: &Params, rows: &Rows, keep: Keep, dropout: bo
 pub unsafe fn embed(exec: &Exec, net: &Net<'_>, rows: &Rows, x: *mut f32) {
     let c = net.config;
     let hp = pad16(c.hidden);
-    let tokens = unsafe { Table { at: net.params.data(BASE, net.params.embed), h: c.hidden, panels: c.tied } };
-    let positions = net.params.position.map(|p| unsafe { Table { at: net.params.data(BASE, p), h: c.hidden, panels: false } });
+    let tokens = unsafe { Table { at: net.data(BASE, net.params.embed).cast_mut(), h: c.hidden, panels: c.tied } };
+    let positions = net.params.position.map(|p| unsafe { Table { at: net.data(BASE, p).cast_mut(), h: c.hidden, panels: false } });
     let x = Shared(x);
     let (tokens, positions) = (&tokens, &positions);
     parallel_rows(&exec.pool, rows.len(), 4 * hp, |range, _| {

@@ -3,10 +3,10 @@
 use super::layer::{Acts, Net, layer_forward, norm_rows};
 use super::layer_backward::{Grads, layer_backward, norm_gradient};
 use super::linear::LoraSpace;
-use super::params::{BASE, VALUE};
+use super::params::{ADAPTERS, BASE, VALUE};
 use super::plan::{Bump, Keep, Plan, embed, lay_out};
 use super::rows::Rows;
-use super::{Derivatives, Model, Pass, Trainable, TreeBatch, Want};
+use super::{Derivatives, Model, Pass, Trainable, TreeBatch, Want, Weights};
 use crate::buffer::{Buffer, Shared};
 use crate::error::EngineError;
 use crate::gemm::{self, GradInput, GradWeight, Job, Mode};
@@ -46,13 +46,29 @@ pub struct Saved {
 // The pointers go into `memory`, which moves along.
 unsafe impl Send for Saved {}
 
+impl Pass {
+    /// What it holds until backward.
+    pub fn bytes(&self) -> usize {
+        self.saved.as_ref().map_or(0, |saved| 4 * saved.memory.len())
+    }
+}
+
 impl Model {
     pub fn forward(&mut self, batch: &TreeBatch<'_>, want: Want) -> Result<Pass, EngineError> {
+        self.forward_on(&self.weights.clone(), batch, want)
+    }
+
+    /// As `forward`, with a version of the weights that may not be the present one: scores only, no gradients.
+    pub fn forward_on(&mut self, weights: &Weights, batch: &TreeBatch<'_>, want: Want) -> Result<Pass, EngineError> {
+        weights.check_whole()?;
         let mut rows = Rows::of_tree(&self.config, &self.shape, batch)?;
         if want.grad && self.trainable == Trainable::None {
             return Err(EngineError::input("A pass with gradients needs something trainable: call set_trainable or add_lora first."));
         }
-        if want.values && self.params.value.is_none() {
+        if want.grad && weights.version != self.weights.version {
+            return Err(EngineError::input("A pass with gradients is of the present weights, not of other ones."));
+        }
+        if want.values && !weights.has(VALUE) {
             return Err(EngineError::input("Values were asked for, but the model has no value head."));
         }
         self.rope.grow(rows.longest());
@@ -85,7 +101,7 @@ impl Model {
         let floats = measure(std::ptr::null_mut()).5;
         if want.grad {
             // Sampling is over for now, and the weights are about to change: their split copy makes room for the activations.
-            self.spare.extend(self.split.take());
+            self.spare.extend(weights.take_split());
         }
         let mut memory =
             if want.grad { self.spare.pop().unwrap_or(Buffer::empty()) } else { std::mem::replace(&mut self.scratch, Buffer::empty()) };
@@ -96,10 +112,12 @@ impl Model {
         let net = Net {
             config: &self.config,
             params: &self.params,
+            weights,
+            learning: &self.learning,
             split: None,
             rope: &self.rope,
             shape: self.shape,
-            adapters: want.adapters,
+            adapters: want.adapters && weights.has(ADAPTERS),
             train_base: false,
             train_adapters: false,
             dropout,
@@ -127,7 +145,7 @@ impl Model {
                 hidden,
                 hidden_row: hp,
                 rows: wanted.len(),
-                w: net.params.data(BASE, net.params.head),
+                w: net.data(BASE, net.params.head),
                 vocab: c.vocab,
                 k: c.hidden,
                 temperature: batch.temperature,
@@ -145,7 +163,7 @@ impl Model {
                 }
             }
             if let (true, Some((w, b))) = (want.values, net.params.value) {
-                let (w, b) = (net.params.data(VALUE, w), *net.params.data(VALUE, b));
+                let (w, b) = (net.data(VALUE, w), *net.data(VALUE, b));
                 pass.values = (0..t).map(|i| row_dot(self.exec.level, normed.add(i * hp), w, c.hidden) + b).collect();
             }
             if want.hidden {
@@ -173,7 +191,7 @@ impl Model {
                 logits,
                 entropy: want.entropy,
                 values: want.values,
-                version: self.version,
+                version: weights.version,
             }));
         } else {
             self.scratch = memory;
@@ -186,7 +204,7 @@ impl Model {
         let Some(saved) = pass.saved.take() else {
             return Err(EngineError::input("This pass was made without gradients; ask for them in forward."));
         };
-        if saved.version != self.version {
+        if saved.version != self.weights.version {
             return Err(EngineError::input("The parameters changed since this pass; run forward again."));
         }
         if self.trainable == Trainable::None {
@@ -261,6 +279,8 @@ impl Model {
             let net = Net {
                 config: &self.config,
                 params: &self.params,
+                weights: &self.weights,
+                learning: &self.learning,
                 split: None,
                 rope: &self.rope,
                 shape: self.shape,
@@ -279,11 +299,11 @@ impl Model {
                 layer_backward(exec, &net, &s.rows, index, acts, &g, index > 0)?;
             }
             if net.train_base {
-                let tokens = Table { at: net.params.grad(BASE, net.params.embed), h: c.hidden, panels: c.tied };
+                let tokens = Table { at: net.grad(BASE, net.params.embed), h: c.hidden, panels: c.tied };
                 let ids = &s.rows.tokens;
                 embedding::scatter(&exec.pool, tokens, |i| ids[i] as usize, t, g.stream, hp);
                 if let Some(position) = net.params.position {
-                    let table = Table { at: net.params.grad(BASE, position), h: c.hidden, panels: false };
+                    let table = Table { at: net.grad(BASE, position), h: c.hidden, panels: false };
                     let positions = &s.rows.positions;
                     embedding::scatter(&exec.pool, table, |i| positions[i] as usize, t, g.stream, hp);
                 }
@@ -304,7 +324,7 @@ impl Model {
         while first < c.vocab && m > 0 {
             let width = HEAD_BLOCK.min(c.vocab - first);
             unsafe {
-                let w = self.params.data(BASE, head).add(first / LANES * LANES * c.hidden);
+                let w = self.weights.at(BASE, head).add(first / LANES * LANES * c.hidden);
                 let (logits, row) = if s.logits.is_null() { (scratch, HEAD_BLOCK) } else { (s.logits.add(first), vp) };
                 if s.logits.is_null() {
                     let job = Job::of(w, width, logits, row);
@@ -315,7 +335,7 @@ impl Model {
                 let mode = if first == 0 { Mode::Set } else { Mode::Chain };
                 gemm::grad_input(&mut self.exec, &[job], m, c.hidden, d_hidden, hp, mode)?;
                 if self.trainable == Trainable::Full {
-                    let dw = self.params.grad(BASE, head).add(first / LANES * LANES * c.hidden);
+                    let dw = self.learning[BASE].gradient(head).add(first / LANES * LANES * c.hidden);
                     gemm::grad_weight(&mut self.exec, s.hidden, hp, m, c.hidden, &[GradWeight { dy: logits, dy_row: row, n: width, dw }])?;
                 }
             }
@@ -332,8 +352,8 @@ impl Model {
         let hidden = self.config.hidden;
         let hp = pad16(hidden);
         unsafe {
-            let weight = self.params.data(VALUE, w);
-            let (dw, db) = (self.params.grad(VALUE, w), self.params.grad(VALUE, b));
+            let weight = self.weights.at(VALUE, w);
+            let (dw, db) = (self.learning[VALUE].gradient(w), self.learning[VALUE].gradient(b));
             for (t, &g) in dv.iter().enumerate().filter(|(_, g)| **g != 0.0) {
                 *db += g;
                 for i in 0..hidden {

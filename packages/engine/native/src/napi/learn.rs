@@ -1,10 +1,9 @@
 //! The calls that score and train: forward, backward, the optimiser's step, and flat vectors of parameters.
 
-use super::engine::Access;
 use super::value::Reply;
-use super::{Answer, Call, no_reference};
+use super::{Answer, Call};
 use crate::error::EngineError;
-use crate::model::{Derivatives, Flat, Scope, StepOptions, TreeBatch, Want};
+use crate::model::{Derivatives, Flat, Scope, StepOptions, Trainable, TreeBatch, Want};
 
 /// (handle, batch, options)
 pub fn forward(call: &Call) -> Answer {
@@ -15,7 +14,7 @@ pub fn forward(call: &Call) -> Answer {
     let wanted = b.field("wanted")?.bytes()?;
     let o = call.arg(2, "options");
     let temperature = o.field("temperature")?.float()?;
-    let of_reference = o.field("ofReference")?.flag()?;
+    let kept = o.field("weights")?.optional().map(|weights| call.held_in(&weights)).transpose()?;
     let want = Want {
         grad: o.field("grad")?.flag()?,
         entropy: o.field("entropy")?.flag()?,
@@ -25,10 +24,9 @@ pub fn forward(call: &Call) -> Answer {
         recompute: o.field("recompute")?.flag()?,
         dropout_seed: o.field("dropoutSeed")?.optional().map(|seed| seed.size()).transpose()?.map(|seed| seed as u64),
     };
-    call.submit(Access::Reads, move |state| {
+    call.read(move |state| {
         let batch = TreeBatch { tokens: &tokens, node_start: &node_start, node_parent: &node_parent, wanted: &wanted, temperature };
-        let model = if of_reference { state.reference.as_mut().ok_or_else(no_reference)? } else { &mut state.model };
-        let mut pass = model.forward(&batch, want)?;
+        let mut pass = state.model.forward_on(&state.weights(kept)?, &batch, want)?;
         let take = |on: bool, data: &mut Vec<f32>| {
             if on { Reply::Floats(std::mem::take(data)) } else { Reply::None }
         };
@@ -39,10 +37,9 @@ pub fn forward(call: &Call) -> Answer {
             ("hidden", take(want.hidden, &mut pass.hidden)),
         ];
         if want.grad {
-            let id = state.next_pass;
-            state.next_pass += 1;
+            let id = state.next_id();
             state.passes.insert(id, pass);
-            reply.push(("pass", Reply::Number(id as f64)));
+            reply.push(("pass", Reply::Held(id)));
         }
         Ok(Reply::Object(reply))
     })
@@ -50,13 +47,13 @@ pub fn forward(call: &Call) -> Answer {
 
 /// (handle, pass, { logprobs, entropy?, values?, valuesIntoTrunk })
 pub fn backward(call: &Call) -> Answer {
-    let id = call.arg(1, "pass").size()? as u64;
+    let id = call.held(1, "pass")?;
     let d = call.arg(2, "derivatives");
     let logprobs = d.field("logprobs")?.floats()?;
     let entropy = d.field("entropy")?.optional().map(|a| a.floats()).transpose()?;
     let values = d.field("values")?.optional().map(|a| a.floats()).transpose()?;
     let value_into_trunk = d.field("valuesIntoTrunk")?.flag()?;
-    call.submit(Access::Reads, move |state| {
+    call.read(move |state| {
         let pass = state.passes.remove(&id);
         let pass = pass.ok_or_else(|| EngineError::input("This forward pass was already used or released."))?;
         let d = Derivatives { logprobs: &logprobs, entropy: entropy.as_deref(), values: values.as_deref(), value_into_trunk };
@@ -64,12 +61,15 @@ pub fn backward(call: &Call) -> Answer {
     })
 }
 
-pub fn release(call: &Call) -> Answer {
-    let id = call.arg(1, "pass").size()? as u64;
-    call.submit(Access::Reads, move |state| {
-        state.passes.remove(&id);
-        Ok(Reply::None)
-    })
+/// (handle, "none" | "full" | "adapters")
+pub fn set_trainable(call: &Call) -> Answer {
+    let mode = match call.arg(1, "mode").text()?.as_str() {
+        "none" => Trainable::None,
+        "full" => Trainable::Full,
+        "adapters" => Trainable::Adapters,
+        other => return Err(EngineError::input(format!("Unknown mode \"{other}\"."))),
+    };
+    call.read(move |state| state.model.set_trainable(mode).map(|()| Reply::None))
 }
 
 pub fn step(call: &Call) -> Answer {
@@ -89,14 +89,17 @@ pub fn step(call: &Call) -> Answer {
             other => return Err(EngineError::input(format!("Unknown scope \"{other}\"."))),
         },
     };
-    call.submit(Access::Changes, move |state| {
-        let report = state.model.step(&options)?;
-        Ok(Reply::Object(vec![("gradNorm", Reply::Number(report.grad_norm)), ("applied", Reply::Flag(report.applied))]))
-    })
+    call.change(
+        move |state| state.model.change_cost(&state.model.stores_in(options.scope)),
+        move |state| {
+            let report = state.model.step(&options)?;
+            Ok(vec![("gradNorm", Reply::Number(report.grad_norm)), ("applied", Reply::Flag(report.applied))])
+        },
+    )
 }
 
 pub fn zero_gradients(call: &Call) -> Answer {
-    call.submit(Access::Reads, |state| {
+    call.read(|state| {
         state.model.zero_gradients();
         Ok(Reply::None)
     })
@@ -108,10 +111,16 @@ pub fn read_flat(call: &Call) -> Answer {
         "gradients" => Flat::Gradients,
         other => return Err(EngineError::input(format!("Cannot read \"{other}\"."))),
     };
-    call.submit(Access::Reads, move |state| Ok(Reply::Floats(state.model.read_flat(what))))
+    call.read(move |state| {
+        state.model.weights().check_whole()?;
+        Ok(Reply::Floats(state.model.read_flat(what)))
+    })
 }
 
 pub fn add_flat(call: &Call) -> Answer {
     let delta = call.arg(1, "delta").floats()?;
-    call.submit(Access::Changes, move |state| state.model.add_flat(&delta).map(|()| Reply::None))
+    call.change(
+        |state| state.model.change_cost(&state.model.stores_in(Scope::All)),
+        move |state| state.model.add_flat(&delta).map(|()| Vec::new()),
+    )
 }

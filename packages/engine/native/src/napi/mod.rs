@@ -3,23 +3,35 @@
 
 mod api;
 mod config;
+mod desk;
 mod engine;
 mod learn;
+mod sample;
+mod state;
 mod value;
+mod weights;
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
+use std::time::Duration;
 
 use api::{CallbackInfo, Env, Value, api};
 use config::read_config;
-use engine::{Access, Engine, State};
-use learn::{add_flat, backward, forward, read_flat, release, step, zero_gradients};
+use desk::Work;
+use engine::{Engine, Held};
+use learn::{add_flat, backward, forward, read_flat, set_trainable, step, zero_gradients};
+use sample::{cancel, sample};
+use state::{Options, State};
 use value::{Arg, Reply, c_string};
+use weights::{
+    add_lora, add_value_head, begin_load, blend, commit_load, digest, keep_load, load_moments, load_steps, load_tensor, read_tensor,
+    release, retain, set_tensor, step_counts, tensors,
+};
 
-use crate::decode::{Limits, Request, Sampling};
+use crate::decode::Limits;
 use crate::error::EngineError;
-use crate::model::{Model, Trainable};
+use crate::model::{Model, Staged};
 
 type Answer = Result<Value, EngineError>;
 type Function = fn(&Call) -> Answer;
@@ -30,27 +42,34 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("tensors", tensors),
     ("setTensor", set_tensor),
     ("readTensor", read_tensor),
-    ("writeMoments", write_moments),
     ("stepCounts", step_counts),
-    ("setStepCounts", set_step_counts),
     ("setTrainable", set_trainable),
     ("setThreads", set_threads),
     ("addLora", add_lora),
     ("addValueHead", add_value_head),
-    ("makeReference", make_reference),
+    ("retain", retain),
+    ("blend", blend),
+    ("digest", digest),
+    ("beginLoad", begin_load),
+    ("loadTensor", load_tensor),
+    ("loadMoments", load_moments),
+    ("loadSteps", load_steps),
+    ("commitLoad", commit_load),
+    ("keepLoad", keep_load),
+    ("release", release),
     ("memory", memory),
+    ("stats", stats),
     ("sample", sample),
     ("cancel", cancel),
     ("forward", forward),
     ("backward", backward),
-    ("release", release),
     ("step", step),
     ("zeroGradients", zero_gradients),
     ("readFlat", read_flat),
     ("addFlat", add_flat),
 ];
 
-const MAX_ARGS: usize = 4;
+const MAX_ARGS: usize = 5;
 
 struct Call {
     env: Env,
@@ -62,21 +81,80 @@ impl Call {
         Arg { env: self.env, value: self.args[index], name }
     }
 
-    fn engine(&self) -> Result<&Engine, EngineError> {
+    fn external(&self, value: Value, name: &str) -> Result<&Held, EngineError> {
         let mut data: *mut c_void = null_mut();
-        if unsafe { (api().napi_get_value_external)(self.env, self.args[0], &mut data) } != api::OK || data.is_null() {
-            return Err(EngineError::input("The first argument must be a handle from open()."));
+        if unsafe { (api().napi_get_value_external)(self.env, value, &mut data) } != api::OK || data.is_null() {
+            return Err(EngineError::input(format!("{name} must be what an earlier call gave.")));
         }
-        // Safety: externals are only made by `Engine::main`; the argument keeps it alive during the call.
-        Ok(unsafe { &*data.cast::<Engine>() })
+        // Safety: externals are only made by `held_to_js`; the argument keeps it alive during the call.
+        Ok(unsafe { &*data.cast::<Held>() })
     }
 
-    fn submit(&self, access: Access, work: impl FnOnce(&mut State) -> Result<Reply, EngineError> + Send + 'static) -> Answer {
-        unsafe { self.engine()?.submit(self.env, access, Box::new(work)) }
+    fn engine(&self) -> Result<&Engine, EngineError> {
+        Ok(&self.external(self.args[0], "The first argument")?.engine)
+    }
+
+    /// The id of something that this model gave out.
+    fn held(&self, index: usize, name: &str) -> Result<u64, EngineError> {
+        self.held_in(&self.arg(index, name))
+    }
+
+    fn held_in(&self, arg: &Arg<'_>) -> Result<u64, EngineError> {
+        let held = self.external(arg.value, arg.name)?;
+        if !std::ptr::eq(&*held.engine, self.engine()?) {
+            return Err(EngineError::input(format!("{} is of another model.", arg.name)));
+        }
+        Ok(held.id)
+    }
+
+    fn optional_held(&self, index: usize, name: &str) -> Result<Option<u64>, EngineError> {
+        self.arg(index, name).optional().map(|arg| self.held_in(&arg)).transpose()
+    }
+
+    /// Work that leaves the weights as they are.
+    fn read(&self, run: impl FnOnce(&mut State) -> Result<Reply, EngineError> + Send + 'static) -> Answer {
+        unsafe { self.engine()?.submit(self.env, Work { cost: None, held: None, run: Box::new(run) }) }
+    }
+
+    /// Work on something that JavaScript holds.
+    fn of_held(&self, id: u64, run: impl FnOnce(&mut State) -> Result<Reply, EngineError> + Send + 'static) -> Answer {
+        unsafe { self.engine()?.submit(self.env, Work { cost: None, held: Some(id), run: Box::new(run) }) }
+    }
+
+    /// A change of the weights. `cost`: the bytes it reserves because others hold them; its answer says the new version too.
+    fn change(
+        &self,
+        cost: impl Fn(&State) -> usize + Send + 'static,
+        run: impl FnOnce(&mut State) -> Result<Vec<(&'static str, Reply)>, EngineError> + Send + 'static,
+    ) -> Answer {
+        let run = |state: &mut State| {
+            let mut reply = run(state)?;
+            reply.extend(state.changed(state.drained));
+            Ok(Reply::Object(reply))
+        };
+        unsafe { self.engine()?.submit(self.env, Work { cost: Some(Box::new(cost)), held: None, run: Box::new(run) }) }
+    }
+
+    /// A part of a load.
+    fn load(
+        &self,
+        id: u64,
+        cost: impl Fn(&Model, &Staged) -> usize + Send + Clone + 'static,
+        put: impl FnOnce(&mut Model, &mut Staged, bool) -> Result<(), EngineError> + Send + 'static,
+    ) -> Answer {
+        let again = cost.clone();
+        let now = move |state: &State| state.loads.get(&id).map_or(0, |load| again(&state.model, &load.staged));
+        let run = move |state: &mut State| state.load(id, cost, put);
+        unsafe { self.engine()?.submit(self.env, Work { cost: Some(Box::new(now)), held: Some(id), run: Box::new(run) }) }
     }
 
     fn undefined(&self) -> Value {
-        unsafe { value::to_js(self.env, Reply::None) }
+        self.answer(Reply::None)
+    }
+
+    /// At once, for what needs no engine thread.
+    fn answer(&self, reply: Reply) -> Value {
+        unsafe { value::to_js(self.env, reply, &|_| null_mut()) }
     }
 }
 
@@ -126,190 +204,63 @@ unsafe extern "C" fn enter(env: Env, info: CallbackInfo) -> Value {
     })
 }
 
+/// (config, { threads, slots, cacheBytes, maxWaiting?, versionBytes?, drainMs? }, onTokens)
 fn open(call: &Call) -> Answer {
     let config = read_config(&call.arg(0, "config"))?;
-    let options = call.arg(1, "options");
-    let limits = Limits { slots: options.field("slots")?.size()?, cache_bytes: options.field("cacheBytes")?.size()? };
-    unsafe { Engine::start(call.env, config, options.field("threads")?.size()?, limits, call.args[2]) }
+    let o = call.arg(1, "options");
+    let optional = |name| o.field(name)?.optional().map(|value| value.size()).transpose();
+    let options = Options {
+        limits: Limits { slots: o.field("slots")?.size()?, cache_bytes: o.field("cacheBytes")?.size()? },
+        max_waiting: optional("maxWaiting")?,
+        version_bytes: optional("versionBytes")?,
+        drain: Duration::from_millis(optional("drainMs")?.unwrap_or(DRAIN_MS) as u64),
+    };
+    unsafe { Engine::start(call.env, config, o.field("threads")?.size()?, options, call.args[2]) }
 }
+
+const DRAIN_MS: usize = 30_000;
 
 fn close(call: &Call) -> Answer {
     unsafe { call.engine()?.close(call.env) }
 }
 
-fn tensors(call: &Call) -> Answer {
-    call.submit(Access::Reads, |state| {
-        let specs = state.model.tensors().into_iter().map(|spec| {
-            Reply::Object(vec![
-                ("name", Reply::Text(spec.name)),
-                ("rows", Reply::Number(spec.rows as f64)),
-                ("cols", Reply::Number(spec.cols as f64)),
-                ("trainable", Reply::Flag(spec.trainable)),
-                ("decay", Reply::Flag(spec.decay)),
-            ])
-        });
-        Ok(Reply::List(specs.collect()))
-    })
-}
-
-fn no_reference() -> EngineError {
-    EngineError::input("There is no reference; call makeReference() first.")
-}
-
-/// (handle, name, data, ofReference)
-fn set_tensor(call: &Call) -> Answer {
-    let (name, data) = (call.arg(1, "name").text()?, call.arg(2, "data").floats()?);
-    if call.arg(3, "ofReference").flag()? {
-        return call.submit(Access::Reads, move |state| {
-            state.reference.as_mut().ok_or_else(no_reference)?.set_tensor(&name, &data).map(|()| Reply::None)
-        });
-    }
-    call.submit(Access::Changes, move |state| state.model.set_tensor(&name, &data).map(|()| Reply::None))
-}
-
-/// (handle, "parameters" | "reference" | "gradients" | "moments", name); moments come back as [m, v].
-fn read_tensor(call: &Call) -> Answer {
-    let (what, name) = (call.arg(1, "what").text()?, call.arg(2, "name").text()?);
-    call.submit(Access::Reads, move |state| {
-        let spec = state.model.tensors().into_iter().find(|spec| spec.name == name);
-        let spec = spec.ok_or_else(|| EngineError::tensor(format!("There is no tensor \"{name}\".")))?;
-        let mut out = zeros(spec.rows * spec.cols)?;
-        match what.as_str() {
-            "parameters" => state.model.read_tensor(&name, &mut out)?,
-            "reference" => state.reference.as_ref().ok_or_else(no_reference)?.read_tensor(&name, &mut out)?,
-            "gradients" => state.model.read_gradient(&name, &mut out)?,
-            "moments" => {
-                let mut second = zeros(out.len())?;
-                state.model.read_moments(&name, &mut out, &mut second)?;
-                return Ok(Reply::List(vec![Reply::Floats(out), Reply::Floats(second)]));
-            }
-            other => {
-                return Err(EngineError::input(format!("Cannot read \"{other}\" of a tensor.")));
-            }
-        }
-        Ok(Reply::Floats(out))
-    })
-}
-
-fn zeros(count: usize) -> Result<Vec<f32>, EngineError> {
-    let mut out = Vec::new();
-    out.try_reserve_exact(count).map_err(|_| EngineError::memory("a copy of a tensor", count * 4))?;
-    out.resize(count, 0.0);
-    Ok(out)
-}
-
-/// (handle, name, m, v)
-fn write_moments(call: &Call) -> Answer {
-    let (name, m, v) = (call.arg(1, "name").text()?, call.arg(2, "m").floats()?, call.arg(3, "v").floats()?);
-    call.submit(Access::Changes, move |state| state.model.write_moments(&name, &m, &v).map(|()| Reply::None))
-}
-
-fn step_counts(call: &Call) -> Answer {
-    call.submit(Access::Reads, |state| {
-        let (policy, value) = state.model.step_counts();
-        Ok(Reply::List(vec![Reply::Number(policy as f64), Reply::Number(value as f64)]))
-    })
-}
-
-/// (handle, policy, value)
-fn set_step_counts(call: &Call) -> Answer {
-    let (policy, value) = (call.arg(1, "policy").size()?, call.arg(2, "value").size()?);
-    call.submit(Access::Changes, move |state| {
-        state.model.set_step_counts(policy as u64, value as u64);
-        Ok(Reply::None)
-    })
-}
-
-/// (handle, "none" | "full" | "adapters")
-fn set_trainable(call: &Call) -> Answer {
-    let mode = match call.arg(1, "mode").text()?.as_str() {
-        "none" => Trainable::None,
-        "full" => Trainable::Full,
-        "adapters" => Trainable::Adapters,
-        other => return Err(EngineError::input(format!("Unknown mode \"{other}\"."))),
-    };
-    call.submit(Access::Changes, move |state| state.model.set_trainable(mode).map(|()| Reply::None))
-}
-
 fn set_threads(call: &Call) -> Answer {
     let threads = call.arg(1, "threads").size()?.max(1);
-    call.submit(Access::Reads, move |state| {
+    call.read(move |state| {
         state.model.set_threads(threads);
-        if let Some(reference) = state.reference.as_mut() {
-            reference.set_threads(threads);
-        }
-        Ok(Reply::None)
-    })
-}
-
-/// (handle, { rank, alpha, dropout, targets, seed })
-fn add_lora(call: &Call) -> Answer {
-    let o = call.arg(1, "lora");
-    let (rank, alpha, dropout) = (o.field("rank")?.size()?, o.field("alpha")?.float()?, o.field("dropout")?.float()?);
-    let (targets, seed) = (o.field("targets")?.texts()?, o.field("seed")?.size()? as u64);
-    call.submit(Access::Changes, move |state| {
-        let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
-        state.model.add_lora(rank, alpha, dropout, &targets, seed).map(|()| Reply::None)
-    })
-}
-
-fn add_value_head(call: &Call) -> Answer {
-    let seed = call.arg(1, "seed").size()? as u64;
-    call.submit(Access::Changes, move |state| state.model.add_value_head(seed).map(|()| Reply::None))
-}
-
-/// (handle, threads, copy): a second, frozen model; with `copy`, of the weights as they are now.
-fn make_reference(call: &Call) -> Answer {
-    let (threads, copy) = (call.arg(1, "threads").size()?, call.arg(2, "copy").flag()?);
-    call.submit(Access::Reads, move |state| {
-        let mut reference = Model::new(state.model.config().clone(), threads)?;
-        reference.set_trainable(Trainable::None)?;
-        if copy {
-            for spec in reference.tensors() {
-                let mut data = zeros(spec.rows * spec.cols)?;
-                state.model.read_tensor(&spec.name, &mut data)?;
-                reference.set_tensor(&spec.name, &data)?;
-            }
-        }
-        state.reference = Some(reference);
         Ok(Reply::None)
     })
 }
 
 fn memory(call: &Call) -> Answer {
-    call.submit(Access::Reads, |state| {
-        let reference = state.reference.as_ref().map_or(0, Model::memory_bytes);
+    call.read(|state| {
+        let (retained, versions) = state.beside();
+        let passes: usize = state.passes.values().map(|pass| pass.bytes()).sum();
         Ok(Reply::Object(vec![
             ("model", Reply::Number(state.model.memory_bytes() as f64)),
-            ("reference", Reply::Number(reference as f64)),
+            ("passes", Reply::Number(passes as f64)),
+            ("retained", Reply::Number(retained as f64)),
+            ("versions", Reply::Number(versions as f64)),
             ("cache", Reply::Number(state.scheduler.cache_bytes() as f64)),
         ]))
     })
 }
 
-/// (handle, id, request)
-fn sample(call: &Call) -> Answer {
-    let id = call.arg(1, "id").size()? as u64;
-    let r = call.arg(2, "request");
-    let request = Request {
-        id,
-        prompt: r.field("tokens")?.tokens()?,
-        sampling: Sampling {
-            temperature: r.field("temperature")?.float()?,
-            top_p: r.field("topP")?.float()?,
-            top_k: r.field("topK")?.size()?,
-            min_p: r.field("minP")?.float()?,
-            repetition_penalty: r.field("repetitionPenalty")?.float()?,
-        },
-        max_tokens: r.field("maxTokens")?.size()?,
-        stop_tokens: r.field("stopTokens")?.tokens()?,
-        seed: r.field("seed")?.size()? as u64,
-        stream: r.field("stream")?.flag()?,
-    };
-    unsafe { call.engine()?.sample(call.env, request) }
-}
-
-fn cancel(call: &Call) -> Answer {
-    call.engine()?.cancel(call.arg(1, "id").size()? as u64);
-    Ok(call.undefined())
+/// Answered at once, also while the engine is at work.
+fn stats(call: &Call) -> Answer {
+    let (stats, waiting) = call.engine()?.stats();
+    let numbers = [
+        ("running", stats.running as u64),
+        ("waiting", waiting as u64),
+        ("slots", stats.slots as u64),
+        ("cacheBytes", stats.cache_bytes as u64),
+        ("steps", stats.counts.steps),
+        ("promptTokens", stats.counts.prompt_tokens),
+        ("cachedTokens", stats.counts.cached_tokens),
+        ("sampledTokens", stats.counts.sampled_tokens),
+        ("version", stats.version),
+        ("versions", stats.versions as u64),
+        ("drains", stats.drains),
+    ];
+    Ok(call.answer(Reply::Object(numbers.map(|(name, number)| (name, Reply::Number(number as f64))).into())))
 }

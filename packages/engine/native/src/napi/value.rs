@@ -16,11 +16,12 @@ pub enum Reply {
     Ints(Vec<u32>),
     List(Vec<Reply>),
     Object(Vec<(&'static str, Reply)>),
-    /// A pointer JavaScript holds as an opaque value; the finaliser runs when it is collected.
-    External(*mut c_void, api::Finalize),
+    /// Something that JavaScript holds by an opaque value, and that is freed when it forgets that.
+    Held(u64),
 }
 
-pub unsafe fn to_js(env: Env, reply: Reply) -> Value {
+/// `held` makes the opaque values.
+pub unsafe fn to_js(env: Env, reply: Reply, held: &dyn Fn(u64) -> Value) -> Value {
     let mut value: Value = null_mut();
     unsafe {
         match reply {
@@ -39,21 +40,19 @@ pub unsafe fn to_js(env: Env, reply: Reply) -> Value {
             Reply::List(items) => {
                 (api().napi_create_array_with_length)(env, items.len(), &mut value);
                 for (index, item) in items.into_iter().enumerate() {
-                    let item = to_js(env, item);
+                    let item = to_js(env, item, held);
                     (api().napi_set_element)(env, value, index as u32, item);
                 }
             }
             Reply::Object(fields) => {
                 (api().napi_create_object)(env, &mut value);
                 for (name, field) in fields {
-                    let field = to_js(env, field);
+                    let field = to_js(env, field, held);
                     let name = c_string(name);
                     (api().napi_set_named_property)(env, value, name.as_ptr(), field);
                 }
             }
-            Reply::External(data, finalize) => {
-                (api().napi_create_external)(env, data, Some(finalize), null_mut(), &mut value);
-            }
+            Reply::Held(id) => value = held(id),
         }
     }
     value

@@ -1,9 +1,12 @@
+import { readdirSync, readFileSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { makeTinyModel, storiesDir, temporaryFolder, tinyConfig } from "../../../test/tiny-model.ts";
 import { defaultSampling, type TokenTree } from "../policy.ts";
 import type { TensorToWrite } from "../weights/index.ts";
+import { engineCodes } from "./errors.ts";
 import { loadNativePolicy } from "./load.ts";
 
 const lora = { rank: 2, alpha: 4, dropout: 0, targetModules: ["q_proj"] };
@@ -179,6 +182,38 @@ describe("using refuses", () => {
     await policy.close();
   });
 
+  it.each([
+    { epsilon: 0 },
+    { epsilon: 1e-60 },
+    { beta1: 1 },
+    { beta2: 1.5 },
+    { beta2: 1 - 1e-12 },
+    { clipNorm: -1 },
+    { clipNorm: Number.NaN },
+    { valueLearningRate: -1 },
+    { learningRate: Number.NaN },
+    { weightDecay: -0.1 },
+  ])("a step that would destroy the weights: %j", async (changes) => {
+    const policy = await loadNativePolicy({ dir: await makeTinyModel("llama") });
+    const pass = await policy.forward(line(8));
+    await policy.backward(pass, { logprobs: new Float32Array(8).fill(1) });
+    const before = await policy.readVector("parameters");
+    await expect(policy.step({ learningRate: 0.1, ...changes })).rejects.toMatchObject({ code: "INVALID_OPTION" });
+    expect(await policy.readVector("parameters")).toEqual(before);
+    expect((await policy.step({ learningRate: 0.1, clipNorm: 1 })).applied).toBe(true);
+    await policy.close();
+  });
+
+  it("more requests than may wait", async () => {
+    const policy = await loadNativePolicy({ dir: storiesDir, slots: 1, maxWaiting: 1 });
+    const requests = Array.from({ length: 3 }, () =>
+      policy.sample([request(Int32Array.of(1), { maxTokens: 400, minTokens: 400 })]),
+    );
+    await expect(requests[2]).rejects.toMatchObject({ code: "BUSY" });
+    await Promise.all(requests.slice(0, 2));
+    await policy.close();
+  });
+
   it("everything after close, and work that close interrupts", async () => {
     const policy = await loadNativePolicy({ dir: storiesDir });
     const reference = await policy.reference();
@@ -232,4 +267,20 @@ describe("using refuses", () => {
     await expect(policy.snapshot("/dev/null/model")).rejects.toMatchObject({ code: "WRITE_FAILED" });
     await policy.close();
   });
+});
+
+it("has a code of the library for every code of the engine", () => {
+  const engine = fileURLToPath(new URL("../../../../engine", import.meta.url));
+  const files = (dir: string): string[] =>
+    readdirSync(join(engine, dir), { recursive: true, encoding: "utf8" }).map((name) => join(engine, dir, name));
+  const sources = [...files("native/src"), ...files("src")].filter(
+    (file) => /\.(rs|ts)$/.test(file) && !/test/.test(file),
+  );
+  const codes = sources.flatMap((file) =>
+    [...readFileSync(file, "utf8").matchAll(/(?:new|EngineError)\(\s*"([A-Z][A-Z_]+)"|PANIC: &str = "([A-Z_]+)"/g)].map(
+      ([, made, panic]) => made ?? panic!,
+    ),
+  );
+  expect(codes.length).toBeGreaterThan(10);
+  expect([...new Set(codes)].filter((code) => !(code in engineCodes))).toEqual([]);
 });

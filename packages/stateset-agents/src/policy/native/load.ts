@@ -5,17 +5,16 @@ import { z } from "zod";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import type { ResolveOptions } from "../hub/resolve-model.ts";
-import type { LoraOptions, Policy } from "../policy.ts";
-import { type LoadedTokenizer, loadChatTokenizer } from "../tokenizer/index.ts";
-import { readJsonObject } from "../tokenizer/model-json.ts";
+import type { LoraOptions } from "../policy.ts";
+import { loadChatTokenizer } from "../tokenizer/index.ts";
 import { onEngine } from "./errors.ts";
 import { exists } from "./files.ts";
-import { availableMemory, foresee, parameterCount } from "./memory.ts";
-import { type ModelConfig, parseModelConfig } from "./model-config.ts";
-import { createNativePolicy } from "./native-policy.ts";
+import { availableMemory, defaultCacheBytes, defaultSlots, foresee, parameterCount } from "./memory.ts";
+import { readModelConfig } from "./model-config.ts";
+import { createNativePolicy, type NativePolicy } from "./native-policy.ts";
 import { engineTargets, findTargets, loadAdapter, parseLora, readAdapterConfig } from "./peft.ts";
 import { linearModules } from "./tensor-names.ts";
-import { checkWeights, loadValueHead, loadWeights } from "./weights.ts";
+import { checkWeights, hasValueHead, loadValueHead, loadWeights, type TensorTarget } from "./weights.ts";
 
 export interface NativePolicyOptions {
   /** A folder in Hugging Face layout, or one with a PEFT adapter (its base model is then loaded too). */
@@ -32,6 +31,15 @@ export interface NativePolicyOptions {
   slots?: number;
   /** Memory for the keys and values of running and recent conversations. Default: a quarter of what is free, at most 1 GiB. */
   cacheBytes?: number;
+  /** Requests that may wait for a slot; further ones fail with BUSY. Default: any number. */
+  maxWaiting?: number;
+  /**
+   * Memory for weights that only running replies still need after a change. Where a change finds no room it waits for these replies
+   * instead, and requests wait with it. Default: what is free at that time (on Linux), or half of what is free now.
+   */
+  versionBytes?: number;
+  /** How long such a change waits before it fails with DRAIN_TIMEOUT. Default 30,000. */
+  drainMs?: number;
   /** Where and how the base model of an adapter is looked for, when it is a hub id. */
   hub?: ResolveOptions;
 }
@@ -42,15 +50,16 @@ const schema = z.strictObject({
   lora: z.custom<LoraOptions>((value) => typeof value === "object" && value !== null, "not an object").optional(),
   threads: z.int().min(1).max(1024).optional(),
   seed: z.int().min(0).default(0),
-  slots: z.int().min(1).max(4096).default(64),
+  slots: z.int().min(1).max(4096).default(defaultSlots),
   cacheBytes: z.int().min(0).optional(),
+  maxWaiting: z.int().min(0).optional(),
+  versionBytes: z.int().min(0).optional(),
+  drainMs: z.int().min(0).optional(),
   hub: z.custom<ResolveOptions>((value) => typeof value === "object" && value !== null, "not an object").optional(),
 });
 
 /** Loads a model from a folder into the embedded engine. */
-export async function loadNativePolicy(
-  options: NativePolicyOptions,
-): Promise<Policy & { readonly tokenizer: LoadedTokenizer }> {
+export async function loadNativePolicy(options: NativePolicyOptions): Promise<NativePolicy> {
   const o = parseOptions(schema, options, "loadNativePolicy()");
   const saved = (await exists(join(o.dir, "config.json"))) ? undefined : await readAdapterConfig(o.dir);
   if (saved && o.lora) {
@@ -59,7 +68,7 @@ export async function loadNativePolicy(
     });
   }
   const base = saved ? await resolveBase(saved.base, o.dir, o.hub) : { dir: o.dir, name: o.name ?? o.dir };
-  const config = await readConfig(base.dir);
+  const config = await readModelConfig(base.dir);
   const tokenizerDir = (await exists(join(o.dir, "tokenizer.json"))) ? o.dir : base.dir;
   const tokenizer = await loadChatTokenizer(tokenizerDir, { vocabSize: config.engine.vocab });
   const parameters = parameterCount(config.engine);
@@ -72,12 +81,21 @@ export async function loadNativePolicy(
   await checkWeights(base.dir, config);
 
   const threads = o.threads ?? availableParallelism();
-  const cacheBytes = o.cacheBytes ?? Math.floor(Math.min(2 ** 30, Math.max(0, availableMemory() - 4 * parameters) / 4));
-  const model = await onEngine(() => openModel(config.engine, { threads, slots: o.slots, cacheBytes }));
+  const cacheBytes = o.cacheBytes ?? defaultCacheBytes(config.engine);
+  // Elsewhere the engine cannot tell what is free.
+  const versionBytes = o.versionBytes ?? (process.platform === "linux" ? undefined : Math.floor(availableMemory() / 2));
+  const limits = { slots: o.slots, cacheBytes, maxWaiting: o.maxWaiting, versionBytes, drainMs: o.drainMs };
+  const model = await onEngine(() => openModel(config.engine, { threads, ...limits }));
+  /** One change of the weights. */
+  const fill = async (put: (target: TensorTarget) => Promise<void>) => {
+    const load = await model.beginLoad();
+    await put(load);
+    await load.commit();
+  };
   try {
     return await onEngine(async () => {
       await model.setTrainable("none");
-      await loadWeights(base.dir, config, model);
+      await fill((load) => loadWeights(base.dir, config, load));
       const modules = linearModules(config.architecture, config.engine);
       const lora = saved?.lora ?? (o.lora && parseLora(o.lora));
       const adapter = lora && { lora, modules: findTargets(lora, modules) };
@@ -85,10 +103,15 @@ export async function loadNativePolicy(
         const targets = engineTargets(adapter.modules, config.engine.layers);
         const { rank, alpha, dropout } = adapter.lora;
         await model.addLora({ rank, alpha, dropout, targets, seed: o.seed });
-        const access = { read: (name: string) => model.readTensor(name), set: model.setTensor };
-        if (saved) await loadAdapter(o.dir, adapter.lora, adapter.modules, access);
+        if (saved) {
+          await fill((load) => loadAdapter(o.dir, adapter.lora, adapter.modules, { set: load.setTensor }));
+        }
       }
-      const valueHead = await loadValueHead(o.dir, config.engine.hidden, model);
+      const valueHead = await hasValueHead(o.dir);
+      if (valueHead) {
+        await model.addValueHead(0);
+        await fill((load) => loadValueHead(o.dir, config.engine.hidden, load));
+      }
       const name = o.name ?? o.dir;
       return createNativePolicy({
         name,
@@ -99,7 +122,6 @@ export async function loadNativePolicy(
         tokenizer,
         adapter,
         valueHead,
-        threads,
         seed: o.seed,
       });
     });
@@ -107,20 +129,6 @@ export async function loadNativePolicy(
     await model.close();
     throw error;
   }
-}
-
-async function readConfig(dir: string): Promise<ModelConfig> {
-  const where = join(dir, "config.json");
-  if (!(await exists(dir))) throw new StatesetError("MODEL_NOT_FOUND", `No model folder at ${dir}.`);
-  if (!(await exists(where))) {
-    throw new StatesetError("MODEL_NOT_FOUND", `${dir} has no config.json.`, {
-      hint: "Give a folder in Hugging Face layout (config.json, model.safetensors, tokenizer.json).",
-    });
-  }
-  const json = await readJsonObject(dir, "config.json").catch((cause: unknown) => {
-    throw new StatesetError("MODEL_INVALID", `${where} is not a JSON object.`, { cause });
-  });
-  return parseModelConfig(json!, where);
 }
 
 /** The base of an adapter: a folder (also relative to the adapter's), or a hub id. */

@@ -2,6 +2,10 @@ import { readFileSync } from "node:fs";
 import { freemem } from "node:os";
 import type { EngineConfig } from "@stateset-agents/engine";
 import { StatesetError } from "../../error.ts";
+import type { LoraOptions } from "../policy.ts";
+import { type ModelConfig, readModelConfig } from "./model-config.ts";
+import { type Adapter, findTargets } from "./peft.ts";
+import { linearModules } from "./tensor-names.ts";
 
 /** How many numbers a model of this shape has. */
 export function parameterCount(c: EngineConfig): number {
@@ -14,6 +18,76 @@ export function parameterCount(c: EngineConfig): number {
   const positions = c.position === "learned" ? c.maxPositions * c.hidden : 0;
   const embeddings = (c.tied ? 1 : 2) * c.vocab * c.hidden;
   return embeddings + positions + norm + c.layers * (attention + attentionBias + mlp + 2 * norm);
+}
+
+/** How many numbers an adapter has. */
+export function adapterParameters({ lora, modules }: Adapter): number {
+  return modules.reduce(
+    (sum, { inSize, targets }) => sum + targets.reduce((n, { rows }) => n + lora.rank * (inSize + rows), 0),
+    0,
+  );
+}
+
+/** Replies sampled together, unless told otherwise. */
+export const defaultSlots = 64;
+
+/** For the keys and values of running and recent conversations: a quarter of what is free beside the weights, at most 1 GiB. */
+export function defaultCacheBytes(config: EngineConfig): number {
+  return Math.floor(Math.min(2 ** 30, Math.max(0, availableMemory() - 4 * parameterCount(config)) / 4));
+}
+
+/** Bytes that parts of the work take. All numbers are 32-bit floats. */
+export interface MemoryNeeds {
+  /** Of the model and, where there is one, its adapter. */
+  weights: number;
+  /** Gradients and AdamW's two moments of what is trained. */
+  optimiser: number;
+  /** A reference to compare with once the weights have moved; an adapter's is the base model, which never does. */
+  reference: number;
+  /** Another version of the weights beside the present one, while replies that began before a change run on. */
+  version: number;
+}
+
+export function memoryNeeds({ engine }: ModelConfig, adapter: Adapter | undefined): MemoryNeeds {
+  const parameters = parameterCount(engine);
+  const own = adapter ? adapterParameters(adapter) : 0;
+  const trained = adapter ? own : parameters;
+  return {
+    weights: 4 * (parameters + own),
+    optimiser: 12 * trained,
+    reference: adapter ? 0 : 4 * parameters,
+    version: 4 * trained,
+  };
+}
+
+export interface MemoryPlan extends MemoryNeeds {
+  parameters: number;
+  trainable: number;
+  /** What one forward pass of `tokenBudget` tokens keeps for the backward pass. */
+  activations: number;
+  cache: number;
+  available: number;
+}
+
+/** What a model in a folder will need, from its shape alone. Activations per token and layer: about 10 vectors of the hidden size and 3 of the feed-forward block. */
+export async function planMemory(
+  dir: string,
+  options: { lora?: LoraOptions | undefined; tokenBudget: number; recompute: boolean; cacheBytes?: number | undefined },
+): Promise<MemoryPlan> {
+  const config = await readModelConfig(dir);
+  const { engine, architecture } = config;
+  const { lora, tokenBudget, recompute, cacheBytes } = options;
+  const adapter = lora && { lora, modules: findTargets(lora, linearModules(architecture, engine)) };
+  const perLayer = recompute ? engine.hidden : 10 * engine.hidden + 3 * engine.inter;
+  const parameters = parameterCount(engine);
+  return {
+    ...memoryNeeds(config, adapter),
+    parameters,
+    trainable: adapter ? adapterParameters(adapter) : parameters,
+    activations: 4 * tokenBudget * engine.layers * perLayer,
+    cache: cacheBytes ?? defaultCacheBytes(engine),
+    available: availableMemory(),
+  };
 }
 
 /** Bytes this process can still get: what the system calls available, or less in a container with a limit. */

@@ -1,12 +1,8 @@
-import type { LoraOptions } from "../policy.ts";
-import type { LinearModule } from "./tensor-names.ts";
+import type { Adapter } from "./peft.ts";
 import type { Adjust } from "./weights.ts";
 
 /** Adds (alpha / rank)·B·A to the matrices that have an adapter; leaves others as they are. */
-export function mergeInto(
-  adapter: { lora: LoraOptions; modules: readonly LinearModule[] } | undefined,
-  read: (name: string) => Promise<Float32Array>,
-): Adjust {
+export function mergeInto(adapter: Adapter | undefined, read: (name: string) => Promise<Float32Array>): Adjust {
   if (!adapter) return async () => {};
   const { rank, alpha } = adapter.lora;
   const sizes = new Map<string, { rows: number; inSize: number }>(

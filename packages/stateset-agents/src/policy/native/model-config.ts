@@ -1,6 +1,8 @@
+import { join } from "node:path";
 import type { EngineConfig, RopeScaling } from "@stateset-agents/engine";
 import { StatesetError } from "../../error.ts";
-import { isObject, type JsonObject } from "../tokenizer/model-json.ts";
+import { isObject, type JsonObject, readJsonObject } from "../tokenizer/model-json.ts";
+import { exists } from "./files.ts";
 
 export type Architecture = "gpt2" | "llama" | "mistral" | "qwen2" | "qwen3";
 
@@ -13,7 +15,22 @@ export interface ModelConfig {
 
 const architectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3"] as const;
 
-/** Reads config.json of a Hugging Face model folder, in the style of transformers 4 (rope_theta) or 5 (rope_parameters). */
+/** Reads config.json of a Hugging Face model folder. */
+export async function readModelConfig(dir: string): Promise<ModelConfig> {
+  const where = join(dir, "config.json");
+  if (!(await exists(dir))) throw new StatesetError("MODEL_NOT_FOUND", `No model folder at ${dir}.`);
+  if (!(await exists(where))) {
+    throw new StatesetError("MODEL_NOT_FOUND", `${dir} has no config.json.`, {
+      hint: "Give a folder in Hugging Face layout (config.json, model.safetensors, tokenizer.json).",
+    });
+  }
+  const json = await readJsonObject(dir, "config.json").catch((cause: unknown) => {
+    throw new StatesetError("MODEL_INVALID", `${where} is not a JSON object.`, { cause });
+  });
+  return parseModelConfig(json!, where);
+}
+
+/** config.json in the style of transformers 4 (rope_theta) or 5 (rope_parameters). */
 export function parseModelConfig(json: JsonObject, where: string): ModelConfig {
   const read = new ConfigReader(json, where);
   const type = json.model_type;

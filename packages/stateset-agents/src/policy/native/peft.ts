@@ -18,7 +18,13 @@ import type { LinearModule } from "./tensor-names.ts";
  */
 export interface AdapterAccess {
   read(name: string): Promise<Float32Array>;
-  set(name: string, data: Float32Array): Promise<void>;
+  set(name: string, data: Float32Array): Promise<unknown>;
+}
+
+/** The adapter of a policy, and the modules it sits on. */
+export interface Adapter {
+  lora: LoraOptions;
+  modules: readonly LinearModule[];
 }
 
 const loraSchema = z.strictObject({
@@ -70,7 +76,7 @@ export async function saveAdapter(
   chosen: readonly LinearModule[],
   base: string,
   conv1d: boolean,
-  access: AdapterAccess,
+  access: Pick<AdapterAccess, "read">,
 ): Promise<void> {
   const { rank } = lora;
   const tensors: TensorToWrite[] = [];
@@ -164,7 +170,7 @@ export async function loadAdapter(
   dir: string,
   lora: LoraOptions,
   chosen: readonly LinearModule[],
-  access: AdapterAccess,
+  access: Pick<AdapterAccess, "set">,
 ): Promise<void> {
   const file = join(dir, "adapter_model.safetensors");
   if (!(await exists(file))) {
@@ -189,7 +195,7 @@ async function loadModule(
   rank: number,
   { path, layer, inSize, targets }: LinearModule,
   surplus: Set<string>,
-  access: AdapterAccess,
+  access: Pick<AdapterAccess, "set">,
 ): Promise<void> {
   const out = targets.reduce((sum, { rows }) => sum + rows, 0);
   const read = async (kind: "A" | "B") => {

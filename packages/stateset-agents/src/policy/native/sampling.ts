@@ -1,8 +1,8 @@
-import type { Model } from "@stateset-agents/engine";
+import type { Model, SampledExtras } from "@stateset-agents/engine";
 import { z } from "zod";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
-import type { Sample, SampleRequest, SampleToken } from "../policy.ts";
+import type { Sample, SampleRequest, SampleToken, TokenLogprob } from "../policy.ts";
 import { createReplyText, type LoadedTokenizer } from "../tokenizer/index.ts";
 
 const samplingSchema = z.strictObject({
@@ -11,9 +11,18 @@ const samplingSchema = z.strictObject({
   topK: z.int().min(0),
   minP: z.number().min(0).max(1),
   repetitionPenalty: z.number().gt(0),
+  presencePenalty: z.number().min(-2).max(2).optional(),
+  frequencyPenalty: z.number().min(-2).max(2).optional(),
+  logitBias: z.record(z.string().regex(/^\d+$/, "not a token id"), z.number().min(-100).max(100)).optional(),
   maxTokens: z.int().min(1),
+  minTokens: z.int().min(0).optional(),
   stop: z.array(z.string().min(1)),
   stopTokens: z.array(z.int().min(0)),
+});
+
+const reportSchema = z.strictObject({
+  topLogprobs: z.int().min(0).max(20).optional(),
+  samplerLogprobs: z.boolean().optional(),
 });
 
 export interface Sampler {
@@ -32,14 +41,19 @@ export interface Abort {
 
 /** Refuses what could only fail later, before anything is sampled. */
 export function checkRequest({ vocabSize, contextLength }: Sampler, request: SampleRequest, index: number): void {
-  const { tokens, sampling, seed } = request;
+  const { tokens, sampling, seed, topLogprobs, samplerLogprobs } = request;
   parseOptions(samplingSchema, sampling, `sample() request ${index}: sampling`);
+  parseOptions(reportSchema, { topLogprobs, samplerLogprobs }, `sample() request ${index}`);
   const invalid = (what: string) => new StatesetError("INVALID_OPTION", `sample() request ${index}: ${what}`);
   if (!Number.isSafeInteger(seed) || seed < 0) throw invalid(`the seed ${seed} is not a whole number from 0.`);
   if (tokens.length === 0) throw invalid("the prompt is empty; it needs at least one token.");
   const outside = (token: number) => token < 0 || token >= vocabSize;
-  const unknown = tokens.find(outside) ?? sampling.stopTokens.find(outside);
+  const biased = Object.keys(sampling.logitBias ?? {}).map(Number);
+  const unknown = tokens.find(outside) ?? sampling.stopTokens.find(outside) ?? biased.find(outside);
   if (unknown !== undefined) throw invalid(`token ${unknown} is not in the vocabulary of ${vocabSize}.`);
+  if ((sampling.minTokens ?? 0) > sampling.maxTokens) {
+    throw invalid(`minTokens ${sampling.minTokens} is more than maxTokens ${sampling.maxTokens}.`);
+  }
   if (tokens.length >= contextLength) {
     throw new StatesetError(
       "CONTEXT_OVERFLOW",
@@ -55,7 +69,7 @@ export function checkRequest({ vocabSize, contextLength }: Sampler, request: Sam
  */
 export async function sampleOne(
   { model, tokenizer, contextLength }: Sampler,
-  { tokens, sampling, seed }: SampleRequest,
+  { tokens, sampling, seed, topLogprobs, samplerLogprobs }: SampleRequest,
   index: number,
   abort: Abort,
   onToken: ((token: SampleToken) => void) | undefined,
@@ -63,21 +77,29 @@ export async function sampleOne(
   if (abort.aborted) {
     return { tokens: new Int32Array(), logprobs: new Float32Array(), text: "", finishReason: "aborted" };
   }
-  const { stop, stopTokens, ...numbers } = sampling;
+  const { stop, stopTokens, logitBias, ...numbers } = sampling;
   const limit = Math.min(sampling.maxTokens, contextLength - tokens.length);
   const ends = new Set([...tokenizer.endTokens, ...stopTokens]);
   const reply = createReplyText(tokenizer.createTextStream(), stop);
   let read = 0;
   let failure: unknown;
-  const take = (token: number, logprob: number) => {
+  const take = (token: number, logprob: number, extras: SampledExtras | undefined) => {
     if (reply.stopped || failure !== undefined || abort.aborted) return;
     read++;
     const piece = reply.push(token);
     const last = reply.stopped || ends.has(token) || read === limit;
     const text = last ? piece + reply.finish() : piece;
     if (reply.stopped) running.cancel();
+    const { samplerLogprobs: own, topLogprobs: top } = extras ? extrasOf(extras, 1) : {};
     try {
-      onToken?.({ request: index, token, logprob, text });
+      onToken?.({
+        request: index,
+        token,
+        logprob,
+        text,
+        ...(own && { samplerLogprob: own[0]! }),
+        ...(top && { topLogprobs: top[0]! }),
+      });
     } catch (thrown) {
       // The caller's mistake belongs into the caller's promise, not into the engine's callback.
       failure = thrown ?? new Error("onToken failed");
@@ -85,7 +107,15 @@ export async function sampleOne(
     }
   };
   const streaming = onToken !== undefined || stop.length > 0;
-  const request = { ...numbers, tokens, stopTokens: Int32Array.from(ends), seed };
+  const request = {
+    ...numbers,
+    tokens,
+    logitBias: new Map(Object.entries(logitBias ?? {}).map(([token, added]) => [Number(token), added])),
+    stopTokens: Int32Array.from(ends),
+    seed,
+    topLogprobs,
+    samplerLogprobs,
+  };
   const running = model.sample(request, streaming ? take : undefined);
   abort.running.add(running.cancel);
   try {
@@ -99,8 +129,30 @@ export async function sampleOne(
       logprobs: drawn.logprobs.slice(0, kept),
       text: reply.text,
       finishReason: reply.stopped ? "stop" : drawn.finish,
+      version: drawn.version,
+      cachedTokens: drawn.cached,
+      queuedMs: drawn.queuedMs,
+      ...extrasOf(drawn, drawn.tokens.length, kept),
     };
   } finally {
     abort.running.delete(running.cancel);
   }
+}
+
+/** What was asked for beside tokens and log-probs, of the first `kept` of `count` tokens. */
+function extrasOf(
+  { samplerLogprobs, topTokens, topLogprobs }: SampledExtras,
+  count: number,
+  kept = count,
+): Pick<Sample, "samplerLogprobs" | "topLogprobs"> {
+  const width = topTokens ? topTokens.length / count : 0;
+  const entry = (at: number): TokenLogprob => ({ token: topTokens![at]!, logprob: topLogprobs![at]! });
+  return {
+    ...(samplerLogprobs && { samplerLogprobs: samplerLogprobs.slice(0, kept) }),
+    ...(topTokens && {
+      topLogprobs: Array.from({ length: kept }, (_, position) =>
+        Array.from({ length: width }, (_, rank) => entry(position * width + rank)),
+      ),
+    }),
+  };
 }

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { Model } from "@stateset-agents/engine";
+import type { Model, RetainedWeights, TensorSpec, WeightsLoad } from "@stateset-agents/engine";
 import { z } from "zod";
 import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
@@ -8,6 +8,7 @@ import type { LoraOptions } from "../policy.ts";
 import { readJsonObject } from "../tokenizer/model-json.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
 import { exists, makeFolder } from "./files.ts";
+import type { TensorTarget } from "./weights.ts";
 
 /** What a snapshot holds beside the tensors. */
 export interface SnapshotState {
@@ -24,7 +25,8 @@ export interface SnapshotState {
   reference: "none" | "loaded" | "saved";
 }
 
-const stateFile = "policy.json";
+/** Written last; tells a snapshot from other folders. */
+export const snapshotFile = "policy.json";
 const tensorFile = "policy.safetensors";
 
 const stateSchema = z.strictObject({
@@ -46,7 +48,12 @@ const stateSchema = z.strictObject({
 });
 
 /** Writes the trainable tensors with their moments; the state file comes last and makes the snapshot valid. */
-export async function writeSnapshot(dir: string, model: Model, state: Omit<SnapshotState, "shapes">): Promise<void> {
+export async function writeSnapshot(
+  dir: string,
+  model: Model,
+  state: Omit<SnapshotState, "shapes">,
+  reference: RetainedWeights | undefined,
+): Promise<void> {
   const specs = await model.tensors();
   const tensors: TensorToWrite[] = [];
   const trainable = specs.filter((spec) => spec.trainable);
@@ -56,79 +63,132 @@ export async function writeSnapshot(dir: string, model: Model, state: Omit<Snaps
     tensors.push({ name, shape, data: await model.readTensor(name) });
     tensors.push({ name: `${name}:m`, shape, data: m }, { name: `${name}:v`, shape, data: v });
   }
-  if (state.reference === "saved") {
-    for (const { name, rows, cols } of specs.filter((spec) => !/^value\.|\.lora_[ab]$/.test(spec.name))) {
-      const data = await model.readTensor(name, "reference");
+  if (state.reference === "saved" && reference) {
+    for (const { name, rows, cols } of specs.filter((spec) => kindOf(spec.name) === "base")) {
+      const data = await reference.readTensor(name);
       tensors.push({ name: `${name}:reference`, shape: [rows, cols], data });
     }
   }
   await makeFolder(dir);
   await writeSafetensors(join(dir, tensorFile), tensors);
   const shapes = Object.fromEntries(trainable.map(({ name, rows, cols }) => [name, [rows, cols]]));
-  writeJsonAtomic(join(dir, stateFile), { format: "stateset-agents policy snapshot 1", ...state, shapes });
+  writeJsonAtomic(join(dir, snapshotFile), { format: "stateset-agents policy snapshot 1", ...state, shapes });
 }
 
 export async function readSnapshotState(dir: string): Promise<SnapshotState> {
-  if (!(await exists(join(dir, stateFile)))) {
-    throw new StatesetError("CHECKPOINT_NOT_FOUND", `${dir} holds no snapshot: there is no ${stateFile}.`);
+  if (!(await exists(join(dir, snapshotFile)))) {
+    throw new StatesetError("CHECKPOINT_NOT_FOUND", `${dir} holds no snapshot: there is no ${snapshotFile}.`);
   }
   let json: unknown;
   try {
-    json = await readJsonObject(dir, stateFile);
+    json = await readJsonObject(dir, snapshotFile);
   } catch (cause) {
-    throw new StatesetError("CHECKPOINT_INVALID", `${join(dir, stateFile)} cannot be read.`, { cause });
+    throw new StatesetError("CHECKPOINT_INVALID", `${join(dir, snapshotFile)} cannot be read.`, { cause });
   }
-  const { format: _, ...state } = parseOptions(stateSchema, json, join(dir, stateFile), "CHECKPOINT_INVALID");
+  const { format: _, ...state } = parseOptions(stateSchema, json, join(dir, snapshotFile), "CHECKPOINT_INVALID");
   return state;
 }
 
-/** Puts the tensors back. Everything is checked and read before the first one is set, so a bad snapshot changes nothing. */
-export async function restoreTensors(dir: string, model: Model, state: SnapshotState): Promise<void> {
-  const trainable = (await model.tensors()).filter((spec) => spec.trainable);
-  for (const { name, rows, cols } of trainable) {
-    const shape = state.shapes[name];
-    if (!shape || shape[0] !== rows || shape[1] !== cols) throw mismatch(dir, `${name} is [${rows}, ${cols}] here`);
-  }
-  if (Object.keys(state.shapes).length !== trainable.length) throw mismatch(dir, "it has other trainable tensors");
-  const weights = await openWeights(join(dir, tensorFile)).catch((cause: unknown) => {
-    throw new StatesetError("CHECKPOINT_INVALID", `The tensors of the snapshot in ${dir} cannot be read.`, { cause });
-  });
-  try {
-    const all = await readAll(dir, weights);
-    const take = (name: string, size: number) => {
-      const data = all.get(name);
-      if (data?.length === size) return data;
-      throw new StatesetError("CHECKPOINT_INVALID", `The snapshot in ${dir} lacks ${name}, or has it in another size.`);
-    };
-    const found = trainable.map(({ name, rows, cols }) => ({
-      name,
-      data: take(name, rows * cols),
-      m: take(`${name}:m`, rows * cols),
-      v: take(`${name}:v`, rows * cols),
-    }));
-    for (const { name, data, m, v } of found) {
-      await model.setTensor(name, data);
-      await model.writeMoments(name, m, v);
-    }
-    await model.setStepCounts(...state.steps);
-    if (state.reference === "saved") {
-      for (const [name, data] of all) {
-        if (name.endsWith(":reference")) await model.setTensor(name.slice(0, -":reference".length), data, "reference");
-      }
-    }
-  } finally {
-    await weights.close();
-  }
+function kindOf(name: string): "base" | "adapter" | "value" {
+  if (name.startsWith("value.")) return "value";
+  return /\.lora_[ab]$/.test(name) ? "adapter" : "base";
 }
 
-async function readAll(dir: string, weights: Weights): Promise<Map<string, Float32Array>> {
-  const all = new Map<string, Float32Array>();
-  try {
-    for (const name of weights.names) all.set(name, await weights.read(name));
-  } catch (cause) {
-    throw new StatesetError("CHECKPOINT_INVALID", `The tensors of the snapshot in ${dir} are damaged.`, { cause });
+/** The tensors of a snapshot, checked against those of a model: names, shapes, and that the file holds them. */
+export class SnapshotTensors {
+  readonly #dir: string;
+  readonly #weights: Weights;
+  /** What is trained, and so is in every snapshot of this model. */
+  readonly #trained: readonly TensorSpec[];
+  readonly #base: readonly TensorSpec[];
+
+  private constructor(dir: string, weights: Weights, specs: readonly TensorSpec[], state: SnapshotState) {
+    this.#dir = dir;
+    this.#weights = weights;
+    this.#trained = specs.filter(({ name }) => kindOf(name) !== (state.lora ? "base" : "adapter"));
+    this.#base = specs.filter(({ name }) => kindOf(name) === "base");
   }
-  return all;
+
+  /** `anyHead`: whether it may have a value head that the model lacks, or lack the model's. */
+  static async open(
+    dir: string,
+    specs: readonly TensorSpec[],
+    state: SnapshotState,
+    anyHead = false,
+  ): Promise<SnapshotTensors> {
+    const weights = await openWeights(join(dir, tensorFile)).catch((cause: unknown) => {
+      throw new StatesetError("CHECKPOINT_INVALID", `The tensors of the snapshot in ${dir} cannot be read.`, { cause });
+    });
+    const tensors = new SnapshotTensors(dir, weights, specs, state);
+    try {
+      tensors.#check(state, anyHead);
+      return tensors;
+    } catch (error) {
+      await weights.close();
+      throw error;
+    }
+  }
+
+  #check(state: SnapshotState, anyHead: boolean): void {
+    for (const { name, rows, cols } of this.#trained) {
+      const shape = state.shapes[name];
+      if (!shape && anyHead && kindOf(name) === "value") continue;
+      if (!shape || shape[0] !== rows || shape[1] !== cols) {
+        throw mismatch(this.#dir, `${name} is [${rows}, ${cols}] here`);
+      }
+    }
+    const known = new Set(this.#trained.map(({ name }) => name));
+    const foreign = Object.keys(state.shapes).filter((name) => !known.has(name));
+    if (foreign.some((name) => !anyHead || kindOf(name) !== "value")) {
+      throw mismatch(this.#dir, "it has other trainable tensors");
+    }
+    for (const spec of this.#present(state)) for (const end of ["", ":m", ":v"]) this.#checkSize(spec, end);
+    if (state.reference === "saved") for (const spec of this.#base) this.#checkSize(spec, ":reference");
+  }
+
+  #checkSize({ name, rows, cols }: TensorSpec, end: string): void {
+    const full = `${name}${end}`;
+    const size = this.#weights.has(full) ? this.#weights.info(full).shape.reduce((a, b) => a * b, 1) : -1;
+    if (size === rows * cols) return;
+    throw new StatesetError(
+      "CHECKPOINT_INVALID",
+      `The snapshot in ${this.#dir} lacks ${full}, or has it in another size.`,
+    );
+  }
+
+  #present(state: SnapshotState): TensorSpec[] {
+    return this.#trained.filter(({ name }) => name in state.shapes);
+  }
+
+  async #read(name: string): Promise<Float32Array> {
+    return this.#weights.read(name).catch((cause: unknown) => {
+      throw new StatesetError("CHECKPOINT_INVALID", `The tensors of the snapshot in ${this.#dir} are damaged.`, {
+        cause,
+      });
+    });
+  }
+
+  /** The trained weights alone. */
+  async weightsInto(target: TensorTarget, state: SnapshotState): Promise<void> {
+    for (const { name } of this.#present(state)) await target.setTensor(name, await this.#read(name));
+  }
+
+  /** With the optimiser's state. */
+  async allInto(load: WeightsLoad, state: SnapshotState): Promise<void> {
+    await this.weightsInto(load, state);
+    for (const { name } of this.#present(state)) {
+      await load.setMoments(name, await this.#read(`${name}:m`), await this.#read(`${name}:v`));
+    }
+    await load.setStepCounts(...state.steps);
+  }
+
+  async referenceInto(target: TensorTarget): Promise<void> {
+    for (const { name } of this.#base) await target.setTensor(name, await this.#read(`${name}:reference`));
+  }
+
+  close(): Promise<void> {
+    return this.#weights.close();
+  }
 }
 
 export function mismatch(dir: string, what: string): StatesetError {

@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import type { Model } from "@stateset-agents/engine";
 import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
@@ -13,18 +12,18 @@ export async function checkWeights(dir: string, config: ModelConfig): Promise<vo
   await weights.close();
 }
 
-/** Puts the weights of a Hugging Face folder into the engine, one tensor at a time. */
-export async function loadWeights(
-  dir: string,
-  config: ModelConfig,
-  model: Model,
-  target: "model" | "reference" = "model",
-): Promise<void> {
+/** Where tensors go: a load of the engine. */
+export interface TensorTarget {
+  setTensor(name: string, data: Float32Array): Promise<unknown>;
+}
+
+/** Puts the weights of a Hugging Face folder into a load, one tensor at a time. */
+export async function loadWeights(dir: string, config: ModelConfig, target: TensorTarget): Promise<void> {
   const { weights, found } = await openChecked(dir, config);
   try {
     for (const [place, name] of found) {
       const data = await weights.read(name);
-      for (const part of place.parts) await model.setTensor(part.engine, extractPart(place, part, data), target);
+      for (const part of place.parts) await target.setTensor(part.engine, extractPart(place, part, data));
     }
   } finally {
     await weights.close();
@@ -98,6 +97,8 @@ function listed(names: readonly string[]): string {
   return names.length > 4 ? `${shown} and ${names.length - 4} more tensors` : shown;
 }
 
+export type ReadTensor = (name: string) => Promise<Float32Array>;
+
 /** Changes a matrix (rows × cols, of the engine) before it is written, for merging adapters. */
 export type Adjust = (engineName: string, data: Float32Array) => Promise<void>;
 
@@ -106,14 +107,14 @@ export async function saveWeights(
   dir: string,
   sourceDir: string,
   { architecture, engine: config, json }: ModelConfig,
-  model: Model,
+  read: ReadTensor,
   adjust: Adjust,
 ): Promise<void> {
   const tensors: TensorToWrite[] = [];
   for (const place of tensorPlaces(architecture, config)) {
     const whole = new Float32Array(place.shape.reduce((product, size) => product * size, 1));
     for (const part of place.parts) {
-      const data = await model.readTensor(part.engine);
+      const data = await read(part.engine);
       await adjust(part.engine, data);
       insertPart(place, part, data, whole);
     }
@@ -130,19 +131,22 @@ export async function saveWeights(
 
 const valueHeadFile = "value_head.safetensors";
 
-export async function saveValueHead(dir: string, hidden: number, model: Model): Promise<void> {
-  const weight = await model.readTensor("value.weight");
-  const bias = await model.readTensor("value.bias");
+export async function saveValueHead(dir: string, hidden: number, read: ReadTensor): Promise<void> {
+  const weight = await read("value.weight");
+  const bias = await read("value.bias");
   await writeSafetensors(join(dir, valueHeadFile), [
     { name: "value.weight", shape: [1, hidden], data: weight },
     { name: "value.bias", shape: [1], data: bias },
   ]);
 }
 
-/** True when there is one and it was loaded. */
-export async function loadValueHead(dir: string, hidden: number, model: Model): Promise<boolean> {
+export function hasValueHead(dir: string): Promise<boolean> {
+  return exists(join(dir, valueHeadFile));
+}
+
+/** Puts the value head of a folder into a load; the engine must have one. */
+export async function loadValueHead(dir: string, hidden: number, target: TensorTarget): Promise<void> {
   const file = join(dir, valueHeadFile);
-  if (!(await exists(file))) return false;
   const weights = await openWeights(file);
   try {
     for (const [name, size] of [
@@ -156,11 +160,9 @@ export async function loadValueHead(dir: string, hidden: number, model: Model): 
           `${file} must hold ${name} with ${size} numbers; it has ${data.length}.`,
         );
       }
-      if (name === "value.weight") await model.addValueHead(0);
-      await model.setTensor(name, data);
+      await target.setTensor(name, data);
     }
   } finally {
     await weights.close();
   }
-  return true;
 }

@@ -1,0 +1,68 @@
+//! A sequence that has a slot: its weights, its place in the cache, what it has drawn.
+
+use std::sync::Arc;
+
+use super::cache::NodeId;
+use super::history::History;
+use super::request::{Drawn, Finish, Outcome, Request};
+use crate::model::{Chunk, KvSegment, KvSpan, Weights};
+
+pub struct Active {
+    pub request: Request,
+    /// Those it began with, to its last token.
+    pub weights: Weights,
+    pub path: Vec<KvSpan>,
+    pub segment: Arc<KvSegment>,
+    pub node: NodeId,
+    /// Tokens of the prompt whose keys and values exist.
+    pub computed: usize,
+    pub cached: usize,
+    pub queued_ms: f64,
+    pub drawn: Vec<Drawn>,
+    /// The token drawn last, which has no keys and values yet.
+    pub last: [u32; 1],
+    pub history: History,
+}
+
+impl Active {
+    pub fn version(&self) -> u64 {
+        self.weights.version()
+    }
+
+    pub fn prefilling(&self) -> bool {
+        self.computed < self.request.prompt.len()
+    }
+
+    /// Tokens that may not be drawn next.
+    pub fn forbidden(&self) -> &[u32] {
+        if self.drawn.len() < self.request.min_tokens { &self.request.stop_tokens } else { &[] }
+    }
+
+    /// The next `count` tokens to run.
+    pub fn tokens(&self, count: usize) -> &[u32] {
+        if self.prefilling() { &self.request.prompt[self.computed..self.computed + count] } else { &self.last }
+    }
+
+    pub fn chunk(&self, count: usize) -> Chunk<'_> {
+        let want_logits = !self.prefilling() || self.computed + count == self.request.prompt.len();
+        Chunk { path: &self.path, segment: &self.segment, tokens: self.tokens(count), want_logits }
+    }
+
+    /// Takes a drawn token; tells whether the reply ends with it.
+    pub fn take(&mut self, drawn: Drawn, max_positions: usize) -> Option<Finish> {
+        let token = drawn.token;
+        self.history.note(&self.request.sampling, token);
+        self.last = [token];
+        self.drawn.push(drawn);
+        if self.request.stop_tokens.contains(&token) {
+            return Some(Finish::Stop);
+        }
+        let full = self.drawn.len() >= self.request.max_tokens || self.request.prompt.len() + self.drawn.len() >= max_positions;
+        full.then_some(Finish::Length)
+    }
+
+    pub fn outcome(self, finish: Finish) -> Outcome {
+        let version = self.version();
+        Outcome { id: self.request.id, version, drawn: self.drawn, finish, cached: self.cached, queued_ms: self.queued_ms }
+    }
+}

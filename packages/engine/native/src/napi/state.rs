@@ -1,0 +1,168 @@
+//! What the engine's thread works on: the model, who samples from it, and what JavaScript holds of it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::value::Reply;
+use crate::buffer::available_memory;
+use crate::decode::{Counts, Limits, Scheduler};
+use crate::error::EngineError;
+use crate::model::{Model, Pass, Purpose, Staged, Weights};
+
+/// What an engine is opened with.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    pub limits: Limits,
+    /// Requests that may wait beside those that have a slot; none: any number.
+    pub max_waiting: Option<usize>,
+    /// Bytes for weights that only running replies still need; none: what the machine has free.
+    pub version_bytes: Option<usize>,
+    /// How long a change without room for a second version waits for running replies.
+    pub drain: Duration,
+}
+
+pub struct Load {
+    pub staged: Staged,
+    /// Whether requests were held back for it.
+    pub drained: bool,
+}
+
+pub struct State {
+    pub model: Model,
+    pub scheduler: Scheduler,
+    pub options: Options,
+    /// By the id JavaScript holds: passes that wait for backward, weights that are kept, loads that are not through.
+    pub passes: HashMap<u64, Pass>,
+    pub kept: HashMap<u64, Weights>,
+    pub loads: HashMap<u64, Load>,
+    last_id: u64,
+    /// The load that works in the present weights, if there is one: until it ends, everything else waits.
+    pub loading: Option<u64>,
+    /// Whether the work that runs now had to wait for replies.
+    pub drained: bool,
+    drains: u64,
+}
+
+/// What can be told about the engine at any moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stats {
+    pub running: usize,
+    pub slots: usize,
+    pub cache_bytes: usize,
+    pub counts: Counts,
+    /// Of the present weights.
+    pub version: u64,
+    /// Versions of the weights that are in use: the present one and those of replies that began earlier.
+    pub versions: usize,
+    /// Changes of the weights for which requests were held back.
+    pub drains: u64,
+}
+
+impl State {
+    pub fn new(model: Model, options: Options) -> State {
+        State {
+            scheduler: Scheduler::new(options.limits),
+            model,
+            options,
+            passes: HashMap::new(),
+            kept: HashMap::new(),
+            loads: HashMap::new(),
+            last_id: 0,
+            loading: None,
+            drained: false,
+            drains: 0,
+        }
+    }
+
+    /// An id no other thing that JavaScript holds has.
+    pub fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// JavaScript gave it back, or forgot it.
+    pub fn forget(&mut self, id: u64) {
+        self.passes.remove(&id);
+        self.kept.remove(&id);
+        let _ = self.end_load(id);
+    }
+
+    pub fn end_load(&mut self, id: u64) -> Result<Load, EngineError> {
+        if self.loading == Some(id) {
+            self.loading = None;
+        }
+        self.loads.remove(&id).ok_or_else(|| EngineError::input("This load was already committed or discarded."))
+    }
+
+    /// The present weights, or some that are kept.
+    pub fn weights(&self, kept: Option<u64>) -> Result<Weights, EngineError> {
+        match kept {
+            None => Ok(self.model.weights().clone()),
+            Some(id) => self.kept.get(&id).cloned().ok_or_else(|| EngineError::input("These weights were closed.")),
+        }
+    }
+
+    /// Bytes beside the present weights: held by JavaScript (kept or being loaded), and held by replies alone.
+    pub fn beside(&self) -> (usize, usize) {
+        let mut known = Vec::new();
+        self.model.weights().bytes_beside(&mut known);
+        let loads = self.loads.values().map(|load| load.staged.bytes() + load.staged.weights().bytes_beside(&mut known)).sum::<usize>();
+        let kept = self.kept.values().map(|weights| weights.bytes_beside(&mut known)).sum::<usize>();
+        let replies = self.scheduler.held().map(|weights| weights.bytes_beside(&mut known)).sum();
+        (loads + kept, replies)
+    }
+
+    /// Whether there is room for this much more beside the present weights.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        if bytes == 0 {
+            return true;
+        }
+        let allowed = self.options.version_bytes.is_none_or(|limit| self.beside().1 + bytes <= limit);
+        // The rest is for keys and values, and for others on this machine.
+        allowed && available_memory().is_none_or(|free| bytes as u64 <= free / 4 * 3)
+    }
+
+    /// Puts something into a load; `cost` says what that reserves.
+    pub fn load(
+        &mut self,
+        id: u64,
+        cost: impl Fn(&Model, &Staged) -> usize,
+        put: impl FnOnce(&mut Model, &mut Staged, bool) -> Result<(), EngineError>,
+    ) -> Result<Reply, EngineError> {
+        let Some(load) = self.loads.get(&id) else {
+            return Err(EngineError::input("This load was already committed or discarded."));
+        };
+        // Weights that were never set nobody can have sampled from: their first ones need no second copy.
+        let fresh = self.model.version() == 0;
+        let in_place = load.staged.purpose() == Purpose::Present && (fresh || !self.has_room(cost(&self.model, &load.staged)));
+        let drained = self.drained || (in_place && !fresh);
+        if let Some(load) = self.loads.get_mut(&id) {
+            load.drained |= drained;
+            if in_place {
+                self.loading = Some(id);
+            }
+            put(&mut self.model, &mut load.staged, in_place)?;
+        }
+        Ok(Reply::None)
+    }
+
+    /// What a change of the weights answers.
+    pub fn changed(&mut self, drained: bool) -> Vec<(&'static str, Reply)> {
+        self.drains += u64::from(drained);
+        vec![("version", Reply::Number(self.model.version() as f64)), ("drained", Reply::Flag(drained))]
+    }
+
+    pub fn stats(&self) -> Stats {
+        let present = self.model.version();
+        let older = self.scheduler.versions().into_iter().filter(|&version| version != present).count();
+        Stats {
+            running: self.scheduler.running(),
+            slots: self.options.limits.slots,
+            cache_bytes: self.scheduler.cache_bytes(),
+            counts: self.scheduler.counts(),
+            version: present,
+            versions: 1 + older,
+            drains: self.drains,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+import type { Model } from "@stateset-agents/engine";
+import { StatesetError } from "../../error.ts";
+import type { LoadedTokenizer } from "../tokenizer/index.ts";
+import { onEngine } from "./errors.ts";
+import { foresee, type MemoryNeeds, memoryNeeds, parameterCount } from "./memory.ts";
+import type { ModelConfig } from "./model-config.ts";
+import type { Adapter } from "./peft.ts";
+
+/** A loaded model and what was decided about it. */
+export interface NativeParts {
+  name: string;
+  /** Of the base model: where its files are, and what an adapter calls it. */
+  base: { dir: string; name: string };
+  /** Where the tokenizer's files are: beside an adapter, or with the base model. */
+  tokenizerDir: string;
+  config: ModelConfig;
+  model: Model;
+  tokenizer: LoadedTokenizer;
+  adapter: Adapter | undefined;
+  valueHead: boolean;
+  seed: number;
+}
+
+/** What the parts of a native policy share: the model, how calls reach it, and what has become of it. */
+export class NativeCore {
+  readonly parts: NativeParts;
+  readonly parameters: number;
+  readonly needs: MemoryNeeds;
+  valueHead: boolean;
+  closed = false;
+  /** How many forward passes drew a dropout mask. */
+  dropoutPasses = 0;
+  /** Whether the weights are still those of the files. */
+  untouched = true;
+  #prepared = false;
+
+  constructor(parts: NativeParts) {
+    this.parts = parts;
+    this.parameters = parameterCount(parts.config.engine);
+    this.needs = memoryNeeds(parts.config, parts.adapter);
+    this.valueHead = parts.valueHead;
+  }
+
+  /** Work on the engine; its errors become those of the library. */
+  run<T>(work: () => Promise<T>): Promise<T> {
+    return onEngine(async () => {
+      if (this.closed) throw new StatesetError("POLICY_CLOSED", `${this.parts.name} was used after close().`);
+      return work();
+    });
+  }
+
+  /** Work that trains. No turn is lost when nothing is to be prepared: the engine takes calls in the order in which they were made. */
+  train<T>(work: () => Promise<T>): Promise<T> {
+    return this.run(async () => {
+      if (!this.#prepared) await this.prepareTraining();
+      return work();
+    });
+  }
+
+  /** Gradients and moments are reserved when training begins, so that serving a model does not pay for them. */
+  async prepareTraining(): Promise<void> {
+    if (this.#prepared) return;
+    const { name, adapter, model } = this.parts;
+    if (!adapter) {
+      foresee(
+        this.needs.optimiser,
+        `Training all ${this.parameters} parameters of ${name} (gradients and optimiser state)`,
+        "Use LoRA (the `lora` option), a smaller model, or a machine with more memory.",
+      );
+    }
+    await model.setTrainable(adapter ? "adapters" : "full");
+    this.#prepared = true;
+  }
+
+  get prepared(): boolean {
+    return this.#prepared;
+  }
+
+  async addValueHead(seed: number): Promise<void> {
+    if (!this.valueHead) await this.parts.model.addValueHead(seed);
+    this.valueHead = true;
+  }
+}

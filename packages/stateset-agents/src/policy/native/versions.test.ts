@@ -1,0 +1,231 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { makeTinyModel, storiesDir, temporaryFolder } from "../../../test/tiny-model.ts";
+import { defaultSampling, type LoraOptions, type Sample, type TokenTree } from "../policy.ts";
+import { loadNativePolicy } from "./load.ts";
+import { planMemory } from "./memory.ts";
+import type { NativePolicy } from "./native-policy.ts";
+
+const lora: LoraOptions = { rank: 3, alpha: 6, dropout: 0, targetModules: "all-linear" };
+const sequence = Int32Array.from({ length: 40 }, (_, i) => (i * 37 + 5) % 512);
+const tree: TokenTree = {
+  tokens: sequence,
+  nodeStart: Int32Array.of(0, 40),
+  nodeParent: Int32Array.of(-1),
+  wanted: Uint8Array.from(sequence, (_, i) => (i > 0 ? 1 : 0)),
+};
+
+const scores = async (policy: NativePolicy) => (await policy.forward(tree, { grad: false })).logprobs;
+
+async function learn(policy: NativePolicy, rate = 0.02): Promise<void> {
+  const pass = await policy.forward(tree);
+  await policy.backward(pass, { logprobs: Float32Array.from(tree.wanted, (wanted) => -wanted / 40) });
+  await policy.step({ learningRate: rate });
+}
+
+const prompts = Array.from({ length: 16 }, (_, i) =>
+  Int32Array.from({ length: 6 }, (_, j) => (i * 31 + j * 7 + 3) % 512),
+);
+const greedy = { ...defaultSampling, temperature: 0, maxTokens: 12 };
+const requests = prompts.map((tokens, seed) => ({ tokens, sampling: greedy, seed }));
+const words = ({ tokens, logprobs }: Sample) => JSON.stringify([[...tokens], [...logprobs]]);
+
+describe.each([
+  ["all weights", undefined, undefined],
+  ["an adapter", lora, undefined],
+  ["all weights, with room for one version only", undefined, 0],
+] as const)("replies during changes of %s", (_, adapter, versionBytes) => {
+  it("are of the old weights or the new, never of a mixture, and say which", async () => {
+    const policy = await loadNativePolicy({
+      dir: await makeTinyModel("llama"),
+      ...(adapter && { lora: adapter }),
+      ...(versionBytes !== undefined && { versionBytes }),
+    });
+    const dirs = [await temporaryFolder(), await temporaryFolder()] as const;
+    /** What each set of weights replies to each prompt. */
+    const replies: string[][] = [];
+    for (const dir of dirs) {
+      for (let i = 0; i < 3; i++) await learn(policy);
+      await policy.snapshot(dir);
+      replies.push((await policy.sample(requests)).map(words));
+    }
+    expect(replies[0]!.filter((reply, i) => reply === replies[1]![i])).toEqual([]);
+    /** Which weights a version was. */
+    const weightsOf = new Map([[policy.version, 1]]);
+    let changing = true;
+    const samples: { prompt: number; sample: Sample }[] = [];
+    const client = async (prompt: number) => {
+      while (changing || samples.length < 2000) {
+        const [sample] = await policy.sample([requests[prompt]!]);
+        samples.push({ prompt, sample: sample! });
+      }
+    };
+    const changes = async () => {
+      for (let round = 0; round < 12 || samples.length < 2000; round++) {
+        const which = round % 2;
+        if (round % 3 === 0) await policy.load(dirs[which]!);
+        else await policy.restore(dirs[which]!);
+        weightsOf.set(policy.version, which);
+        // So that both are heard of.
+        const [start, heard] = [performance.now(), samples.length];
+        while (performance.now() - start < 1000 && samples.length < heard + 60)
+          await new Promise((r) => setTimeout(r, 1));
+      }
+      changing = false;
+    };
+    await Promise.all([changes(), ...prompts.map((_, prompt) => client(prompt))]);
+    expect(samples.length).toBeGreaterThanOrEqual(2000);
+    const counts = [0, 0];
+    for (const { prompt, sample } of samples) {
+      const which = weightsOf.get(sample.version!)!;
+      counts[which]!++;
+      if (words(sample) !== replies[which]![prompt]) expect(words(sample)).toBe(replies[which]![prompt]);
+    }
+    expect(Math.min(...counts)).toBeGreaterThan(200);
+    expect(policy.stats().drains > 0).toBe(versionBytes === 0);
+    expect(policy.stats().versions).toBe(1);
+    await policy.close();
+  });
+});
+
+describe("load()", () => {
+  it.each([
+    ["a model", undefined],
+    ["an adapter", lora],
+  ] as const)("puts in %s that was saved, or a snapshot, as one change", async (_, adapter) => {
+    const options = { dir: await makeTinyModel("gpt2"), ...(adapter && { lora: adapter }) };
+    const source = await loadNativePolicy(options);
+    await source.addValueHead(3);
+    for (let i = 0; i < 2; i++) await learn(source);
+    const [saved, snapshot] = [await temporaryFolder(), await temporaryFolder()];
+    await source.save(saved);
+    await source.snapshot(snapshot);
+    for (const dir of [saved, snapshot]) {
+      const policy = await loadNativePolicy(options);
+      const { version } = policy;
+      expect(await policy.load(dir)).toEqual({ version: version + 1, drained: false });
+      expect(await scores(policy)).toEqual(await scores(source));
+      expect(await policy.digest()).toBe(await source.digest());
+      expect(policy.model.valueHead).toBe(true);
+      const values = async (of: NativePolicy) => (await of.forward(tree, { grad: false, values: true })).values;
+      expect(await values(policy)).toEqual(await values(source));
+      await policy.close();
+    }
+    await source.close();
+  });
+
+  it("refuses what does not fit and changes nothing", async () => {
+    const dir = await makeTinyModel("llama");
+    const [plain, adapted] = [await loadNativePolicy({ dir }), await loadNativePolicy({ dir, lora })];
+    const before = await scores(plain);
+    const adapterDir = await temporaryFolder();
+    await adapted.save(adapterDir);
+    await expect(plain.load(adapterDir)).rejects.toMatchObject({ code: "CHECKPOINT_MISMATCH" });
+    await expect(adapted.load(dir)).rejects.toMatchObject({ code: "INVALID_OPTION" });
+    await expect(plain.load(storiesDir)).rejects.toMatchObject({ code: "CHECKPOINT_MISMATCH" });
+    await expect(plain.load(await temporaryFolder())).rejects.toMatchObject({ code: "MODEL_NOT_FOUND" });
+    const other = await loadNativePolicy({ dir, lora: { ...lora, alpha: 7 } });
+    await expect(other.load(adapterDir)).rejects.toMatchObject({ code: "CHECKPOINT_MISMATCH" });
+    const snapshot = await temporaryFolder();
+    await plain.snapshot(snapshot);
+    await writeFile(join(snapshot, "policy.safetensors"), "short");
+    await expect(plain.load(snapshot)).rejects.toMatchObject({ code: "CHECKPOINT_INVALID" });
+    const { version } = plain;
+    expect(await scores(plain)).toEqual(before);
+    expect(plain.version).toBe(version);
+    await Promise.all([plain.close(), adapted.close(), other.close()]);
+  });
+
+  it("writes one version to a file while training goes on", async () => {
+    const policy = await loadNativePolicy({ dir: await makeTinyModel("llama") });
+    await learn(policy);
+    const dir = await temporaryFolder();
+    const before = await scores(policy);
+    await Promise.all([
+      policy.save(dir),
+      ...Array.from({ length: 5 }, () =>
+        policy.addVector(new Float32Array(policy.model.trainableParameters).fill(0.01)),
+      ),
+    ]);
+    const saved = await loadNativePolicy({ dir });
+    expect(await scores(saved)).toEqual(before);
+    expect(await scores(policy)).not.toEqual(before);
+    await Promise.all([policy.close(), saved.close()]);
+  });
+});
+
+describe("references", () => {
+  it("are several at once: the start, a checkpoint, the base, an average", async () => {
+    const dir = await makeTinyModel("qwen2");
+    const policy = await loadNativePolicy({ dir, lora });
+    const base = await scores(policy);
+    await learn(policy);
+    const start = await policy.retain();
+    const atStart = await scores(policy);
+    const average = await policy.retain();
+    const checkpoint = await temporaryFolder();
+    await learn(policy);
+    await policy.save(checkpoint);
+    const atCheckpoint = await scores(policy);
+    await learn(policy);
+    const [saved, model, bare] = [
+      await policy.loadReference(checkpoint),
+      await policy.loadReference(dir),
+      await policy.retain({ adapters: false }),
+    ];
+    expect(await start.logprobs(tree)).toEqual(atStart);
+    expect(await saved.logprobs(tree)).toEqual(atCheckpoint);
+    for (const each of [model, bare, await policy.reference()]) expect(await each.logprobs(tree)).toEqual(base);
+    await average.blend(0);
+    expect(await average.logprobs(tree)).toEqual(await scores(policy));
+    expect(new Set([start, saved, model, average].map(({ version }) => version)).size).toBe(4);
+    for (const each of [start, saved, model, bare, average]) await each.close();
+    await expect(start.logprobs(tree)).rejects.toMatchObject({ code: "INVALID_OPTION" });
+    await policy.close();
+  });
+
+  it("of a fully trained model can be any checkpoint", async () => {
+    const policy = await loadNativePolicy({ dir: await makeTinyModel("mistral") });
+    await policy.addValueHead(1);
+    const snapshot = await temporaryFolder();
+    await learn(policy);
+    const then = await scores(policy);
+    await policy.snapshot(snapshot);
+    await learn(policy);
+    expect(await (await policy.loadReference(snapshot)).logprobs(tree)).toEqual(then);
+    await policy.close();
+  });
+});
+
+it("names weights by their numbers, and counts their changes", async () => {
+  const dir = await makeTinyModel("llama");
+  const [one, two] = [await loadNativePolicy({ dir }), await loadNativePolicy({ dir, threads: 1 })];
+  expect(one.version).toBe(1);
+  expect(await one.digest()).toBe(await two.digest());
+  const [sample] = await one.sample([requests[0]!]);
+  expect(sample!.version).toBe(1);
+  await learn(one);
+  expect(one.version).toBe(2);
+  expect((await one.sample([requests[0]!]))[0]!.version).toBe(2);
+  expect(await one.digest()).not.toBe(await two.digest());
+  await Promise.all([one.close(), two.close()]);
+});
+
+it("plans the memory of a model from its folder", async () => {
+  const whole = await planMemory(storiesDir, { tokenBudget: 1000, recompute: false });
+  expect(whole).toMatchObject({
+    parameters: 260_032,
+    trainable: 260_032,
+    weights: 4 * 260_032,
+    optimiser: 12 * 260_032,
+    reference: 4 * 260_032,
+    version: 4 * 260_032,
+  });
+  const part = await planMemory(storiesDir, { lora, tokenBudget: 1000, recompute: true, cacheBytes: 5 });
+  const policy = await loadNativePolicy({ dir: storiesDir, lora });
+  const trainable = policy.model.trainableParameters;
+  expect(part).toMatchObject({ trainable, optimiser: 12 * trainable, version: 4 * trainable, reference: 0, cache: 5 });
+  expect(part.activations).toBeLessThan(whole.activations);
+  await policy.close();
+});

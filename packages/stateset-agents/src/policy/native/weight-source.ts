@@ -1,0 +1,102 @@
+import { join } from "node:path";
+import type { TensorSpec } from "@stateset-agents/engine";
+import { StatesetError } from "../../error.ts";
+import type { LoraOptions } from "../policy.ts";
+import { exists } from "./files.ts";
+import { type ModelConfig, readModelConfig } from "./model-config.ts";
+import { type Adapter, findTargets, loadAdapter, readAdapterConfig } from "./peft.ts";
+import { mismatch, readSnapshotState, SnapshotTensors, snapshotFile } from "./snapshot.ts";
+import { type LinearModule, linearModules } from "./tensor-names.ts";
+import { checkWeights, hasValueHead, loadValueHead, loadWeights, type TensorTarget } from "./weights.ts";
+
+/** A folder with weights for a policy that is already open: a snapshot, a model in Hugging Face layout, or an adapter in PEFT's. */
+export interface WeightSource {
+  holds: "weights" | "adapter";
+  valueHead: boolean;
+  /** Everything it holds, tensor by tensor. */
+  into(target: TensorTarget): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** What a source must fit. */
+export interface Fitting {
+  config: ModelConfig;
+  adapter: Adapter | undefined;
+  /** Asked for again after a value head was added. */
+  tensors(): Promise<readonly TensorSpec[]>;
+}
+
+/** Opens a folder and refuses what does not fit, before anything is read. */
+export async function openWeightSource(dir: string, fitting: Fitting): Promise<WeightSource> {
+  if (await exists(join(dir, snapshotFile))) return snapshotSource(dir, fitting);
+  if (await exists(join(dir, "config.json"))) return modelSource(dir, fitting);
+  const saved = await readAdapterConfig(dir);
+  if (saved) return adapterSource(dir, saved.lora, fitting);
+  throw new StatesetError("MODEL_NOT_FOUND", `${dir} holds no weights.`, {
+    hint: "Give a snapshot, a folder in Hugging Face layout, or one with a PEFT adapter.",
+  });
+}
+
+async function snapshotSource(dir: string, { config, adapter, tensors }: Fitting): Promise<WeightSource> {
+  const state = await readSnapshotState(dir);
+  if (state.architecture !== config.architecture) throw mismatch(dir, `it is a ${state.architecture}`);
+  if (state.lora && JSON.stringify(state.lora) !== JSON.stringify(adapter?.lora ?? null)) {
+    throw mismatch(dir, `its adapter options are ${JSON.stringify(state.lora)}`);
+  }
+  let opened: SnapshotTensors | undefined;
+  return {
+    holds: state.lora ? "adapter" : "weights",
+    valueHead: state.valueHead,
+    async into(target) {
+      opened = await SnapshotTensors.open(dir, await tensors(), state, true);
+      await opened.weightsInto(target, state);
+    },
+    close: async () => opened?.close(),
+  };
+}
+
+async function modelSource(dir: string, { config }: Fitting): Promise<WeightSource> {
+  const own = await readModelConfig(dir);
+  if (own.architecture !== config.architecture || JSON.stringify(own.engine) !== JSON.stringify(config.engine)) {
+    throw new StatesetError("CHECKPOINT_MISMATCH", `${dir} holds a model of another shape than the one that is open.`, {
+      hint: "Open it with openPolicy() instead.",
+    });
+  }
+  await checkWeights(dir, config);
+  const valueHead = await hasValueHead(dir);
+  return {
+    holds: "weights",
+    valueHead,
+    async into(target) {
+      await loadWeights(dir, config, target);
+      if (valueHead) await loadValueHead(dir, config.engine.hidden, target);
+    },
+    close: async () => {},
+  };
+}
+
+async function adapterSource(dir: string, lora: LoraOptions, { config, adapter }: Fitting): Promise<WeightSource> {
+  const paths = (modules: readonly LinearModule[]) => modules.map(({ path }) => path).join();
+  const same =
+    adapter !== undefined &&
+    adapter.lora.rank === lora.rank &&
+    adapter.lora.alpha === lora.alpha &&
+    paths(adapter.modules) === paths(findTargets(lora, linearModules(config.architecture, config.engine)));
+  if (!same) {
+    const own = adapter ? `has one with ${JSON.stringify(adapter.lora)}` : "has none";
+    throw new StatesetError(
+      "CHECKPOINT_MISMATCH",
+      `${dir} is an adapter with ${JSON.stringify(lora)}; this policy ${own}.`,
+    );
+  }
+  const valueHead = await hasValueHead(dir);
+  return {
+    holds: "adapter",
+    valueHead,
+    async into(target) {
+      await loadAdapter(dir, lora, adapter.modules, { set: target.setTensor });
+      if (valueHead) await loadValueHead(dir, config.engine.hidden, target);
+    },
+    close: async () => {},
+  };
+}
