@@ -11,7 +11,8 @@ export interface Message {
   reasoning?: string;
 }
 
-export type Role = "system" | "user" | "assistant" | "tool";
+/** "developer" is what newer OpenAI models call the system; chat templates that do not know it are told "system". */
+export type Role = "system" | "developer" | "user" | "assistant" | "tool";
 
 export interface ToolCall {
   id: string;
