@@ -14,12 +14,19 @@ export type {
 } from "./agent/session.ts";
 export * from "./algorithm/index.ts";
 export { defineConfig, type ProjectConfig } from "./cli/project/define-config.ts";
-export { ChainBuilder } from "./conversation/chain.ts";
+export { ChainBuilder, type ChainPrompt, type ChainState, type SampledReply } from "./conversation/chain.ts";
 export { toChatRecord } from "./conversation/chat-record.ts";
 export { type ChatRecord, readChats, writeChats } from "./conversation/jsonl.ts";
-export type { Message, Role, ToolCall, ToolDefinition } from "./conversation/message.ts";
+export type { Message, MessageInput, Role, ToolCall, ToolDefinition } from "./conversation/message.ts";
 export { buildTokenTree, type MergedChains } from "./conversation/token-tree.ts";
-export type { RewardResult, TokenChain, Trajectory, TrajectoryGroup, Turn } from "./conversation/trajectory.ts";
+export type {
+  ChainStart,
+  RewardResult,
+  TokenChain,
+  Trajectory,
+  TrajectoryGroup,
+  Turn,
+} from "./conversation/trajectory.ts";
 export { validateMessages } from "./conversation/validate-messages.ts";
 export {
   ConversationEnvironment,

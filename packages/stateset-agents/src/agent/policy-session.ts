@@ -124,7 +124,7 @@ export class PolicySession implements ConversationSession {
   }
 
   async #fit(shown: readonly Message[], seed: number, signal: AbortSignal | undefined): Promise<Message[] | undefined> {
-    const { policy, sampling, system } = this.#options;
+    const { policy, sampling, system, templateVariables } = this.#options;
     // A conversation that brings its own system message keeps it.
     const own = shown[0]?.role === "system" || shown[0]?.role === "developer" ? shown[0] : undefined;
     const messages = own === undefined ? shown : shown.slice(1);
@@ -132,6 +132,7 @@ export class PolicySession implements ConversationSession {
     if (!this.#window) return head ? [head, ...messages] : [...messages];
     return this.#window.fit({
       system: head?.content,
+      systemRole: head?.role,
       messages,
       budget: policy.model.contextLength - Math.min(sampling.maxTokens, Math.floor(policy.model.contextLength / 2)),
       countTokens: (prompt) => {
@@ -140,7 +141,12 @@ export class PolicySession implements ConversationSession {
         return tokens.length + (kind === "append" ? last!.length : 0);
       },
       summarize: (part, maxTokens) =>
-        summarizeWith(policy, part, { maxTokens, seed: seedOf(seed, "summary"), ...(signal && { signal }) }),
+        summarizeWith(policy, part, {
+          maxTokens,
+          seed: seedOf(seed, "summary"),
+          templateVariables,
+          ...(signal && { signal }),
+        }),
     });
   }
 

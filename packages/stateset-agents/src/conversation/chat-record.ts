@@ -8,7 +8,7 @@ export function toChatRecord(trajectory: Trajectory): ChatRecord {
   return {
     id,
     scenarioId,
-    messages: turns.map(({ reward: _, metadata: __, ...message }): Message => message),
+    messages: turns.map(({ reward: _, metadata: __, sampled: ___, ...message }): Message => message),
     reward: reward.score,
     breakdown: reward.breakdown,
     ended,

@@ -1,6 +1,7 @@
 import type { ChainState } from "../conversation/chain.ts";
 import type { Message, ToolDefinition } from "../conversation/message.ts";
 import type { ChainStart } from "../conversation/trajectory.ts";
+import type { TemplateVariables } from "./tokenizer/template-variables.ts";
 
 /** How to choose tokens. Log-probs are always those of the temperature-scaled, untruncated distribution. */
 export interface Sampling {
@@ -150,8 +151,8 @@ export interface ModelInfo {
 
 export interface RenderOptions {
   tools?: readonly ToolDefinition[] | undefined;
-  /** What the template is told beside: `{ enable_thinking: false }`. JSON values. */
-  templateVariables?: Readonly<Record<string, unknown>> | undefined;
+  /** What the template is told beside: `{ enable_thinking: false }`. */
+  templateVariables?: TemplateVariables | undefined;
   /** End with the opening of an assistant turn. */
   addGenerationPrompt?: boolean;
 }

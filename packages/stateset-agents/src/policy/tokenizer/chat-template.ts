@@ -46,23 +46,25 @@ export function createTemplateRenderer(
   { tokens, today, where }: TemplateOptions,
 ): ChatRenderer {
   const compiled = new Map([...templates].map(([name, source]) => [name, compile(source, name, where)]));
+  const common = environmentWith({
+    ...tokens,
+    strftime_now: (format: string) => formatDate(today, format),
+    raise_exception: (reason: unknown) => {
+      const message = `The chat template in ${where} refuses these messages: ${unmark(String(reason))}`;
+      throw new StatesetError("INVALID_MESSAGE", message);
+    },
+  });
   return (messages, { tools, templateVariables = {}, addGenerationPrompt = false }, foreign) => {
     checkTemplateVariables(templateVariables);
     const listed = tools && tools.length > 0 ? tools : null;
     const choice = (listed && compiled.get("tool_use")) ?? compiled.get("default") ?? [...compiled.values()][0]!;
     try {
-      return run(choice.template, {
+      return run(choice.template, common, {
         documents: null,
         ...(foreign.value(templateVariables) as JsonObject),
-        ...tokens,
         messages: messages.map((message) => messageForTemplate(message, choice, foreign)),
         tools: listed && foreign.tools(listed),
         add_generation_prompt: addGenerationPrompt,
-        strftime_now: (format: string) => formatDate(today, format),
-        raise_exception: (reason: unknown) => {
-          const message = `The chat template in ${where} refuses these messages: ${unmark(String(reason))}`;
-          throw new StatesetError("INVALID_MESSAGE", message);
-        },
       });
     } catch (cause) {
       if (StatesetError.isInstance(cause)) throw cause;
@@ -72,12 +74,19 @@ export function createTemplateRenderer(
   };
 }
 
-/** Template.render() without its own raise_exception and its clock. */
-function run(template: Template, variables: Readonly<Record<string, unknown>>): string {
-  const environment = new Environment();
+/** What every run of a template shares. Made once, because the library takes its time over each name. */
+function environmentWith(more: Readonly<Record<string, unknown>>): Environment {
   const constants = { true: true, True: true, false: false, False: false, none: null, None: null };
-  for (const [name, value] of Object.entries({ ...constants, ...stringFunctions, range, ...variables }))
+  const environment = new Environment();
+  for (const [name, value] of Object.entries({ ...constants, ...stringFunctions, range, ...more }))
     environment.set(name, value);
+  return environment;
+}
+
+/** Template.render() without its own raise_exception and its clock. */
+function run(template: Template, common: Environment, variables: Readonly<Record<string, unknown>>): string {
+  const environment = new Environment(common);
+  for (const [name, value] of Object.entries(variables)) environment.set(name, value);
   return String(new Interpreter(environment).run(template.parsed).value);
 }
 
@@ -119,8 +128,8 @@ function printsTextArguments(template: Template, source: string): boolean {
     { role: "assistant", content: "", tool_calls: [call] },
   ];
   try {
-    const variables = { bos_token: "", eos_token: "", messages, tools: null, strftime_now: () => "" };
-    return run(template, variables).includes(args);
+    const common = environmentWith({ bos_token: "", eos_token: "", strftime_now: () => "" });
+    return run(template, common, { messages, tools: null }).includes(args);
   } catch {
     // It prints no such conversation; nor will it have to.
     return false;

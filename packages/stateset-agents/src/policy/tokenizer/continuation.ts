@@ -15,27 +15,32 @@ import { createTemplateProbe, windowOf } from "./template-probe.ts";
 export function createContinuation(parts: TailParts) {
   const { codec, print, mark } = parts;
   const findTail = createTailFinder(parts);
-  const findExactTail = (
-    messages: readonly Message[],
-    at: number,
-    sampled: ReadonlySet<number>,
-    options: RenderOptions,
-  ) => (isUnchanged(print, messages, at, sampled, options) ? findTail(messages, at, options) : undefined);
-  const probe = createTemplateProbe(findTail, findExactTail);
+  const probe = createTemplateProbe(parts);
 
   return (chain: ChainState | undefined, messages: readonly Message[], options: RenderOptions = {}): Extension => {
-    const restart = (reason: ChainStart): Extension => {
-      return { kind: "restart", tokens: Int32Array.from(codec.encode(print(messages, options))), reason };
-    };
     const reason = whyRestart(chain, messages, options);
-    if (reason || !chain?.reply) return restart(reason ?? "messages-changed");
+    if (reason || !chain?.reply) return restart(messages, options, reason ?? "messages-changed");
+    const tail = tailAfter(chain, messages, options);
+    if (!tail) return restart(messages, options, "template-rewrote");
+    return { kind: "append", tokens: encodeTail(tail, chain.reply) };
+  };
+
+  function restart(messages: readonly Message[], options: RenderOptions, reason: ChainStart): Extension {
+    return { kind: "restart", tokens: Int32Array.from(codec.encode(print(messages, options))), reason };
+  }
+
+  /** What follows the reply that was sampled last; undefined when that is not all that would have to change. */
+  function tailAfter(chain: ChainState, messages: readonly Message[], options: RenderOptions): Tail | undefined {
     const at = chain.messages.length;
     const written = chain.messages.some(({ role }, i) => role === "assistant" && !chain.sampled.has(i));
+    const reach = probe(options, written);
+    if (reach === "never") return undefined;
     const view = windowOf(messages, at);
-    const quick = probe(options, written) ? attempt(() => findTail(view.messages, view.at, options)) : undefined;
-    const tail = quick ?? attempt(() => findExactTail(messages, at, chain.sampled, options));
-    return tail ? { kind: "append", tokens: encodeTail(tail, chain.reply) } : restart("template-rewrote");
-  };
+    const seen = reach === "window" ? attempt(() => findTail(view.messages, view.at, options)) : undefined;
+    if (seen) return seen;
+    const unchanged = attempt(() => isUnchanged(print, messages, at, chain.sampled, options));
+    return unchanged ? findTail(messages, at, options) : undefined;
+  }
 
   /** With the end-of-turn token in front where the policy did not sample one itself. */
   function encodeTail({ end, text }: Tail, reply: SampledReply): Int32Array {
