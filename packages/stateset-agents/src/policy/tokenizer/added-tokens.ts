@@ -28,7 +28,18 @@ function isAddedToken(value: unknown): value is AddedToken {
   return isObject(value) && Number.isInteger(value.id) && typeof value.content === "string" && value.content !== "";
 }
 
-/** Some vocabularies add runs of spaces or line breaks to save tokens. They say nothing but themselves, whoever writes them. */
-export function isText({ content, special }: AddedToken): boolean {
-  return special !== true && content.trim() === "";
+/**
+ * Which of them are control tokens, and which are text, whoever writes it: runs of spaces that some vocabularies add to save
+ * tokens, and signs that the model's own alphabet has under the same id, since it could not write them otherwise.
+ */
+export function sortTokens(
+  added: readonly AddedToken[],
+  model: unknown,
+): { control: AddedToken[]; text: AddedToken[] } {
+  const vocab = isObject(model) ? model.vocab : undefined;
+  const isPiece = ({ id, content }: AddedToken) =>
+    Array.isArray(vocab) ? vocab[id]?.[0] === content : isObject(vocab) && vocab[content] === id;
+  const isText = (token: AddedToken) =>
+    token.content.trim() === "" ? token.special !== true : [...token.content].length === 1 && isPiece(token);
+  return { control: added.filter((token) => !isText(token)), text: added.filter(isText) };
 }

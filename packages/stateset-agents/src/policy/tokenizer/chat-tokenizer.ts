@@ -5,6 +5,7 @@ import type { ChatRenderer } from "./chat-renderer.ts";
 import { type TextCodec, wellFormed } from "./codec.ts";
 import { createContinuation } from "./continuation.ts";
 import { createForeignText, unmarked } from "./foreign-text.ts";
+import { unmark } from "./marks.ts";
 import { segmentsOf } from "./segments.ts";
 import { createTextStream, type TextStream } from "./text-stream.ts";
 
@@ -45,7 +46,7 @@ export function createChatTokenizer({ codec, renderer, endTokens, bosToken }: Ch
       const ids = Array.from(tokens);
       return codec.decode(skipSpecial ? ids.filter((id) => !skipped.has(id)) : ids);
     },
-    render: (messages, options = {}) => read(messages, options),
+    render: (messages, options = {}) => unmark(read(messages, options)),
     segments: (messages, options = {}) => segmentsOf(parts, messages, options),
     extend: createContinuation(parts),
     createTextStream: () => createTextStream((tokens) => codec.decode(tokens), skipped),

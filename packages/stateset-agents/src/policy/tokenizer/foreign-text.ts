@@ -11,6 +11,9 @@
  * - or begins before and ends after it: then the string lies inside a token's text, and such strings end with a mark. This is
  *   the parameter `think` of a tool, where a template prints `<{{ name }}>`.
  * A token of one character cannot be marked inside: in foreign text it is escaped.
+ *
+ * One thing is left to the template: if it cuts a foreign string into pieces and prints one between its own `<` and `>`, then it
+ * has made the token.
  */
 import type { ToolDefinition } from "../../conversation/message.ts";
 import { afterMark, beforeMark, escapeForeign, escapeMark } from "./marks.ts";
@@ -23,9 +26,6 @@ export interface ForeignText {
   value(value: unknown, keys?: "known" | "chosen"): unknown;
   tools(tools: readonly ToolDefinition[]): unknown;
 }
-
-/** Leaves everything as it is: for people to read, never to be encoded. */
-export const unmarked: ForeignText = { text: (text) => text, value: (value) => value, tools: (tools) => tools };
 
 export function createForeignText(tokens: readonly string[]): ForeignText {
   const longer = tokens.filter((token) => [...token].length > 1);
@@ -78,6 +78,9 @@ export function createForeignText(tokens: readonly string[]): ForeignText {
   };
   return { text, value, tools: (tools) => schema(tools) };
 }
+
+/** For people to read, with unmark(); never to be encoded. */
+export const unmarked: ForeignText = createForeignText([]);
 
 /** What templates compare with and look up by; no more foreign than a role. */
 const typeNames = new Set(["function", "object", "array", "string", "number", "integer", "boolean", "null"]);

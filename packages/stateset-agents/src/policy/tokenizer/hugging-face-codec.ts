@@ -1,6 +1,6 @@
 import { Tokenizer } from "@huggingface/tokenizers";
 import { messageOf, StatesetError } from "../../error.ts";
-import { addedTokens, isText } from "./added-tokens.ts";
+import { addedTokens, sortTokens } from "./added-tokens.ts";
 import { type TextCodec, wellFormed } from "./codec.ts";
 import { createMarkedEncoder } from "./marked-encoder.ts";
 import { isObject, type JsonObject } from "./model-json.ts";
@@ -14,6 +14,7 @@ export function createHuggingFaceCodec(tokenizerJson: JsonObject, config: JsonOb
       cause,
     });
   const added = addedTokens(tokenizerJson, config);
+  const tokens = sortTokens(added, tokenizerJson.model);
   let reader: Tokenizer;
   let write: (marked: string) => number[];
   let vocabSize = 0;
@@ -25,7 +26,7 @@ export function createHuggingFaceCodec(tokenizerJson: JsonObject, config: JsonOb
     );
     keepByteOrderMarks(reader.decoder);
     for (const id of reader.get_vocab().values()) vocabSize = Math.max(vocabSize, id + 1);
-    write = createMarkedEncoder(tokenizerJson, config, added, vocabSize);
+    write = createMarkedEncoder(tokenizerJson, config, tokens, vocabSize);
   } catch (cause) {
     throw fail(`cannot be built: ${messageOf(cause)}`, cause);
   }
@@ -38,7 +39,7 @@ export function createHuggingFaceCodec(tokenizerJson: JsonObject, config: JsonOb
   return {
     vocabSize,
     specialIds,
-    controlTokens: added.filter((token) => !isText(token)).map(({ id, content }) => ({ id, text: content })),
+    controlTokens: tokens.control.map(({ id, content }) => ({ id, text: content })),
     encode: rememberRecent((marked) => {
       if (marked === "") return [];
       let ids: number[];

@@ -4,7 +4,7 @@
  * ever), and the stand-ins' ids are replaced by the real ones.
  */
 import { Tokenizer } from "@huggingface/tokenizers";
-import { type AddedToken, isText } from "./added-tokens.ts";
+import type { AddedToken } from "./added-tokens.ts";
 import { createSplitter } from "./control-tokens.ts";
 import { unmark } from "./marks.ts";
 import type { JsonObject } from "./model-json.ts";
@@ -26,10 +26,9 @@ type Spelt = { id: number; text: string; standIn: StandIn };
 export function createMarkedEncoder(
   tokenizerJson: JsonObject,
   config: JsonObject,
-  added: readonly AddedToken[],
+  { control, text: textTokens }: { control: readonly AddedToken[]; text: readonly AddedToken[] },
   vocabSize: number,
 ): (marked: string) => number[] {
-  const control = added.filter((token) => !isText(token));
   const standIns: StandIn[] = [];
   const spelt = control.map((token): Spelt => {
     const { id, content: text, special = false, lstrip = false, rstrip = false } = token;
@@ -45,7 +44,7 @@ export function createMarkedEncoder(
     return { id, text, standIn };
   });
   const { fallbackIds, ...reduced } = withoutPieces(tokenizerJson.model, config, control);
-  const known = { added_tokens: [...added.filter(isText), ...standIns], model: reduced.model };
+  const known = { added_tokens: [...textTokens, ...standIns], model: reduced.model };
   const tokenizer = new Tokenizer({ ...tokenizerJson, ...known }, reduced.config);
   const encode = (text: string) => tokenizer.encode(text, { add_special_tokens: false }).ids;
 

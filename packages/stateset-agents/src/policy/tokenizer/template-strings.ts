@@ -5,7 +5,7 @@
  * - a template that looks into foreign text (`'</think>' in content`) finds what is written there, not the marks in it.
  * So in a parsed template `x.lstrip(chars)` becomes `string_lstrip(x, chars)`, `a in b` becomes `string_in(a, b)`, and so on.
  */
-import { afterMark, beforeMark, escapeMark, splitMarked, unitsOf, unmark } from "./marks.ts";
+import { escapeMark, splitMarked, unitsOf, unmark } from "./marks.ts";
 
 interface Node {
   type?: string;
@@ -63,7 +63,7 @@ function callFor(node: Node): { callee: Node; args: unknown[] } | undefined {
   }
 }
 
-/** What a rewritten template calls. Lists arrive as the library's own values, objects as maps of these, named arguments too. */
+/** What a rewritten template calls. Lists arrive as the library's own values, objects as maps of these, named arguments too; none as undefined. */
 const functions = {
   strip: (text: unknown, chars: unknown) => strip(string(text, "strip"), chars, true, true),
   lstrip: (text: unknown, chars: unknown) => strip(string(text, "lstrip"), chars, true, false),
@@ -75,7 +75,8 @@ const functions = {
   split(text: unknown, separator: unknown, most?: unknown) {
     const cuts = countOf(most, "maxsplit");
     if (separator === "") throw new TypeError("split was asked for an empty separator");
-    if (separator !== null) return splitMarked(string(text, "split"), string(separator, "split"), cuts);
+    if (separator !== undefined && separator !== null)
+      return splitMarked(string(text, "split"), string(separator, "split"), cuts);
     // Without a separator, at whitespace.
     const words = string(text, "split")
       .trimStart()
@@ -102,7 +103,9 @@ const functions = {
   /** JSON with every other character than ASCII escaped: but not the marks. */
   ascii(json: unknown, wanted: unknown) {
     const text = string(json, "tojson");
-    return wanted === true ? text.replace(notAscii, (char) => (marks.has(char) ? char : codesOf(unmark(char)))) : text;
+    return wanted === true
+      ? text.replace(notAscii, (char) => (isAscii(unmark(char)) ? char : codesOf(unmark(char))))
+      : text;
   },
 };
 
@@ -110,8 +113,12 @@ export const stringFunctions = Object.fromEntries(
   Object.entries(functions).map(([name, run]) => [`string_${name}`, run]),
 );
 
-const marks = new Set([afterMark, beforeMark]);
 const notAscii = new RegExp(`${escapeMark}[^]|[^\\x00-\\x7e]`, "gu");
+
+/** Marks alone are no text at all. */
+function isAscii(text: string): boolean {
+  return text === "" || text <= "\x7e";
+}
 
 function codesOf(text: string): string {
   return text

@@ -16,8 +16,9 @@ export interface ReducedModel {
  */
 export function withoutPieces(model: unknown, config: JsonObject, control: readonly AddedToken[]): ReducedModel {
   const fallbackIds = new Set<number>();
+  const controlIds = new Set<unknown>(control.map(({ id }) => id));
   const spellings = new Set(control.map(({ content }) => content));
-  const rename = (piece: unknown, id: unknown) => (spellings.has(piece as string) ? `\uDC00${id}` : piece);
+  const rename = (piece: unknown, id: unknown) => (controlIds.has(id) ? `\uDC00${id}` : piece);
   if (!isObject(model)) return { model, config, fallbackIds };
   if (Array.isArray(model.vocab)) {
     if (typeof model.unk_id === "number") fallbackIds.add(model.unk_id);
@@ -35,7 +36,7 @@ export function withoutPieces(model: unknown, config: JsonObject, control: reado
       if (/^<0x[0-9A-F]{2}>$/.test(piece) && spellings.delete(piece)) fallbackIds.add(Number(idOf(piece)));
     }
   }
-  const listed = [...spellings].filter((piece) => idOf(piece) !== undefined);
+  const listed = [...spellings].filter((piece) => controlIds.has(idOf(piece)));
   if (listed.length === 0) return { model, config, fallbackIds };
   const renamed: Record<string, unknown> = { ...vocab };
   for (const piece of listed) {
@@ -46,8 +47,8 @@ export function withoutPieces(model: unknown, config: JsonObject, control: reado
     idOf(owner.unk_token) === undefined
       ? owner
       : { ...owner, unk_token: rename(owner.unk_token, idOf(owner.unk_token)) };
-  const makesOne = (merge: unknown) =>
-    spellings.has(Array.isArray(merge) ? merge.join("") : String(merge).replace(" ", ""));
+  const gone = new Set(listed);
+  const makesOne = (merge: unknown) => gone.has(Array.isArray(merge) ? merge.join("") : String(merge).replace(" ", ""));
   const merges = Array.isArray(model.merges) ? { merges: model.merges.filter((merge) => !makesOne(merge)) } : {};
   return { model: { ...unknown(model), vocab: renamed, ...merges }, config: unknown(config), fallbackIds };
 }
