@@ -191,6 +191,22 @@ describe("MultiTurnAgent", () => {
     expect(policy.prompts[1]).toContain("<system> alpha extra <end>");
   });
 
+  it("answers conversations as OpenAI writes them", async () => {
+    const policy = talking("hello alpha beta gamma");
+    const call = { id: "1", type: "function" as const, function: { name: "f", arguments: "{}" } };
+    await newAgent({ policy }).generateResponse([
+      { role: "developer", content: [{ type: "text", text: "alpha" }] },
+      user("hello"),
+      { role: "assistant", content: null, tool_calls: [call], refusal: null },
+      { role: "tool", content: "beta", tool_call_id: "1" },
+      { role: "assistant", content: null, refusal: "gamma" },
+      user("hello"),
+    ]);
+    expect(policy.prompts[0]).toBe(
+      "<system> alpha <end> <user> hello <end> <assistant> <end> <tool> beta <end> <assistant> gamma <end> <user> hello <end> <assistant>",
+    );
+  });
+
   it("keeps reasoning apart from the answer, also when streaming", async () => {
     const agent = newAgent({ policy: talking("<think> hmm well </think> yes sir"), reasoning: true });
     expect((await agent.respond([user("yes")])).turn).toEqual({

@@ -47,7 +47,7 @@ export class ChainBuilder implements ChainState {
   readonly templateVariables: Readonly<Record<string, unknown>> | undefined;
 
   constructor(prompt: ChainPrompt) {
-    this.#messages = prompt.messages;
+    this.#messages = [...prompt.messages];
     this.#started = prompt.started;
     this.tools = prompt.tools;
     this.templateVariables = prompt.templateVariables;
@@ -79,7 +79,7 @@ export class ChainBuilder implements ChainState {
   append(tokens: ArrayLike<number>, messages: readonly Message[]): void {
     if (!this.#reply) throw new RangeError("A chain grows by a prompt only after a reply.");
     this.#sampled.add(this.#messages.length);
-    this.#messages = messages;
+    this.#messages = [...messages];
     this.#reply = undefined;
     this.#addPrompt(tokens);
   }
