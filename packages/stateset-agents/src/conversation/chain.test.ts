@@ -71,6 +71,7 @@ describe("a chain goes on", () => {
     const noted = { ...user("a"), reward: 1, metadata: { x: 1 } };
     expect(whyRestart(chainWith(reply("c")), [noted, user("b"), assistant("c"), user("d")], {})).toBeUndefined();
     expect(whyRestart(chainWith(reply("c")), [...prompt, assistant("c")], { tools: [] })).toBeUndefined();
+    expect(whyRestart(chainWith(reply(" c\n")), [...prompt, assistant("c")], {})).toBeUndefined();
   });
 
   it("when the reply was taken apart into reasoning, tool calls and the rest", () => {

@@ -20,12 +20,13 @@ export function whyRestart(
 }
 
 /**
- * Whether a message is the reply that was sampled. It may have been taken apart since, into tool calls, reasoning and what is
- * left; then it is enough that these words were sampled. What is missing from it was said all the same.
+ * Whether a message is the reply that was sampled, give or take the spaces around it. It may have been taken apart since, into
+ * tool calls, reasoning and what is left; then it is enough that these words were sampled. What is missing was said all the same.
  */
 function standsFor({ content, reasoning, tool_calls }: Message, { message, text }: SampledReply): boolean {
   const takenApart = reasoning !== undefined || (tool_calls !== undefined && tool_calls.length > 0);
-  const said = content === message.content || content === text || (takenApart && text.includes(content.trim()));
+  const words = content.trim();
+  const said = [message.content, text].some((whole) => whole.trim() === words) || (takenApart && text.includes(words));
   return said && text.includes((reasoning ?? "").trim());
 }
 

@@ -40,7 +40,7 @@ function callFor(node: Node): { callee: Node; args: unknown[] } | undefined {
   });
   if (node.type === "BinaryExpression") {
     const name = operators[(node.operator as { value: string }).value];
-    return name && call(name, node.left, node.right);
+    return name && !isRole(node.left as Node) ? call(name, node.left, node.right) : undefined;
   }
   if (node.type === "CallExpression" && Array.isArray(node.args) && node.args.length > 0) {
     const callee = node.callee as Node;
@@ -61,6 +61,11 @@ function callFor(node: Node): { callee: Node; args: unknown[] } | undefined {
     const json = { ...node, filter: { ...filter, args: args.filter((arg) => arg !== ascii) } };
     return call("ascii", json, ascii.value);
   }
+}
+
+/** `message.role`: no role is ever marked, and templates ask for little else as often. */
+function isRole({ type, property }: Node): boolean {
+  return type === "MemberExpression" && (property as Node).value === "role";
 }
 
 /** What a rewritten template calls. Lists arrive as the library's own values, objects as maps of these, named arguments too; none as undefined. */
