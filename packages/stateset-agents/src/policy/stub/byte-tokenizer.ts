@@ -8,6 +8,7 @@ import { contentOf } from "../tokenizer/plain-template.ts";
 /** Ids 0–255 are the bytes of UTF-8 text, the rest are these. */
 const specialTexts = ["<|im_start|>", "<|im_end|>"];
 
+export const startOfTurn = 256;
 export const endOfTurn = 257;
 
 /** A tokenizer without a vocabulary file: bytes, rendered as ChatML. */

@@ -41,7 +41,8 @@ export function createChatTokenizer({ codec, renderer, endTokens, bosToken }: Ch
     vocabSize: codec.vocabSize,
     endTokens,
     bosToken,
-    encode: (text, { control = false } = {}) => Int32Array.from(codec.encode(control ? text : foreign.text(text))),
+    encode: (text, { control = false } = {}) =>
+      Int32Array.from(codec.encode((control ? unmarked : foreign).text(text))),
     decode(tokens, { skipSpecial = true } = {}) {
       const ids = Array.from(tokens);
       return codec.decode(skipSpecial ? ids.filter((id) => !skipped.has(id)) : ids);

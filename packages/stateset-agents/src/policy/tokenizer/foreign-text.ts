@@ -12,8 +12,8 @@
  *   the parameter `think` of a tool, where a template prints `<{{ name }}>`.
  * A token of one character cannot be marked inside: in foreign text it is escaped.
  *
- * One thing is left to the template: if it cuts a foreign string into pieces and prints one between its own `<` and `>`, then it
- * has made the token.
+ * One thing is left to the template: if it cuts a foreign string and completes a piece of it to a token's spelling (prints `<`, a
+ * word out of a list, `>`), then it has made the token.
  */
 import type { ToolDefinition } from "../../conversation/message.ts";
 import { afterMark, beforeMark, escapeForeign, escapeMark } from "./marks.ts";

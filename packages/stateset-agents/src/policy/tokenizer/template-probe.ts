@@ -1,4 +1,4 @@
-import type { Message, ToolCall } from "../../conversation/message.ts";
+import type { Message, ToolCall, ToolDefinition } from "../../conversation/message.ts";
 import type { RenderOptions } from "../policy.ts";
 import { createSplitter } from "./control-tokens.ts";
 import { attempt, createTailFinder, endsOf, isUnchanged, standInFor, type TailParts } from "./reply-tail.ts";
@@ -56,13 +56,14 @@ export function windowOf(messages: readonly Message[], at: number): { messages: 
 export function createTemplateProbe(parts: TailParts): (options: RenderOptions, written: boolean) => Reach {
   const known = new Map<string, Reach>();
   return (options, written) => {
-    const tools = (options.tools ?? []).length > 0;
-    const kind = JSON.stringify([tools, written, options.templateVariables ?? {}]);
+    const tools = (options.tools ?? []).length > 0 ? [tool] : [];
+    const kind = JSON.stringify([tools.length, written, options.templateVariables ?? {}]);
     const before = known.get(kind);
     if (before) return before;
     if (known.size >= mostKinds) return "whole";
     const reaches = new Set<Reach | undefined>();
-    for (const shape of shapes) reaches.add(reachOf(parts, shape, { ...options, addGenerationPrompt: true }, written));
+    const asked = { ...options, tools, addGenerationPrompt: true };
+    for (const shape of shapes) reaches.add(reachOf(parts, shape, asked, written));
     const reach = reaches.has("never") ? "never" : reaches.has("whole") || !reaches.has("window") ? "whole" : "window";
     known.set(kind, reach);
     return reach;
@@ -114,6 +115,15 @@ function createPieceComparison(parts: TailParts, sampled: readonly number[], len
     });
   };
 }
+
+const tool: ToolDefinition = {
+  type: "function",
+  function: {
+    name: "look",
+    description: "Looks.",
+    parameters: { type: "object", properties: { at: { type: "string" } } },
+  },
+};
 
 function contentAt(index: number): string {
   return `message ${index}.`;
