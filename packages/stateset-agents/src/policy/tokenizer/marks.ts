@@ -14,7 +14,7 @@ export const escapeMark = "\uFDD2";
 const marks = new RegExp(`${escapeMark}([^])|[${beforeMark}${afterMark}]`, "gu");
 const units = new RegExp(`${beforeMark}?(?:${escapeMark}[^]|[^])${afterMark}?`, "gu");
 
-export function hasMarks(text: string): boolean {
+function hasMarks(text: string): boolean {
   return text.includes(afterMark) || text.includes(beforeMark) || text.includes(escapeMark);
 }
 
