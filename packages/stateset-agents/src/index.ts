@@ -12,13 +12,14 @@ export type {
   ReplyOptions,
 } from "./agent/session.ts";
 export * from "./algorithm/index.ts";
-export { ChainBuilder } from "./conversation/chain.ts";
+export { ChainBuilder, type ChainPrompt, type ChainState, type SampledReply } from "./conversation/chain.ts";
 export { toChatRecord } from "./conversation/chat-record.ts";
 export type { Failure } from "./conversation/failure.ts";
 export { type ChatRecord, readChats, writeChats } from "./conversation/jsonl.ts";
-export type { Message, Role, ToolCall, ToolDefinition } from "./conversation/message.ts";
+export type { Message, MessageInput, Role, ToolCall, ToolDefinition } from "./conversation/message.ts";
 export { buildTokenTree, type MergedChains } from "./conversation/token-tree.ts";
 export {
+  type ChainStart,
   type Ended,
   isCut,
   type RewardResult,

@@ -13,8 +13,8 @@ export const agentFileName = "agent.json";
 const agentFileSchema = z.strictObject({ version: z.literal(1), ...storedOptionsShape });
 
 export async function writeAgentFile(dir: string, options: ResolvedAgentOptions): Promise<void> {
-  const { systemPrompt, sampling, reasoning, seed, contextWindow } = options;
-  const stored = { version: 1, systemPrompt, sampling, reasoning, seed, contextWindow };
+  const { systemPrompt, sampling, tools, templateVariables, reasoning, seed, contextWindow } = options;
+  const stored = { version: 1, systemPrompt, sampling, tools, templateVariables, reasoning, seed, contextWindow };
   writeJsonAtomic(join(dir, agentFileName), stored);
 }
 

@@ -1,7 +1,10 @@
 import { z } from "zod";
+import type { ToolDefinition } from "../conversation/message.ts";
+import { toolsSchema } from "../conversation/tool-definition.ts";
 import { parseOptions } from "../options.ts";
 import type { OpenPolicyOptions } from "../policy/open-policy.ts";
 import { defaultSampling, type LoraOptions, type Policy, type Sampling } from "../policy/policy.ts";
+import { type TemplateVariables, templateVariablesSchema } from "../policy/tokenizer/template-variables.ts";
 import { type ContextWindowOptions, contextStrategies, contextWindowSchema } from "./context-window.ts";
 import { ConversationMemory, type MemoryOptions, memoryOptionsSchema } from "./memory.ts";
 
@@ -21,6 +24,10 @@ export interface AgentOptions {
   stub?: OpenPolicyOptions["stub"] | undefined;
   /** Where and how models named by a hub id are downloaded. */
   hub?: HubOptions | undefined;
+  /** What the chat template tells the model it can call. */
+  tools?: readonly ToolDefinition[] | undefined;
+  /** What the chat template is told beside the conversation: `{ enable_thinking: false }`. */
+  templateVariables?: TemplateVariables | undefined;
   /** Keep what stands in `<think>…</think>` apart, as the message's `reasoning`. */
   reasoning?: boolean | undefined;
   /** Threads of the embedded engine. Default: all cores. */
@@ -59,6 +66,8 @@ const loraSchema = z.strictObject({
 export const storedOptionsShape = {
   systemPrompt: z.string().optional(),
   sampling: samplingSchema.partial().optional(),
+  tools: toolsSchema.optional(),
+  templateVariables: templateVariablesSchema.optional(),
   reasoning: z.boolean().optional(),
   seed: z.int().min(0).optional(),
   contextWindow: z.union([z.enum(contextStrategies), contextWindowSchema]).optional(),
@@ -97,6 +106,8 @@ export interface ResolvedAgentOptions {
   lora: LoraOptions | undefined;
   stub: OpenPolicyOptions["stub"] | undefined;
   hub: HubOptions | undefined;
+  tools: readonly ToolDefinition[] | undefined;
+  templateVariables: TemplateVariables | undefined;
   reasoning: boolean;
   threads: number | undefined;
   seed: number | undefined;
@@ -116,6 +127,8 @@ export function resolveAgentOptions(options: AgentOptions): ResolvedAgentOptions
       lora === undefined || lora === false ? undefined : { ...defaultLora, ...(lora === true ? {} : defined(lora)) },
     stub: parsed.stub && defined(parsed.stub),
     hub: parsed.hub && defined(parsed.hub),
+    tools: parsed.tools,
+    templateVariables: parsed.templateVariables,
     reasoning: parsed.reasoning ?? false,
     threads: parsed.threads,
     seed: parsed.seed,

@@ -1,4 +1,4 @@
-import type { Message } from "../conversation/message.ts";
+import type { MessageInput } from "../conversation/message.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import type { Policy, Sampling } from "../policy/policy.ts";
 import type { ConversationOptions, ConversationSession } from "./session.ts";
@@ -23,13 +23,13 @@ export abstract class Agent {
   abstract get sampling(): Readonly<Sampling>;
 
   /** The reply's text. */
-  abstract generateResponse(messages: readonly Message[], context?: AgentContext): Promise<string>;
+  abstract generateResponse(messages: readonly MessageInput[], context?: AgentContext): Promise<string>;
 
   /** The reply's text in pieces, as it is sampled. */
-  abstract stream(messages: readonly Message[], context?: AgentContext): AsyncIterable<string>;
+  abstract stream(messages: readonly MessageInput[], context?: AgentContext): AsyncIterable<string>;
 
   /** Answers one more user message and returns the assistant turn. */
-  abstract processTurn(messages: readonly Message[], userInput: string, context?: AgentContext): Promise<Turn>;
+  abstract processTurn(messages: readonly MessageInput[], userInput: string, context?: AgentContext): Promise<Turn>;
 
   abstract startConversation(options?: ConversationOptions): ConversationSession;
 

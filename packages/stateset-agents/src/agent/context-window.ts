@@ -22,6 +22,8 @@ export type ContextWindowOptions = z.input<typeof contextWindowSchema>;
 export interface FitRequest {
   /** The system prompt; undefined when there is none. */
   system: string | undefined;
+  /** Its role. Default "system". */
+  systemRole?: Message["role"] | undefined;
   /** The conversation after it. */
   messages: readonly Message[];
   /** Prompt tokens that may be used. */
@@ -63,11 +65,11 @@ export class ContextWindow {
     return countTokens(fitted) <= budget ? fitted : undefined;
   }
 
-  #prompt({ system, messages }: FitRequest, from = this.#from): Message[] {
+  #prompt({ system, systemRole = "system", messages }: FitRequest, from = this.#from): Message[] {
     const parts = [system ?? "", this.#summary && `The conversation so far, in short: ${this.#summary}`].filter(
       Boolean,
     );
-    const head: Message[] = parts.length > 0 ? [{ role: "system", content: parts.join("\n\n") }] : [];
+    const head: Message[] = parts.length > 0 ? [{ role: systemRole, content: parts.join("\n\n") }] : [];
     return [...head, ...messages.slice(from)];
   }
 

@@ -67,7 +67,9 @@ describe("a conversation's tokens", () => {
     // The whole chain is what the template prints for the whole conversation: nothing was lost or doubled.
     const rendered = policy.tokenizer.render([{ role: "system", content: "help" }, ...history.slice(0, 4)]);
     const complete = rendered.endsWith("<end> ") && chain!.tokens.at(-1) !== policy.idOf("<end>") ? 1 : 0;
-    expect([...chain!.tokens]).toEqual([...policy.tokenizer.encode(rendered)].slice(0, complete ? -1 : undefined));
+    expect([...chain!.tokens]).toEqual(
+      [...policy.tokenizer.encode(rendered, { control: true })].slice(0, complete ? -1 : undefined),
+    );
   });
 
   it("score under the policy exactly as they were sampled", async () => {
@@ -102,6 +104,7 @@ describe("a conversation's tokens", () => {
     await session.reply([user("help"), first.turn, user("no")]);
     const [kept, fresh] = session.chains();
     expect(kept).toEqual(before);
+    expect([kept!.started, fresh!.started]).toEqual(["first-prompt", "reply-edited"]);
     expect(fresh!.turn.includes(1)).toBe(false);
     expect(fresh!.turn.includes(3)).toBe(true);
   });
@@ -144,15 +147,15 @@ describe("a conversation's tokens", () => {
     expect(await first).toMatchObject({ kind: "reply" });
   });
 
-  it("keep a thought where it was sampled, and start anew when the template no longer shows it", async () => {
+  it("keep a thought where it was sampled, although the template no longer shows it", async () => {
     const policy = talking("<think> hmm </think> yes", "no");
     const session = newAgent({ policy, reasoning: true }).startConversation({ seed: 1 });
     const first = await session.reply([user("yes")]);
     if (first.kind !== "reply") throw new Error("unexpected");
     await session.reply([user("yes"), first.turn, user("no")]);
-    const [thinking, after] = session.chains().map((chain) => policy.tokenizer.decode(chain.tokens));
-    expect(thinking).toBe("yes <think> hmm </think> yes");
-    expect(after).toBe("yes yes no no");
+    const [chain, ...others] = session.chains();
+    expect(policy.tokenizer.decode(chain!.tokens)).toBe("yes <think> hmm </think> yes no no");
+    expect(others).toEqual([]);
   });
 
   it("end with the context: full is said, not an error", async () => {
@@ -186,6 +189,22 @@ describe("MultiTurnAgent", () => {
     expect(policy.prompts[0]).toBe("<system> polite context <end> <user> hello extra <end> <assistant>");
     await agent.generateResponse([{ role: "system", content: "alpha" }, user("hello")]);
     expect(policy.prompts[1]).toContain("<system> alpha extra <end>");
+  });
+
+  it("answers conversations as OpenAI writes them", async () => {
+    const policy = talking("hello alpha beta gamma");
+    const call = { id: "1", type: "function" as const, function: { name: "f", arguments: "{}" } };
+    await newAgent({ policy }).generateResponse([
+      { role: "developer", content: [{ type: "text", text: "alpha" }] },
+      user("hello"),
+      { role: "assistant", content: null, tool_calls: [call], refusal: null },
+      { role: "tool", content: "beta", tool_call_id: "1" },
+      { role: "assistant", content: null, refusal: "gamma" },
+      user("hello"),
+    ]);
+    expect(policy.prompts[0]).toBe(
+      "<system> alpha <end> <user> hello <end> <assistant> <end> <tool> beta <end> <assistant> gamma <end> <user> hello <end> <assistant>",
+    );
   });
 
   it("keeps reasoning apart from the answer, also when streaming", async () => {

@@ -1,11 +1,12 @@
 import { randomInt } from "node:crypto";
 import { linkSignals } from "../abort.ts";
-import type { Message } from "../conversation/message.ts";
+import type { Message, MessageInput } from "../conversation/message.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { validateMessages } from "../conversation/validate-messages.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 import type { Policy, Sampling } from "../policy/policy.ts";
+import { mergeVariables } from "../policy/tokenizer/template-variables.ts";
 import { seedOf } from "../random.ts";
 import { Agent, type AgentContext } from "./agent.ts";
 import { writeAgentFile } from "./agent-file.ts";
@@ -94,17 +95,17 @@ export class MultiTurnAgent extends Agent {
     return this.#session(options, options.scenario ? { scenario: options.scenario } : {});
   }
 
-  override async generateResponse(messages: readonly Message[], context: AgentContext = {}): Promise<string> {
+  override async generateResponse(messages: readonly MessageInput[], context: AgentContext = {}): Promise<string> {
     return (await this.respond(messages, context)).turn.content;
   }
 
   /** Like generateResponse, with everything that is known about the reply. */
-  async respond(messages: readonly Message[], context: AgentContext = {}): Promise<AgentReply> {
+  async respond(messages: readonly MessageInput[], context: AgentContext = {}): Promise<AgentReply> {
     return this.#respond(messages, context);
   }
 
   override async processTurn(
-    messages: readonly Message[],
+    messages: readonly MessageInput[],
     userInput: string,
     context: AgentContext = {},
   ): Promise<Turn> {
@@ -113,12 +114,13 @@ export class MultiTurnAgent extends Agent {
     const { memory } = this.options;
     if (memory) {
       memory.add(context.conversationId ?? "", user, turn);
-      await memory.condense((part) => summarizeWith(this.policy, part, { maxTokens: 96, seed: 0 }));
+      const { templateVariables } = this.options;
+      await memory.condense((part) => summarizeWith(this.policy, part, { maxTokens: 96, seed: 0, templateVariables }));
     }
     return turn;
   }
 
-  override async *stream(messages: readonly Message[], context: AgentContext = {}): AsyncGenerator<string, void> {
+  override async *stream(messages: readonly MessageInput[], context: AgentContext = {}): AsyncGenerator<string, void> {
     // A hook may change the whole reply; then nothing can be given out before it has run.
     const whole = this.afterGeneration !== MultiTurnAgent.prototype.afterGeneration;
     const pieces: string[] = [];
@@ -170,7 +172,7 @@ export class MultiTurnAgent extends Agent {
   }
 
   async #respond(
-    messages: readonly Message[],
+    messages: readonly MessageInput[],
     context: AgentContext,
     onText?: (text: string) => void,
   ): Promise<AgentReply> {
@@ -195,7 +197,8 @@ export class MultiTurnAgent extends Agent {
   }
 
   #session(options: ConversationOptions, context: AgentContext): PolicySession {
-    const { sampling, reasoning, contextWindow } = this.options;
+    const { sampling, tools, templateVariables, reasoning, contextWindow } = this.options;
+    const { scenario } = options;
     return new PolicySession({
       policy: this.policy,
       sampling: {
@@ -203,7 +206,9 @@ export class MultiTurnAgent extends Agent {
         ...(options.temperature !== undefined && { temperature: options.temperature }),
         ...(options.maxTokens !== undefined && { maxTokens: options.maxTokens }),
       },
-      system: this.#systemPrompt(options.scenario, context.conversationId),
+      system: this.#systemPrompt(scenario, context.conversationId),
+      tools: options.tools ?? scenario?.tools ?? tools,
+      templateVariables: mergeVariables(templateVariables, scenario?.templateVariables, options.templateVariables),
       seed: options.seed ?? this.options.seed ?? 0,
       learn: options.learn ?? true,
       reasoning,

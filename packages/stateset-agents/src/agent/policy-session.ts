@@ -3,7 +3,7 @@ import { ChainBuilder } from "../conversation/chain.ts";
 import type { Message } from "../conversation/message.ts";
 import type { TokenChain, Turn } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
-import type { Policy, Sample, SampleRequest, Sampling } from "../policy/policy.ts";
+import type { Policy, RenderOptions, Sample, SampleRequest, Sampling } from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
 import { ContextWindow, type ContextWindowOptions } from "./context-window.ts";
 import { splitReasoning } from "./reasoning.ts";
@@ -20,6 +20,8 @@ export interface PolicySessionOptions {
   seed: number;
   learn: boolean;
   reasoning: boolean;
+  tools?: RenderOptions["tools"];
+  templateVariables?: RenderOptions["templateVariables"];
   contextWindow?: ContextWindowOptions | undefined;
   /** Changes the messages before they are rendered. To keep tokens one chain, equal beginnings must stay equal. */
   before?: (messages: readonly Turn[]) => Message[] | Promise<Message[]>;
@@ -75,9 +77,7 @@ export class PolicySession implements ConversationSession {
     if (!prompt) return { kind: "context-full", promptTokens: policy.model.contextLength };
 
     const last = this.#chains.at(-1);
-    const next = policy.tokenizer.extend(last && { tokens: last.tokens, text: last.text }, prompt, {
-      addGenerationPrompt: true,
-    });
+    const next = policy.tokenizer.extend(last, prompt, this.#render());
     const appends = last !== undefined && next.kind === "append";
     const promptTokens = next.tokens.length + (appends ? last.length : 0);
     const room = policy.model.contextLength - promptTokens;
@@ -90,25 +90,27 @@ export class PolicySession implements ConversationSession {
       { tokens, sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, room) }, seed },
       options,
     );
-    // Only now, so that an interrupted reply leaves the chains as they were.
-    let chain = last;
-    if (appends) last.append(next.tokens, next.text);
-    else {
-      chain = ChainBuilder.start(next.tokens, next.text);
-      this.#chains.push(chain);
-    }
-    const sampledText = policy.tokenizer.decode(sample.tokens, { skipSpecial: false });
-    chain!.record(sample, sampledText, turn, { learn });
-    this.#stub ||= sample.stub === true;
-
     const said: Turn = {
       role: "assistant",
       ...(reasoning ? splitReasoning(sample.text) : { content: sample.text }),
     };
-    const finishReason = sample.finishReason === "length" ? ("length" as const) : ("stop" as const);
+    const text = policy.tokenizer.decode(sample.tokens, { skipSpecial: false });
+    const ended = policy.model.endTokens.includes(sample.tokens.at(-1) ?? -1);
+    // Only now, so that an interrupted reply leaves the chains as they were.
+    if (next.kind === "append") last!.append(next.tokens, prompt);
+    else
+      this.#chains.push(
+        new ChainBuilder({ ...this.#render(), messages: prompt, tokens: next.tokens, started: next.reason }),
+      );
+    this.#chains.at(-1)!.record(sample, { message: said, text, ended }, turn, { learn });
+    this.#stub ||= sample.stub === true;
+
+    const finishReason = sample.finishReason === "length" ? "length" : "stop";
+    const sampled: Turn["sampled"] = { text, finishReason };
     return {
       kind: "reply",
-      turn: { ...(after ? await after(said, messages) : said), sampled: { text: sampledText, finishReason } },
+      // A hook may build the turn anew; what was sampled stays with it.
+      turn: { ...(after ? await after({ ...said, sampled }, messages) : said), sampled },
       finishReason,
       promptTokens,
       sampledTokens: sample.tokens.length,
@@ -116,23 +118,35 @@ export class PolicySession implements ConversationSession {
     };
   }
 
+  #render(): RenderOptions {
+    const { tools, templateVariables } = this.#options;
+    return { tools, templateVariables, addGenerationPrompt: true };
+  }
+
   async #fit(shown: readonly Message[], seed: number, signal: AbortSignal | undefined): Promise<Message[] | undefined> {
-    const { policy, sampling, system } = this.#options;
+    const { policy, sampling, system, templateVariables } = this.#options;
     // A conversation that brings its own system message keeps it.
-    const own = shown[0]?.role === "system" ? shown[0].content : undefined;
+    const own = shown[0]?.role === "system" || shown[0]?.role === "developer" ? shown[0] : undefined;
     const messages = own === undefined ? shown : shown.slice(1);
-    const head = own ?? system;
-    if (!this.#window) {
-      return head === undefined ? [...messages] : [{ role: "system", content: head }, ...messages];
-    }
+    const head: Message | undefined = own ?? (system === undefined ? undefined : { role: "system", content: system });
+    if (!this.#window) return head ? [head, ...messages] : [...messages];
     return this.#window.fit({
-      system: head,
+      system: head?.content,
+      systemRole: head?.role,
       messages,
       budget: policy.model.contextLength - Math.min(sampling.maxTokens, Math.floor(policy.model.contextLength / 2)),
-      countTokens: (prompt) =>
-        policy.tokenizer.encode(policy.tokenizer.render(prompt, { addGenerationPrompt: true })).length,
+      countTokens: (prompt) => {
+        const last = this.#chains.at(-1);
+        const { kind, tokens } = policy.tokenizer.extend(last, prompt, this.#render());
+        return tokens.length + (kind === "append" ? last!.length : 0);
+      },
       summarize: (part, maxTokens) =>
-        summarizeWith(policy, part, { maxTokens, seed: seedOf(seed, "summary"), ...(signal && { signal }) }),
+        summarizeWith(policy, part, {
+          maxTokens,
+          seed: seedOf(seed, "summary"),
+          templateVariables,
+          ...(signal && { signal }),
+        }),
     });
   }
 

@@ -1,9 +1,15 @@
+import type { ToolDefinition } from "../conversation/message.ts";
 import type { TokenChain, Turn } from "../conversation/trajectory.ts";
 import type { Scenario } from "../environment/scenario.ts";
+import type { TemplateVariables } from "../policy/tokenizer/template-variables.ts";
 
 export interface ConversationOptions {
-  /** Its systemPrompt and context go into the prompt. */
+  /** Its systemPrompt, context, tools and templateVariables go into the prompt. */
   scenario?: Scenario;
+  /** In place of the scenario's or the agent's. */
+  tools?: readonly ToolDefinition[];
+  /** Go before the scenario's, which go before the agent's, name by name. */
+  templateVariables?: TemplateVariables;
   /** Overrides the agent's own sampling temperature. */
   temperature?: number | undefined;
   /** Overrides the agent's own limit on tokens per reply. */

@@ -1,6 +1,6 @@
 import type { Message } from "../conversation/message.ts";
 import { StatesetError } from "../error.ts";
-import { defaultSampling, type Policy } from "../policy/policy.ts";
+import { defaultSampling, type Policy, type RenderOptions } from "../policy/policy.ts";
 
 const instruction =
   "Sum up the conversation below in a few short sentences. Keep names, numbers, what the user wants and what was promised.";
@@ -9,7 +9,7 @@ const instruction =
 export async function summarizeWith(
   policy: Policy,
   messages: readonly Message[],
-  options: { maxTokens: number; seed: number; signal?: AbortSignal },
+  options: { maxTokens: number; seed: number; signal?: AbortSignal } & Pick<RenderOptions, "templateVariables">,
 ): Promise<string> {
   const { tokenizer, model } = policy;
   const prompt = (lines: readonly string[]) =>
@@ -19,7 +19,7 @@ export async function summarizeWith(
         { role: "system", content: instruction },
         { role: "user", content: lines.join("\n") },
       ],
-      { addGenerationPrompt: true },
+      { templateVariables: options.templateVariables, addGenerationPrompt: true },
     ).tokens;
   const maxTokens = Math.min(options.maxTokens, Math.floor(model.contextLength / 4));
   let lines = messages.map(({ role, content }) => `${role}: ${content}`);

@@ -41,10 +41,12 @@ export async function openAgent(checkpoint: string | undefined, flags: OpenAgent
     const agent = await loadAgentFromCheckpoint(dir, { ...(await habitsFor(dir, flags, io)), ...overrides });
     if (Object.keys(sampling).length === 0) return agent;
     // The model is loaded once; only the way it is used changes.
-    const { sampling: saved, systemPrompt, reasoning, contextWindow } = agent.options;
+    const { sampling: saved, systemPrompt, tools, templateVariables, reasoning, contextWindow } = agent.options;
     return new SharedPolicyAgent(agent, {
       ...overrides,
       systemPrompt,
+      tools,
+      templateVariables,
       reasoning,
       contextWindow,
       sampling: { ...saved, ...sampling },
@@ -80,8 +82,8 @@ async function habitsFor(dir: string, flags: OpenAgentFlags, io: CliIo): Promise
   if (saved || (flags.config === undefined && findConfig(io.cwd) === undefined)) return {};
   const { agent } = (await loadProject(flags.config, io.cwd)).config;
   if (agent === undefined || agent instanceof Agent) return {};
-  const { systemPrompt, sampling, reasoning, contextWindow } = agent;
-  return { systemPrompt, sampling, reasoning, contextWindow };
+  const { systemPrompt, sampling, tools, templateVariables, reasoning, contextWindow } = agent;
+  return { systemPrompt, sampling, tools, templateVariables, reasoning, contextWindow };
 }
 
 /** An agent on another one's model, which closing it closes. */

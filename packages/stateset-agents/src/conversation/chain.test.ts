@@ -1,34 +1,104 @@
 import { describe, expect, it } from "vitest";
-import { ChainBuilder } from "./chain.ts";
+import { ChainBuilder, type SampledReply } from "./chain.ts";
+import { whyRestart } from "./continues.ts";
+import type { Message } from "./message.ts";
+
+const user = (content: string): Message => ({ role: "user", content });
+const assistant = (content: string, more: Partial<Message> = {}): Message => ({ role: "assistant", content, ...more });
+const reply = (content: string, text = `${content}<end>`): SampledReply => ({
+  message: assistant(content),
+  text,
+  ended: true,
+});
+const sample = (...tokens: number[]) => ({ tokens, logprobs: tokens.map(() => -0.5) });
 
 describe("ChainBuilder", () => {
   it("records sampled tokens with their log-probs and turn, and marks nothing else for learning", () => {
-    const chain = ChainBuilder.start([1, 2], "ab");
-    chain.record({ tokens: [3, 4], logprobs: [-0.5, -0.25] }, "cd", 1);
-    chain.append([5], "abcde");
-    chain.record({ tokens: [6], logprobs: [-1] }, "f", 3, { learn: false });
-    expect(chain.text).toBe("abcdef");
+    const chain = new ChainBuilder({ tokens: [1, 2], messages: [user("a")], started: "first-prompt" });
+    chain.record({ tokens: [3, 4], logprobs: [-0.5, -0.25] }, reply("b"), 1);
+    chain.append([5], [user("a"), assistant("b"), user("c")]);
+    chain.record({ tokens: [6], logprobs: [-1] }, reply("d"), 3, { learn: false });
     expect([...chain.tokens]).toEqual([1, 2, 3, 4, 5, 6]);
     const built = chain.build();
     expect([...built.logprobs]).toEqual([0, 0, -0.5, -0.25, 0, -1]);
     expect([...built.learn]).toEqual([0, 0, 1, 1, 0, 0]);
     expect([...built.turn]).toEqual([-1, -1, 1, 1, -1, 3]);
+    expect(built.started).toBe("first-prompt");
   });
 
   it("gives out arrays that later growth does not touch", () => {
-    const chain = ChainBuilder.start([1], "a");
+    const chain = new ChainBuilder({ tokens: [1], messages: [user("a")] });
     const before = chain.build();
+    chain.record(sample(2), reply("b"), 1);
     chain.append(
       Array.from({ length: 1000 }, (_, i) => i),
-      "b",
+      [user("a"), assistant("b"), user("c")],
     );
     expect([...before.tokens]).toEqual([1]);
     const after = chain.build();
-    expect(after.tokens.length).toBe(1001);
-    expect(after.turn.every((turn) => turn === -1)).toBe(true);
+    expect(after.tokens.length).toBe(1002);
+    expect(after.turn.subarray(2).every((turn) => turn === -1)).toBe(true);
   });
 
-  it("refuses log-probs that do not match the tokens", () => {
-    expect(() => new ChainBuilder().record({ tokens: [1, 2], logprobs: [0] }, "", 0)).toThrow("2 sampled tokens");
+  it("knows which messages it stands for, and which of them were sampled", () => {
+    const chain = new ChainBuilder({ tokens: [1], messages: [user("a"), assistant("written"), user("b")] });
+    chain.record(sample(2), reply("c"), 3);
+    chain.append([3], [...chain.messages, assistant("c"), user("d")]);
+    expect(chain.messages.map(({ content }) => content)).toEqual(["a", "written", "b", "c", "d"]);
+    expect([...chain.sampled]).toEqual([3]);
+    expect(chain.reply).toBeUndefined();
+  });
+
+  it("refuses log-probs that do not match the tokens, a second reply, and a prompt without one", () => {
+    const chain = new ChainBuilder({ tokens: [], messages: [] });
+    expect(() => chain.record({ tokens: [1, 2], logprobs: [0] }, reply(""), 0)).toThrow("2 sampled tokens");
+    expect(() => chain.append([1], [])).toThrow("only after a reply");
+    chain.record(sample(1), reply("a"), 0);
+    expect(() => chain.record(sample(1), reply("a"), 0)).toThrow("one reply");
+  });
+});
+
+describe("a chain goes on", () => {
+  const prompt = [user("a"), user("b")];
+  const tools = [{ type: "function" as const, function: { name: "f", parameters: {} } }];
+  const chainWith = (sampled: SampledReply, options = {}) => {
+    const chain = new ChainBuilder({ ...options, tokens: [1], messages: prompt });
+    chain.record(sample(2), sampled, 2);
+    return chain;
+  };
+
+  it("when the messages begin with what it stands for, whatever notes are on them", () => {
+    const noted = { ...user("a"), reward: 1, metadata: { x: 1 } };
+    expect(whyRestart(chainWith(reply("c")), [noted, user("b"), assistant("c"), user("d")], {})).toBeUndefined();
+    expect(whyRestart(chainWith(reply("c")), [...prompt, assistant("c")], { tools: [] })).toBeUndefined();
+    expect(whyRestart(chainWith(reply(" c\n")), [...prompt, assistant("c")], {})).toBeUndefined();
+  });
+
+  it("when the reply was taken apart into reasoning, tool calls and the rest", () => {
+    const chain = chainWith(reply("<think>hm</think> Looking.<call>f</call>"));
+    const call = { id: "1", type: "function" as const, function: { name: "f", arguments: "{}" } };
+    const next = (message: Message) => whyRestart(chain, [...prompt, message], {});
+    expect(next(assistant("Looking.", { tool_calls: [call], reasoning: "hm" }))).toBeUndefined();
+    expect(next(assistant("", { tool_calls: [call] }))).toBeUndefined();
+    expect(next(assistant("Looking.", { reasoning: " hm " }))).toBeUndefined();
+    expect(next(assistant("Looked.", { tool_calls: [call] }))).toBe("reply-edited");
+    expect(next(assistant("Looking.", { reasoning: "ah" }))).toBe("reply-edited");
+    expect(next(assistant("Looking."))).toBe("reply-edited");
+  });
+
+  it("and otherwise says why not", () => {
+    const chain = chainWith(reply("c"), { tools, templateVariables: { a: 1 } });
+    const same = { tools: structuredClone(tools), templateVariables: { a: 1 } };
+    const next = [...prompt, assistant("c"), user("d")];
+    expect(whyRestart(undefined, next, same)).toBe("first-prompt");
+    expect(whyRestart(chain, next, same)).toBeUndefined();
+    expect(whyRestart(chain, next, { ...same, tools: [] })).toBe("tools-changed");
+    expect(whyRestart(chain, next, { ...same, templateVariables: { a: 2 } })).toBe("variables-changed");
+    expect(whyRestart(chain, next.slice(1), same)).toBe("messages-changed");
+    expect(whyRestart(chain, prompt, same)).toBe("messages-changed");
+    expect(whyRestart(chain, [...prompt, user("c")], same)).toBe("messages-changed");
+    expect(whyRestart(chain, [...prompt, assistant("[redacted]")], same)).toBe("reply-edited");
+    const unanswered = new ChainBuilder({ ...same, tokens: [1], messages: prompt });
+    expect(whyRestart(unanswered, next, same)).toBe("messages-changed");
   });
 });

@@ -1,22 +1,57 @@
-import type { TokenChain } from "./trajectory.ts";
+import type { Message, ToolDefinition } from "./message.ts";
+import type { ChainStart, TokenChain } from "./trajectory.ts";
+
+/** What was sampled as one reply. */
+export interface SampledReply {
+  /** What the agent made of it, before any hook or environment changed it. */
+  message: Message;
+  /** Its tokens as text, special tokens printed. */
+  text: string;
+  /** Whether its last token is one that ends a reply; not so when it was cut off, or ended by a stop text. */
+  ended: boolean;
+}
+
+/** What a chain's tokens stand for. */
+export interface ChainState {
+  /** The conversation in its prompt. */
+  readonly messages: readonly Message[];
+  /** Which of these messages were sampled into this chain, by index. */
+  readonly sampled: ReadonlySet<number>;
+  /** What was sampled after them; undefined while the prompt is unanswered. */
+  readonly reply: SampledReply | undefined;
+  readonly tools?: readonly ToolDefinition[] | undefined;
+  readonly templateVariables?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** A whole prompt to begin a chain with. */
+export interface ChainPrompt extends Pick<ChainState, "messages" | "tools" | "templateVariables"> {
+  tokens: ArrayLike<number>;
+  started?: ChainStart;
+}
 
 /**
  * Grows a TokenChain while a conversation runs: start with a prompt, record what was sampled, append the next prompt piece, …
  * Recorded tokens are never changed again; `build()` copies them out.
  */
-export class ChainBuilder {
+export class ChainBuilder implements ChainState {
   #length = 0;
   #tokens = new Int32Array(256);
   #logprobs = new Float32Array(256);
   #learn = new Uint8Array(256);
   #turn = new Int32Array(256);
-  #text = "";
+  #messages: readonly Message[];
+  #reply: SampledReply | undefined;
+  readonly #sampled = new Set<number>();
+  readonly #started: ChainStart | undefined;
+  readonly tools: readonly ToolDefinition[] | undefined;
+  readonly templateVariables: Readonly<Record<string, unknown>> | undefined;
 
-  /** A chain that begins with a whole prompt. `text` is what the tokens stand for, special tokens printed. */
-  static start(prompt: ArrayLike<number>, text: string): ChainBuilder {
-    const chain = new ChainBuilder();
-    chain.append(prompt, text);
-    return chain;
+  constructor(prompt: ChainPrompt) {
+    this.#messages = [...prompt.messages];
+    this.#started = prompt.started;
+    this.tools = prompt.tools;
+    this.templateVariables = prompt.templateVariables;
+    this.#addPrompt(prompt.tokens);
   }
 
   get length(): number {
@@ -28,32 +63,43 @@ export class ChainBuilder {
     return this.#tokens.subarray(0, this.#length);
   }
 
-  get text(): string {
-    return this.#text;
+  get messages(): readonly Message[] {
+    return this.#messages;
   }
 
-  /** Adds tokens the policy did not sample. `text` is that of the whole chain with them, as tokenizer.extend gives it. */
-  append(tokens: ArrayLike<number>, text: string): void {
-    const from = this.#grow(tokens);
-    this.#turn.fill(-1, from, this.#length);
-    this.#text = text;
+  get sampled(): ReadonlySet<number> {
+    return this.#sampled;
   }
 
-  /** Adds what the policy sampled as turn number `turn`; `text` is what it stands for, special tokens printed. With `learn: false` it is kept but never trained on. */
+  get reply(): SampledReply | undefined {
+    return this.#reply;
+  }
+
+  /** Adds the tokens that turn the chain into the prompt of `messages`, which hold the reply recorded last. */
+  append(tokens: ArrayLike<number>, messages: readonly Message[]): void {
+    if (!this.#reply) throw new RangeError("A chain grows by a prompt only after a reply.");
+    this.#sampled.add(this.#messages.length);
+    this.#messages = [...messages];
+    this.#reply = undefined;
+    this.#addPrompt(tokens);
+  }
+
+  /** Adds what the policy sampled as turn number `turn`. With `learn: false` it is kept but never trained on. */
   record(
     sample: { tokens: ArrayLike<number>; logprobs: ArrayLike<number> },
-    text: string,
+    reply: SampledReply,
     turn: number,
     options: { learn?: boolean } = {},
   ): void {
     if (sample.logprobs.length !== sample.tokens.length) {
       throw new RangeError(`${sample.tokens.length} sampled tokens came with ${sample.logprobs.length} log-probs.`);
     }
+    if (this.#reply) throw new RangeError("A chain holds one reply to a prompt.");
     const from = this.#grow(sample.tokens);
     this.#logprobs.set(sample.logprobs, from);
     this.#learn.fill(options.learn === false ? 0 : 1, from, this.#length);
     this.#turn.fill(turn, from, this.#length);
-    this.#text += text;
+    this.#reply = reply;
   }
 
   build(): TokenChain {
@@ -62,7 +108,13 @@ export class ChainBuilder {
       logprobs: this.#logprobs.slice(0, this.#length),
       learn: this.#learn.slice(0, this.#length),
       turn: this.#turn.slice(0, this.#length),
+      ...(this.#started !== undefined && { started: this.#started }),
     };
+  }
+
+  #addPrompt(tokens: ArrayLike<number>): void {
+    const from = this.#grow(tokens);
+    this.#turn.fill(-1, from, this.#length);
   }
 
   #grow(tokens: ArrayLike<number>): number {

@@ -9,7 +9,7 @@ it("exports a trajectory as a chat that any OpenAI tool reads, and says when a s
     scenarioId: "refund",
     turns: [
       { role: "user", content: "Hi", metadata: { typed: true } },
-      { role: "assistant", content: "Hello", reward: 0.5 },
+      { role: "assistant", content: "Hello", reward: 0.5, sampled: { text: "Hello<end>", finishReason: "stop" } },
     ],
     chains: [],
     reward: { score: 0.75, breakdown: { polite: 1 } },
@@ -19,7 +19,8 @@ it("exports a trajectory as a chat that any OpenAI tool reads, and says when a s
     metadata: {},
   };
   const record = toChatRecord(trajectory);
-  expect(validateMessages(record.messages)).toEqual([
+  expect(record.messages).toEqual(validateMessages(record.messages));
+  expect(record.messages).toEqual([
     { role: "user", content: "Hi" },
     { role: "assistant", content: "Hello" },
   ]);

@@ -11,7 +11,23 @@ export interface Message {
   reasoning?: string;
 }
 
-export type Role = "system" | "user" | "assistant" | "tool";
+/**
+ * A message as OpenAI writes it: content may be in text parts, or missing beside tool calls or a refusal, and fields that do not
+ * apply may be null. Functions that take conversations take these.
+ */
+export interface MessageInput {
+  role: Role;
+  content?: string | null | readonly { type: "text"; text: string }[];
+  /** Becomes the content where there is none. */
+  refusal?: string | null;
+  name?: string | null;
+  tool_calls?: readonly ToolCall[] | null;
+  tool_call_id?: string | null;
+  reasoning?: string | null;
+}
+
+/** "developer" is what newer OpenAI models call the system; chat templates that do not know it are told "system". */
+export type Role = "system" | "developer" | "user" | "assistant" | "tool";
 
 export interface ToolCall {
   id: string;

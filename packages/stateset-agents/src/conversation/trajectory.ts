@@ -5,10 +5,22 @@ import type { Message } from "./message.ts";
 export interface Turn extends Message {
   /** The reward given for this turn alone, where a reward or environment gives one. */
   reward?: number;
-  /** On what the policy said: the text as it was sampled, special tokens printed, and why it ended. */
-  sampled?: { text: string; finishReason: "stop" | "length" };
   metadata?: Record<string, unknown>;
+  /** What the policy sampled for this turn, special tokens printed; the message may have been parsed or edited since. */
+  sampled?: { text: string; finishReason: "stop" | "length" };
 }
+
+/** Why a chain began instead of the one before going on. */
+export type ChainStart =
+  | "first-prompt"
+  /** An earlier message is no longer there, or says something else: a context window was cut, say. */
+  | "messages-changed"
+  /** The reply is not what was sampled: a hook redacted it, say. */
+  | "reply-edited"
+  /** The chat template prints earlier messages otherwise than before. */
+  | "template-rewrote"
+  | "tools-changed"
+  | "variables-changed";
 
 /**
  * A run of tokens that only ever grows: prompt, reply, next user message, reply, …
@@ -23,6 +35,7 @@ export interface TokenChain {
   learn: Uint8Array;
   /** The turn a sampled token belongs to, -1 elsewhere. */
   turn: Int32Array;
+  started?: ChainStart;
 }
 
 /** What a reward says of one conversation. */

@@ -1,7 +1,7 @@
 import { type ErrorCode, StatesetError } from "../error.ts";
 import type { Message, Role } from "./message.ts";
 
-const roles: readonly Role[] = ["system", "user", "assistant", "tool"];
+const roles: readonly Role[] = ["system", "developer", "user", "assistant", "tool"];
 
 export interface ValidateOptions {
   /** Put before the message in errors: `file.jsonl, line 3`. */
@@ -10,8 +10,8 @@ export interface ValidateOptions {
 }
 
 /**
- * Checks that a value is a conversation in the OpenAI chat format and returns it.
- * Content may be null beside tool calls, as OpenAI writes it, and becomes ""; content in text parts is joined.
+ * Checks that a value is a conversation in the OpenAI chat format and returns it with plain contents: text parts are joined, a
+ * refusal is a content, and no content beside tool calls is an empty one.
  */
 export function validateMessages(value: unknown, options: ValidateOptions = {}): Message[] {
   const { where = "messages", code = "INVALID_MESSAGE" } = options;
@@ -26,7 +26,8 @@ function validateMessage(value: unknown, where: string, code: ErrorCode): Messag
   };
   if (typeof value !== "object" || value === null || Array.isArray(value))
     return fail(`is ${kind(value)}, not an object`);
-  const message = value as Record<string, unknown>;
+  // What was sampled is known to whoever sampled it; no file or caller may say so.
+  const { sampled: _, refusal, ...message } = withoutNulls(value);
   if (typeof message.role !== "string" || !roles.includes(message.role as Role)) {
     return fail(`has role ${JSON.stringify(message.role)}`, `Use one of ${roles.join(", ")}.`);
   }
@@ -39,15 +40,24 @@ function validateMessage(value: unknown, where: string, code: ErrorCode): Messag
       fail("has malformed tool_calls", 'Each is {id, type: "function", function: {name, arguments: "<JSON text>"}}.');
     }
   }
-  const content = textOf(message.content) ?? (Array.isArray(calls) && calls.length > 0 ? "" : undefined);
-  if (typeof content !== "string") fail(`has content that is ${kind(message.content)}, not a string`);
+  const content = textOf(message.content) ?? refusal ?? (Array.isArray(calls) && calls.length > 0 ? "" : undefined);
+  if (typeof content !== "string") {
+    return fail(`has content that is ${kind((value as { content?: unknown }).content)}, not a string`);
+  }
   for (const key of ["name", "tool_call_id", "reasoning"]) {
     if (message[key] !== undefined && typeof message[key] !== "string") fail(`has a ${key} that is not a string`);
   }
   if (role === "tool" && message.tool_call_id === undefined) {
     fail("is a tool result without tool_call_id", "Name the call it answers.");
   }
-  return { ...(message as unknown as Message), content: content as string };
+  return { ...message, role, content };
+}
+
+const nullable = new Set(["content", "refusal", "name", "tool_calls", "tool_call_id", "reasoning"]);
+
+/** OpenAI's libraries write null for fields that do not apply. */
+function withoutNulls(value: object): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(value).filter(([key, part]) => part !== null || !nullable.has(key)));
 }
 
 /** OpenAI also writes content as a list of parts; those that are text are joined. Anything else is left for the check. */

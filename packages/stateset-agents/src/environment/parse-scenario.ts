@@ -1,6 +1,9 @@
 import { z } from "zod";
+import type { ToolDefinition } from "../conversation/message.ts";
+import { toolsSchema } from "../conversation/tool-definition.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
+import { type TemplateVariables, templateVariablesSchema } from "../policy/tokenizer/template-variables.ts";
 import type { ConversationScenario } from "./scenario.ts";
 
 /** A scenario as users write it: the id may be left out, and Python's key names work. */
@@ -9,6 +12,8 @@ export interface ConversationScenarioInput {
   topic?: string | undefined;
   context?: string | undefined;
   systemPrompt?: string | undefined;
+  tools?: readonly ToolDefinition[] | undefined;
+  templateVariables?: TemplateVariables | undefined;
   goal?: string | undefined;
   expected?: string | undefined;
   metadata?: Record<string, unknown> | undefined;
@@ -17,11 +22,14 @@ export interface ConversationScenarioInput {
   user_responses?: readonly string[] | undefined;
   /** Same as `systemPrompt`. */
   system_prompt?: string | undefined;
+  /** Same as `templateVariables`. */
+  template_variables?: TemplateVariables | undefined;
 }
 
 const pythonNames: Readonly<Record<string, string>> = {
   user_responses: "userResponses",
   system_prompt: "systemPrompt",
+  template_variables: "templateVariables",
 };
 
 const schema = z.strictObject({
@@ -29,6 +37,8 @@ const schema = z.strictObject({
   topic: z.string().optional(),
   context: z.string().optional(),
   systemPrompt: z.string().optional(),
+  tools: toolsSchema.optional(),
+  templateVariables: templateVariablesSchema.optional(),
   goal: z.string().optional(),
   expected: z.string().optional(),
   metadata: z.record(z.string(), z.unknown()).optional(),

@@ -1,3 +1,6 @@
+import type { ToolDefinition } from "../conversation/message.ts";
+import type { TemplateVariables } from "../policy/tokenizer/template-variables.ts";
+
 /** One situation to put the agent in. Environments add what they need; `id` is how results name it. */
 export interface Scenario {
   id: string;
@@ -6,6 +9,10 @@ export interface Scenario {
   context?: string;
   /** Replaces the agent's system prompt in this scenario. */
   systemPrompt?: string;
+  /** What the agent can call in this scenario, in place of its own tools. */
+  tools?: readonly ToolDefinition[];
+  /** What the chat template is told in this scenario, beside what the agent tells it: `{ enable_thinking: false }`. */
+  templateVariables?: TemplateVariables;
   /** What the agent is meant to achieve; read by TaskEnvironment and by rewards. */
   goal?: string;
   /** The right answer, for rewards that check one. */

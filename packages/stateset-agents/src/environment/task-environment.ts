@@ -1,8 +1,10 @@
 import { randomInt } from "node:crypto";
 import { z } from "zod";
+import { toolsSchema } from "../conversation/tool-definition.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
+import { templateVariablesSchema } from "../policy/tokenizer/template-variables.ts";
 import {
   Environment,
   type EnvironmentState,
@@ -40,6 +42,8 @@ const taskSchema = z.strictObject({
   topic: z.string().optional(),
   context: z.string().optional(),
   systemPrompt: z.string().optional(),
+  tools: toolsSchema.optional(),
+  templateVariables: templateVariablesSchema.optional(),
   expected: z.string().optional(),
   metadata: z.record(z.string(), z.unknown()).optional(),
 });

@@ -6,6 +6,7 @@ export {
   type LoadedTokenizer,
   type LoadTokenizerOptions,
   loadChatTokenizer,
+  type TemplateVariables,
   type TextStream,
 } from "./tokenizer/index.ts";
 export {

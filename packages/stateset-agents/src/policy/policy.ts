@@ -1,5 +1,8 @@
+import type { ChainState } from "../conversation/chain.ts";
 import type { Message, ToolDefinition } from "../conversation/message.ts";
 import type { TokenTree } from "../conversation/token-tree.ts";
+import type { ChainStart } from "../conversation/trajectory.ts";
+import type { TemplateVariables } from "./tokenizer/template-variables.ts";
 
 export type { TokenTree };
 
@@ -171,7 +174,9 @@ export interface ModelInfo {
 }
 
 export interface RenderOptions {
-  tools?: readonly ToolDefinition[];
+  tools?: readonly ToolDefinition[] | undefined;
+  /** What the template is told beside: `{ enable_thinking: false }`. */
+  templateVariables?: TemplateVariables | undefined;
   /** End with the opening of an assistant turn. */
   addGenerationPrompt?: boolean;
 }
@@ -184,23 +189,29 @@ export interface TokenSegment {
   generated: boolean;
 }
 
+/** The tokens of a prompt: only those that a chain lacks, or all of them and why the chain could not go on. */
+export type Extension =
+  | { kind: "append"; tokens: Int32Array }
+  | { kind: "restart"; tokens: Int32Array; reason: ChainStart };
+
+/**
+ * Everything that somebody wrote (contents, names, tool calls and definitions, variables) is encoded as plain text, whatever it
+ * spells; only the chat template makes control tokens. Control tokens are all added tokens, special or not.
+ */
 export interface ChatTokenizer {
   readonly vocabSize: number;
-  encode(text: string): Int32Array;
+  /** Plain text. With `control`, control tokens spelt in it are recognised: never for text that somebody else wrote. */
+  encode(text: string, options?: { control?: boolean }): Int32Array;
   decode(tokens: ArrayLike<number>, options?: { skipSpecial?: boolean }): string;
-  /** The conversation as the chat template prints it. */
+  /** The conversation as the chat template prints it, to be read; encoding it again would make tokens of what it only spells. */
   render(messages: readonly Message[], options?: RenderOptions): string;
   /** The conversation in token segments, for supervised masks. Their concatenation is what sampling would have seen. */
   segments(messages: readonly Message[], options?: RenderOptions): TokenSegment[];
   /**
-   * The tokens that turn a chain (its tokens and the text they stand for) into the prompt of the next turn.
-   * `append` holds only new tokens; `restart` holds the whole prompt, because the template rewrote the past.
+   * The tokens that turn a chain into the prompt of `messages`, or a first prompt. A chain goes on when the messages begin with
+   * what it stands for: then only what the template prints after the last sampled token is new, and it costs no more than that.
    */
-  extend(
-    chain: { tokens: ArrayLike<number>; text: string } | undefined,
-    messages: readonly Message[],
-    options?: RenderOptions,
-  ): { kind: "append" | "restart"; tokens: Int32Array; text: string };
+  extend(chain: ChainState | undefined, messages: readonly Message[], options?: RenderOptions): Extension;
 }
 
 /** Frozen scores: with LoRA the base weights (also where the adapter was trained before), otherwise a copy of the weights. */

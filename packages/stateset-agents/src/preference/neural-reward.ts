@@ -74,7 +74,7 @@ export class NeuralReward extends RewardFunction {
   async rawScores(conversations: readonly (readonly Message[])[]): Promise<number[]> {
     const { systemPrompt, maxTokens } = this.info;
     const chains = conversations.map((turns) => {
-      const bare = systemPrompt === undefined || turns[0]?.role === "system";
+      const bare = systemPrompt === undefined || turns[0]?.role === "system" || turns[0]?.role === "developer";
       const messages: readonly Message[] = bare ? turns : [{ role: "system", content: systemPrompt }, ...turns];
       return rewardChain(this.policy.tokenizer, { messages }, maxTokens);
     });

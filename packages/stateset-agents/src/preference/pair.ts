@@ -1,20 +1,26 @@
 import { readJsonl } from "../conversation/jsonl.ts";
-import type { Message, ToolDefinition } from "../conversation/message.ts";
+import type { Message, MessageInput } from "../conversation/message.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { validateMessages } from "../conversation/validate-messages.ts";
 import { StatesetError } from "../error.ts";
 import { sharedLength } from "../learning/pack.ts";
 import type { ChatTokenizer } from "../policy/policy.ts";
-import { encodeConversation, isChain, learnCount, requireLearnTokens } from "../supervised/example.ts";
+import {
+  type CheckedConversation,
+  encodeConversation,
+  isChain,
+  learnCount,
+  readTemplateOptions,
+  requireLearnTokens,
+} from "../supervised/example.ts";
 
 /** Two ways a conversation went on, the first one preferred. Both may hold several turns; only assistant messages teach. */
-export interface PreferencePair {
+export interface PreferencePair extends Pick<CheckedConversation, "tools" | "templateVariables"> {
   /** What both have in common. */
   prompt: readonly Message[];
   chosen: readonly Message[];
   rejected: readonly Message[];
-  tools?: readonly ToolDefinition[];
   /** How much better the chosen one is, for a reward model's margin. */
   margin?: number;
 }
@@ -23,10 +29,10 @@ export interface PreferencePair {
  * A pair in the layouts such data comes in: messages, or strings that stand for one message of the user (prompt) or the assistant; without a
  * prompt, two whole conversations whose common beginning it is.
  */
-export interface PreferenceInput extends Pick<PreferencePair, "tools" | "margin"> {
-  prompt?: string | readonly Message[];
-  chosen: string | readonly Message[];
-  rejected: string | readonly Message[];
+export interface PreferenceInput extends Pick<PreferencePair, "tools" | "templateVariables" | "margin"> {
+  prompt?: string | readonly MessageInput[];
+  chosen: string | readonly MessageInput[];
+  rejected: string | readonly MessageInput[];
 }
 
 /** A pair as tokens. `learn` marks the assistant's tokens after the prompt. */
@@ -59,14 +65,14 @@ export function readPair(value: unknown, where: string): PreferencePair {
     if (typeof content === "string") return [{ role, content }];
     return validateMessages(content, { where: `${where}: ${key}`, code: "INVALID_DATA" });
   };
-  const { tools, margin } = record;
+  const { margin } = record;
   if (margin !== undefined && (typeof margin !== "number" || !Number.isFinite(margin))) {
     throw new StatesetError("INVALID_DATA", `${where}: the margin is not a finite number.`);
   }
   const pair = {
     chosen: part("chosen", "assistant"),
     rejected: part("rejected", "assistant"),
-    ...(tools === undefined ? {} : { tools: tools as ToolDefinition[] }),
+    ...readTemplateOptions(record, where),
     ...(margin === undefined ? {} : { margin }),
   };
   return record.prompt === undefined ? splitPrompt(pair) : { prompt: part("prompt", "user"), ...pair };
@@ -112,9 +118,10 @@ function isPairChains(pair: PreferenceInput | PairChains): pair is PairChains {
   return isChain(pair?.chosen) && isChain(pair.rejected);
 }
 
-function encodePair(tokenizer: ChatTokenizer, { prompt, chosen, rejected, tools, margin }: PreferencePair): PairChains {
+function encodePair(tokenizer: ChatTokenizer, pair: PreferencePair): PairChains {
+  const { prompt, chosen, rejected, margin, ...options } = pair;
   const side = (messages: readonly Message[]): TreeChain => {
-    const encoded = encodeConversation(tokenizer, { messages: [...prompt, ...messages], ...(tools && { tools }) });
+    const encoded = encodeConversation(tokenizer, { ...options, messages: [...prompt, ...messages] });
     const learn = encoded.learn.map((value, i) => (encoded.message[i]! >= prompt.length ? value : 0));
     return { tokens: encoded.tokens, learn };
   };

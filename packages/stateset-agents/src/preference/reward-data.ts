@@ -1,15 +1,18 @@
-import type { Message, ToolDefinition } from "../conversation/message.ts";
+import type { Message } from "../conversation/message.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
 import { StatesetError } from "../error.ts";
 import type { ChatTokenizer } from "../policy/policy.ts";
-import { encodeConversation, readConversation } from "../supervised/example.ts";
+import {
+  type CheckedConversation,
+  encodeConversation,
+  readConversation,
+  type SupervisedConversation,
+} from "../supervised/example.ts";
 import { type PreferenceInput, readPair } from "./pair.ts";
 
 /** A conversation somebody called good or bad. It is learnt as a pair against an anchor whose reward is 0. */
-export interface LabelledConversation {
-  messages: readonly Message[];
+export interface LabelledConversation extends SupervisedConversation {
   good: boolean;
-  tools?: readonly ToolDefinition[];
 }
 
 export type RewardExample = PreferenceInput | LabelledConversation;
@@ -28,27 +31,23 @@ export function encodeRewardExample(
   maxTokens: number,
   where: string,
 ): RewardUnit {
-  const chain = (messages: readonly Message[]) =>
-    rewardChain(tokenizer, { messages, ...(example.tools && { tools: example.tools }) }, maxTokens);
+  const chain = (conversation: CheckedConversation) => rewardChain(tokenizer, conversation, maxTokens);
   if (typeof example !== "object" || example === null || "messages" in example) {
-    const { messages, good } = readConversation<LabelledConversation>(example, where);
+    const { good, ...conversation } = readConversation<LabelledConversation>(example, where);
     // A label under another name would silently mean "bad".
     if (typeof good !== "boolean") {
       throw new StatesetError("INVALID_DATA", `${where} has no label.`, { hint: "Set good to true or false." });
     }
-    const side = chain(messages);
+    const side = chain(conversation);
     return good ? { better: side, margin: 0 } : { worse: side, margin: 0 };
   }
-  const { prompt, chosen, rejected, margin = 0 } = readPair(example, where);
-  return { better: chain([...prompt, ...chosen]), worse: chain([...prompt, ...rejected]), margin };
+  const { prompt, chosen, rejected, margin = 0, ...options } = readPair(example, where);
+  const side = (messages: readonly Message[]) => chain({ ...options, messages: [...prompt, ...messages] });
+  return { better: side(chosen), worse: side(rejected), margin };
 }
 
 /** The whole conversation, as the reward model reads it. Beyond `maxTokens` the oldest tokens are left out. */
-export function rewardChain(
-  tokenizer: ChatTokenizer,
-  conversation: { messages: readonly Message[]; tools?: readonly ToolDefinition[] },
-  maxTokens: number,
-): TreeChain {
+export function rewardChain(tokenizer: ChatTokenizer, conversation: CheckedConversation, maxTokens: number): TreeChain {
   const { tokens } = encodeConversation(tokenizer, conversation);
   if (tokens.length === 0) throw new StatesetError("INVALID_DATA", "A conversation to be rewarded has no messages.");
   const kept = tokens.subarray(Math.max(0, tokens.length - maxTokens));

@@ -1,15 +1,22 @@
-import type { Message, ToolDefinition } from "../conversation/message.ts";
+import type { Message, MessageInput, ToolDefinition } from "../conversation/message.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
 import type { TokenChain, Trajectory } from "../conversation/trajectory.ts";
 import { validateMessages } from "../conversation/validate-messages.ts";
 import { StatesetError } from "../error.ts";
+import { parseOptions } from "../options.ts";
 import type { ChatTokenizer } from "../policy/policy.ts";
+import { type TemplateVariables, templateVariablesSchema } from "../policy/tokenizer/template-variables.ts";
 
 /** A conversation to imitate. Lines of a chat file (`readChats`) fit. */
 export interface SupervisedConversation {
-  messages: readonly Message[];
-  tools?: readonly ToolDefinition[];
+  messages: readonly MessageInput[];
+  tools?: readonly ToolDefinition[] | undefined;
+  /** What the chat template is told beside: `{ enable_thinking: false }`. */
+  templateVariables?: TemplateVariables | undefined;
 }
+
+/** The same with its messages checked. */
+export type CheckedConversation = Omit<SupervisedConversation, "messages"> & { messages: readonly Message[] };
 
 /** What can be imitated: a conversation, or the recorded tokens of one that was sampled (never tokenised again). */
 export type SupervisedExample = SupervisedConversation | TokenChain;
@@ -22,9 +29,9 @@ export interface EncodedConversation extends TreeChain {
 /** The tokens of a conversation as sampling would have seen them, with `learn` on what the assistant itself wrote. */
 export function encodeConversation(
   tokenizer: ChatTokenizer,
-  { messages, tools }: SupervisedConversation,
+  { messages, tools, templateVariables }: CheckedConversation,
 ): EncodedConversation {
-  const segments = tokenizer.segments(messages, tools ? { tools } : {});
+  const segments = tokenizer.segments(messages, { tools, templateVariables });
   const length = segments.reduce((sum, segment) => sum + segment.tokens.length, 0);
   const encoded = { tokens: new Int32Array(length), learn: new Uint8Array(length), message: new Int32Array(length) };
   let at = 0;
@@ -79,14 +86,34 @@ export function isChain(value: unknown): value is TreeChain {
 }
 
 /** Checks that something holds messages in the chat format, and returns it with these. */
-export function readConversation<C extends { messages: readonly Message[] }>(value: unknown, where: string): C {
-  const record = (typeof value === "object" && value !== null ? value : {}) as C;
+export function readConversation<C extends { messages: readonly MessageInput[] }>(
+  value: unknown,
+  where: string,
+): Omit<C, "messages"> & { messages: Message[] } {
+  const record = (typeof value === "object" && value !== null ? value : {}) as C & Record<string, unknown>;
   if (record.messages === undefined) {
     throw new StatesetError("INVALID_DATA", `${where} has no "messages".`, {
       hint: 'A conversation is {"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]}.',
     });
   }
-  return { ...record, messages: validateMessages(record.messages, { where, code: "INVALID_DATA" }) };
+  const messages = validateMessages(record.messages, { where, code: "INVALID_DATA" });
+  return { ...record, ...readTemplateOptions(record, where), messages };
+}
+
+/** What a line of data says to the chat template beside its messages. Tools are taken as the template will take them. */
+export function readTemplateOptions(
+  record: Readonly<Record<string, unknown>>,
+  where: string,
+): Pick<CheckedConversation, "tools" | "templateVariables"> {
+  const { tools, templateVariables } = record;
+  if (tools !== undefined && tools !== null && !Array.isArray(tools)) {
+    throw new StatesetError("INVALID_DATA", `${where}: the tools are not a list.`);
+  }
+  const variables = templateVariablesSchema.optional();
+  return {
+    tools: tools ?? undefined,
+    templateVariables: parseOptions(variables, templateVariables ?? undefined, where, "INVALID_DATA"),
+  };
 }
 
 /** How many tokens of a chain carry a loss. */

@@ -1,5 +1,10 @@
 export { chainsOf, type Harvest, type HarvestOptions, harvestBestOfN } from "./best-of-n.ts";
-export { encodeConversation, type SupervisedConversation, type SupervisedExample } from "./example.ts";
+export {
+  type CheckedConversation,
+  encodeConversation,
+  type SupervisedConversation,
+  type SupervisedExample,
+} from "./example.ts";
 export {
   evaluateSupervised,
   type SupervisedEvaluation,

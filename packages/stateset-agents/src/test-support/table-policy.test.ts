@@ -15,7 +15,7 @@ const tree = (tokens: number[], wantedFrom: number): TokenTree => ({
 describe("table policy", () => {
   it("scores what it sampled to the same bits", async () => {
     const policy = createTablePolicy({ seed: 3, spread: 1 });
-    const prompt = policy.tokenizer.encode("<user> refund please <end> <assistant>");
+    const prompt = policy.tokenizer.encode("<user> refund please <end> <assistant>", { control: true });
     const sampling = { ...defaultSampling, temperature: 0.7 };
     const [sample] = await policy.sample([{ tokens: prompt, sampling, seed: 5 }]);
     const pass = await policy.forward(tree([...prompt, ...sample!.tokens], prompt.length), { temperature: 0.7 });

@@ -1,62 +1,58 @@
+import { whyRestart } from "../conversation/continues.ts";
 import type { Message } from "../conversation/message.ts";
 import type { ChatTokenizer, RenderOptions, TokenSegment } from "../policy/policy.ts";
 
-const roles = { system: "<system>", user: "<user>", assistant: "<assistant>", tool: "<tool>" } as const;
+const roles = {
+  system: "<system>",
+  developer: "<system>",
+  user: "<user>",
+  assistant: "<assistant>",
+  tool: "<tool>",
+} as const;
 export const endToken = "<end>";
-const special = [endToken, ...Object.values(roles), "<unknown>"];
+const special = [endToken, "<system>", "<user>", "<assistant>", "<tool>", "<unknown>"];
 
-/** A tokenizer of whole words: special tokens first, then the given words; other words become `<unknown>`. */
+/** A tokenizer of whole words: special tokens first, then the given words; other words, and words that spell a special token, become `<unknown>`. */
 export function createTableTokenizer(words: readonly string[]): ChatTokenizer & { idOf(token: string): number } {
   const tokens = [...special, ...words];
   const ids = new Map(tokens.map((token, id) => [token, id]));
   const unknown = ids.get("<unknown>")!;
   const idOf = (token: string) => ids.get(token) ?? unknown;
-  const encode = (text: string) => Int32Array.from(text.split(/\s+/).filter(Boolean), idOf);
-  const parts = (message: Message) => ({
-    head: `${roles[message.role]} `,
-    body: `${encodeWords(message.content)}${endToken} `,
-  });
-  const opening = `${roles.assistant} `;
-  const render = (messages: readonly Message[], options: RenderOptions = {}) => {
-    const text = messages.map((message) => parts(message).head + parts(message).body).join("");
-    return options.addGenerationPrompt ? text + opening : text;
-  };
+  const wordsOf = (text: string) => text.split(/\s+/).filter(Boolean);
+  const foreign = (text: string) => wordsOf(text).map((word) => (special.includes(word) ? unknown : idOf(word)));
+  const head = ({ role }: Message) => idOf(roles[role]);
+  const body = ({ content }: Message) => [...foreign(content), idOf(endToken)];
+  const encodeAll = (messages: readonly Message[], { addGenerationPrompt }: RenderOptions) => [
+    ...messages.flatMap((message) => [head(message), ...body(message)]),
+    ...(addGenerationPrompt ? [idOf(roles.assistant)] : []),
+  ];
   return {
     vocabSize: tokens.length,
     idOf,
-    encode,
+    encode: (text, { control = false } = {}) => Int32Array.from(control ? wordsOf(text).map(idOf) : foreign(text)),
     decode: (list, { skipSpecial = true } = {}) =>
       Array.from(list, (id) => tokens[id] ?? "<unknown>")
         .filter((token) => !skipSpecial || !special.includes(token))
         .join(" "),
-    render,
-    segments(messages, options = {}) {
-      const segments: TokenSegment[] = [];
-      messages.forEach((message, index) => {
-        const { head, body } = parts(message);
-        segments.push({ tokens: encode(head), message: index, generated: false });
-        segments.push({ tokens: encode(body), message: index, generated: message.role === "assistant" });
-      });
-      if (options.addGenerationPrompt)
-        segments.push({ tokens: encode(opening), message: messages.length, generated: false });
-      return segments;
+    render(messages, { addGenerationPrompt } = {}) {
+      const turns = messages.map(({ role, content }) => [roles[role], ...wordsOf(content), endToken, ""].join(" "));
+      return turns.join("") + (addGenerationPrompt ? `${roles.assistant} ` : "");
     },
-    extend(chain, messages, options) {
-      const text = render(messages, options);
-      if (chain && text.startsWith(chain.text)) {
-        const rest = text.slice(chain.text.length);
-        return { kind: "append", tokens: encode(rest), text: rest };
-      }
-      return { kind: "restart", tokens: encode(text), text };
+    segments(messages, options = {}) {
+      const segments: TokenSegment[] = messages.flatMap((message, index) => [
+        { tokens: Int32Array.of(head(message)), message: index, generated: false },
+        { tokens: Int32Array.from(body(message)), message: index, generated: message.role === "assistant" },
+      ]);
+      const opening = Int32Array.of(idOf(roles.assistant));
+      return options.addGenerationPrompt
+        ? [...segments, { tokens: opening, message: messages.length, generated: false }]
+        : segments;
+    },
+    extend(chain, messages, options = {}) {
+      const reason = whyRestart(chain, messages, options);
+      if (reason) return { kind: "restart", tokens: Int32Array.from(encodeAll(messages, options)), reason };
+      const added = encodeAll(messages.slice(chain!.messages.length + 1), options);
+      return { kind: "append", tokens: Int32Array.from(chain!.reply!.ended ? added : [idOf(endToken), ...added]) };
     },
   };
-}
-
-/** Every word followed by one space, so that a prefix of a conversation is a prefix of its text. */
-function encodeWords(text: string): string {
-  return text
-    .split(/\s+/)
-    .filter(Boolean)
-    .map((word) => `${word} `)
-    .join("");
 }

@@ -15,7 +15,7 @@ import type {
 } from "../policy.ts";
 import type { LoadedTokenizer } from "../tokenizer/chat-tokenizer.ts";
 import { createReplyText } from "../tokenizer/reply-text.ts";
-import { createByteTokenizer, endOfTurn } from "./byte-tokenizer.ts";
+import { createByteTokenizer, endOfTurn, startOfTurn } from "./byte-tokenizer.ts";
 import { readMark, writeMark } from "./mark.ts";
 
 /** What a reply function is told. */
@@ -92,7 +92,10 @@ export function createStubPolicy(options: StubOptions = {}): Policy & { readonly
   });
   const replyTo = ({ tokens, seed }: SampleRequest): string => {
     const prompt = tokenizer.decode(tokens, { skipSpecial: false });
-    const turn = Math.max(0, prompt.split("<|im_start|>assistant\n").length - 2);
+    // Whoever writes "<|im_start|>assistant" begins no turn.
+    const opens = (at: number) => tokenizer.decode(tokens.subarray(at + 1, at + 11)) === "assistant\n";
+    const openings = [...tokens.keys()].filter((at) => tokens[at] === startOfTurn && opens(at));
+    const turn = Math.max(0, openings.length - 1);
     if (typeof replies !== "function") return replies[(seedOf(seed, "stub") + turn) % replies.length]!;
     const reply: unknown = replies({ prompt, seed, turn });
     if (typeof reply === "string") return reply;

@@ -1,9 +1,11 @@
 import { Environment, Interpreter, Template } from "@huggingface/jinja";
-import type { Message } from "../../conversation/message.ts";
 import { messageOf, StatesetError } from "../../error.ts";
-import type { ChatRenderer } from "./chat-tokenizer.ts";
+import type { ChatRenderer } from "./chat-renderer.ts";
+import { unmark } from "./marks.ts";
 import { isObject, type JsonObject, readJsonObject, readText } from "./model-json.ts";
-import { rewriteStrips, stripFunctions } from "./python-strip.ts";
+import { messageForTemplate } from "./template-message.ts";
+import { rewriteStrings, stringFunctions } from "./template-strings.ts";
+import { checkTemplateVariables } from "./template-variables.ts";
 
 /** Named templates; transformers takes "tool_use" when there are tools and "default" otherwise. */
 export type ChatTemplates = ReadonlyMap<string, string>;
@@ -44,37 +46,47 @@ export function createTemplateRenderer(
   { tokens, today, where }: TemplateOptions,
 ): ChatRenderer {
   const compiled = new Map([...templates].map(([name, source]) => [name, compile(source, name, where)]));
-  return (messages, { tools, addGenerationPrompt = false }) => {
+  const common = environmentWith({
+    ...tokens,
+    strftime_now: (format: string) => formatDate(today, format),
+    raise_exception: (reason: unknown) => {
+      const message = `The chat template in ${where} refuses these messages: ${unmark(String(reason))}`;
+      throw new StatesetError("INVALID_MESSAGE", message);
+    },
+  });
+  return (messages, { tools, templateVariables = {}, addGenerationPrompt = false }, foreign) => {
+    checkTemplateVariables(templateVariables);
     const listed = tools && tools.length > 0 ? tools : null;
     const choice = (listed && compiled.get("tool_use")) ?? compiled.get("default") ?? [...compiled.values()][0]!;
     try {
-      return run(choice.template, {
-        ...tokens,
-        messages: messages.map((message) => forTemplate(message, choice.textArguments)),
-        tools: listed,
+      return run(choice.template, common, {
         documents: null,
+        ...(foreign.value(templateVariables) as JsonObject),
+        messages: messages.map((message) => messageForTemplate(message, choice, foreign)),
+        tools: listed && foreign.tools(listed),
         add_generation_prompt: addGenerationPrompt,
-        strftime_now: (format: string) => formatDate(today, format),
-        raise_exception: (reason: unknown) => {
-          const message = `The chat template in ${where} refuses these messages: ${String(reason)}`;
-          throw new StatesetError("INVALID_MESSAGE", message);
-        },
       });
     } catch (cause) {
       if (StatesetError.isInstance(cause)) throw cause;
-      throw new StatesetError("TOKENIZER_INVALID", `The chat template in ${where} failed: ${messageOf(cause)}.`, {
-        cause,
-      });
+      const reason = unmark(messageOf(cause));
+      throw new StatesetError("TOKENIZER_INVALID", `The chat template in ${where} failed: ${reason}.`, { cause });
     }
   };
 }
 
-/** Template.render() without its own raise_exception and its clock. */
-function run(template: Template, variables: Readonly<Record<string, unknown>>): string {
-  const environment = new Environment();
+/** What every run of a template shares. Made once, because the library takes its time over each name. */
+function environmentWith(more: Readonly<Record<string, unknown>>): Environment {
   const constants = { true: true, True: true, false: false, False: false, none: null, None: null };
-  for (const [name, value] of Object.entries({ ...constants, ...stripFunctions, range, ...variables }))
+  const environment = new Environment();
+  for (const [name, value] of Object.entries({ ...constants, ...stringFunctions, range, ...more }))
     environment.set(name, value);
+  return environment;
+}
+
+/** Template.render() without its own raise_exception and its clock. */
+function run(template: Template, common: Environment, variables: Readonly<Record<string, unknown>>): string {
+  const environment = new Environment(common);
+  for (const [name, value] of Object.entries(variables)) environment.set(name, value);
   return String(new Interpreter(environment).run(template.parsed).value);
 }
 
@@ -90,13 +102,16 @@ interface Compiled {
   template: Template;
   /** Whether it prints tool arguments that are JSON text as they are, or wants them parsed. */
   textArguments: boolean;
+  /** Whether it knows the role; templates older than it are given the role "system" instead. */
+  developerRole: boolean;
 }
 
 function compile(source: string, name: string, where: string): Compiled {
   try {
     const template = new Template(source);
-    rewriteStrips(template.parsed);
-    return { template, textArguments: printsTextArguments(template, source) };
+    rewriteStrings(template.parsed);
+    const textArguments = printsTextArguments(template, source);
+    return { template, textArguments, developerRole: source.includes("developer") };
   } catch (cause) {
     const message = `The chat template "${name}" in ${where} is not valid Jinja: ${messageOf(cause)}.`;
     throw new StatesetError("TOKENIZER_INVALID", message, { cause });
@@ -113,33 +128,11 @@ function printsTextArguments(template: Template, source: string): boolean {
     { role: "assistant", content: "", tool_calls: [call] },
   ];
   try {
-    const variables = { bos_token: "", eos_token: "", messages, tools: null, strftime_now: () => "" };
-    return run(template, variables).includes(args);
+    const common = environmentWith({ bos_token: "", eos_token: "", strftime_now: () => "" });
+    return run(template, common, { messages, tools: null }).includes(args);
   } catch {
     // It prints no such conversation; nor will it have to.
     return false;
-  }
-}
-
-/** A message under the names templates know. Arguments stay the text the model wrote wherever the template can print that. */
-function forTemplate({ reasoning, tool_calls, ...message }: Message, textArguments: boolean): JsonObject {
-  return {
-    ...message,
-    ...(reasoning !== undefined && { reasoning_content: reasoning }),
-    ...(tool_calls && {
-      tool_calls: tool_calls.map(({ function: { name, arguments: args }, ...call }) => ({
-        ...call,
-        function: { name, arguments: textArguments ? args : parsedOr(args) },
-      })),
-    }),
-  };
-}
-
-function parsedOr(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
   }
 }
 

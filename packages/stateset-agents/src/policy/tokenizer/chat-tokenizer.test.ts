@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import type { Message } from "../../conversation/message.ts";
 import type { ChatTokenizer } from "../policy.ts";
 import type { LoadedTokenizer } from "./chat-tokenizer.ts";
-import { assistant, load, play, system, user } from "./fixtures/conversations.ts";
+import { assistant, chainOf, load, play, system, user } from "./fixtures/conversations.ts";
 import { sentencePieceTokenizer, type TemplateName } from "./fixtures/model-folders.ts";
 
 const joined = (tokenizer: ChatTokenizer, messages: readonly Message[]) => {
@@ -68,10 +68,9 @@ describe.each<[TemplateName, string]>([
   });
 
   it("closes a turn that ran out of tokens, without counting the end as sampled", () => {
-    const prompt = tokenizer.extend(undefined, talk.slice(0, 2), { addGenerationPrompt: true });
-    const reply = tokenizer.encode(name === "mistral" ? " I am a" : "I am a");
-    const said = { tokens: [...prompt.tokens, ...reply], text: prompt.text + tokenizer.decode(reply) };
-    const next = tokenizer.extend(said, [...talk.slice(0, 2), assistant("I am a"), user("Go on")], {
+    const sampled = name === "mistral" ? " I am a" : "I am a";
+    const said = chainOf(tokenizer, talk.slice(0, 2), { sampled, message: assistant(sampled) });
+    const next = tokenizer.extend(said, [...talk.slice(0, 2), assistant(sampled), user("Go on")], {
       addGenerationPrompt: true,
     });
     expect(next.kind).toBe("append");
@@ -86,25 +85,30 @@ describe("with a template that drops reasoning from earlier turns", () => {
     tokenizer = await load("qwen3");
   });
 
-  it("starts a new chain when the past was rewritten, and appends when it was not", () => {
-    const prompt = tokenizer.extend(undefined, [user("Hi")], { addGenerationPrompt: true });
-    const reply = tokenizer.encode(`${think("Hm.")}<|im_end|>`);
-    const chain = {
-      tokens: [...prompt.tokens, ...reply],
-      text: prompt.text + tokenizer.decode(reply, { skipSpecial: false }),
-    };
+  it("goes on with one chain although it no longer prints the reasoning: what was sampled stays", () => {
     const messages = [user("Hi"), assistant("Done.", { reasoning: "Hm." })];
+    const chain = chainOf(tokenizer, [user("Hi")], { sampled: `${think("Hm.")}<|im_end|>`, message: messages[1]! });
     const next = tokenizer.extend(chain, [...messages, user("More")], { addGenerationPrompt: true });
-    expect(next.kind).toBe("restart");
-    expect(next.text).not.toContain("Hm.");
-    expect(tokenizer.decode(next.tokens, { skipSpecial: false })).toBe(next.text);
-    // Within a tool loop the template keeps the reasoning, so the chain goes on.
+    expect(next.kind).toBe("append");
+    expect(tokenizer.decode(next.tokens, { skipSpecial: false })).toBe(
+      "\n<|im_start|>user\nMore<|im_end|>\n<|im_start|>assistant\n",
+    );
     const tool: Message = { role: "tool", content: "42", tool_call_id: "1" };
     const loop = tokenizer.extend(chain, [...messages, tool], { addGenerationPrompt: true });
     expect(loop.kind).toBe("append");
     expect(tokenizer.decode(loop.tokens, { skipSpecial: false })).toBe(
       "\n<|im_start|>user\n<tool_response>\n42\n</tool_response><|im_end|>\n<|im_start|>assistant\n",
     );
+  });
+
+  it("starts a new chain when it no longer prints reasoning that was not sampled", () => {
+    const tool: Message = { role: "tool", content: "42", tool_call_id: "1" };
+    const written = [user("Hi"), assistant("Looking.", { reasoning: "Hm." }), tool];
+    const chain = chainOf(tokenizer, written, { sampled: "Done.<|im_end|>", message: assistant("Done.") });
+    const next = tokenizer.extend(chain, [...written, assistant("Done."), user("More")], { addGenerationPrompt: true });
+    expect(next).toMatchObject({ kind: "restart", reason: "template-rewrote" });
+    expect(tokenizer.decode(chain.tokens)).toContain("Hm.");
+    expect(tokenizer.decode(next.tokens)).not.toContain("Hm.");
   });
 
   it("marks only the turn that is printed as it was written", () => {
@@ -132,11 +136,21 @@ describe("a SentencePiece-style tokenizer", () => {
     expect(chain.tokens.filter((token) => token === 1)).toHaveLength(1);
   });
 
-  it("does not put a space into the middle of a text that goes on", () => {
-    const prompt = tokenizer.extend(undefined, [user("Hi")], { addGenerationPrompt: true });
-    const next = tokenizer.extend({ tokens: prompt.tokens, text: prompt.text.slice(0, -1) }, [user("Hi")]);
+  it("puts no space into what goes on after a reply", () => {
+    const chain = chainOf(tokenizer, [user("Hi")], { sampled: "Yo</s>", message: assistant("Yo") });
+    const next = tokenizer.extend(chain, [user("Hi"), assistant("Yo"), user("So")], { addGenerationPrompt: true });
     expect(next.kind).toBe("append");
-    expect(tokenizer.decode([...tokenizer.encode("x").slice(0, 2), ...next.tokens])).toBe("x]");
+    const all = joined(tokenizer, [user("Hi"), assistant("Yo"), user("So")]).tokens;
+    expect([...next.tokens]).toEqual(all.slice(-next.tokens.length));
+  });
+
+  it("does not double the spaces a reply ended with", () => {
+    const reply = assistant("Yo   ");
+    const chain = chainOf(tokenizer, [user("Hi")], { sampled: "Yo   </s>", message: reply });
+    const next = tokenizer.extend(chain, [user("Hi"), reply, user("So")], { addGenerationPrompt: true });
+    expect(next.kind).toBe("append");
+    expect(tokenizer.decode([...chain.tokens, ...next.tokens], { skipSpecial: false })).toContain("Yo   </s>");
+    expect(tokenizer.decode(next.tokens, { skipSpecial: false }).trim()).toBe("[INST] So [/INST]");
   });
 
   it("streams bytes of one character as one piece", () => {

@@ -6,6 +6,7 @@ import type { Message } from "../../conversation/message.ts";
 import { StatesetError } from "../../error.ts";
 import { createRandom, type Random } from "../../random.ts";
 import { createTemplateRenderer } from "./chat-template.ts";
+import { chainOf } from "./fixtures/conversations.ts";
 import {
   byteLevelTokenizer,
   configFor,
@@ -15,7 +16,9 @@ import {
   templateNames,
   writeFolder,
 } from "./fixtures/model-folders.ts";
+import { createForeignText, unmarked } from "./foreign-text.ts";
 import { loadChatTokenizer } from "./load-chat-tokenizer.ts";
+import { unmark } from "./marks.ts";
 
 const messages: Message[] = [
   { role: "system", content: "Be brief." },
@@ -142,7 +145,11 @@ describe("damaged tokenizer files", () => {
       }
       await attempt(counts, `round ${round}: ${source}`, () => {
         const options = { tokens: { bos_token: "<s>", eos_token: "</s>" }, today: new Date(0), where: "fuzz" };
-        createTemplateRenderer(new Map([["default", source]]), options)(messages, { addGenerationPrompt: true });
+        const render = createTemplateRenderer(new Map([["default", source]]), options);
+        const foreign = createForeignText(["<|im_end|>", "<s>", "</s>"]);
+        expect(unmark(render(messages, { addGenerationPrompt: true }, foreign))).toBe(
+          render(messages, { addGenerationPrompt: true }, unmarked),
+        );
       });
     }
     expect(counts.fine).toBeGreaterThan(200);
@@ -194,12 +201,17 @@ describe("any conversation", () => {
           { skipSpecial: false },
         );
         expect(spelt, JSON.stringify(talk)).toBe(text);
-        // Cut anywhere: what is there stays, what is appended completes it.
-        const cut = text.slice(0, random.below(text.length + 1)).replace(/[\ud800-\udbff]$/, "");
-        const start = tokenizer.encode(cut);
-        const next = tokenizer.extend({ tokens: start, text: cut }, talk);
-        expect(next.kind).toBe("append");
-        expect(tokenizer.decode([...start, ...next.tokens], { skipSpecial: false })).toBe(text);
+        // After any of its replies, sampled as text, the chain goes on with what the template prints there.
+        const at = talk.findLastIndex(({ role }, i) => role === "assistant" && i < talk.length - random.below(3));
+        if (at < 0) continue;
+        const sampled = tokenizer.encode(talk[at]!.content);
+        const chain = chainOf(tokenizer, talk.slice(0, at), { sampled, message: talk[at]! });
+        const next = tokenizer.extend(chain, talk, { addGenerationPrompt: true });
+        expect(next.kind, JSON.stringify(talk)).toBe("append");
+        const printed = tokenizer.render(talk, { addGenerationPrompt: true });
+        const added = tokenizer.decode(next.tokens, { skipSpecial: false });
+        expect(printed.endsWith(added)).toBe(true);
+        expect(tokenizer.endTokens).toContain(next.tokens[0]);
       }
       await rm(dir, { recursive: true });
     },

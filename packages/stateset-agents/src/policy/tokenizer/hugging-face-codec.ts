@@ -1,6 +1,8 @@
 import { Tokenizer } from "@huggingface/tokenizers";
 import { messageOf, StatesetError } from "../../error.ts";
-import type { TextCodec } from "./codec.ts";
+import { addedTokens, sortTokens } from "./added-tokens.ts";
+import { type TextCodec, wellFormed } from "./codec.ts";
+import { createMarkedEncoder } from "./marked-encoder.ts";
 import { isObject, type JsonObject } from "./model-json.ts";
 import { rememberRecent } from "./recent.ts";
 
@@ -12,12 +14,19 @@ export function createHuggingFaceCodec(tokenizerJson: JsonObject, config: JsonOb
       cause,
     });
   const added = addedTokens(tokenizerJson, config);
-  let tokenizer: Tokenizer;
+  const tokens = sortTokens(added, tokenizerJson.model);
+  let reader: Tokenizer;
+  let write: (marked: string) => number[];
   let vocabSize = 0;
   try {
-    tokenizer = new Tokenizer({ ...tokenizerJson, added_tokens: added }, config);
-    keepByteOrderMarks(tokenizer.decoder);
-    for (const id of tokenizer.get_vocab().values()) vocabSize = Math.max(vocabSize, id + 1);
+    // Two tokenizers: one that knows the tokens by their spelling reads ids, one that does not writes them.
+    reader = new Tokenizer(
+      { ...tokenizerJson, model: withoutMerges(tokenizerJson.model), added_tokens: added },
+      config,
+    );
+    keepByteOrderMarks(reader.decoder);
+    for (const id of reader.get_vocab().values()) vocabSize = Math.max(vocabSize, id + 1);
+    write = createMarkedEncoder(tokenizerJson, config, tokens, vocabSize);
   } catch (cause) {
     throw fail(`cannot be built: ${messageOf(cause)}`, cause);
   }
@@ -27,16 +36,15 @@ export function createHuggingFaceCodec(tokenizerJson: JsonObject, config: JsonOb
     if (special === true || extraSpecial.includes(content)) specialIds.add(id);
   }
 
-  const codec: TextCodec = {
+  return {
     vocabSize,
     specialIds,
-    atomicTexts: added.map(({ content }) => content),
-    exact: true,
-    encode: rememberRecent((text) => {
-      if (text === "") return [];
+    controlTokens: tokens.control.map(({ id, content }) => ({ id, text: content })),
+    encode: rememberRecent((marked) => {
+      if (marked === "") return [];
       let ids: number[];
       try {
-        ids = tokenizer.encode(text, { add_special_tokens: false }).ids;
+        ids = write(wellFormed(marked));
       } catch (cause) {
         throw fail(`cannot encode a text: ${messageOf(cause)}`, cause);
       }
@@ -47,17 +55,21 @@ export function createHuggingFaceCodec(tokenizerJson: JsonObject, config: JsonOb
     }),
     decode(tokens) {
       // Models may have more outputs than the tokenizer has tokens (padding of the vocabulary): those have no text.
-      const known = tokens.filter((id) => tokenizer.id_to_token(id) !== undefined);
+      const known = tokens.filter((id) => reader.id_to_token(id) !== undefined);
       if (known.length === 0) return "";
       // Never "clean up" spaces before punctuation: the text must be what the tokens stand for.
       try {
-        return tokenizer.decode(known, { skip_special_tokens: false, clean_up_tokenization_spaces: false });
+        return reader.decode(known, { skip_special_tokens: false, clean_up_tokenization_spaces: false });
       } catch (cause) {
         throw fail(`cannot decode tokens: ${messageOf(cause)}`, cause);
       }
     },
   };
-  return { ...codec, exact: decodesExactly(codec) };
+}
+
+/** Reading needs no merges, and they are the larger part of a tokenizer. */
+function withoutMerges(model: unknown): unknown {
+  return isObject(model) && Array.isArray(model.merges) ? { ...model, merges: [] } : model;
 }
 
 /**
@@ -68,33 +80,4 @@ function keepByteOrderMarks(decoder: unknown): void {
   const { decoders = [], text_decoder } = (decoder ?? {}) as { decoders?: unknown[]; text_decoder?: unknown };
   if (text_decoder) Object.assign(decoder as object, { text_decoder: new TextDecoder("utf-8", { ignoreBOM: true }) });
   for (const part of decoders) keepByteOrderMarks(part);
-}
-
-interface AddedToken {
-  id: number;
-  content: string;
-  special?: boolean;
-}
-
-/** Those of tokenizer.json, and those that only tokenizer_config.json knows (fine-tunes add tokens there). */
-function addedTokens(tokenizerJson: JsonObject, config: JsonObject): AddedToken[] {
-  const own = Array.isArray(tokenizerJson.added_tokens) ? tokenizerJson.added_tokens.filter(isAddedToken) : [];
-  const seen = new Set(own.map(({ content }) => content));
-  const decoder = isObject(config.added_tokens_decoder) ? config.added_tokens_decoder : {};
-  const more = Object.entries(decoder)
-    .map(([id, token]) => (isObject(token) ? { ...token, id: Number(id) } : undefined))
-    .filter(isAddedToken)
-    .filter(({ content }) => !seen.has(content));
-  return [...own, ...more];
-}
-
-function isAddedToken(value: unknown): value is AddedToken {
-  return isObject(value) && Number.isInteger(value.id) && typeof value.content === "string" && value.content !== "";
-}
-
-/** SentencePiece-style decoders drop the space before the first word of whatever they are given. */
-function decodesExactly(codec: TextCodec): boolean {
-  const text = "a a a";
-  const ids = codec.encode(text);
-  return ids.map((id) => codec.decode([id])).join("") === text;
 }

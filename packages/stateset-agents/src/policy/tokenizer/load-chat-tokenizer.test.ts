@@ -1,7 +1,7 @@
 import { starterModelPath } from "@stateset-agents/starter-model";
 import { describe, expect, it } from "vitest";
 import type { RenderOptions } from "../policy.ts";
-import { assistant, folder, load, play, system, user } from "./fixtures/conversations.ts";
+import { assistant, chainOf, folder, load, play, system, user } from "./fixtures/conversations.ts";
 import { byteLevelTokenizer, configFor, readTemplate, sentencePieceTokenizer } from "./fixtures/model-folders.ts";
 import starterTokens from "./fixtures/starter-tokens.json" with { type: "json" };
 import { loadChatTokenizer } from "./load-chat-tokenizer.ts";
@@ -11,7 +11,7 @@ describe("loading a tokenizer", () => {
     const tokenizer = await loadChatTokenizer(starterModelPath);
     expect(starterTokens.length).toBeGreaterThan(50);
     for (const { text, ids } of starterTokens) {
-      expect([...tokenizer.encode(text)], text).toEqual(ids);
+      expect([...tokenizer.encode(text, { control: true })], text).toEqual(ids);
     }
     expect(tokenizer).toMatchObject({ vocabSize: 8192, endTokens: [2, 0], bosToken: undefined });
   });
@@ -67,12 +67,12 @@ describe("loading a tokenizer", () => {
         "tokenizer_config.json": { eos_token: "<|endoftext|>" },
       }),
     );
-    const prompt = tokenizer.extend(undefined, [user("Hi")], { addGenerationPrompt: true });
     for (const content of [" Yo", "Yo", ""]) {
-      const reply = tokenizer.encode(`${content === "Yo" ? " Yo" : content}<|endoftext|>`);
-      const text = prompt.text + tokenizer.decode(reply, { skipSpecial: false });
-      const messages = [user("Hi"), assistant(content), user("So")];
-      expect(tokenizer.extend({ tokens: [...prompt.tokens, ...reply], text }, messages).kind).toBe("append");
+      const sampled = `${content === "Yo" ? " Yo" : content}<|endoftext|>`;
+      const chain = chainOf(tokenizer, [user("Hi")], { sampled, message: assistant(content) });
+      const next = tokenizer.extend(chain, [user("Hi"), assistant(content), user("So")]);
+      expect(next.kind).toBe("append");
+      expect(tokenizer.decode(next.tokens)).toBe("\nUser: So\n");
     }
   });
 
@@ -145,7 +145,7 @@ describe("loading a tokenizer", () => {
     for (const token of json.added_tokens) token.special = false;
     const files = { "tokenizer.json": json, "tokenizer_config.json": { eos_token: "<|im_end|>" } };
     const tokenizer = await loadChatTokenizer(await folder(files));
-    expect(tokenizer.decode(tokenizer.encode("hi<|im_end|>"))).toBe("hi");
+    expect(tokenizer.decode(tokenizer.encode("hi<|im_end|>", { control: true }))).toBe("hi");
   });
 
   it("refuses a tokenizer with more tokens than the model", async () => {
@@ -161,8 +161,8 @@ describe("loading a tokenizer", () => {
     const tokenizer = await loadChatTokenizer(
       await folder({ "tokenizer.json": await byteLevelTokenizer(), "tokenizer_config.json": config }),
     );
-    expect([...tokenizer.encode("a<|new|>b")]).toContain(8200);
-    expect(tokenizer.decode(tokenizer.encode("a<|new|>b"))).toBe("ab");
+    expect([...tokenizer.encode("a<|new|>b", { control: true })]).toContain(8200);
+    expect(tokenizer.decode(tokenizer.encode("a<|new|>b", { control: true }))).toBe("ab");
   });
 
   it("names what is wrong with a folder", async () => {

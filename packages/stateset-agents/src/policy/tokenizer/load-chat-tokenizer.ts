@@ -1,7 +1,9 @@
 import { StatesetError } from "../../error.ts";
+import type { ChatRenderer } from "./chat-renderer.ts";
 import { createTemplateRenderer, readChatTemplates } from "./chat-template.ts";
-import { type ChatRenderer, createChatTokenizer, type LoadedTokenizer } from "./chat-tokenizer.ts";
+import { createChatTokenizer, type LoadedTokenizer } from "./chat-tokenizer.ts";
 import type { TextCodec } from "./codec.ts";
+import { unmarked } from "./foreign-text.ts";
 import { createHuggingFaceCodec } from "./hugging-face-codec.ts";
 import { isObject, type JsonObject, readJsonObject } from "./model-json.ts";
 import { createPlainRenderer } from "./plain-template.ts";
@@ -126,6 +128,7 @@ function endOfTurn(codec: TextCodec, renderer: ChatRenderer): number | undefined
         { role: "assistant", content },
       ],
       {},
+      unmarked,
     );
   } catch (error) {
     // A template that cannot print this conversation will say so when it is used.

@@ -1,7 +1,14 @@
 import type { Message, Role, ToolDefinition } from "../../conversation/message.ts";
-import type { ChatRenderer } from "./chat-tokenizer.ts";
+import type { ChatRenderer } from "./chat-renderer.ts";
+import type { ForeignText } from "./foreign-text.ts";
 
-const labels: Record<Role, string> = { system: "System", user: "User", assistant: "Assistant", tool: "Tool" };
+const labels: Record<Role, string> = {
+  system: "System",
+  developer: "System",
+  user: "User",
+  assistant: "Assistant",
+  tool: "Tool",
+};
 
 /**
  * For models without a chat template, such as GPT-2: one `Role: content` block a message, an assistant's reply closed by the
@@ -14,10 +21,10 @@ const labels: Record<Role, string> = { system: "System", user: "User", assistant
  *     Assistant:
  */
 export function createPlainRenderer({ bos = "", eos = "" }: { bos?: string; eos?: string }): ChatRenderer {
-  return (messages, { tools, addGenerationPrompt }) => {
-    const listed = tools && tools.length > 0 ? [toolList(tools)] : [];
+  return (messages, { tools, addGenerationPrompt }, foreign) => {
+    const listed = tools && tools.length > 0 ? [toolList(tools, foreign)] : [];
     const turns = messages.map((message) => {
-      const content = contentOf(message);
+      const content = contentOf(message, foreign);
       const space = /^\s/.test(content) || content === "" ? "" : " ";
       return `${labels[message.role]}:${space}${content}${message.role === "assistant" ? eos : ""}\n`;
     });
@@ -26,15 +33,15 @@ export function createPlainRenderer({ bos = "", eos = "" }: { bos?: string; eos?
 }
 
 /** Tool calls are printed in the tags that most open models use. */
-export function contentOf({ content, tool_calls = [] }: Message): string {
-  const calls = tool_calls.map(
-    ({ function: { name, arguments: args } }) =>
-      `<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${args}}\n</tool_call>`,
-  );
-  return [...(content === "" ? [] : [content]), ...calls].join("\n");
+export function contentOf({ content, tool_calls = [] }: Message, foreign: ForeignText): string {
+  const calls = tool_calls.map(({ function: { name, arguments: args } }) => {
+    const called = JSON.stringify(foreign.text(name));
+    return `<tool_call>\n{"name": ${called}, "arguments": ${foreign.text(args)}}\n</tool_call>`;
+  });
+  return [...(content === "" ? [] : [foreign.text(content)]), ...calls].join("\n");
 }
 
-function toolList(tools: readonly ToolDefinition[]): string {
-  const lines = tools.map((tool) => JSON.stringify(tool.function));
+function toolList(tools: readonly ToolDefinition[], foreign: ForeignText): string {
+  const lines = tools.map((tool) => JSON.stringify(foreign.value(tool.function)));
   return `${labels.system}: Tools you can call:\n${lines.join("\n")}\n`;
 }

@@ -15,6 +15,7 @@ import {
 } from "./fixtures/model-folders.ts";
 import { sampleTexts } from "./fixtures/sample-texts.ts";
 import starterTokens from "./fixtures/starter-tokens.json" with { type: "json" };
+import { realTokenizer } from "./fixtures/tokenizer-folders.ts";
 import { loadChatTokenizer } from "./load-chat-tokenizer.ts";
 
 const python = process.env.STATESET_PYTHON;
@@ -60,7 +61,9 @@ describe.skipIf(!python)("compared with transformers (set STATESET_PYTHON to run
       "tokenizer.json": sentencePieceTokenizer(),
       "tokenizer_config.json": configFor("zephyr"),
     });
-    const folders = [starterModelPath, ...stories, ...made, pieces];
+    // Not Llama 2's: transformers makes another tokenizer of its class than the file says.
+    const real = (["gpt2", "llama3_2", "qwen3"] as const).map(realTokenizer);
+    const folders = [starterModelPath, ...stories, ...made, pieces, ...real];
     const request = JSON.stringify({ folders, texts: sampleTexts, chats, dialogues, limit: 400 });
     const answers = JSON.parse(
       execFileSync(python!, [at("./fixtures/reference_tokens.py")], {
@@ -73,11 +76,12 @@ describe.skipIf(!python)("compared with transformers (set STATESET_PYTHON to run
       const tokenizer = await loadChatTokenizer(folder);
       const { texts, ids, decoded, rendered } = answers[index]!;
       for (const [row, text] of texts.entries()) {
-        expect([...tokenizer.encode(text)], `${folder}: ${JSON.stringify(text)}`).toEqual(ids[row]);
+        expect([...tokenizer.encode(text, { control: true })], `${folder}: ${JSON.stringify(text)}`).toEqual(ids[row]);
         expect(tokenizer.decode(ids[row]!, { skipSpecial: false })).toBe(decoded[row]);
       }
       for (const [row, chat] of chats.entries()) {
-        if (rendered[row] === null) continue;
+        // Llama 3.2 prints today's date.
+        if (rendered[row] === null || rendered[row]!.includes("Cutting Knowledge Date")) continue;
         expect(tokenizer.render(chat, { addGenerationPrompt: true }), folder).toBe(rendered[row]);
       }
       if (made.includes(folder)) expect(rendered).not.toContain(null);

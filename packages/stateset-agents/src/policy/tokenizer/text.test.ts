@@ -2,7 +2,7 @@ import { starterModelPath } from "@stateset-agents/starter-model";
 import { beforeAll, describe, expect, it } from "vitest";
 import { createRandom } from "../../random.ts";
 import type { LoadedTokenizer } from "./chat-tokenizer.ts";
-import { assistant, load, user } from "./fixtures/conversations.ts";
+import { assistant, chainOf, load, user } from "./fixtures/conversations.ts";
 import { sentencePieceTokenizer } from "./fixtures/model-folders.ts";
 import { loadChatTokenizer } from "./load-chat-tokenizer.ts";
 import { createReplyText } from "./reply-text.ts";
@@ -33,12 +33,13 @@ describe("text", () => {
     expect(tokenizer.decode(tokenizer.encode("a\ud83d b\ude00"))).toBe("a\uFFFD b\uFFFD");
     const messages = [user("a\ud83d")];
     expect(tokenizer.render(messages)).toContain("a\uFFFD<|im_end|>");
-    const first = tokenizer.extend(undefined, messages, { addGenerationPrompt: true });
-    expect(tokenizer.extend(first, [...messages, assistant("x\udc00")]).kind).toBe("append");
+    const reply = assistant("x\udc00");
+    const chain = chainOf(tokenizer, messages, { sampled: "x\udc00<|im_end|>", message: reply });
+    expect(tokenizer.extend(chain, [...messages, reply, user("b\ud83d")]).kind).toBe("append");
   });
 
   it("leaves special tokens out unless asked, and prints nothing for ids that have no text", () => {
-    const tokens = tokenizer.encode("<|im_start|>hi<|im_end|>");
+    const tokens = tokenizer.encode("<|im_start|>hi<|im_end|>", { control: true });
     expect(tokens).toHaveLength(3);
     expect(tokenizer.decode(tokens)).toBe("hi");
     expect(tokenizer.decode(tokens, { skipSpecial: false })).toBe("<|im_start|>hi<|im_end|>");
