@@ -168,7 +168,7 @@ describe.each(Object.entries(ways))("%s", (_, way) => {
   });
 });
 
-it.each(["truncate", "slidingWindow", "summary"] as const)(
+it.each(["truncate", "sliding-window", "summary"] as const)(
   "a context window that is cut (%s) cuts at turns alone",
   async (strategy) => {
     const { policy, prompts } = listener(700);

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import type { ToolDefinition } from "../conversation/message.ts";
+import { type TemplateVariables, templateVariablesSchema } from "../conversation/template-variables.ts";
 import { toolsSchema } from "../conversation/tool-definition.ts";
 import { parseOptions } from "../options.ts";
 import type { OpenPolicyOptions } from "../policy/open-policy.ts";
 import { defaultSampling, type LoraOptions, type Policy, type Sampling } from "../policy/policy.ts";
-import { type TemplateVariables, templateVariablesSchema } from "../policy/tokenizer/template-variables.ts";
 import { type ContextWindowOptions, contextStrategies, contextWindowSchema } from "./context-window.ts";
 import { ConversationMemory, type MemoryOptions, memoryOptionsSchema } from "./memory.ts";
 

@@ -40,7 +40,7 @@ describe("ContextWindow", () => {
   });
 
   it("slides: only the newest messages, from a user message on", async () => {
-    const window = new ContextWindow({ strategy: "slidingWindow", turns: 4 });
+    const window = new ContextWindow({ strategy: "sliding-window", turns: 4 });
     expect(names(await window.fit(request(conversation(9), 1000)))).toEqual(["sys", "m6", "m7", "m8"]);
     expect(names(await window.fit(request(conversation(3), 1000)))).toBeDefined();
   });

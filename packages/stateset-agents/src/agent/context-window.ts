@@ -1,17 +1,17 @@
 import { z } from "zod";
 import type { Message } from "../conversation/message.ts";
 
-export const contextStrategies = ["truncate", "slidingWindow", "summary"] as const;
+export const contextStrategies = ["truncate", "sliding-window", "summary"] as const;
 
 export const contextWindowSchema = z.strictObject({
   /**
-   * truncate: when the prompt no longer fits, the oldest messages go. slidingWindow: only the newest `turns` messages are ever
+   * truncate: when the prompt no longer fits, the oldest messages go. sliding-window: only the newest `turns` messages are ever
    * shown. summary: when the prompt no longer fits, the model sums up the oldest messages, and the summary takes their place.
    */
   strategy: z.enum(contextStrategies),
   /** How much of the room a cut leaves filled. Lower cuts deeper, but less often. */
   keep: z.number().gt(0).lte(1).default(0.5),
-  /** slidingWindow: how many messages are shown. */
+  /** sliding-window: how many messages are shown. */
   turns: z.int().min(1).default(8),
   /** summary: the longest summary, in tokens. */
   summaryTokens: z.int().min(8).default(96),
@@ -49,7 +49,8 @@ export class ContextWindow {
   async fit(request: FitRequest): Promise<Message[] | undefined> {
     const { strategy, turns, keep, summaryTokens } = this.#options;
     const { messages, budget, countTokens } = request;
-    if (strategy === "slidingWindow") this.#from = Math.max(this.#from, startAtUser(messages, messages.length - turns));
+    if (strategy === "sliding-window")
+      this.#from = Math.max(this.#from, startAtUser(messages, messages.length - turns));
     const prompt = this.#prompt(request);
     if (countTokens(prompt) <= budget) return prompt;
 

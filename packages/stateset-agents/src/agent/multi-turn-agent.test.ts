@@ -248,7 +248,7 @@ describe("MultiTurnAgent", () => {
 
   it.each([
     ["truncate", "<user> three <end> <assistant>"],
-    ["slidingWindow", "<user> three <end> <assistant>"],
+    ["sliding-window", "<user> three <end> <assistant>"],
   ] as const)("with %s drops the oldest messages and answers", async (strategy, tail) => {
     const policy = talking("one two three");
     const agent = newAgent({ policy, contextWindow: { strategy, turns: 1 } });

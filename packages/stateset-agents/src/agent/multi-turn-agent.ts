@@ -1,12 +1,12 @@
 import { randomInt } from "node:crypto";
 import { linkSignals } from "../abort.ts";
 import type { Message, MessageInput } from "../conversation/message.ts";
+import { mergeVariables } from "../conversation/template-variables.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { validateMessages } from "../conversation/validate-messages.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 import type { Policy, Sampling } from "../policy/policy.ts";
-import { mergeVariables } from "../policy/tokenizer/template-variables.ts";
 import { seedOf } from "../random.ts";
 import { Agent, type AgentContext } from "./agent.ts";
 import { writeAgentFile } from "./agent-file.ts";
@@ -192,7 +192,7 @@ export class MultiTurnAgent extends Agent {
     throw new StatesetError(
       "CONTEXT_OVERFLOW",
       `The conversation is too long for ${this.policy.model.name}, whose context is ${this.policy.model.contextLength} tokens.`,
-      { hint: 'Set contextWindow: "truncate", "slidingWindow" or "summary", or send fewer messages.' },
+      { hint: 'Set contextWindow: "truncate", "sliding-window" or "summary", or send fewer messages.' },
     );
   }
 

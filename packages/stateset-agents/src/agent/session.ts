@@ -1,7 +1,7 @@
 import type { ToolDefinition } from "../conversation/message.ts";
+import type { TemplateVariables } from "../conversation/template-variables.ts";
 import type { TokenChain, Turn } from "../conversation/trajectory.ts";
 import type { Scenario } from "../environment/scenario.ts";
-import type { TemplateVariables } from "../policy/tokenizer/template-variables.ts";
 
 export interface ConversationOptions {
   /** Its systemPrompt, context, tools and templateVariables go into the prompt. */

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import type { ToolDefinition } from "../conversation/message.ts";
+import { type TemplateVariables, templateVariablesSchema } from "../conversation/template-variables.ts";
 import { toolsSchema } from "../conversation/tool-definition.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
-import { type TemplateVariables, templateVariablesSchema } from "../policy/tokenizer/template-variables.ts";
 import type { ConversationScenario } from "./scenario.ts";
 
 /** A scenario as users write it: the id may be left out, and Python's key names work. */

@@ -1,10 +1,10 @@
 import { randomInt } from "node:crypto";
 import { z } from "zod";
+import { templateVariablesSchema } from "../conversation/template-variables.ts";
 import { toolsSchema } from "../conversation/tool-definition.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
-import { templateVariablesSchema } from "../policy/tokenizer/template-variables.ts";
 import {
   Environment,
   type EnvironmentState,

@@ -1,8 +1,8 @@
 import type { ChainState } from "../conversation/chain.ts";
 import type { Message, ToolDefinition } from "../conversation/message.ts";
+import type { TemplateVariables } from "../conversation/template-variables.ts";
 import type { TokenTree } from "../conversation/token-tree.ts";
 import type { ChainStart } from "../conversation/trajectory.ts";
-import type { TemplateVariables } from "./tokenizer/template-variables.ts";
 
 export type { TokenTree };
 

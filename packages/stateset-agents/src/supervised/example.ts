@@ -1,11 +1,11 @@
 import type { Message, MessageInput, ToolDefinition } from "../conversation/message.ts";
+import { type TemplateVariables, templateVariablesSchema } from "../conversation/template-variables.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
 import type { TokenChain, Trajectory } from "../conversation/trajectory.ts";
 import { validateMessages } from "../conversation/validate-messages.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import type { ChatTokenizer } from "../policy/policy.ts";
-import { type TemplateVariables, templateVariablesSchema } from "../policy/tokenizer/template-variables.ts";
 
 /** A conversation to imitate. Lines of a chat file (`readChats`) fit. */
 export interface SupervisedConversation {

@@ -1,11 +1,11 @@
 import { Environment, Interpreter, Template } from "@huggingface/jinja";
+import { checkTemplateVariables } from "../../conversation/template-variables.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import type { ChatRenderer } from "./chat-renderer.ts";
 import { unmark } from "./marks.ts";
 import { isObject, type JsonObject, readJsonObject, readText } from "./model-json.ts";
 import { messageForTemplate } from "./template-message.ts";
 import { rewriteStrings, stringFunctions } from "./template-strings.ts";
-import { checkTemplateVariables } from "./template-variables.ts";
 
 /** Named templates; transformers takes "tool_use" when there are tools and "default" otherwise. */
 export type ChatTemplates = ReadonlyMap<string, string>;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { StatesetError } from "../../error.ts";
+import { StatesetError } from "../error.ts";
 
 /** What a chat template is told beside the conversation, by name: `{ enable_thinking: false }`. JSON values. */
 export type TemplateVariables = Readonly<Record<string, unknown>>;

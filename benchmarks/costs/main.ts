@@ -1,11 +1,14 @@
 /**
- * `npm run bench:prompts`: what the prompt of the next turn costs on the starter model's tokenizer, by the length of the
- * conversation so far, in milliseconds of processor time: going on with a chain, and beginning anew.
+ * `npm run bench:costs`: what TypeScript itself costs around the engine, in processor time: the prompt of the next turn by the length
+ * of the conversation so far (going on with a chain, and beginning anew), packing conversations into token trees, drawing a scenario.
  * --json (last line: the rows), --rounds N.
  */
 import { parseArgs } from "node:util";
 import { starterModelPath } from "@stateset-agents/starter-model";
 import { ChainBuilder, createRandom, loadChatTokenizer, type Message } from "stateset-agents";
+import { microBatches } from "../../packages/stateset-agents/src/learning/micro-batch.ts";
+import type { Unit } from "../../packages/stateset-agents/src/learning/pack.ts";
+import { ScenarioOrder } from "../../packages/stateset-agents/src/training/scenario-order.ts";
 import { describeMachine } from "../machine.ts";
 
 const { values: flags } = parseArgs({
@@ -42,13 +45,36 @@ function converse(length: number): { chain: ChainBuilder; messages: Message[] } 
   }
 }
 
-/** Milliseconds of processor time for one call, each with a new message. */
+/** Milliseconds of processor time for each of `count` calls. */
+function timed(count: number, call: (i: number) => unknown): number {
+  const before = process.cpuUsage();
+  for (let i = 0; i < count; i++) call(i);
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1000 / count;
+}
+
+/** Of one prompt, each with a new message. */
 function measure(messages: readonly Message[], extend: (messages: readonly Message[]) => unknown): number {
   const talks = Array.from({ length: rounds }, () => [...messages, { role: "user" as const, content: say() }]);
-  const before = process.cpuUsage();
-  for (const talk of talks) extend(talk);
-  const { user, system } = process.cpuUsage(before);
-  return (user + system) / 1000 / rounds;
+  return timed(rounds, (i) => extend(talks[i]!));
+}
+
+/** 512 conversations in groups of eight that share their first 1,000 tokens. */
+function measurePacking(): number {
+  const shared = Array.from({ length: 1000 }, () => random.below(5000));
+  const units = Array.from({ length: 512 }, (_, i): Unit => {
+    const tokens = Int32Array.from([...shared, ...Array.from({ length: 50 }, () => random.below(5000))]);
+    return { chains: [{ tokens, learn: new Uint8Array(tokens.length).fill(1, 1000) }], group: i >> 3 };
+  });
+  const pack = () => [...microBatches(units, units.keys(), 8192)];
+  for (let i = 0; i < 5; i++) pack();
+  return timed(10, pack);
+}
+
+function measureDraws(): { first: number; next: number } {
+  const scenarios = Array.from({ length: 100_000 }, (_, i) => ({ id: `scenario-${i}` }));
+  const order = new ScenarioOrder(scenarios, 1);
+  return { first: timed(1, () => order.at(0, {})), next: timed(50_000, (i) => order.at(i, {})) };
 }
 
 // Node compiles what runs often; that is no part of the cost.
@@ -67,4 +93,9 @@ for (const { tokens, goOn, beginAnew } of rows) {
     `${String(tokens).padStart(13)}   ${goOn.toFixed(3).padStart(10)}   ${beginAnew.toFixed(3).padStart(15)}`,
   );
 }
-if (flags.json) console.log(JSON.stringify(rows));
+const packing = measurePacking();
+const draws = measureDraws();
+console.log(`
+512 conversations × 1,000 shared tokens into token trees: ${packing.toFixed(1)} ms
+a scenario of 100,000: ${(1000 * draws.next).toFixed(2)} µs (the first of a round ${draws.first.toFixed(1)} ms, for shuffling)`);
+if (flags.json) console.log(JSON.stringify({ prompts: rows, packing, draws }));
