@@ -22,6 +22,7 @@ export const errorCodes = {
   WEIGHTS_INCOMPLETE:
     "A load that had no memory for a second copy was broken off; whole weights must be loaded before anything else.",
   POLICY_CLOSED: "The policy was used after close().",
+  CAPABILITY_MISSING: "The engine cannot do what the algorithm or an option needs; the message names it.",
   NOT_TRAINABLE: "The policy cannot be trained (a stub, or nothing is trainable).",
   ABORTED: "The work was stopped by an AbortSignal.",
   ENVIRONMENT_FAILED: "An environment threw or timed out, also on its retry.",

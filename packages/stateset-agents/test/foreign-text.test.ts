@@ -48,7 +48,8 @@ function listener(contextLength = 4096, said = "Zq."): { policy: Policy; prompts
       return requests.map((request) => {
         prompts.push(request.tokens);
         const ids = Int32Array.from([...tokenizer.encode(said), tokenizer.endTokens[0]!]);
-        return { tokens: ids, logprobs: new Float32Array(ids.length), text: said, finishReason: "stop" as const };
+        const logprobs = new Float32Array(ids.length);
+        return { tokens: ids, logprobs, text: said, finishReason: "stop" as const, version: "v" };
       });
     },
   };

@@ -3,6 +3,7 @@ import type { ToolDefinition } from "../conversation/message.ts";
 import { type TemplateVariables, templateVariablesSchema } from "../conversation/template-variables.ts";
 import { toolsSchema } from "../conversation/tool-definition.ts";
 import { parseOptions } from "../options.ts";
+import { type EngineName, engineNames } from "../policy/engines.ts";
 import type { OpenPolicyOptions } from "../policy/open-policy.ts";
 import { defaultSampling, type LoraOptions, type Policy, type Sampling } from "../policy/policy.ts";
 import { type ContextWindowOptions, contextStrategies, contextWindowSchema } from "./context-window.ts";
@@ -30,8 +31,14 @@ export interface AgentOptions {
   templateVariables?: TemplateVariables | undefined;
   /** Keep what stands in `<think>…</think>` apart, as the message's `reasoning`. */
   reasoning?: boolean | undefined;
+  /** What computes: see openPolicy(). */
+  engine?: EngineName | undefined;
   /** Threads of the embedded engine. Default: all cores. */
   threads?: number | undefined;
+  /** Replies sampled together, memory for their keys and values, and requests that may wait: see openPolicy(). */
+  slots?: number | undefined;
+  cacheBytes?: number | undefined;
+  maxWaiting?: number | undefined;
   /** Makes replies repeatable. Without it every reply is drawn anew. */
   seed?: number | undefined;
   /** What happens when a conversation outgrows the model. Without it the conversation ends. */
@@ -50,7 +57,11 @@ export const samplingSchema = z.strictObject({
   topK: z.int().min(0),
   minP: z.number().min(0).lt(1),
   repetitionPenalty: z.number().gt(0),
+  presencePenalty: z.number().min(-2).max(2).optional(),
+  frequencyPenalty: z.number().min(-2).max(2).optional(),
+  logitBias: z.record(z.string().regex(/^\d+$/), z.number().min(-100).max(100)).optional(),
   maxTokens: z.int().min(1),
+  minTokens: z.int().min(0).optional(),
   stop: z.array(z.string().min(1)),
   stopTokens: z.array(z.int().min(0)),
 });
@@ -94,7 +105,11 @@ const agentOptionsSchema = z.strictObject({
     })
     .partial()
     .optional(),
+  engine: z.enum(engineNames).optional(),
   threads: z.int().min(1).optional(),
+  slots: z.int().min(1).optional(),
+  cacheBytes: z.int().min(0).optional(),
+  maxWaiting: z.int().min(0).optional(),
   memory: z.union([z.instanceof(ConversationMemory), memoryOptionsSchema]).optional(),
   policy: z.custom<Policy>((value) => typeof value === "object" && value !== null && "sample" in value).optional(),
 });
@@ -109,7 +124,11 @@ export interface ResolvedAgentOptions {
   tools: readonly ToolDefinition[] | undefined;
   templateVariables: TemplateVariables | undefined;
   reasoning: boolean;
+  engine: EngineName | undefined;
   threads: number | undefined;
+  slots: number | undefined;
+  cacheBytes: number | undefined;
+  maxWaiting: number | undefined;
   seed: number | undefined;
   contextWindow: ContextWindowOptions | undefined;
   memory: ConversationMemory | undefined;
@@ -130,7 +149,11 @@ export function resolveAgentOptions(options: AgentOptions): ResolvedAgentOptions
     tools: parsed.tools,
     templateVariables: parsed.templateVariables,
     reasoning: parsed.reasoning ?? false,
+    engine: parsed.engine,
     threads: parsed.threads,
+    slots: parsed.slots,
+    cacheBytes: parsed.cacheBytes,
+    maxWaiting: parsed.maxWaiting,
     seed: parsed.seed,
     contextWindow: typeof contextWindow === "string" ? { strategy: contextWindow } : contextWindow,
     memory: memory === undefined || memory instanceof ConversationMemory ? memory : new ConversationMemory(memory),
@@ -141,6 +164,6 @@ export function resolveAgentOptions(options: AgentOptions): ResolvedAgentOptions
 type Defined<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
 
 /** Without the keys whose value is undefined, so that they do not override defaults. */
-function defined<T extends object>(value: T): Defined<T> {
+export function defined<T extends object>(value: T): Defined<T> {
   return Object.fromEntries(Object.entries(value).filter(([, part]) => part !== undefined)) as Defined<T>;
 }

@@ -37,11 +37,14 @@ function talking(...replies: string[]): Policy & { prompts: string[] } {
         for (const piece of pieces) {
           await new Promise((resolve) => setImmediate(resolve));
           if (signal?.aborted)
-            return [{ tokens: Int32Array.of(), logprobs: Float32Array.of(), text: "", finishReason: "aborted" }];
+            return [
+              { tokens: Int32Array.of(), logprobs: Float32Array.of(), text: "", finishReason: "aborted", version: "v" },
+            ];
           onToken?.({ request, token: 0, logprob: 0, text: piece });
         }
         const ids = Int32Array.from([...table.tokenizer.encode(text), table.idOf("<end>")]);
-        samples.push({ tokens: ids, logprobs: new Float32Array(ids.length).fill(-1), text, finishReason: "stop" });
+        const logprobs = new Float32Array(ids.length).fill(-1);
+        samples.push({ tokens: ids, logprobs, text, finishReason: "stop", version: "v" });
       }
       return samples;
     },

@@ -10,7 +10,7 @@ import type { Policy, Sampling } from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
 import { Agent, type AgentContext } from "./agent.ts";
 import { writeAgentFile } from "./agent-file.ts";
-import { type AgentOptions, type ResolvedAgentOptions, resolveAgentOptions } from "./agent-options.ts";
+import { type AgentOptions, defined, type ResolvedAgentOptions, resolveAgentOptions } from "./agent-options.ts";
 import { PolicySession } from "./policy-session.ts";
 import { answerOnly } from "./reasoning.ts";
 import type { ConversationOptions, ConversationSession, Reply } from "./session.ts";
@@ -55,17 +55,11 @@ export class MultiTurnAgent extends Agent {
   }
 
   async #open(): Promise<void> {
-    const { model, lora, stub, hub, threads, seed } = this.options;
+    const { model, lora, stub, hub, engine, threads, slots, cacheBytes, maxWaiting, seed } = this.options;
     // Loaded late: an agent on an injected policy needs neither engine nor tokenizer.
     const { openPolicy } = await import("../policy/open-policy.ts");
-    this.#policy = await openPolicy({
-      ...hub,
-      ...(model !== undefined && { model }),
-      ...(lora && { lora }),
-      ...(stub && { stub }),
-      ...(threads !== undefined && { threads }),
-      ...(seed !== undefined && { seed }),
-    });
+    const wanted = { ...hub, model, lora, stub, engine, threads, slots, cacheBytes, maxWaiting, seed };
+    this.#policy = await openPolicy(defined(wanted));
   }
 
   override get policy(): Policy {

@@ -3,7 +3,14 @@ import { ChainBuilder } from "../conversation/chain.ts";
 import type { Message } from "../conversation/message.ts";
 import type { TokenChain, Turn } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
-import type { Policy, RenderOptions, Sample, SampleRequest, Sampling } from "../policy/policy.ts";
+import {
+  isShaped,
+  type Policy,
+  type RenderOptions,
+  type Sample,
+  type SampleRequest,
+  type Sampling,
+} from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
 import { ContextWindow, type ContextWindowOptions } from "./context-window.ts";
 import { splitReasoning } from "./reasoning.ts";
@@ -87,7 +94,12 @@ export class PolicySession implements ConversationSession {
     // Conversations that got this far in the same turn of the event loop are sampled together from their first token.
     await nextTurn();
     const sample = await this.#draw(
-      { tokens, sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, room) }, seed },
+      {
+        tokens,
+        sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, room) },
+        seed,
+        samplerLogprobs: learn && isShaped(sampling),
+      },
       options,
     );
     const said: Turn = {

@@ -40,7 +40,8 @@ function listener(contextLength = 1000): { policy: Policy; prompts: string[] } {
       requests.map(({ tokens }) => {
         prompts.push(tokenizer.decode(tokens));
         const sampled = tokenizer.encode("Yes.<|im_end|>", { control: true });
-        return { tokens: sampled, logprobs: new Float32Array(sampled.length), text: "Yes.", finishReason: "stop" };
+        const logprobs = new Float32Array(sampled.length);
+        return { tokens: sampled, logprobs, text: "Yes.", finishReason: "stop", version: "v" };
       }),
   };
   return { policy, prompts };

@@ -15,7 +15,10 @@ export interface Sequence {
   group: number;
   /** Log-probs recorded when the tokens were sampled. */
   old: Float32Array;
-  /** The sampler's own log-probs, only where it differs from the trainer (a server, a stale policy): `old` is then the trainer's. */
+  /**
+   * The log-probs of what was really drawn from, only where that was not the policy as the trainer scores it (another engine, a stale
+   * policy, top-p): `old` is the trainer's.
+   */
   sampled?: Float32Array;
   /** Log-probs of the frozen reference; present when the algorithm needs it. */
   ref?: Float32Array;
@@ -89,8 +92,6 @@ export interface Needs {
   reference?: boolean;
   entropy?: boolean;
   values?: boolean;
-  /** `old` scored by the trainer and the sampler's own log-probs in `sampled`: for mismatch correction. */
-  sampled?: boolean;
 }
 
 /** An algorithm with its options already validated and bound. */

@@ -132,7 +132,7 @@ describe("createAlgorithm", () => {
       scale: "batch",
       rewardWeights: { correct: 1, style: 3 },
       credit: "turn",
-      correction: { mode: "mask" },
+      correction: false,
       dynamicSampling: false,
       maxSamplingRounds: 3,
       overlongPenalty: 0.5,

@@ -4,8 +4,8 @@
  *   truncate   min(w, cap)                                Yao et al., "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training", 2025
  *   mask       w inside [low, high], else 0               "IcePop", Ling team, 2025
  * `sequenceMask` also drops whole sequences whose geometric-mean weight lies outside [low, high].
- * train() scores the conversations with the trainer first where it is asked for; on the embedded engine w is then exactly 1.
- * Sequences without `sampled` are left alone.
+ * train() puts the sampler's log-probs into `sampled` where they differ from the trainer's; sequences without them are left alone.
+ * With top-p the tokens that are left share the mass of the others, so w is that mass: below 1 where much was cut.
  */
 import type { MetricSums, Sequence } from "./algorithm.ts";
 import { clampLogRatio } from "./loss/surrogate.ts";
@@ -40,7 +40,7 @@ function masked(sequence: Sequence, o: Correction): boolean {
 /** One weight per token, or undefined when there is nothing to correct. */
 export function tokenCorrection(
   sequence: Sequence,
-  options: Correction | undefined,
+  options: Correction | false | undefined,
   metrics?: MetricSums,
 ): Float64Array | undefined {
   const { old, sampled } = sequence;
@@ -60,7 +60,7 @@ export function tokenCorrection(
 /** One weight for the sequence: the geometric mean of its tokens' (GSPO, GEPO) or their product (RLOO), bounded likewise. */
 export function sequenceCorrection(
   sequence: Sequence,
-  options: Correction | undefined,
+  options: Correction | false | undefined,
   kind: "mean" | "product",
   metrics?: MetricSums,
 ): number {

@@ -12,9 +12,9 @@ function table(): string {
     const defaults = algorithmDefaults(name) as Record<string, unknown>;
     const options = optionNames(name).map((option) => {
       const value = defaults[option];
-      return value === undefined
-        ? `\`${option}\``
-        : `\`${option}\` ${typeof value === "string" ? value : JSON.stringify(value)}`;
+      // An object of its own defaults is described below the table.
+      if (value === undefined || (typeof value === "object" && value !== null)) return `\`${option}\``;
+      return `\`${option}\` ${typeof value === "string" ? value : JSON.stringify(value)}`;
     });
     return `| \`${name}\` | ${options.join(", ")} |`;
   });

@@ -33,7 +33,7 @@ export type Parts = Omit<Algorithm, "name" | "options">;
 type Resolved<N extends AlgorithmName> = z.output<(typeof schemas)[N]>;
 
 interface Penalties {
-  correction?: Correction | undefined;
+  correction?: Correction | false | undefined;
   beta: number;
   klIn: "loss" | "reward";
   entropyCoefficient: number;
@@ -45,16 +45,8 @@ interface Relative extends Penalties {
   credit?: "episode" | "turn";
 }
 
-function needsOf(
-  o: { beta?: number; entropyCoefficient?: number; correction?: Correction | undefined },
-  values = false,
-): Needs {
-  return {
-    reference: (o.beta ?? 0) > 0,
-    entropy: (o.entropyCoefficient ?? 0) > 0,
-    values,
-    ...(o.correction && { sampled: true }),
-  };
+function needsOf(o: { beta?: number; entropyCoefficient?: number }, values = false): Needs {
+  return { reference: (o.beta ?? 0) > 0, entropy: (o.entropyCoefficient ?? 0) > 0, values };
 }
 
 /** The options with β only where the penalty is in the loss. */
@@ -134,13 +126,13 @@ export const factories: { [N in AlgorithmName]: (options: Resolved<N>) => Parts 
           ),
     loss: a2cLoss(o),
   }),
-  trpo: ({ scale, rewardWeights, ...region }) => {
+  trpo: ({ scale, rewardWeights, correction, ...region }) => {
     const { maxKl, cgSteps, damping, backtracks, backtrackRatio } = region;
     return {
       needs: needsOf({}),
       advantages: relativeAdvantages({ scale, rewardWeights, beta: 0, klIn: "loss", entropyCoefficient: 0 }),
       comparesGroups: true,
-      loss: trpoLoss(),
+      loss: trpoLoss({ correction }),
       trustRegion: { kl: trpoKl, maxKl, cgSteps, damping, backtracks, backtrackRatio },
     };
   },

@@ -30,9 +30,16 @@ const entropy = (value = 0) => ({
   entropyCoefficient: coefficient(value),
 });
 
-/** Weights against the mismatch of sampler and trainer; only acts on sequences that carry the sampler's own log-probs. */
+/**
+ * Weights against the mismatch of sampler and trainer: on unless it is false, and acts only on sequences that carry the sampler's own
+ * log-probs (another engine's, or those of top-p, penalties and the like).
+ */
 const correction = {
-  correction: z
+  correction: z.union([z.literal(false), correctionSchema()]).prefault({}),
+};
+
+function correctionSchema() {
+  return z
     .strictObject({
       mode: z.enum(["truncate", "mask"]).default("truncate"),
       cap: z.number().positive().default(2),
@@ -40,9 +47,8 @@ const correction = {
       high: z.number().positive().default(5),
       sequenceMask: z.boolean().default(false),
     })
-    .refine(({ low, high }) => low < high, "low must be below high")
-    .optional(),
-};
+    .refine(({ low, high }) => low < high, "low must be below high");
+}
 
 const scale = (value: "group" | "batch" | "none") => ({
   /** What centred rewards are divided by: the std of the group, of the batch, or nothing. */
@@ -159,6 +165,7 @@ export const schemas = {
   trpo: z.strictObject({
     algorithm: z.literal("trpo"),
     ...scale("group"),
+    ...correction,
     /** δ: the mean KL(old‖new) a step may reach. */
     maxKl: z.number().positive().default(0.01),
     cgSteps: z.int().positive().default(10),

@@ -39,6 +39,8 @@ export class ChainBuilder implements ChainState {
   #logprobs = new Float32Array(256);
   #learn = new Uint8Array(256);
   #turn = new Int32Array(256);
+  #samplerLogprobs: Float32Array<ArrayBuffer> | undefined;
+  readonly #versions: Record<number, string> = {};
   #messages: readonly Message[];
   #reply: SampledReply | undefined;
   readonly #sampled = new Set<number>();
@@ -86,7 +88,13 @@ export class ChainBuilder implements ChainState {
 
   /** Adds what the policy sampled as turn number `turn`. With `learn: false` it is kept but never trained on. */
   record(
-    sample: { tokens: ArrayLike<number>; logprobs: ArrayLike<number> },
+    sample: {
+      tokens: ArrayLike<number>;
+      logprobs: ArrayLike<number>;
+      version?: string;
+      /** Under what was drawn from, where that was not the distribution of `logprobs`. */
+      samplerLogprobs?: ArrayLike<number>;
+    },
     reply: SampledReply,
     turn: number,
     options: { learn?: boolean } = {},
@@ -97,6 +105,12 @@ export class ChainBuilder implements ChainState {
     if (this.#reply) throw new RangeError("A chain holds one reply to a prompt.");
     const from = this.#grow(sample.tokens);
     this.#logprobs.set(sample.logprobs, from);
+    if (sample.samplerLogprobs) {
+      // Where earlier replies were drawn plainly, the two are the same.
+      this.#samplerLogprobs ??= this.#logprobs.slice();
+      this.#samplerLogprobs.set(sample.samplerLogprobs, from);
+    } else this.#samplerLogprobs?.set(sample.logprobs, from);
+    if (sample.version !== undefined) this.#versions[turn] = sample.version;
     this.#learn.fill(options.learn === false ? 0 : 1, from, this.#length);
     this.#turn.fill(turn, from, this.#length);
     this.#reply = reply;
@@ -108,6 +122,8 @@ export class ChainBuilder implements ChainState {
       logprobs: this.#logprobs.slice(0, this.#length),
       learn: this.#learn.slice(0, this.#length),
       turn: this.#turn.slice(0, this.#length),
+      ...(this.#samplerLogprobs && { samplerLogprobs: this.#samplerLogprobs.slice(0, this.#length) }),
+      versions: { ...this.#versions },
       ...(this.#started !== undefined && { started: this.#started }),
     };
   }
@@ -126,6 +142,7 @@ export class ChainBuilder implements ChainState {
       this.#logprobs = enlarged(this.#logprobs, new Float32Array(capacity));
       this.#learn = enlarged(this.#learn, new Uint8Array(capacity));
       this.#turn = enlarged(this.#turn, new Int32Array(capacity));
+      if (this.#samplerLogprobs) this.#samplerLogprobs = enlarged(this.#samplerLogprobs, new Float32Array(capacity));
     }
     this.#tokens.set(tokens, from);
     this.#length = needed;

@@ -35,6 +35,10 @@ export interface TokenChain {
   learn: Uint8Array;
   /** The turn a sampled token belongs to, -1 elsewhere. */
   turn: Int32Array;
+  /** Log-prob under what was really drawn from, where more than the temperature shaped it (top-p, penalties, …); 0 where not sampled. */
+  samplerLogprobs?: Float32Array;
+  /** The weights that sampled its replies, by turn. A reply is sampled by one version from its first token to its last. */
+  versions?: Readonly<Record<number, string>>;
   started?: ChainStart;
 }
 
@@ -66,6 +70,8 @@ export interface Trajectory {
   ended: Ended;
   /** Set with `ended: "failed"`. */
   failure?: Failure;
+  /** The weights that spoke, in order; one where they did not change meanwhile. */
+  versions?: readonly string[];
   /** The temperature it was sampled at; scoring must use the same. */
   temperature: number;
   /** True when a stub produced it; such a trajectory can never be trained on. */

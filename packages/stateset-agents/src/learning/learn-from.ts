@@ -33,7 +33,7 @@ const schema = z.strictObject({
   reference: z.custom<Reference>((value) => typeof (value as Reference | null)?.logprobs === "function").optional(),
 });
 
-/** `reference` is what a KL term measures against. Left out: policy.reference(), where one is needed. */
+/** `reference` is what a KL term measures against: make it before the first step, `await policy.reference("present")`. */
 export type LearnFromOptions = z.input<typeof schema> & AlgorithmChoice;
 
 export interface LearnFromResult {
@@ -63,13 +63,17 @@ export async function learnFrom(
   const algorithm = chosenAlgorithm(chosen);
   requireTrainable(policy);
   const longest = longestOf(groups);
-  const wantsReference = algorithm.needs.reference === true || own.kl.coefficient > 0;
+  if (!reference && (algorithm.needs.reference === true || own.kl.coefficient > 0)) {
+    throw new StatesetError("INVALID_OPTION", `learnFrom() with ${algorithm.name} and a KL term needs a reference.`, {
+      hint: 'Make it before the first step and pass it on: reference: await policy.reference("present").',
+    });
+  }
   if (algorithm.needs.values) await policy.addValueHead(seedOf(own.seed, "value-head"));
   const learningRate = own.learningRate ?? learningRateFor(policy.model);
   const learner: Learner = {
     policy,
     algorithm,
-    reference: reference ?? (wantsReference ? await policy.reference() : undefined),
+    reference,
     settings: { ...own, learningRate, valueLearningRate: own.valueLearningRate ?? learningRate },
   };
   const result: LearnFromResult = { metrics: {}, updates: 0, skipped: 0 };

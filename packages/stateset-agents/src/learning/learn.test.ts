@@ -86,12 +86,14 @@ describe("learnFrom", () => {
         callbacks: { onRollouts: ({ groups }) => void recorded.push(structuredClone(groups) as TrajectoryGroup[]) },
       });
       const second = tableAgent();
+      const reference = await second.policy.reference();
       // One algorithm for all steps: it may have a state.
       const algorithm = created();
       for (const [i, groups] of recorded.entries()) {
         const { updates } = await learnFrom(second.policy, groups, {
           ...settings,
           algorithm,
+          reference,
           step: i + 1,
           learningRate: learningRateAt(i + 1, run.config),
           replyTokens: 6,

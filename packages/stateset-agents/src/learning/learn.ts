@@ -55,7 +55,8 @@ export async function learn(
   await scoreSequences(learner, sequences, {
     values: algorithm.needs.values === true,
     reference: algorithm.needs.reference === true || klCoefficient > 0,
-    sampled: algorithm.needs.sampled === true,
+    // What another program sampled is scored by the trainer, and the difference corrected for.
+    sampled: !learner.policy.capabilities.exact,
   });
   const advantages = algorithm.advantages(sequences);
   const regularisers = { klCoefficient, klEstimator: settings.kl.estimator, entropyBonus };
@@ -90,7 +91,26 @@ export async function learn(
       await step.onUpdate?.({ epoch, minibatch, loss, gradNorm, applied: skipped === undefined });
     }
   }
-  return { ...meanMetrics(metrics), ...summary, ...(last && { loss: last.loss, gradNorm: last.gradNorm }) };
+  return {
+    ...meanMetrics(metrics),
+    ...summary,
+    ...mismatchOf(sequences),
+    ...(last && { loss: last.loss, gradNorm: last.gradNorm }),
+  };
+}
+
+/** How far the distribution that was drawn from is from the policy: mean and largest |log-prob difference| of the sampled tokens. */
+function mismatchOf(sequences: readonly ChainSequence[]): Record<string, number> {
+  let [sum, count, largest] = [0, 0, 0];
+  for (const { old, sampled } of sequences) {
+    for (let t = 0; sampled && t < old.length; t++) {
+      const difference = Math.abs(old[t]! - sampled[t]!);
+      sum += difference;
+      largest = Math.max(largest, difference);
+      count++;
+    }
+  }
+  return count === 0 ? {} : { mismatch: sum / count, mismatchMax: largest };
 }
 
 function shapedSequences(

@@ -23,6 +23,9 @@ export function sequenceOf(trajectory: Trajectory, group: number): ChainSequence
   const { reward, turns, temperature } = trajectory;
   const learnt = trajectory.chains.map((chain) => ({ chain, places: learnPlaces(chain) }));
   const held = learnt.filter(({ places }) => places.length > 0);
+  const gather = (numbers: (chain: TokenChain) => ArrayLike<number>) =>
+    held.flatMap(({ chain, places }) => places.map((place) => numbers(chain)[place]!));
+  const shaped = held.some(({ chain }) => chain.samplerLogprobs);
   const turnRewards: Record<number, number> = {};
   turns.forEach((turn, index) => {
     if (turn.reward !== undefined) turnRewards[index] = turn.reward;
@@ -34,8 +37,11 @@ export function sequenceOf(trajectory: Trajectory, group: number): ChainSequence
     group,
     chains: held.map(({ chain }) => chain),
     temperature,
-    old: Float32Array.from(held.flatMap(({ chain, places }) => places.map((place) => chain.logprobs[place]!))),
-    turn: Int32Array.from(held.flatMap(({ chain, places }) => places.map((place) => chain.turn[place]!))),
+    old: Float32Array.from(gather(({ logprobs }) => logprobs)),
+    ...(shaped && {
+      sampled: Float32Array.from(gather(({ samplerLogprobs, logprobs }) => samplerLogprobs ?? logprobs)),
+    }),
+    turn: Int32Array.from(gather(({ turn }) => turn)),
     reward: reward.score,
     breakdown: reward.breakdown,
     turnRewards,

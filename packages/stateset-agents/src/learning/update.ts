@@ -53,7 +53,7 @@ export async function scoreSequences(
     batch.members.forEach((member, i) => {
       const sequence = sequences[member]!;
       if (values) sequence.oldValues = values[i]!;
-      if (want.sampled) Object.assign(sequence, { sampled: sequence.old, old: scores[i]! });
+      if (want.sampled) Object.assign(sequence, { sampled: sequence.sampled ?? sequence.old, old: scores[i]! });
     });
   });
 }

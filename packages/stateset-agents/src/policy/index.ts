@@ -1,3 +1,4 @@
+export { type Engine, type EngineName, engines } from "./engines.ts";
 export { type DownloadProgress, type ResolveOptions, resolveModel } from "./hub/resolve-model.ts";
 export { type OpenPolicyOptions, openPolicy } from "./open-policy.ts";
 export * from "./policy.ts";

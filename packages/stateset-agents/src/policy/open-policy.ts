@@ -1,5 +1,7 @@
 import { z } from "zod";
+import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
+import { type EngineName, engineNames, engines } from "./engines.ts";
 import type { DownloadProgress } from "./hub/resolve-model.ts";
 import type { LoraOptions, Policy } from "./policy.ts";
 import type { StubOptions, StubReplies } from "./stub/stub-policy.ts";
@@ -9,8 +11,16 @@ export interface OpenPolicyOptions {
   model?: string;
   /** Train a small adapter instead of all weights. */
   lora?: LoraOptions;
+  /** What computes. Default: the stub where scripted replies are asked for, else the embedded engine. */
+  engine?: EngineName;
   /** Of the embedded engine. Default: all cores. */
   threads?: number;
+  /** Replies sampled together; further ones wait. Default 64. Results do not depend on it. */
+  slots?: number;
+  /** Memory for the keys and values of running and recent conversations. Default: a quarter of what is free, at most 1 GiB. */
+  cacheBytes?: number;
+  /** Requests that may wait for a slot; further ones fail with BUSY. Default: any number. */
+  maxWaiting?: number;
   /** A branch, tag or commit on the hub. Default "main". */
   revision?: string;
   /** For private and gated models. Default: the environment variable HF_TOKEN. */
@@ -30,7 +40,11 @@ export interface OpenPolicyOptions {
 const schema = z.strictObject({
   model: z.string().min(1).optional(),
   lora: z.custom<LoraOptions>((value) => typeof value === "object" && value !== null).optional(),
+  engine: z.enum(engineNames).optional(),
   threads: z.int().min(1).optional(),
+  slots: z.int().min(1).optional(),
+  cacheBytes: z.int().min(0).optional(),
+  maxWaiting: z.int().min(0).optional(),
   revision: z.string().min(1).optional(),
   token: z.string().min(1).optional(),
   offline: z.boolean().optional(),
@@ -52,27 +66,24 @@ const schema = z.strictObject({
  * await policy.close();
  */
 export async function openPolicy(options: OpenPolicyOptions = {}): Promise<Policy> {
-  const parsed = parseOptions(schema, options, "openPolicy()");
-  // Each way is imported only when it is taken: a stub needs no engine, a local model no hub client.
-  if (parsed.stub || parsed.model?.startsWith("stub://")) {
-    const { createStubPolicy } = await import("./stub/stub-policy.ts");
-    const model = parsed.model?.startsWith("stub://") ? { model: parsed.model } : {};
-    return createStubPolicy({ ...parsed.stub, ...model });
+  const { engine, model, stub, ...rest } = parseOptions(schema, options, "openPolicy()");
+  const scripted = stub !== undefined || model?.startsWith("stub://") === true;
+  if (engine === "native" && scripted) {
+    throw new StatesetError("INVALID_OPTION", "openPolicy() is asked for scripted replies on the embedded engine.", {
+      hint: "Leave out engine, or leave out stub and name a model.",
+    });
   }
-  const { resolveModel } = await import("./hub/resolve-model.ts");
-  const { createProgressBar } = await import("./hub/progress-bar.ts");
-  const { loadNativePolicy } = await import("./native/load.ts");
-  const model = parsed.model ?? (await import("@stateset-agents/starter-model")).starterModelPath;
-  const onProgress = parsed.onProgress ?? (process.stderr.isTTY ? createProgressBar(process.stderr) : undefined);
-  const { revision, token, offline, cacheDir, lora, threads, seed } = parsed;
-  const { dir, name } = await resolveModel(model, { revision, token, offline, cacheDir, onProgress });
-  return loadNativePolicy({
-    dir,
-    name,
-    // An adapter's base model comes from the same place; the revision is the adapter's own.
-    hub: { token, offline, cacheDir, onProgress },
-    ...(lora && { lora }),
-    ...(threads && { threads }),
-    ...(seed !== undefined && { seed }),
+  const { lora, threads, seed, slots, cacheBytes, maxWaiting } = rest;
+  const { revision, token, offline, cacheDir, onProgress } = rest;
+  return engines[engine ?? (scripted ? "stub" : "native")].open({
+    model,
+    stub,
+    lora,
+    threads,
+    seed,
+    slots,
+    cacheBytes,
+    maxWaiting,
+    hub: { revision, token, offline, cacheDir, onProgress },
   });
 }

@@ -6,6 +6,12 @@ import type { ChainStart } from "../conversation/trajectory.ts";
 
 export type { TokenTree };
 
+/**
+ * The name of a policy's weights: of what was loaded, and of every change since. Equal names are equal weights; a run that is resumed
+ * gives its weights the names they would have had.
+ */
+export type Version = string;
+
 /** How to choose tokens. Log-probs are always those of the temperature-scaled, untruncated distribution. */
 export interface Sampling {
   /** 0 is greedy. */
@@ -42,6 +48,21 @@ export const defaultSampling: Sampling = {
   stopTokens: [],
 };
 
+/** Whether more than the temperature decides what is drawn: then samples are not from the distribution their log-probs are of. */
+export function isShaped(sampling: Sampling): boolean {
+  const { topP, topK, minP, repetitionPenalty, presencePenalty = 0, frequencyPenalty = 0 } = sampling;
+  return (
+    topP < 1 ||
+    topK > 0 ||
+    minP > 0 ||
+    repetitionPenalty !== 1 ||
+    presencePenalty !== 0 ||
+    frequencyPenalty !== 0 ||
+    (sampling.minTokens ?? 0) > 0 ||
+    Object.values(sampling.logitBias ?? {}).some((added) => added !== 0)
+  );
+}
+
 export interface SampleRequest {
   /** The whole prompt. What several requests share at their start is computed once. */
   tokens: Int32Array;
@@ -66,8 +87,8 @@ export interface Sample {
   /** The text of `tokens` without special tokens and without a stop string. */
   text: string;
   finishReason: "stop" | "length" | "aborted";
-  /** The weights that drew every one of the tokens: a count that goes up with every change of the policy's weights. */
-  version?: number;
+  /** The weights that drew every one of the tokens. */
+  version: Version;
   /** Tokens of the prompt that did not have to be computed. */
   cachedTokens?: number;
   /** From the call to the first step of the engine that worked on it. */
@@ -137,15 +158,18 @@ export interface StepOptions {
   scope?: "all" | "policy" | "value";
 }
 
-export interface StepReport {
+export interface StepReport extends WeightsChange {
   /** Global norm before clipping. */
   gradNorm: number;
   /** False when the gradient was not finite: nothing moved and the gradient was cleared. */
   applied: boolean;
-  /** Of the weights after the step. */
-  version?: number;
+}
+
+/** What came of a change of the weights. */
+export interface WeightsChange {
+  version: Version;
   /** True when requests were held back for it: there was no memory for a second version beside that of running replies. */
-  drained?: boolean;
+  drained: boolean;
 }
 
 export interface LoraOptions {
@@ -159,6 +183,8 @@ export interface LoraOptions {
 export interface ModelInfo {
   /** The path or hub id it was loaded from. */
   name: string;
+  /** Of the numbers it was opened with, the same in every process. */
+  digest: string;
   architecture: string;
   parameters: number;
   trainableParameters: number;
@@ -214,26 +240,98 @@ export interface ChatTokenizer {
   extend(chain: ChainState | undefined, messages: readonly Message[], options?: RenderOptions): Extension;
 }
 
-/** Frozen scores: with LoRA the base weights (also where the adapter was trained before), otherwise a copy of the weights. */
+/** What a reference is made of: the weights as they are now, an adapter included; the model without its adapter, or as it was opened; or a folder that save(), snapshot() or Reference.save() wrote. */
+export type ReferenceOf = "present" | "base" | { from: string };
+
+/** Frozen weights to compare with, whatever becomes of the policy's own. Takes memory only for what differs from these. */
 export interface Reference {
+  readonly version: Version;
   logprobs(batch: TokenTree, options?: { temperature?: number }): Promise<Float32Array>;
+  /** Moves it towards the policy, for a moving average: this ← decay·this + (1 − decay)·policy. */
+  blend(decay: number): Promise<void>;
+  /** Writes what `{ from: dir }` needs to make it again; no weights where those of the model's own files are meant. */
+  save(dir: string): Promise<void>;
+  close(): Promise<void>;
 }
 
-/** What every engine offers. Engines know transformers; algorithms live elsewhere. */
-export interface Policy {
+/** What training will need, in bytes. */
+export interface MemoryPlan {
+  weights: number;
+  /** Gradients and the optimiser's moments of what is trained. */
+  optimiser: number;
+  /** A reference, once the weights have moved away from it. */
+  reference: number;
+  /** What one forward pass of `tokenBudget` tokens keeps for the backward pass. */
+  activations: number;
+  /** For the keys and values of conversations. */
+  cache: number;
+  total: number;
+  available: number;
+}
+
+export interface PlanOptions {
+  tokenBudget: number;
+  recompute: boolean;
+  reference: boolean;
+}
+
+/** What an engine can do. The loop asks before it begins, and corrects for what is not exact. */
+export interface Capabilities {
+  /** Sampling and scoring give the same bits, so that the first importance ratio is exactly 1. */
+  exact: boolean;
+  /** The same request on the same weights gives the same sample. */
+  seeded: boolean;
+  /** What forward() can be asked for. */
+  entropy: boolean;
+  values: boolean;
+  hidden: boolean;
+  /** readVector() and addVector(). */
+  vectors: boolean;
+}
+
+export interface SamplerStats {
+  running: number;
+  waiting: number;
+  /** Replies that can be sampled together. */
+  slots: number;
+  /** Memory of keys and values, running and kept. */
+  cacheBytes: number;
+  /** Since the policy was opened: prompt tokens asked for, those of them that did not have to be computed, tokens sampled. */
+  promptTokens: number;
+  cachedTokens: number;
+  sampledTokens: number;
+  /** Weights that are alive: the present ones and those of replies that began before a change. */
+  versions: number;
+}
+
+export interface SampleOptions {
+  signal?: AbortSignal;
+  onToken?: (token: SampleToken) => void;
+}
+
+/** The half of a policy that talks. */
+export interface Sampler {
   readonly model: ModelInfo;
   readonly tokenizer: ChatTokenizer;
-  sample(
-    requests: readonly SampleRequest[],
-    options?: { signal?: AbortSignal; onToken?: (token: SampleToken) => void },
-  ): Promise<Sample[]>;
+  /** Of the weights that a request made now will get. */
+  readonly version: Version;
+  readonly capabilities: Capabilities;
+  /** A request is answered by the weights that were present when it was made, from its first token to its last. */
+  sample(requests: readonly SampleRequest[], options?: SampleOptions): Promise<Sample[]>;
+  /** At once, also while the engine is at work. */
+  stats(): SamplerStats;
+  close(): Promise<void>;
+}
+
+/** The half that learns. Whatever changes weights changes them whole: nobody sees a mixture, and running replies keep those they began with. */
+export interface Trainer {
   forward(batch: TokenTree, options?: ForwardOptions): Promise<Forward>;
   /** Adds to the gradients. Losses are sums; the caller divides by the global count. */
   backward(pass: Forward, derivatives: Derivatives): Promise<void>;
   step(options: StepOptions): Promise<StepReport>;
   zeroGradients(): Promise<void>;
-  /** The copy is made on the first call; `renew` replaces it by one of the present weights, unless there is an adapter. */
-  reference(options?: { renew?: boolean }): Promise<Reference>;
+  /** Several may be alive at once. Default "present". */
+  reference(of?: ReferenceOf): Promise<Reference>;
   /** Adds a scalar head on the final hidden state (no-op when there is one). */
   addValueHead(seed: number): Promise<void>;
   /** The trainable parameters (or their gradients) as one vector, and a way to move along one: for TRPO, EWC. */
@@ -241,8 +339,13 @@ export interface Policy {
   addVector(delta: Float32Array): Promise<void>;
   /** Hugging Face layout; an adapter in PEFT layout unless `merge`. */
   save(dir: string, options?: { merge?: boolean }): Promise<void>;
+  /** Other weights of the same shape, without their optimiser state: a folder that save() or snapshot() wrote. */
+  load(dir: string): Promise<WeightsChange>;
   /** Everything needed to go on bit for bit: trainable weights, moments, step count, random state. */
   snapshot(dir: string): Promise<void>;
-  restore(dir: string): Promise<void>;
-  close(): Promise<void>;
+  restore(dir: string): Promise<WeightsChange>;
+  plan(options: PlanOptions): MemoryPlan;
 }
+
+/** What every engine offers. Engines know transformers; algorithms live elsewhere. */
+export interface Policy extends Sampler, Trainer {}

@@ -190,7 +190,7 @@ describe("NeuralRewardTrainer", () => {
   }
   const open = async ({ model }: { model?: string }) => {
     const policy = createTablePolicy();
-    policy.parameters.set(new Float32Array(new Uint8Array(readFileSync(join(model!, "table.bin"))).buffer));
+    policy.parameters.set(new Float32Array(new Uint8Array(readFileSync(join(model!, "parameters.bin"))).buffer));
     await policy.addValueHead(0);
     return lastWordPolicy(policy);
   };

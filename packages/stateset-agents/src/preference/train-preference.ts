@@ -49,6 +49,8 @@ export type PreferenceOptions = AgentOrPolicy &
     loss?: "dpo" | "ipo";
     /** How far the policy may move from the reference: smaller is further. Default 0.1. */
     beta?: number;
+    /** The weights (under LoRA the adapter) it starts from, or the model without an adapter, as it was opened. Default "start". */
+    reference?: "start" | "base";
   };
 
 export interface PreferenceResult extends FitResult<PreferenceEvaluation> {
@@ -63,6 +65,7 @@ const schema = z.strictObject({
   heldOut: z.array(z.custom<AnyPair>()).min(1).optional(),
   loss: z.enum(["dpo", "ipo"]).default("dpo"),
   beta: z.number().positive().default(0.1),
+  reference: z.enum(["start", "base"]).default("start"),
   ...callbacksShape<PreferenceEvaluation>(),
 });
 
@@ -89,13 +92,15 @@ export async function trainPreference(options: PreferenceOptions): Promise<Prefe
   } = parseOptions(schema, options, "trainPreference()");
   const policy = await policyOf({ agent, policy: bare }, "trainPreference()");
   const { contextLength } = policy.model;
-  const reference = await policy.reference({ renew: true });
+  const reference = await policy.reference(settings.reference === "base" ? "base" : "present");
   const encoded = encodePairs(policy.tokenizer, pairs, contextLength);
   const scored = await scorePairs(reference, encoded.pairs, settings.tokenBudget);
   const lossOf = settings.loss === "dpo" ? dpoLoss(settings) : ipoLoss(settings);
   const test =
     heldOut &&
     (await scorePairs(reference, encodePairs(policy.tokenizer, heldOut, contextLength).pairs, settings.tokenBudget));
+
+  await reference.close();
 
   const result = await fit<ScoredPair, PreferenceEvaluation>(
     policy,
@@ -107,15 +112,17 @@ export async function trainPreference(options: PreferenceOptions): Promise<Prefe
   return { ...result, pairs: scored.length, dropped: encoded.dropped };
 }
 
-/** How a policy ranks pairs, against its own reference. */
+/** How a policy ranks pairs, against a reference: by default the model without an adapter, or as it was opened. */
 export async function evaluatePreference(
   policy: Policy,
   pairs: readonly AnyPair[],
-  options: { loss?: "dpo" | "ipo"; beta?: number; tokenBudget?: number } = {},
+  options: { loss?: "dpo" | "ipo"; beta?: number; tokenBudget?: number; reference?: Reference } = {},
 ): Promise<PreferenceEvaluation> {
   const { loss = "dpo", beta = 0.1, tokenBudget = 8192 } = options;
   const encoded = encodePairs(policy.tokenizer, pairs, policy.model.contextLength);
-  const scored = await scorePairs(await policy.reference(), encoded.pairs, tokenBudget);
+  const reference = options.reference ?? (await policy.reference("base"));
+  const scored = await scorePairs(reference, encoded.pairs, tokenBudget);
+  if (!options.reference) await reference.close();
   return evaluate(policy, scored, loss === "dpo" ? dpoLoss({ beta }) : ipoLoss({ beta }), tokenBudget);
 }
 

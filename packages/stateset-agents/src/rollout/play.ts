@@ -109,14 +109,16 @@ async function converse(
 }
 
 function trajectoryOf({ id, scenario }: PlayRequest, { session, state, ended, notes }: Episode): Trajectory {
+  const chains = session.chains();
   return {
     id,
     scenarioId: scenario.id,
     // The environment may have built its turns anew; what is known of a reply is known by its place.
     turns: (state?.turns ?? []).map((turn, index) => ({ ...turn, ...notes.get(index) })),
-    chains: session.chains(),
+    chains,
     reward: { score: 0, breakdown: {} },
     ended: ended ?? "done",
+    versions: [...new Set(chains.flatMap(({ versions = {} }) => Object.values(versions)))],
     temperature: session.temperature,
     stub: session.stub,
     metadata: { ...state?.metadata },

@@ -44,6 +44,8 @@ export type WarningKind =
   | "options-changed"
   | "options-unusual"
   | "no-reference"
+  | "sampling-mismatch"
+  | "first-ratio"
   | "stub";
 
 export interface TrainingWarning {

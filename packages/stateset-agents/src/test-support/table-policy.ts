@@ -2,22 +2,25 @@
  * A whole Policy in a few kilobytes of TypeScript, for tests of everything above the engine: the logits of the next token are
  * one row of a table, chosen by the token before it. Gradients are exact, sampling and scoring share their arithmetic.
  */
+import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { StatesetError } from "../error.ts";
 import type {
-  Derivatives,
-  Forward,
-  ForwardOptions,
   ModelInfo,
   Policy,
   Reference,
   Sample,
+  SampleOptions,
   SampleRequest,
   StepOptions,
-  TokenTree,
+  Version,
 } from "../policy/policy.ts";
+import { createReplyText, createTextStream } from "../policy/tokenizer/index.ts";
+import { changedVersion, loadedVersion } from "../policy/version.ts";
 import { createRandom, seedOf } from "../random.ts";
+import { adamW, differentiate, logSoftmax, type ScoredForward, score } from "./table-arithmetic.ts";
+import { draw } from "./table-sampling.ts";
 import { createTableTokenizer, endToken } from "./table-tokenizer.ts";
 
 export interface TablePolicyOptions {
@@ -53,16 +56,18 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
   const gradients = new Float64Array(parameters.length);
   const moments = { first: new Float64Array(parameters.length), second: new Float64Array(parameters.length), steps: 0 };
   const calls = { sample: 0, forward: 0, backward: 0, step: 0 };
-  let frozen: Float32Array | undefined;
+  const stats = { promptTokens: 0, sampledTokens: 0 };
+  const digest = digestOf(parameters);
+  let version = loadedVersion(digest);
   let valueHead = false;
   let closed = false;
   const trainable = () => (valueHead ? parameters.length : size * size);
   const live = () => {
     if (closed) throw new StatesetError("POLICY_CLOSED", "This policy was closed.");
   };
-
   const model = (): ModelInfo => ({
     name: "table",
+    digest,
     architecture: "table",
     parameters: parameters.length,
     trainableParameters: trainable(),
@@ -74,6 +79,7 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
     valueHead,
     stub: false,
   });
+  const opened = Float32Array.from(parameters);
 
   return {
     get model() {
@@ -84,48 +90,17 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
     gradients,
     calls,
     idOf: tokenizer.idOf,
+    capabilities: { exact: true, seeded: true, entropy: true, values: true, hidden: true, vectors: true },
+    get version() {
+      return version;
+    },
+    stats: () => ({ running: 0, waiting: 0, slots: 1, cacheBytes: 0, cachedTokens: 0, versions: 1, ...stats }),
 
-    async sample(requests, { signal, onToken } = {}) {
+    async sample(requests, sampleOptions = {}) {
       live();
       calls.sample++;
       if (options.sampleDelayMs) await new Promise((resolve) => setTimeout(resolve, options.sampleDelayMs));
-      return requests.map((request, index) => sampleOne(request, index));
-      function sampleOne({ tokens, sampling, seed }: SampleRequest, request: number): Sample {
-        if (sampling.topP !== 1 || sampling.topK !== 0)
-          throw new StatesetError("INVALID_OPTION", "The table policy knows no topP or topK.");
-        const draw = createRandom(seedOf(seed, "sample"));
-        const sampled: number[] = [];
-        const logprobs: number[] = [];
-        let previous = tokens[tokens.length - 1]!;
-        let finishReason: Sample["finishReason"] = "length";
-        const room = Math.min(sampling.maxTokens, model().contextLength - tokens.length);
-        while (sampled.length < room) {
-          if (signal?.aborted) {
-            finishReason = "aborted";
-            break;
-          }
-          const row = logSoftmax(parameters, previous, size, sampling.temperature || 1);
-          previous = sampling.temperature === 0 ? argmax(row) : choose(row, draw.next());
-          sampled.push(previous);
-          logprobs.push(Math.fround(row[previous]!));
-          onToken?.({
-            request,
-            token: previous,
-            logprob: logprobs.at(-1)!,
-            text: previous === end ? "" : `${tokenizer.decode([previous])} `,
-          });
-          if (previous === end || sampling.stopTokens.includes(previous)) {
-            finishReason = "stop";
-            break;
-          }
-        }
-        return {
-          tokens: Int32Array.from(sampled),
-          logprobs: Float32Array.from(logprobs),
-          text: tokenizer.decode(sampled),
-          finishReason,
-        };
-      }
+      return requests.map((request, index) => sampleOne(request, index, sampleOptions));
     },
 
     async forward(batch, forwardOptions = {}) {
@@ -138,7 +113,7 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
       live();
       calls.backward++;
       const scored = pass as ScoredForward;
-      if (scored.released) throw new StatesetError("ENGINE_FAILED", "backward() was called on a released forward.");
+      if (scored.released) throw new StatesetError("INVALID_OPTION", "backward() was called on a released forward.");
       scored.release();
       differentiate(scored, derivatives, parameters, gradients, size);
     },
@@ -152,20 +127,22 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
       for (let i = from; i < to; i++) squares += gradients[i]! ** 2;
       const gradNorm = Math.sqrt(squares);
       const applied = Number.isFinite(gradNorm);
-      if (applied) adamW(parameters, gradients, moments, from, to, size * size, gradNorm, settings);
+      if (applied) {
+        adamW(parameters, gradients, moments, from, to, size * size, gradNorm, settings);
+        version = changedVersion(version, "step", scope, settings, gradNorm);
+      }
       gradients.fill(0);
-      return { gradNorm, applied };
+      return { gradNorm, applied, version, drained: false };
     },
 
     async zeroGradients() {
       gradients.fill(0);
     },
 
-    async reference({ renew = false } = {}): Promise<Reference> {
-      if (!frozen || renew) frozen = Float32Array.from(parameters);
-      return {
-        logprobs: async (batch, { temperature = 1 } = {}) => score(frozen!, size, batch, { temperature }).logprobs,
-      };
+    async reference(of = "present") {
+      live();
+      if (typeof of === "object") return referenceOf(...readTable(of.from));
+      return of === "base" ? referenceOf(opened, loadedVersion(digest)) : referenceOf(parameters, version);
     },
 
     async addValueHead() {
@@ -178,163 +155,141 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
 
     async addVector(delta) {
       for (let i = 0; i < trainable(); i++) parameters[i]! += delta[i]!;
+      version = changedVersion(version, "add", digestOf(delta));
     },
 
-    async save(dir) {
-      mkdirSync(dir, { recursive: true });
-      writeFileSync(join(dir, "table.bin"), Buffer.from(parameters.buffer));
+    save: async (dir) => writeTable(dir, parameters, version),
+
+    async load(dir) {
+      live();
+      const [table] = readTable(dir);
+      parameters.set(table);
+      version = loadedVersion(digestOf(parameters));
+      return { version, drained: false };
     },
 
     async snapshot(dir) {
-      mkdirSync(dir, { recursive: true });
-      writeFileSync(join(dir, "parameters.bin"), Buffer.from(parameters.buffer));
-      writeFileSync(join(dir, "first.bin"), Buffer.from(moments.first.buffer));
-      writeFileSync(join(dir, "second.bin"), Buffer.from(moments.second.buffer));
-      if (frozen) writeFileSync(join(dir, "reference.bin"), Buffer.from(frozen.buffer));
+      writeTable(dir, parameters, version);
+      writeFileSync(join(dir, "first.bin"), bytesOf(moments.first));
+      writeFileSync(join(dir, "second.bin"), bytesOf(moments.second));
       writeFileSync(join(dir, "state.json"), JSON.stringify({ steps: moments.steps, valueHead }));
     },
 
     async restore(dir) {
+      live();
       const bytes = (name: string) => new Uint8Array(readFileSync(join(dir, name))).buffer;
-      parameters.set(new Float32Array(bytes("parameters.bin")));
+      const [table, name] = readTable(dir);
+      parameters.set(table);
       moments.first.set(new Float64Array(bytes("first.bin")));
       moments.second.set(new Float64Array(bytes("second.bin")));
-      if (existsSync(join(dir, "reference.bin"))) frozen = new Float32Array(bytes("reference.bin"));
       const state = JSON.parse(readFileSync(join(dir, "state.json"), "utf8")) as { steps: number; valueHead: boolean };
       moments.steps = state.steps;
       valueHead = state.valueHead;
+      version = name;
+      return { version, drained: false };
     },
+
+    plan: () => ({ weights: 0, optimiser: 0, reference: 0, activations: 0, cache: 0, total: 0, available: 0 }),
 
     async close() {
       closed = true;
     },
   };
-}
 
-interface ScoredForward extends Forward {
-  batch: TokenTree;
-  previous: Int32Array;
-  temperature: number;
-  released: boolean;
-}
-
-function score(parameters: Float32Array, size: number, batch: TokenTree, options: ForwardOptions): ScoredForward {
-  const count = batch.tokens.length;
-  const previous = previousTokens(batch);
-  const temperature = options.temperature ?? 1;
-  const logprobs = new Float32Array(count);
-  const entropy = options.entropy ? new Float32Array(count) : undefined;
-  const values = options.values ? new Float32Array(count) : undefined;
-  const hidden = options.hidden ? new Float32Array(count * size) : undefined;
-  for (let i = 0; i < count; i++) {
-    const token = batch.tokens[i]!;
-    if (values) values[i] = parameters[size * size + token]!;
-    if (hidden) hidden[i * size + token] = 1;
-    if (!batch.wanted[i] || previous[i]! < 0) continue;
-    const row = logSoftmax(parameters, previous[i]!, size, temperature);
-    logprobs[i] = row[token]!;
-    if (entropy) entropy[i] = -row.reduce((sum, logp) => sum + Math.exp(logp) * logp, 0);
-  }
-  const pass: ScoredForward = {
-    logprobs,
-    ...(entropy && { entropy }),
-    ...(values && { values }),
-    ...(hidden && { hidden }),
-    batch,
-    previous,
-    temperature,
-    released: false,
-    release() {
-      pass.released = true;
-    },
-  };
-  return pass;
-}
-
-function differentiate(
-  { batch, previous, temperature }: ScoredForward,
-  derivatives: Derivatives,
-  parameters: Float32Array,
-  gradients: Float64Array,
-  size: number,
-): void {
-  for (let i = 0; i < batch.tokens.length; i++) {
-    const token = batch.tokens[i]!;
-    const dValue = derivatives.values?.[i] ?? 0;
-    if (dValue !== 0) gradients[size * size + token]! += dValue;
-    const dLogprob = derivatives.logprobs?.[i] ?? 0;
-    const dEntropy = derivatives.entropy?.[i] ?? 0;
-    if ((dLogprob === 0 && dEntropy === 0) || !batch.wanted[i] || previous[i]! < 0) continue;
-    const row = logSoftmax(parameters, previous[i]!, size, temperature);
-    const entropy = -row.reduce((sum, logp) => sum + Math.exp(logp) * logp, 0);
-    for (let j = 0; j < size; j++) {
-      const p = Math.exp(row[j]!);
-      const d = dLogprob * ((j === token ? 1 : 0) - p) - dEntropy * p * (row[j]! + entropy);
-      gradients[previous[i]! * size + j]! += d / temperature;
-    }
-  }
-}
-
-/** The token before each one on its path; -1 at the start of a root. */
-function previousTokens(batch: TokenTree): Int32Array {
-  const previous = new Int32Array(batch.tokens.length).fill(-1);
-  for (let node = 0; node < batch.nodeParent.length; node++) {
-    const start = batch.nodeStart[node]!;
-    const stop = batch.nodeStart[node + 1]!;
-    let last = -1;
-    for (let up = batch.nodeParent[node]!; up >= 0; up = batch.nodeParent[up]!) {
-      if (batch.nodeStart[up + 1]! > batch.nodeStart[up]!) {
-        last = batch.tokens[batch.nodeStart[up + 1]! - 1]!;
+  function sampleOne(
+    { tokens, sampling, seed, samplerLogprobs, topLogprobs = 0 }: SampleRequest,
+    request: number,
+    { signal, onToken }: SampleOptions,
+  ): Sample {
+    if (tokens.length === 0) throw new StatesetError("INVALID_OPTION", "The prompt is empty.");
+    if (tokens.length >= model().contextLength)
+      throw new StatesetError("CONTEXT_OVERFLOW", `The prompt has ${tokens.length} tokens.`);
+    stats.promptTokens += tokens.length;
+    const random = createRandom(seedOf(seed, "sample"));
+    const ends = new Set([end, ...sampling.stopTokens]);
+    const reply = createReplyText(
+      createTextStream((ids) => tokenizer.decode(ids), new Set([end])),
+      sampling.stop,
+    );
+    const said: number[] = [];
+    const logprobs: number[] = [];
+    const own: number[] = [];
+    const top: { token: number; logprob: number }[][] = [];
+    let finishReason: Sample["finishReason"] = "length";
+    const room = Math.min(sampling.maxTokens, model().contextLength - tokens.length);
+    while (said.length < room) {
+      if (signal?.aborted) {
+        finishReason = "aborted";
+        break;
+      }
+      const row = logSoftmax(parameters, said.at(-1) ?? tokens.at(-1)!, size, sampling.temperature || 1);
+      const { token, samplerLogprob } = draw(row, sampling, { uniform: random.next(), prompt: tokens, said, ends });
+      said.push(token);
+      logprobs.push(Math.fround(row[token]!));
+      own.push(samplerLogprob);
+      const best = [...row.keys()].sort((a, b) => row[b]! - row[a]! || a - b).slice(0, topLogprobs);
+      top.push(best.map((id) => ({ token: id, logprob: Math.fround(row[id]!) })));
+      const piece = reply.push(token);
+      const ended = ends.has(token) || reply.stopped;
+      const text = ended || said.length === room ? piece + reply.finish() : piece;
+      onToken?.({ request, token, logprob: logprobs.at(-1)!, text });
+      if (ended) {
+        finishReason = "stop";
         break;
       }
     }
-    for (let i = start; i < stop; i++) previous[i] = i === start ? last : batch.tokens[i - 1]!;
+    reply.finish();
+    stats.sampledTokens += said.length;
+    return {
+      tokens: Int32Array.from(said),
+      logprobs: Float32Array.from(logprobs),
+      text: reply.text,
+      finishReason,
+      version,
+      ...(samplerLogprobs && { samplerLogprobs: Float32Array.from(own) }),
+      ...(topLogprobs > 0 && { topLogprobs: top }),
+    };
   }
-  return previous;
-}
 
-function logSoftmax(parameters: Float32Array, row: number, size: number, temperature: number): Float64Array {
-  const logits = Float64Array.from(parameters.subarray(row * size, (row + 1) * size), (x) => x / temperature);
-  const max = logits.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
-  const log = max + Math.log(logits.reduce((sum, x) => sum + Math.exp(x - max), 0));
-  return logits.map((x) => x - log);
-}
-
-function choose(row: Float64Array, uniform: number): number {
-  let sum = 0;
-  for (let id = 0; id < row.length; id++) {
-    sum += Math.exp(row[id]!);
-    if (uniform < sum) return id;
+  function referenceOf(table: Float32Array, name: Version): Reference {
+    const frozen = Float32Array.from(table);
+    let [own, gone] = [name, false];
+    return {
+      get version() {
+        return own;
+      },
+      async logprobs(batch, { temperature = 1 } = {}) {
+        if (gone) throw new StatesetError("POLICY_CLOSED", "The reference was used after close().");
+        return score(frozen, size, batch, { temperature }).logprobs;
+      },
+      async blend(decay) {
+        for (let i = 0; i < frozen.length; i++) frozen[i] = decay * frozen[i]! + (1 - decay) * parameters[i]!;
+        own = changedVersion(own, "blend", decay, version);
+      },
+      save: async (dir) => writeTable(dir, frozen, own),
+      async close() {
+        gone = true;
+      },
+    };
   }
-  return argmax(row);
 }
 
-function argmax(row: Float64Array): number {
-  return row.reduce((best, x, id) => (x > row[best]! ? id : best), 0);
+function digestOf(numbers: Float32Array): string {
+  return createHash("sha256").update(bytesOf(numbers)).digest("hex");
 }
 
-/** AdamW (Loshchilov & Hutter 2019) with clipping by global norm. */
-function adamW(
-  parameters: Float32Array,
-  gradients: Float64Array,
-  moments: { first: Float64Array; second: Float64Array; steps: number },
-  from: number,
-  to: number,
-  valueStart: number,
-  norm: number,
-  options: Omit<StepOptions, "scope">,
-): void {
-  const { learningRate, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0, clipNorm } = options;
-  const scale = clipNorm && norm > clipNorm ? clipNorm / norm : 1;
-  moments.steps++;
-  for (let i = from; i < to; i++) {
-    const rate = i >= valueStart ? (options.valueLearningRate ?? learningRate) : learningRate;
-    const g = gradients[i]! * scale;
-    const first = beta1 * moments.first[i]! + (1 - beta1) * g;
-    const second = beta2 * moments.second[i]! + (1 - beta2) * g * g;
-    moments.first[i] = first;
-    moments.second[i] = second;
-    const update = first / (1 - beta1 ** moments.steps) / (Math.sqrt(second / (1 - beta2 ** moments.steps)) + epsilon);
-    parameters[i]! -= rate * (update + weightDecay * parameters[i]!);
-  }
+function bytesOf({ buffer, byteOffset, byteLength }: Float32Array | Float64Array): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}
+
+function writeTable(dir: string, table: Float32Array, version: Version): void {
+  mkdirSync(dir, { recursive: true });
+  writeFileSync(join(dir, "parameters.bin"), bytesOf(table));
+  writeFileSync(join(dir, "version"), version);
+}
+
+function readTable(dir: string): [Float32Array, Version] {
+  if (!existsSync(join(dir, "parameters.bin"))) throw new StatesetError("MODEL_NOT_FOUND", `${dir} holds no table.`);
+  const bytes = new Uint8Array(readFileSync(join(dir, "parameters.bin")));
+  return [new Float32Array(bytes.buffer), readFileSync(join(dir, "version"), "utf8")];
 }

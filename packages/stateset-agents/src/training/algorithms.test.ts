@@ -1,7 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { algorithmNames, createAlgorithm } from "../algorithm/algorithms.ts";
 import { GSPOConfig } from "../algorithm/gspo-config.ts";
-import { FunctionReward, politeShare, quickRun, tableAgent } from "../test-support/table-training.ts";
+import { createTablePolicy } from "../test-support/table-policy.ts";
+import { FunctionReward, politeShare, quickRun, gain as rise, tableAgent } from "../test-support/table-training.ts";
 import type { StepEnd } from "./callbacks.ts";
 import { trainWithGSPO } from "./gspo.ts";
 import { configForTask } from "./profiles.ts";
@@ -160,22 +162,80 @@ describe("every algorithm in the loop", { timeout: 300_000 }, () => {
     expect(await last(1)).toBeGreaterThan(await last(0));
   });
 
-  it("corrects for a sampler that is not the trainer, and changes nothing where it is", async () => {
-    const once = async (shift: number, own: object) => {
+  it("corrects by itself for a sampler that is not the trainer, and says so where it is told not to", async () => {
+    const once = async (shift: number, exact: boolean, own: object = {}) => {
       const { agent, policy } = tableAgent();
       const sample = policy.sample.bind(policy);
       // A server whose arithmetic makes every log-prob `shift` too low: w = exp(shift).
       policy.sample = async (...args) =>
         (await sample(...args)).map((s) => ({ ...s, logprobs: s.logprobs.map((logprob) => logprob - shift) }));
+      Object.assign(policy, { capabilities: { ...policy.capabilities, exact } });
       const { run } = await train({ ...settings, ...own, agent, reward: new FunctionReward(politeShare), steps: 2 });
-      return { metrics: run.metrics[0]!, parameters: policy.parameters };
+      return {
+        metrics: run.metrics[0]!,
+        parameters: policy.parameters,
+        warnings: run.warnings.map(({ kind }) => kind),
+      };
     };
-    const corrected = await once(1, { correction: {} });
+    const corrected = await once(1, false);
     expect(corrected.metrics).toMatchObject({ firstRatioMax: 1, mismatchClipped: 1 });
-    expect((await once(1, {})).metrics.firstRatioMax).toBeCloseTo(Math.E, 4);
-    const same = await once(0, { correction: {} });
-    expect(same.metrics.mismatchClipped).toBe(0);
-    expect(same.parameters).toEqual((await once(0, {})).parameters);
+    expect(corrected.metrics.mismatch).toBeCloseTo(1, 5);
+    expect(corrected.warnings).toEqual([]);
+    const told = await once(1, false, { correction: false });
+    expect(told.warnings).toEqual(["sampling-mismatch"]);
+    expect(told.metrics).toMatchObject({ firstRatioMax: 1 });
+    expect(told.metrics.mismatch).toBeCloseTo(1, 5);
+    // An engine that calls itself exact and is not is found out.
+    const liar = await once(1, true);
+    expect(liar.metrics.firstRatioMax).toBeCloseTo(Math.E, 4);
+    expect(liar.warnings).toEqual(["first-ratio"]);
+    const same = await once(0, false);
+    expect(same.metrics).toMatchObject({ mismatch: 0, mismatchClipped: 0 });
+    expect(same.parameters).toEqual((await once(0, true)).parameters);
+  });
+
+  it("learns from shaped samples with the correction, shows the mismatch, and warns without it", async () => {
+    const shaped = async (own: object, sampling: object) => {
+      const policy = createTablePolicy({ spread: 1 });
+      const agent = new MultiTurnAgent({ policy, sampling: { maxTokens: 6, ...sampling } });
+      const { run } = await train({ ...settings, ...own, agent, reward: new FunctionReward(politeShare), steps: 16 });
+      return { run, rise: rise(run.metrics.map(({ reward }) => reward!)) };
+    };
+    const free = await shaped({}, {});
+    expect(free.run.metrics[0]).not.toHaveProperty("mismatch");
+    const corrected = await shaped({}, { topP: 0.7 });
+    expect(corrected.run.warnings).toEqual([]);
+    expect(corrected.run.metrics[0]).toMatchObject({ firstRatioMax: 1, mismatch: expect.any(Number) });
+    expect(corrected.run.metrics[0]!.mismatch).toBeGreaterThan(0.05);
+    expect(corrected.rise).toBeGreaterThan(0.5 * free.rise);
+    const off = await shaped({ correction: false }, { topP: 0.7 });
+    expect(off.run.warnings.map(({ kind }) => kind)).toEqual(["sampling-mismatch"]);
+    expect(off.run.metrics[0]!.mismatch).toBe(corrected.run.metrics[0]!.mismatch);
+  });
+
+  it("asks what the engine can do before the first rollout, and refuses dropout", async () => {
+    const ask = (own: object, capabilities: object) => {
+      const { agent, policy } = tableAgent();
+      Object.assign(policy, { capabilities: { ...policy.capabilities, ...capabilities } });
+      const calls = () => policy.calls.sample;
+      const result = train({ ...settings, ...own, agent, reward: new FunctionReward(politeShare), steps: 1 });
+      return { result, calls };
+    };
+    for (const [own, capabilities, what] of [
+      [{ algorithm: "ppo" }, { values: false }, /ppo needs a value head \(values\)/],
+      [{ algorithm: "a2c" }, { entropy: false }, /a2c needs the entropy/],
+      [{ entropyBonus: 0.1 }, { entropy: false }, /entropyBonus needs the entropy/],
+      [{ algorithm: "trpo" }, { vectors: false }, /trpo moves along vectors/],
+    ] as const) {
+      const { result, calls } = ask(own, capabilities);
+      await expect(result).rejects.toThrow(what);
+      expect(calls()).toBe(0);
+    }
+    const { agent, policy } = tableAgent();
+    const lora = { rank: 2, alpha: 2, dropout: 0.1, targetModules: "all-linear" } as const;
+    Object.defineProperty(policy, "model", { value: { ...policy.model, lora } });
+    const dropped = train({ ...settings, agent, reward: new FunctionReward(politeShare), steps: 1 });
+    await expect(dropped).rejects.toThrow(/dropout of 0.1/);
   });
 
   it("runs GSPO by its own entry point with its own group size", async () => {

@@ -19,7 +19,7 @@ describe("resolveConfig", () => {
 
   it("lets the user's options win over the profile's, also inside sections", () => {
     const config = resolveConfig({ kl: { estimator: "k2" }, clipNorm: 2 }, { profile: "conservative" });
-    expect(config.kl).toEqual({ coefficient: 0.05, estimator: "k2", renewEvery: 0 });
+    expect(config.kl).toEqual({ coefficient: 0.05, estimator: "k2", reference: "start", renewEvery: 0 });
     expect(config.clipNorm).toBe(2);
     expect(config.warmup).toBe(0.1);
   });

@@ -35,12 +35,18 @@ export const trainingConfigSchema = z.strictObject({
         .int()
         .min(0)
         .default(0)
+        .describe("Steps after which the reference becomes the policy as it is then; 0: never."),
+      reference: z
+        .enum(["start", "base"])
+        .default("start")
         .describe(
-          "Steps after which the reference becomes the policy as it is then; 0: never. Not with LoRA, whose reference is the base model.",
+          "What it is kept near: the weights (under LoRA the adapter) the run starts from, or the model without an adapter, as it was opened.",
         ),
     })
     .prefault({})
-    .describe("Keeps the policy near the model the run started from, beside any KL term the algorithm itself has."),
+    .describe(
+      "Keeps the policy near a reference, beside any KL term the algorithm itself has (which measures against the same one).",
+    ),
 
   ...rolloutShape,
 

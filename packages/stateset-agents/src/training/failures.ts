@@ -2,6 +2,7 @@
 import type { Failure } from "../conversation/failure.ts";
 import { StatesetError } from "../error.ts";
 import { notFiniteError, tooManySkipped } from "../learning/finite.ts";
+import { isShaped, type Sampling } from "../policy/policy.ts";
 import { failuresBySource, lostBySource } from "../rollout/report.ts";
 import type { EvaluationResult } from "../run/events.ts";
 import type { Emitter } from "./callbacks.ts";
@@ -45,6 +46,35 @@ export async function reportUnusual({ learner: { algorithm }, config, emitter, s
     await warn(
       `${name} has no importance ratio, so the ${config.updatesPerRollout} passes over a rollout move the policy without a bound. Use updatesPerRollout 1, or an algorithm with a clip.`,
     );
+}
+
+/** Sampling that the loss does not know of, said before the first step. */
+export async function reportMismatch({ learner, emitter, state: { step } }: Loop, sampling: Sampling): Promise<void> {
+  const { policy, algorithm } = learner;
+  const { correction } = algorithm.options;
+  if ((policy.capabilities.exact && !isShaped(sampling)) || correction) return;
+  const why = policy.capabilities.exact
+    ? "The agent's sampling is shaped by more than its temperature (top-p, top-k, penalties or the like)"
+    : `${policy.model.name} does not sample with the arithmetic it is trained with`;
+  const how =
+    correction === false ? "`correction` is off" : `${algorithm.name} has no \`correction\` that would make up for it`;
+  const message = `${why}, and ${how}: the policy learns as if it had drawn from its whole distribution. The metric mismatch says how far off that is.`;
+  await emitter.warn({ step, kind: "sampling-mismatch", message });
+}
+
+/** On an engine whose sampling is its scoring, the first ratio of a step is 1 to the bit; anything else is a fault somewhere. */
+export async function reportFirstRatio(
+  loop: Loop,
+  step: number,
+  { firstRatioMax = 1 }: Readonly<Record<string, number>>,
+): Promise<void> {
+  const { learner, emitter } = loop;
+  if (loop.ratioReported) return;
+  // One that is not a number has been said already.
+  if (!learner.policy.capabilities.exact || firstRatioMax === 1 || !Number.isFinite(firstRatioMax)) return;
+  const message = `Step ${step}: the policy that learns is not the one that sampled (the largest first ratio is ${firstRatioMax.toPrecision(6)}, not 1). Were the weights changed during the rollouts?`;
+  loop.ratioReported = true;
+  await emitter.warn({ step, kind: "first-ratio", message });
 }
 
 export async function reportEvaluation(emitter: Emitter, result: EvaluationResult): Promise<void> {

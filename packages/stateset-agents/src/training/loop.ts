@@ -16,7 +16,15 @@ import type { Emitter } from "./callbacks.ts";
 import { type Collected, collect } from "./collect.ts";
 import type { TrainingConfig } from "./config.ts";
 import type { TrainingControls } from "./controls.ts";
-import { countLost, dropKl, reportEvaluation, reportFailures, reportSkipped, stopOf } from "./failures.ts";
+import {
+  countLost,
+  dropKl,
+  reportEvaluation,
+  reportFailures,
+  reportFirstRatio,
+  reportSkipped,
+  stopOf,
+} from "./failures.ts";
 import { evaluationMetrics, type HeldOutEvaluation } from "./held-out.ts";
 import { type SavedState, saveLoop } from "./saved-loop.ts";
 import type { ScenarioOrder } from "./scenario-order.ts";
@@ -62,6 +70,8 @@ export interface Loop {
   records: StepMetrics[];
   /** The step of the newest checkpoint. */
   savedStep: number | undefined;
+  /** Whether it was said already that the first ratio is not 1. */
+  ratioReported: boolean;
 }
 
 /** Rejects with ABORTED when the signal fires. */
@@ -139,13 +149,17 @@ async function learnFromStep(loop: Loop, step: number, learningRate: number, { g
       await emitter.emit("onUpdate", { step, ...update });
     },
   });
+  await reportFirstRatio(loop, step, learnt);
   // Rewards that are not numbers count like losses that are not; conversations lost otherwise are only reported.
   if (groups.length === 0 && report.failures.some(({ kind }) => kind === "not-finite")) {
     noteSkipped(state);
     await reportSkipped(loop, step, "every reward");
   }
   const { renewEvery } = config.kl;
-  if (renewEvery > 0 && step % renewEvery === 0) learner.reference = await learner.policy.reference({ renew: true });
+  if (renewEvery > 0 && step % renewEvery === 0) {
+    await learner.reference?.close();
+    learner.reference = await learner.policy.reference("present");
+  }
   return learnt;
 }
 

@@ -27,7 +27,9 @@ export async function saveLoop(loop: Loop, best: boolean): Promise<void> {
     earlyStopping: loop.earlyStopping?.state() ?? null,
     before: loop.before ?? null,
   };
-  const dir = await store.save(learner.policy, state.step, saved, best);
+  const { policy, reference } = learner;
+  const parts = { policy, ...(reference && { reference: { snapshot: (target: string) => reference.save(target) } }) };
+  const dir = await store.save(policy.model, parts, { step: state.step, state: saved, best });
   loop.savedStep = state.step;
   await emitter.emit("onCheckpoint", { step: state.step, dir, best });
 }
@@ -42,6 +44,10 @@ export async function resumeLoop(loop: Loop, resumeFrom: string): Promise<void> 
   if (found) {
     assertSameModel(found.manifest, learner.policy.model, found.dir);
     await learner.policy.restore(join(found.dir, "policy"));
+    if (learner.reference) {
+      await learner.reference.close();
+      learner.reference = await learner.policy.reference({ from: join(found.dir, "reference") });
+    }
     Object.assign(state, found.state.loop);
     learner.algorithm.restore?.(found.state.algorithm);
     emitter.restore(found.state.callbacks);

@@ -1,20 +1,21 @@
 import { join, resolve } from "node:path";
 import { isAbort } from "../abort.ts";
 import type { Agent } from "../agent/agent.ts";
+import type { Algorithm } from "../algorithm/algorithm.ts";
 import { writeFolderAtomic } from "../durable.ts";
 import { Environment } from "../environment/environment.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import { EarlyStopping } from "../evaluation/early-stopping.ts";
-import type { Policy } from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
 import { environmentRollout } from "../rollout/rollout.ts";
 import { CheckpointStore } from "../run/checkpoint/store.ts";
 import type { EvaluationResult, RunEnd, StepMetrics, TrainingWarning } from "../run/events.ts";
 import { RunFiles } from "../run/run-files.ts";
 import { createEmitter } from "./callbacks.ts";
+import { requireCapabilities } from "./capabilities.ts";
 import type { TrainingConfig } from "./config.ts";
 import { initialControls } from "./controls.ts";
-import { reportEvaluation, reportUnusual } from "./failures.ts";
+import { reportEvaluation, reportMismatch, reportUnusual } from "./failures.ts";
 import { createHeldOut, evaluationMetrics, type HeldOutEvaluation } from "./held-out.ts";
 import { type Loop, type LoopState, runLoop } from "./loop.ts";
 import { type ResolvedRun, resolveRun } from "./resolve-run.ts";
@@ -59,13 +60,14 @@ export interface RunSummary extends RunEnd {
 export async function train<A extends Agent>(options: TrainOptions<A>): Promise<TrainResult<A>> {
   const resolved = await resolveRun(options);
   const { parts, config } = resolved;
-  assertTrainable(parts, config);
+  assertTrainable(parts, resolved.algorithm, config);
   const { id, loop, warnings } = await openRun(resolved);
   let end: RunEnd;
   let after: EvaluationResult | undefined;
   let finalDir: string | undefined;
   try {
     await reportUnusual(loop);
+    await reportMismatch(loop, parts.agent.sampling);
     await evaluateBefore(loop);
     end = await runLoop(loop);
     await restoreBest(loop);
@@ -114,12 +116,17 @@ async function openRun({ parts, config, algorithm, saved, changes }: ResolvedRun
     void emitter.warn({ step: state.step, kind: "tracker-failed", message });
   });
   if (trackers) emitter.add(trackers);
+  const { kl } = config;
   const wantsReference =
-    algorithm.needs.reference || config.kl.coefficient > 0 || callbacks.some((callback) => callback.adjustsKl);
-  if (config.kl.renewEvery > 0) assertRenewable(policy, wantsReference === true);
-  // The reference is the model the run started from, not one that an earlier run on the same policy did; a checkpoint brings its own.
-  const renew = resumeFrom === undefined;
-  const reference = wantsReference && !policy.model.stub ? await policy.reference({ renew }) : undefined;
+    algorithm.needs.reference || kl.coefficient > 0 || callbacks.some((callback) => callback.adjustsKl);
+  if (kl.renewEvery > 0 && !wantsReference) {
+    throw new StatesetError("INVALID_OPTION", "kl.renewEvery has nothing to renew: the run keeps no reference.", {
+      hint: "Set kl.coefficient, or the algorithm's beta, above 0.",
+    });
+  }
+  // A checkpoint brings its own.
+  const of = kl.reference === "base" ? "base" : "present";
+  const reference = wantsReference && !policy.model.stub ? await policy.reference(of) : undefined;
   if (algorithm.needs.values && !policy.model.stub) await policy.addValueHead(seedOf(config.seed, "value-head"));
 
   const loop: Loop = {
@@ -138,6 +145,7 @@ async function openRun({ parts, config, algorithm, saved, changes }: ResolvedRun
     signal: parts.signal,
     records: [],
     savedStep: undefined,
+    ratioReported: false,
   };
   if (resumeFrom !== undefined) await resumeLoop(loop, resumeFrom);
   if (policy.model.stub) {
@@ -209,8 +217,8 @@ function heldOutOf(
   return createHeldOut({ agent, environment: where, scenarios, reward, config });
 }
 
-function assertTrainable({ agent, environment }: TrainParts, config: TrainingConfig): void {
-  const { model }: Policy = agent.policy;
+function assertTrainable({ agent, environment }: TrainParts, algorithm: Algorithm, config: TrainingConfig): void {
+  const { model, capabilities } = agent.policy;
   if (environment.scenarios.length === 0) {
     throw new StatesetError("INVALID_SCENARIO", "The environment has no scenarios to train on.", {
       hint: "Give it at least one.",
@@ -218,6 +226,14 @@ function assertTrainable({ agent, environment }: TrainParts, config: TrainingCon
   }
   if (!model.stub && model.trainableParameters === 0) {
     throw new StatesetError("NOT_TRAINABLE", `Nothing in ${model.name} is trainable.`);
+  }
+  if (!model.stub) requireCapabilities(capabilities, algorithm, config, model.name);
+  if (model.lora && model.lora.dropout > 0) {
+    throw new StatesetError(
+      "INVALID_OPTION",
+      `The adapter has a dropout of ${model.lora.dropout}: the policy that learns would not be the one that sampled.`,
+      { hint: "Set lora.dropout to 0 for train(); trainSupervised() and trainPreference() may use it." },
+    );
   }
   const temperature = config.sampling.temperature ?? agent.sampling.temperature;
   if (!(temperature > 0)) {
@@ -227,12 +243,4 @@ function assertTrainable({ agent, environment }: TrainParts, config: TrainingCon
       { hint: "Set sampling.temperature to 1 in train()." },
     );
   }
-}
-
-function assertRenewable({ model }: Policy, wantsReference: boolean): void {
-  const why = model.lora ? "with LoRA the reference is the base model" : "the run keeps no reference";
-  if (wantsReference && !model.lora) return;
-  throw new StatesetError("INVALID_OPTION", `kl.renewEvery has nothing to renew: ${why}.`, {
-    hint: model.lora ? "Leave it out, or train all weights." : "Set kl.coefficient, or the algorithm's beta, above 0.",
-  });
 }

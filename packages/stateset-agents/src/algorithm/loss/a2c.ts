@@ -12,7 +12,7 @@ import { valueTerm } from "./value.ts";
 export function a2cLoss(options: {
   valueCoefficient: number;
   entropyCoefficient: number;
-  correction?: Correction | undefined;
+  correction?: Correction | false | undefined;
 }): LossFunction {
   const terms = [
     policyGradientTerm(options.correction),

@@ -16,7 +16,7 @@ export interface CispoOptions {
   beta?: number | undefined;
   klEstimator?: KlEstimator | undefined;
   entropyCoefficient?: number | undefined;
-  correction?: Correction | undefined;
+  correction?: Correction | false | undefined;
 }
 
 export function cispoLoss(options: CispoOptions): LossFunction {

@@ -16,7 +16,7 @@ export interface ClippedLossOptions extends Clip {
   beta?: number | (() => number) | undefined;
   klEstimator?: KlEstimator | undefined;
   entropyCoefficient?: number | undefined;
-  correction?: Correction | undefined;
+  correction?: Correction | false | undefined;
 }
 
 /** Every loss that is a token surrogate + KL + entropy. */

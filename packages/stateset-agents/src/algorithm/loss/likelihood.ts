@@ -5,7 +5,7 @@ import type { Term } from "./terms.ts";
 
 export function likelihoodTerm(
   factorOf: (sequence: LossSequence) => (t: number) => number,
-  correction?: Correction,
+  correction?: Correction | false,
 ): Term {
   return (sequence, weight, gradients, metrics) => {
     const { logprobs } = sequence;
@@ -22,7 +22,7 @@ export function likelihoodTerm(
 }
 
 /** f = A */
-export const policyGradientTerm = (correction?: Correction): Term =>
+export const policyGradientTerm = (correction?: Correction | false): Term =>
   likelihoodTerm(
     ({ advantages }) =>
       (t) =>

@@ -12,7 +12,7 @@ export function reinforceLoss(options: {
   beta?: number | undefined;
   klEstimator?: KlEstimator | undefined;
   entropyCoefficient?: number | undefined;
-  correction?: Correction | undefined;
+  correction?: Correction | false | undefined;
 }): LossFunction {
   const terms = [
     policyGradientTerm(options.correction),

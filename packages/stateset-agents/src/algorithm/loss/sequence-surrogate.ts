@@ -16,7 +16,7 @@ export interface SequenceRatio {
   logDenominator(sequence: LossSequence): number;
 }
 
-export function sequenceSurrogate(ratio: SequenceRatio, clip?: Clip, correction?: Correction): Term {
+export function sequenceSurrogate(ratio: SequenceRatio, clip?: Clip, correction?: Correction | false): Term {
   return (sequence, weight, gradients, metrics) => {
     const { logprobs, advantages } = sequence;
     const length = logprobs.length;

@@ -13,7 +13,7 @@ const plain: TokenLogRatio =
   (t) =>
     logprobs[t]! - old[t]!;
 
-export function tokenSurrogate(clip?: Clip, correction?: Correction, logRatioOf: TokenLogRatio = plain): Term {
+export function tokenSurrogate(clip?: Clip, correction?: Correction | false, logRatioOf: TokenLogRatio = plain): Term {
   return (sequence, weight, gradients, metrics) => {
     const { logprobs, advantages } = sequence;
     const logRatio = logRatioOf(sequence);

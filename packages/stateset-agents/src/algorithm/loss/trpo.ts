@@ -5,12 +5,13 @@
  * gradient at the old policy, and the Hessian there is Σ ∇logp ∇logpᵀ / N, the Fisher matrix on the batch.
  */
 import type { LossFunction } from "../algorithm.ts";
+import type { Correction } from "../correction.ts";
 import { clampLogRatio } from "./surrogate.ts";
 import { sumTerms, type Term } from "./terms.ts";
 import { tokenSurrogate } from "./token-surrogate.ts";
 
-export function trpoLoss(): LossFunction {
-  const terms = [tokenSurrogate()];
+export function trpoLoss(options: { correction?: Correction | false | undefined } = {}): LossFunction {
+  const terms = [tokenSurrogate(undefined, options.correction)];
   return (micro, counts) => sumTerms(micro, counts, "token-mean", terms);
 }
 

@@ -4,9 +4,9 @@ import { availableParallelism, cpus, totalmem } from "node:os";
 import { join, resolve } from "node:path";
 import { starterModelPath } from "@stateset-agents/starter-model";
 import { messageOf } from "../../error.ts";
+import { engines } from "../../policy/engines.ts";
 import { availableMemory } from "../../policy/native/memory.ts";
 import { bytes, quantity } from "../../telemetry/format.ts";
-import { planMemory, readShape } from "../plan.ts";
 
 export interface Check {
   name: string;
@@ -98,17 +98,11 @@ async function checkModel({ cwd, model }: Surroundings): Promise<Check[]> {
   const dir = model === undefined ? starterModelPath : resolve(cwd, model);
   const name = model ?? "the starter model";
   try {
-    const shape = await readShape(dir);
-    const plan = planMemory(shape, {
-      trainable: shape.parameters,
-      reference: true,
-      tokenBudget: 8192,
-      recompute: false,
-    });
+    const plan = await engines.native.plan(dir, { reference: true, tokenBudget: 8192, recompute: false });
     const fits = plan.total <= plan.available;
     const facts = `training ${name} needs about ${bytes(plan.total)}`;
     return [
-      { name: "Model", status: "ok", detail: `${name}, ${quantity(shape.parameters)} parameters` },
+      { name: "Model", status: "ok", detail: `${name}, ${quantity(plan.parameters)} parameters` },
       {
         name: "Memory",
         status: fits ? "ok" : "problem",

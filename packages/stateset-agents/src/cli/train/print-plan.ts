@@ -1,4 +1,5 @@
 import { Environment } from "../../environment/environment.ts";
+import type { MemoryPlan } from "../../policy/policy.ts";
 import type { Project } from "../../project/build-project.ts";
 import { findCheckpoint } from "../../run/checkpoint/store.ts";
 import { bytes, duration, percent, quantity } from "../../telemetry/format.ts";
@@ -8,7 +9,7 @@ import { resolveRun } from "../../training/resolve-run.ts";
 import type { TrainOptions } from "../../training/train-options.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 import { modelLabel } from "../model-label.ts";
-import { type MemoryPlan, planMemory, planTime, type TimePlan } from "../plan.ts";
+import { planTime, type TimePlan } from "../plan.ts";
 
 /** `train --dry-run`: everything resolved, with what it needs. Plays one group, so that environment and reward are tried as well. */
 export async function printPlan(options: {
@@ -34,23 +35,9 @@ export async function printPlan(options: {
     const { model } = agent.policy;
     const done = resumeFrom === undefined ? 0 : (findCheckpoint(resumeFrom, () => {})?.step ?? 0);
     const steps = Math.max(0, config.steps - done);
-    const memory = model.stub
-      ? undefined
-      : planMemory(
-          // The block is usually 2.7 to 4 times as wide as the hidden size.
-          {
-            parameters: model.parameters,
-            layers: model.layers,
-            hiddenSize: model.hiddenSize,
-            inter: 4 * model.hiddenSize,
-          },
-          {
-            trainable: model.trainableParameters,
-            reference: algorithm.needs.reference === true || config.kl.coefficient > 0 || adjusts,
-            tokenBudget: config.tokenBudget,
-            recompute: config.recompute,
-          },
-        );
+    const { tokenBudget, recompute } = config;
+    const reference = algorithm.needs.reference === true || config.kl.coefficient > 0 || adjusts;
+    const memory = model.stub ? undefined : agent.policy.plan({ tokenBudget, recompute, reference });
     const time = model.stub ? undefined : await planTime(project, { ...config, steps });
     const conversations = steps * config.groupsPerStep * config.accumulation * config.groupSize;
     const heldOutCount =
@@ -96,7 +83,7 @@ export async function printPlan(options: {
 function memoryText(plan: MemoryPlan, colors: ReturnType<typeof colorsOf>): string {
   const parts = [`weights ${bytes(plan.weights)}`, `optimiser ${bytes(plan.optimiser)}`];
   if (plan.reference > 0) parts.push(`reference ${bytes(plan.reference)}`);
-  parts.push(`activations up to ${bytes(plan.activations)}`);
+  parts.push(`activations up to ${bytes(plan.activations)}`, `conversations up to ${bytes(plan.cache)}`);
   const fits = plan.total <= plan.available;
   const verdict = fits
     ? colors.green(`fits in ${bytes(plan.available)}`)

@@ -20,28 +20,28 @@ export interface NativePolicyOptions {
   /** A folder in Hugging Face layout, or one with a PEFT adapter (its base model is then loaded too). */
   dir: string;
   /** What to call the model: the path or hub id it came from. Default: `dir`. */
-  name?: string;
+  name?: string | undefined;
   /** Train a new adapter instead of all weights. */
-  lora?: LoraOptions;
+  lora?: LoraOptions | undefined;
   /** Default: all cores. Results do not depend on it. */
-  threads?: number;
+  threads?: number | undefined;
   /** Of an adapter's first values and of dropout. Default 0. */
-  seed?: number;
+  seed?: number | undefined;
   /** Replies sampled together. Default 64. Results do not depend on it. */
-  slots?: number;
+  slots?: number | undefined;
   /** Memory for the keys and values of running and recent conversations. Default: a quarter of what is free, at most 1 GiB. */
-  cacheBytes?: number;
+  cacheBytes?: number | undefined;
   /** Requests that may wait for a slot; further ones fail with BUSY. Default: any number. */
-  maxWaiting?: number;
+  maxWaiting?: number | undefined;
   /**
    * Memory for weights that only running replies still need after a change. Where a change finds no room it waits for these replies
    * instead, and requests wait with it. Default: what is free at that time (on Linux), or half of what is free now.
    */
-  versionBytes?: number;
+  versionBytes?: number | undefined;
   /** How long such a change waits before it fails with DRAIN_TIMEOUT. Default 30,000. */
-  drainMs?: number;
+  drainMs?: number | undefined;
   /** Where and how the base model of an adapter is looked for, when it is a hub id. */
-  hub?: ResolveOptions;
+  hub?: ResolveOptions | undefined;
 }
 
 const schema = z.strictObject({
@@ -121,8 +121,11 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
         model,
         tokenizer,
         adapter,
+        adapterDir: saved && o.dir,
+        digest: await model.digest(),
         valueHead,
         seed: o.seed,
+        cacheBytes,
       });
     });
   } catch (error) {

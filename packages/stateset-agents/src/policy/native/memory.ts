@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { freemem } from "node:os";
 import type { EngineConfig } from "@stateset-agents/engine";
 import { StatesetError } from "../../error.ts";
-import type { LoraOptions } from "../policy.ts";
+import type { LoraOptions, MemoryPlan, PlanOptions } from "../policy.ts";
 import { type ModelConfig, readModelConfig } from "./model-config.ts";
 import { type Adapter, findTargets } from "./peft.ts";
 import { linearModules } from "./tensor-names.ts";
@@ -42,7 +42,7 @@ export interface MemoryNeeds {
   weights: number;
   /** Gradients and AdamW's two moments of what is trained. */
   optimiser: number;
-  /** A reference to compare with once the weights have moved; an adapter's is the base model, which never does. */
+  /** A reference to compare with once the weights have moved: what is trained, as it was. */
   reference: number;
   /** Another version of the weights beside the present one, while replies that began before a change run on. */
   version: number;
@@ -55,39 +55,40 @@ export function memoryNeeds({ engine }: ModelConfig, adapter: Adapter | undefine
   return {
     weights: 4 * (parameters + own),
     optimiser: 12 * trained,
-    reference: adapter ? 0 : 4 * parameters,
+    reference: 4 * trained,
     version: 4 * trained,
   };
 }
 
-export interface MemoryPlan extends MemoryNeeds {
-  parameters: number;
-  trainable: number;
-  /** What one forward pass of `tokenBudget` tokens keeps for the backward pass. */
-  activations: number;
-  cache: number;
-  available: number;
-}
-
-/** What a model in a folder will need, from its shape alone. Activations per token and layer: about 10 vectors of the hidden size and 3 of the feed-forward block. */
-export async function planMemory(
-  dir: string,
-  options: { lora?: LoraOptions | undefined; tokenBudget: number; recompute: boolean; cacheBytes?: number | undefined },
-): Promise<MemoryPlan> {
-  const config = await readModelConfig(dir);
-  const { engine, architecture } = config;
-  const { lora, tokenBudget, recompute, cacheBytes } = options;
-  const adapter = lora && { lora, modules: findTargets(lora, linearModules(architecture, engine)) };
+/** Activations per token and layer: about 10 vectors of the hidden size and 3 of the feed-forward block. */
+export function planMemory(
+  config: ModelConfig,
+  adapter: Adapter | undefined,
+  { tokenBudget, recompute, reference, cacheBytes }: PlanOptions & { cacheBytes?: number | undefined },
+): MemoryPlan {
+  const { engine } = config;
+  const needs = memoryNeeds(config, adapter);
   const perLayer = recompute ? engine.hidden : 10 * engine.hidden + 3 * engine.inter;
-  const parameters = parameterCount(engine);
-  return {
-    ...memoryNeeds(config, adapter),
-    parameters,
-    trainable: adapter ? adapterParameters(adapter) : parameters,
+  const parts = {
+    weights: needs.weights,
+    optimiser: needs.optimiser,
+    reference: reference ? needs.reference : 0,
     activations: 4 * tokenBudget * engine.layers * perLayer,
     cache: cacheBytes ?? defaultCacheBytes(engine),
-    available: availableMemory(),
   };
+  const total = Object.values(parts).reduce((sum, bytes) => sum + bytes, 0);
+  return { ...parts, total, available: availableMemory() };
+}
+
+/** From a model's folder, without opening it. */
+export async function planFolder(
+  dir: string,
+  { lora, ...options }: PlanOptions & { lora?: LoraOptions | undefined },
+): Promise<MemoryPlan & { parameters: number }> {
+  const config = await readModelConfig(dir);
+  const { engine, architecture } = config;
+  const adapter = lora && { lora, modules: findTargets(lora, linearModules(architecture, engine)) };
+  return { ...planMemory(config, adapter, options), parameters: parameterCount(engine) };
 }
 
 /** Bytes this process can still get: what the system calls available, or less in a container with a limit. */

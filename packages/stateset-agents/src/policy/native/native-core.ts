@@ -1,6 +1,8 @@
 import type { Model } from "@stateset-agents/engine";
 import { StatesetError } from "../../error.ts";
+import type { Version } from "../policy.ts";
 import type { LoadedTokenizer } from "../tokenizer/index.ts";
+import { loadedVersion, VersionNames } from "../version.ts";
 import { onEngine } from "./errors.ts";
 import { foresee, type MemoryNeeds, memoryNeeds, parameterCount } from "./memory.ts";
 import type { ModelConfig } from "./model-config.ts";
@@ -17,8 +19,13 @@ export interface NativeParts {
   model: Model;
   tokenizer: LoadedTokenizer;
   adapter: Adapter | undefined;
+  /** Where the adapter was loaded from; undefined for a new one. */
+  adapterDir: string | undefined;
+  /** Of the numbers the model was opened with. */
+  digest: string;
   valueHead: boolean;
   seed: number;
+  cacheBytes: number;
 }
 
 /** What the parts of a native policy share: the model, how calls reach it, and what has become of it. */
@@ -26,6 +33,10 @@ export class NativeCore {
   readonly parts: NativeParts;
   readonly parameters: number;
   readonly needs: MemoryNeeds;
+  /** Names of the weights by the engine's count of changes. */
+  readonly names: VersionNames;
+  /** Of the weights it was opened with. */
+  readonly opened: Version;
   valueHead: boolean;
   closed = false;
   /** How many forward passes drew a dropout mask. */
@@ -39,6 +50,8 @@ export class NativeCore {
     this.parameters = parameterCount(parts.config.engine);
     this.needs = memoryNeeds(parts.config, parts.adapter);
     this.valueHead = parts.valueHead;
+    this.opened = loadedVersion(parts.digest);
+    this.names = new VersionNames(parts.model.version, this.opened);
   }
 
   /** Work on the engine; its errors become those of the library. */

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { architectures, makeTinyModel, storiesDir, temporaryFolder } from "../../../test/tiny-model.ts";
-import { defaultSampling, type LoraOptions, type Policy, type TokenTree } from "../policy.ts";
+import { defaultSampling, type LoraOptions, type Policy, type Reference, type TokenTree } from "../policy.ts";
 import type { TensorToWrite } from "../weights/index.ts";
 import { loadNativePolicy } from "./load.ts";
 
@@ -120,45 +120,36 @@ describe.each(architectures)("a native policy of %s", (architecture) => {
   it.each([
     ["all weights", undefined],
     ["an adapter", lora],
-  ] as const)("keeps its reference while training %s, also across a restore", async (_, adapter) => {
+  ] as const)("keeps a reference while training %s, also through a file", async (_, adapter) => {
     const options = { dir: await makeTinyModel(architecture), ...(adapter && { lora: adapter }) };
     const policy = await loadNativePolicy(options);
     const before = await scores(policy);
-    const reference = await policy.reference();
+    const start = await policy.reference();
     await learn(policy);
-    expect(await reference.logprobs(line(sequence))).toEqual(before);
-    expect(await scores(policy)).not.toEqual(before);
-    const dir = await temporaryFolder();
-    await policy.snapshot(dir);
+    const later = await policy.reference();
+    const now = await scores(policy);
+    await learn(policy);
+    const check = async (...references: Reference[]) => {
+      const [first, second] = await Promise.all(references.map((each) => each.logprobs(line(sequence))));
+      expect(first).toEqual(before);
+      expect(second).toEqual(now);
+    };
+    await check(start, later);
+    expect(await scores(policy)).not.toEqual(now);
+    // In another process, whose weights have moved meanwhile.
     const other = await loadNativePolicy(options);
     await learn(other);
-    await other.restore(dir);
-    expect(await (await other.reference()).logprobs(line(sequence))).toEqual(before);
+    const read = async (reference: Reference) => {
+      const dir = await temporaryFolder();
+      await reference.save(dir);
+      return other.reference({ from: dir });
+    };
+    const again = [await read(start), await read(later)];
+    await check(...again);
+    expect(again.map(({ version }) => version)).toEqual([start.version, later.version]);
+    expect(await (await other.reference("base")).logprobs(line(sequence))).toEqual(before);
     await Promise.all([policy.close(), other.close()]);
   });
-});
-
-it("renews its reference when asked to, and takes the renewed one through a snapshot", async () => {
-  const options = { dir: await makeTinyModel("llama") };
-  const policy = await loadNativePolicy(options);
-  const first = await policy.reference();
-  const before = await scores(policy);
-  await learn(policy);
-  const now = await scores(policy);
-  expect(await (await policy.reference()).logprobs(line(sequence))).toEqual(before);
-  const renewed = await policy.reference({ renew: true });
-  await learn(policy);
-  for (const reference of [first, renewed]) expect(await reference.logprobs(line(sequence))).toEqual(now);
-  const dir = await temporaryFolder();
-  await policy.snapshot(dir);
-  const other = await loadNativePolicy(options);
-  await other.restore(dir);
-  expect(await (await other.reference()).logprobs(line(sequence))).toEqual(now);
-  // With an adapter there is only the base model.
-  const adapted = await loadNativePolicy({ ...options, lora });
-  await learn(adapted);
-  expect(await (await adapted.reference({ renew: true })).logprobs(line(sequence))).toEqual(before);
-  await Promise.all([policy.close(), other.close(), adapted.close()]);
 });
 
 describe("a native policy", () => {

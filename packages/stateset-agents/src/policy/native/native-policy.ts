@@ -1,47 +1,44 @@
-import type { EngineStats, WeightChange } from "@stateset-agents/engine";
+import { createHash } from "node:crypto";
+import type { EngineStats } from "@stateset-agents/engine";
 import type { ModelInfo, Policy } from "../policy.ts";
 import type { LoadedTokenizer } from "../tokenizer/index.ts";
+import { changedVersion } from "../version.ts";
 import { onEngine } from "./errors.ts";
-import { adapterParameters } from "./memory.ts";
+import { adapterParameters, planMemory } from "./memory.ts";
 import { NativeCore, type NativeParts } from "./native-core.ts";
 import { createPasses } from "./passes.ts";
-import { createReferences, type NativeReference } from "./reference.ts";
-import { type Abort, checkRequest, type Sampler, sampleOne } from "./sampling.ts";
+import { createReferences } from "./reference.ts";
+import { type Abort, checkRequest, type SamplerParts, sampleOne } from "./sampling.ts";
 import { checkStep } from "./step-options.ts";
 import { createStoredWeights } from "./stored-weights.ts";
 
-/** The Policy contract on the embedded engine, and what only this engine offers. */
+/** The Policy contract on the embedded engine. */
 export interface NativePolicy extends Policy {
   readonly tokenizer: LoadedTokenizer;
-  /** Of the present weights: goes up with every change. Every sample carries the one that made it. */
-  readonly version: number;
-  /** A name for the numbers of the present weights, the same in every process: for telling which weights a version was. */
-  digest(): Promise<string>;
-  /** At once, also while the engine is at work. */
   stats(): EngineStats;
-  /**
-   * Puts in other weights of the same shape as one change: a snapshot (without its optimiser state), a folder in Hugging Face layout,
-   * or, where the policy has an adapter, one in PEFT's. Running replies end with the weights they began with.
-   */
-  load(dir: string): Promise<WeightChange>;
-  /** The present weights as they are now, to compare with; under LoRA with the adapter, or without (the base model). No copy is made. */
-  retain(options?: { adapters?: boolean }): Promise<NativeReference>;
-  /** As load(), beside the present weights. Under LoRA a folder with whole weights is a base model, compared with as it is. */
-  loadReference(dir: string): Promise<NativeReference>;
 }
 
+const capabilities = { exact: true, seeded: true, entropy: true, values: true, hidden: true, vectors: true };
+
 export function createNativePolicy(parts: NativeParts): NativePolicy {
-  const { name, config, model, tokenizer, adapter } = parts;
+  const { name, digest, config, model, tokenizer, adapter } = parts;
   const { engine } = config;
   const core = new NativeCore(parts);
-  const references = createReferences(core);
-  const sampler: Sampler = { model, tokenizer, vocabSize: engine.vocab, contextLength: engine.maxPositions };
+  const { names } = core;
+  const sampler: SamplerParts = {
+    model,
+    tokenizer,
+    vocabSize: engine.vocab,
+    contextLength: engine.maxPositions,
+    versionAt: (count) => names.at(count),
+  };
 
   return {
     get model(): ModelInfo {
       const trained = adapter ? adapterParameters(adapter) : core.parameters;
       return {
         name,
+        digest,
         architecture: config.architecture,
         parameters: core.parameters,
         trainableParameters: trained + (core.valueHead ? engine.hidden + 1 : 0),
@@ -56,11 +53,12 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
       };
     },
     tokenizer,
+    capabilities,
     get version() {
-      return model.version;
+      return names.now;
     },
-    digest: () => core.run(() => model.digest()),
     stats: () => model.stats(),
+    plan: (options) => planMemory(config, adapter, { ...options, cacheBytes: parts.cacheBytes }),
 
     sample: (requests, { signal, onToken } = {}) =>
       core.run(async () => {
@@ -91,7 +89,9 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
       core.train(async () => {
         const checked = checkStep(options);
         core.untouched = false;
-        return model.step(checked);
+        const { gradNorm, applied, drained, version } = await model.step(checked);
+        if (applied) await names.name(version, changedVersion(names.now, "step", checked, gradNorm));
+        return { gradNorm, applied, drained, version: names.now };
       }),
     zeroGradients: () => core.run(() => model.zeroGradients()),
     addValueHead: (seed) => core.run(() => core.addValueHead(seed)),
@@ -99,13 +99,12 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
     addVector: (delta) =>
       core.train(async () => {
         core.untouched = false;
-        await model.addFlat(delta);
+        const { version } = await model.addFlat(delta);
+        await names.name(version, changedVersion(names.now, "add", hashOf(delta)));
       }),
 
-    reference: references.reference,
-    retain: references.retain,
-    loadReference: references.loadReference,
-    ...createStoredWeights(core, references),
+    ...createReferences(core),
+    ...createStoredWeights(core),
 
     async close() {
       if (core.closed) return;
@@ -113,4 +112,10 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
       await onEngine(() => model.close());
     },
   };
+}
+
+function hashOf(delta: Float32Array): string {
+  return createHash("sha256")
+    .update(new Uint8Array(delta.buffer, delta.byteOffset, delta.byteLength))
+    .digest("hex");
 }

@@ -2,7 +2,7 @@ import type { Model, SampledExtras } from "@stateset-agents/engine";
 import { z } from "zod";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
-import type { Sample, SampleRequest, SampleToken, TokenLogprob } from "../policy.ts";
+import type { Sample, SampleRequest, SampleToken, TokenLogprob, Version } from "../policy.ts";
 import { createReplyText, type LoadedTokenizer } from "../tokenizer/index.ts";
 
 const samplingSchema = z.strictObject({
@@ -25,11 +25,14 @@ const reportSchema = z.strictObject({
   samplerLogprobs: z.boolean().optional(),
 });
 
-export interface Sampler {
+/** What sampling needs of the policy. */
+export interface SamplerParts {
   model: Model;
   tokenizer: LoadedTokenizer;
   vocabSize: number;
   contextLength: number;
+  /** The name of the weights with this count of changes. */
+  versionAt(count: number): Version | Promise<Version>;
 }
 
 /** The one switch for all requests of a call. */
@@ -40,7 +43,7 @@ export interface Abort {
 }
 
 /** Refuses what could only fail later, before anything is sampled. */
-export function checkRequest({ vocabSize, contextLength }: Sampler, request: SampleRequest, index: number): void {
+export function checkRequest({ vocabSize, contextLength }: SamplerParts, request: SampleRequest, index: number): void {
   const { tokens, sampling, seed, topLogprobs, samplerLogprobs } = request;
   parseOptions(samplingSchema, sampling, `sample() request ${index}: sampling`);
   parseOptions(reportSchema, { topLogprobs, samplerLogprobs }, `sample() request ${index}`);
@@ -68,14 +71,15 @@ export function checkRequest({ vocabSize, contextLength }: Sampler, request: Sam
  * and whatever the engine drew in the meantime is cut off, so the kept tokens end with the one that completed the stop text.
  */
 export async function sampleOne(
-  { model, tokenizer, contextLength }: Sampler,
+  { model, tokenizer, contextLength, versionAt }: SamplerParts,
   { tokens, sampling, seed, topLogprobs, samplerLogprobs }: SampleRequest,
   index: number,
   abort: Abort,
   onToken: ((token: SampleToken) => void) | undefined,
 ): Promise<Sample> {
   if (abort.aborted) {
-    return { tokens: new Int32Array(), logprobs: new Float32Array(), text: "", finishReason: "aborted" };
+    const version = await versionAt(model.version);
+    return { tokens: new Int32Array(), logprobs: new Float32Array(), text: "", finishReason: "aborted", version };
   }
   const { stop, stopTokens, logitBias, ...numbers } = sampling;
   const limit = Math.min(sampling.maxTokens, contextLength - tokens.length);
@@ -129,7 +133,7 @@ export async function sampleOne(
       logprobs: drawn.logprobs.slice(0, kept),
       text: reply.text,
       finishReason: reply.stopped ? "stop" : drawn.finish,
-      version: drawn.version,
+      version: await versionAt(drawn.version),
       cachedTokens: drawn.cached,
       queuedMs: drawn.queuedMs,
       ...extrasOf(drawn, drawn.tokens.length, kept),

@@ -1,10 +1,10 @@
 import { join } from "node:path";
-import type { Model, RetainedWeights, TensorSpec, WeightsLoad } from "@stateset-agents/engine";
+import type { Model, TensorSpec, WeightsLoad } from "@stateset-agents/engine";
 import { z } from "zod";
 import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
-import type { LoraOptions } from "../policy.ts";
+import type { LoraOptions, Version } from "../policy.ts";
 import { readJsonObject } from "../tokenizer/model-json.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
 import { exists, makeFolder } from "./files.ts";
@@ -21,8 +21,8 @@ export interface SnapshotState {
   steps: [number, number];
   /** How many forward passes drew a dropout mask. */
   dropoutPasses: number;
-  /** Where the frozen reference's weights are: not made, the weights the model was loaded with, or in the snapshot. */
-  reference: "none" | "loaded" | "saved";
+  /** The name of the weights, so that a run that is resumed goes on with the names it had. */
+  version: Version;
 }
 
 /** Written last; tells a snapshot from other folders. */
@@ -30,7 +30,7 @@ export const snapshotFile = "policy.json";
 const tensorFile = "policy.safetensors";
 
 const stateSchema = z.strictObject({
-  format: z.literal("stateset-agents policy snapshot 1"),
+  format: z.literal("stateset-agents policy snapshot 2"),
   architecture: z.string(),
   shapes: z.record(z.string(), z.tuple([z.int(), z.int()])),
   lora: z
@@ -44,16 +44,11 @@ const stateSchema = z.strictObject({
   valueHead: z.boolean(),
   steps: z.tuple([z.int().min(0), z.int().min(0)]),
   dropoutPasses: z.int().min(0),
-  reference: z.enum(["none", "loaded", "saved"]),
+  version: z.string(),
 });
 
 /** Writes the trainable tensors with their moments; the state file comes last and makes the snapshot valid. */
-export async function writeSnapshot(
-  dir: string,
-  model: Model,
-  state: Omit<SnapshotState, "shapes">,
-  reference: RetainedWeights | undefined,
-): Promise<void> {
+export async function writeSnapshot(dir: string, model: Model, state: Omit<SnapshotState, "shapes">): Promise<void> {
   const specs = await model.tensors();
   const tensors: TensorToWrite[] = [];
   const trainable = specs.filter((spec) => spec.trainable);
@@ -63,16 +58,10 @@ export async function writeSnapshot(
     tensors.push({ name, shape, data: await model.readTensor(name) });
     tensors.push({ name: `${name}:m`, shape, data: m }, { name: `${name}:v`, shape, data: v });
   }
-  if (state.reference === "saved" && reference) {
-    for (const { name, rows, cols } of specs.filter((spec) => kindOf(spec.name) === "base")) {
-      const data = await reference.readTensor(name);
-      tensors.push({ name: `${name}:reference`, shape: [rows, cols], data });
-    }
-  }
   await makeFolder(dir);
   await writeSafetensors(join(dir, tensorFile), tensors);
   const shapes = Object.fromEntries(trainable.map(({ name, rows, cols }) => [name, [rows, cols]]));
-  writeJsonAtomic(join(dir, snapshotFile), { format: "stateset-agents policy snapshot 1", ...state, shapes });
+  writeJsonAtomic(join(dir, snapshotFile), { format: "stateset-agents policy snapshot 2", ...state, shapes });
 }
 
 export async function readSnapshotState(dir: string): Promise<SnapshotState> {
@@ -89,7 +78,7 @@ export async function readSnapshotState(dir: string): Promise<SnapshotState> {
   return state;
 }
 
-function kindOf(name: string): "base" | "adapter" | "value" {
+export function kindOf(name: string): "base" | "adapter" | "value" {
   if (name.startsWith("value.")) return "value";
   return /\.lora_[ab]$/.test(name) ? "adapter" : "base";
 }
@@ -100,13 +89,11 @@ export class SnapshotTensors {
   readonly #weights: Weights;
   /** What is trained, and so is in every snapshot of this model. */
   readonly #trained: readonly TensorSpec[];
-  readonly #base: readonly TensorSpec[];
 
   private constructor(dir: string, weights: Weights, specs: readonly TensorSpec[], state: SnapshotState) {
     this.#dir = dir;
     this.#weights = weights;
     this.#trained = specs.filter(({ name }) => kindOf(name) !== (state.lora ? "base" : "adapter"));
-    this.#base = specs.filter(({ name }) => kindOf(name) === "base");
   }
 
   /** `anyHead`: whether it may have a value head that the model lacks, or lack the model's. */
@@ -143,7 +130,6 @@ export class SnapshotTensors {
       throw mismatch(this.#dir, "it has other trainable tensors");
     }
     for (const spec of this.#present(state)) for (const end of ["", ":m", ":v"]) this.#checkSize(spec, end);
-    if (state.reference === "saved") for (const spec of this.#base) this.#checkSize(spec, ":reference");
   }
 
   #checkSize({ name, rows, cols }: TensorSpec, end: string): void {
@@ -180,10 +166,6 @@ export class SnapshotTensors {
       await load.setMoments(name, await this.#read(`${name}:m`), await this.#read(`${name}:v`));
     }
     await load.setStepCounts(...state.steps);
-  }
-
-  async referenceInto(target: TensorTarget): Promise<void> {
-    for (const { name } of this.#base) await target.setTensor(name, await this.#read(`${name}:reference`));
   }
 
   close(): Promise<void> {

@@ -1,44 +1,35 @@
 import { resolve } from "node:path";
 import type { WeightChange, WeightsLoad } from "@stateset-agents/engine";
 import { StatesetError } from "../../error.ts";
-import type { Policy } from "../policy.ts";
+import type { Policy, Version, WeightsChange } from "../policy.ts";
+import { loadedVersion } from "../version.ts";
 import { copyTokenizer } from "./files.ts";
 import { mergeInto } from "./merge.ts";
 import type { NativeCore } from "./native-core.ts";
 import { saveAdapter } from "./peft.ts";
-import { loadRetained, type References } from "./reference.ts";
-import { mismatch, readSnapshotState, type SnapshotState, SnapshotTensors, writeSnapshot } from "./snapshot.ts";
+import { mismatch, readSnapshotState, SnapshotTensors, writeSnapshot } from "./snapshot.ts";
 import { openWeightSource } from "./weight-source.ts";
-import { loadWeights, saveValueHead, saveWeights } from "./weights.ts";
-
-export interface StoredWeights extends Pick<Policy, "save" | "snapshot" | "restore"> {
-  load(dir: string): Promise<WeightChange>;
-}
+import { saveValueHead, saveWeights } from "./weights.ts";
 
 /** Weights to files and back. What is saved is one version; what is loaded becomes the present one as a whole. */
-export function createStoredWeights(core: NativeCore, references: References): StoredWeights {
+export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "load" | "snapshot" | "restore"> {
   const { name, base, tokenizerDir, config, model, adapter } = core.parts;
   const { engine, architecture } = config;
 
   /** Fills a load and commits it: whoever samples sees all of it or nothing. */
-  const change = async (fill: (load: WeightsLoad) => Promise<void>): Promise<WeightChange> => {
+  const change = async (fill: (load: WeightsLoad) => Promise<void>, version?: Version): Promise<WeightsChange> => {
     const load = await model.beginLoad();
+    let committed: WeightChange;
     try {
       await fill(load);
       core.untouched = false;
-      return await load.commit();
+      committed = await load.commit();
     } catch (error) {
       await load.discard().catch(() => {});
       throw error;
     }
-  };
-
-  /** The weights of the reference that a snapshot speaks of, unless it is the present one. */
-  const savedReference = async ({ reference }: SnapshotState, tensors: SnapshotTensors) => {
-    if (reference === "none" || (reference === "loaded" && references.own.source === "loaded")) return undefined;
-    references.foreseeOwn();
-    if (reference === "saved") return loadRetained(model, (target) => tensors.referenceInto(target));
-    return core.untouched ? model.retain() : loadRetained(model, (target) => loadWeights(base.dir, config, target));
+    const name = version ?? model.digest().then(loadedVersion);
+    return { version: await core.names.name(committed.version, name), drained: committed.drained };
   };
 
   return {
@@ -64,16 +55,14 @@ export function createStoredWeights(core: NativeCore, references: References): S
 
     snapshot: (target) =>
       core.train(async () => {
-        const { own } = references;
-        const state = {
+        await writeSnapshot(target, model, {
           architecture,
           lora: adapter?.lora ?? null,
           valueHead: core.valueHead,
           steps: await model.stepCounts(),
           dropoutPasses: core.dropoutPasses,
-          reference: own.source,
-        };
-        await writeSnapshot(target, model, state, own.weights);
+          version: core.names.now,
+        });
       }),
 
     restore: (source) =>
@@ -86,18 +75,12 @@ export function createStoredWeights(core: NativeCore, references: References): S
         if (state.valueHead) await core.addValueHead(0);
         const tensors = await SnapshotTensors.open(source, await model.tensors(), state);
         try {
-          const reference = await savedReference(state, tensors);
-          try {
-            await change((load) => tensors.allInto(load, state));
-          } catch (error) {
-            await reference?.close();
-            throw error;
-          }
-          if (reference) await references.replaceOwn(reference, state.reference);
+          const changed = await change((load) => tensors.allInto(load, state), state.version);
+          core.dropoutPasses = state.dropoutPasses;
+          return changed;
         } finally {
           await tensors.close();
         }
-        core.dropoutPasses = state.dropoutPasses;
       }),
 
     load: (dir) =>

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { makeTinyModel, storiesDir, temporaryFolder } from "../../../test/tiny-model.ts";
 import { defaultSampling, type LoraOptions, type Sample, type TokenTree } from "../policy.ts";
 import { loadNativePolicy } from "./load.ts";
-import { planMemory } from "./memory.ts";
+import { planFolder } from "./memory.ts";
 import type { NativePolicy } from "./native-policy.ts";
 
 const lora: LoraOptions = { rank: 3, alpha: 6, dropout: 0, targetModules: "all-linear" };
@@ -64,9 +64,8 @@ describe.each([
     const changes = async () => {
       for (let round = 0; round < 12 || samples.length < 2000; round++) {
         const which = round % 2;
-        if (round % 3 === 0) await policy.load(dirs[which]!);
-        else await policy.restore(dirs[which]!);
-        weightsOf.set(policy.version, which);
+        const { version } = await (round % 3 === 0 ? policy.load(dirs[which]!) : policy.restore(dirs[which]!));
+        weightsOf.set(version, which);
         // So that both are heard of.
         const [start, heard] = [performance.now(), samples.length];
         while (performance.now() - start < 1000 && samples.length < heard + 60)
@@ -101,17 +100,20 @@ describe("load()", () => {
     const [saved, snapshot] = [await temporaryFolder(), await temporaryFolder()];
     await source.save(saved);
     await source.snapshot(snapshot);
+    const loaded = new Set<string>();
     for (const dir of [saved, snapshot]) {
       const policy = await loadNativePolicy(options);
-      const { version } = policy;
-      expect(await policy.load(dir)).toEqual({ version: version + 1, drained: false });
+      const changed = await policy.load(dir);
+      expect(changed).toEqual({ version: policy.version, drained: false });
+      // Named by what was loaded: the same from either folder, and not by how it came about.
+      loaded.add(changed.version);
       expect(await scores(policy)).toEqual(await scores(source));
-      expect(await policy.digest()).toBe(await source.digest());
       expect(policy.model.valueHead).toBe(true);
       const values = async (of: NativePolicy) => (await of.forward(tree, { grad: false, values: true })).values;
       expect(await values(policy)).toEqual(await values(source));
       await policy.close();
     }
+    expect(loaded.size).toBe(1);
     await source.close();
   });
 
@@ -161,27 +163,27 @@ describe("references", () => {
     const policy = await loadNativePolicy({ dir, lora });
     const base = await scores(policy);
     await learn(policy);
-    const start = await policy.retain();
+    const start = await policy.reference();
     const atStart = await scores(policy);
-    const average = await policy.retain();
+    const average = await policy.reference();
     const checkpoint = await temporaryFolder();
     await learn(policy);
     await policy.save(checkpoint);
     const atCheckpoint = await scores(policy);
     await learn(policy);
     const [saved, model, bare] = [
-      await policy.loadReference(checkpoint),
-      await policy.loadReference(dir),
-      await policy.retain({ adapters: false }),
+      await policy.reference({ from: checkpoint }),
+      await policy.reference({ from: dir }),
+      await policy.reference("base"),
     ];
     expect(await start.logprobs(tree)).toEqual(atStart);
     expect(await saved.logprobs(tree)).toEqual(atCheckpoint);
-    for (const each of [model, bare, await policy.reference()]) expect(await each.logprobs(tree)).toEqual(base);
+    for (const each of [model, bare]) expect(await each.logprobs(tree)).toEqual(base);
     await average.blend(0);
     expect(await average.logprobs(tree)).toEqual(await scores(policy));
     expect(new Set([start, saved, model, average].map(({ version }) => version)).size).toBe(4);
     for (const each of [start, saved, model, bare, average]) await each.close();
-    await expect(start.logprobs(tree)).rejects.toMatchObject({ code: "INVALID_OPTION" });
+    await expect(start.logprobs(tree)).rejects.toMatchObject({ code: "POLICY_CLOSED" });
     await policy.close();
   });
 
@@ -193,39 +195,52 @@ describe("references", () => {
     const then = await scores(policy);
     await policy.snapshot(snapshot);
     await learn(policy);
-    expect(await (await policy.loadReference(snapshot)).logprobs(tree)).toEqual(then);
+    expect(await (await policy.reference({ from: snapshot })).logprobs(tree)).toEqual(then);
     await policy.close();
   });
 });
 
-it("names weights by their numbers, and counts their changes", async () => {
+it("names weights by what they are and by what was done to them, the same in every process", async () => {
   const dir = await makeTinyModel("llama");
   const [one, two] = [await loadNativePolicy({ dir }), await loadNativePolicy({ dir, threads: 1 })];
-  expect(one.version).toBe(1);
-  expect(await one.digest()).toBe(await two.digest());
-  const [sample] = await one.sample([requests[0]!]);
-  expect(sample!.version).toBe(1);
+  const opened = one.version;
+  expect([two.version, one.model.digest]).toEqual([opened, two.model.digest]);
+  const versionOf = async (policy: NativePolicy) => (await policy.sample([requests[0]!]))[0]!.version;
+  expect(await versionOf(one)).toBe(opened);
   await learn(one);
-  expect(one.version).toBe(2);
-  expect((await one.sample([requests[0]!]))[0]!.version).toBe(2);
-  expect(await one.digest()).not.toBe(await two.digest());
-  await Promise.all([one.close(), two.close()]);
+  expect(one.version).not.toBe(opened);
+  expect(await versionOf(one)).toBe(one.version);
+  await learn(two);
+  expect(two.version).toBe(one.version);
+  // A snapshot takes its name along, so that a run that is resumed goes on with the names it would have had.
+  const snapshot = await temporaryFolder();
+  await one.snapshot(snapshot);
+  const three = await loadNativePolicy({ dir });
+  await three.restore(snapshot);
+  for (const each of [one, two, three]) await learn(each);
+  expect([two.version, three.version]).toEqual([one.version, one.version]);
+  await two.step({ learningRate: 1e-3 });
+  await one.addVector(new Float32Array(one.model.trainableParameters));
+  expect(new Set([one, two, three].map(({ version }) => version)).size).toBe(3);
+  await Promise.all([one.close(), two.close(), three.close()]);
 });
 
-it("plans the memory of a model from its folder", async () => {
-  const whole = await planMemory(storiesDir, { tokenBudget: 1000, recompute: false });
-  expect(whole).toMatchObject({
-    parameters: 260_032,
-    trainable: 260_032,
-    weights: 4 * 260_032,
-    optimiser: 12 * 260_032,
-    reference: 4 * 260_032,
-    version: 4 * 260_032,
+it("plans the memory of a model from its folder, and of one that is open", async () => {
+  const options = { tokenBudget: 1000, recompute: false, reference: true };
+  const whole = await planFolder(storiesDir, options);
+  const weights = 4 * 260_032;
+  expect(whole).toMatchObject({ parameters: 260_032, weights, optimiser: 3 * weights, reference: weights });
+  const { activations, cache } = whole;
+  expect(whole.total).toBe(weights + 3 * weights + weights + activations + cache);
+  const part = await planFolder(storiesDir, { ...options, lora, recompute: true });
+  expect(part.activations).toBeLessThan(activations / 10);
+  const policy = await loadNativePolicy({ dir: storiesDir, lora, cacheBytes: 5 });
+  const trained = 4 * policy.model.trainableParameters;
+  expect(part).toMatchObject({ weights: weights + trained, optimiser: 3 * trained, reference: trained });
+  expect(policy.plan({ ...options, reference: false })).toMatchObject({
+    optimiser: 3 * trained,
+    reference: 0,
+    cache: 5,
   });
-  const part = await planMemory(storiesDir, { lora, tokenBudget: 1000, recompute: true, cacheBytes: 5 });
-  const policy = await loadNativePolicy({ dir: storiesDir, lora });
-  const trainable = policy.model.trainableParameters;
-  expect(part).toMatchObject({ trainable, optimiser: 12 * trainable, version: 4 * trainable, reference: 0, cache: 5 });
-  expect(part.activations).toBeLessThan(whole.activations);
   await policy.close();
 });

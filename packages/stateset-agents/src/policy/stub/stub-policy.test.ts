@@ -132,7 +132,7 @@ describe("a stub policy", () => {
     expect(pass.entropy).toEqual(Float32Array.of(0, -uniform, -uniform));
     expect(pass.values).toEqual(new Float32Array(3));
     await policy.backward(pass, { logprobs: Float32Array.of(0, 1, 1) });
-    expect(await policy.step({ learningRate: 1 })).toEqual({ gradNorm: 0, applied: true });
+    expect(await policy.step({ learningRate: 1 })).toMatchObject({ gradNorm: 0, applied: true });
     expect(await (await policy.reference()).logprobs(tree)).toEqual(pass.logprobs);
     const dir = await mkdtemp(join(tmpdir(), "stub-"));
     await policy.save(join(dir, "model"));

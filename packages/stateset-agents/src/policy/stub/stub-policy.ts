@@ -63,6 +63,8 @@ export function createStubPolicy(options: StubOptions = {}): Policy & { readonly
   const { replies, model: name, dryRun, contextLength } = parseOptions(schema, options, "createStubPolicy()");
   const tokenizer = createByteTokenizer();
   const logprob = Math.fround(-Math.log(tokenizer.vocabSize));
+  const counts = { running: 0, promptTokens: 0, sampledTokens: 0 };
+  const unchanged = { version: name, drained: false };
   let valueHead = false;
   let closed = false;
 
@@ -79,6 +81,7 @@ export function createStubPolicy(options: StubOptions = {}): Policy & { readonly
   };
   const info = (): ModelInfo => ({
     name,
+    digest: name,
     architecture: "stub",
     parameters: 0,
     trainableParameters: 0,
@@ -114,6 +117,10 @@ export function createStubPolicy(options: StubOptions = {}): Policy & { readonly
       return info();
     },
     tokenizer,
+    version: name,
+    // It repeats its script whatever the seed says, and scores nothing.
+    capabilities: { exact: dryRun, seeded: true, entropy: dryRun, values: dryRun, hidden: dryRun, vectors: dryRun },
+    stats: () => ({ ...counts, waiting: 0, slots: 1, cacheBytes: 0, cachedTokens: 0, versions: 1 }),
     async sample(requests, { signal, onToken } = {}) {
       live();
       requests.forEach(({ tokens }, index) => {
@@ -127,7 +134,11 @@ export function createStubPolicy(options: StubOptions = {}): Policy & { readonly
       const samples: Sample[] = [];
       for (const [index, request] of requests.entries()) {
         const script = tokenizer.encode(replyTo(request));
-        samples.push(await play(request, index, script, signal, onToken));
+        counts.promptTokens += request.tokens.length;
+        counts.running++;
+        const sample = await play(request, index, script, signal, onToken).finally(() => counts.running--);
+        counts.sampledTokens += sample.tokens.length;
+        samples.push(sample);
       }
       return samples;
     },
@@ -145,14 +156,20 @@ export function createStubPolicy(options: StubOptions = {}): Policy & { readonly
     },
     async step() {
       trainable("an optimiser step");
-      return { gradNorm: 0, applied: true };
+      return { gradNorm: 0, applied: true, ...unchanged };
     },
     async zeroGradients() {
       trainable("clearing gradients");
     },
     async reference() {
       trainable("a reference");
-      return { logprobs: async (batch) => forward(batch, {}).logprobs };
+      return {
+        version: name,
+        logprobs: async (batch) => forward(batch, {}).logprobs,
+        async blend() {},
+        save: (dir) => writeMark(dir, name),
+        async close() {},
+      };
     },
     async addValueHead() {
       trainable("a value head");
@@ -171,6 +188,11 @@ export function createStubPolicy(options: StubOptions = {}): Policy & { readonly
       trainable("saving a model");
       await writeMark(dir, name);
     },
+    async load(dir) {
+      trainable("loading weights");
+      await readMark(dir);
+      return unchanged;
+    },
     async snapshot(dir) {
       trainable("a snapshot");
       await writeMark(dir, name);
@@ -178,7 +200,9 @@ export function createStubPolicy(options: StubOptions = {}): Policy & { readonly
     async restore(dir) {
       trainable("restoring");
       await readMark(dir);
+      return unchanged;
     },
+    plan: () => ({ weights: 0, optimiser: 0, reference: 0, activations: 0, cache: 0, total: 0, available: 0 }),
     async close() {
       closed = true;
     },
@@ -220,6 +244,7 @@ export function createStubPolicy(options: StubOptions = {}): Policy & { readonly
       logprobs: new Float32Array(said.length).fill(logprob),
       text: reply.text,
       finishReason,
+      version: name,
       stub: true,
     };
   }

@@ -84,7 +84,7 @@ describe("a run's folder", () => {
     expect(readdirSync(dir).sort()).toEqual(
       expect.arrayContaining(["checkpoints", "config.json", "final", "metrics.jsonl", "timing.jsonl", "trajectories"]),
     );
-    expect(readdirSync(join(dir, "final")).sort()).toEqual(["agent.json", "table.bin"]);
+    expect(readdirSync(join(dir, "final")).sort()).toEqual(["agent.json", "parameters.bin", "version"]);
     expect(readdirSync(join(dir, "trajectories"))).toEqual([
       "step-000001.jsonl",
       "step-000005.jsonl",
@@ -134,7 +134,7 @@ describe("a resumed run", { timeout: 300_000 }, () => {
     expect(second.policy.parameters).toEqual(policy.parameters);
     for (const file of [
       "metrics.jsonl",
-      "final/table.bin",
+      "final/parameters.bin",
       "trajectories/step-000009.jsonl",
       "checkpoints/step-000009/policy/first.bin",
     ]) {
@@ -190,7 +190,7 @@ describe("a resumed run", { timeout: 300_000 }, () => {
     rmSync(join(dir, "final"), { recursive: true });
     const again = await resumed(dir);
     expect(again.run).toMatchObject({ status: "stopped-early", steps: 2, reason: run.reason });
-    expect(existsSync(join(dir, "final", "table.bin"))).toBe(true);
+    expect(existsSync(join(dir, "final", "parameters.bin"))).toBe(true);
   });
 
   it("says which options changed, and refuses another algorithm", async () => {

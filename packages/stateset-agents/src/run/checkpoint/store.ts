@@ -6,8 +6,13 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { basename, dirname, join, resolve } from "node:path";
 import { settleFolder, writeFileAtomic, writeFolderAtomic } from "../../durable.ts";
 import { messageOf, StatesetError } from "../../error.ts";
-import type { ModelInfo, Policy } from "../../policy/policy.ts";
+import type { ModelInfo } from "../../policy/policy.ts";
 import { type Manifest, verifyManifest, writeManifest } from "./manifest.ts";
+
+/** A part of a run that has something to keep: the policy, a reference, a buffer. Its folder in a checkpoint has its name. */
+export interface RunPart {
+  snapshot(dir: string): Promise<void>;
+}
 
 export interface Checkpoint<State> {
   dir: string;
@@ -30,14 +35,18 @@ export class CheckpointStore<State> {
   }
 
   /** Writes a checkpoint and makes it the last one (and the best one). Older ones go, the best stays. */
-  async save(policy: Policy, step: number, state: State, best: boolean): Promise<string> {
+  async save(
+    model: ModelInfo,
+    parts: Readonly<Record<string, RunPart>>,
+    { step, state, best }: { step: number; state: State; best: boolean },
+  ): Promise<string> {
     mkdirSync(this.dir, { recursive: true });
     settleFolder(this.dir);
     const dir = join(this.dir, nameOf(step));
     await writeFolderAtomic(dir, async (temporary) => {
-      await policy.snapshot(join(temporary, "policy"));
+      for (const [name, part] of Object.entries(parts)) await part.snapshot(join(temporary, name));
       writeFileSync(join(temporary, "state.json"), JSON.stringify(state));
-      writeManifest(temporary, { step, model: modelFacts(policy.model) });
+      writeManifest(temporary, { step, model: modelFacts(model) });
     });
     if (best) writeFileAtomic(join(this.dir, "best"), nameOf(step));
     writeFileAtomic(join(this.dir, "last"), nameOf(step));

@@ -1,0 +1,60 @@
+/** The engines by name. Each is imported only when it is asked for: a stub needs no engine, a local model no hub client. */
+import type { DownloadProgress } from "./hub/resolve-model.ts";
+import type { LoraOptions, MemoryPlan, PlanOptions, Policy } from "./policy.ts";
+import type { StubOptions } from "./stub/stub-policy.ts";
+
+export interface EngineOptions {
+  model: string | undefined;
+  lora: LoraOptions | undefined;
+  threads: number | undefined;
+  seed: number | undefined;
+  slots: number | undefined;
+  cacheBytes: number | undefined;
+  maxWaiting: number | undefined;
+  hub: {
+    revision: string | undefined;
+    token: string | undefined;
+    offline: boolean | undefined;
+    cacheDir: string | undefined;
+    onProgress: ((progress: DownloadProgress) => void) | undefined;
+  };
+  stub: Omit<StubOptions, "model"> | undefined;
+}
+
+export interface Engine {
+  open(options: EngineOptions): Promise<Policy>;
+  /** What training a model will need, from its folder alone. */
+  plan(
+    dir: string,
+    options: PlanOptions & { lora?: LoraOptions | undefined },
+  ): Promise<MemoryPlan & { parameters: number }>;
+}
+
+const native: Engine = {
+  async open({ model, hub, stub: _, ...options }) {
+    const { resolveModel } = await import("./hub/resolve-model.ts");
+    const { createProgressBar } = await import("./hub/progress-bar.ts");
+    const { loadNativePolicy } = await import("./native/load.ts");
+    const wanted = model ?? (await import("@stateset-agents/starter-model")).starterModelPath;
+    const onProgress = hub.onProgress ?? (process.stderr.isTTY ? createProgressBar(process.stderr) : undefined);
+    const { dir, name } = await resolveModel(wanted, { ...hub, onProgress });
+    // An adapter's base model comes from the same place; the revision is the adapter's own.
+    return loadNativePolicy({ ...options, dir, name, hub: { ...hub, revision: undefined, onProgress } });
+  },
+  plan: async (dir, options) => (await import("./native/memory.ts")).planFolder(dir, options),
+};
+
+const stub: Engine = {
+  async open({ model, stub: options }) {
+    const { createStubPolicy } = await import("./stub/stub-policy.ts");
+    return createStubPolicy({ ...options, ...(model?.startsWith("stub://") && { model }) });
+  },
+  plan: async () => {
+    const none = { weights: 0, optimiser: 0, reference: 0, activations: 0, cache: 0 };
+    return { ...none, total: 0, available: 0, parameters: 0 };
+  },
+};
+
+export const engines = { native, stub } as const satisfies Record<string, Engine>;
+export type EngineName = keyof typeof engines;
+export const engineNames = Object.keys(engines) as EngineName[];
