@@ -71,10 +71,17 @@ function measurePacking(): number {
   return timed(10, pack);
 }
 
-function measureDraws(): { first: number; next: number } {
+function measureDraws() {
   const scenarios = Array.from({ length: 100_000 }, (_, i) => ({ id: `scenario-${i}` }));
   const order = new ScenarioOrder(scenarios, 1);
-  return { first: timed(1, () => order.at(0, {})), next: timed(50_000, (i) => order.at(i, {})) };
+  const weights = Object.fromEntries(scenarios.map(({ id }, i) => [id, 1 + (i % 3)]));
+  const [even, weighted] = [order.weightedBy({}), order.weightedBy(weights)];
+  return {
+    first: timed(1, () => even(0)),
+    next: timed(50_000, even),
+    weighing: timed(1, () => order.weightedBy(weights)),
+    weighted: timed(50_000, weighted),
+  };
 }
 
 // Node compiles what runs often; that is no part of the cost.
@@ -97,5 +104,6 @@ const packing = measurePacking();
 const draws = measureDraws();
 console.log(`
 512 conversations × 1,000 shared tokens into token trees: ${packing.toFixed(1)} ms
-a scenario of 100,000: ${(1000 * draws.next).toFixed(2)} µs (the first of a round ${draws.first.toFixed(1)} ms, for shuffling)`);
+a scenario of 100,000: ${(1000 * draws.next).toFixed(2)} µs (the first of a round ${draws.first.toFixed(1)} ms, for shuffling);
+by weight ${(1000 * draws.weighted).toFixed(2)} µs (${draws.weighing.toFixed(1)} ms a step for adding the weights up)`);
 if (flags.json) console.log(JSON.stringify({ prompts: rows, packing, draws }));

@@ -15,6 +15,8 @@ export function throwIfAborted(signal: AbortSignal | undefined, what: string): v
 export interface LinkedSignal {
   signal: AbortSignal;
   unlink(): void;
+  /** Fires it by itself. */
+  abort(): void;
 }
 
 /** AbortSignal.any() would do, but on Node 20 it stays known to its sources for as long as they live, however short its own work is. */
@@ -31,6 +33,7 @@ export function linkSignals(...sources: readonly (AbortSignal | undefined)[]): L
   });
   return {
     signal: controller.signal,
+    abort: () => controller.abort(),
     unlink: () => {
       for (const remove of listeners) remove();
     },

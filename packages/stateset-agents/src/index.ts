@@ -16,8 +16,9 @@ export { ChainBuilder, type ChainPrompt, type ChainState, type SampledReply } fr
 export { toChatRecord } from "./conversation/chat-record.ts";
 export type { Failure } from "./conversation/failure.ts";
 export { type ChatRecord, readChats, writeChats } from "./conversation/jsonl.ts";
-export type { Message, MessageInput, Role, ToolCall, ToolDefinition } from "./conversation/message.ts";
+export type { Message, MessageInput, Role, ToolCall } from "./conversation/message.ts";
 export { buildTokenTree, type MergedChains } from "./conversation/token-tree.ts";
+export type { ToolDefinition } from "./conversation/tool-definition.ts";
 export {
   type ChainStart,
   type Ended,
@@ -40,7 +41,7 @@ export {
   type ResetOptions,
   type StepResult,
 } from "./environment/environment.ts";
-export { type EnvironmentFailure, type GuardedEnvironment, runGuarded } from "./environment/guard.ts";
+export { type GuardedEnvironment, runGuarded } from "./environment/guard.ts";
 export { loadScenarios } from "./environment/load-scenarios.ts";
 export type { ConversationScenarioInput } from "./environment/parse-scenario.ts";
 export {

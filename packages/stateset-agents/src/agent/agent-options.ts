@@ -1,10 +1,11 @@
 import { z } from "zod";
-import type { ToolDefinition } from "../conversation/message.ts";
 import { type TemplateVariables, templateVariablesSchema } from "../conversation/template-variables.ts";
+import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import { toolsSchema } from "../conversation/tool-definition.ts";
 import { parseOptions } from "../options.ts";
 import { type EngineName, engineNames } from "../policy/engines.ts";
 import type { OpenPolicyOptions } from "../policy/open-policy.ts";
+import { loraSchema, samplingSchema } from "../policy/option-schemas.ts";
 import { defaultSampling, type LoraOptions, type Policy, type Sampling } from "../policy/policy.ts";
 import { type ContextWindowOptions, contextStrategies, contextWindowSchema } from "./context-window.ts";
 import { ConversationMemory, type MemoryOptions, memoryOptionsSchema } from "./memory.ts";
@@ -50,28 +51,6 @@ export interface AgentOptions {
 
 /** The defaults of `lora: true`. No dropout: the policy that is trained is the policy that sampled. */
 export const defaultLora: LoraOptions = { rank: 16, alpha: 32, dropout: 0, targetModules: "all-linear" };
-
-export const samplingSchema = z.strictObject({
-  temperature: z.number().min(0).max(10),
-  topP: z.number().gt(0).lte(1),
-  topK: z.int().min(0),
-  minP: z.number().min(0).lt(1),
-  repetitionPenalty: z.number().gt(0),
-  presencePenalty: z.number().min(-2).max(2).optional(),
-  frequencyPenalty: z.number().min(-2).max(2).optional(),
-  logitBias: z.record(z.string().regex(/^\d+$/), z.number().min(-100).max(100)).optional(),
-  maxTokens: z.int().min(1),
-  minTokens: z.int().min(0).optional(),
-  stop: z.array(z.string().min(1)),
-  stopTokens: z.array(z.int().min(0)),
-});
-
-const loraSchema = z.strictObject({
-  rank: z.int().min(1),
-  alpha: z.number().gt(0),
-  dropout: z.number().min(0).lt(1),
-  targetModules: z.union([z.literal("all-linear"), z.array(z.string().min(1)).min(1)]),
-});
 
 /** The part of the options that is plain data: what `agent.json` keeps. */
 export const storedOptionsShape = {

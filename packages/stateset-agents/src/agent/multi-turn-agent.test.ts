@@ -210,6 +210,31 @@ describe("MultiTurnAgent", () => {
     );
   });
 
+  it("learns one reply of a turn that is asked twice, also after a hook that failed", async () => {
+    const policy = createTablePolicy();
+    let fail = false;
+    class Failing extends MultiTurnAgent {
+      protected override afterGeneration(reply: Turn): Turn {
+        if (fail) throw new Error("hook");
+        return reply;
+      }
+    }
+    const session = new Failing({ policy, sampling: { maxTokens: 6 } }).startConversation();
+    const first = await session.reply([user("help")]);
+    if (first.kind !== "reply") throw new Error("no room");
+    const turns = [user("help"), first.turn, user("order")];
+    fail = true;
+    await expect(session.reply(turns)).rejects.toThrow("hook");
+    fail = false;
+    await session.reply(turns, { seed: 1 });
+    const again = await session.reply(turns, { seed: 2 });
+    const [chain, ...others] = session.chains();
+    expect(others).toEqual([]);
+    const learnt = [...chain!.tokens].filter((_, i) => chain!.turn[i] === 3 && chain!.learn[i] === 1);
+    expect(policy.tokenizer.decode(learnt)).toBe(again.kind === "reply" ? again.turn.content : "");
+    expect(chain!.learn.filter((bit, i) => bit === 1 && chain!.logprobs[i] === 0)).toHaveLength(0);
+  });
+
   it("keeps reasoning apart from the answer, also when streaming", async () => {
     const agent = newAgent({ policy: talking("<think> hmm well </think> yes sir"), reasoning: true });
     expect((await agent.respond([user("yes")])).turn).toEqual({

@@ -109,7 +109,8 @@ export class MultiTurnAgent extends Agent {
     if (memory) {
       memory.add(context.conversationId ?? "", user, turn);
       const { templateVariables } = this.options;
-      await memory.condense((part) => summarizeWith(this.policy, part, { maxTokens: 96, seed: 0, templateVariables }));
+      const options = { maxTokens: 96, seed: 0, templateVariables, ...(context.signal && { signal: context.signal }) };
+      await memory.condense((part) => summarizeWith(this.policy, part, options));
     }
     return turn;
   }

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { ChainBuilder } from "../conversation/chain.ts";
+import { hasAnswered } from "../conversation/continues.ts";
 import type { Message } from "../conversation/message.ts";
 import type { TokenChain, Turn } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
@@ -84,13 +85,18 @@ export class PolicySession implements ConversationSession {
     if (!prompt) return { kind: "context-full", promptTokens: policy.model.contextLength };
 
     const last = this.#chains.at(-1);
-    const next = policy.tokenizer.extend(last, prompt, this.#render());
-    const appends = last !== undefined && next.kind === "append";
-    const promptTokens = next.tokens.length + (appends ? last.length : 0);
+    // Asked the same again, the conversation goes on from there: only one of the two replies is part of it.
+    const again = last !== undefined && hasAnswered(last, prompt);
+    const next = again ? undefined : policy.tokenizer.extend(last, prompt, this.#render());
+    const tokens = again
+      ? last.prompt.slice()
+      : next!.kind === "append"
+        ? joined(last!.tokens, next!.tokens)
+        : next!.tokens;
+    const promptTokens = tokens.length;
     const room = policy.model.contextLength - promptTokens;
     if (room < Math.min(sampling.maxTokens, smallestReply)) return { kind: "context-full", promptTokens };
 
-    const tokens = appends ? joined(last.tokens, next.tokens) : next.tokens;
     // Conversations that got this far in the same turn of the event loop are sampled together from their first token.
     await nextTurn();
     const sample = await this.#draw(
@@ -107,22 +113,24 @@ export class PolicySession implements ConversationSession {
       ...(reasoning ? splitReasoning(sample.text) : { content: sample.text }),
     };
     const text = policy.tokenizer.decode(sample.tokens, { skipSpecial: false });
+    const finishReason = sample.finishReason === "length" ? "length" : "stop";
+    const sampled: Turn["sampled"] = { text, finishReason };
+    // A hook may build the turn anew; what was sampled stays with it.
+    const given = { ...(after ? await after({ ...said, sampled }, messages) : said), sampled };
+
+    // Only now, so that a reply that was interrupted, or whose hook failed, leaves the chains as they were.
     const ended = policy.model.endTokens.includes(sample.tokens.at(-1) ?? -1);
-    // Only now, so that an interrupted reply leaves the chains as they were.
-    if (next.kind === "append") last!.append(next.tokens, prompt);
+    if (!next) last!.takeBack();
+    else if (next.kind === "append") last!.append(next.tokens, prompt);
     else
       this.#chains.push(
         new ChainBuilder({ ...this.#render(), messages: prompt, tokens: next.tokens, started: next.reason }),
       );
     this.#chains.at(-1)!.record(sample, { message: said, text, ended }, turn, { learn });
     this.#stub ||= sample.stub === true;
-
-    const finishReason = sample.finishReason === "length" ? "length" : "stop";
-    const sampled: Turn["sampled"] = { text, finishReason };
     return {
       kind: "reply",
-      // A hook may build the turn anew; what was sampled stays with it.
-      turn: { ...(after ? await after({ ...said, sampled }, messages) : said), sampled },
+      turn: given,
       finishReason,
       promptTokens,
       sampledTokens: sample.tokens.length,

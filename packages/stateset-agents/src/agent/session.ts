@@ -1,5 +1,5 @@
-import type { ToolDefinition } from "../conversation/message.ts";
 import type { TemplateVariables } from "../conversation/template-variables.ts";
+import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import type { TokenChain, Turn } from "../conversation/trajectory.ts";
 import type { Scenario } from "../environment/scenario.ts";
 

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import type { ToolDefinition } from "../conversation/message.ts";
+import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import { ConversationEnvironment } from "../environment/conversation-environment.ts";
 import { TaskEnvironment } from "../environment/task-environment.ts";
 import type { Policy } from "../policy/policy.ts";

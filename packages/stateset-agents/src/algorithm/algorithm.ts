@@ -92,6 +92,8 @@ export interface Needs {
   reference?: boolean;
   entropy?: boolean;
   values?: boolean;
+  /** The loss divides by BatchCounts.maxTokens. */
+  maxTokens?: boolean;
 }
 
 /** An algorithm with its options already validated and bound. */

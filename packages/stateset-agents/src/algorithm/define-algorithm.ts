@@ -36,7 +36,7 @@ const optionalParts: Record<Exclude<keyof Algorithm, "name" | "advantages" | "lo
   trustRegion: true,
 };
 
-const needNames: readonly string[] = ["reference", "entropy", "values"] satisfies (keyof Needs)[];
+const needNames: readonly string[] = ["reference", "entropy", "values", "maxTokens"] satisfies (keyof Needs)[];
 
 /**
  * An algorithm of your own, usable wherever a built-in one is. Its results are checked for shape on every call, so that a mistake is named

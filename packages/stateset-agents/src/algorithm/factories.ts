@@ -83,7 +83,10 @@ function relative(o: Relative, loss: LossFunction, advantages = relativeAdvantag
 
 export const factories: { [N in AlgorithmName]: (options: Resolved<N>) => Parts } = {
   grpo: (o) => relative(o, grpoLoss(inLoss(o))),
-  "dr-grpo": (o) => relative(o, drGrpoLoss(inLoss(o))),
+  "dr-grpo": (o) => {
+    const parts = relative(o, drGrpoLoss(inLoss(o)));
+    return { ...parts, needs: { ...parts.needs, maxTokens: true } };
+  },
   bnpo: (o) => {
     const advantages = relativeAdvantages(o);
     return relative(o, bnpoLoss(inLoss(o)), (sequences) => withGroupTokens(sequences, advantages(sequences)));

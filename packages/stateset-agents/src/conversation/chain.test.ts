@@ -80,10 +80,36 @@ describe("a chain goes on", () => {
     const next = (message: Message) => whyRestart(chain, [...prompt, message], {});
     expect(next(assistant("Looking.", { tool_calls: [call], reasoning: "hm" }))).toBeUndefined();
     expect(next(assistant("", { tool_calls: [call] }))).toBeUndefined();
-    expect(next(assistant("Looking.", { reasoning: " hm " }))).toBeUndefined();
     expect(next(assistant("Looked.", { tool_calls: [call] }))).toBe("reply-edited");
     expect(next(assistant("Looking.", { reasoning: "ah" }))).toBe("reply-edited");
     expect(next(assistant("Looking."))).toBe("reply-edited");
+    // The call is gone, and nothing says where to.
+    expect(next(assistant("Looking.", { reasoning: "hm" }))).toBe("reply-edited");
+  });
+
+  it("when reasoning was split off, but not when what is left was cut or redacted", () => {
+    for (const sampled of ["<think>hm</think> Your card is 1234.<|im_end|>", "[THINK]hm[/THINK]Your card is 1234."]) {
+      const next = (message: Message) => whyRestart(chainWith(reply(sampled)), [...prompt, message], {});
+      expect(next(assistant("Your card is 1234.", { reasoning: " hm " }))).toBeUndefined();
+      for (const [content, reasoning] of [
+        ["Your card is", "hm"],
+        ["Your card is 1234.", "h"],
+        ["", "hm"],
+        ["", ""],
+        ["1234.", "hm"],
+      ]) {
+        expect(next(assistant(content!, { reasoning: reasoning! })), content).toBe("reply-edited");
+      }
+    }
+  });
+
+  it("as it was, whatever becomes of the messages it was made of", () => {
+    const messages = [user("a")];
+    const chain = new ChainBuilder({ tokens: [1], messages });
+    chain.record(sample(2), reply("c"), 1);
+    messages[0]!.content = "other";
+    expect(whyRestart(chain, [user("other"), assistant("c")], {})).toBe("messages-changed");
+    expect(whyRestart(chain, [user("a"), assistant("c")], {})).toBeUndefined();
   });
 
   it("and otherwise says why not", () => {

@@ -1,4 +1,5 @@
-import type { Message, ToolDefinition } from "./message.ts";
+import type { Message } from "./message.ts";
+import type { ToolDefinition } from "./tool-definition.ts";
 import type { ChainStart, TokenChain } from "./trajectory.ts";
 
 /** What was sampled as one reply. */
@@ -43,13 +44,15 @@ export class ChainBuilder implements ChainState {
   readonly #versions: Record<number, string> = {};
   #messages: readonly Message[];
   #reply: SampledReply | undefined;
+  /** Where the last reply begins. */
+  #replyStart = 0;
   readonly #sampled = new Set<number>();
   readonly #started: ChainStart | undefined;
   readonly tools: readonly ToolDefinition[] | undefined;
   readonly templateVariables: Readonly<Record<string, unknown>> | undefined;
 
   constructor(prompt: ChainPrompt) {
-    this.#messages = [...prompt.messages];
+    this.#messages = copied(prompt.messages);
     this.#started = prompt.started;
     this.tools = prompt.tools;
     this.templateVariables = prompt.templateVariables;
@@ -77,11 +80,24 @@ export class ChainBuilder implements ChainState {
     return this.#reply;
   }
 
+  /** The tokens that the last reply answered. A view, as `tokens` is. */
+  get prompt(): Int32Array {
+    return this.#tokens.subarray(0, this.#replyStart);
+  }
+
+  /** Forgets the last reply, because its prompt is answered anew: only the reply that the conversation goes on with counts. */
+  takeBack(): void {
+    this.#learn.fill(0, this.#replyStart, this.#length);
+    this.#logprobs.fill(0, this.#replyStart, this.#length);
+    this.#length = this.#replyStart;
+    this.#reply = undefined;
+  }
+
   /** Adds the tokens that turn the chain into the prompt of `messages`, which hold the reply recorded last. */
   append(tokens: ArrayLike<number>, messages: readonly Message[]): void {
     if (!this.#reply) throw new RangeError("A chain grows by a prompt only after a reply.");
     this.#sampled.add(this.#messages.length);
-    this.#messages = [...messages];
+    this.#messages = copied(messages);
     this.#reply = undefined;
     this.#addPrompt(tokens);
   }
@@ -104,6 +120,7 @@ export class ChainBuilder implements ChainState {
     }
     if (this.#reply) throw new RangeError("A chain holds one reply to a prompt.");
     const from = this.#grow(sample.tokens);
+    this.#replyStart = from;
     this.#logprobs.set(sample.logprobs, from);
     if (sample.samplerLogprobs) {
       // Where earlier replies were drawn plainly, the two are the same.
@@ -148,6 +165,11 @@ export class ChainBuilder implements ChainState {
     this.#length = needed;
     return from;
   }
+}
+
+/** Somebody may change a message that a chain was made of; the chain must not follow. */
+function copied(messages: readonly Message[]): Message[] {
+  return messages.map((message) => ({ ...message }));
 }
 
 function enlarged<T extends Int32Array<ArrayBuffer> | Float32Array<ArrayBuffer> | Uint8Array<ArrayBuffer>>(

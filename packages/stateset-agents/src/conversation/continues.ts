@@ -19,15 +19,37 @@ export function whyRestart(
   return standsFor(next, chain.reply) ? undefined : "reply-edited";
 }
 
+/** Whether the chain has answered just this prompt already. */
+export function hasAnswered(chain: ChainState, messages: readonly Message[]): boolean {
+  const { reply, messages: own } = chain;
+  return (
+    reply !== undefined &&
+    own.length === messages.length &&
+    own.every((message, i) => sameMessage(message, messages[i]!))
+  );
+}
+
 /**
- * Whether a message is the reply that was sampled, give or take the spaces around it. It may have been taken apart since, into
- * tool calls, reasoning and what is left; then it is enough that these words were sampled. What is missing was said all the same.
+ * Whether a message is the reply that was sampled, give or take the spaces around it: as the agent made it of the sample, or the sample
+ * itself. It may have been taken apart into tool calls since; then what is left of its words is enough, for the calls are the rest of it.
+ * Anything else was edited: a redacted reply must not go on as the one that was redacted.
  */
 function standsFor({ content, reasoning, tool_calls }: Message, { message, text }: SampledReply): boolean {
-  const takenApart = reasoning !== undefined || (tool_calls !== undefined && tool_calls.length > 0);
   const words = content.trim();
-  const said = [message.content, text].some((whole) => whole.trim() === words) || (takenApart && text.includes(words));
-  return said && text.includes((reasoning ?? "").trim());
+  const thought = (reasoning ?? "").trim();
+  const sameWords = [message.content, text].some((whole) => whole.trim() === words);
+  if (tool_calls !== undefined && tool_calls.length > 0) return text.includes(words) && text.includes(thought);
+  if (!sameWords) return splitApart(text, thought, words);
+  return thought === "" || thought === (message.reasoning ?? "").trim();
+}
+
+/** Reasoning and answer that are the whole sample but for the tags between them. */
+function splitApart(text: string, thought: string, words: string): boolean {
+  if (thought === "") return false;
+  const [at, end] = [text.indexOf(thought), text.lastIndexOf(words)];
+  if (at < 0 || end < at + thought.length) return false;
+  const around = [text.slice(0, at), text.slice(at + thought.length, end), text.slice(end + words.length)];
+  return around.every((rest) => /^\s*(?:(?:<[^<>\s]{1,40}>|\[[^[\]\s]{1,40}\])\s*)*$/.test(rest));
 }
 
 /** The same for a template: rewards and other notes about a turn do not count. */

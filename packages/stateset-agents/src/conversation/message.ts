@@ -34,9 +34,3 @@ export interface ToolCall {
   type: "function";
   function: { name: string /** JSON text, as the model wrote it. */; arguments: string };
 }
-
-/** A function a model may call, in the OpenAI format. `parameters` is a JSON schema. */
-export interface ToolDefinition {
-  type: "function";
-  function: { name: string; description?: string; parameters: Record<string, unknown> };
-}

@@ -1,14 +1,19 @@
 import { z } from "zod";
-import type { ToolDefinition } from "./message.ts";
 
-/** Tools as OpenAI defines them. What the library does not know of them (`strict`, …) is passed on to the chat template. */
+/** A function a model may call, in the OpenAI format. `parameters` is a JSON schema; without it the function takes none. */
+export interface ToolDefinition {
+  type: "function";
+  function: { name: string; description?: string; parameters?: Record<string, unknown> };
+}
+
+/** What the library does not know of a tool (`strict`, …) is passed on to the chat template. */
 export const toolsSchema: z.ZodType<ToolDefinition[]> = z.array(
   z.looseObject({
     type: z.literal("function"),
     function: z.looseObject({
       name: z.string().min(1),
       description: z.string().optional(),
-      parameters: z.record(z.string(), z.unknown()),
+      parameters: z.record(z.string(), z.unknown()).optional(),
     }),
   }) as unknown as z.ZodType<ToolDefinition>,
 );

@@ -68,7 +68,7 @@ export interface Trajectory {
   chains: TokenChain[];
   reward: RewardResult;
   ended: Ended;
-  /** Set with `ended: "failed"`. */
+  /** Of the environment, which `ended` says too, or of the reward. */
   failure?: Failure;
   /** The weights that spoke, in order; one where they did not change meanwhile. */
   versions?: readonly string[];

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Turn } from "../conversation/trajectory.ts";
 import { Environment, type EnvironmentState, type StepResult } from "./environment.ts";
-import { type EnvironmentFailure, runGuarded } from "./guard.ts";
+import { runGuarded } from "./guard.ts";
 import type { Scenario } from "./scenario.ts";
 
 type Behaviour = "fine" | "throws" | "hangs";
@@ -38,18 +38,14 @@ class Flaky extends Environment {
 }
 
 const action: Turn = { role: "assistant", content: "hi" };
-const play = (environment: Flaky, extra: { signal?: AbortSignal; failures?: EnvironmentFailure[] } = {}) =>
+const play = (environment: Flaky, signal?: AbortSignal) =>
   runGuarded(
     environment,
     async (guarded, attempt) => {
       const state = await guarded.reset(undefined, { seed: 1 });
       return { attempt, result: await guarded.step(state, action) };
     },
-    {
-      timeoutMs: 20,
-      ...(extra.signal && { signal: extra.signal }),
-      onFailure: (failure) => extra.failures?.push(failure),
-    },
+    { timeoutMs: 20, signal, scenarioId: "s", trajectoryId: "t" },
   );
 
 describe("runGuarded", () => {
@@ -64,12 +60,11 @@ describe("runGuarded", () => {
 
   it("begins anew with a fresh environment after a throw, and says so", async () => {
     const environment = new Flaky("throws");
-    const reported: EnvironmentFailure[] = [];
-    const { value, failures } = await play(environment, { failures: reported });
+    const { value, failures } = await play(environment);
     expect(value?.attempt).toBe(1);
     expect(environment.freshCalls).toBe(1);
-    expect(failures).toEqual([{ kind: "threw", during: "step", scenarioId: "s", message: "socket closed" }]);
-    expect(reported).toEqual(failures);
+    const ids = { scenarioId: "s", trajectoryId: "t" };
+    expect(failures).toEqual([{ kind: "threw", during: "step", ...ids, message: "socket closed" }]);
   });
 
   it("cuts off a hanging step, tells it to stop, and begins anew", async () => {
@@ -94,7 +89,7 @@ describe("runGuarded", () => {
         attempts++;
         throw new Error("policy failed");
       },
-      { timeoutMs: 20 },
+      { timeoutMs: 20, scenarioId: "s", trajectoryId: "t" },
     );
     await expect(run).rejects.toThrow("policy failed");
     expect(attempts).toBe(1);
@@ -102,7 +97,7 @@ describe("runGuarded", () => {
 
   it("stops at once when the run is aborted", async () => {
     const controller = new AbortController();
-    const run = play(new Flaky("hangs"), { signal: controller.signal });
+    const run = play(new Flaky("hangs"), controller.signal);
     controller.abort();
     await expect(run).rejects.toMatchObject({ code: "ABORTED" });
   });

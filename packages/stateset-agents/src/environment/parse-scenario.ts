@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { ToolDefinition } from "../conversation/message.ts";
 import { type TemplateVariables, templateVariablesSchema } from "../conversation/template-variables.ts";
+import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import { toolsSchema } from "../conversation/tool-definition.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
@@ -32,7 +32,8 @@ const pythonNames: Readonly<Record<string, string>> = {
   template_variables: "templateVariables",
 };
 
-const schema = z.strictObject({
+/** What every scenario may have; spread into the strict schemas of each kind. */
+export const scenarioShape = {
   id: z.string().min(1),
   topic: z.string().optional(),
   context: z.string().optional(),
@@ -42,6 +43,10 @@ const schema = z.strictObject({
   goal: z.string().optional(),
   expected: z.string().optional(),
   metadata: z.record(z.string(), z.unknown()).optional(),
+} as const;
+
+const schema = z.strictObject({
+  ...scenarioShape,
   userResponses: z.array(z.string().refine((text) => text.trim() !== "", "an empty user turn")).optional(),
 });
 

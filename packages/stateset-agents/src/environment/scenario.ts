@@ -1,5 +1,5 @@
-import type { ToolDefinition } from "../conversation/message.ts";
 import type { TemplateVariables } from "../conversation/template-variables.ts";
+import type { ToolDefinition } from "../conversation/tool-definition.ts";
 
 /** One situation to put the agent in. Environments add what they need; `id` is how results name it. */
 export interface Scenario {

@@ -1,7 +1,5 @@
 import { randomInt } from "node:crypto";
 import { z } from "zod";
-import { templateVariablesSchema } from "../conversation/template-variables.ts";
-import { toolsSchema } from "../conversation/tool-definition.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
@@ -12,7 +10,7 @@ import {
   type StepOptions,
   type StepResult,
 } from "./environment.ts";
-import { requireDistinctIds } from "./parse-scenario.ts";
+import { requireDistinctIds, scenarioShape } from "./parse-scenario.ts";
 import type { Scenario } from "./scenario.ts";
 
 /** Something to achieve. `prompt` is what the user says first (default: the goal). */
@@ -35,17 +33,10 @@ export interface TaskEnvironmentOptions {
 }
 
 const taskSchema = z.strictObject({
-  id: z.string().min(1),
+  ...scenarioShape,
   goal: z.string().min(1),
   prompt: z.string().min(1).optional(),
   followUps: z.array(z.string().min(1)).optional(),
-  topic: z.string().optional(),
-  context: z.string().optional(),
-  systemPrompt: z.string().optional(),
-  tools: toolsSchema.optional(),
-  templateVariables: templateVariablesSchema.optional(),
-  expected: z.string().optional(),
-  metadata: z.record(z.string(), z.unknown()).optional(),
 });
 
 const optionsSchema = z.strictObject({

@@ -4,9 +4,9 @@ import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import type { Policy, Reference } from "../policy/policy.ts";
-import { seedOf } from "../random.ts";
+import { notFiniteError, type SkippedUpdates, tooManySkipped } from "./finite.ts";
 import { learn } from "./learn.ts";
-import type { Learner } from "./learner.ts";
+import { openLearner, wantsReference } from "./learner.ts";
 import { learningRateFor } from "./optimiser.ts";
 import { sequencesOf } from "./sequence.ts";
 import { klShape, learnShape } from "./settings.ts";
@@ -20,16 +20,12 @@ const schema = z.strictObject({
     .min(1)
     .default(1)
     .describe("Which step this is: a value head's warm-up and the dealing of minibatches go by it."),
-  replyTokens: z
-    .int()
-    .min(1)
-    .optional()
-    .describe("The limit a reply had, for overlong shaping. Left out: the longest reply."),
+  replyTokens: z.int().min(1).optional().describe("The limit a reply had, for overlong shaping (DAPO)."),
   maxTokens: z
     .int()
     .min(1)
     .optional()
-    .describe("Tokens a conversation could have, for losses that divide by it. Left out: the longest conversation."),
+    .describe("Tokens a conversation could have, for losses that divide by it (Dr. GRPO)."),
   reference: z.custom<Reference>((value) => typeof (value as Reference | null)?.logprobs === "function").optional(),
 });
 
@@ -63,19 +59,25 @@ export async function learnFrom(
   const algorithm = chosenAlgorithm(chosen);
   requireTrainable(policy);
   const longest = longestOf(groups);
-  if (!reference && (algorithm.needs.reference === true || own.kl.coefficient > 0)) {
+  if (!reference && wantsReference(algorithm, own.kl.coefficient)) {
     throw new StatesetError("INVALID_OPTION", `learnFrom() with ${algorithm.name} and a KL term needs a reference.`, {
       hint: 'Make it before the first step and pass it on: reference: await policy.reference("present").',
     });
   }
-  if (algorithm.needs.values) await policy.addValueHead(seedOf(own.seed, "value-head"));
+  for (const [limit, value, reader] of [
+    ["replyTokens", replyTokens, algorithm.shapeReward !== undefined],
+    ["maxTokens", maxTokens, algorithm.needs.maxTokens === true],
+  ] as const) {
+    // The longest that happened to be sampled would stand for it, and the loss would change with every call.
+    if (!reader || value !== undefined) continue;
+    throw new StatesetError("INVALID_OPTION", `learnFrom() with ${algorithm.name} needs ${limit}.`, {
+      hint: "Say how many tokens a reply (replyTokens) or a conversation (maxTokens) could have had.",
+    });
+  }
   const learningRate = own.learningRate ?? learningRateFor(policy.model);
-  const learner: Learner = {
-    policy,
-    algorithm,
-    reference,
-    settings: { ...own, learningRate, valueLearningRate: own.valueLearningRate ?? learningRate },
-  };
+  const settings = { ...own, learningRate, valueLearningRate: own.valueLearningRate ?? learningRate };
+  const learner = await openLearner({ policy, algorithm, reference, settings });
+  const skips: SkippedUpdates = { notFinite: 0, notFiniteInARow: 0 };
   const result: LearnFromResult = { metrics: {}, updates: 0, skipped: 0 };
   result.metrics = await learn(learner, groups, {
     step,
@@ -85,11 +87,18 @@ export async function learnFrom(
     entropyBonus: own.entropyBonus,
     replyTokens: replyTokens ?? longest.reply,
     maxTokens: maxTokens ?? longest.conversation,
-    skips: { notFinite: 0, notFiniteInARow: 0 },
+    skips,
     async onUpdate({ applied }) {
       result[applied ? "updates" : "skipped"]++;
     },
   });
+  if (tooManySkipped(skips)) {
+    throw notFiniteError(
+      "loss or gradient",
+      step,
+      "The policy is as the last good update left it. Lower the learning rate, or look for broken rewards and log-probs.",
+    );
+  }
   return result;
 }
 

@@ -1,7 +1,12 @@
+import { starterModelPath } from "@stateset-agents/starter-model";
 import { describe, expect, it } from "vitest";
+import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import type { Algorithm, BatchCounts, Sequence } from "../algorithm/algorithm.ts";
 import { type AlgorithmConfig, createAlgorithm } from "../algorithm/algorithms.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
+import { ConversationEnvironment } from "../environment/conversation-environment.ts";
+import { loadNativePolicy } from "../policy/native/load.ts";
+import { rewardFunction } from "../reward/define-reward.ts";
 import { harvestBestOfN } from "../supervised/best-of-n.ts";
 import { FunctionReward, politeShare, quickRun, tableAgent, tableEnvironment } from "../test-support/table-training.ts";
 import { train } from "../training/train.ts";
@@ -105,6 +110,37 @@ describe("learnFrom", () => {
     },
   );
 
+  it("gives the weights of train() on the embedded engine too, with a KL penalty and an adapter", async () => {
+    const lora = { rank: 4, alpha: 8, dropout: 0, targetModules: "all-linear" } as const;
+    const open = () => loadNativePolicy({ dir: starterModelPath, lora });
+    const settings = { learningRate: 1e-3, kl: { coefficient: 0.1 }, updatesPerRollout: 2, tokenBudget: 400 } as const;
+    const [first, second] = [await open(), await open()];
+    const recorded: TrajectoryGroup[][] = [];
+    const { run } = await train({
+      ...settings,
+      agent: new MultiTurnAgent({ policy: first, sampling: { maxTokens: 12 } }),
+      environment: new ConversationEnvironment({
+        scenarios: ["My order is late.", "Hello!"].map((text, i) => ({ id: String(i), userResponses: [text, "Yes."] })),
+      }),
+      reward: rewardFunction(({ turns }) => turns.map(({ content }) => content).join("").length % 7),
+      steps: 3,
+      groupsPerStep: 2,
+      groupSize: 4,
+      warmup: 0,
+      schedule: "constant",
+      dir: false,
+      callbacks: { onRollouts: ({ groups }) => void recorded.push(structuredClone(groups) as TrajectoryGroup[]) },
+    });
+    expect(run.metrics.at(-1)!.kl).toBeGreaterThan(0);
+    const reference = await second.reference();
+    for (const [i, groups] of recorded.entries()) {
+      await learnFrom(second, groups, { ...settings, reference, step: i + 1 });
+    }
+    expect(await second.readVector("parameters")).toEqual(await first.readVector("parameters"));
+    expect(second.version).toBe(first.version);
+    await Promise.all([first.close(), second.close()]);
+  });
+
   it("raises the reward on groups from elsewhere, and lowers it when their rewards are flipped", async () => {
     const after = async (sign: number) => {
       const { agent, policy } = tableAgent();
@@ -134,6 +170,17 @@ describe("learnFrom", () => {
         chains: one.chains.map((chain) => ({ ...chain, learn: new Uint8Array(chain.tokens.length) })),
       })),
     }));
+    await expect(learnFrom(policy, groups, { algorithm: "dapo" })).rejects.toThrow(/dapo needs replyTokens/);
+    await expect(learnFrom(policy, groups, { algorithm: "dr-grpo" })).rejects.toThrow(/dr-grpo needs maxTokens/);
+    await expect(learnFrom(policy, groups, { kl: { coefficient: 0.1 } })).rejects.toThrow(/needs a reference/);
+    const broken = groups.map((group) => ({
+      ...group,
+      trajectories: group.trajectories.map((one, i) => ({ ...one, reward: { score: i / 0 || 0, breakdown: {} } })),
+    }));
+    const before = Float32Array.from(policy.parameters);
+    const many = { updatesPerRollout: 4 };
+    await expect(learnFrom(policy, broken, many)).rejects.toMatchObject({ code: "NOT_FINITE" });
+    expect(policy.parameters).toEqual(before);
     await expect(learnFrom(policy, bare, {})).rejects.toThrow(/no conversation with tokens to learn from/);
     await expect(learnFrom(policy, groups, { learningrate: 1 } as never)).rejects.toThrow(/learningRate/);
     // @ts-expect-error GRPO has no overlong shaping.

@@ -1,6 +1,8 @@
 import type { Algorithm } from "../algorithm/algorithm.ts";
 import type { Policy, Reference } from "../policy/policy.ts";
+import { seedOf } from "../random.ts";
 import type { LearnSettings } from "./settings.ts";
+import { requireTrainable } from "./trainable.ts";
 
 /** What learns, by which algorithm, against which reference, and how. */
 export interface Learner {
@@ -9,4 +11,18 @@ export interface Learner {
   /** Undefined where neither the algorithm nor a KL penalty asks for one. */
   reference: Reference | undefined;
   settings: LearnSettings;
+}
+
+/** Gives the policy what the algorithm needs of it. A stub's run goes through the motions and learns nothing. */
+export async function openLearner(learner: Learner): Promise<Learner> {
+  const { policy, algorithm, settings } = learner;
+  if (policy.model.stub) return learner;
+  requireTrainable(policy);
+  if (algorithm.needs.values) await policy.addValueHead(seedOf(settings.seed, "value-head"));
+  return learner;
+}
+
+/** Whether anything in the loss is measured against a reference. */
+export function wantsReference(algorithm: Algorithm, klCoefficient: number): boolean {
+  return algorithm.needs.reference === true || klCoefficient > 0;
 }

@@ -7,7 +7,9 @@ const share = z.number().min(0).max(1);
 
 /** Spread into the strict schema of each learner. */
 export const optimiserShape = {
-  learningRate: positive.optional().describe("Peak rate. Left out: chosen by the model's size and the profile."),
+  learningRate: positive
+    .optional()
+    .describe("Peak rate. Left out: chosen by the model's size (and, in train(), the profile)."),
   weightDecay: z.number().min(0).default(0).describe("AdamW's decay of the weights."),
   beta1: share.default(0.9).describe("AdamW's decay of the first moment."),
   beta2: share.default(0.99).describe("AdamW's decay of the second moment."),

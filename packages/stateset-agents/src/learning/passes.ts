@@ -9,26 +9,33 @@ export interface LossShare {
   derivatives: Derivatives;
 }
 
-/** Adds the gradient of a loss and returns the loss. Stops at a share that is not finite: then nothing should be stepped along. */
+/**
+ * Adds the gradient of a loss and returns the loss: NaN when it or a derivative is not finite, whatever the other micro-batches gave,
+ * since there is nothing to step along then. When anything throws, no gradient is left behind.
+ */
 export async function addGradients(
   policy: Policy,
   batches: Iterable<MicroBatch>,
   want: Omit<ForwardOptions, "grad" | "temperature">,
   shareOf: (batch: MicroBatch, pass: Forward) => LossShare,
-): Promise<{ loss: number; finite: boolean }> {
+): Promise<number> {
   let total = 0;
-  for (const batch of batches) {
-    const pass = await forward(policy, batch, want);
-    const { loss, derivatives } = shareOf(batch, pass);
-    const { logprobs, entropy, values } = derivatives;
-    if (!Number.isFinite(loss) || [logprobs, entropy, values].some((d) => d && !d.every(Number.isFinite))) {
-      pass.release();
-      return { loss, finite: false };
+  try {
+    for (const batch of batches) {
+      const pass = await forward(policy, batch, want);
+      const share = used(pass, () => shareOf(batch, pass));
+      if (!isFinite(share)) {
+        pass.release();
+        return Number.NaN;
+      }
+      total += share.loss;
+      await policy.backward(pass, share.derivatives);
     }
-    total += loss;
-    await policy.backward(pass, derivatives);
+    return total;
+  } catch (error) {
+    await policy.zeroGradients().catch(() => {});
+    throw error;
   }
-  return { loss: total, finite: true };
 }
 
 /** Scores micro-batches without learning. */
@@ -40,9 +47,23 @@ export async function scorePasses(
 ): Promise<void> {
   for (const batch of batches) {
     const pass = await forward(policy, batch, { ...want, grad: false });
-    use(batch, pass);
+    used(pass, () => use(batch, pass));
     pass.release();
   }
+}
+
+/** A loss is somebody's code: when it throws, its pass must not stay in memory. */
+function used<T>(pass: Forward, use: () => T): T {
+  try {
+    return use();
+  } catch (error) {
+    pass.release();
+    throw error;
+  }
+}
+
+function isFinite({ loss, derivatives: { logprobs, entropy, values } }: LossShare): boolean {
+  return Number.isFinite(loss) && [logprobs, entropy, values].every((d) => d?.every(Number.isFinite) ?? true);
 }
 
 async function forward(policy: Policy, { merged, temperature }: MicroBatch, want: ForwardOptions): Promise<Forward> {

@@ -88,7 +88,7 @@ export async function accumulate(
   // The entropy is always asked for: the diagnostics watch it, and it costs one multiplication per logit in a sweep that is made anyway.
   const want = { entropy: true, values: algorithm.needs.values === true, recompute: settings.recompute };
   const batches = microBatches(batch.sequences, batch.members, settings.tokenBudget);
-  const { loss, finite } = await addGradients(policy, batches, want, (micro, pass) => {
+  const loss = await addGradients(policy, batches, want, (micro, pass) => {
     const scored = scoredBy(pass, micro, batch);
     const { loss, dLogprobs, dEntropy, dValues, metrics: own } = lossOf(scored, batch.counts);
     mergeMetrics(metrics, own);
@@ -100,7 +100,7 @@ export async function accumulate(
     };
     return { loss, derivatives };
   });
-  return { loss, skipped: finite ? undefined : "the loss", metrics, ratioMax };
+  return { loss, skipped: Number.isFinite(loss) ? undefined : "the loss", metrics, ratioMax };
 }
 
 /** The values of several losses at the policy as it is; nothing is added to the gradients. */

@@ -3,6 +3,7 @@ import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { type EngineName, engineNames, engines } from "./engines.ts";
 import type { DownloadProgress } from "./hub/resolve-model.ts";
+import { loraSchema } from "./option-schemas.ts";
 import type { LoraOptions, Policy } from "./policy.ts";
 import type { StubOptions, StubReplies } from "./stub/stub-policy.ts";
 
@@ -39,7 +40,7 @@ export interface OpenPolicyOptions {
 
 const schema = z.strictObject({
   model: z.string().min(1).optional(),
-  lora: z.custom<LoraOptions>((value) => typeof value === "object" && value !== null).optional(),
+  lora: loraSchema.optional(),
   engine: z.enum(engineNames).optional(),
   threads: z.int().min(1).optional(),
   slots: z.int().min(1).optional(),

@@ -1,7 +1,8 @@
 import type { ChainState } from "../conversation/chain.ts";
-import type { Message, ToolDefinition } from "../conversation/message.ts";
+import type { Message } from "../conversation/message.ts";
 import type { TemplateVariables } from "../conversation/template-variables.ts";
 import type { TokenTree } from "../conversation/token-tree.ts";
+import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import type { ChainStart } from "../conversation/trajectory.ts";
 
 export type { TokenTree };
@@ -235,7 +236,7 @@ export interface ChatTokenizer {
   segments(messages: readonly Message[], options?: RenderOptions): TokenSegment[];
   /**
    * The tokens that turn a chain into the prompt of `messages`, or a first prompt. A chain goes on when the messages begin with
-   * what it stands for: then only what the template prints after the last sampled token is new, and it costs no more than that.
+   * what it stands for: then only what the template prints after the last sampled token is new, and it costs what a few messages cost, however long the chain is.
    */
   extend(chain: ChainState | undefined, messages: readonly Message[], options?: RenderOptions): Extension;
 }

@@ -133,7 +133,7 @@ async function learn(
     batch.map((unit) => ({ chains: unitChains(unit) })),
     tokenBudget,
   );
-  const { loss } = await addGradients(policy, batches, { values: true, recompute }, (micro, pass) => {
+  return addGradients(policy, batches, { values: true, recompute }, (micro, pass) => {
     const { tree, positions } = micro.merged;
     let chain = 0;
     const place = (side: unknown) => (side === undefined ? -1 : positions[chain++]!.at(-1)!);
@@ -151,7 +151,6 @@ async function learn(
     });
     return { loss, derivatives: { values } };
   });
-  return loss;
 }
 
 async function evaluateUnits(

@@ -133,7 +133,7 @@ async function learn(
   { tokenBudget, recompute }: PassSettings,
 ): Promise<number> {
   const batches = alikeBatches(batch.map(unitOf), tokenBudget);
-  const { loss } = await addGradients(policy, batches, { recompute }, (micro, pass) => {
+  return addGradients(policy, batches, { recompute }, (micro, pass) => {
     const pairs = micro.members.map((member) => batch[member]!);
     const { loss, dChosen, dRejected } = lossOf(withLogprobs(pairs, gather(micro, pass.logprobs)), {
       pairs: batch.length,
@@ -141,7 +141,6 @@ async function learn(
     const derivatives = pairs.map((_, i) => joined(dChosen[i]!, dRejected[i]!));
     return { loss, derivatives: { logprobs: scatter(micro, derivatives) } };
   });
-  return loss;
 }
 
 async function evaluate(

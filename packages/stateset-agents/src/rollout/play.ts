@@ -5,7 +5,7 @@
 import type { Agent } from "../agent/agent.ts";
 import type { ConversationSession } from "../agent/session.ts";
 import type { Failure } from "../conversation/failure.ts";
-import type { Ended, Trajectory, Turn } from "../conversation/trajectory.ts";
+import type { Ended, RewardResult, Trajectory, Turn } from "../conversation/trajectory.ts";
 import type { Environment, EnvironmentState } from "../environment/environment.ts";
 import { type GuardedEnvironment, runGuarded } from "../environment/guard.ts";
 import type { Scenario } from "../environment/scenario.ts";
@@ -25,9 +25,14 @@ export interface PlayRequest {
   learn: boolean;
 }
 
+/** A conversation before anybody has rewarded it. */
+export type Unrewarded = Omit<Trajectory, "reward">;
+
 export interface Played {
-  /** Not rewarded yet. `ended` is "failed" when nothing came of it; it then holds what was said before. */
-  trajectory: Trajectory;
+  /** `ended` is "failed" when nothing came of it; it then holds what was said before. */
+  trajectory: Unrewarded;
+  /** Where whoever drove it has judged it already. */
+  reward?: RewardResult;
   /** One a failed attempt. */
   failures: Failure[];
 }
@@ -63,13 +68,12 @@ export function playInEnvironment({ agent, environment, settings }: EnvironmentP
         await converse(guarded, episode, request, settings.maxTurns, signal);
         return true;
       },
-      { timeoutMs: settings.timeouts.environmentMs, signal },
+      { timeoutMs: settings.timeouts.environmentMs, signal, scenarioId: scenario.id, trajectoryId: id },
     );
-    const known = failures.map((failure) => ({ ...failure, scenarioId: scenario.id, trajectoryId: id }));
     const trajectory = trajectoryOf(request, episode!);
     return {
-      trajectory: value ? trajectory : { ...trajectory, ended: "failed", failure: known.at(-1)! },
-      failures: known,
+      trajectory: value ? trajectory : { ...trajectory, ended: "failed", failure: failures.at(-1)! },
+      failures,
     };
   };
 }
@@ -108,7 +112,7 @@ async function converse(
   }
 }
 
-function trajectoryOf({ id, scenario }: PlayRequest, { session, state, ended, notes }: Episode): Trajectory {
+function trajectoryOf({ id, scenario }: PlayRequest, { session, state, ended, notes }: Episode): Unrewarded {
   const chains = session.chains();
   return {
     id,
@@ -116,8 +120,7 @@ function trajectoryOf({ id, scenario }: PlayRequest, { session, state, ended, no
     // The environment may have built its turns anew; what is known of a reply is known by its place.
     turns: (state?.turns ?? []).map((turn, index) => ({ ...turn, ...notes.get(index) })),
     chains,
-    reward: { score: 0, breakdown: {} },
-    ended: ended ?? "done",
+    ended: ended ?? state?.ended ?? "done",
     versions: [...new Set(chains.flatMap(({ versions = {} }) => Object.values(versions)))],
     temperature: session.temperature,
     stub: session.stub,

@@ -1,6 +1,6 @@
 import type { Failure } from "../conversation/failure.ts";
-import type { Trajectory } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
+import type { Unrewarded } from "./play.ts";
 
 /** What became of the conversations that were asked for. */
 export interface RolloutReport {
@@ -11,7 +11,7 @@ export interface RolloutReport {
   /** Every failed attempt, the retried ones included, and every failed reward. */
   failures: Failure[];
   /** Conversations that came to nothing, as far as they got: `failure` says why. */
-  lost: Trajectory[];
+  lost: Unrewarded[];
   /** Groups left out because too few of their conversations came through: fewer than two, or none where the algorithm needs no others. */
   droppedGroups: { id: string; scenarioId: string; survivors: number }[];
   replies: number;

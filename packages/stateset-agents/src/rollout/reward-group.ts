@@ -5,36 +5,45 @@ import type { Scenario } from "../environment/scenario.ts";
 import { hasCode, messageOf, StatesetError } from "../error.ts";
 import { checkResult } from "../reward/define-reward.ts";
 import type { RewardContext, RewardFunction, RewardInput } from "../reward/reward-function.ts";
+import type { Played, Unrewarded } from "./play.ts";
 import type { Rollout } from "./rollout.ts";
 
-/** The members with their rewards. One whose reward fails gets the failure instead; one that failed already stays as it is. */
+/** The members with their rewards, and those that failed before or whose reward failed, with the failure. */
 export async function rewardGroup(
   { reward, settings, learn }: Rollout,
   scenario: Scenario,
-  members: readonly Trajectory[],
+  members: readonly Played[],
   signal: AbortSignal | undefined,
-): Promise<Trajectory[]> {
-  const came = members.filter(({ failure }) => failure === undefined);
-  const group = came.map(({ turns, ended, metadata }): RewardInput => ({ turns, scenario, ended, metadata }));
+): Promise<{ trajectories: Trajectory[]; lost: Unrewarded[] }> {
+  const came = members.filter(({ trajectory }) => trajectory.failure === undefined);
+  const group = came.map(
+    ({ trajectory: { turns, ended, metadata } }): RewardInput => ({ turns, scenario, ended, metadata }),
+  );
   const context: RewardContext = { group, evaluation: !learn };
-  const rewarded = came.map(async (trajectory, i): Promise<Trajectory> => {
-    // Rewards the environment gave on single turns count beside those of a reward function.
-    const environment = environmentReward(trajectory);
-    try {
-      checkResult("environment", environment);
-      const { rewardMs } = settings.timeouts;
-      const result = reward ? await rewardOne(reward, group[i]!, context, rewardMs, signal) : environment;
-      return { ...trajectory, reward: checkResult(reward?.name ?? "environment", result) };
-    } catch (error) {
-      if (isAbort(error) && signal?.aborted) throw error;
-      return { ...trajectory, failure: failureOf(error, trajectory) };
-    }
-  });
-  const results = await Promise.all(rewarded);
-  return members.map((member) => (member.failure === undefined ? results[came.indexOf(member)]! : member));
+  const { rewardMs } = settings.timeouts;
+  const rewarded = await Promise.all(
+    came.map(async ({ trajectory, reward: own }, i): Promise<Trajectory | Unrewarded> => {
+      // Rewards the environment gave on single turns count beside those of a reward function.
+      const environment = environmentReward(trajectory);
+      try {
+        checkResult("environment", environment);
+        const given = own ?? environment;
+        const result = reward ? await rewardOne(reward, group[i]!, context, rewardMs, signal) : given;
+        return { ...trajectory, reward: checkResult(reward?.name ?? "environment", result) };
+      } catch (error) {
+        if (isAbort(error) && signal?.aborted) throw error;
+        return { ...trajectory, failure: failureOf(error, trajectory) };
+      }
+    }),
+  );
+  const all = members.map((member) => rewarded[came.indexOf(member)] ?? member.trajectory);
+  return {
+    trajectories: all.filter((one): one is Trajectory => one.failure === undefined),
+    lost: all.filter(({ failure }) => failure !== undefined),
+  };
 }
 
-function environmentReward({ turns }: Trajectory): RewardResult {
+function environmentReward({ turns }: Unrewarded): RewardResult {
   const score = turns.reduce((sum, { reward = 0 }) => sum + reward, 0);
   return { score, breakdown: { environment: score }, turnsInScore: true };
 }
@@ -58,7 +67,7 @@ function rewardOne(
   });
 }
 
-function failureOf(error: unknown, { id, scenarioId }: Trajectory): Failure {
+function failureOf(error: unknown, { id, scenarioId }: Unrewarded): Failure {
   const kind =
     error instanceof RewardTimeout ? "timeout" : hasCode(error, "REWARD_NOT_FINITE") ? "not-finite" : "threw";
   return { kind, during: "reward", scenarioId, trajectoryId: id, message: messageOf(error) };

@@ -3,10 +3,10 @@
  * it is counted and named in the report.
  */
 import { linkSignals } from "../abort.ts";
-import type { Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
+import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
-import { type EnvironmentPlay, type Play, playInEnvironment } from "./play.ts";
+import { type EnvironmentPlay, type Play, playInEnvironment, type Unrewarded } from "./play.ts";
 import type { RolloutReport } from "./report.ts";
 import { rewardGroup } from "./reward-group.ts";
 import type { RolloutSettings } from "./settings.ts";
@@ -47,9 +47,9 @@ export async function sampleGroups(
   requests: readonly GroupRequest[],
   options: SampleOptions,
 ): Promise<TrajectoryGroup[]> {
-  const { signal, unlink } = linkSignals(options.signal);
+  const { signal, unlink, abort } = linkSignals(options.signal);
   try {
-    return await sampleAll(rollout, requests, { ...options, signal });
+    return await sampleAll(rollout, requests, { ...options, signal, stop: abort });
   } finally {
     unlink();
   }
@@ -58,7 +58,7 @@ export async function sampleGroups(
 async function sampleAll(
   rollout: Rollout,
   requests: readonly GroupRequest[],
-  { report, minimum = 2, signal }: SampleOptions,
+  { report, minimum = 2, signal, stop }: SampleOptions & { stop: () => void },
 ): Promise<TrajectoryGroup[]> {
   const { learn } = rollout;
   const { concurrency, sampling } = rollout.settings;
@@ -68,24 +68,24 @@ async function sampleAll(
     }),
   );
   report.requested += conversations.length;
-  const played = await runLimited(conversations, concurrency);
+  const played = await runLimited(conversations, concurrency, stop);
   let at = 0;
   const rewarding = requests.map(({ scenario, size }) => {
-    const members = played.slice(at, at + size).map(({ trajectory }) => trajectory);
+    const members = played.slice(at, at + size);
     at += size;
     return () => rewardGroup(rollout, scenario, members, signal);
   });
-  const rewarded = await runLimited(rewarding, concurrency);
+  const rewarded = await runLimited(rewarding, concurrency, stop);
   // Only now, in the order of the requests: the report must not depend on who was done first.
   for (const { trajectory, failures } of played) {
     countTokens(report, trajectory);
     report.failures.push(...failures);
   }
   const groups = requests.map(({ id, scenario }, i): TrajectoryGroup => {
-    const lost = rewarded[i]!.filter(({ failure }) => failure !== undefined);
+    const { trajectories, lost } = rewarded[i]!;
     report.lost.push(...lost);
     report.failures.push(...lost.map(({ failure }) => failure!).filter(({ during }) => during === "reward"));
-    return { id, scenarioId: scenario.id, trajectories: rewarded[i]!.filter(({ failure }) => failure === undefined) };
+    return { id, scenarioId: scenario.id, trajectories };
   });
   return groups.filter(({ id, scenarioId, trajectories }) => {
     report.completed += trajectories.length;
@@ -96,16 +96,17 @@ async function sampleAll(
 }
 
 /** Only what came through: a lost conversation's tokens are not in the rate. */
-function countTokens(report: RolloutReport, { ended, chains, turns }: Trajectory): void {
+function countTokens(report: RolloutReport, { ended, chains, turns }: Unrewarded): void {
   if (ended === "failed") return;
   for (const chain of chains) for (const turn of chain.turn) if (turn >= 0) report.sampledTokens++;
   report.replies += turns.filter(({ role }) => role === "assistant").length;
 }
 
-/** Runs the tasks with at most `limit` at a time; results in their order. After a rejection nothing is begun, and what is under way is waited for. */
-async function runLimited<T>(tasks: readonly (() => Promise<T>)[], limit: number): Promise<T[]> {
+/** Runs the tasks with at most `limit` at a time; results in their order. The first rejection stops the others, which are waited for. */
+async function runLimited<T>(tasks: readonly (() => Promise<T>)[], limit: number, stop: () => void): Promise<T[]> {
   const results = new Array<T>(tasks.length);
   let next = 0;
+  let failure: { error: unknown } | undefined;
   const worker = async () => {
     while (next < tasks.length) {
       const index = next++;
@@ -113,11 +114,12 @@ async function runLimited<T>(tasks: readonly (() => Promise<T>)[], limit: number
         results[index] = await tasks[index]!();
       } catch (error) {
         next = tasks.length;
-        throw error;
+        failure ??= { error };
+        stop();
       }
     }
   };
-  const workers = await Promise.allSettled(Array.from({ length: Math.min(limit, tasks.length) }, worker));
-  for (const done of workers) if (done.status === "rejected") throw done.reason;
+  await Promise.all(Array.from({ length: Math.min(limit, tasks.length) }, worker));
+  if (failure) throw failure.error;
   return results;
 }

@@ -1,6 +1,6 @@
 import type { Estimate } from "../evaluation/bootstrap.ts";
 
-/** The numbers of one step, as metrics.jsonl has them. Same seed, same bytes: nothing here depends on the clock. */
+/** The numbers of one step; metrics.jsonl has them with those of the evaluation that followed. Same seed, same bytes: nothing here depends on the clock. */
 export type StepMetrics = { step: number } & Record<string, number>;
 
 /** Wall-clock numbers of one step. */

@@ -102,7 +102,7 @@ export class RunFiles {
   }
 }
 
-/** The text as it was sampled repeats the content. */
+/** Kept with the tokens, where those are written. */
 function withoutSampled({ sampled: _, ...turn }: Turn): Turn {
   return turn;
 }

@@ -1,7 +1,8 @@
 import { withDeadline } from "../abort.ts";
 
 /**
- * Where the numbers of a run go besides its own files. A tracker gets the run once, then one record a step, then the end.
+ * Where the numbers of a run go besides its own files. A tracker gets the run once, then the numbers of each step and of each
+ * evaluation (those of one step may come in several calls), then the end.
  * The run never waits long for one and never fails because of one: see `guardTrackers`.
  */
 export interface Tracker {

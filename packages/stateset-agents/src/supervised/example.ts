@@ -1,9 +1,11 @@
-import type { Message, MessageInput, ToolDefinition } from "../conversation/message.ts";
+import type { Message, MessageInput } from "../conversation/message.ts";
 import { type TemplateVariables, templateVariablesSchema } from "../conversation/template-variables.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
+import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import type { TokenChain, Trajectory } from "../conversation/trajectory.ts";
 import { validateMessages } from "../conversation/validate-messages.ts";
 import { StatesetError } from "../error.ts";
+import { learnPlaces } from "../learning/sequence.ts";
 import { parseOptions } from "../options.ts";
 import type { ChatTokenizer } from "../policy/policy.ts";
 
@@ -118,9 +120,7 @@ export function readTemplateOptions(
 
 /** How many tokens of a chain carry a loss. */
 export function learnCount(chain: TreeChain): number {
-  let count = 0;
-  for (let i = 1; i < chain.learn.length; i++) count += chain.learn[i]!;
-  return count;
+  return learnPlaces(chain).length;
 }
 
 /** Refuses conversations none of which holds a token to learn from, as those of an evaluation: whatever follows would do nothing. */

@@ -96,12 +96,11 @@ export async function trainSupervised(options: SupervisedOptions): Promise<Super
 async function learn(policy: Policy, batch: readonly TreeChain[], settings: PassSettings): Promise<number> {
   const tokens = batch.reduce((sum, chain) => sum + learnCount(chain), 0);
   const batches = alikeBatches(units(batch), settings.tokenBudget);
-  const { loss } = await addGradients(policy, batches, { recompute: settings.recompute }, (micro, pass) => {
+  return addGradients(policy, batches, { recompute: settings.recompute }, (micro, pass) => {
     const scored = gather(micro, pass.logprobs).map((logprobs) => ({ logprobs }));
     const { loss, dLogprobs } = sftLoss(scored, { tokens });
     return { loss, derivatives: { logprobs: scatter(micro, dLogprobs) } };
   });
-  return loss;
 }
 
 function units(chains: readonly TreeChain[]): Unit[] {

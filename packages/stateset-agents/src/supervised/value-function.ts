@@ -111,7 +111,7 @@ export class ValueFunction {
       const tokens = members.reduce((sum, member) => sum + returns[member]!.length, 0);
       const batches = microBatches(sequences, members, this.#options.tokenBudget);
       const want = { values: true, recompute: settings.recompute };
-      const { loss } = await addGradients(policy, batches, want, (micro, pass) => {
+      return addGradients(policy, batches, want, (micro, pass) => {
         let loss = 0;
         const derivatives = gatherValues(micro, pass.values!).map((values, i) =>
           values.map((value, t) => {
@@ -122,7 +122,6 @@ export class ValueFunction {
         );
         return { loss, derivatives: { values: scatterValues(micro, derivatives), valuesIntoTrunk: trunk } };
       });
-      return loss;
     };
     const all = { ...settings, tokenBudget: this.#options.tokenBudget, evaluateEvery: 0 };
     return fit(policy, withTokens(sequences), all, learn, { signal, onStep, scope: trunk ? "all" : "value" });

@@ -6,7 +6,7 @@ export function consoleTracker(
 ): Tracker {
   const {
     every = 1,
-    metrics: chosen = ["reward/mean", "kl", "entropy"],
+    metrics: chosen = ["reward", "kl", "entropy", "selection/reward", "report/reward"],
     write = (line) => console.log(line),
   } = options;
   return {
@@ -17,7 +17,7 @@ export function consoleTracker(
       const parts = chosen
         .filter((name) => metrics[name] !== undefined)
         .map((name) => `${name} ${metrics[name]!.toPrecision(4)}`);
-      write(`step ${step}  ${parts.join("  ")}`);
+      if (parts.length > 0) write(`step ${step}  ${parts.join("  ")}`);
     },
     finish: (outcome) =>
       write(`${outcome.status} after ${outcome.steps} steps${outcome.error ? `: ${outcome.error}` : ""}`),

@@ -42,7 +42,7 @@ export function wandbTracker(options: { project?: string; entity?: string; dir?:
       await log.write(bytesField(17, record));
     },
     async log(step, metrics) {
-      latest = metrics;
+      latest = { ...latest, ...metrics };
       const extra = { _step: step, _runtime: runtime(), _timestamp: Date.now() / 1000 };
       const items = Object.entries({ ...metrics, ...extra }).map(([key, value]) => bytesField(1, item(key, value)));
       await log?.write(bytesField(2, message(...items, bytesField(2, varintField(1, step)))));

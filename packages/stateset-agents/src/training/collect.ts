@@ -38,11 +38,12 @@ export async function collect(plan: CollectPlan): Promise<Collected> {
   const rollout = { ...plan.rollout, settings: { ...settings, sampling } };
   const wanted = config.groupsPerStep * config.accumulation;
   const collected: Collected = { groups: [], report: emptyReport(), drawn: 0, refused: 0, rounds: 0 };
+  const scenarioAt = plan.scenarios.weightedBy(controls.scenarioWeights);
   const draw = () => {
     const ordinal = collected.drawn++;
     return {
       id: `s${step}-g${ordinal}`,
-      scenario: plan.scenarios.at(plan.position + ordinal, controls.scenarioWeights),
+      scenario: scenarioAt(plan.position + ordinal),
       size: config.groupSize,
       seed: seedOf(config.seed, "rollout", step, ordinal),
     };

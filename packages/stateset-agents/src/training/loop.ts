@@ -1,6 +1,7 @@
 /**
  * The training loop. One step: sample groups of conversations → learn from them (learning/learn.ts) → metrics → (evaluation, checkpoint).
  * An abort acts within a decoding step: what was sampled of the step under way is dropped, and the run is saved as it was before it.
+ * Once a step has begun to learn it is finished, because half of its updates could not be resumed.
  */
 import { throwIfAborted } from "../abort.ts";
 import type { EarlyStopping } from "../evaluation/early-stopping.ts";

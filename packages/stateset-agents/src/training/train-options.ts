@@ -32,7 +32,7 @@ export interface TrainParts<A extends Agent = Agent> {
   resumeFrom?: string | undefined;
   /**
    * Aborting it stops the run within a decoding step: what was sampled of the step under way is dropped, the run is saved as the last
-   * finished step left it, and train() returns with status "interrupted".
+   * finished step left it, and train() returns with status "interrupted". An update that has begun is finished first.
    */
   signal?: AbortSignal | undefined;
 }

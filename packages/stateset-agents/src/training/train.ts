@@ -6,7 +6,8 @@ import { writeFolderAtomic } from "../durable.ts";
 import { Environment } from "../environment/environment.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import { EarlyStopping } from "../evaluation/early-stopping.ts";
-import { seedOf } from "../random.ts";
+import { openLearner, wantsReference } from "../learning/learner.ts";
+import { requireTrainable } from "../learning/trainable.ts";
 import { environmentRollout } from "../rollout/rollout.ts";
 import { CheckpointStore } from "../run/checkpoint/store.ts";
 import type { EvaluationResult, RunEnd, StepMetrics, TrainingWarning } from "../run/events.ts";
@@ -117,20 +118,18 @@ async function openRun({ parts, config, algorithm, saved, changes }: ResolvedRun
   });
   if (trackers) emitter.add(trackers);
   const { kl } = config;
-  const wantsReference =
-    algorithm.needs.reference || kl.coefficient > 0 || callbacks.some((callback) => callback.adjustsKl);
-  if (kl.renewEvery > 0 && !wantsReference) {
+  const keepsReference = wantsReference(algorithm, kl.coefficient) || callbacks.some((callback) => callback.adjustsKl);
+  if (kl.renewEvery > 0 && !keepsReference) {
     throw new StatesetError("INVALID_OPTION", "kl.renewEvery has nothing to renew: the run keeps no reference.", {
       hint: "Set kl.coefficient, or the algorithm's beta, above 0.",
     });
   }
   // A checkpoint brings its own.
   const of = kl.reference === "base" ? "base" : "present";
-  const reference = wantsReference && !policy.model.stub ? await policy.reference(of) : undefined;
-  if (algorithm.needs.values && !policy.model.stub) await policy.addValueHead(seedOf(config.seed, "value-head"));
+  const reference = keepsReference && !policy.model.stub ? await policy.reference(of) : undefined;
 
   const loop: Loop = {
-    learner: { policy, algorithm, reference, settings: config },
+    learner: await openLearner({ policy, algorithm, reference, settings: config }),
     config,
     rollout: environmentRollout({ agent, environment, reward, settings: config, learn: true }),
     scenarios: new ScenarioOrder(environment.scenarios, config.seed),
@@ -224,10 +223,10 @@ function assertTrainable({ agent, environment }: TrainParts, algorithm: Algorith
       hint: "Give it at least one.",
     });
   }
-  if (!model.stub && model.trainableParameters === 0) {
-    throw new StatesetError("NOT_TRAINABLE", `Nothing in ${model.name} is trainable.`);
+  if (!model.stub) {
+    requireTrainable(agent.policy);
+    requireCapabilities(capabilities, algorithm, config, model.name);
   }
-  if (!model.stub) requireCapabilities(capabilities, algorithm, config, model.name);
   if (model.lora && model.lora.dropout > 0) {
     throw new StatesetError(
       "INVALID_OPTION",

@@ -49,10 +49,11 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
   const agent = demoAgent(options.threads);
   const environment = demoEnvironment({ heldOut: false });
   const heldOut = demoEnvironment({ heldOut: true });
-  const measure = () => evaluate({ agent, environment: heldOut, reward: demoReward(), samples: 6, seed });
   const view = createLiveView({ stream: io.stdout, color: wantsColor(io), ...(json && { mode: "json" as const }) });
   const name = `demo-seed${seed}-${new Date().toISOString().slice(0, 19).replace(/\D/g, "")}`;
   const stop = new AbortController();
+  const { signal } = stop;
+  const measure = () => evaluate({ agent, environment: heldOut, reward: demoReward(), samples: 6, seed, signal });
   const listening = io.onInterrupt(() => {
     if (stop.signal.aborted) process.exit(130);
     stop.abort();

@@ -1,4 +1,5 @@
 import { Environment } from "../../environment/environment.ts";
+import { wantsReference } from "../../learning/learner.ts";
 import type { MemoryPlan } from "../../policy/policy.ts";
 import type { Project } from "../../project/build-project.ts";
 import { findCheckpoint } from "../../run/checkpoint/store.ts";
@@ -36,7 +37,7 @@ export async function printPlan(options: {
     const done = resumeFrom === undefined ? 0 : (findCheckpoint(resumeFrom, () => {})?.step ?? 0);
     const steps = Math.max(0, config.steps - done);
     const { tokenBudget, recompute } = config;
-    const reference = algorithm.needs.reference === true || config.kl.coefficient > 0 || adjusts;
+    const reference = wantsReference(algorithm, config.kl.coefficient) || adjusts;
     const memory = model.stub ? undefined : agent.policy.plan({ tokenBudget, recompute, reference });
     const time = model.stub ? undefined : await planTime(project, { ...config, steps });
     const conversations = steps * config.groupsPerStep * config.accumulation * config.groupSize;

@@ -4,6 +4,7 @@ import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import { didYouMean } from "../../suggest.ts";
+import { loraSchema } from "../option-schemas.ts";
 import type { LoraOptions } from "../policy.ts";
 import { readJsonObject } from "../tokenizer/model-json.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
@@ -26,13 +27,6 @@ export interface Adapter {
   lora: LoraOptions;
   modules: readonly LinearModule[];
 }
-
-const loraSchema = z.strictObject({
-  rank: z.int().min(1),
-  alpha: z.number().positive(),
-  dropout: z.number().min(0).lt(1),
-  targetModules: z.union([z.literal("all-linear"), z.array(z.string().min(1)).min(1)]),
-});
 
 /** Checked, with its keys in one order, so that two can be compared. */
 export function parseLora(options: unknown): LoraOptions {

@@ -2,23 +2,9 @@ import type { Model, SampledExtras } from "@stateset-agents/engine";
 import { z } from "zod";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
+import { samplingSchema } from "../option-schemas.ts";
 import type { Sample, SampleRequest, SampleToken, TokenLogprob, Version } from "../policy.ts";
 import { createReplyText, type LoadedTokenizer } from "../tokenizer/index.ts";
-
-const samplingSchema = z.strictObject({
-  temperature: z.number().min(0).max(1000),
-  topP: z.number().gt(0).max(1),
-  topK: z.int().min(0),
-  minP: z.number().min(0).max(1),
-  repetitionPenalty: z.number().gt(0),
-  presencePenalty: z.number().min(-2).max(2).optional(),
-  frequencyPenalty: z.number().min(-2).max(2).optional(),
-  logitBias: z.record(z.string().regex(/^\d+$/, "not a token id"), z.number().min(-100).max(100)).optional(),
-  maxTokens: z.int().min(1),
-  minTokens: z.int().min(0).optional(),
-  stop: z.array(z.string().min(1)),
-  stopTokens: z.array(z.int().min(0)),
-});
 
 const reportSchema = z.strictObject({
   topLogprobs: z.int().min(0).max(20).optional(),

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
+import { loraSchema } from "../option-schemas.ts";
 import type { LoraOptions, Version } from "../policy.ts";
 import { readJsonObject } from "../tokenizer/model-json.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
@@ -33,14 +34,7 @@ const stateSchema = z.strictObject({
   format: z.literal("stateset-agents policy snapshot 2"),
   architecture: z.string(),
   shapes: z.record(z.string(), z.tuple([z.int(), z.int()])),
-  lora: z
-    .strictObject({
-      rank: z.int(),
-      alpha: z.number(),
-      dropout: z.number(),
-      targetModules: z.union([z.literal("all-linear"), z.array(z.string())]),
-    })
-    .nullable(),
+  lora: loraSchema.nullable(),
   valueHead: z.boolean(),
   steps: z.tuple([z.int().min(0), z.int().min(0)]),
   dropoutPasses: z.int().min(0),

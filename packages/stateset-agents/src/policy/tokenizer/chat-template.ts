@@ -1,7 +1,8 @@
-import { Environment, Interpreter, Template } from "@huggingface/jinja";
+import { Environment, Template } from "@huggingface/jinja";
 import { checkTemplateVariables } from "../../conversation/template-variables.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import type { ChatRenderer } from "./chat-renderer.ts";
+import { interpret } from "./marked-interpreter.ts";
 import { unmark } from "./marks.ts";
 import { isObject, type JsonObject, readJsonObject, readText } from "./model-json.ts";
 import { messageForTemplate } from "./template-message.ts";
@@ -87,7 +88,7 @@ function environmentWith(more: Readonly<Record<string, unknown>>): Environment {
 function run(template: Template, common: Environment, variables: Readonly<Record<string, unknown>>): string {
   const environment = new Environment(common);
   for (const [name, value] of Object.entries(variables)) environment.set(name, value);
-  return String(new Interpreter(environment).run(template.parsed).value);
+  return interpret(template.parsed, environment);
 }
 
 function range(start: number, stop?: number, step = 1): number[] {
@@ -111,11 +112,30 @@ function compile(source: string, name: string, where: string): Compiled {
     const template = new Template(source);
     rewriteStrings(template.parsed);
     const textArguments = printsTextArguments(template, source);
-    return { template, textArguments, developerRole: source.includes("developer") };
+    return { template, textArguments, developerRole: knowsDeveloper(template, source) };
   } catch (cause) {
     const message = `The chat template "${name}" in ${where} is not valid Jinja: ${messageOf(cause)}.`;
     throw new StatesetError("TOKENIZER_INVALID", message, { cause });
   }
+}
+
+/** Found out by rendering one: a template that only speaks of developers prints the same for any other role it does not know. */
+function knowsDeveloper(template: Template, source: string): boolean {
+  if (!source.includes("developer")) return false;
+  const common = environmentWith({ bos_token: "", eos_token: "", strftime_now: () => "" });
+  const print = (role: string) => {
+    try {
+      const messages = [
+        { role, content: "probe" },
+        { role: "user", content: "a" },
+      ];
+      return run(template, common, { messages, tools: null }).replaceAll(role, "");
+    } catch {
+      return undefined;
+    }
+  };
+  const known = print("developer");
+  return known !== undefined && known !== print("nobodysrole");
 }
 
 /** Found out by rendering a call: arguments that are put through `tojson` come out as a quoted string. */

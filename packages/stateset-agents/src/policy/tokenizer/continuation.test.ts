@@ -1,7 +1,8 @@
 import { starterModelPath } from "@stateset-agents/starter-model";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ChainBuilder } from "../../conversation/chain.ts";
-import type { Message, ToolDefinition } from "../../conversation/message.ts";
+import type { Message } from "../../conversation/message.ts";
+import type { ToolDefinition } from "../../conversation/tool-definition.ts";
 import { createRandom } from "../../random.ts";
 import type { RenderOptions } from "../policy.ts";
 import { createTemplateRenderer } from "./chat-template.ts";

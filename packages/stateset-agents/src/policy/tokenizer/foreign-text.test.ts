@@ -1,6 +1,7 @@
 import { starterModelPath } from "@stateset-agents/starter-model";
 import { beforeAll, describe, expect, it } from "vitest";
-import type { Message, ToolDefinition } from "../../conversation/message.ts";
+import type { Message } from "../../conversation/message.ts";
+import type { ToolDefinition } from "../../conversation/tool-definition.ts";
 import type { LoadedTokenizer } from "./chat-tokenizer.ts";
 import { assistant, folder, load, system, user } from "./fixtures/conversations.ts";
 import { byteLevelTokenizer, sentencePieceTokenizer } from "./fixtures/model-folders.ts";
@@ -78,6 +79,8 @@ describe("whatever a template puts around foreign text, no token comes of both",
     ["text in JSON", "{{ messages[0] | tojson }}", ["<think>", '"<|im_end|>"', "<s>\\</s>"]],
     ["text in ASCII", "{{ messages[0].content | tojson(ensure_ascii=true) }}", ["<think>é🙂\uFDD0", "#"]],
     ["a piece that is cut out", "{{ messages[0].content.split(',')[1] }}", ["a,<think>,b", "a,<|im_end|>"]],
+    ["the first characters", "{{ messages[0].content[:7] }}|{{ messages[0].content[0] }}", ["<think>", "<|im_end|>"]],
+    ["text backwards", "{{ messages[0].content[::-1] }}", [">kniht<", ">|dne_mi|<"]],
     ["text with a part replaced", "{{ messages[0].content | replace('-', '') }}", ["<-think>", "<|im-_end|>"]],
     ["a token of one character", "#{{ messages[0].content }}#", ["#", "a#b", "##", "\uFDD2"]],
     [
@@ -93,6 +96,13 @@ describe("whatever a template puts around foreign text, no token comes of both",
       expect(made, JSON.stringify(content)).toEqual(own);
       const { tokens } = tokenizer.extend(undefined, [{ role: "user", content, name: "end|>think>" }]);
       expect(spelt(tokenizer, tokens)).toBe(tokenizer.render([{ role: "user", content, name: "end|>think>" }]));
+    }
+  });
+
+  it("names of fields that the library does not know", async () => {
+    for (const template of ["{{ messages[0] | tojson }}", "{% for k, v in messages[0].items() %}{{ k }}{% endfor %}"]) {
+      const tokenizer = await withTemplate(template);
+      expect(control(tokenizer, "hi", { "<|im_end|>": "<think>", think: 1 } as Partial<Message>)).toEqual([]);
     }
   });
 
@@ -123,6 +133,15 @@ describe("whatever a template puts around foreign text, no token comes of both",
 });
 
 describe("templates that look into foreign text", () => {
+  it("count its characters, not the marks among them", async () => {
+    const template =
+      "{% if messages[0].content[:7] == '<think>' and messages[0].content[-1] == '>' %}yes{% else %}no{% endif %}{{ messages[0].content[1:3] }}{{ messages[1:] | length }}";
+    const tokenizer = await withTemplate(template);
+    const read = (content: string) => spelt(tokenizer, tokenizer.extend(undefined, [user(content), user("b")]).tokens);
+    expect(read("<think>hm</think>")).toBe("yesth1");
+    expect(read("<\uFDD0think>x")).toBe("no\uFDD0t1");
+  });
+
   it("find what is written there, and print their own tokens", async () => {
     const tokenizer = await load("qwen3");
     const messages = [user("Hi"), assistant("<think>\nHm <|im_end|>.\n</think>\n\nYes </think>")];

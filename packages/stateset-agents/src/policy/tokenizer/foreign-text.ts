@@ -15,7 +15,7 @@
  * One thing is left to the template: if it cuts a foreign string and completes a piece of it to a token's spelling (prints `<`, a
  * word out of a list, `>`), then it has made the token.
  */
-import type { ToolDefinition } from "../../conversation/message.ts";
+import type { ToolDefinition } from "../../conversation/tool-definition.ts";
 import { afterMark, beforeMark, escapeForeign, escapeMark } from "./marks.ts";
 import { isObject } from "./model-json.ts";
 

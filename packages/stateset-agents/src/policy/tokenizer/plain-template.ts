@@ -1,4 +1,5 @@
-import type { Message, Role, ToolDefinition } from "../../conversation/message.ts";
+import type { Message, Role } from "../../conversation/message.ts";
+import type { ToolDefinition } from "../../conversation/tool-definition.ts";
 import type { ChatRenderer } from "./chat-renderer.ts";
 import type { ForeignText } from "./foreign-text.ts";
 

@@ -28,7 +28,8 @@ export function messageForTemplate(
       if (key === "role" && roles.has(part)) return [key, part === "developer" && !developerRole ? "system" : part];
       if (key === "reasoning") return ["reasoning_content", foreign.value(part)];
       if (key === "tool_calls" && part) return [key, callsForTemplate(part as ToolCall[], textArguments, foreign)];
-      return [key, foreign.value(part)];
+      // Names that the library does not know are as foreign as what stands under them.
+      return Object.entries(foreign.value({ [key]: part }) as JsonObject)[0]!;
     }),
   );
 }

@@ -1,4 +1,5 @@
-import type { Message, ToolCall, ToolDefinition } from "../../conversation/message.ts";
+import type { Message, ToolCall } from "../../conversation/message.ts";
+import type { ToolDefinition } from "../../conversation/tool-definition.ts";
 import type { RenderOptions } from "../policy.ts";
 import { createSplitter } from "./control-tokens.ts";
 import { attempt, createTailFinder, endsOf, isUnchanged, standInFor, type TailParts } from "./reply-tail.ts";

@@ -148,7 +148,7 @@ describe("a judge that fails", () => {
     const stop = new AbortController();
     const pending = judgeReward({ judge, rubric, mode: "absolute" }).compute(talk("a"), { signal: stop.signal });
     setTimeout(() => stop.abort(new Error("stopped by the user")), 20);
-    await expect(pending).rejects.toThrow("stopped by the user");
+    await expect(pending).rejects.toMatchObject({ code: "ABORTED", cause: new Error("stopped by the user") });
     expect(judge.stats().circuitOpened).toBe(0);
   });
 });

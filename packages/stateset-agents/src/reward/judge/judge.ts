@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { linkSignals } from "../../abort.ts";
+import { withDeadline } from "../../abort.ts";
 import type { Message } from "../../conversation/message.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
@@ -205,13 +205,15 @@ export function createJudge(options: JudgeOptions, clock: Clock = systemClock): 
     reserved.calls++;
     reserved.promptTokens += estimate;
     reserved.completionTokens += o.maxTokens;
-    const timeout = AbortSignal.timeout(o.timeoutMs);
-    const { signal: combined, unlink } = linkSignals(signal, timeout);
     let reply: JudgeReply | undefined;
     try {
-      const request = { messages, temperature: o.temperature, seed, maxTokens: o.maxTokens, signal: combined };
-      // A model that ignores its signal must not hang the run.
-      reply = await Promise.race([o.model.complete(request), rejectOnAbort(combined)]);
+      const { temperature, maxTokens, timeoutMs } = o;
+      reply = await withDeadline((own) => o.model.complete({ messages, temperature, seed, maxTokens, signal: own }), {
+        timeoutMs,
+        timedOut: () => new AttemptFailed("timeout", `no answer within ${timeoutMs} ms`, true),
+        signal,
+        during: "while a judge was asked",
+      });
       breaker.report(true);
       return reply.text;
     } catch (thrown) {
@@ -219,14 +221,13 @@ export function createJudge(options: JudgeOptions, clock: Clock = systemClock): 
         breaker.withdraw();
         throw thrown;
       }
-      const failure = asAttemptFailure(thrown, timeout.aborted, o.timeoutMs);
+      const failure = asAttemptFailure(thrown);
       // An endpoint that limits its rate is alive and says when to come back: many calls at once must not cut it off.
       if (failure.kind === "rate-limit") breaker.withdraw();
       // A rejected request (400, 401, …) or an unreadable body is the request's fault, not a sign of an overloaded endpoint.
       else breaker.report(failure.kind === "rejected" || failure.kind === "malformed");
       throw failure;
     } finally {
-      unlink();
       reserved.calls--;
       reserved.promptTokens -= estimate;
       reserved.completionTokens -= o.maxTokens;
@@ -314,19 +315,12 @@ class AttemptFailed extends Error {
   }
 }
 
-function asAttemptFailure(thrown: unknown, timedOut: boolean, timeoutMs: number): AttemptFailed {
-  if (timedOut) return new AttemptFailed("timeout", `no answer within ${timeoutMs} ms`, true);
+function asAttemptFailure(thrown: unknown): AttemptFailed {
+  if (thrown instanceof AttemptFailed) return thrown;
   if (thrown instanceof JudgeModelError) {
     return new AttemptFailed(thrown.kind, thrown.message, thrown.retryable, thrown.retryAfterMs);
   }
   return new AttemptFailed("network", messageOf(thrown), true);
-}
-
-function rejectOnAbort(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    if (signal.aborted) reject(signal.reason);
-    else signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-  });
 }
 
 function keyOf(id: string, messages: readonly Message[], o: { temperature: number; seed: number; maxTokens: number }) {
