@@ -31,7 +31,7 @@ interface LoadSteps {
 export interface WeightsLoad extends LoadSteps {
   /** AdamW's first and second moments. They become the optimiser's with the weights; those that are not set become zero. */
   setMoments(name: string, m: Float32Array, v: Float32Array): Promise<void>;
-  /** Optimiser steps so far: of the policy, of the value head. */
+  /** Optimiser steps so far: of the policy, of the value head. Of what is loaded without them there were none. */
   setStepCounts(policy: number, value: number): Promise<void>;
   /** One change. Clears the gradients. */
   commit(): Promise<WeightChange>;

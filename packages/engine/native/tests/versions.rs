@@ -54,15 +54,22 @@ fn trained(flavour: &str, lora: bool) -> Model {
     m
 }
 
-/// Sets every trainable tensor of a load to what another model has, with its moments and step counts.
-fn copy_all(m: &mut Model, staged: &mut Staged, from: &Model, in_place: bool) {
+/// Sets every trainable tensor of a load to what another model has.
+fn copy_weights(m: &mut Model, staged: &mut Staged, from: &Model, in_place: bool) {
     for spec in from.tensors().iter().filter(|spec| spec.trainable) {
-        let mut data = [vec![0.0; spec.rows * spec.cols], vec![0.0; spec.rows * spec.cols], vec![0.0; spec.rows * spec.cols]];
-        let [w, first, second] = &mut data;
-        from.read_tensor(&spec.name, w).unwrap();
-        from.read_moments(&spec.name, first, second).unwrap();
-        m.stage_tensor(staged, &spec.name, w, in_place).unwrap();
-        m.stage_moments(staged, &spec.name, first, second, in_place).unwrap();
+        let mut data = vec![0.0; spec.rows * spec.cols];
+        from.read_tensor(&spec.name, &mut data).unwrap();
+        m.stage_tensor(staged, &spec.name, &data, in_place).unwrap();
+    }
+}
+
+/// With the moments and step counts.
+fn copy_all(m: &mut Model, staged: &mut Staged, from: &Model, in_place: bool) {
+    copy_weights(m, staged, from, in_place);
+    for spec in from.tensors().iter().filter(|spec| spec.trainable) {
+        let (mut first, mut second) = (vec![0.0; spec.rows * spec.cols], vec![0.0; spec.rows * spec.cols]);
+        from.read_moments(&spec.name, &mut first, &mut second).unwrap();
+        m.stage_moments(staged, &spec.name, &first, &second, in_place).unwrap();
     }
     let (policy, value) = from.step_counts();
     m.stage_steps(staged, policy, value);
@@ -184,6 +191,51 @@ fn a_load_is_seen_whole_or_not_at_all_and_brings_the_optimiser_along() {
         learn(&mut m);
         learn(&mut source);
         assert_eq!(bits(&m.read_flat(Flat::Parameters)), bits(&source.read_flat(Flat::Parameters)), "lora {lora} in place {in_place}");
+    }
+}
+
+#[test]
+fn a_load_without_moments_leaves_none_of_the_old_ones() {
+    for (lora, in_place) in [(false, false), (true, false), (false, true), (true, true)] {
+        let (mut used, mut fresh) = (trained("gpt2", lora), trained("gpt2", lora));
+        (0..5).for_each(|_| learn(&mut used));
+        // Gradients of the weights before are no concern of those after.
+        let f = forest(used.config().vocab);
+        let pass = used.forward(&f.batch(1.0), Want { grad: true, ..WANT }).unwrap();
+        let d = vec![1.0; f.tokens.len()];
+        used.backward(pass, &Derivatives { logprobs: &d, entropy: None, values: None, value_into_trunk: false }).unwrap();
+        let mut source = trained("gpt2", lora);
+        learn(&mut source);
+        for m in [&mut used, &mut fresh] {
+            let mut staged = m.stage(Purpose::Present);
+            copy_weights(m, &mut staged, &source, in_place);
+            m.commit(staged).unwrap();
+            assert_eq!(m.step_counts(), (0, 0));
+            learn(m);
+        }
+        assert_eq!(bits(&used.read_flat(Flat::Parameters)), bits(&fresh.read_flat(Flat::Parameters)), "lora {lora} in place {in_place}");
+    }
+}
+
+#[test]
+fn moments_that_a_load_does_not_set_become_zero() {
+    for in_place in [false, true] {
+        let mut m = trained("llama", false);
+        m.add_value_head(2).unwrap();
+        (0..2).for_each(|_| learn(&mut m));
+        let (mut first, mut second) = (vec![0.0; 1070 * 40], vec![0.0; 1070 * 40]);
+        let mut staged = m.stage(Purpose::Present);
+        m.stage_moments(&mut staged, "final_norm.weight", &[0.5; 40], &[0.25; 40], in_place).unwrap();
+        if in_place {
+            assert_eq!(code(m.step(&STEP)), "WEIGHTS_INCOMPLETE", "there are no moments to step with");
+        }
+        m.commit(staged).unwrap();
+        m.read_moments("embed", &mut first, &mut second).unwrap();
+        assert!(first.iter().chain(&second).all(|&x| x == 0.0));
+        m.read_moments("final_norm.weight", &mut first[..40], &mut second[..40]).unwrap();
+        assert_eq!((first[39], second[39]), (0.5, 0.25));
+        assert_eq!(m.step_counts(), (0, 2), "the value head was not loaded");
+        learn(&mut m);
     }
 }
 

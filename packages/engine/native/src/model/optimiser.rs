@@ -40,6 +40,11 @@ impl Learning {
         }
         Ok(())
     }
+
+    pub fn clear_moments(&mut self) {
+        self.m.fill(0.0);
+        self.v.fill(0.0);
+    }
 }
 
 /// Refuses what would turn weights into NaN or infinity, or move them against the gradient.

@@ -33,6 +33,7 @@ pub struct Staged {
     taken: [bool; 3],
     /// AdamW's moments, by store; those that are not set are zero.
     moments: [Option<(Buffer, Buffer)>; 3],
+    /// When they are not set, what was loaded has never been stepped.
     steps: Option<(u64, u64)>,
 }
 
@@ -47,6 +48,12 @@ impl Staged {
 
     pub fn purpose(&self) -> Purpose {
         self.purpose
+    }
+
+    /// Leaves the present weights without this store, so that nobody uses what is being overwritten.
+    fn take(&mut self, present: &mut Weights, store: usize) {
+        present.stores[store] = Arc::new(Store::missing());
+        self.taken[store] = true;
     }
 }
 
@@ -90,8 +97,7 @@ impl Model {
         }
         let (present, loading) = (&self.weights.stores[store], &staged.weights.stores[store]);
         if in_place && Arc::ptr_eq(present, loading) && Arc::strong_count(present) == 2 {
-            self.weights.stores[store] = Arc::new(Store::missing());
-            staged.taken[store] = true;
+            staged.take(&mut self.weights, store);
         }
         p.write(staged.weights.write(store)?, data);
         staged.set.resize(self.params.all.len(), false);
@@ -106,24 +112,33 @@ impl Model {
         if staged.purpose == Purpose::Beside || !self.is_trainable(p.store) {
             return Err(EngineError::input(format!("\"{name}\" is not trained here, so it has no moments.")));
         }
-        let moments = match &mut staged.moments[p.store] {
-            Some(moments) => moments,
-            none => {
-                let learning = &mut self.learning[p.store];
-                let floats = self.params.used[p.store];
-                if in_place {
-                    learning.reserve_moments(floats)?;
-                    let taken = (std::mem::replace(&mut learning.m, Buffer::empty()), std::mem::replace(&mut learning.v, Buffer::empty()));
-                    none.insert(taken)
-                } else {
-                    let zeros = || Buffer::zeroed(floats, "the optimiser's state that is being loaded");
-                    none.insert((zeros()?, zeros()?))
-                }
-            }
-        };
-        p.write(&mut moments.0, m);
-        p.write(&mut moments.1, v);
+        let store = p.store;
+        if staged.moments[store].is_none() {
+            staged.moments[store] = Some(if in_place {
+                self.take_moments(staged, store)?
+            } else {
+                let zeros = || Buffer::zeroed(self.params.used[store], "the optimiser's state that is being loaded");
+                (zeros()?, zeros()?)
+            });
+        }
+        if let (p, Some((first, second))) = (self.params.find(name)?, &mut staged.moments[store]) {
+            p.write(first, m);
+            p.write(second, v);
+        }
         Ok(())
+    }
+
+    /// The memory of the present moments, cleared. Their store goes along: it could not be trained as before without them.
+    fn take_moments(&mut self, staged: &mut Staged, store: usize) -> Result<(Buffer, Buffer), EngineError> {
+        if !self.check_staged(staged, store)? && !staged.taken[store] {
+            staged.weights.stores[store] = self.weights.stores[store].clone();
+        }
+        let learning = &mut self.learning[store];
+        learning.reserve_moments(self.params.used[store])?;
+        learning.clear_moments();
+        let taken = (std::mem::replace(&mut learning.m, Buffer::empty()), std::mem::replace(&mut learning.v, Buffer::empty()));
+        staged.take(&mut self.weights, store);
+        Ok(taken)
     }
 
     /// Optimiser steps applied so far, `(policy, value head)`.
@@ -144,7 +159,8 @@ impl Model {
         Ok(any)
     }
 
-    /// Makes what was loaded the present weights. Gradients so far were those of other weights and are cleared.
+    /// Makes what was loaded the present weights. Gradients, moments and step counts so far were those of other weights: what the
+    /// load did not bring of them is as in a model that was never trained.
     pub fn commit(&mut self, mut staged: Staged) -> Result<(), EngineError> {
         if staged.purpose == Purpose::Beside {
             return Err(EngineError::input("These weights were loaded to be kept beside the present ones."));
@@ -153,13 +169,20 @@ impl Model {
         for store in [BASE, ADAPTERS, VALUE] {
             touched[store] = self.check_staged(&staged, store)?;
         }
-        for store in (0..3).filter(|&store| touched[store]) {
+        for store in (0..3).filter(|&store| touched[store] || staged.taken[store]) {
             self.weights.stores[store] = staged.weights.stores[store].clone();
         }
-        for (store, moments) in staged.moments.iter_mut().enumerate() {
-            if let (Some((m, v)), true) = (moments.take(), self.is_trainable(store)) {
-                (self.learning[store].m, self.learning[store].v) = (m, v);
+        for store in [BASE, ADAPTERS, VALUE] {
+            let moments = staged.moments[store].take();
+            if !self.is_trainable(store) || !(touched[store] || moments.is_some()) {
+                continue;
             }
+            let learning = &mut self.learning[store];
+            match moments {
+                Some((m, v)) => (learning.m, learning.v) = (m, v),
+                None => learning.clear_moments(),
+            }
+            *(if store == VALUE { &mut self.steps.1 } else { &mut self.steps.0 }) = 0;
         }
         self.steps = staged.steps.unwrap_or(self.steps);
         self.zero_gradients();

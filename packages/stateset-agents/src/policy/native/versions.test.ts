@@ -1,4 +1,4 @@
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { makeTinyModel, storiesDir, temporaryFolder } from "../../../test/tiny-model.ts";
@@ -115,6 +115,54 @@ describe("load()", () => {
     }
     expect(loaded.size).toBe(1);
     await source.close();
+  });
+
+  it.each([
+    ["all weights", undefined, undefined],
+    ["an adapter", lora, undefined],
+    ["all weights, with room for one version only", undefined, 0],
+  ] as const)("leaves nothing of the optimiser that trained %s", async (_, adapter, versionBytes) => {
+    const options = {
+      dir: await makeTinyModel("llama"),
+      ...(adapter && { lora: adapter }),
+      ...(versionBytes !== undefined && { versionBytes }),
+    };
+    const [used, fresh] = [await loadNativePolicy(options), await loadNativePolicy(options)];
+    await learn(used);
+    const saved = await temporaryFolder();
+    await used.save(saved);
+    for (let i = 0; i < 5; i++) await learn(used);
+    const files: Buffer[] = [];
+    for (const policy of [used, fresh]) {
+      await policy.load(saved);
+      await learn(policy);
+      const snapshot = await temporaryFolder();
+      await policy.snapshot(snapshot);
+      files.push(await readFile(join(snapshot, "policy.safetensors")), await readFile(join(snapshot, "policy.json")));
+      await policy.close();
+    }
+    const [weights, state, freshWeights, freshState] = files;
+    expect(weights!.equals(freshWeights!)).toBe(true);
+    expect(`${state}`).toBe(`${freshState}`);
+  });
+
+  it("keeps the optimiser of a value head that the folder does not hold", async () => {
+    const dir = await makeTinyModel("llama");
+    const [policy, same] = [await loadNativePolicy({ dir }), await loadNativePolicy({ dir })];
+    const learnValues = async (of: NativePolicy) => {
+      const pass = await of.forward(tree, { values: true });
+      await of.backward(pass, { values: pass.values!.map((value) => value - 1), valuesIntoTrunk: false });
+      await of.step({ learningRate: 0.05, scope: "value" });
+    };
+    for (const each of [policy, same]) {
+      await each.addValueHead(3);
+      await learnValues(each);
+      await learnValues(each);
+    }
+    await policy.load(dir);
+    for (const each of [policy, same]) await learnValues(each);
+    expect(await policy.readVector("parameters")).toEqual(await same.readVector("parameters"));
+    await Promise.all([policy.close(), same.close()]);
   });
 
   it("refuses what does not fit and changes nothing", async () => {
