@@ -1,6 +1,10 @@
 //! `cargo run --release --example bench -- gemm|train|lora|shared|grpo|decode|prefill [gpt2|starter] [threads]`
 //! Times are CPU seconds of the process, so that a busy machine distorts them less.
 
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use common::{STEP, WANT};
 use stateset_engine::buffer::Buffer;
 use stateset_engine::gemm::{Exec, GradInput, GradWeight, Job, Mode, forward, grad_input, grad_weight};
 use stateset_engine::kernel::counter_uniform;
@@ -257,19 +261,9 @@ fn main() {
             };
             let wanted: Vec<u8> = (0..n).map(|i| u8::from(i >= prompt)).collect();
             let batch = TreeBatch { tokens: &tokens, node_start: &start, node_parent: &parent, wanted: &wanted, temperature: 1.0 };
-            let want =
-                Want { grad: true, entropy: false, values: false, hidden: false, adapters: true, recompute: false, dropout_seed: None };
+            let want = Want { grad: true, ..WANT };
             let d = vec![1.0 / n as f32; n];
-            let options = StepOptions {
-                learning_rate: 1e-5,
-                value_learning_rate: None,
-                beta1: 0.9,
-                beta2: 0.999,
-                eps: 1e-8,
-                weight_decay: 0.01,
-                clip_norm: Some(1.0),
-                scope: Scope::All,
-            };
+            let options = StepOptions { learning_rate: 1e-5, ..STEP };
             let (mut parts, mut total, mut wall) = ([f64::MAX; 3], f64::MAX, f64::MAX);
             let rounds: usize = std::env::var("ROUNDS").map_or(4, |r| r.parse().unwrap());
             for _ in 0..rounds {

@@ -2,10 +2,9 @@
 
 mod common;
 use common::*;
-use stateset_engine::decode::{Drawn, Finish, Limits, Outcome, PLAIN, Produced, Request, Sampling, Scheduler};
+use stateset_engine::decode::{Drawn, Finish, Limits, Outcome, Produced, Request, Sampling, Scheduler};
 use stateset_engine::simd::Level;
 use stateset_engine::*;
-use std::time::Instant;
 
 const LIMITS: Limits = Limits { slots: 8, cache_bytes: 64 << 20 };
 
@@ -16,19 +15,7 @@ fn long_model() -> Model {
 }
 
 fn request(id: u64, prompt: Vec<u32>, max_tokens: usize) -> Request {
-    Request {
-        id,
-        prompt,
-        sampling: PLAIN,
-        max_tokens,
-        min_tokens: 0,
-        stop_tokens: Vec::new(),
-        seed: id,
-        stream: true,
-        top_logprobs: 0,
-        sampler_logprobs: false,
-        submitted: Instant::now(),
-    }
+    Request { stream: true, ..Request::plain(id, prompt, max_tokens) }
 }
 
 fn prompt(length: usize, offset: u32) -> Vec<u32> {

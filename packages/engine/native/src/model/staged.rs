@@ -85,7 +85,7 @@ impl Model {
         }
     }
 
-    /// With `in_place`, in the memory of the present weights where nobody else holds them.
+    /// With `in_place`, in the memory of the present weights where nobody else holds them and these are to be replaced.
     pub fn stage_tensor(&mut self, staged: &mut Staged, name: &str, data: &[f32], in_place: bool) -> Result<(), EngineError> {
         let index = self.params.index(name)?;
         let p = &self.params.all[index];
@@ -96,6 +96,7 @@ impl Model {
             staged.weights.stores[store] = Arc::new(Store::new(zeros));
         }
         let (present, loading) = (&self.weights.stores[store], &staged.weights.stores[store]);
+        let in_place = in_place && staged.purpose == Purpose::Present;
         if in_place && Arc::ptr_eq(present, loading) && Arc::strong_count(present) == 2 {
             staged.take(&mut self.weights, store);
         }

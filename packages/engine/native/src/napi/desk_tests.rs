@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::state::{Load, Options};
 use super::*;
-use crate::decode::{Limits, PLAIN};
+use crate::decode::Limits;
 use crate::model::{Purpose, Scope, Trainable, TreeBatch, Want};
 use crate::testing::{model, noise};
 
@@ -24,20 +24,8 @@ fn state(options: Options) -> State {
 }
 
 fn sample(id: u64, length: usize, max_tokens: usize) -> Job<u64> {
-    let request = Request {
-        id,
-        prompt: (0..length as u32).map(|i| (i * 7 + id as u32) % 32).collect(),
-        sampling: PLAIN,
-        max_tokens,
-        min_tokens: 0,
-        stop_tokens: Vec::new(),
-        seed: id,
-        stream: true,
-        top_logprobs: 0,
-        sampler_logprobs: false,
-        submitted: Instant::now(),
-    };
-    Job::Sample(request, id)
+    let prompt = (0..length as u32).map(|i| (i * 7 + id as u32) % 32).collect();
+    Job::Sample(Request { stream: true, ..Request::plain(id, prompt, max_tokens) }, id)
 }
 
 fn work(cost: Option<Cost>, run: impl FnOnce(&mut State) -> Result<Reply, EngineError> + Send + 'static, ticket: u64) -> Job<u64> {

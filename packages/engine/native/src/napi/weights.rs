@@ -147,7 +147,7 @@ pub fn load_moments(call: &Call) -> Answer {
     )
 }
 
-/// (handle, load, [policy, value])
+/// (handle, load, policy, value)
 pub fn load_steps(call: &Call) -> Answer {
     let id = call.held(1, "load")?;
     let (policy, value) = (call.arg(2, "policy").size()? as u64, call.arg(3, "value").size()? as u64);
