@@ -1,4 +1,4 @@
-//! `cargo run --release --example bench -- gemm|train|lora|shared|grpo|decode|prefill [gpt2|starter] [threads]`
+//! `cargo run --release --example bench -- gemm|train|lora|shared|grpo|decode|prefill|beside [gpt2|starter] [threads]`
 //! Times are CPU seconds of the process, so that a busy machine distorts them less.
 
 #[path = "../tests/common/mod.rs"]
@@ -176,6 +176,40 @@ fn model(shape: &str, threads: usize) -> Model {
     m
 }
 
+/// Milliseconds of a decoding step of eight replies when every eighth is followed by a training pass, with the AMX unit's copy of the
+/// weights kept for the replies and with its memory taken by each pass.
+fn beside(m: &mut Model, token: impl Fn(usize) -> u32) {
+    m.set_trainable(Trainable::Full).unwrap();
+    let (replies, length) = (8, 128);
+    let (tokens, d) = ((0..1024).map(&token).collect::<Vec<u32>>(), vec![1e-3; 1024]);
+    let start = [0, 256, 512, 768, 1024];
+    let batch = TreeBatch { tokens: &tokens, node_start: &start, node_parent: &[-1; 4], wanted: &[1; 1024], temperature: 1.0 };
+    for keep in [true, false, true, false] {
+        let segments: Vec<_> = (0..replies).map(|_| m.new_segment(length).unwrap()).collect();
+        let (mut logits, mut decoding, mut training) = (Vec::new(), 0.0, 0.0);
+        for t in 0..length {
+            let chunks: Vec<Chunk> =
+                segments.iter().map(|segment| Chunk { path: &[], segment, tokens: &tokens[t..t + 1], want_logits: true }).collect();
+            let w0 = std::time::Instant::now();
+            m.infer(&chunks, &mut logits).unwrap();
+            decoding += w0.elapsed().as_secs_f64();
+            if t % 8 == 7 {
+                let w0 = std::time::Instant::now();
+                if !keep {
+                    let weights = m.weights().clone();
+                    m.reclaim_split(&weights);
+                }
+                let pass = m.forward(&batch, Want { grad: true, ..WANT }).unwrap();
+                m.backward(pass, &Derivatives { logprobs: &d, entropy: None, values: None, value_into_trunk: false }).unwrap();
+                training += w0.elapsed().as_secs_f64();
+            }
+        }
+        let (decoding, training) = (1e3 * decoding / length as f64, 8e3 * training / length as f64);
+        let megabytes = m.memory_bytes() as f64 / 1e6;
+        println!("{}: {decoding:.3} ms a step, {training:.1} ms a pass, {megabytes:.0} MB", if keep { "kept" } else { "taken" });
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let get = |i: usize, default: &str| arguments.get(i).cloned().unwrap_or(default.into());
@@ -189,6 +223,7 @@ fn main() {
     let token = |i: usize| (stateset_engine::kernel::counter_random(5, 5, i as u64) % vocab) as u32;
     println!("{what} {shape} on {} threads, {}", m.threads(), m.simd_name());
     match what.as_str() {
+        "beside" => beside(&mut m, token),
         "decode" | "prefill" => {
             for batch in if what == "decode" { vec![1, 4, 16, 32, 64] } else { vec![1] } {
                 let (prompt, new) = if what == "decode" { (32, 32) } else { (512, 0) };

@@ -7,7 +7,7 @@ use super::value::Reply;
 use crate::buffer::available_memory;
 use crate::decode::{Counts, Limits, Scheduler};
 use crate::error::EngineError;
-use crate::model::{Model, Pass, Purpose, Staged, Weights};
+use crate::model::{Model, Pass, Purpose, Staged, TreeBatch, Want, Weights};
 
 /// What an engine is opened with.
 #[derive(Debug, Clone, Copy)]
@@ -100,6 +100,16 @@ impl State {
             None => Ok(self.model.weights().clone()),
             Some(id) => self.kept.get(&id).cloned().ok_or_else(|| EngineError::input("These weights were closed.")),
         }
+    }
+
+    /// As the model's, of the present weights or some that are kept. A pass with gradients is the beginning of a change, and wants
+    /// memory: what only sampling needs of the weights goes to it, unless replies run on beside the training.
+    pub fn forward(&mut self, kept: Option<u64>, batch: &TreeBatch<'_>, want: Want) -> Result<Pass, EngineError> {
+        let weights = self.weights(kept)?;
+        if want.grad && !self.scheduler.samples_from(&weights) {
+            self.model.reclaim_split(&weights);
+        }
+        self.model.forward_on(&weights, batch, want)
     }
 
     /// Bytes beside the present weights: held by JavaScript (kept or being loaded), and held by replies alone.
