@@ -16,6 +16,14 @@ export interface RetainedWeights {
   close(): Promise<void>;
 }
 
+/** Retained weights with what the optimiser knew: all that training needs to go on from there. */
+export interface RetainedTraining extends RetainedWeights {
+  /** Optimiser steps: of the policy, of the value head. */
+  readonly steps: [number, number];
+  /** AdamW's first and second moments. */
+  readMoments(name: string): Promise<[Float32Array, Float32Array]>;
+}
+
 /** Tensors that are set one by one in weights that nobody sees until they are whole. A load that is forgotten is discarded. */
 interface LoadSteps {
   /** Row-major [rows, cols]. What is not set is shared with the weights that were the present ones when the load began. */
@@ -60,6 +68,17 @@ export function retained(
     digest: () => settled(() => native.digest(model, weights)),
     close: () => settled(() => native.release(model, weights)),
   };
+}
+
+export function retainedTraining(
+  native: NativeEngine,
+  model: Handle,
+  { steps, ...held }: { weights: WeightsHandle; version: number; steps: [number, number] },
+): RetainedTraining {
+  return Object.assign(retained(native, model, held), {
+    steps,
+    readMoments: (name: string) => settled(() => native.readTensor(model, "moments", name, held.weights)),
+  });
 }
 
 function loadSteps(native: NativeEngine, model: Handle, load: LoadHandle): LoadSteps {

@@ -19,10 +19,10 @@ fn copy_all(m: &mut Model, staged: &mut Staged, from: &Model, in_place: bool) {
     copy_weights(m, staged, from, in_place);
     for spec in from.tensors().iter().filter(|spec| spec.trainable) {
         let (mut first, mut second) = (vec![0.0; spec.rows * spec.cols], vec![0.0; spec.rows * spec.cols]);
-        from.read_moments(&spec.name, &mut first, &mut second).unwrap();
+        from.read_moments(&from.training(), &spec.name, &mut first, &mut second).unwrap();
         m.stage_moments(staged, &spec.name, &first, &second, in_place).unwrap();
     }
-    let (policy, value) = from.step_counts();
+    let (policy, value) = from.training().step_counts();
     m.stage_steps(staged, policy, value);
 }
 
@@ -64,7 +64,7 @@ fn a_load_without_moments_leaves_none_of_the_old_ones() {
             let mut staged = m.stage(Purpose::Present);
             copy_weights(m, &mut staged, &source, in_place);
             m.commit(staged).unwrap();
-            assert_eq!(m.step_counts(), (0, 0));
+            assert_eq!(m.training().step_counts(), (0, 0));
             learn(m);
         }
         assert_eq!(bits(&used.read_flat(Flat::Parameters)), bits(&fresh.read_flat(Flat::Parameters)), "lora {lora} in place {in_place}");
@@ -84,11 +84,11 @@ fn moments_that_a_load_does_not_set_become_zero() {
             assert_eq!(code(m.step(&STEP)), "WEIGHTS_INCOMPLETE", "there are no moments to step with");
         }
         m.commit(staged).unwrap();
-        m.read_moments("embed", &mut first, &mut second).unwrap();
+        m.read_moments(&m.training(), "embed", &mut first, &mut second).unwrap();
         assert!(first.iter().chain(&second).all(|&x| x == 0.0));
-        m.read_moments("final_norm.weight", &mut first[..40], &mut second[..40]).unwrap();
+        m.read_moments(&m.training(), "final_norm.weight", &mut first[..40], &mut second[..40]).unwrap();
         assert_eq!((first[39], second[39]), (0.5, 0.25));
-        assert_eq!(m.step_counts(), (0, 2), "the value head was not loaded");
+        assert_eq!(m.training().step_counts(), (0, 2), "the value head was not loaded");
         learn(&mut m);
     }
 }

@@ -2,8 +2,18 @@
 
 mod common;
 use common::*;
+use stateset_engine::model::Training;
 use stateset_engine::simd::Level;
 use stateset_engine::*;
+
+/// The optimiser's of a tensor that is trained either way.
+fn moments(m: &Model, training: &Training) -> Vec<u32> {
+    let name = if m.tensors().iter().any(|spec| spec.name.ends_with("lora_b")) { "layers.1.q.lora_b" } else { "layers.1.q.weight" };
+    let spec = m.tensors().into_iter().find(|spec| spec.name == name).unwrap();
+    let (mut first, mut second) = (vec![0.0; spec.rows * spec.cols], vec![0.0; spec.rows * spec.cols]);
+    m.read_moments(training, name, &mut first, &mut second).unwrap();
+    bits(&[first, second].concat())
+}
 
 #[test]
 fn a_version_that_is_held_keeps_its_scores_through_every_kind_of_change() {
@@ -21,15 +31,19 @@ fn a_version_that_is_held_keeps_its_scores_through_every_kind_of_change() {
         let mut kept = Vec::new();
         for step in change {
             let (weights, now) = (m.weights().clone(), present(&mut m));
-            kept.push((weights, now.clone()));
+            let training = m.training();
+            kept.push((weights, now.clone(), moments(&m, &training), training));
             step(&mut m);
             assert_ne!(present(&mut m), now);
         }
-        let numbers: Vec<u64> = kept.iter().map(|(weights, _)| weights.version()).collect();
+        let numbers: Vec<u64> = kept.iter().map(|(weights, ..)| weights.version()).collect();
         assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{numbers:?}");
-        for (weights, now) in &kept {
+        for (weights, now, then, training) in &kept {
             assert_eq!(&scores(&mut m, weights, true), now);
+            assert_eq!(&moments(&m, training), then);
         }
+        assert_eq!(kept.iter().map(|(.., training)| training.step_counts().0).collect::<Vec<_>>(), [0, 1, 1, 1]);
+        assert_ne!(kept[0].2, kept[3].2);
         // Whether others hold versions or not, training gives the same bits.
         let mut alone = trained("qwen3", lora);
         change.iter().for_each(|step| step(&mut alone));

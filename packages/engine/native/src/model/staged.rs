@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::Model;
+use super::optimiser::Moments;
 use super::params::{ADAPTERS, BASE, VALUE};
 use super::tensors::{check_len, check_values};
 use super::weights::{Store, Weights};
@@ -32,7 +33,7 @@ pub struct Staged {
     /// Stores that were taken from the present weights.
     taken: [bool; 3],
     /// AdamW's moments, by store; those that are not set are zero.
-    moments: [Option<(Buffer, Buffer)>; 3],
+    moments: [Option<Moments>; 3],
     /// When they are not set, what was loaded has never been stepped.
     steps: Option<(u64, u64)>,
 }
@@ -43,7 +44,7 @@ impl Staged {
     }
 
     pub fn bytes(&self) -> usize {
-        self.moments.iter().flatten().map(|(m, v)| 4 * (m.len() + v.len())).sum()
+        self.moments.iter().flatten().map(Moments::bytes).sum()
     }
 
     pub fn purpose(&self) -> Purpose {
@@ -115,29 +116,22 @@ impl Model {
         }
         let store = p.store;
         if staged.moments[store].is_none() {
-            staged.moments[store] = Some(if in_place {
-                self.take_moments(staged, store)?
-            } else {
-                let zeros = || Buffer::zeroed(self.params.used[store], "the optimiser's state that is being loaded");
-                (zeros()?, zeros()?)
-            });
+            let floats = self.params.used[store];
+            staged.moments[store] = Some(if in_place { self.take_moments(staged, store)? } else { Moments::zeros(floats)? });
         }
-        if let (p, Some((first, second))) = (self.params.find(name)?, &mut staged.moments[store]) {
-            p.write(first, m);
-            p.write(second, v);
+        if let (p, Some(moments)) = (self.params.find(name)?, &mut staged.moments[store]) {
+            p.write(&mut moments.m, m);
+            p.write(&mut moments.v, v);
         }
         Ok(())
     }
 
     /// The memory of the present moments, cleared. Their store goes along: it could not be trained as before without them.
-    fn take_moments(&mut self, staged: &mut Staged, store: usize) -> Result<(Buffer, Buffer), EngineError> {
+    fn take_moments(&mut self, staged: &mut Staged, store: usize) -> Result<Moments, EngineError> {
         if !self.check_staged(staged, store)? && !staged.taken[store] {
             staged.weights.stores[store] = self.weights.stores[store].clone();
         }
-        let learning = &mut self.learning[store];
-        learning.reserve_moments(self.params.used[store])?;
-        learning.clear_moments();
-        let taken = (std::mem::replace(&mut learning.m, Buffer::empty()), std::mem::replace(&mut learning.v, Buffer::empty()));
+        let taken = self.learning[store].take_moments(self.params.used[store])?;
         staged.take(&mut self.weights, store);
         Ok(taken)
     }
@@ -178,11 +172,7 @@ impl Model {
             if !self.is_trainable(store) || !(touched[store] || moments.is_some()) {
                 continue;
             }
-            let learning = &mut self.learning[store];
-            match moments {
-                Some((m, v)) => (learning.m, learning.v) = (m, v),
-                None => learning.clear_moments(),
-            }
+            self.learning[store].moments = Arc::new(moments.unwrap_or(Moments::none()));
             *(if store == VALUE { &mut self.steps.1 } else { &mut self.steps.0 }) = 0;
         }
         self.steps = staged.steps.unwrap_or(self.steps);

@@ -35,6 +35,8 @@ export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "lo
   return {
     save: (target, { merge = false } = {}) =>
       core.run(async () => {
+        // One that is added meanwhile is not among the weights that are saved.
+        const { valueHead } = core;
         const now = await model.retain();
         const { readTensor } = now;
         try {
@@ -47,7 +49,7 @@ export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "lo
           } else {
             await saveWeights(target, tokenizerDir, config, readTensor, mergeInto(adapter, readTensor));
           }
-          if (core.valueHead) await saveValueHead(target, engine.hidden, readTensor);
+          if (valueHead) await saveValueHead(target, engine.hidden, readTensor);
         } finally {
           await now.close();
         }
@@ -55,14 +57,21 @@ export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "lo
 
     snapshot: (target) =>
       core.train(async () => {
-        await writeSnapshot(target, model, {
-          architecture,
-          lora: adapter?.lora ?? null,
-          valueHead: core.valueHead,
-          steps: await model.stepCounts(),
-          dropoutPasses: core.dropoutPasses,
-          version: core.names.now,
-        });
+        // Asked for at once, so that no other call comes in between: all of it is of one moment.
+        const asked = [model.retainTraining(), model.tensors()] as const;
+        const { dropoutPasses } = core;
+        const [trained, specs] = await Promise.all(asked);
+        try {
+          const version = await core.names.at(trained.version);
+          await writeSnapshot(target, trained, specs, {
+            architecture,
+            lora: adapter?.lora ?? null,
+            dropoutPasses,
+            version,
+          });
+        } finally {
+          await trained.close();
+        }
       }),
 
     restore: (source) =>

@@ -187,6 +187,38 @@ describe("load()", () => {
     await Promise.all([plain.close(), adapted.close(), other.close()]);
   });
 
+  it.each([
+    ["all weights", undefined],
+    ["an adapter", { ...lora, dropout: 0.1 }],
+  ] as const)("is not torn by what happens during a snapshot of %s", async (_, adapter) => {
+    const policy = await loadNativePolicy({ dir: await makeTinyModel("llama"), ...(adapter && { lora: adapter }) });
+    const [saved, alone, beside] = [await temporaryFolder(), await temporaryFolder(), await temporaryFolder()];
+    await policy.save(saved);
+    for (let i = 0; i < 3; i++) await learn(policy);
+    await policy.snapshot(alone);
+    const pass = await policy.forward(tree);
+    await policy.backward(pass, { logprobs: Float32Array.from(tree.wanted, (wanted) => -wanted) });
+    const count = adapter ? JSON.parse(await readFile(join(alone, "policy.json"), "utf8")).dropoutPasses + 1 : 0;
+    const { version } = policy;
+    await Promise.all([
+      policy.snapshot(beside),
+      policy.forward(tree),
+      policy.step({ learningRate: 0.02 }),
+      policy.addValueHead(1),
+      policy.addVector(new Float32Array(policy.model.trainableParameters).fill(0.01)).catch(() => {}),
+      policy.load(saved),
+      policy.step({ learningRate: 0.02 }),
+    ]);
+    expect(policy.version).not.toBe(version);
+    const read = (dir: string, name: string) => readFile(join(dir, name));
+    expect((await read(beside, "policy.safetensors")).equals(await read(alone, "policy.safetensors"))).toBe(true);
+    const [state, stateAlone] = [await read(beside, "policy.json"), await read(alone, "policy.json")].map((json) =>
+      JSON.parse(json.toString()),
+    );
+    expect(state).toEqual({ ...stateAlone, dropoutPasses: count });
+    await policy.close();
+  });
+
   it("writes one version to a file while training goes on", async () => {
     const policy = await loadNativePolicy({ dir: await makeTinyModel("llama") });
     await learn(policy);
