@@ -259,7 +259,7 @@ export interface NativeEngine {
   addValueHead(handle: Handle, seed: number): Promise<void>;
   retain(handle: Handle, training: false): Promise<{ weights: WeightsHandle; version: number }>;
   retain(handle: Handle, training: true): Promise<{ weights: WeightsHandle; version: number; steps: [number, number] }>;
-  blend(handle: Handle, weights: WeightsHandle, decay: number): Promise<number>;
+  blend(handle: Handle, weights: WeightsHandle, decay: number): Promise<{ version: number; present: number }>;
   digest(handle: Handle, weights?: WeightsHandle): Promise<string>;
   beginLoad(handle: Handle, beside: boolean): Promise<LoadHandle>;
   loadTensor(handle: Handle, load: LoadHandle, name: string, data: Float32Array): Promise<void>;

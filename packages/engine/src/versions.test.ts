@@ -224,13 +224,15 @@ describe("retained weights", () => {
     const start = await model.readTensor("embed");
     await learn(model);
     const now = await model.readTensor("embed");
-    await average.blend(0.75);
+    expect(await average.blend(0.75)).toBe(model.version);
     const blended = await average.readTensor("embed");
     blended.forEach((value, i) => {
       expect(value).toBeCloseTo(0.75 * start[i]! + 0.25 * now[i]!, 6);
     });
     expect(await model.readTensor("embed")).toEqual(now);
     await expect(average.blend(2)).rejects.toMatchObject({ code: "INVALID_INPUT" });
+    await Promise.all([average.close(), model.close()]);
+    await average.close();
   });
 });
 

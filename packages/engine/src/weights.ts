@@ -1,3 +1,4 @@
+import { EngineError } from "./error.ts";
 import type { Handle, LoadHandle, NativeEngine, WeightChange, WeightsHandle } from "./native.ts";
 import { settled } from "./settled.ts";
 
@@ -8,11 +9,11 @@ export interface RetainedWeights {
   /** The version they were when they were retained; another number once they have been blended. */
   readonly version: number;
   readTensor(name: string): Promise<Float32Array>;
-  /** An exponential moving average: these ← decay·these + (1 − decay)·present. */
-  blend(decay: number): Promise<void>;
+  /** An exponential moving average: these ← decay·these + (1 − decay)·present. Answers which version the present ones were. */
+  blend(decay: number): Promise<number>;
   /** A name for their numbers, the same in every process. The value head is not part of it. */
   digest(): Promise<string>;
-  /** Frees them. */
+  /** Frees them, unless the model was closed and has freed them itself. */
   close(): Promise<void>;
 }
 
@@ -63,10 +64,15 @@ export function retained(
     },
     readTensor: (name) => settled(() => native.readTensor(model, "parameters", name, weights)),
     async blend(decay) {
-      now = await settled(() => native.blend(model, weights, decay));
+      const { version: blended, present } = await settled(() => native.blend(model, weights, decay));
+      now = blended;
+      return present;
     },
     digest: () => settled(() => native.digest(model, weights)),
-    close: () => settled(() => native.release(model, weights)),
+    close: () =>
+      settled(() => native.release(model, weights)).catch((error: unknown) => {
+        if (!(error instanceof EngineError && error.code === "CLOSED")) throw error;
+      }),
   };
 }
 

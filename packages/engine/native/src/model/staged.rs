@@ -211,13 +211,15 @@ impl Model {
         if !(0.0..=1.0).contains(&decay) {
             return Err(EngineError::input(format!("The decay of an average is {decay}; it must be from 0 to 1.")));
         }
-        for store in [BASE, ADAPTERS, VALUE] {
-            let present = &self.weights.stores[store];
-            if Arc::ptr_eq(present, &kept.stores[store]) || !kept.has(store) {
-                continue;
-            }
-            let to = kept.write(store)?;
-            blend_into(&self.exec.pool, to, &present.data, decay);
+        let present = &self.weights.stores;
+        let apart = |kept: &Weights, store: usize| kept.has(store) && !Arc::ptr_eq(&present[store], &kept.stores[store]);
+        let stores: Vec<usize> = (0..3).filter(|&store| apart(kept, store)).collect();
+        // All memory is had before anything moves.
+        for &store in &stores {
+            kept.write(store)?;
+        }
+        for store in stores {
+            blend_into(&self.exec.pool, kept.write(store)?, &present[store].data, decay);
         }
         self.versions += 1;
         kept.version = self.versions;

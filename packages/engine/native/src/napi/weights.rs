@@ -101,13 +101,14 @@ pub fn retain(call: &Call) -> Answer {
     })
 }
 
-/// (handle, weights, decay): `kept ← decay·kept + (1 − decay)·present`.
+/// (handle, weights, decay): `kept ← decay·kept + (1 − decay)·present`; says which the present ones were.
 pub fn blend(call: &Call) -> Answer {
     let (id, decay) = (call.held(1, "weights")?, call.arg(2, "decay").float()?);
     call.read(move |state| {
         let kept = state.kept.get_mut(&id).ok_or_else(|| EngineError::input("These weights were closed."))?;
         state.model.blend(kept, decay)?;
-        Ok(Reply::Number(kept.version() as f64))
+        let (version, present) = (kept.version() as f64, state.model.version() as f64);
+        Ok(Reply::Object(vec![("version", Reply::Number(version)), ("present", Reply::Number(present))]))
     })
 }
 
