@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import type { WeightChange, WeightsLoad } from "@stateset-agents/engine";
+import type { WeightsLoad } from "@stateset-agents/engine";
 import { StatesetError } from "../../error.ts";
 import type { Policy, Version, WeightsChange } from "../policy.ts";
 import { loadedVersion } from "../version.ts";
@@ -19,17 +19,18 @@ export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "lo
   /** Fills a load and commits it: whoever samples sees all of it or nothing. */
   const change = async (fill: (load: WeightsLoad) => Promise<void>, version?: Version): Promise<WeightsChange> => {
     const load = await model.beginLoad();
-    let committed: WeightChange;
     try {
       await fill(load);
-      core.untouched = false;
-      committed = await load.commit();
+      const committing = load.commit();
+      // Asked for at once, so that it is of what was loaded, whatever is done to that next.
+      const name = version === undefined ? model.digest().then(loadedVersion) : Promise.resolve(version);
+      name.catch(() => {});
+      const { version: count, drained } = await committing;
+      return { version: await core.names.name(count, () => name), drained };
     } catch (error) {
       await load.discard().catch(() => {});
       throw error;
     }
-    const name = version ?? model.digest().then(loadedVersion);
-    return { version: await core.names.name(committed.version, name), drained: committed.drained };
   };
 
   return {
