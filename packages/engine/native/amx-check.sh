@@ -3,11 +3,11 @@
 # engine and its benchmark in a folder that needs nothing but an x86-64 Linux: ./amx-check.sh FOLDER, copy it to a machine with the
 # unit, and run FOLDER/run.sh there. (Linked statically, so that the other machine's libraries do not matter; this needs libc.a.)
 set -eu
+mkdir -p "${1:?"give a folder to put the programs in"}"
+out=$(cd "$1" && pwd)
 cd "$(dirname "$0")"
-out=${1:?"give a folder to put the programs in"}
 target=x86_64-unknown-linux-gnu
 export RUSTFLAGS="-C target-feature=+crt-static -C strip=symbols" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/static"
-mkdir -p "$out"
 cargo test --offline --target $target --no-run
 # Again, for the names of what it built.
 cargo test --offline --target $target --no-run 2>&1 |
