@@ -17,11 +17,11 @@ const rooms: Record<string, string> = {
   rollout: "agent conversation environment reward",
   evaluation: "agent conversation environment reward rollout",
   learning: "algorithm conversation policy",
-  run: "conversation evaluation policy",
+  run: "conversation evaluation learning policy rollout",
   supervised: "agent algorithm conversation environment learning policy reward rollout",
   preference: "algorithm conversation learning policy reward supervised",
   training: "agent algorithm conversation environment evaluation learning policy reward rollout run",
-  telemetry: "algorithm conversation rollout run training",
+  telemetry: "conversation rollout run",
   project: "agent algorithm environment policy reward run telemetry training",
   cli: "agent algorithm conversation environment evaluation learning policy project reward rollout run telemetry training",
 };

@@ -20,6 +20,7 @@ import {
   PolitenessReward,
   type RewardFunction,
   rewardFunction,
+  type TrainingCallbacks,
   train,
   watchHealth,
 } from "stateset-agents";
@@ -94,22 +95,16 @@ async function run(name: keyof typeof cases, adjusted: boolean): Promise<Curve> 
   };
   await agent.initialize();
   await measure(0);
-  const onVerdict = ({ step, kind, message }: Curve["verdicts"][number]) => {
-    curve.verdicts.push({ step, kind, message });
-    console.log(`  step ${step}: ${message}`);
+  const shown: TrainingCallbacks = {
+    onVerdict({ step, kind, message }) {
+      curve.verdicts.push({ step, kind, message });
+      console.log(`  step ${step}: ${message}`);
+    },
+    onAdjustment(adjustment) {
+      curve.adjustments.push(adjustment);
+      console.log(`  step ${adjustment.step}: ${adjustment.setting} ${adjustment.from} → ${adjustment.to}`);
+    },
   };
-  const health = adjusted
-    ? autoAdjust(
-        {},
-        {
-          onVerdict,
-          onAdjustment(adjustment) {
-            curve.adjustments.push(adjustment);
-            console.log(`  step ${adjustment.step}: ${adjustment.setting} ${adjustment.from} → ${adjustment.to}`);
-          },
-        },
-      )
-    : watchHealth({ onVerdict });
   await train({
     agent,
     environment,
@@ -125,7 +120,8 @@ async function run(name: keyof typeof cases, adjusted: boolean): Promise<Curve> 
     groupSize: 8,
     dir: false,
     callbacks: [
-      health,
+      adjusted ? autoAdjust() : watchHealth(),
+      shown,
       {
         async onStepEnd({ step, metrics, groups }) {
           curve.reward.push(metrics.reward ?? 0);

@@ -34,6 +34,7 @@ export const errorCodes = {
   CHECKPOINT_NOT_FOUND: "No checkpoint at that path.",
   CHECKPOINT_INVALID: "A checkpoint is damaged or incomplete.",
   CHECKPOINT_MISMATCH: "A checkpoint belongs to another model or configuration.",
+  RUN_BUSY: "Another process is writing this run, so it cannot be resumed, removed or written to.",
   CONFIG_NOT_FOUND: "No configuration file was found.",
   WRITE_FAILED: "A file could not be written (disk full, read-only folder, …); what was there before is intact.",
 } as const;

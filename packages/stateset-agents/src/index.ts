@@ -94,6 +94,7 @@ export { type NumericAnswerOptions, NumericAnswerReward } from "./reward/verifie
 export { type PatternOptions, PatternReward } from "./reward/verifier/pattern.ts";
 export { type ToolCallOptions, ToolCallReward } from "./reward/verifier/tool-call.ts";
 export * from "./rollout/index.ts";
+export * from "./run/index.ts";
 export * from "./supervised/index.ts";
 export * from "./telemetry/index.ts";
 export * from "./training/diagnostics/index.ts";

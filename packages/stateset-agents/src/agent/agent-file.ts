@@ -13,9 +13,15 @@ export const agentFileName = "agent.json";
 const agentFileSchema = z.strictObject({ version: z.literal(1), ...storedOptionsShape });
 
 export async function writeAgentFile(dir: string, options: ResolvedAgentOptions): Promise<void> {
+  writeJsonAtomic(join(dir, agentFileName), { version: 1, ...storedOptions(options) });
+}
+
+/** The options that decide how the agent talks, whatever runs it. */
+export function storedOptions(
+  options: ResolvedAgentOptions,
+): Pick<ResolvedAgentOptions, keyof typeof storedOptionsShape> {
   const { systemPrompt, sampling, tools, templateVariables, reasoning, seed, contextWindow } = options;
-  const stored = { version: 1, systemPrompt, sampling, tools, templateVariables, reasoning, seed, contextWindow };
-  writeJsonAtomic(join(dir, agentFileName), stored);
+  return { systemPrompt, sampling, tools, templateVariables, reasoning, seed, contextWindow };
 }
 
 /** The options kept beside a model; none when it was not saved by an agent (a plain model folder). */

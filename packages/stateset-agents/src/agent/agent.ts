@@ -1,5 +1,6 @@
 import type { MessageInput } from "../conversation/message.ts";
 import type { Turn } from "../conversation/trajectory.ts";
+import { describeClass } from "../describe.ts";
 import type { Policy, Sampling } from "../policy/policy.ts";
 import type { ConversationOptions, ConversationSession } from "./session.ts";
 
@@ -21,6 +22,11 @@ export abstract class Agent {
 
   /** How replies are sampled where nothing else is said. */
   abstract get sampling(): Readonly<Sampling>;
+
+  /** What it is, for config.json: enough to tell it from another. */
+  describe(): Record<string, unknown> {
+    return { ...describeClass(this), sampling: this.sampling };
+  }
 
   /** The reply's text. */
   abstract generateResponse(messages: readonly MessageInput[], context?: AgentContext): Promise<string>;

@@ -9,7 +9,7 @@ import { StatesetError } from "../error.ts";
 import type { Policy, Sampling } from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
 import { Agent, type AgentContext } from "./agent.ts";
-import { writeAgentFile } from "./agent-file.ts";
+import { storedOptions, writeAgentFile } from "./agent-file.ts";
 import { type AgentOptions, defined, type ResolvedAgentOptions, resolveAgentOptions } from "./agent-options.ts";
 import { PolicySession } from "./policy-session.ts";
 import { answerOnly } from "./reasoning.ts";
@@ -73,6 +73,11 @@ export class MultiTurnAgent extends Agent {
 
   override get sampling(): Readonly<Sampling> {
     return this.options.sampling;
+  }
+
+  override describe(): Record<string, unknown> {
+    const { memory } = this.options;
+    return { ...super.describe(), ...storedOptions(this.options), ...(memory && { memory: memory.options }) };
   }
 
   /** Override to change what the model is shown. Messages come without the agent's system prompt. */

@@ -162,7 +162,8 @@ describe("the exit status is", () => {
     expect(run.output()).toMatch(
       /Stopped after step \d+ and saved. Go on with:\n {2}stateset-agents train --resume runs\/r/,
     );
-    expect((await cli(["train", "--resume", "runs/r"], { cwd })).status).toBe(0);
+    const resumed = spawnCli(["train", "--resume", "runs/r"], cwd);
+    expect(await resumed.exit, resumed.output()).toBe(0);
 
     const whole = await tableProject(join(root, "whole"), settings);
     await cli(["train", "--name", "r"], { cwd: whole });

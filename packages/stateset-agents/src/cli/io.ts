@@ -8,9 +8,12 @@ export interface CliIo {
   stdin: NodeJS.ReadableStream & { isTTY?: boolean };
   env: Readonly<Record<string, string | undefined>>;
   cwd: string;
-  /** Calls back on each Ctrl-C until the returned function is called. */
+  /** Calls back on each request to stop (Ctrl-C and the like) until the returned function is called. */
   onInterrupt(listener: () => void): () => void;
 }
+
+/** Ctrl-C, `kill`, and a terminal that goes away. */
+const interrupts = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 export function processIo(): CliIo {
   return {
@@ -20,11 +23,9 @@ export function processIo(): CliIo {
     env: process.env,
     cwd: process.cwd(),
     onInterrupt(listener) {
-      process.on("SIGINT", listener);
-      process.on("SIGTERM", listener);
+      for (const signal of interrupts) process.on(signal, listener);
       return () => {
-        process.off("SIGINT", listener);
-        process.off("SIGTERM", listener);
+        for (const signal of interrupts) process.off(signal, listener);
       };
     },
   };

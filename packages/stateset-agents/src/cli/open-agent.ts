@@ -9,8 +9,9 @@ import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { StatesetError } from "../error.ts";
 import { buildProject } from "../project/build-project.ts";
 import { findConfig, loadProject } from "../project/load-project.ts";
+import { pathIn } from "../run/layout.ts";
+import { listRuns, type RunInfo } from "../run/read-run.ts";
 import type { CliIo } from "./io.ts";
-import { listRuns } from "./runs.ts";
 
 export interface OpenAgentFlags {
   config?: string;
@@ -69,9 +70,10 @@ function folderOf(checkpoint: string, io: CliIo): string {
   if (checkpoint === "starter") return starterModelPath;
   if (checkpoint !== "last") return resolve(io.cwd, checkpoint);
   const runs = join(io.cwd, "runs");
-  const newest = listRuns(runs).find(({ status }) => status === "finished");
+  const talks = ({ dir, config }: RunInfo) => config?.learner !== "reward-model" && existsSync(pathIn(dir, "final"));
+  const newest = listRuns(runs).find(talks);
   if (newest) return newest.dir;
-  throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no finished run in ${runs}.`, {
+  throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no trained agent in ${runs}.`, {
     hint: "Train one with `stateset-agents train`.",
   });
 }

@@ -35,7 +35,7 @@ describe("a run on the engine that is killed", () => {
     const run = join(dir, "runs/r");
     const files = readdirSync(run, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
     const paths = files.map((entry) => join(entry.parentPath, entry.name).slice(run.length + 1));
-    const kept = paths.filter((path) => !["timing.jsonl", "cli.json"].includes(path)).sort();
+    const kept = paths.filter((path) => !["timing.jsonl", "status.json", "cli.json"].includes(path)).sort();
     return Object.fromEntries(kept.map((path) => [path, readFileSync(join(run, path)).toString("base64")]));
   };
 

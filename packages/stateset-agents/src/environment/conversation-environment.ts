@@ -1,6 +1,7 @@
 import { randomInt } from "node:crypto";
 import { z } from "zod";
 import type { Turn } from "../conversation/trajectory.ts";
+import { describeValue } from "../describe.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { createRandom, seedOf } from "../random.ts";
@@ -70,6 +71,10 @@ export class ConversationEnvironment extends Environment<ConversationScenario> {
     this.maxTurns = parsed.maxTurns;
     this.#randomize = parsed.randomizeScenarios;
     this.#endWhen = parsed.endWhen;
+  }
+
+  override describe(): Record<string, unknown> {
+    return { ...super.describe(), maxTurns: this.maxTurns, endWhen: this.#endWhen.map(describeValue) };
   }
 
   override async reset(

@@ -1,4 +1,5 @@
 import type { Turn } from "../conversation/trajectory.ts";
+import { describeClass, describeList } from "../describe.ts";
 import type { Scenario } from "./scenario.ts";
 
 /** Everything an episode is, as plain data: environments keep nothing between calls, so episodes can run side by side. */
@@ -56,6 +57,11 @@ export abstract class Environment<S extends Scenario = Scenario> {
   /** The environment that a retry uses after a failure. Override when instances hold resources that may be broken. */
   fresh(): Environment<S> | Promise<Environment<S>> {
     return this;
+  }
+
+  /** What it is, for config.json: enough to tell it from another. Override to add what a subclass keeps to itself. */
+  describe(): Record<string, unknown> {
+    return { ...describeClass(this), scenarios: describeList(this.scenarios) };
   }
 
   /** Frees what the environment holds. */

@@ -1,6 +1,7 @@
 import { randomInt } from "node:crypto";
 import { z } from "zod";
 import type { Turn } from "../conversation/trajectory.ts";
+import { fingerprint } from "../describe.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import {
@@ -69,6 +70,10 @@ export class TaskEnvironment extends Environment<Task> {
     requireDistinctIds(this.scenarios, where);
     this.maxTurns = parsed.maxTurns;
     this.#check = parsed.check;
+  }
+
+  override describe(): Record<string, unknown> {
+    return { ...super.describe(), maxTurns: this.maxTurns, check: fingerprint(this.#check) };
   }
 
   override async reset(task?: Task, { seed = randomInt(2 ** 32) }: ResetOptions = {}): Promise<EnvironmentState<Task>> {

@@ -50,10 +50,11 @@ export class NeuralReward extends RewardFunction {
   readonly #groups = new WeakMap<readonly RewardInput[], Promise<number[]>>();
 
   constructor(policy: Policy, info: RewardModelInfo, options: NeuralRewardOptions = {}) {
-    super({ ...options, name: options.name ?? "neural" });
+    const output = options.output ?? "standardised";
+    super({ ...options, name: options.name ?? "neural" }, { output, model: policy.model.digest, ...info });
     this.policy = policy;
     this.info = info;
-    this.#output = options.output ?? "standardised";
+    this.#output = output;
   }
 
   override async compute(conversation: RewardInput, context: RewardContext = {}): Promise<RewardResult> {

@@ -43,7 +43,7 @@ export class CompositeReward extends RewardFunction {
       normalize: z.boolean().default(true),
       onFailure: onFailureSchema,
     });
-    super(rest);
+    super(rest, { normalize, onFailure });
     this.parts = distinctNames(rewards);
     this.#normalize = normalize;
     this.#onFailure = onFailure;
@@ -55,6 +55,10 @@ export class CompositeReward extends RewardFunction {
     if (this.#normalize && totalWeight(rewards) === 0) {
       throw new StatesetError("INVALID_OPTION", `The weights of reward "${this.name}" add up to 0.`);
     }
+  }
+
+  override describe(): Record<string, unknown> {
+    return { ...super.describe(), parts: this.parts.map(({ name, reward }) => ({ ...reward.describe(), name })) };
   }
 
   override async compute(conversation: RewardInput, context: RewardContext = {}): Promise<RewardResult> {

@@ -32,7 +32,7 @@ class FunctionReward extends RewardFunction {
   readonly #fn: RewardFn;
 
   constructor(options: RewardOptions & { name: string }, fn: RewardFn) {
-    super(options);
+    super(options, { source: fn });
     this.#fn = fn;
   }
 

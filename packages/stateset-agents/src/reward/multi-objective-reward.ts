@@ -57,7 +57,8 @@ export class MultiObjectiveReward extends RewardFunction {
 
   constructor(options: MultiObjectiveOptions) {
     const settings = parseOptions(schema, options, "MultiObjectiveReward");
-    super({ name: settings.name, weight: settings.weight });
+    const { name, weight, objectives: _, ...rest } = settings;
+    super({ name, weight }, rest);
     this.#settings = settings;
     for (const { name, range } of settings.objectives) {
       if (range[0] === range[1]) {
@@ -67,6 +68,11 @@ export class MultiObjectiveReward extends RewardFunction {
     if (settings.objectives.every(({ weight }) => weight === 0)) {
       throw new StatesetError("INVALID_OPTION", "All objectives of MultiObjectiveReward have weight 0.");
     }
+  }
+
+  override describe(): Record<string, unknown> {
+    const parts = this.#settings.objectives.map(({ reward, ...rest }) => ({ ...reward.describe(), ...rest }));
+    return { ...super.describe(), parts };
   }
 
   override async compute(conversation: RewardInput, context: RewardContext = {}): Promise<RewardResult> {

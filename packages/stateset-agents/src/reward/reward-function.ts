@@ -1,4 +1,5 @@
 import type { Ended, RewardResult, Turn } from "../conversation/trajectory.ts";
+import { describeClass, describeValue } from "../describe.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 
@@ -34,8 +35,10 @@ export interface RewardOptions {
 export abstract class RewardFunction {
   readonly name: string;
   readonly weight: number;
+  readonly #settings: Readonly<Record<string, unknown>>;
 
-  constructor(options: RewardOptions & { name: string }) {
+  /** `settings` is what decides its scores beside its code; config.json shows it. */
+  constructor(options: RewardOptions & { name: string }, settings: Readonly<Record<string, unknown>> = {}) {
     const weight = options.weight ?? 1;
     if (!Number.isFinite(weight)) {
       throw new StatesetError("INVALID_OPTION", `The weight of reward "${options.name}" is ${weight}.`, {
@@ -44,6 +47,13 @@ export abstract class RewardFunction {
     }
     this.name = options.name;
     this.weight = weight;
+    this.#settings = settings;
+  }
+
+  /** What it is, for config.json: enough to tell it from another. Override to add what a subclass keeps to itself. */
+  describe(): Record<string, unknown> {
+    const { name, weight } = this;
+    return { name, weight, ...describeClass(this), ...(describeValue(this.#settings) as Record<string, unknown>) };
   }
 
   abstract compute(conversation: RewardInput, context?: RewardContext): Promise<RewardResult>;

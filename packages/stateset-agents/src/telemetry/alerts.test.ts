@@ -4,8 +4,8 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import type { RunStart } from "../training/callbacks.ts";
-import type { Verdict } from "../training/diagnostics/verdicts.ts";
+import type { RunStart } from "../run/callbacks.ts";
+import type { Verdict } from "../run/event.ts";
 import { type AlertOptions, alertWith } from "./alerts.ts";
 
 const verdict: Verdict = {
@@ -45,9 +45,9 @@ describe("alertWith", () => {
       return 204;
     });
     const alerts = await start({ webhook });
-    await alerts.unhealthy(verdict);
-    await alerts.unhealthy({ ...verdict, step: 9 });
-    await alerts.unhealthy({ ...verdict, kind: "length-drift", severity: "note" });
+    await alerts.onVerdict!(verdict);
+    await alerts.onVerdict!({ ...verdict, step: 9 });
+    await alerts.onVerdict!({ ...verdict, kind: "length-drift", severity: "note" });
     await alerts.onEnd!({ status: "failed", steps: 9, reason: "NaN three times." });
     await alerts.onEnd!({ status: "interrupted", steps: 9 });
     expect(got).toEqual([

@@ -2,8 +2,7 @@ import { spawn } from "node:child_process";
 import { z } from "zod";
 import { messageOf } from "../error.ts";
 import { parseOptions } from "../options.ts";
-import type { TrainingCallbacks } from "../training/callbacks.ts";
-import type { Verdict } from "../training/diagnostics/verdicts.ts";
+import type { RunCallbacks } from "../run/callbacks.ts";
 
 export const alertKinds = ["finished", "failed", "unhealthy"] as const;
 export type AlertKind = (typeof alertKinds)[number];
@@ -26,13 +25,10 @@ export interface Alert {
   message: string;
 }
 
-export interface Alerter extends TrainingCallbacks {
-  /** Tells of a verdict that is more than a note; a run alerts once for each kind of trouble. */
-  unhealthy(verdict: Verdict): Promise<void>;
-}
-
-/** Tells someone when a run finished, failed or became unhealthy. An alert that cannot be delivered is a warning, nothing more. */
-export function alertWith(options: AlertOptions, warn: (message: string) => void = console.warn): Alerter {
+/**
+ * Tells someone when a run finished, failed or became unhealthy: a verdict that is more than a note, once for each kind of trouble. An alert that cannot be delivered is a warning, nothing more.
+ */
+export function alertWith(options: AlertOptions, warn: (message: string) => void = console.warn): RunCallbacks {
   const { webhook, command, on, timeoutMs } = parseOptions(alertsSchema, options, "alerts");
   const told = new Set<string>();
   let run = "";
@@ -51,7 +47,7 @@ export function alertWith(options: AlertOptions, warn: (message: string) => void
     onStart({ id }) {
       run = id;
     },
-    async unhealthy(verdict) {
+    async onVerdict(verdict) {
       if (verdict.severity === "note" || told.has(verdict.kind)) return;
       told.add(verdict.kind);
       await send({ kind: "unhealthy", run, steps: verdict.step, message: `${verdict.message} ${verdict.advice}` });

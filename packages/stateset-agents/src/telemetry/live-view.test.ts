@@ -1,19 +1,23 @@
 import { describe, expect, it } from "vitest";
 import { createAlgorithm } from "../algorithm/algorithms.ts";
 import { emptyReport } from "../rollout/report.ts";
+import type { RunStart, StepEnd } from "../run/callbacks.ts";
+import { differences } from "../run/differences.ts";
 import { fakeGroup } from "../test-support/fake-group.ts";
-import type { RunStart, StepEnd } from "../training/callbacks.ts";
 import { resolveConfig } from "../training/config.ts";
+import { defaultsOf } from "../training/train.ts";
 import { bytes, clip, duration, sparkline, table, width } from "./format.ts";
 import { changedSettings, createLiveView, type LiveViewOptions } from "./live-view.ts";
-import { differences } from "./settings.ts";
 
 const config = resolveConfig({ steps: 4, groupSize: 6, kl: { coefficient: 0.02 }, seed: 7 });
 const run: RunStart = {
   id: "polite-1",
   dir: "runs/polite-1",
-  config,
-  algorithm: createAlgorithm({ algorithm: "grpo", epsilonHigh: 0.3 }),
+  learner: "grpo",
+  steps: 4,
+  settings: { ...config, ...createAlgorithm({ algorithm: "grpo", epsilonHigh: 0.3 }).options, algorithm: "grpo" },
+  defaults: defaultsOf("grpo"),
+  saved: {} as RunStart["saved"],
   resumedAfter: undefined,
 };
 
@@ -24,15 +28,20 @@ const lostTrajectory = {
   failure: { kind: "threw" as const, during: "step" as const, ...where, message: "no" },
 };
 
-function stepEnd(step: number, reward: number, lost = 0): StepEnd {
+const reportOf = (lost: number) => ({
+  ...emptyReport(),
+  requested: 24,
+  lost: Array.from({ length: lost }, () => lostTrajectory),
+});
+
+function stepEnd(step: number, reward: number): StepEnd {
   return {
     step,
     totalSteps: 4,
-    metrics: { step, reward, rewardStd: 0.2, referenceKl: 0.0125, entropy: 1.5, clipFraction: 0.034, gradNorm: 0.9 },
+    metrics: { step, reward, rewardStd: 0.2, kl: 0.0125, entropy: 1.5, clipFraction: 0.034, gradNorm: 0.9 },
     timing: { step, rolloutMs: 700, updateMs: 300, tokensPerSecond: 1234 },
-    groups: [],
-    report: { ...emptyReport(), requested: 24, lost: Array.from({ length: lost }, () => lostTrajectory) },
-    controls: {} as StepEnd["controls"],
+    stop: () => {},
+    tell: async () => {},
   };
 }
 
@@ -64,19 +73,28 @@ function play(options: Partial<LiveViewOptions>, columns = 100): string[] {
   view.onStart!(run);
   for (const [i, reward] of [0.2, 0.3, 0.5].entries()) {
     clock += 10_000;
-    view.onStepEnd!(stepEnd(i + 1, reward, i));
+    view.onRollouts!({ step: i + 1, groups: [], report: reportOf(i) });
+    view.onStepEnd!(stepEnd(i + 1, reward));
   }
   view.onEvaluation!({
     step: 3,
     set: "selection",
     reward: { mean: 0.45, low: 0.4, high: 0.5, count: 9 },
     parts: {},
+    scenarios: [],
     failed: 0,
     failures: [],
+    stop: () => {},
   });
   view.onWarning!({ step: 3, kind: "environment-failed", message: "It threw." });
-  view.adjustment({ step: 3, setting: "klCoefficient", from: 0, to: 0.05, reason: "Because." });
-  view.verdict({ kind: "no-signal", severity: "warning", step: 3, message: "Nothing to learn.", advice: "Change it." });
+  view.onAdjustment!({ step: 3, setting: "klCoefficient", from: 0, to: 0.05, reason: "Because." });
+  view.onVerdict!({
+    kind: "no-signal",
+    severity: "warning",
+    step: 3,
+    message: "Nothing to learn.",
+    advice: "Change it.",
+  });
   view.onEnd!({ status: "finished", steps: 3 });
   return writes;
 }
@@ -93,7 +111,7 @@ describe("createLiveView", () => {
     expect(text).toContain("kl 0.013   entropy 1.500   clip 3.4%   grad 0.900");
     expect(text).toContain("1.2k tokens/s   rollout 70%   update 30%");
     expect(text).toContain("3 of 72 (environment 3, reward 0) rollouts");
-    expect(text).toContain("held-out 0.450 [0.400, 0.500] at step 3");
+    expect(text).toContain("held-out reward 0.450 [0.400, 0.500] at step 3");
     expect(text).toContain("health   no-signal since step 3");
     expect(text.indexOf("It threw.")).toBeLessThan(text.indexOf("polite-1"));
     expect(text).toContain("klCoefficient 0.000 → 0.050. Because.");
@@ -105,8 +123,8 @@ describe("createLiveView", () => {
     view.onStart!(run);
     view.onStepEnd!(stepEnd(1, 0.2));
     const verdict = { severity: "warning", message: "Look.", advice: "Act." } as const;
-    view.verdict({ ...verdict, kind: "repetition", step: 1 });
-    view.verdict({ ...verdict, kind: "collapse", step: 1 });
+    view.onVerdict!({ ...verdict, kind: "repetition", step: 1 });
+    view.onVerdict!({ ...verdict, kind: "collapse", step: 1 });
     const health = () => screen(writes).find((line) => line.startsWith("health"));
     expect(health()).toBe("health   collapse since step 1");
     view.recheck(({ kind }) => kind === "repetition");
@@ -116,13 +134,12 @@ describe("createLiveView", () => {
   });
 
   it("counts what an algorithm does by default as no change", () => {
-    const algorithm = createAlgorithm("gspo");
-    const defaults = resolveConfig({}, { defaults: { groupSize: 4 } });
-    expect(changedSettings({ config: defaults, algorithm })).toEqual([
-      `learningRate ${defaults.learningRate.toPrecision(2)}`,
-    ]);
-    const own = { name: "mine", options: { strength: 2 } };
-    expect(changedSettings({ config: resolveConfig({}), algorithm: own })).toContain("strength 2");
+    const { learningRate, ...config } = resolveConfig({}, { defaults: { groupSize: 4 } });
+    const settings = { ...createAlgorithm("gspo").options, ...config, learningRate, algorithm: "gspo" };
+    const defaults = defaultsOf("gspo");
+    expect(changedSettings({ settings, defaults })).toEqual([`learningRate ${learningRate.toPrecision(2)}`]);
+    const own = { ...resolveConfig({}), strength: 2, algorithm: "mine" };
+    expect(changedSettings({ settings: own, defaults: defaultsOf("mine") })).toContain("strength 2");
   });
 
   it("never writes a line wider than the terminal", () => {
@@ -156,7 +173,7 @@ describe("createLiveView", () => {
       "verdict",
       "end",
     ]);
-    expect(events[0]).toMatchObject({ run: "polite-1", config: { steps: 4 }, resumedAfter: null });
+    expect(events[0]).toMatchObject({ run: "polite-1", settings: { steps: 4 }, resumedAfter: null });
     expect(events[1]).toMatchObject({ step: 1, totalSteps: 4, reward: 0.2, timing: { rolloutMs: 700 } });
   });
 

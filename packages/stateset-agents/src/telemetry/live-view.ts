@@ -1,13 +1,9 @@
 import pc from "picocolors";
-import { algorithmDefaults, algorithmNames, defaultGroupSize } from "../algorithm/algorithms.ts";
 import { lostBySource } from "../rollout/report.ts";
-import type { EvaluationResult } from "../run/events.ts";
-import type { Adjustment } from "../training/auto-adjust.ts";
-import type { RunStart, StepEnd, TrainingCallbacks } from "../training/callbacks.ts";
-import { resolveConfig } from "../training/config.ts";
-import type { Verdict } from "../training/diagnostics/verdicts.ts";
+import type { RunCallbacks, RunStart, StepEnd } from "../run/callbacks.ts";
+import { differences } from "../run/differences.ts";
+import type { EvaluationResult, Verdict } from "../run/event.ts";
 import { clip, duration, number, padEnd, percent, quantity, sparkline } from "./format.ts";
-import { differences } from "./settings.ts";
 
 /** Where the view is written: process.stdout, or anything like it. */
 export interface ViewStream {
@@ -27,11 +23,10 @@ export interface LiveViewOptions {
   title?: string;
 }
 
-export interface LiveView extends TrainingCallbacks {
-  verdict(verdict: Verdict): void;
+/** A callback for any run. */
+export interface LiveView extends RunCallbacks {
   /** Takes back the verdicts that no longer hold. */
   recheck(holds: (verdict: Verdict) => boolean): void;
-  adjustment(adjustment: Adjustment): void;
   /** A line that stays, above the part that is redrawn. */
   note(text: string): void;
 }
@@ -97,7 +92,7 @@ export function createLiveView(options: LiveViewOptions): LiveView {
 
   return {
     note,
-    verdict(verdict) {
+    onVerdict(verdict) {
       state.verdicts.push(verdict);
       json("verdict", verdict);
       const mark =
@@ -114,7 +109,7 @@ export function createLiveView(options: LiveViewOptions): LiveView {
       state.verdicts = held;
       draw();
     },
-    adjustment(adjustment) {
+    onAdjustment(adjustment) {
       json("adjustment", adjustment);
       const { step, setting, from, to, reason } = adjustment;
       note(`${colors.cyan("↻")} step ${step}: ${setting} ${number(from)} → ${number(to)}. ${colors.dim(reason)}`);
@@ -126,8 +121,8 @@ export function createLiveView(options: LiveViewOptions): LiveView {
       json("start", {
         run: run.id,
         dir: run.dir,
-        config: run.config,
-        algorithm: run.algorithm,
+        learner: run.learner,
+        settings: run.settings,
         resumedAfter: run.resumedAfter ?? null,
       });
       if (mode === "plain")
@@ -135,25 +130,27 @@ export function createLiveView(options: LiveViewOptions): LiveView {
           stream.write(`${line}\n`);
       draw();
     },
+    onRollouts({ report }) {
+      const lost = lostBySource(report);
+      state.conversations += report.requested;
+      state.failed.environment += lost.environment + lost.agent;
+      state.failed.reward += lost.reward;
+    },
     onStepEnd(event) {
-      const { metrics, timing, report } = event;
+      const { metrics, timing } = event;
       state.latest = event;
       if (metrics.reward !== undefined) state.rewards.push(metrics.reward);
       state.rolloutMs += timing.rolloutMs;
       state.updateMs += timing.updateMs;
-      state.conversations += report.requested;
-      const lost = lostBySource(report);
-      state.failed.environment += lost.environment + lost.agent;
-      state.failed.reward += lost.reward;
       json("step", { totalSteps: event.totalSteps, ...metrics, timing });
       if (mode === "plain") stream.write(`${plainLine(state, now())}\n`);
       draw();
     },
-    onEvaluation(event) {
+    onEvaluation({ stop: _, ...event }) {
       state.evaluation = event;
       json("evaluation", event);
-      const { set, step, reward } = event;
-      if (mode === "plain") stream.write(`held-out (${set}) at step ${step}: reward ${interval(reward)}\n`);
+      const named = event.set === "held-out" ? "held-out" : `held-out (${event.set})`;
+      if (mode === "plain") stream.write(`${named} at step ${event.step}: ${evaluationText(event)}\n`);
       draw();
     },
     onCheckpoint(event) {
@@ -182,36 +179,32 @@ interface RenderOptions {
 
 function heading({ run }: ViewState, { colors, title }: RenderOptions): string[] {
   if (!run) return [];
-  const { config, algorithm } = run;
-  const facts = [title, algorithm.name, config.profile, `seed ${config.seed}`].filter((fact) => fact !== undefined);
-  const lines = [`${colors.bold(run.id)}  ${colors.dim(facts.join(" · "))}`];
+  const { learner, settings } = run;
+  const { profile, seed } = settings;
+  const facts = [title, learner, profile, seed === undefined ? undefined : `seed ${seed}`];
+  const lines = [`${colors.bold(run.id)}  ${colors.dim(facts.filter((fact) => fact !== undefined).join(" · "))}`];
   const changed = changedSettings(run);
   if (changed.length > 0) lines.push(`${colors.dim("set")}  ${changed.join(colors.dim(" · "))}`);
   return lines;
 }
 
+/** Said elsewhere, or chosen for the model rather than by the user. */
+const notChosen = ["algorithm", "seed", "profile", "learningRate", "valueLearningRate"];
+
 /** What differs from the defaults of the library and of the algorithm, as "path value". */
-export function changedSettings({ config, algorithm }: Pick<RunStart, "config" | "algorithm">): string[] {
-  const known = algorithmNames.find((name) => name === algorithm.name);
-  const defaults = {
-    ...resolveConfig({}, { defaults: { groupSize: defaultGroupSize(algorithm.name) } }),
-    ...(known && algorithmDefaults(known)),
-  };
-  return differences(defaults, { ...config, ...algorithm.options, algorithm: algorithm.name })
-    .filter(({ path }) => !["algorithm", "seed", "profile", "learningRate", "valueLearningRate"].includes(path))
-    .map(({ path, b }) => `${path} ${typeof b === "string" ? b : JSON.stringify(b)}`)
-    .concat(`learningRate ${config.learningRate.toPrecision(2)}`);
+export function changedSettings({ settings, defaults }: Pick<RunStart, "settings" | "defaults">): string[] {
+  const changed = differences(defaults, settings)
+    .filter(({ path }) => !notChosen.includes(path))
+    .map(({ path, b }) => `${path} ${typeof b === "string" ? b : JSON.stringify(b)}`);
+  const { learningRate } = settings;
+  return typeof learningRate === "number" ? [...changed, `learningRate ${learningRate.toPrecision(2)}`] : changed;
 }
 
 function render(state: ViewState, options: RenderOptions & { now: number }): string[] {
   const { colors } = options;
   const lines = ["", ...heading(state, options), ""];
   const { latest, run } = state;
-  if (!latest)
-    return [
-      ...lines,
-      colors.dim(run ? `step 1/${run.config.steps}: sampling the first conversations …` : "starting …"),
-    ];
+  if (!latest) return [...lines, colors.dim(run ? `step ${state.stepsBefore + 1}/${run.steps} …` : "starting …")];
   const { metrics, timing, step, totalSteps } = latest;
   const label = (name: string) => colors.dim(padEnd(name, 9));
   const fact = (name: string, value: string | undefined) =>
@@ -234,10 +227,10 @@ function render(state: ViewState, options: RenderOptions & { now: number }): str
       `${label("reward")}${colors.bold(number(last))} ± ${number(metrics.rewardStd ?? 0)}  ${colors.cyan(sparkline(state.rewards))}  ${change}`,
     );
   }
-  const referenceKl = metrics.kl ?? metrics.referenceKl;
-  const kl = referenceKl ?? metrics.approxKl;
+  const kl = metrics.kl ?? metrics.approxKl;
   const numbers = joined(
-    fact(referenceKl === undefined ? "step kl" : "kl", kl === undefined ? undefined : number(kl)),
+    fact("loss", state.rewards.length > 0 || metrics.loss === undefined ? undefined : number(metrics.loss)),
+    fact(metrics.kl === undefined ? "step kl" : "kl", kl === undefined ? undefined : number(kl)),
     fact("entropy", metrics.entropy === undefined ? undefined : number(metrics.entropy)),
     fact("clip", metrics.clipFraction === undefined ? undefined : percent(metrics.clipFraction)),
     fact("grad", metrics.gradNorm === undefined ? undefined : number(metrics.gradNorm)),
@@ -246,14 +239,12 @@ function render(state: ViewState, options: RenderOptions & { now: number }): str
   if (numbers !== "") lines.push(`${label("learning")}${numbers}`);
   const total = Math.max(1, state.rolloutMs + state.updateMs);
   lines.push(
-    `${label("speed")}${joined(`${quantity(timing.tokensPerSecond)} tokens/s`, fact("rollout", percent(state.rolloutMs / total)), fact("update", percent(state.updateMs / total)))}`,
+    `${label("speed")}${joined(`${quantity(timing.tokensPerSecond)} tokens/s`, ...(state.rolloutMs === 0 ? [] : [fact("rollout", percent(state.rolloutMs / total)), fact("update", percent(state.updateMs / total))]))}`,
   );
-  const lost = state.failed.environment + state.failed.reward;
-  const lostText = `${lost} of ${state.conversations}${lost > 0 ? ` (environment ${state.failed.environment}, reward ${state.failed.reward})` : ""}`;
-  lines.push(`${label("failed")}${lost > 0 ? colors.yellow(lostText) : lostText}${colors.dim(" rollouts")}`);
+  if (state.conversations > 0) lines.push(`${label("failed")}${failedText(state, colors)}${colors.dim(" rollouts")}`);
   if (state.evaluation) {
     lines.push(
-      `${label("held-out")}${interval(state.evaluation.reward)} ${colors.dim(`at step ${state.evaluation.step}`)}`,
+      `${label("held-out")}${evaluationText(state.evaluation)} ${colors.dim(`at step ${state.evaluation.step}`)}`,
     );
   }
   const verdict = state.verdicts.at(-1);
@@ -264,17 +255,18 @@ function render(state: ViewState, options: RenderOptions & { now: number }): str
 
 function plainLine(state: ViewState, now: number): string {
   const { metrics, timing, step, totalSteps } = state.latest!;
-  const kl = metrics.kl ?? metrics.referenceKl ?? metrics.approxKl;
+  const kl = metrics.kl ?? metrics.approxKl;
   const total = Math.max(1, timing.rolloutMs + timing.updateMs);
   return [
     `step ${step}/${totalSteps}`,
     metrics.reward === undefined ? undefined : `reward ${number(metrics.reward)} ± ${number(metrics.rewardStd ?? 0)}`,
+    metrics.reward !== undefined || metrics.loss === undefined ? undefined : `loss ${number(metrics.loss)}`,
     kl === undefined ? undefined : `kl ${number(kl)}`,
     metrics.entropy === undefined ? undefined : `entropy ${number(metrics.entropy)}`,
     metrics.clipFraction === undefined ? undefined : `clip ${percent(metrics.clipFraction)}`,
     `${Math.round(timing.tokensPerSecond)} tokens/s`,
-    `rollout ${percent(timing.rolloutMs / total)}`,
-    `failed ${state.failed.environment + state.failed.reward}`,
+    timing.rolloutMs === 0 ? undefined : `rollout ${percent(timing.rolloutMs / total)}`,
+    state.conversations === 0 ? undefined : `failed ${state.failed.environment + state.failed.reward}`,
     `eta ${eta(state, now)}`,
   ]
     .filter((part) => part !== undefined)
@@ -285,6 +277,19 @@ function eta(state: ViewState, now: number): string {
   const { step, totalSteps } = state.latest!;
   const done = step - state.stepsBefore;
   return duration(((now - state.startedMs) / Math.max(1, done)) * (totalSteps - step));
+}
+
+function failedText({ failed: { environment, reward }, conversations }: ViewState, colors: Colors): string {
+  const lost = environment + reward;
+  if (lost === 0) return `0 of ${conversations}`;
+  return colors.yellow(`${lost} of ${conversations} (environment ${environment}, reward ${reward})`);
+}
+
+function evaluationText(evaluation: EvaluationResult): string {
+  if (evaluation.set !== "held-out") return `reward ${interval(evaluation.reward)}`;
+  return Object.entries(evaluation.numbers)
+    .map(([name, value]) => `${name} ${number(value)}`)
+    .join("  ");
 }
 
 function interval({ mean, low, high }: { mean: number; low: number; high: number }): string {

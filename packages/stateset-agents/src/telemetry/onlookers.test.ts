@@ -48,7 +48,7 @@ describe("a run", () => {
     const alerts = alertWith({ command: "exit 1", webhook: "http://127.0.0.1:9/" }, (message) =>
       warnings.push(message),
     );
-    const callbacks = [alerts, watchHealth({ onVerdict: alerts.unhealthy })];
+    const callbacks = [alerts, watchHealth()];
     expect(await run("watched", { trackers: [broken], callbacks })).toBe(await run("alone", {}));
     expect(warnings.filter((warning) => warning.startsWith("The finished alert"))).toHaveLength(2);
   });

@@ -2,9 +2,9 @@ import { ROOT_CONTEXT, type Span, trace } from "@opentelemetry/api";
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { describe, expect, it } from "vitest";
 import { emptyReport } from "../rollout/report.ts";
+import type { RunStart, StepEnd } from "../run/callbacks.ts";
 import { fakeGroup } from "../test-support/fake-group.ts";
 import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../test-support/table-training.ts";
-import type { RunStart, StepEnd } from "../training/callbacks.ts";
 import { train } from "../training/train.ts";
 import { type SpanTracer, type TracedSpan, traceWith } from "./opentelemetry.ts";
 
@@ -49,8 +49,9 @@ describe("traceWith", () => {
     const callbacks = traceWith({ tracer, parentContext: (span) => (span as unknown as Recorded).name });
     await callbacks.onStart!({
       id: "r1",
-      config: { steps: 1, seed: 3 },
-      algorithm: { name: "grpo", options: {} },
+      learner: "grpo",
+      steps: 1,
+      settings: { seed: 3 },
     } as unknown as RunStart);
     await callbacks.onStepStart!({ step: 1, totalSteps: 1, learningRate: 1e-4 });
     const report = {
@@ -88,8 +89,9 @@ describe("traceWith", () => {
     const callbacks = traceWith({ tracer });
     await callbacks.onStart!({
       id: "r1",
-      config: { steps: 1, seed: 3 },
-      algorithm: { name: "grpo", options: {} },
+      learner: "grpo",
+      steps: 1,
+      settings: { seed: 3 },
     } as unknown as RunStart);
     await callbacks.onEnd!({ status: "failed", steps: 0, reason: "no" });
     expect(spans[0]).toMatchObject({ status: 2, ended: true });

@@ -1,5 +1,5 @@
 import type { Trajectory } from "../conversation/trajectory.ts";
-import type { TrainingCallbacks } from "../training/callbacks.ts";
+import type { RunCallbacks } from "../run/callbacks.ts";
 
 /** The part of `@opentelemetry/api`'s Tracer that is used, so that the package is not needed unless you have it. */
 export interface SpanTracer {
@@ -31,20 +31,16 @@ export interface TraceOptions {
 }
 
 /** Traces a run: a span for the run, one a step, below it one a conversation with its reward, length and failures. */
-export function traceWith({ tracer, parentContext, perStep = 64 }: TraceOptions): TrainingCallbacks {
+export function traceWith({ tracer, parentContext, perStep = 64 }: TraceOptions): RunCallbacks {
   const below = (span: TracedSpan | undefined) => (span && parentContext ? parentContext(span) : undefined);
   let run: TracedSpan | undefined;
   let step: TracedSpan | undefined;
   let stepStartMs = 0;
   return {
-    onStart({ id, config, algorithm }) {
+    onStart({ id, learner, steps, settings: { seed } }) {
+      const attributes = { "run.id": id, "run.steps": steps, "run.learner": learner };
       run = tracer.startSpan("stateset.run", {
-        attributes: {
-          "run.id": id,
-          "run.steps": config.steps,
-          "run.algorithm": algorithm.name,
-          "run.seed": config.seed,
-        },
+        attributes: { ...attributes, ...(typeof seed === "number" && { "run.seed": seed }) },
       });
     },
     onStepStart({ step: number, learningRate }) {

@@ -4,7 +4,7 @@ import { algorithmNames, createAlgorithm } from "../algorithm/algorithms.ts";
 import { GSPOConfig } from "../algorithm/gspo-config.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
 import { FunctionReward, politeShare, quickRun, gain as rise, tableAgent } from "../test-support/table-training.ts";
-import type { StepEnd } from "./callbacks.ts";
+import type { TrainingStepEnd } from "./callbacks.ts";
 import { trainWithGSPO } from "./gspo.ts";
 import { configForTask } from "./profiles.ts";
 import { train } from "./train.ts";
@@ -117,7 +117,7 @@ describe("every algorithm in the loop", { timeout: 300_000 }, () => {
     const step = async (scale: number) => {
       const { agent } = tableAgent();
       const callbacks = {
-        onStepEnd: ({ controls }: StepEnd) => {
+        onStepEnd: ({ controls }: TrainingStepEnd) => {
           controls.learningRateScale = scale;
         },
       };

@@ -4,7 +4,7 @@ import { type FakeConversation, fakeGroup } from "../test-support/fake-group.ts"
 import { createTablePolicy } from "../test-support/table-policy.ts";
 import { FunctionReward, tableEnvironment } from "../test-support/table-training.ts";
 import { type AutoAdjust, autoAdjust } from "./auto-adjust.ts";
-import type { StepEnd } from "./callbacks.ts";
+import type { TrainingStepEnd } from "./callbacks.ts";
 import type { TrainingControls } from "./controls.ts";
 import { train } from "./train.ts";
 
@@ -23,7 +23,13 @@ function show(
   scenarios: Record<string, FakeConversation[]>,
 ): void {
   const groups = Object.entries(scenarios).map(([id, conversations]) => fakeGroup(id, conversations));
-  adjuster.onStepEnd!({ step, metrics: { step }, groups, controls } as unknown as StepEnd);
+  adjuster.onStepEnd!({
+    step,
+    metrics: { step },
+    groups,
+    controls,
+    tell: async () => {},
+  } as unknown as TrainingStepEnd);
 }
 
 const sampled = (surprise: number): FakeConversation[] => [0.2, 0.4, 0.6, 0.5].map((reward) => ({ reward, surprise }));

@@ -1,11 +1,10 @@
 import { z } from "zod";
 import { parseOptions } from "../options.ts";
+import type { Adjustment, VerdictKind } from "../run/event.ts";
 import type { TrainingCallbacks } from "./callbacks.ts";
 import type { TrainingControls } from "./controls.ts";
 import { DiagnosticsMonitor, type DiagnosticsOptions, type MonitorState } from "./diagnostics/monitor.ts";
 import type { StepSignals } from "./diagnostics/signals.ts";
-import type { Verdict, VerdictKind } from "./diagnostics/verdicts.ts";
-import { writeHealthLog } from "./diagnostics/watch.ts";
 
 const schema = z.strictObject({
   /** Steps that an action is given to show its effect before the next of its kind. */
@@ -24,25 +23,11 @@ const schema = z.strictObject({
 export type AutoAdjustOptions = z.input<typeof schema>;
 type Limits = z.output<typeof schema>;
 
-/** One change of one setting, with the reason in words. */
-export interface Adjustment {
-  step: number;
-  setting: "learningRateScale" | "klCoefficient" | "temperature" | `scenarioWeights.${string}`;
-  from: number;
-  to: number;
-  reason: string;
-}
-
 interface State {
   monitor: MonitorState;
   adjustments: Adjustment[];
   /** How the run stood when something was last done about its health. */
   lastActed: StepSignals | null;
-}
-
-export interface AutoAdjustHooks {
-  onVerdict?(verdict: Verdict): void;
-  onAdjustment?(adjustment: Adjustment): void;
 }
 
 export interface AutoAdjust extends TrainingCallbacks {
@@ -52,20 +37,16 @@ export interface AutoAdjust extends TrainingCallbacks {
 
 /**
  * Acts on what the monitor says: learning rate, KL coefficient, temperature and scenario mix, within limits, each action
- * logged with its reason. Deterministic, and its state is in every checkpoint, so a resumed run makes the same decisions.
+ * told with its reason (onVerdict, onAdjustment, events.jsonl). Deterministic, and its state is in every checkpoint, so a resumed run makes the same decisions.
  *
  * @example train({ …, callbacks: [autoAdjust()] })
  */
-export function autoAdjust(
-  options: AutoAdjustOptions & { diagnostics?: DiagnosticsOptions } = {},
-  hooks: AutoAdjustHooks = {},
-): AutoAdjust {
+export function autoAdjust(options: AutoAdjustOptions & { diagnostics?: DiagnosticsOptions } = {}): AutoAdjust {
   const { diagnostics, ...rest } = options;
   const limits = parseOptions(schema, rest, "autoAdjust");
   const monitor = new DiagnosticsMonitor(diagnostics);
   let adjustments: Adjustment[] = [];
   let lastActed: StepSignals | null = null;
-  let dir: string | undefined;
 
   return {
     name: "auto-adjust",
@@ -74,18 +55,11 @@ export function autoAdjust(
     get adjustments() {
       return adjustments;
     },
-    onStart(run) {
-      dir = run.dir;
-      // Also when there is nothing to say yet: a killed run may have said more than its checkpoint knows.
-      writeHealthLog(dir, monitor.verdicts, adjustments);
-    },
-    onStepEnd({ step, metrics, groups, controls }) {
+    async onStepEnd({ step, metrics, groups, controls, tell }) {
       const before = adjustments.length;
       const fresh = monitor.observe({ step, metrics, groups });
-      for (const verdict of fresh) hooks.onVerdict?.(verdict);
       const record = (adjustment: Adjustment) => {
         adjustments = [...adjustments, adjustment];
-        hooks.onAdjustment?.(adjustment);
       };
       const now = monitor.latest!;
       const trouble = urgency.find((kind) => monitor.holds(kind));
@@ -103,7 +77,8 @@ export function autoAdjust(
         }
       }
       restoreWeights(controls, monitor, (change) => record({ step, ...change }));
-      if (fresh.length > 0 || adjustments.length > before) writeHealthLog(dir, monitor.verdicts, adjustments);
+      for (const verdict of fresh) await tell({ type: "verdict", ...verdict });
+      for (const adjustment of adjustments.slice(before)) await tell({ type: "adjustment", ...adjustment });
     },
     state(): State {
       return { monitor: monitor.state(), adjustments, lastActed };

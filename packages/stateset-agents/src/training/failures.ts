@@ -4,44 +4,52 @@ import { StatesetError } from "../error.ts";
 import { notFiniteError, tooManySkipped } from "../learning/finite.ts";
 import { isShaped, type Sampling } from "../policy/policy.ts";
 import { failuresBySource, lostBySource } from "../rollout/report.ts";
-import type { EvaluationResult } from "../run/events.ts";
-import type { Emitter } from "./callbacks.ts";
+import { evaluationLines } from "../run/evaluation-metrics.ts";
+import type { RewardEvaluation, RunWarning } from "../run/event.ts";
+import type { Run } from "../run/run.ts";
 import type { Collected } from "./collect.ts";
 import type { Loop, LoopState } from "./loop.ts";
+
+type TrainingRun = Pick<Run, "warn" | "say" | "tell" | "stop" | "recordEvaluation">;
 
 /** Steps in a row that may be lost whole before the run stops. */
 const lostLimit = 3;
 
-export async function reportFailures(emitter: Emitter, step: number, { report, groups }: Collected): Promise<void> {
+export async function reportFailures(run: TrainingRun, step: number, { report, groups }: Collected): Promise<void> {
   const { droppedGroups } = report;
   const { environment, agent, reward } = failuresBySource(report);
   if (agent.length > 0) {
     const messages = messagesOf(agent);
     const message = `Step ${step}: the agent's hooks failed ${times(messages)}; those conversations were lost. ${examples(messages)}`;
-    await emitter.warn({ step, kind: "hook-failed", message });
+    await run.warn({ kind: "hook-failed", message }, step);
   }
   if (environment.length > 0) {
     const messages = messagesOf(environment);
     const lost = lostBySource(report).environment;
     const message = `Step ${step}: the environment failed ${times(messages)}; ${lost} conversations were lost. ${examples(messages)}`;
-    await emitter.warn({ step, kind: "environment-failed", message });
+    await run.warn({ kind: "environment-failed", message }, step);
   }
   if (reward.length > 0) {
     const messages = messagesOf(reward);
     const message = `Step ${step}: the reward failed ${times(messages)}; those conversations were left out. ${examples(messages)}`;
-    await emitter.warn({ step, kind: "reward-failed", message });
+    await run.warn({ kind: "reward-failed", message }, step);
   }
   if (droppedGroups.length > 0) {
     const left = groups.length === 0 ? " Nothing is left to learn from in this step." : "";
     const [some, were] = droppedGroups.length === 1 ? ["1 group", "was"] : [`${droppedGroups.length} groups`, "were"];
     const message = `Step ${step}: ${some} had too few conversations left and ${were} dropped.${left}`;
-    await emitter.warn({ step, kind: "group-dropped", message });
+    await run.warn({ kind: "group-dropped", message }, step);
   }
 }
 
+/** What is said whenever the run is taken up belongs to it only the first time. */
+function atStart(run: Loop["run"], warning: Omit<RunWarning, "step">): Promise<void> {
+  return run.savedStep === undefined ? run.warn(warning) : run.say(warning);
+}
+
 /** Options that are allowed and yet hardly meant, said before the first step. */
-export async function reportUnusual({ learner: { algorithm }, config, emitter, state: { step } }: Loop): Promise<void> {
-  const warn = (message: string) => emitter.warn({ step, kind: "options-unusual", message });
+export async function reportUnusual({ learner: { algorithm }, config, run }: Loop): Promise<void> {
+  const warn = (message: string) => atStart(run, { kind: "options-unusual", message });
   const { valueWarmupSteps = 0, singlePass, name } = algorithm;
   if (valueWarmupSteps >= config.steps)
     await warn(
@@ -54,7 +62,7 @@ export async function reportUnusual({ learner: { algorithm }, config, emitter, s
 }
 
 /** Sampling that the loss does not know of, said before the first step. */
-export async function reportMismatch({ learner, emitter, state: { step } }: Loop, sampling: Sampling): Promise<void> {
+export async function reportMismatch({ learner, run }: Loop, sampling: Sampling): Promise<void> {
   const { policy, algorithm } = learner;
   const { correction } = algorithm.options;
   if ((policy.capabilities.exact && !isShaped(sampling)) || correction) return;
@@ -64,7 +72,7 @@ export async function reportMismatch({ learner, emitter, state: { step } }: Loop
   const how =
     correction === false ? "`correction` is off" : `${algorithm.name} has no \`correction\` that would make up for it`;
   const message = `${why}, and ${how}: the policy learns as if it had drawn from its whole distribution. The metric mismatch says how far off that is.`;
-  await emitter.warn({ step, kind: "sampling-mismatch", message });
+  await atStart(run, { kind: "sampling-mismatch", message });
 }
 
 /** On an engine whose sampling is its scoring, the first ratio of a step is 1 to the bit; anything else is a fault somewhere. */
@@ -73,28 +81,30 @@ export async function reportFirstRatio(
   step: number,
   { firstRatioMax = 1 }: Readonly<Record<string, number>>,
 ): Promise<void> {
-  const { learner, emitter } = loop;
-  if (loop.ratioReported) return;
+  const { learner, run, state } = loop;
+  if (state.ratioReported) return;
   // One that is not a number has been said already.
   if (!learner.policy.capabilities.exact || firstRatioMax === 1 || !Number.isFinite(firstRatioMax)) return;
   const message = `Step ${step}: the policy that learns is not the one that sampled (the largest first ratio is ${firstRatioMax.toPrecision(6)}, not 1). Were the weights changed during the rollouts?`;
-  loop.ratioReported = true;
-  await emitter.warn({ step, kind: "first-ratio", message });
+  state.ratioReported = true;
+  await run.warn({ kind: "first-ratio", message }, step);
 }
 
-export async function reportEvaluation(emitter: Emitter, result: EvaluationResult): Promise<void> {
-  await emitter.emit("onEvaluation", result);
-  const { step, failed, failures, reward } = result;
+export async function reportEvaluation(run: TrainingRun, result: RewardEvaluation): Promise<void> {
+  const { step, scenarios, ...fact } = result;
+  run.recordEvaluation(evaluationLines(result));
+  await run.tell("evaluation", step, fact, { scenarios, stop: run.stop });
+  const { failed, failures, reward } = result;
   if (failed === 0) return;
   const left = reward.count === 0 ? "and nothing was left to measure" : "and are not in its numbers";
   const message = `Step ${step}: ${failed} conversations of the evaluation failed ${left}. ${examples(failures)}`;
-  await emitter.warn({ step, kind: "evaluation-failed", message });
+  await run.warn({ kind: "evaluation-failed", message }, step);
 }
 
 /** Says that an update was not made because something was not finite. */
-export async function reportSkipped({ state, emitter }: Loop, step: number, what: string): Promise<void> {
+export async function reportSkipped({ state, run }: Loop, step: number, what: string): Promise<void> {
   const message = `Step ${step}: ${what} was NaN or infinite; the update was skipped (${state.notFinite} so far).`;
-  await emitter.warn({ step, kind: "not-finite", message });
+  await run.warn({ kind: "not-finite", message }, step);
 }
 
 export function countLost(state: LoopState, { groups, refused }: Collected): void {
@@ -105,13 +115,14 @@ export function countLost(state: LoopState, { groups, refused }: Collected): voi
  * Why the run cannot go on, if it cannot. The counters start again, since the checkpoint that is saved next is for whoever has repaired
  * what was wrong: with the counters as they are, it would stop again at once.
  */
-export function stopOf({ state, files }: Loop, step: number, { report }: Collected): StatesetError | undefined {
+export function stopOf({ state, run }: Loop, step: number, { report }: Collected): StatesetError | undefined {
   const { lostInARow } = state;
   const skipped = tooManySkipped(state);
   if (!skipped && lostInARow < lostLimit) return undefined;
-  const [saved, goOn] = files
-    ? ["A checkpoint was saved.", "resume"]
-    : ["Nothing was saved, since the run keeps no files.", "run it again"];
+  const [saved, goOn] =
+    run.dir !== undefined
+      ? ["A checkpoint was saved.", "resume"]
+      : ["Nothing was saved, since the run keeps no files.", "run it again"];
   Object.assign(state, { notFiniteInARow: 0, lostInARow: 0 });
   if (skipped) {
     const hint = `${saved} Lower the learning rate, or check the reward for NaN, then ${goOn}.`;
@@ -135,11 +146,11 @@ function messagesOf(failures: readonly Failure[]): string[] {
 }
 
 /** Without a reference there is nothing to measure a KL against. */
-export async function dropKl({ state, emitter }: Loop, step: number): Promise<void> {
+export async function dropKl({ state, run }: Loop, step: number): Promise<void> {
   state.controls.klCoefficient = 0;
   const message =
     "A callback asked for a KL penalty, but the run keeps no reference. Set adjustsKl on it, or kl.coefficient above 0.";
-  await emitter.warn({ step, kind: "no-reference", message });
+  await run.warn({ kind: "no-reference", message }, step);
 }
 
 function times(list: readonly unknown[]): string {

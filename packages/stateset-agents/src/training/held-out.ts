@@ -6,12 +6,12 @@ import { evaluate } from "../evaluation/evaluate.ts";
 import { splitHeldOut } from "../evaluation/split.ts";
 import { seedOf } from "../random.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
-import type { EvaluationResult } from "../run/events.ts";
+import type { RewardEvaluation } from "../run/event.ts";
 import type { TrainingConfig } from "./config.ts";
 
 /** Evaluation on scenarios that training never sees: one part selects the best checkpoint, the other is only reported. */
 export interface HeldOutEvaluation {
-  evaluate(step: number, set: EvaluationResult["set"], signal?: AbortSignal): Promise<EvaluationResult>;
+  evaluate(step: number, set: RewardEvaluation["set"], signal?: AbortSignal): Promise<RewardEvaluation>;
 }
 
 export interface HeldOutOptions {
@@ -49,6 +49,7 @@ export function createHeldOut({ scenarios, config, ...parts }: HeldOutOptions): 
           set,
           reward: result.reward,
           parts: Object.fromEntries(means),
+          scenarios: result.scenarios,
           failed: result.failed,
           failures: result.failures,
         };
@@ -61,19 +62,8 @@ export function createHeldOut({ scenarios, config, ...parts }: HeldOutOptions): 
           throw error;
         const none = { mean: Number.NaN, low: Number.NaN, high: Number.NaN, count: 0 };
         const failed = sets[set].length * evaluation.samples;
-        return { step, set, reward: none, parts: {}, failed, failures: [error.message] };
+        return { step, set, reward: none, parts: {}, scenarios: [], failed, failures: [error.message] };
       }
     },
-  };
-}
-
-/** How an evaluation stands in metrics.jsonl. */
-export function evaluationMetrics({ set, reward, parts, failed }: EvaluationResult): Record<string, number> {
-  return {
-    [`${set}/reward`]: reward.mean,
-    [`${set}/low`]: reward.low,
-    [`${set}/high`]: reward.high,
-    [`${set}/failed`]: failed,
-    ...Object.fromEntries(Object.entries(parts).map(([name, value]) => [`${set}/part/${name}`, value])),
   };
 }

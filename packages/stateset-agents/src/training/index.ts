@@ -1,5 +1,4 @@
-export type { EvaluationResult, RunEnd, StepMetrics, StepTiming, TrainingWarning, WarningKind } from "../run/events.ts";
-export type { RunStart, StepEnd, TrainingCallbacks } from "./callbacks.ts";
+export type { TrainingCallbacks, TrainingStart, TrainingStepEnd } from "./callbacks.ts";
 export { resolveConfig, type TrainingConfig, type TrainingOptions, trainingConfigSchema } from "./config.ts";
 export type { TrainingControls } from "./controls.ts";
 export { trainWithGSPO } from "./gspo.ts";

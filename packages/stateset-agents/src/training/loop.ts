@@ -10,10 +10,12 @@ import { learn } from "../learning/learn.ts";
 import type { Learner } from "../learning/learner.ts";
 import { learningRateAt } from "../learning/optimiser.ts";
 import type { Rollout } from "../rollout/rollout.ts";
-import type { CheckpointStore } from "../run/checkpoint/store.ts";
-import type { EvaluationResult, RunEnd, StepMetrics } from "../run/events.ts";
-import type { RunFiles } from "../run/run-files.ts";
-import type { Emitter } from "./callbacks.ts";
+import { evaluationMetrics } from "../run/evaluation-metrics.ts";
+import type { FactOf, RewardEvaluation, RunEnd, StepMetrics } from "../run/event.ts";
+import { finiteMetrics } from "../run/metrics.ts";
+import type { Run } from "../run/run.ts";
+import { writeTrajectories } from "../run/trajectory-record.ts";
+import type { TrainingStepEnd } from "./callbacks.ts";
 import { type Collected, collect } from "./collect.ts";
 import type { TrainingConfig } from "./config.ts";
 import type { TrainingControls } from "./controls.ts";
@@ -26,15 +28,13 @@ import {
   reportSkipped,
   stopOf,
 } from "./failures.ts";
-import { evaluationMetrics, type HeldOutEvaluation } from "./held-out.ts";
+import type { HeldOutEvaluation } from "./held-out.ts";
 import { type SavedState, saveLoop } from "./saved-loop.ts";
 import type { ScenarioOrder } from "./scenario-order.ts";
-import { finiteMetrics, rolloutMetrics } from "./step-metrics.ts";
+import { rolloutMetrics } from "./step-metrics.ts";
 
 /** Everything that changes while a run goes on, as plain data: with the policy's snapshot, this is a checkpoint. */
 export interface LoopState extends SkippedUpdates {
-  /** Steps done. */
-  step: number;
   /** Scenarios drawn so far: the data position. */
   position: number;
   optimiserSteps: number;
@@ -44,11 +44,11 @@ export interface LoopState extends SkippedUpdates {
   /** Steps since the last one in which a conversation came through. */
   lostInARow: number;
   best: { step: number; score: number } | null;
-  /** Why the run stopped early, once it has: a run that is killed right after does not go on when it is resumed. */
-  stopped: string | null;
   controls: TrainingControls;
   /** The metrics of a step whose evaluation has yet to be done. */
   pending: StepMetrics | null;
+  /** Whether it was said already that the first ratio is not 1. */
+  ratioReported: boolean;
 }
 
 export interface Loop {
@@ -59,38 +59,30 @@ export interface Loop {
   /** Tokens per reply at most. */
   replyTokens: number;
   state: LoopState;
-  emitter: Emitter;
-  files: RunFiles | undefined;
-  store: CheckpointStore<SavedState> | undefined;
+  run: Run<SavedState>;
   heldOut: HeldOutEvaluation | undefined;
   /** The evaluation before the first step. */
-  before: EvaluationResult | undefined;
+  before: RewardEvaluation | undefined;
   earlyStopping: EarlyStopping | undefined;
-  signal: AbortSignal | undefined;
-  /** One record a step, also of those before a resume. */
-  records: StepMetrics[];
-  /** The step of the newest checkpoint. */
-  savedStep: number | undefined;
-  /** Whether it was said already that the first ratio is not 1. */
-  ratioReported: boolean;
 }
 
 /** Rejects with ABORTED when the signal fires. */
 export async function runLoop(loop: Loop): Promise<RunEnd> {
-  const { config, state } = loop;
+  const { config, state, run } = loop;
   // A run that was stopped during an evaluation takes that up first.
   if (state.pending) await endStep(loop, state.pending);
-  while (state.step < config.steps && state.stopped === null) await runStep(loop);
-  if (state.stopped !== null) return { status: "stopped-early", steps: state.step, reason: state.stopped };
-  return { status: "finished", steps: state.step };
+  while (run.step < config.steps && run.stopped === null) await runStep(loop);
+  if (run.stopped !== null) return { status: "stopped-early", steps: run.step, reason: run.stopped };
+  return { status: "finished", steps: run.step };
 }
 
 async function runStep(loop: Loop): Promise<void> {
-  const { config, state, emitter, files, signal } = loop;
-  throwIfAborted(signal, `after ${state.step} steps`);
-  const step = state.step + 1;
+  const { config, state, run } = loop;
+  const { signal } = run;
+  throwIfAborted(signal, `after ${run.step} steps`);
+  const step = run.step + 1;
   const learningRate = learningRateAt(step, config) * state.controls.learningRateScale;
-  await emitter.emit("onStepStart", { step, totalSteps: config.steps, learningRate });
+  await run.stepStart({ step, totalSteps: config.steps, learningRate });
 
   const startedAt = performance.now();
   const { rollout, scenarios } = loop;
@@ -99,20 +91,22 @@ async function runStep(loop: Loop): Promise<void> {
   const collected = await collect({ step, position, config, controls, algorithm, rollout, scenarios, signal });
   const sampledAt = performance.now();
   const { groups, report } = collected;
-  await reportFailures(emitter, step, collected);
+  await reportFailures(run, step, collected);
   countLost(state, collected);
-  await emitter.emit("onRollouts", { step, groups, report });
+  await run.tell("rollouts", step, rolloutFacts(collected), { groups, report });
 
   const learnt = await learnFromStep(loop, step, learningRate, collected);
   const updatedAt = performance.now();
-  state.step = step;
+  run.step = step;
   state.position += collected.drawn;
   state.conversations += report.completed;
   const { optimiserSteps, notFinite } = state;
   const metrics = finiteMetrics(step, rolloutMetrics(collected), learnt, { learningRate, optimiserSteps, notFinite });
   state.pending = metrics;
   const { every, perStep } = config.trajectories;
-  if (every > 0 && (step - 1) % every === 0) files?.writeTrajectories(step, groups.slice(0, perStep));
+  if (run.dir !== undefined && every > 0 && (step - 1) % every === 0) {
+    writeTrajectories(run.dir, step, groups.slice(0, perStep));
+  }
   const timing = {
     step,
     rolloutMs: sampledAt - startedAt,
@@ -120,16 +114,17 @@ async function runStep(loop: Loop): Promise<void> {
     tokensPerSecond: (1000 * report.sampledTokens) / Math.max(1, sampledAt - startedAt),
   };
   // Before the checkpoint, because callbacks may change the controls and their own state.
-  await emitter.emit("onStepEnd", { step, totalSteps: config.steps, metrics, timing, groups, report, controls });
+  const told = { totalSteps: config.steps, timing, groups, report, controls, stop: run.stop, tell: run.tellOf };
+  await run.tell("step", step, { metrics }, told satisfies Omit<TrainingStepEnd, "step" | "metrics">);
   const broken = stopOf(loop, step, collected);
   await endStep(loop, metrics, broken !== undefined);
-  files?.appendTiming({ ...timing, otherMs: performance.now() - updatedAt });
+  run.time({ ...timing, otherMs: performance.now() - updatedAt });
   if (broken) throw broken;
 }
 
 /** All updates of one step; returns their metrics. */
 async function learnFromStep(loop: Loop, step: number, learningRate: number, { groups, report }: Collected) {
-  const { learner, config, state, emitter, replyTokens } = loop;
+  const { learner, config, state, run, replyTokens } = loop;
   const { controls } = state;
   if (learner.policy.model.stub) return { stub: 1 };
   if (controls.klCoefficient > 0 && !learner.reference) await dropKl(loop, step);
@@ -147,7 +142,7 @@ async function learnFromStep(loop: Loop, step: number, learningRate: number, { g
     onSkipped: (what) => reportSkipped(loop, step, what),
     async onUpdate(update) {
       if (update.applied) state.optimiserSteps++;
-      await emitter.emit("onUpdate", { step, ...update });
+      await run.tell("update", step, update);
     },
   });
   await reportFirstRatio(loop, step, learnt);
@@ -166,27 +161,31 @@ async function learnFromStep(loop: Loop, step: number, learningRate: number, { g
 
 /** What follows once the policy has learnt: the evaluation, the record of the step, a checkpoint. */
 async function endStep(loop: Loop, metrics: StepMetrics, broken = false): Promise<void> {
-  const { config, state, files } = loop;
+  const { config, state, run } = loop;
   const { step } = metrics;
   const { evaluation, improved } = await evaluate(loop, step);
-  const record = finiteMetrics(step, metrics, evaluation);
-  loop.records.push(record);
-  files?.appendMetrics(record);
+  run.record(finiteMetrics(step, metrics, evaluation));
   state.pending = null;
   const due = config.checkpoint.every > 0 && step % config.checkpoint.every === 0;
-  const last = step === config.steps || state.stopped !== null || broken;
-  if (due || last || improved) await saveLoop(loop, improved);
+  const last = step === config.steps || run.stopped !== null || broken;
+  if (due || last || improved) await saveLoop(loop, { best: improved, planned: true });
 }
 
-async function evaluate({ heldOut, config, state, emitter, earlyStopping, signal }: Loop, step: number) {
+async function evaluate({ heldOut, config, state, run, earlyStopping }: Loop, step: number) {
   const due = config.evaluation.every > 0 && (step % config.evaluation.every === 0 || step === config.steps);
   if (!heldOut || !due) return { evaluation: {}, improved: false };
-  const result = await heldOut.evaluate(step, "selection", signal);
-  await reportEvaluation(emitter, result);
+  const result = await heldOut.evaluate(step, "selection", run.signal);
+  await reportEvaluation(run, result);
   const score = result.reward.mean;
   const improved = Number.isFinite(score) && (state.best === null || score > state.best.score);
   if (improved) state.best = { step, score };
   const decision = earlyStopping?.observe(step, score);
-  if (decision?.stop) state.stopped = decision.reason!;
+  if (decision?.stop) run.stop(decision.reason!);
   return { evaluation: evaluationMetrics(result), improved };
+}
+
+function rolloutFacts({ report, refused }: Collected): FactOf<"rollouts"> {
+  const { requested, completed, lost, droppedGroups, replies, sampledTokens } = report;
+  const groups = { refusedGroups: refused, droppedGroups: droppedGroups.length };
+  return { requested, completed, lost: lost.length, ...groups, replies, sampledTokens };
 }

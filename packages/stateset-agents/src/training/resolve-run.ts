@@ -2,9 +2,13 @@ import type { Agent } from "../agent/agent.ts";
 import type { Algorithm } from "../algorithm/algorithm.ts";
 import { type ChosenAlgorithm, chosenAlgorithm } from "../algorithm/algorithm-choice.ts";
 import { algorithmNames, defaultGroupSize } from "../algorithm/algorithms.ts";
+import { describeList } from "../describe.ts";
+import { Environment } from "../environment/environment.ts";
 import { StatesetError } from "../error.ts";
-import { resolveConfig, type TrainingConfig } from "./config.ts";
-import { changesOf, readSavedConfig, type SavedConfig, withSaved } from "./saved-run.ts";
+import { runDirOf } from "../run/checkpoint/store.ts";
+import { type Change, modelFacts, type RunConfig, readConfig } from "../run/config.ts";
+import { changesOnResume } from "../run/open-run.ts";
+import { mergeOptions, resolveConfig, type TrainingConfig, type TrainingOptions } from "./config.ts";
 import { splitOptions, type TrainOptions, type TrainParts } from "./train-options.ts";
 
 export interface ResolvedRun<A extends Agent = Agent> {
@@ -12,19 +16,63 @@ export interface ResolvedRun<A extends Agent = Agent> {
   algorithm: Algorithm;
   /** Complete: what was given, then the resumed run's, then the defaults of algorithm, profile and model. */
   config: TrainingConfig;
-  /** The resumed run. */
-  saved: SavedConfig | undefined;
-  /** What the resumed run does differently from here on, in words. */
-  changes: string | undefined;
+  /** What config.json will say. */
+  facts: Omit<RunConfig, "version" | "id" | "forkedFrom">;
+  /** What the resumed run does differently from here on. */
+  changes: Change[];
+}
+
+/** What train() will do with these options. Loads the agent's model. */
+export async function resolveRun<A extends Agent>(options: TrainOptions<A>): Promise<ResolvedRun<A>> {
+  const { parts, training, algorithm: chosen } = splitOptions(options);
+  const { agent, environment, reward, heldOut, resumeFrom } = parts;
+  const saved = resumeFrom === undefined ? undefined : readConfig(runDirOf(resumeFrom));
+  if (saved && saved.learner !== "rl") {
+    throw new StatesetError(
+      "CHECKPOINT_MISMATCH",
+      `The run "${saved.id}" is not one of train(): it is ${saved.learner}.`,
+      {
+        hint: "Take it up with what it was begun with.",
+      },
+    );
+  }
+  const algorithm = algorithmOf(chosen, saved);
+  await agent.initialize();
+  const before = saved?.settings as TrainingConfig | undefined;
+  const config = resolveConfig(before ? withSaved(training, before) : training, {
+    defaults: { groupSize: defaultGroupSize(algorithm.name) },
+    profile: parts.profile ?? before?.profile ?? "balanced",
+    model: agent.policy.model,
+  });
+  if (algorithm.comparesGroups && config.groupSize < 2) {
+    throw new StatesetError(
+      "INVALID_OPTION",
+      `${algorithm.name} compares the conversations of a group, and groupSize is 1.`,
+      {
+        hint: "Set groupSize to 2 or more, or choose ppo, a2c, vapo, reinforce or reinforce++.",
+      },
+    );
+  }
+  const facts: ResolvedRun["facts"] = {
+    learner: "rl",
+    model: modelFacts(agent.policy.model),
+    algorithm: { ...algorithm.options, algorithm: algorithm.name },
+    settings: { ...config },
+    agent: agent.describe(),
+    environment: environment.describe(),
+    ...(heldOut && { heldOut: describeHeldOut(heldOut) }),
+    ...(reward && { reward: reward.describe() }),
+  };
+  return { parts, algorithm, config, facts, changes: saved ? changesOnResume(saved, facts) : [] };
 }
 
 /** What was given, over what the resumed run had of the same algorithm; GRPO when neither names one. */
-function algorithmOf(chosen: ChosenAlgorithm, saved: SavedConfig | undefined): Algorithm {
+function algorithmOf(chosen: ChosenAlgorithm, saved: RunConfig | undefined): Algorithm {
   if (typeof chosen?.loss === "function") return chosenAlgorithm(chosen);
   const given = chosen as Record<string, unknown> | undefined;
   const before = saved?.algorithm;
   const name = given?.algorithm ?? before?.algorithm ?? "grpo";
-  if (before && name === before.algorithm && !(algorithmNames as unknown[]).includes(name)) {
+  if (saved && name === before?.algorithm && !(algorithmNames as unknown[]).includes(name)) {
     throw new StatesetError(
       "INVALID_OPTION",
       `The run "${saved.id}" was trained with an algorithm of your own, "${name}".`,
@@ -37,25 +85,11 @@ function algorithmOf(chosen: ChosenAlgorithm, saved: SavedConfig | undefined): A
   return chosenAlgorithm(own);
 }
 
-/** What train() will do with these options. Loads the agent's model. */
-export async function resolveRun<A extends Agent>(options: TrainOptions<A>): Promise<ResolvedRun<A>> {
-  const { parts, training, algorithm: chosen } = splitOptions(options);
-  const saved = parts.resumeFrom === undefined ? undefined : readSavedConfig(parts.resumeFrom);
-  const algorithm = algorithmOf(chosen, saved);
-  await parts.agent.initialize();
-  const config = resolveConfig(saved ? withSaved(training, saved) : training, {
-    defaults: { groupSize: defaultGroupSize(algorithm.name) },
-    profile: parts.profile ?? saved?.training.profile ?? "balanced",
-    model: parts.agent.policy.model,
-  });
-  if (algorithm.comparesGroups && config.groupSize < 2) {
-    throw new StatesetError(
-      "INVALID_OPTION",
-      `${algorithm.name} compares the conversations of a group, and groupSize is 1.`,
-      {
-        hint: "Set groupSize to 2 or more, or choose ppo, a2c, vapo, reinforce or reinforce++.",
-      },
-    );
-  }
-  return { parts, algorithm, config, saved, changes: saved && changesOf(saved, algorithm, config) };
+/** The options of the resumed run under those that are given now. */
+function withSaved(given: TrainingOptions, { profile: _, ...before }: TrainingConfig): TrainingOptions {
+  return mergeOptions(given, before);
+}
+
+function describeHeldOut(heldOut: NonNullable<TrainParts["heldOut"]>): Record<string, unknown> {
+  return heldOut instanceof Environment ? heldOut.describe() : { scenarios: describeList(heldOut) };
 }

@@ -1,64 +1,48 @@
 /** A run's state to and from its checkpoints. */
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { EarlyStoppingState } from "../evaluation/early-stopping.ts";
-import { assertSameModel, findCheckpoint } from "../run/checkpoint/store.ts";
-import type { EvaluationResult } from "../run/events.ts";
+import type { RewardEvaluation } from "../run/event.ts";
+import type { OpenedRun } from "../run/open-run.ts";
 import type { Loop, LoopState } from "./loop.ts";
 
-/** What a checkpoint holds beside the policy. */
+/** What a checkpoint holds of the loop, beside the policy. */
 export interface SavedState {
   loop: LoopState;
-  metricsBytes: number;
   algorithm: Record<string, number>;
-  callbacks: Record<string, unknown>;
   earlyStopping: EarlyStoppingState | null;
-  before: EvaluationResult | null;
+  before: RewardEvaluation | null;
 }
 
-/** Writes a checkpoint of the run as it is; does nothing when the run keeps no files. */
-export async function saveLoop(loop: Loop, best: boolean): Promise<void> {
-  const { files, store, state, emitter, learner } = loop;
-  if (!files || !store || learner.policy.model.stub) return;
+/** Writes a checkpoint of the run as it is. A stub has nothing to keep. */
+export async function saveLoop(loop: Loop, options: { best: boolean; planned: boolean }): Promise<void> {
+  const { run, state, learner } = loop;
+  const { policy, reference, algorithm } = learner;
+  if (policy.model.stub) return;
+  const parts = { policy, ...(reference && { reference: { snapshot: (target: string) => reference.save(target) } }) };
   const saved: SavedState = {
     loop: state,
-    metricsBytes: files.syncMetrics(),
-    algorithm: learner.algorithm.state?.() ?? {},
-    callbacks: emitter.states(),
+    algorithm: algorithm.state?.() ?? {},
     earlyStopping: loop.earlyStopping?.state() ?? null,
     before: loop.before ?? null,
   };
-  const { policy, reference } = learner;
-  const parts = { policy, ...(reference && { reference: { snapshot: (target: string) => reference.save(target) } }) };
-  const dir = await store.save(policy.model, parts, { step: state.step, state: saved, best });
-  loop.savedStep = state.step;
-  await emitter.emit("onCheckpoint", { step: state.step, dir, best });
+  await run.save(policy.model, parts, saved, options);
 }
 
-/** Puts everything back to where the newest intact checkpoint left it; without one, to the beginning. */
-export async function resumeLoop(loop: Loop, resumeFrom: string): Promise<void> {
-  const { files, store, state, emitter, learner } = loop;
-  files!.settle();
-  const damaged: string[] = [];
-  const found = findCheckpoint<SavedState>(resumeFrom, (message) => damaged.push(message));
-  for (const message of damaged) await emitter.warn({ step: 0, kind: "checkpoint-damaged", message });
-  if (found) {
-    assertSameModel(found.manifest, learner.policy.model, found.dir);
-    await learner.policy.restore(join(found.dir, "policy"));
-    if (learner.reference) {
-      await learner.reference.close();
-      learner.reference = await learner.policy.reference({ from: join(found.dir, "reference") });
-    }
-    Object.assign(state, found.state.loop);
-    learner.algorithm.restore?.(found.state.algorithm);
-    emitter.restore(found.state.callbacks);
-    if (found.state.earlyStopping) loop.earlyStopping?.restore(found.state.earlyStopping);
-    loop.before = found.state.before ?? undefined;
-    loop.savedStep = state.step;
-  } else {
-    const message = `${files!.dir} holds no checkpoint yet: the run starts again from its first step.`;
-    await emitter.warn({ step: 0, kind: "restarted", message });
+/** Puts everything back to where a checkpoint left it. */
+export async function restoreLoop(loop: Loop, { checkpoint, takenUp }: OpenedRun<SavedState>): Promise<void> {
+  if (!checkpoint) return;
+  const { state, learner } = loop;
+  const saved = checkpoint.state.learner;
+  await learner.policy.restore(join(checkpoint.dir, "policy"));
+  const from = join(checkpoint.dir, "reference");
+  // A run that had no use for one so far begins with the weights the agent was given with.
+  if (learner.reference && existsSync(from)) {
+    await learner.reference.close();
+    learner.reference = await learner.policy.reference({ from });
   }
-  files!.rewind(found?.state.metricsBytes ?? 0, state.step);
-  store!.repair(state.step, state.best?.step);
-  loop.records.push(...files!.readMetrics());
+  Object.assign(state, saved.loop);
+  learner.algorithm.restore?.(saved.algorithm);
+  if (saved.earlyStopping && !takenUp) loop.earlyStopping?.restore(saved.earlyStopping);
+  loop.before = saved.before ?? undefined;
 }

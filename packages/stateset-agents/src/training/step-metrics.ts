@@ -1,7 +1,6 @@
 import { isCut, type TrajectoryGroup } from "../conversation/trajectory.ts";
 import { mean, standardDeviation } from "../evaluation/bootstrap.ts";
 import { failuresBySource, lostBySource } from "../rollout/report.ts";
-import type { StepMetrics } from "../run/events.ts";
 import type { Collected } from "./collect.ts";
 
 /** What the conversations of a step say about themselves; metrics.jsonl has these names. */
@@ -45,15 +44,6 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
     }
   }
   for (const [name, values] of [...parts].sort(([a], [b]) => (a < b ? -1 : 1))) metrics[`part/${name}`] = mean(values);
-  return metrics;
-}
-
-/** Only finite numbers, since JSON has no others; a missing key says that there was nothing to report. */
-export function finiteMetrics(step: number, ...records: readonly Readonly<Record<string, number>>[]): StepMetrics {
-  const metrics: StepMetrics = { step };
-  for (const record of records) {
-    for (const [name, value] of Object.entries(record)) if (Number.isFinite(value)) metrics[name] = value;
-  }
   return metrics;
 }
 

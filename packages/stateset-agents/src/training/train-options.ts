@@ -7,6 +7,7 @@ import { StatesetError } from "../error.ts";
 import { optionPaths } from "../options.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import { requireParts } from "../rollout/parts.ts";
+import { placeShape, type RunPlace } from "../run/place.ts";
 import type { Tracker } from "../run/tracker.ts";
 import { didYouMean } from "../suggest.ts";
 import type { TrainingCallbacks } from "./callbacks.ts";
@@ -14,7 +15,7 @@ import { type TrainingOptions, trainingConfigSchema } from "./config.ts";
 import type { ProfileName } from "./profiles.ts";
 
 /** The parts of a run that are not plain data, and where it is kept. */
-export interface TrainParts<A extends Agent = Agent> {
+export interface TrainParts<A extends Agent = Agent> extends RunPlace {
   agent: A;
   environment: Environment;
   /** Left out: the environment's own rewards, added up. */
@@ -24,14 +25,8 @@ export interface TrainParts<A extends Agent = Agent> {
   heldOut?: Environment | readonly (Scenario | ConversationScenario)[] | undefined;
   callbacks?: TrainingCallbacks | readonly TrainingCallbacks[] | undefined;
   trackers?: readonly Tracker[] | undefined;
-  /** The run's name; its folder is `runs/<name>`. Default: the algorithm and the time. */
-  name?: string | undefined;
-  /** The run's folder, instead of `runs/<name>`. False: nothing is kept, and the run cannot be resumed. */
-  dir?: string | false | undefined;
   /** Also write the trained agent here (Hugging Face layout and agent.json). */
   savePath?: string | undefined;
-  /** A run's folder, or one of its checkpoints: go on from there. Options that are left out are those of that run. */
-  resumeFrom?: string | undefined;
   /**
    * Aborting it stops the run within a decoding step: what was sampled of the step under way is dropped, the run is saved as the last
    * finished step left it, and train() returns with status "interrupted". An update that has begun is finished first.
@@ -49,11 +44,9 @@ const partNames: readonly (keyof TrainParts)[] = [
   "heldOut",
   "callbacks",
   "trackers",
-  "name",
-  "dir",
   "savePath",
-  "resumeFrom",
   "signal",
+  ...(Object.keys(placeShape) as (keyof RunPlace)[]),
 ];
 
 export interface SplitOptions<A extends Agent> {

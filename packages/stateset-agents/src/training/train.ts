@@ -2,30 +2,31 @@ import { join, resolve } from "node:path";
 import { isAbort } from "../abort.ts";
 import type { Agent } from "../agent/agent.ts";
 import type { Algorithm } from "../algorithm/algorithm.ts";
+import { algorithmDefaults, algorithmNames, defaultGroupSize } from "../algorithm/algorithms.ts";
 import { writeFolderAtomic } from "../durable.ts";
 import { Environment } from "../environment/environment.ts";
-import { messageOf, StatesetError } from "../error.ts";
+import { StatesetError } from "../error.ts";
 import { EarlyStopping } from "../evaluation/early-stopping.ts";
 import { exclusively } from "../learning/exclusive.ts";
-import { openLearner, wantsReference } from "../learning/learner.ts";
+import { type Learner, openLearner, wantsReference } from "../learning/learner.ts";
 import { requireTrainable } from "../learning/trainable.ts";
 import { environmentRollout } from "../rollout/rollout.ts";
-import { CheckpointStore } from "../run/checkpoint/store.ts";
-import type { EvaluationResult, RunEnd, StepMetrics, TrainingWarning } from "../run/events.ts";
-import { RunFiles } from "../run/run-files.ts";
-import { createEmitter } from "./callbacks.ts";
+import { changesText } from "../run/config.ts";
+import { evaluationMetrics } from "../run/evaluation-metrics.ts";
+import type { RewardEvaluation, RunEnd, RunWarning, StepMetrics } from "../run/event.ts";
+import { pathIn } from "../run/layout.ts";
+import { finiteMetrics } from "../run/metrics.ts";
+import { type OpenedRun, openRun } from "../run/open-run.ts";
+import type { TrainingStart } from "./callbacks.ts";
 import { requireCapabilities } from "./capabilities.ts";
-import type { TrainingConfig } from "./config.ts";
+import { resolveConfig, type TrainingConfig } from "./config.ts";
 import { initialControls } from "./controls.ts";
 import { reportEvaluation, reportMismatch, reportUnusual } from "./failures.ts";
-import { createHeldOut, evaluationMetrics, type HeldOutEvaluation } from "./held-out.ts";
+import { createHeldOut, type HeldOutEvaluation } from "./held-out.ts";
 import { type Loop, type LoopState, runLoop } from "./loop.ts";
 import { type ResolvedRun, resolveRun } from "./resolve-run.ts";
-import { resumeLoop, type SavedState, saveLoop } from "./saved-loop.ts";
-import { newRunId, runDir, savedConfig } from "./saved-run.ts";
+import { restoreLoop, type SavedState, saveLoop } from "./saved-loop.ts";
 import { ScenarioOrder } from "./scenario-order.ts";
-import { finiteMetrics } from "./step-metrics.ts";
-import { trackerCallbacks } from "./tracker-callbacks.ts";
 import type { TrainOptions, TrainParts } from "./train-options.ts";
 
 export interface TrainResult<A extends Agent = Agent> {
@@ -46,8 +47,8 @@ export interface RunSummary extends RunEnd {
   /** The step that did best on the selection part of the held-out scenarios. */
   best: { step: number; score: number } | null;
   /** On the report part of the held-out scenarios. */
-  evaluation: { before: EvaluationResult; after: EvaluationResult | undefined } | undefined;
-  warnings: TrainingWarning[];
+  evaluation: { before: RewardEvaluation; after: RewardEvaluation | undefined } | undefined;
+  warnings: RunWarning[];
   /** The agent is a stub: nothing was learnt. */
   stub: boolean;
 }
@@ -67,65 +68,71 @@ export async function train<A extends Agent>(options: TrainOptions<A>): Promise<
 }
 
 async function trainAlone<A extends Agent>(resolved: ResolvedRun<A>): Promise<TrainResult<A>> {
-  const { parts, config } = resolved;
-  const { id, loop, warnings } = await openRun(resolved);
+  const { parts, config, algorithm, facts } = resolved;
+  const { policy } = parts.agent;
+  // First of all, because a checkpoint is compared with what the policy is to learn.
+  const learner = await openLearner({ policy, algorithm, reference: undefined, settings: config });
+  const opened = await openRun<SavedState>(
+    {
+      what: algorithm.name,
+      place: parts,
+      config: facts,
+      steps: config.steps,
+      keep: config.checkpoint.keep,
+      callbacks: [parts.callbacks ?? []].flat(),
+      trackers: parts.trackers ?? [],
+      signal: parts.signal,
+    },
+    policy,
+  );
+  const { run } = opened;
+  let loop: Loop | undefined;
   let end: RunEnd;
-  let after: EvaluationResult | undefined;
+  let after: RewardEvaluation | undefined;
   let finalDir: string | undefined;
   try {
-    await reportUnusual(loop);
-    await reportMismatch(loop, parts.agent.sampling);
+    loop = await openLoop(resolved, learner, opened);
+    await begin(loop, resolved);
     await evaluateBefore(loop);
     end = await runLoop(loop);
     await restoreBest(loop);
     after = await evaluateAfter(loop);
-    finalDir = await saveFinal(parts, loop.files?.dir);
+    finalDir = await saveFinal(parts, run.dir);
   } catch (error) {
-    if (!loop.signal?.aborted || !isAbort(error)) {
-      await loop.emitter.emit("onEnd", { status: "failed", steps: loop.state.step, reason: messageOf(error) });
+    if (!loop || !run.signal?.aborted || !isAbort(error)) {
+      await run.fail(error);
       throw error;
     }
-    if (loop.savedStep !== loop.state.step) await saveLoop(loop, false);
-    end = { status: "interrupted", steps: loop.state.step, reason: "Stopped on request." };
+    if (run.savedStep !== run.step) await saveLoop(loop, { best: false, planned: false });
+    end = { status: "interrupted", steps: run.step, reason: "Stopped on request." };
   }
-  await loop.emitter.emit("onEnd", end);
+  await run.end(end);
+  const { id, dir, records, warnings } = run;
+  const { before, state } = loop;
   return {
     agent: parts.agent,
     run: {
       ...end,
-      id,
-      dir: loop.files?.dir,
-      finalDir,
-      config,
-      metrics: loop.records,
-      best: loop.state.best,
-      evaluation: loop.before && { before: loop.before, after },
+      ...{ id, dir, finalDir, config },
+      metrics: records,
+      best: state.best,
+      evaluation: before && { before, after },
       warnings,
-      stub: loop.learner.policy.model.stub,
+      stub: policy.model.stub,
     },
   };
 }
 
-async function openRun({ parts, config, algorithm, saved, changes }: ResolvedRun) {
-  const { agent, environment, reward, resumeFrom } = parts;
+async function openLoop(
+  { parts, config, algorithm }: ResolvedRun,
+  learner: Learner,
+  opened: OpenedRun<SavedState>,
+): Promise<Loop> {
+  const { agent, environment, reward } = parts;
   const { policy } = agent;
-  const id = saved?.id ?? parts.name ?? newRunId(algorithm.name);
-  const dir = runDir(parts, id);
-  const files = dir === undefined ? undefined : new RunFiles(dir);
-  const state = initialState(config, agent);
-  const warnings: TrainingWarning[] = [];
-  const callbacks = [parts.callbacks ?? []].flat();
-  const emitter = createEmitter(
-    [{ onWarning: (warning) => void warnings.push(warning) }, ...callbacks],
-    () => state.step,
-    parts.signal,
-  );
-  const trackers = trackerCallbacks(parts.trackers ?? [], (message) => {
-    void emitter.warn({ step: state.step, kind: "tracker-failed", message });
-  });
-  if (trackers) emitter.add(trackers);
   const { kl } = config;
-  const keepsReference = wantsReference(algorithm, kl.coefficient) || callbacks.some((callback) => callback.adjustsKl);
+  const adjusts = [parts.callbacks ?? []].flat().some(({ adjustsKl }) => adjustsKl);
+  const keepsReference = wantsReference(algorithm, kl.coefficient) || adjusts;
   if (kl.renewEvery > 0 && !keepsReference) {
     throw new StatesetError("INVALID_OPTION", "kl.renewEvery has nothing to renew: the run keeps no reference.", {
       hint: "Set kl.coefficient, or the algorithm's beta, above 0.",
@@ -133,42 +140,48 @@ async function openRun({ parts, config, algorithm, saved, changes }: ResolvedRun
   }
   // A checkpoint brings its own.
   const of = kl.reference === "base" ? "base" : "present";
-  const reference = keepsReference && !policy.model.stub ? await policy.reference(of) : undefined;
-
+  if (keepsReference && !policy.model.stub) learner.reference = await policy.reference(of);
   const loop: Loop = {
-    learner: await openLearner({ policy, algorithm, reference, settings: config }),
+    learner,
     config,
     rollout: environmentRollout({ agent, environment, reward, settings: config, learn: true }),
     scenarios: new ScenarioOrder(environment.scenarios, config.seed),
     replyTokens: config.sampling.maxTokens ?? agent.sampling.maxTokens,
-    state,
-    emitter,
-    files,
-    store: files && new CheckpointStore<SavedState>(files.dir, config.checkpoint.keep),
+    state: initialState(config, agent),
+    run: opened.run,
     heldOut: heldOutOf(parts, config),
     before: undefined,
     earlyStopping: config.earlyStopping && new EarlyStopping(config.earlyStopping),
-    signal: parts.signal,
-    records: [],
-    savedStep: undefined,
-    ratioReported: false,
   };
-  if (resumeFrom !== undefined) await resumeLoop(loop, resumeFrom);
-  if (policy.model.stub) {
-    const message = "The agent is a stub: conversations are played and rewarded, but nothing is learnt or saved.";
-    await emitter.warn({ step: 0, kind: "stub", message });
-  }
-  files?.writeConfig(savedConfig(id, policy.model, algorithm, config));
-  const resumedAfter = resumeFrom === undefined ? undefined : state.step;
+  await restoreLoop(loop, opened);
+  return loop;
+}
+
+async function begin(loop: Loop, { parts, config, algorithm, changes }: ResolvedRun): Promise<void> {
+  const { run } = loop;
   const { name, options } = algorithm;
-  await emitter.emit("onStart", { id, dir, config, algorithm: { name, options }, resumedAfter });
-  if (changes !== undefined) await emitter.warn({ step: state.step, kind: "options-changed", message: changes });
-  return { id, loop, warnings };
+  const resumedAfter = parts.resumeFrom === undefined ? undefined : run.step;
+  const settings = { ...config, ...options, algorithm: name };
+  const view = { config, algorithm: { name, options }, resumedAfter, settings, defaults: defaultsOf(name) };
+  await run.begin(name, view satisfies Omit<TrainingStart, "id" | "dir" | "learner" | "steps" | "saved">);
+  if (changes.length > 0) await run.say({ kind: "options-changed", message: changesText(changes) });
+  if (parts.agent.policy.model.stub) {
+    const message = "The agent is a stub: conversations are played and rewarded, but nothing is learnt or saved.";
+    await run.warn({ kind: "stub", message });
+  }
+  await reportUnusual(loop);
+  await reportMismatch(loop, parts.agent.sampling);
+}
+
+/** What a run with this algorithm would be set to, had nothing been said. */
+export function defaultsOf(algorithm: string): Record<string, unknown> {
+  const known = algorithmNames.find((name) => name === algorithm);
+  const defaults = { groupSize: defaultGroupSize(algorithm) };
+  return { ...resolveConfig({}, { defaults }), ...(known && algorithmDefaults(known)), algorithm };
 }
 
 function initialState(config: TrainingConfig, agent: Agent): LoopState {
   return {
-    step: 0,
     position: 0,
     optimiserSteps: 0,
     conversations: 0,
@@ -177,37 +190,35 @@ function initialState(config: TrainingConfig, agent: Agent): LoopState {
     notFiniteInARow: 0,
     lostInARow: 0,
     best: null,
-    stopped: null,
     controls: initialControls(config, agent.sampling.temperature),
     pending: null,
+    ratioReported: false,
   };
 }
 
 async function evaluateBefore(loop: Loop): Promise<void> {
-  const { heldOut, emitter, records, files, signal } = loop;
+  const { heldOut, run } = loop;
   if (!heldOut || loop.before) return;
-  loop.before = await heldOut.evaluate(0, "report", signal);
-  await reportEvaluation(emitter, loop.before);
-  const record = finiteMetrics(0, evaluationMetrics(loop.before));
-  records.push(record);
-  files?.appendMetrics(record);
+  loop.before = await heldOut.evaluate(0, "report", run.signal);
+  await reportEvaluation(run, loop.before);
+  run.record(finiteMetrics(0, evaluationMetrics(loop.before)));
 }
 
-async function evaluateAfter({ heldOut, emitter, state, signal }: Loop): Promise<EvaluationResult | undefined> {
-  const after = await heldOut?.evaluate(state.step, "report", signal);
-  if (after) await reportEvaluation(emitter, after);
+async function evaluateAfter({ heldOut, run }: Loop): Promise<RewardEvaluation | undefined> {
+  const after = await heldOut?.evaluate(run.step, "report", run.signal);
+  if (after) await reportEvaluation(run, after);
   return after;
 }
 
-async function restoreBest({ config, state, learner, store }: Loop): Promise<void> {
-  const best = store?.best();
-  if (!config.evaluation.restoreBest || best === undefined || !state.best || state.best.step >= state.step) return;
+async function restoreBest({ config, state, learner, run }: Loop): Promise<void> {
+  const best = run.store?.best();
+  if (!config.evaluation.restoreBest || best === undefined || !state.best || state.best.step >= run.step) return;
   await learner.policy.restore(join(best, "policy"));
 }
 
 async function saveFinal({ agent, savePath }: TrainParts, dir: string | undefined): Promise<string | undefined> {
   if (agent.policy.model.stub) return undefined;
-  const own = dir === undefined ? undefined : join(dir, "final");
+  const own = dir === undefined ? undefined : pathIn(dir, "final");
   if (own !== undefined) await writeFolderAtomic(own, (temporary) => agent.save(temporary));
   if (savePath !== undefined) await agent.save(resolve(savePath));
   return own ?? (savePath === undefined ? undefined : resolve(savePath));

@@ -18,10 +18,10 @@ describe("demo", () => {
     expect(result.json.at(-1)).toMatchObject({ before: { mean: expect.any(Number) as number }, after: {} });
   });
   flag("demo --steps", async () => {
-    expect(result.json[0]!.config.steps).toBe(1);
+    expect(result.json[0]!.settings.steps).toBe(1);
   });
   flag("demo --seed", async () => {
-    expect(result.json[0]!.config.seed).toBe(5);
+    expect(result.json[0]!.settings.seed).toBe(5);
   });
   flag("demo --reward", async () => {
     // Nothing can be learnt from a constant: the agent stays as it was.

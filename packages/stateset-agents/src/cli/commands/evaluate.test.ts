@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { tableProject } from "../../../test/cli.ts";
@@ -17,7 +17,7 @@ describe("evaluate", () => {
     const cwd = await temporaryFolder();
     const reply = (checkpoint: string) =>
       run(`evaluate --checkpoint ${checkpoint} --message hello --max-tokens 12 --temperature 2`, { cwd });
-    expect((await reply("last")).stderr).toContain("There is no finished run");
+    expect((await reply("last")).stderr).toContain("There is no trained agent");
     for (const [name, time, final] of [
       ["b-old", 1, place.model],
       ["a-new", 2, place.other],
@@ -26,8 +26,7 @@ describe("evaluate", () => {
       const folder = join(cwd, "runs", name);
       mkdirSync(folder, { recursive: true });
       writeFileSync(join(folder, "config.json"), JSON.stringify({ id: name }));
-      writeFileSync(join(folder, "metrics.jsonl"), "");
-      utimesSync(join(folder, "metrics.jsonl"), time, time);
+      writeFileSync(join(folder, "status.json"), JSON.stringify({ state: "finished", startedAt: time }));
       if (final !== undefined) cpSync(final, join(folder, "final"), { recursive: true });
     }
     expect((await reply("last")).stdout).toBe((await reply(place.other)).stdout);

@@ -18,7 +18,7 @@ describe("runs", () => {
   const inRuns = (args: string) => run(`runs ${args}`, { cwd: runs });
 
   flag("runs list --dir", async () => {
-    expect((await run(`runs list --dir ${join(runs, "runs")}`)).stdout).toMatch(/✓ a +grpo +2\/2/);
+    expect((await run(`runs list --dir ${join(runs, "runs")}`)).stdout).toMatch(/✓ a +finished +grpo +2\/2/);
     expect((await inRuns("list --dir nowhere")).stdout).toContain("No runs yet");
   });
   flag("runs list --json", async () => {
@@ -48,7 +48,7 @@ describe("runs", () => {
   });
   flag("runs diff --json", async () => {
     expect((await inRuns("diff a b --json")).json[0]).toMatchObject({
-      settings: [{ path: "kl.coefficient" }, { path: "steps", a: 2, b: 3 }],
+      settings: [{ path: "settings.kl.coefficient" }, { path: "settings.steps", a: 2, b: 3 }],
     });
   });
   flag("runs export --dir", async () => {

@@ -1,12 +1,19 @@
 import { rmSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { Argument, type Command } from "commander";
+import { StatesetError } from "../../error.ts";
 import { trackerNamed, trackerNames } from "../../project/names.ts";
+import { changesBetween } from "../../run/config.ts";
+import { evaluationMetrics } from "../../run/evaluation-metrics.ts";
+import type { RunEvent, StepMetrics } from "../../run/event.ts";
+import { pathIn, runFiles } from "../../run/layout.ts";
+import { holderOf, lockRun } from "../../run/lock.ts";
+import { readJsonLines } from "../../run/log.ts";
+import { finiteMetrics } from "../../run/metrics.ts";
+import { findRun, listRuns, type RunInfo, sizeOf } from "../../run/read-run.ts";
 import { bytes, number, sparkline, table } from "../../telemetry/format.ts";
-import { differences } from "../../telemetry/settings.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 import { modelLabel } from "../model-label.ts";
-import { findRun, listRuns, type RunInfo, sizeOf } from "../runs.ts";
 import { wholeNumber } from "../values.ts";
 
 interface Common {
@@ -50,19 +57,42 @@ export function addRuns(program: Command, io: CliIo): void {
 }
 
 function summary(run: RunInfo) {
-  const { id, dir, status, steps, config, bytes: size, metrics } = run;
+  const { id, dir, state, reason, problem, step, steps, config, metrics } = run;
   return {
     id,
     dir,
-    status,
-    steps,
-    totalSteps: config.training.steps,
-    algorithm: config.algorithm.algorithm,
-    model: config.model.name,
+    status: state,
+    reason: reason ?? problem ?? null,
+    steps: step,
+    totalSteps: steps ?? null,
+    learner: learnerOf(run) ?? null,
+    model: config?.model.name ?? null,
     reward: metrics.at(-1)?.reward ?? null,
-    bytes: size,
+    loss: metrics.at(-1)?.loss ?? null,
+    startedAt: new Date(run.startedAt).toISOString(),
+    bytes: sizeOf(dir),
   };
 }
+
+function learnerOf({ config }: RunInfo): string | undefined {
+  return config?.algorithm?.algorithm ?? config?.learner;
+}
+
+/** What a run is looked at for: its reward, or where it has none its loss. */
+function curveOf({ metrics }: RunInfo): { name: "reward" | "loss"; values: number[] } {
+  const of = (name: "reward" | "loss") => metrics.map((record) => record[name]).filter((value) => value !== undefined);
+  const rewards = of("reward");
+  return rewards.length > 0 ? { name: "reward", values: rewards } : { name: "loss", values: of("loss") };
+}
+
+const marks = {
+  running: "●",
+  finished: "✓",
+  "stopped-early": "✓",
+  interrupted: "…",
+  failed: "✗",
+  lost: "?",
+} as const satisfies Record<RunInfo["state"], string>;
 
 function list(io: CliIo, runs: readonly RunInfo[], { json }: Common): void {
   const colors = colorsOf(io);
@@ -75,92 +105,102 @@ function list(io: CliIo, runs: readonly RunInfo[], { json }: Common): void {
     return;
   }
   const rows = runs.map((run) => {
-    const { id, status, steps, totalSteps, algorithm, reward, bytes: size } = summary(run);
-    const curve = sparkline(
-      run.metrics.map((record) => record.reward ?? Number.NaN),
-      16,
-    );
-    const mark = status === "finished" ? colors.green("✓") : colors.yellow("…");
+    const { status, steps, totalSteps, bytes: size } = summary(run);
+    const { name, values } = curveOf(run);
+    const mark = status === "finished" || status === "stopped-early" ? colors.green : colors.yellow;
     return [
-      `${mark} ${id}`,
-      String(algorithm),
-      `${steps}/${totalSteps}`,
-      reward === null ? "–" : number(reward),
-      colors.cyan(curve),
+      `${mark(marks[status])} ${run.id}`,
+      run.problem === undefined ? status : "unreadable",
+      learnerOf(run) ?? "–",
+      `${steps}/${totalSteps ?? "?"}`,
+      values.length === 0 ? "–" : `${name} ${number(values.at(-1)!)}`,
+      colors.cyan(sparkline(values, 16)),
       bytes(size),
     ];
   });
-  print(io, ...table(["  run", "algorithm", "steps", "reward", "curve", "size"], rows, colors.dim));
+  print(io, ...table(["  run", "state", "learner", "steps", "last", "curve", "size"], rows, colors.dim));
 }
 
 function show(io: CliIo, run: RunInfo, { json }: Common): void {
   const colors = colorsOf(io);
   const last = run.metrics.at(-1);
   if (json) {
-    printJson(io, {
-      ...summary(run),
-      config: run.config,
-      last: last ?? null,
-      checkpoints: run.checkpoints,
-      best: run.best ?? null,
-    });
+    const { config, checkpoints, best } = run;
+    printJson(io, { ...summary(run), config: config ?? null, last: last ?? null, checkpoints, best: best ?? null });
     return;
   }
-  const { model, algorithm, training } = run.config;
-  print(io, `${colors.bold(run.id)}  ${run.status}, ${run.steps} of ${training.steps} steps`, colors.dim(run.dir), "");
-  print(
-    io,
-    `model      ${modelLabel(model.name)}`,
-    `algorithm  ${String(algorithm.algorithm)}, ${training.profile} profile, seed ${training.seed}`,
-  );
-  const rewards = run.metrics.map((record) => record.reward).filter((reward) => reward !== undefined);
-  if (rewards.length > 0) {
-    print(io, `reward     ${number(rewards[0]!)} → ${number(rewards.at(-1)!)}  ${colors.cyan(sparkline(rewards, 40))}`);
+  const { config, state, step, steps, reason, problem } = run;
+  print(io, `${colors.bold(run.id)}  ${state}, ${step} of ${steps ?? "?"} steps`, colors.dim(run.dir));
+  for (const said of [reason, problem]) if (said !== undefined) print(io, colors.yellow(said));
+  print(io, "");
+  if (config) {
+    const { profile, seed } = config.settings;
+    const facts = [learnerOf(run), ...(profile === undefined ? [] : [`${profile} profile`]), `seed ${seed}`];
+    print(io, `model      ${modelLabel(config.model.name)}`, `learner    ${facts.join(", ")}`);
+    if (config.forkedFrom) print(io, `split off  ${config.forkedFrom.run}, after step ${config.forkedFrom.step}`);
+  }
+  const { name, values } = curveOf(run);
+  if (values.length > 0) {
+    const ends = `${number(values[0]!)} → ${number(values.at(-1)!)}`;
+    print(io, `${name.padEnd(11)}${ends}  ${colors.cyan(sparkline(values, 40))}`);
   }
   if (last) {
-    const shown = ["rewardStd", "kl", "referenceKl", "entropy", "clipFraction", "gradNorm", "replyTokens"].filter(
-      (name) => last[name] !== undefined,
+    const shown = (["rewardStd", "kl", "entropy", "clipFraction", "gradNorm", "replyTokens"] as const).filter(
+      (metric) => last[metric] !== undefined,
     );
-    print(io, `last step  ${shown.map((name) => `${name} ${number(last[name]!)}`).join(", ")}`);
+    if (shown.length > 0)
+      print(io, `last step  ${shown.map((metric) => `${metric} ${number(last[metric]!)}`).join(", ")}`);
   }
-  print(
-    io,
-    "",
-    `checkpoints (${run.checkpoints.length}, ${bytes(run.checkpoints.reduce((sum, dir) => sum + sizeOf(dir), 0))})`,
-  );
-  for (const dir of run.checkpoints) print(io, `  ${basename(dir)}${dir === run.best ? colors.green("  best") : ""}`);
-  const next = run.status === "finished" ? `chat --checkpoint ${join(run.dir, "final")}` : `train --resume ${run.dir}`;
+  const { checkpoints } = run;
+  const size = checkpoints.reduce((sum, dir) => sum + sizeOf(dir), 0);
+  print(io, "", `checkpoints (${checkpoints.length}, ${bytes(size)}), ${bytes(sizeOf(run.dir))} in all`);
+  for (const dir of checkpoints) print(io, `  ${basename(dir)}${dir === run.best ? colors.green("  best") : ""}`);
+  if (config?.learner !== "rl" || state === "running") return;
+  const next =
+    state === "finished" ? `chat --checkpoint ${join(run.dir, runFiles.final)}` : `train --resume ${run.dir}`;
   print(io, "", colors.dim(`next: stateset-agents ${next}`));
 }
 
 function diff(io: CliIo, a: RunInfo, b: RunInfo, { json }: Common): void {
-  const settings = differences(settingsOf(a), settingsOf(b));
+  for (const { problem } of [a, b]) if (problem !== undefined) throw new StatesetError("CHECKPOINT_INVALID", problem);
+  const settings = changesBetween(a.config!, b.config!).map(({ path, before, now }) => ({ path, a: before, b: now }));
   const ends = { a: a.metrics.at(-1)?.reward ?? null, b: b.metrics.at(-1)?.reward ?? null };
   if (json) {
     printJson(io, { a: a.id, b: b.id, settings, reward: ends });
     return;
   }
   const text = (value: unknown) =>
-    value === undefined ? "–" : typeof value === "string" ? value : JSON.stringify(value);
+    value === undefined ? "–" : shortened(typeof value === "string" ? value : JSON.stringify(value));
   const rows = settings.map(({ path, a: left, b: right }) => [path, text(left), text(right)]);
   if (rows.length === 0) print(io, "The settings are the same.");
   else print(io, ...table(["setting", a.id, b.id], rows, colorsOf(io).dim));
   print(io, "", `last reward  ${ends.a === null ? "–" : number(ends.a)}  ${ends.b === null ? "–" : number(ends.b)}`);
 }
 
-function settingsOf({ config }: RunInfo): Record<string, unknown> {
-  return { model: modelLabel(config.model.name), algorithm: config.algorithm, ...config.training };
+function shortened(text: string): string {
+  const line = text.replaceAll("\n", "⏎");
+  return line.length <= 60 ? line : `${line.slice(0, 59)}…`;
 }
 
 async function exportRun(io: CliIo, run: RunInfo, tool: string, { json }: Common): Promise<void> {
   const tracker = trackerNamed(tool, "runs export");
-  await tracker.start({ id: run.id, dir: run.dir, config: { ...settingsOf(run) } });
-  for (const { step, ...metrics } of run.metrics) await tracker.log(step, metrics);
-  await tracker.finish({ status: run.status === "finished" ? "finished" : "interrupted", steps: run.steps });
+  await tracker.start({ id: run.id, dir: run.dir, config: { ...run.config } });
+  for (const { step, ...metrics } of told(run)) await tracker.log(step, metrics);
+  const outcome = run.state === "stopped-early" ? "finished" : run.state;
+  const status = outcome === "finished" || outcome === "failed" ? outcome : "interrupted";
+  await tracker.finish({ status, steps: run.step });
   const folder = join(run.dir, tool);
   if (json) return printJson(io, { run: run.id, tool, folder, steps: run.metrics.length });
   const next = tool === "wandb" ? `wandb sync ${folder}/offline-run-*` : `tensorboard --logdir ${folder}`;
   print(io, `Wrote ${run.metrics.length} steps to ${folder}.`, colorsOf(io).dim(`next: ${next}`));
+}
+
+/** What a tracker would have been told: steps and evaluations in their order. */
+function told({ dir }: RunInfo): StepMetrics[] {
+  return readJsonLines<RunEvent>(pathIn(dir, "events")).flatMap((event) => {
+    if (event.type === "step") return [event.metrics];
+    return event.type === "evaluation" ? [finiteMetrics(event.step, evaluationMetrics(event))] : [];
+  });
 }
 
 function prune(
@@ -168,17 +208,19 @@ function prune(
   runs: readonly RunInfo[],
   { keep, checkpoints, yes, json }: Common & { keep?: number; checkpoints?: boolean; yes?: boolean },
 ): void {
-  const paths = checkpoints
-    ? runs
-        .filter((run) => run.status === "finished" && run.checkpoints.length > 0)
-        .map((run) => join(run.dir, "checkpoints"))
-    : runs.slice(keep ?? 10).map((run) => run.dir);
+  const chosen = checkpoints
+    ? runs.filter((run) => run.state === "finished" && run.checkpoints.length > 0)
+    : runs.slice(keep ?? 10);
+  const live = chosen.filter(({ dir }) => holderOf(dir) !== undefined);
+  const idle = chosen.filter((run) => !live.includes(run));
+  const paths = idle.map(({ dir }) => (checkpoints ? pathIn(dir, "checkpoints") : dir));
   const freed = paths.reduce((sum, path) => sum + sizeOf(path), 0);
-  if (yes) for (const path of paths) rmSync(path, { recursive: true, force: true });
+  if (yes) for (const { dir } of idle) remove(dir, checkpoints === true);
   if (json) {
-    printJson(io, { removed: yes === true, paths, bytes: freed });
+    printJson(io, { removed: yes === true, paths, bytes: freed, running: live.map(({ dir }) => dir) });
     return;
   }
+  for (const { id, dir } of live) print(io, `${id} is running (process ${holderOf(dir)?.pid}) and stays.`);
   if (paths.length === 0) {
     print(io, "Nothing to remove.");
     return;
@@ -188,4 +230,14 @@ function prune(
     ...paths,
     `${yes ? "Removed" : "Would remove"} ${paths.length} folders, ${bytes(freed)}.${yes ? "" : " Give --yes to do it."}`,
   );
+}
+
+/** Under the run's lock, so that nobody resumes it meanwhile. */
+function remove(dir: string, onlyCheckpoints: boolean): void {
+  const lock = lockRun(dir, "removed");
+  try {
+    rmSync(onlyCheckpoints ? pathIn(dir, "checkpoints") : dir, { recursive: true, force: true });
+  } finally {
+    lock.release();
+  }
 }

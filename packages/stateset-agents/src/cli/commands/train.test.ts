@@ -18,8 +18,8 @@ const configOf = async (args: string): Promise<Json> => {
 describe("train", () => {
   flag("train --config", async () => {
     const elsewhere = await tableProject(join(place.dir, "elsewhere"), { training: { steps: 1, seed: 41 } });
-    const { config } = await configOf(`--name config --config ${join(elsewhere, "stateset.config.ts")}`);
-    expect(config).toMatchObject({ steps: 1, seed: 41 });
+    const { settings } = await configOf(`--name config --config ${join(elsewhere, "stateset.config.ts")}`);
+    expect(settings).toMatchObject({ steps: 1, seed: 41 });
   });
   flag("train --name", async () => {
     expect((await configOf("--steps 1 --name called")).run).toBe("called");
@@ -32,6 +32,41 @@ describe("train", () => {
     expect(resumed.json[0]).toMatchObject({ type: "start", run: "part", resumedAfter: 2 });
     // Without a value it takes the newest run, which is this one and has nothing left to do.
     expect((await trained("--resume")).json[0]).toMatchObject({ run: "part", resumedAfter: 4 });
+  });
+  flag("train --accept-changes", async () => {
+    const project = (prompt: string) =>
+      tableProject(join(place.dir, "changing"), {
+        rest: `agent: new MultiTurnAgent({ policy: createTablePolicy(), systemPrompt: "${prompt}", sampling: { maxTokens: 4 } }),`,
+      });
+    const cwd = await project("Be polite.");
+    await run("train --json --name a --steps 1", { cwd });
+    await project("Be brief.");
+    const refused = await run("train --json --resume runs/a --steps 2", { cwd });
+    expect(refused.status).toBe(2);
+    expect(refused.stderr).toMatch(/agent\.systemPrompt "Be polite\." → "Be brief\."[\s\S]*--accept-changes/);
+    const asked = await cli(["train", "--resume", "runs/a", "--steps", "2"], { cwd, tty: true, env: { CI: "1" } });
+    expect(asked.status).toBe(2);
+    const accepted = await run("train --json --resume runs/a --steps 2 --accept-changes", { cwd });
+    expect(accepted.json.at(-1)).toMatchObject({ status: "finished", steps: 2 });
+    // What the command line itself says needs no further word.
+    expect((await run("train --json --resume runs/a --steps 3 --kl 0.1", { cwd })).status).toBe(0);
+  });
+  flag("train --discard-later", async () => {
+    await trained("--name later --steps 3 --set checkpoint.every=1");
+    const from = join(place.dir, "runs/later/checkpoints/step-000002");
+    const refused = await trained(`--resume ${from}`);
+    expect([refused.status, refused.stderr]).toEqual([2, expect.stringContaining("--discard-later")]);
+    expect((await trained(`--resume ${from} --name split`)).json[0]).toMatchObject({ run: "split", resumedAfter: 2 });
+    expect(existsSync(join(place.dir, "runs/later/checkpoints/step-000003"))).toBe(true);
+    expect((await trained(`--resume ${from} --discard-later`)).json[0]).toMatchObject({
+      run: "later",
+      resumedAfter: 2,
+    });
+  });
+  it("train refuses a name that leaves the folder", async () => {
+    const result = await run("train --name a/../../x --steps 1");
+    expect(result.status).toBe(2);
+    expect(result.stderr).toContain("cannot be the name of a run");
   });
   flag("train --save", async () => {
     await trained("--steps 1 --name saving --save out/agent");
@@ -54,14 +89,17 @@ describe("train", () => {
     const cwd = await tableProject(join(place.dir, "plans"), { training: { groupSize: undefined, seed: 8 } });
     const first = async (args: string) => (await run(`train --json ${args}`, { cwd })).json[0]!;
     const planned = await first("--dry-run --algorithm gspo --steps 2");
-    const { config } = await first("--algorithm gspo --steps 2 --name g --set epsilonHigh=0.1 --profile conservative");
-    expect(planned.config.groupSize).toBe(config.groupSize);
+    const { settings } = await first(
+      "--algorithm gspo --steps 2 --name g --set epsilonHigh=0.1 --profile conservative",
+    );
+    expect(planned.config.groupSize).toBe(settings.groupSize);
     expect(planned.resumedAfter).toBeNull();
     // A resumed run goes on with its own settings, with as many steps as are left.
     const resumed = await first("--dry-run --resume runs/g --steps 5 --set epsilonLow=0.2");
-    expect(resumed.config).toEqual({ ...config, steps: 5 });
+    const { clipNorm, kl, warmup } = settings;
+    expect(resumed.config).toMatchObject({ profile: "conservative", clipNorm, kl, warmup, steps: 5 });
     expect(resumed.algorithm).toMatchObject({ algorithm: "gspo", epsilonLow: 0.2, epsilonHigh: 0.1 });
-    expect(resumed).toMatchObject({ resumedAfter: 2, conversations: 3 * 2 * config.groupSize });
+    expect(resumed).toMatchObject({ resumedAfter: 2, conversations: 3 * 2 * settings.groupSize });
     // autoAdjust may turn the KL penalty on, so the run keeps a reference.
     const reference = async (args: string) =>
       (await run(`train --dry-run --json --model ${place.model}${args}`, { cwd: await optionsProject() })).json[0]!
@@ -78,7 +116,7 @@ describe("train", () => {
     expect(existsSync(join(empty, "runs/try/final"))).toBe(false);
   });
   flag("train --profile", async () => {
-    expect((await configOf("--steps 1 --name careful --profile conservative")).config).toMatchObject({
+    expect((await configOf("--steps 1 --name careful --profile conservative")).settings).toMatchObject({
       profile: "conservative",
       clipNorm: 0.5,
     });
@@ -129,7 +167,7 @@ describe("train", () => {
     expect((await run(`train --dry-run --model ${place.model} --threads 1`, { cwd })).status).toBe(0);
   });
   flag("train --algorithm", async () => {
-    expect((await configOf("--steps 1 --name other --algorithm dr-grpo")).algorithm.name).toBe("dr-grpo");
+    expect((await configOf("--steps 1 --name other --algorithm dr-grpo")).learner).toBe("dr-grpo");
     expect((await run("train --algorithm grppo")).status).toBe(2);
     // What the project sets for its own algorithm says nothing about another one, unlike what stands on the command line.
     const cwd = await tableProject(join(place.dir, "dapo"), {
@@ -156,7 +194,7 @@ describe("train", () => {
   for (const [name, value, read, expected] of settings) {
     flag(`train --${name}`, async () => {
       const steps = name === "steps" || name === "episodes" ? "" : "--steps 1 ";
-      expect(read((await configOf(`${steps}--name with-${name} --${name} ${value}`)).config)).toBe(expected);
+      expect(read((await configOf(`${steps}--name with-${name} --${name} ${value}`)).settings)).toBe(expected);
       expect((await run(`train --${name} nonsense`)).status).toBe(2);
     });
   }

@@ -16,6 +16,8 @@ export function addTrain(program: Command, io: CliIo): void {
     )
     .option("--name <name>", "the run's name; its folder is runs/<name>")
     .option("--resume [run]", "go on with a run, its folder or one of its checkpoints (default: the newest)")
+    .option("--accept-changes", "go on with a run although the project has changed since")
+    .option("--discard-later", "go on from an earlier checkpoint, removing what came after it")
     .option("--save <folder>", "also write the trained agent here")
     .option("--dry-run [bool]", "show the resolved plan with memory and time, and train nothing", flag)
     .option("--stub", "use scripted replies instead of a model: everything runs, nothing is learnt")
@@ -46,6 +48,7 @@ Examples:
   stateset-agents train                          the project in this folder
   stateset-agents train --dry-run                what it would do, and what it would need
   stateset-agents train --resume                 go on with the newest run
+  stateset-agents train --resume runs/a --name b a new run from where that one is; the old one is left alone
   stateset-agents train --stub                   try the plumbing without a model
   stateset-agents train --set evaluation.every=5 --kl 0.02`,
     )

@@ -1,5 +1,6 @@
 import { join, relative } from "node:path";
 import { type Evaluation, evaluate } from "../../evaluation/evaluate.ts";
+import { claimFolder, releaseEmpty } from "../../run/place.ts";
 import { duration } from "../../telemetry/format.ts";
 import { createLiveView } from "../../telemetry/live-view.ts";
 import { train } from "../../training/train.ts";
@@ -50,7 +51,7 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
   const environment = demoEnvironment({ heldOut: false });
   const heldOut = demoEnvironment({ heldOut: true });
   const view = createLiveView({ stream: io.stdout, color: wantsColor(io), ...(json && { mode: "json" as const }) });
-  const name = `demo-seed${seed}-${new Date().toISOString().slice(0, 19).replace(/\D/g, "")}`;
+  const { id: name, dir } = claimFolder(join(io.cwd, "runs"), `demo-seed${seed}`);
   const stop = new AbortController();
   const { signal } = stop;
   const measure = () => evaluate({ agent, environment: heldOut, reward: demoReward(), samples: 6, seed, signal });
@@ -78,7 +79,7 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
       environment,
       reward: trainingReward(reward),
       name,
-      dir: join(io.cwd, "runs", name),
+      dir,
       callbacks: view,
       signal: stop.signal,
     });
@@ -118,6 +119,7 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
     return result;
   } finally {
     listening();
+    releaseEmpty(dir);
     await agent.close();
   }
 }

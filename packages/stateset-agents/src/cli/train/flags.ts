@@ -8,6 +8,8 @@ export interface TrainFlags {
   config?: string;
   name?: string;
   resume?: string | true;
+  acceptChanges?: boolean;
+  discardLater?: boolean;
   save?: string;
   dryRun?: boolean;
   stub?: boolean;

@@ -7,6 +7,7 @@ import { bytes, duration, percent, quantity } from "../../telemetry/format.ts";
 import { changedSettings } from "../../telemetry/live-view.ts";
 import type { ProfileName } from "../../training/profiles.ts";
 import { resolveRun } from "../../training/resolve-run.ts";
+import { defaultsOf } from "../../training/train.ts";
 import type { TrainOptions } from "../../training/train-options.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 import { modelLabel } from "../model-label.ts";
@@ -72,7 +73,7 @@ export async function printPlan(options: {
       `${label("scenarios")}${environment.scenarios.length} to train on, ${heldOutCount} held out`,
       `${label("reward")}${reward?.name ?? "the environment's own"}`,
       `${label("steps")}${steps} × ${config.groupsPerStep * config.accumulation} groups × ${config.groupSize} = ${conversations.toLocaleString("en-US")} conversations${done > 0 ? colors.dim(`, after ${done} that are done`) : ""}`,
-      `${label("settings")}${changedSettings({ config, algorithm }).join(colors.dim(" · "))}`,
+      `${label("settings")}${changedSettings({ settings: { ...config, ...algorithm.options, algorithm: algorithm.name }, defaults: defaultsOf(algorithm.name) }).join(colors.dim(" · "))}`,
     );
     if (memory) print(io, `${label("memory")}${memoryText(memory, colors)}`);
     if (time) print(io, `${label("time")}${timeText(time)}`);

@@ -1,22 +1,24 @@
-import { existsSync } from "node:fs";
 import { isAbsolute, join, relative, resolve } from "node:path";
 import { StatesetError } from "../../error.ts";
 import { buildProject, defaultConfig, type Project } from "../../project/build-project.ts";
 import { findConfig, loadProject } from "../../project/load-project.ts";
 import { trackerNamed } from "../../project/names.ts";
 import { runDirOf } from "../../run/checkpoint/store.ts";
+import { readConfig } from "../../run/config.ts";
+import { claimFolder, releaseEmpty } from "../../run/place.ts";
+import { listRuns } from "../../run/read-run.ts";
+import { checkRunName } from "../../run/run-id.ts";
 import { alertWith } from "../../telemetry/alerts.ts";
 import { createLiveView, type LiveView } from "../../telemetry/live-view.ts";
 import { autoAdjust } from "../../training/auto-adjust.ts";
 import type { TrainingCallbacks } from "../../training/callbacks.ts";
-import type { Verdict } from "../../training/diagnostics/verdicts.ts";
 import { watchHealth } from "../../training/diagnostics/watch.ts";
-import { readSavedConfig } from "../../training/saved-run.ts";
+import { resolveRun } from "../../training/resolve-run.ts";
 import { type RunSummary, train } from "../../training/train.ts";
 import type { TrainOptions } from "../../training/train-options.ts";
 import { CliExit } from "../failure.ts";
 import { type CliIo, colorsOf, print, printJson, wantsColor } from "../io.ts";
-import { listRuns } from "../runs.ts";
+import { acceptChanges, unasked } from "./accept-changes.ts";
 import { applyFlags, type TrainFlags } from "./flags.ts";
 import { readInvocation, writeInvocation } from "./invocation.ts";
 import { printPlan } from "./print-plan.ts";
@@ -38,7 +40,6 @@ export async function runTrain(given: TrainFlags, io: CliIo): Promise<void> {
     return;
   }
 
-  const id = flags.name ?? project.config.name ?? newRunName(settings.algorithm, join(io.cwd, "runs"));
   const view = createLiveView({
     stream: io.stdout,
     ...(flags.json && { mode: "json" as const }),
@@ -49,23 +50,27 @@ export async function runTrain(given: TrainFlags, io: CliIo): Promise<void> {
     flags.json ? printJson(io, { type: "notice", message }) : view.note(`! ${message}`);
   const interruption = stopOnInterrupt(view, io);
   let run: RunSummary;
+  let place: Pick<TrainOptions, "name" | "dir"> = {};
   try {
+    const { agent, environment, reward, heldOut } = project;
+    const options = { ...settings, agent, environment, reward, heldOut, profile, resumeFrom } as TrainOptions;
+    if (resumeFrom !== undefined) {
+      await acceptChanges(unasked((await resolveRun(options)).changes, given), given, io);
+    }
+    place = placeOf(flags, project, resumeFrom, settings.algorithm, io);
     const result = await train({
-      ...settings,
-      agent: project.agent,
-      environment: project.environment,
-      reward: project.reward,
-      heldOut: project.heldOut,
-      profile,
+      ...options,
+      ...place,
+      ...(flags.discardLater && { discardLater: true }),
       trackers: [...project.trackers, ...(flags.tracker ?? []).map((name) => trackerNamed(name, "--tracker"))],
       callbacks: [...onlookers(project, flags, view, warn), keepInvocation(flags, project)],
-      ...(resumeFrom === undefined ? { name: id, dir: resolve(io.cwd, "runs", id) } : { resumeFrom }),
       ...(flags.save !== undefined && { savePath: resolve(io.cwd, flags.save) }),
       signal: interruption.signal,
-    } as TrainOptions);
+    });
     run = result.run;
   } finally {
     interruption.done();
+    if (typeof place.dir === "string") releaseEmpty(place.dir);
     await closeQuietly(project);
   }
   if (run.status === "interrupted") {
@@ -93,9 +98,9 @@ async function openProject(flags: TrainFlags, io: CliIo): Promise<Project> {
 
 /** Of the run that is resumed. An algorithm of the project's own making cannot be read back from a file. */
 function algorithmOf(resumeFrom: string, { config }: Project): Record<string, unknown> {
-  const saved = readSavedConfig(resumeFrom).algorithm;
+  const saved = readConfig(runDirOf(resumeFrom)).algorithm;
   const made = config.training?.algorithm;
-  return typeof made === "object" && made.name === saved.algorithm ? { algorithm: made } : saved;
+  return typeof made === "object" && made.name === saved?.algorithm ? { algorithm: made } : { ...saved };
 }
 
 function adjusts({ config }: Project, flags: TrainFlags): boolean {
@@ -116,13 +121,7 @@ function onlookers(
 ): TrainingCallbacks[] {
   const { alerts, autoAdjust: configured } = project.config;
   const alerter = alerts && alertWith(alerts, warn);
-  const onVerdict = (verdict: Verdict) => {
-    view.verdict(verdict);
-    void alerter?.unhealthy(verdict);
-  };
-  const health = adjusts(project, flags)
-    ? autoAdjust(typeof configured === "object" ? configured : {}, { onVerdict, onAdjustment: view.adjustment })
-    : watchHealth({ onVerdict });
+  const health = adjusts(project, flags) ? autoAdjust(typeof configured === "object" ? configured : {}) : watchHealth();
   const recheck: TrainingCallbacks = {
     onStepEnd: () => view.recheck(({ kind, scenarioId }) => health.monitor.holds(kind, scenarioId)),
   };
@@ -151,21 +150,27 @@ function stopOnInterrupt(view: LiveView, io: CliIo): { signal: AbortSignal; done
 
 function resumePath(resume: string | true, io: CliIo): string {
   if (resume !== true) return resolve(io.cwd, resume);
-  const newest = listRuns(join(io.cwd, "runs"))[0];
+  const newest = listRuns(join(io.cwd, "runs")).find(({ config }) => config?.learner === "rl");
   if (newest) return newest.dir;
   throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no run to resume in ${join(io.cwd, "runs")}.`, {
     hint: "Name a run's folder: --resume <folder>.",
   });
 }
 
-/** Sorts by time: grpo-20261115-031205, with a number after it where that is taken. */
-function newRunName(algorithm: unknown, runs: string): string {
-  const name =
-    typeof algorithm === "string" ? algorithm : ((algorithm as { name?: string } | undefined)?.name ?? "grpo");
-  const base = `${name}-${new Date().toISOString().replace(/[-:]/g, "").replace("T", "-").slice(0, 15)}`;
-  let id = base;
-  for (let n = 2; existsSync(join(runs, id)); n++) id = `${base}-${n}`;
-  return id;
+/** A run that is resumed stays where it is, unless it is given another name. */
+function placeOf(
+  { name }: TrainFlags,
+  { config }: Project,
+  resumeFrom: string | undefined,
+  algorithm: unknown,
+  io: CliIo,
+): Pick<TrainOptions, "name" | "dir"> {
+  if (resumeFrom !== undefined) return name === undefined ? {} : { name };
+  const chosen = name ?? config.name;
+  if (chosen !== undefined) return { name: checkRunName(chosen), dir: resolve(io.cwd, "runs", chosen) };
+  const named = typeof algorithm === "string" ? algorithm : (algorithm as { name?: string } | undefined)?.name;
+  const { id, dir } = claimFolder(join(io.cwd, "runs"), named ?? "grpo");
+  return { name: id, dir };
 }
 
 function shown(path: string, io: CliIo): string {

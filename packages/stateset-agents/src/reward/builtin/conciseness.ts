@@ -24,7 +24,7 @@ export class ConcisenessReward extends RewardFunction {
       minWords: z.int().min(1).default(2),
       maxWords: z.int().min(1).default(20),
     });
-    super(rest);
+    super(rest, { minWords, maxWords });
     if (minWords > maxWords) {
       throw new StatesetError("INVALID_OPTION", `minWords (${minWords}) is more than maxWords (${maxWords}).`);
     }

@@ -23,7 +23,7 @@ export class CorrectnessReward extends RewardFunction {
     const { expected, ...rest } = parseRewardOptions(options, "CorrectnessReward", "correctness", {
       expected: z.string().optional(),
     });
-    super(rest);
+    super(rest, { expected });
     this.#expected = expected;
   }
 

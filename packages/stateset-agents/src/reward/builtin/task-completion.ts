@@ -27,7 +27,7 @@ export class TaskCompletionReward extends RewardFunction {
         .array(z.custom<Criterion>(isCriterion, "a text, a regular expression or a function was expected"))
         .default([]),
     });
-    super(rest);
+    super(rest, { criteria });
     this.#criteria = criteria;
   }
 

@@ -53,7 +53,8 @@ export class JudgeReward extends RewardFunction {
 
   constructor(options: JudgeRewardOptions) {
     const o = parseOptions(schema, options, "judgeReward()");
-    super({ name: o.name, ...(o.weight === undefined ? {} : { weight: o.weight }) });
+    const { name, weight, judge, ...settings } = o;
+    super({ name, ...(weight === undefined ? {} : { weight }) }, { ...settings, judge: judge.id });
     this.judge = o.judge;
     this.#o = o;
   }

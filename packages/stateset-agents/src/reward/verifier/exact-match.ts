@@ -21,7 +21,7 @@ export class ExactMatchReward extends RewardFunction {
       expected: z.string().optional(),
       strict: z.boolean().default(false),
     });
-    super(rest);
+    super(rest, { expected, strict });
     this.#expected = expected;
     this.#strict = strict;
   }

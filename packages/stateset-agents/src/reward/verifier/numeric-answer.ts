@@ -25,7 +25,7 @@ export class NumericAnswerReward extends RewardFunction {
       expected: z.number().optional(),
       tolerance: z.number().min(0).optional(),
     });
-    super(rest);
+    super(rest, { expected, tolerance });
     this.#expected = expected;
     this.#tolerance = tolerance;
   }

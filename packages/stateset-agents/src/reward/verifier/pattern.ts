@@ -20,7 +20,7 @@ export class PatternReward extends RewardFunction {
       pattern: z.instanceof(RegExp, { error: "a regular expression was expected" }),
       replies: z.enum(["last", "any", "all"]).default("last"),
     });
-    super(rest);
+    super(rest, { pattern: String(pattern), replies });
     this.#pattern = pattern;
     this.#replies = replies;
   }

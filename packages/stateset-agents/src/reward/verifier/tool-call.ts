@@ -34,7 +34,7 @@ export class ToolCallReward extends RewardFunction {
       parameters: z.record(z.string(), z.unknown()).optional(),
       arguments: z.record(z.string(), z.unknown()).default({}),
     });
-    super(rest);
+    super(rest, { tool, parameters, arguments: wanted });
     if (parameters) requireKnownKeywords(parameters, "ToolCallReward.parameters");
     this.#tool = tool;
     this.#parameters = parameters;

@@ -11,13 +11,16 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { defineAlgorithm } from "../../algorithm/define-algorithm.ts";
 import { tokenLoss } from "../../algorithm/loss/token-loss.ts";
 import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../../test-support/table-training.ts";
 import { autoAdjust } from "../../training/auto-adjust.ts";
 import { train } from "../../training/train.ts";
+import type { TrainParts } from "../../training/train-options.ts";
+import type { StepEnd } from "../callbacks.ts";
+import { runFiles } from "../layout.ts";
 
 const root = mkdtempSync(join(tmpdir(), "checkpoints-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -63,11 +66,23 @@ async function interrupted(dir: string, stopAfter: number) {
   return run;
 }
 
-async function resumed(resumeFrom: string) {
+async function resumed(resumeFrom: string, place: Pick<TrainParts, "dir" | "discardLater"> = {}) {
   const { policy, given } = options(resumeFrom);
   const { dir: _, ...rest } = given;
-  const { run } = await train({ ...rest, resumeFrom });
+  const { run } = await train({ ...rest, resumeFrom, ...place });
   return { run, policy };
+}
+
+/** Everything but what depends on the clock, the run's own name and the weights' origin. */
+function expectSameFiles(dir: string, expected: string): void {
+  const files = (root: string) =>
+    readdirSync(root, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => relative(root, join(entry.parentPath, entry.name)))
+      .filter((file) => !["config.json", "status.json", "timing.jsonl"].includes(file))
+      .sort();
+  expect(files(dir)).toEqual(files(expected));
+  for (const file of files(dir)) expect(bytes(dir, file).equals(bytes(expected, file)), file).toBe(true);
 }
 
 const bytes = (dir: string, ...path: string[]) => readFileSync(join(dir, ...path));
@@ -82,7 +97,7 @@ describe("a run's folder", () => {
   it("holds config, metrics, timing, trajectories, checkpoints and the final agent", async () => {
     const { dir, run } = await whole;
     expect(readdirSync(dir).sort()).toEqual(
-      expect.arrayContaining(["checkpoints", "config.json", "final", "metrics.jsonl", "timing.jsonl", "trajectories"]),
+      [...Object.values(runFiles)].filter((name) => name !== runFiles.lock).sort(),
     );
     expect(readdirSync(join(dir, "final")).sort()).toEqual(["agent.json", "parameters.bin", "version"]);
     expect(readdirSync(join(dir, "trajectories"))).toEqual([
@@ -97,7 +112,7 @@ describe("a run's folder", () => {
     expect(lines.map((line) => line.step)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     expect(lines).toEqual(run.metrics);
     const config = JSON.parse(readFileSync(join(dir, "config.json"), "utf8"));
-    expect(config.training.steps).toBe(9);
+    expect(config.settings.steps).toBe(9);
     expect(config.algorithm.algorithm).toBe("ppo");
   });
 
@@ -132,14 +147,7 @@ describe("a resumed run", { timeout: 300_000 }, () => {
     const second = await resumed(dir);
     expect(second.run.status).toBe("finished");
     expect(second.policy.parameters).toEqual(policy.parameters);
-    for (const file of [
-      "metrics.jsonl",
-      "final/parameters.bin",
-      "trajectories/step-000009.jsonl",
-      "checkpoints/step-000009/policy/first.bin",
-    ]) {
-      expect(bytes(dir, file).equals(bytes(expected, file)), file).toBe(true);
-    }
+    expectSameFiles(dir, expected);
   });
 
   it("finds a checkpoint again that was being replaced when the run was killed", async () => {
@@ -182,15 +190,35 @@ describe("a resumed run", { timeout: 300_000 }, () => {
     expect(bytes(dir, "metrics.jsonl").equals(bytes(expected, "metrics.jsonl"))).toBe(true);
   });
 
-  it("does not go on past the step at which it stopped early", async () => {
+  it("does not go on past the step at which it stopped early when it was killed right after", async () => {
     const dir = folder();
     const { given } = options(dir);
     const { run } = await train({ ...given, evaluation: { every: 2, samples: 2 }, earlyStopping: { target: 0 } });
     expect(run).toMatchObject({ status: "stopped-early", steps: 2 });
     rmSync(join(dir, "final"), { recursive: true });
+    const status = JSON.parse(readFileSync(join(dir, "status.json"), "utf8"));
+    writeFileSync(join(dir, "status.json"), JSON.stringify({ ...status, state: "running", pid: 2 ** 30 }));
     const again = await resumed(dir);
     expect(again.run).toMatchObject({ status: "stopped-early", steps: 2, reason: run.reason });
     expect(existsSync(join(dir, "final", "parameters.bin"))).toBe(true);
+  });
+
+  it("goes on when it stopped early and is asked to", async () => {
+    const dir = folder();
+    const { given } = options(dir);
+    const stopAtTwo = {
+      onStepEnd: ({ step, stop }: StepEnd) => {
+        if (step === 2) stop("Good enough.");
+      },
+    };
+    const { run } = await train({ ...given, callbacks: [...given.callbacks, stopAtTwo] });
+    expect(run).toMatchObject({ status: "stopped-early", steps: 2, reason: "Good enough." });
+    expect(existsSync(join(dir, "final", "parameters.bin"))).toBe(true);
+    expect(run.evaluation?.after?.step).toBe(2);
+    const again = await resumed(dir);
+    expect(again.run).toMatchObject({ status: "finished", steps: 9 });
+    const { policy } = await whole;
+    expect(again.policy.parameters).toEqual(policy.parameters);
   });
 
   it("says which options changed, and refuses another algorithm", async () => {
@@ -199,20 +227,37 @@ describe("a resumed run", { timeout: 300_000 }, () => {
     const { dir: _, ...rest } = options(dir).given;
     const { run } = await train({ ...rest, resumeFrom: dir, steps: 3, clipNorm: 0.5 });
     expect(run.warnings.map((w) => [w.kind, w.message])).toEqual([
-      ["options-changed", "The run goes on with other options than it had: steps 9 → 3, clipNorm 1 → 0.5."],
+      ["options-changed", "The run goes on otherwise than it began: settings.clipNorm 1 → 0.5, settings.steps 9 → 3."],
     ]);
     const other = { ...rest, algorithm: "grpo", resumeFrom: dir } as const;
     await expect(train(other)).rejects.toMatchObject({ code: "CHECKPOINT_MISMATCH", message: /trained with ppo/ });
   });
 
-  it("can go on from one named checkpoint", async () => {
+  it("goes on from one named checkpoint only when what came later may go", async () => {
     const { dir: source, policy } = await whole;
     const dir = folder();
     cpSync(source, dir, { recursive: true });
-    const { run, policy: again } = await resumed(join(dir, "checkpoints", "step-000008"));
+    const earlier = join(dir, "checkpoints", "step-000008");
+    await expect(resumed(earlier)).rejects.toThrow(/would remove what came after it: step-000009.*discardLater/);
+    expectSameFiles(dir, source);
+    const { run, policy: again } = await resumed(earlier, { discardLater: true });
     expect(run.metrics.length).toBe(10);
     expect(again.parameters).toEqual(policy.parameters);
-    expect(bytes(dir, "metrics.jsonl").equals(bytes(source, "metrics.jsonl"))).toBe(true);
+    expectSameFiles(dir, source);
+  });
+
+  it("is split off from an earlier checkpoint into a new run, and the old one is left alone", async () => {
+    const { dir: source, policy } = await whole;
+    const before = folder();
+    cpSync(source, before, { recursive: true });
+    const target = folder();
+    const { run, policy: again } = await resumed(join(source, "checkpoints", "step-000008"), { dir: target });
+    expect(run).toMatchObject({ status: "finished", steps: 9, dir: target });
+    expect(again.parameters).toEqual(policy.parameters);
+    expectSameFiles(source, before);
+    expect(bytes(target, "metrics.jsonl").equals(bytes(source, "metrics.jsonl"))).toBe(true);
+    const config = JSON.parse(bytes(target, "config.json").toString());
+    expect(config.forkedFrom).toEqual({ run: JSON.parse(bytes(source, "config.json").toString()).id, step: 8 });
   });
 
   it.each([
@@ -241,6 +286,7 @@ describe("a resumed run", { timeout: 300_000 }, () => {
     const warning = run.warnings.find((w) => w.kind === "checkpoint-damaged");
     expect(warning?.message).toMatch(message);
     expect(warning?.message).toContain("step-000009");
+    expect(existsSync(join(dir, "checkpoints", "damaged-step-000009"))).toBe(true);
     expect(again.parameters).toEqual(policy.parameters);
     expect(bytes(dir, "metrics.jsonl").equals(bytes(source, "metrics.jsonl"))).toBe(true);
   });

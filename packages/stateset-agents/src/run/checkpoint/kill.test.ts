@@ -34,11 +34,13 @@ async function killed(dir: string, afterMs: number): Promise<boolean> {
   return (await exit) === null;
 }
 
-/** Everything but the clock's file, by relative path. */
+const clock = ["timing.jsonl", "status.json"];
+
+/** Everything but what the clock writes, by relative path. */
 function contents(dir: string): Map<string, Buffer> {
   const files = readdirSync(dir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
   const paths = files.map((entry) => join(entry.parentPath, entry.name).slice(dir.length + 1)).sort();
-  return new Map(paths.filter((path) => path !== "timing.jsonl").map((path) => [path, readFileSync(join(dir, path))]));
+  return new Map(paths.filter((path) => !clock.includes(path)).map((path) => [path, readFileSync(join(dir, path))]));
 }
 
 describe("a run that is killed", () => {

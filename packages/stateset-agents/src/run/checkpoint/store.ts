@@ -2,11 +2,12 @@
  * The checkpoints of a run: `checkpoints/step-000123/` with the policy's snapshot, the trainer's state and a manifest of hashes,
  * and the files `last` and `best` that name one. A folder under its final name is complete: it was renamed into place.
  */
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { settleFolder, writeFileAtomic, writeFolderAtomic } from "../../durable.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import type { ModelInfo } from "../../policy/policy.ts";
+import { pathIn, runFiles, stepName } from "../layout.ts";
 import { type Manifest, verifyManifest, writeManifest } from "./manifest.ts";
 
 /** A part of a run that has something to keep: the policy, a reference, a buffer. Its folder in a checkpoint has its name. */
@@ -23,14 +24,13 @@ export interface Checkpoint<State> {
 
 const pattern = /^step-(\d{6,})$/;
 const stepOf = (name: string) => Number(pattern.exec(name)![1]);
-const nameOf = (step: number) => `step-${String(step).padStart(6, "0")}`;
 
 export class CheckpointStore<State> {
   readonly dir: string;
   readonly #keep: number;
 
   constructor(runDir: string, keep: number) {
-    this.dir = join(runDir, "checkpoints");
+    this.dir = pathIn(runDir, "checkpoints");
     this.#keep = keep;
   }
 
@@ -42,14 +42,14 @@ export class CheckpointStore<State> {
   ): Promise<string> {
     mkdirSync(this.dir, { recursive: true });
     settleFolder(this.dir);
-    const dir = join(this.dir, nameOf(step));
+    const dir = join(this.dir, stepName(step));
     await writeFolderAtomic(dir, async (temporary) => {
       for (const [name, part] of Object.entries(parts)) await part.snapshot(join(temporary, name));
       writeFileSync(join(temporary, "state.json"), JSON.stringify(state));
       writeManifest(temporary, { step, model: modelFacts(model) });
     });
-    if (best) writeFileAtomic(join(this.dir, "best"), nameOf(step));
-    writeFileAtomic(join(this.dir, "last"), nameOf(step));
+    if (best) writeFileAtomic(join(this.dir, "best"), stepName(step));
+    writeFileAtomic(join(this.dir, "last"), stepName(step));
     this.#prune();
     return dir;
   }
@@ -68,11 +68,18 @@ export class CheckpointStore<State> {
     for (const name of listSteps(this.dir)) {
       if (stepOf(name) > step) rmSync(join(this.dir, name), { recursive: true, force: true });
     }
-    if (bestStep !== undefined && existsSync(join(this.dir, nameOf(bestStep)))) {
-      writeFileAtomic(join(this.dir, "best"), nameOf(bestStep));
+    if (bestStep !== undefined && existsSync(join(this.dir, stepName(bestStep)))) {
+      writeFileAtomic(join(this.dir, "best"), stepName(bestStep));
     }
-    if (existsSync(join(this.dir, nameOf(step)))) writeFileAtomic(join(this.dir, "last"), nameOf(step));
+    if (existsSync(join(this.dir, stepName(step)))) writeFileAtomic(join(this.dir, "last"), stepName(step));
     this.#prune();
+  }
+
+  /** Keeps a checkpoint that cannot be used out of the way of those that can; whoever can mend it still has it. */
+  setAside(dir: string): void {
+    const aside = join(this.dir, `damaged-${basename(dir)}`);
+    rmSync(aside, { recursive: true, force: true });
+    renameSync(dir, aside);
   }
 
   #prune(): void {
@@ -91,7 +98,7 @@ export class CheckpointStore<State> {
  */
 export function findCheckpoint<State>(
   path: string,
-  onDamaged: (message: string) => void,
+  onDamaged: (message: string, dir: string) => void,
 ): Checkpoint<State> | undefined {
   if (!existsSync(path)) {
     throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no run and no checkpoint at ${path}.`, {
@@ -99,7 +106,7 @@ export function findCheckpoint<State>(
     });
   }
   if (pattern.test(basename(resolve(path)))) return open(path);
-  const dir = basename(resolve(path)) === "checkpoints" ? path : join(path, "checkpoints");
+  const dir = basename(resolve(path)) === runFiles.checkpoints ? path : pathIn(path, "checkpoints");
   const names = listSteps(dir).reverse();
   let newest: string | undefined;
   for (const name of names) {
@@ -108,7 +115,7 @@ export function findCheckpoint<State>(
     } catch (error) {
       if (!StatesetError.isInstance(error)) throw error;
       newest ??= error.hint ? messageOf(error).replace(` ${error.hint}`, "") : messageOf(error);
-      onDamaged(messageOf(error));
+      onDamaged(messageOf(error), join(dir, name));
     }
   }
   if (names.length > 0) {
@@ -123,7 +130,20 @@ export function findCheckpoint<State>(
 export function runDirOf(path: string): string {
   const full = resolve(path);
   if (pattern.test(basename(full))) return dirname(dirname(full));
-  return basename(full) === "checkpoints" ? dirname(full) : full;
+  return basename(full) === runFiles.checkpoints ? dirname(full) : full;
+}
+
+/** The names of the checkpoints that are newer than the one a path names; none when it names none. */
+export function laterCheckpoints(path: string): string[] {
+  const full = resolve(path);
+  if (!pattern.test(basename(full))) return [];
+  return listSteps(dirname(full)).filter((name) => stepOf(name) > stepOf(basename(full)));
+}
+
+/** All of a run, oldest first, and the best. */
+export function checkpointsOf(dir: string): { all: string[]; best: string | undefined } {
+  const folder = pathIn(dir, "checkpoints");
+  return { all: listSteps(folder).map((name) => join(folder, name)), best: pointer(folder, "best") };
 }
 
 /** Throws CHECKPOINT_MISMATCH when the checkpoint is of another model. */

@@ -1,8 +1,9 @@
 import { z } from "zod";
 import { parseOptions } from "../../options.ts";
+import type { Verdict } from "../../run/event.ts";
 import { difficultyFindings, type RewardRange, type ScenarioRecord, visitScenarios } from "./scenario-difficulty.ts";
 import { readSignals, type StepObservation, type StepSignals } from "./signals.ts";
-import { type Finding, rules, type Verdict } from "./verdicts.ts";
+import { type Finding, rules } from "./verdicts.ts";
 
 const schema = z.strictObject({
   /** Steps in a row a finding must hold before it is said; critical ones included, so that one odd batch alarms nobody. */

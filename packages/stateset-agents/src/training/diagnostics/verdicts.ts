@@ -1,27 +1,5 @@
+import type { Verdict } from "../../run/event.ts";
 import type { StepSignals } from "./signals.ts";
-
-export type VerdictKind =
-  | "collapse"
-  | "divergence"
-  | "reward-hacking"
-  | "no-signal"
-  | "length-drift"
-  | "repetition"
-  | "too-easy"
-  | "too-hard";
-
-export interface Verdict {
-  kind: VerdictKind;
-  severity: "note" | "warning" | "critical";
-  /** The step it was first said at. */
-  step: number;
-  /** What is wrong, with the numbers that show it. */
-  message: string;
-  /** What to do about it. */
-  advice: string;
-  /** For too-easy and too-hard: the scenario. */
-  scenarioId?: string;
-}
 
 /** A verdict before anyone knows for how long it has held. */
 export type Finding = Omit<Verdict, "step">;

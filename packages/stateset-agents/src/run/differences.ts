@@ -1,13 +1,20 @@
-/** A nested object as dotted paths: `{ kl: { coefficient: 0 } }` is `{ "kl.coefficient": 0 }`. Arrays count as values. */
+/**
+ * A nested object as dotted paths: `{ kl: { coefficient: 0 } }` is `{ "kl.coefficient": 0 }`. Lists of objects are taken apart by place,
+ * other lists count as values.
+ */
 export function flatten(value: Readonly<Record<string, unknown>>, prefix = ""): Record<string, unknown> {
   const result: Record<string, unknown> = {};
   for (const [key, inner] of Object.entries(value)) {
     const path = prefix === "" ? key : `${prefix}.${key}`;
-    if (typeof inner === "object" && inner !== null && !Array.isArray(inner)) {
-      Object.assign(result, flatten(inner as Record<string, unknown>, path));
+    if (isRecord(inner) || (Array.isArray(inner) && inner.length > 0 && inner.every(isRecord))) {
+      Object.assign(result, flatten({ ...inner }, path));
     } else if (inner !== undefined) result[path] = inner;
   }
   return result;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 export interface Difference {
@@ -17,7 +24,7 @@ export interface Difference {
   b: unknown;
 }
 
-/** Where two configurations differ, by path. */
+/** Where two configurations differ, by path; the order of keys is none of it. */
 export function differences(a: Readonly<Record<string, unknown>>, b: Readonly<Record<string, unknown>>): Difference[] {
   const left = flatten(a);
   const right = flatten(b);

@@ -1,18 +1,18 @@
-import { guardTrackers, type Tracker } from "../run/tracker.ts";
-import type { TrainingCallbacks } from "./callbacks.ts";
-import { evaluationMetrics } from "./held-out.ts";
-import { finiteMetrics } from "./step-metrics.ts";
+import type { RunCallbacks } from "./callbacks.ts";
+import { evaluationMetrics } from "./evaluation-metrics.ts";
+import { finiteMetrics } from "./metrics.ts";
+import { guardTrackers, type Tracker } from "./tracker.ts";
 
 /** Trackers as a callback of a run. They only ever get numbers, and a failing one is left alone after a warning. */
 export function trackerCallbacks(
   trackers: readonly Tracker[],
   warn: (message: string) => void,
-): TrainingCallbacks | undefined {
+): RunCallbacks | undefined {
   if (trackers.length === 0) return undefined;
   const all = guardTrackers(trackers, { warn });
   return {
-    onStart: ({ id, dir = ".", config, algorithm, resumedAfter }) =>
-      all.start({ id, dir, config: { ...config, algorithm }, ...(resumedAfter !== undefined && { resumedAfter }) }),
+    onStart: ({ id, dir = ".", saved, resumedAfter }) =>
+      all.start({ id, dir, config: { ...saved }, ...(resumedAfter !== undefined && { resumedAfter }) }),
     onStepEnd: ({ step, metrics }) => all.log(step, metrics),
     onEvaluation: (evaluation) =>
       all.log(evaluation.step, finiteMetrics(evaluation.step, evaluationMetrics(evaluation))),

@@ -1,0 +1,143 @@
+import { withGrace } from "../abort.ts";
+import type { TrajectoryGroup } from "../conversation/trajectory.ts";
+import { messageOf } from "../error.ts";
+import type { UpdateEvent } from "../learning/learn.ts";
+import type { RolloutReport } from "../rollout/report.ts";
+import type { RunConfig } from "./config.ts";
+import type {
+  Adjustment,
+  EvaluationResult,
+  EventType,
+  RunEnd,
+  RunEvent,
+  RunWarning,
+  StepMetrics,
+  StepTiming,
+  Verdict,
+} from "./event.ts";
+
+export interface RunStart {
+  id: string;
+  /** Undefined when the run keeps no files. */
+  dir: string | undefined;
+  /** What learns: an algorithm of train(), "sft", "dpo", … */
+  learner: string;
+  /** Steps to be done in all. */
+  steps: number;
+  /** Every setting, and what each would be had nothing been said. */
+  settings: Readonly<Record<string, unknown>>;
+  defaults: Readonly<Record<string, unknown>>;
+  /** What config.json holds. */
+  saved: RunConfig;
+  /** Steps done before, when the run was resumed. */
+  resumedAfter: number | undefined;
+}
+
+/** Ends the run after this step as "stopped-early", with its last evaluation and `final/`; it can be taken up again. */
+export type StopRun = (reason: string) => void;
+
+export interface StepEnd {
+  step: number;
+  totalSteps: number;
+  metrics: StepMetrics;
+  timing: StepTiming;
+  stop: StopRun;
+  /** Writes what a callback found or did among the run's events, and tells the other callbacks. */
+  tell(said: ({ type: "verdict" } & Verdict) | ({ type: "adjustment" } & Adjustment)): Promise<void>;
+}
+
+type Told<E> = (event: E) => void | Promise<void>;
+
+/**
+ * What a run tells its onlookers. All are optional, all are awaited. One that throws is reported as a warning and never ends the run.
+ * Steps are counted from 1. `train()` tells more: see TrainingCallbacks.
+ */
+export interface RunCallbacks {
+  /** Everything, as it stands in events.jsonl. */
+  onEvent?: Told<RunEvent>;
+  onStart?: Told<RunStart>;
+  onStepStart?: Told<{ step: number; totalSteps: number; learningRate: number }>;
+  onRollouts?: Told<{ step: number; groups: readonly TrajectoryGroup[]; report: RolloutReport }>;
+  onUpdate?: Told<UpdateEvent & { step: number }>;
+  onStepEnd?: Told<StepEnd>;
+  onEvaluation?: Told<EvaluationResult & { stop: StopRun }>;
+  onCheckpoint?: Told<{ step: number; dir: string; best: boolean }>;
+  onWarning?: Told<RunWarning>;
+  onVerdict?: Told<Verdict>;
+  onAdjustment?: Told<Adjustment>;
+  onEnd?: Told<RunEnd>;
+  /** Names the entry in checkpoints, for callbacks that have a state. */
+  readonly name?: string;
+  /** Set by callbacks that may raise `controls.klCoefficient` from 0: the run then keeps a reference from its start. */
+  readonly adjustsKl?: true;
+  /** Plain data that must survive a resume for the run to go on bit for bit. */
+  state?(): unknown;
+  restore?(state: unknown): void;
+}
+
+/** Callbacks of any learner, whatever each of them is told beside what all are. */
+export type AnyCallbacks = Pick<RunCallbacks, "name" | "adjustsKl" | "state" | "restore"> & {
+  [N in CallbackName]?: ((event: never) => void | Promise<void>) | undefined;
+};
+
+export const callbackOf = {
+  start: "onStart",
+  rollouts: "onRollouts",
+  update: "onUpdate",
+  step: "onStepEnd",
+  evaluation: "onEvaluation",
+  checkpoint: "onCheckpoint",
+  warning: "onWarning",
+  verdict: "onVerdict",
+  adjustment: "onAdjustment",
+  end: "onEnd",
+} as const satisfies Record<EventType, keyof RunCallbacks>;
+
+export type CallbackName = (typeof callbackOf)[EventType] | "onStepStart" | "onEvent";
+
+/** Several callbacks as one whose failures are told, never thrown. */
+export interface Emitter {
+  add(callback: AnyCallbacks): void;
+  emit(name: CallbackName, event: object): Promise<void>;
+  /** States by name, for a checkpoint. */
+  states(): Record<string, unknown>;
+  restore(states: Readonly<Record<string, unknown>>): void;
+}
+
+/** How long a callback may take once the run was told to stop. */
+const lastWordsMs = 5000;
+
+/** `signal` is the run's: once it has fired, a callback that hangs is not waited for. */
+export function createEmitter(
+  initial: readonly AnyCallbacks[],
+  signal: AbortSignal | undefined,
+  onFailed: (message: string) => Promise<void>,
+): Emitter {
+  const callbacks = [...initial];
+  const stateful = () => callbacks.filter((callback) => callback.state !== undefined);
+  const key = (callback: AnyCallbacks, index: number) => callback.name ?? `callback-${index}`;
+  return {
+    add: (callback) => void callbacks.push(callback),
+    async emit(name, event) {
+      for (const callback of callbacks) {
+        const call = callback[name] as ((event: object) => unknown) | undefined;
+        if (!call) continue;
+        try {
+          await withGrace(() => call.call(callback, event), signal, lastWordsMs);
+        } catch (error) {
+          // Of a callback that cannot even be told of a warning, nothing more is said.
+          if (name !== "onWarning" && name !== "onEvent") {
+            await onFailed(`A callback's ${name} threw: ${messageOf(error)}`);
+          }
+        }
+      }
+    },
+    states: () => Object.fromEntries(stateful().map((callback, index) => [key(callback, index), callback.state!()])),
+    restore(states) {
+      stateful().forEach((callback, index) => {
+        const state = states[key(callback, index)];
+        if (state !== undefined) callback.restore?.(state);
+      });
+    },
+  };
+}

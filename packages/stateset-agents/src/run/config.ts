@@ -1,0 +1,79 @@
+/** config.json: everything that decides what a run does, so that two runs can be compared and one can be taken up again. */
+import { existsSync, readFileSync } from "node:fs";
+import { messageOf, StatesetError } from "../error.ts";
+import type { ModelInfo } from "../policy/policy.ts";
+import { differences } from "./differences.ts";
+import { pathIn } from "./layout.ts";
+
+type Facts = Readonly<Record<string, unknown>>;
+
+/** What learns: reinforcement, or one of the ways of learning from data. */
+export type LearnerKind = "rl" | "sft" | "dpo" | "ipo" | "reward-model" | "value-function";
+
+export interface RunConfig {
+  version: 2;
+  id: string;
+  learner: LearnerKind;
+  model: Pick<ModelInfo, "name" | "digest" | "architecture" | "parameters"> & {
+    lora: Facts | null;
+  };
+  /** Resolved: every setting is there. */
+  settings: Facts;
+  algorithm?: { algorithm: string } & Facts;
+  agent?: Facts;
+  environment?: Facts;
+  heldOut?: Facts;
+  reward?: Facts;
+  /** What is learnt from, where that is data. */
+  data?: Facts;
+  /** The run and step it was split off from. */
+  forkedFrom?: { run: string; step: number };
+}
+
+export function modelFacts(model: ModelInfo): RunConfig["model"] {
+  const { name, digest, architecture, parameters, lora } = model;
+  return { name, digest, architecture, parameters, lora: lora ? { ...lora } : null };
+}
+
+export function readConfig(dir: string): RunConfig {
+  const path = pathIn(dir, "config");
+  if (!existsSync(path)) {
+    throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no run at ${dir}.`, {
+      hint: "Give a run's folder (it holds config.json) or one of its checkpoints.",
+    });
+  }
+  let config: RunConfig;
+  try {
+    config = JSON.parse(readFileSync(path, "utf8")) as RunConfig;
+  } catch (error) {
+    throw new StatesetError("CHECKPOINT_INVALID", `${path} cannot be read: ${messageOf(error)}.`, { cause: error });
+  }
+  if (config?.version !== 2 || typeof config.settings !== "object") {
+    throw new StatesetError("CHECKPOINT_INVALID", `${path} is not the configuration of a run of this version.`);
+  }
+  return config;
+}
+
+/** One thing a resumed run does differently from here on. */
+export interface Change {
+  /** `settings.steps`, `reward.parts.0.weight`, … */
+  path: string;
+  before: unknown;
+  now: unknown;
+}
+
+/** What a run and its model are called, and where it was split off, does not change what it does. */
+const notCompared = /^(?:id|forkedFrom\..*|version|model\.name)$/;
+
+export function changesBetween(before: RunConfig, now: RunConfig): Change[] {
+  return differences({ ...before }, { ...now })
+    .filter(({ path }) => !notCompared.test(path))
+    .map(({ path, a, b }) => ({ path, before: a, now: b }));
+}
+
+export function changesText(changes: readonly Change[]): string {
+  const text = (value: unknown) => JSON.stringify(value) ?? "nothing";
+  const shown = changes.slice(0, 12).map(({ path, before, now }) => `${path} ${text(before)} → ${text(now)}`);
+  const more = changes.length > 12 ? `, and ${changes.length - 12} more` : "";
+  return `The run goes on otherwise than it began: ${shown.join(", ")}${more}.`;
+}

@@ -1,0 +1,13 @@
+export type { RunCallbacks, RunStart, StepEnd, StopRun } from "./callbacks.ts";
+export type { LearnerKind, RunConfig } from "./config.ts";
+export type {
+  DataEvaluation,
+  EvaluationResult,
+  RewardEvaluation,
+  RunEnd,
+  RunEvent,
+  RunWarning,
+  StepMetrics,
+  StepTiming,
+  WarningKind,
+} from "./event.ts";

@@ -1,0 +1,44 @@
+/**
+ * The folder of a run, in one place. Plain files are the truth: whoever reads a run (command line, dashboard, server) reads these.
+ * Everything but `status.json`, `timing.jsonl`, `lock` and `cli.json` depends on configuration, data and seed alone, so that a run that was
+ * killed and resumed ends in the same bytes as one that never stopped.
+ */
+import { join } from "node:path";
+
+export const runFiles = {
+  /** Everything that decides what the run does: settings, agent, reward, data, the model's identity. */
+  config: "config.json",
+  /** Who runs it and how it stands: state, process, heartbeat. */
+  status: "status.json",
+  /** Held by the process that writes here. */
+  lock: "lock",
+  /** What happened, one RunEvent a line. */
+  events: "events.jsonl",
+  /** The numbers of each step, with those of the evaluation that followed. */
+  metrics: "metrics.jsonl",
+  /** Every evaluation by scenario. */
+  evaluations: "evaluations.jsonl",
+  /** What depends on the clock. */
+  timing: "timing.jsonl",
+  /** Conversations, one file a step, with their tokens beside them. */
+  trajectories: "trajectories",
+  /** `step-000123/` and the files `last` and `best` that name one. */
+  checkpoints: "checkpoints",
+  /** What was learnt, in Hugging Face layout. */
+  final: "final",
+} as const;
+
+export type RunFile = keyof typeof runFiles;
+
+/** Those that grow by the line, depend on no clock and are cut back to a checkpoint when a run is resumed. */
+export const logFiles = ["events", "metrics", "evaluations"] as const satisfies readonly RunFile[];
+export type LogFile = (typeof logFiles)[number];
+
+export function pathIn(dir: string, file: RunFile): string {
+  return join(dir, runFiles[file]);
+}
+
+/** `step-000123`, which sorts by number. */
+export function stepName(step: number): string {
+  return `step-${String(step).padStart(6, "0")}`;
+}

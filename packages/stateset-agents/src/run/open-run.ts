@@ -1,0 +1,95 @@
+import { settleFolder } from "../durable.ts";
+import { StatesetError } from "../error.ts";
+import type { Policy } from "../policy/policy.ts";
+import type { AnyCallbacks } from "./callbacks.ts";
+import { assertSameModel, type Checkpoint, findCheckpoint } from "./checkpoint/store.ts";
+import { type Change, changesBetween, type LearnerKind, type RunConfig, readConfig } from "./config.ts";
+import { pathIn } from "./layout.ts";
+import { findPlace, type RunPlace } from "./place.ts";
+import { Run, type SavedRun } from "./run.ts";
+import type { Tracker } from "./tracker.ts";
+import { trackerCallbacks } from "./tracker-callbacks.ts";
+
+export interface OpenRunOptions {
+  /** For a run that is given no name. */
+  what: string;
+  place: RunPlace;
+  config: Omit<RunConfig, "version" | "id" | "forkedFrom">;
+  steps: number;
+  /** Checkpoints to keep. */
+  keep: number;
+  callbacks: readonly AnyCallbacks[];
+  trackers: readonly Tracker[];
+  signal: AbortSignal | undefined;
+}
+
+export interface OpenedRun<State> {
+  run: Run<State>;
+  /** What the learner has to put back; undefined: it begins. */
+  checkpoint: Checkpoint<SavedRun<State>> | undefined;
+  /** It had stopped early, or was split off from one that had, and somebody asks for more: what made it stop counts anew. */
+  takenUp: boolean;
+}
+
+/** Finds or makes the folder, takes its lock, and finds what to go on from. Nothing of the policy is touched. */
+export async function openRun<State>(options: OpenRunOptions, policy: Policy): Promise<OpenedRun<State>> {
+  const { what, place, steps, keep, signal } = options;
+  const { id, dir, resumeFrom } = await findPlace(place, what);
+  const saved = resumeFrom === undefined ? undefined : readConfig(dir!);
+  const config: RunConfig = {
+    version: 2,
+    id,
+    ...options.config,
+    ...(saved?.forkedFrom && { forkedFrom: saved.forkedFrom }),
+  };
+  const run = new Run<State>({
+    ...{ id, dir, config, steps, keep, signal },
+    callbacks: options.callbacks,
+    what: resumeFrom === undefined ? "started" : "resumed",
+  });
+  try {
+    const trackers = trackerCallbacks(options.trackers, (message) => {
+      void run.say({ kind: "tracker-failed", message });
+    });
+    if (trackers) run.add(trackers);
+    if (resumeFrom === undefined) {
+      run.writeConfig();
+      return { run, checkpoint: undefined, takenUp: false };
+    }
+    for (const folder of [dir!, pathIn(dir!, "checkpoints"), pathIn(dir!, "trajectories")]) settleFolder(folder);
+    const damaged: { message: string; dir: string }[] = [];
+    const checkpoint = findCheckpoint<SavedRun<State>>(resumeFrom, (message, at) => damaged.push({ message, dir: at }));
+    if (checkpoint) assertSameModel(checkpoint.manifest, policy.model, checkpoint.dir);
+    for (const { message, dir: at } of damaged) {
+      run.store!.setAside(at);
+      await run.say({ kind: "checkpoint-damaged", message });
+    }
+    if (!checkpoint) {
+      const message = `${dir} holds no checkpoint yet: the run starts again from its first step.`;
+      await run.say({ kind: "restarted", message });
+    }
+    run.restore(checkpoint?.state, checkpoint?.step ?? 0);
+    const split = config.forkedFrom !== undefined && config.forkedFrom.step === checkpoint?.step;
+    const takenUp = run.stopped !== null && (run.before?.state === "stopped-early" || split);
+    if (takenUp) run.stopped = null;
+    run.writeConfig();
+    return { run, checkpoint, takenUp };
+  } catch (error) {
+    run.close("failed", error instanceof Error ? error.message : String(error));
+    throw error;
+  }
+}
+
+/** What a run that is taken up again would do otherwise, and a refusal where it cannot be the same run. */
+export function changesOnResume(saved: RunConfig, now: Omit<RunConfig, "version" | "id" | "forkedFrom">): Change[] {
+  requireSameLearner(saved, now.learner, now.algorithm?.algorithm);
+  return changesBetween(saved, { ...now, version: 2, id: saved.id });
+}
+
+function requireSameLearner(saved: RunConfig, learner: LearnerKind, algorithm: string | undefined): void {
+  const [was, is] = [saved.algorithm?.algorithm ?? saved.learner, algorithm ?? learner];
+  if (was === is) return;
+  throw new StatesetError("CHECKPOINT_MISMATCH", `The run "${saved.id}" was trained with ${was}, not with ${is}.`, {
+    hint: "Go on with what it was begun with, or start a new run from its final/ folder.",
+  });
+}

@@ -1,0 +1,98 @@
+/** What the folders of runs say, for whoever shows them. A run that is damaged says so, and is in nobody's way. */
+import { existsSync, lstatSync, readdirSync, statSync } from "node:fs";
+import { basename, join, resolve } from "node:path";
+import { messageOf, StatesetError } from "../error.ts";
+import { didYouMean } from "../suggest.ts";
+import { checkpointsOf } from "./checkpoint/store.ts";
+import { type RunConfig, readConfig } from "./config.ts";
+import type { StepMetrics } from "./event.ts";
+import { pathIn } from "./layout.ts";
+import { holderOf } from "./lock.ts";
+import { readJsonLines } from "./log.ts";
+import { type RunState, readStatus } from "./status.ts";
+
+export interface RunInfo {
+  id: string;
+  dir: string;
+  /** Undefined where it cannot be read; `problem` says why. */
+  config: RunConfig | undefined;
+  problem: string | undefined;
+  state: RunState;
+  /** In words, unless it runs or simply finished. */
+  reason: string | undefined;
+  /** Milliseconds since 1970. */
+  startedAt: number;
+  /** Steps done, and to be done. */
+  step: number;
+  steps: number | undefined;
+  /** One record a step. */
+  metrics: StepMetrics[];
+  /** Folders of checkpoints, oldest first. */
+  checkpoints: string[];
+  best: string | undefined;
+}
+
+/** All runs below a folder, the one that was started last first. */
+export function listRuns(dir: string): RunInfo[] {
+  if (!existsSync(dir)) return [];
+  return readdirSync(dir)
+    .map((name) => join(dir, name))
+    .filter(isRun)
+    .map(readRun)
+    .sort((a, b) => b.startedAt - a.startedAt || (a.id < b.id ? -1 : 1));
+}
+
+/** A run by its name below `dir`, or by its path; "last" is the newest. */
+export function findRun(dir: string, name: string, cwd: string): RunInfo {
+  for (const path of [join(dir, name), resolve(cwd, name)]) if (isRun(path)) return readRun(path);
+  const runs = listRuns(dir);
+  if (name === "last" && runs[0]) return runs[0];
+  const names = runs.map((run) => basename(run.dir));
+  throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no run "${name}" in ${dir}.`, {
+    hint: names.length === 0 ? "Train one with `stateset-agents train`." : didYouMean(name, names),
+  });
+}
+
+export function readRun(dir: string): RunInfo {
+  let config: RunConfig | undefined;
+  let problem: string | undefined;
+  try {
+    config = readConfig(dir);
+  } catch (error) {
+    problem = messageOf(error);
+  }
+  const metrics = readJsonLines<StepMetrics>(pathIn(dir, "metrics")).filter(({ step }) => step > 0);
+  const status = readStatus(dir);
+  const { all, best } = checkpointsOf(dir);
+  const steps = status?.steps ?? config?.settings.steps;
+  return {
+    id: config?.id ?? basename(dir),
+    dir,
+    config,
+    problem,
+    state: status?.state ?? (existsSync(pathIn(dir, "final")) ? "finished" : holderOf(dir) ? "running" : "lost"),
+    reason: status?.reason,
+    startedAt: status?.startedAt ?? statSync(dir).birthtimeMs,
+    step: metrics.at(-1)?.step ?? 0,
+    steps: typeof steps === "number" ? steps : undefined,
+    metrics,
+    checkpoints: all,
+    best,
+  };
+}
+
+/** Bytes below a path. What goes away while they are counted counts nothing. */
+export function sizeOf(path: string): number {
+  try {
+    const stat = lstatSync(path);
+    if (!stat.isDirectory()) return stat.size;
+    return readdirSync(path).reduce((sum, name) => sum + sizeOf(join(path, name)), 0);
+  } catch {
+    return 0;
+  }
+}
+
+/** Also one that was killed before its first step, or whose configuration is gone. */
+function isRun(dir: string): boolean {
+  return existsSync(pathIn(dir, "config")) || existsSync(pathIn(dir, "status"));
+}

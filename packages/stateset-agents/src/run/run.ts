@@ -1,0 +1,260 @@
+/**
+ * A run that is under way: its folder, its lock, its records, its onlookers. What learns is the caller's; whatever it is, it tells a Run
+ * what happens, and keeps its state in the Run's checkpoints.
+ */
+import { writeJsonAtomic } from "../durable.ts";
+import { messageOf } from "../error.ts";
+import type { ModelInfo } from "../policy/policy.ts";
+import {
+  type AnyCallbacks,
+  callbackOf,
+  createEmitter,
+  type Emitter,
+  type RunCallbacks,
+  type RunStart,
+  type StepEnd,
+  type StopRun,
+} from "./callbacks.ts";
+import { CheckpointStore, type RunPart } from "./checkpoint/store.ts";
+import type { RunConfig } from "./config.ts";
+import type { EventType, FactOf, RunEnd, RunEvent, RunWarning, StepMetrics, TimingRecord } from "./event.ts";
+import { type LogFile, logFiles, pathIn } from "./layout.ts";
+import { lockRun, type RunLock } from "./lock.ts";
+import { JsonLog } from "./log.ts";
+import { heartbeatMs, type RunStatus, readStatus, statusNow, writeStatus } from "./status.ts";
+
+/** What a checkpoint holds beside its parts. */
+export interface SavedRun<State> {
+  learner: State;
+  /** The lines of events.jsonl, and the bytes of each log. */
+  events: number;
+  logs: Record<LogFile, number>;
+  callbacks: Record<string, unknown>;
+  /** The step that has done best so far. */
+  best: number | null;
+  /** Why the run was asked to stop, once it was: a run that is killed right after does not go on when it is resumed. */
+  stopped: string | null;
+}
+
+export interface RunOptions {
+  id: string;
+  dir: string | undefined;
+  config: RunConfig;
+  steps: number;
+  /** Checkpoints to keep. */
+  keep: number;
+  callbacks: readonly AnyCallbacks[];
+  signal: AbortSignal | undefined;
+  /** "started" or "resumed". */
+  what: string;
+}
+
+export class Run<State = unknown> {
+  readonly id: string;
+  readonly dir: string | undefined;
+  readonly config: RunConfig;
+  readonly steps: number;
+  readonly signal: AbortSignal | undefined;
+  readonly warnings: RunWarning[] = [];
+  /** One record a step, also of those before a resume. */
+  readonly records: StepMetrics[] = [];
+  readonly store: CheckpointStore<SavedRun<State>> | undefined;
+  /** How it stood when this process took it up. */
+  readonly before: RunStatus | undefined;
+  /** Steps done. */
+  step = 0;
+  /** Why it was asked to stop before its last step. */
+  stopped: string | null = null;
+  best: number | null = null;
+  /** The step of the newest checkpoint. */
+  savedStep: number | undefined;
+  #events = 0;
+  readonly #logs: Record<LogFile, JsonLog<object>> | undefined;
+  readonly #timing: JsonLog<TimingRecord> | undefined;
+  readonly #emitter: Emitter;
+  readonly #lock: RunLock | undefined;
+  #status: RunStatus;
+  #heartbeat: NodeJS.Timeout | undefined;
+
+  constructor({ id, dir, config, steps, keep, callbacks, signal, what }: RunOptions) {
+    this.id = id;
+    this.dir = dir;
+    this.config = config;
+    this.steps = steps;
+    this.signal = signal;
+    this.#emitter = createEmitter(callbacks, signal, (message) => this.say({ kind: "callback-failed", message }));
+    this.#status = statusNow(steps);
+    if (dir === undefined) return;
+    this.#lock = lockRun(dir, what);
+    this.before = readStatus(dir);
+    this.#status.startedAt = this.before?.startedAt ?? this.#status.startedAt;
+    this.store = new CheckpointStore(dir, keep);
+    const logs = logFiles.map((file) => [file, new JsonLog<object>(pathIn(dir, file))]);
+    this.#logs = Object.fromEntries(logs) as Record<LogFile, JsonLog<object>>;
+    this.#timing = new JsonLog(pathIn(dir, "timing"));
+    this.#beat();
+    this.#heartbeat = setInterval(() => this.#beat(), heartbeatMs).unref();
+  }
+
+  add(callback: AnyCallbacks): void {
+    this.#emitter.add(callback);
+  }
+
+  /** Goes back to what a checkpoint holds, or to the beginning. */
+  restore(saved: SavedRun<State> | undefined, step: number): void {
+    this.step = step;
+    this.best = saved?.best ?? null;
+    this.stopped = saved?.stopped ?? null;
+    this.#events = saved?.events ?? 0;
+    for (const file of logFiles) this.#logs?.[file].cut(saved?.logs[file] ?? 0);
+    cutTiming(this.#timing, step);
+    this.store?.repair(step, this.best ?? undefined);
+    if (saved) {
+      this.#emitter.restore(saved.callbacks);
+      this.savedStep = step;
+    }
+    this.records.push(...((this.#logs?.metrics.read() ?? []) as StepMetrics[]));
+  }
+
+  writeConfig(): void {
+    if (this.dir !== undefined) writeJsonAtomic(pathIn(this.dir, "config"), this.config);
+  }
+
+  /** Tells that it begins or goes on; the first time, that is written down. */
+  async begin(learner: string, view: Omit<RunStart, "id" | "dir" | "learner" | "steps" | "saved">): Promise<void> {
+    const { id, dir, steps, config: saved } = this;
+    const event = this.#events === 0 ? this.#write("start", 0, { learner, steps }) : undefined;
+    if (event) await this.#emitter.emit("onEvent", event);
+    await this.#emitter.emit("onStart", { id, dir, learner, steps, saved, ...view });
+  }
+
+  /** Writes down what happened and tells the callbacks, `view` beside it. */
+  async tell<T extends EventType>(type: T, step: number, fact: FactOf<T>, view: object = {}): Promise<void> {
+    await this.#emit(this.#write(type, step, fact), view);
+  }
+
+  /** A warning that belongs to the run. */
+  async warn(warning: Omit<RunWarning, "step">, step = this.step): Promise<void> {
+    this.warnings.push({ step, ...warning });
+    await this.#emit(this.#write("warning", step, warning), {});
+  }
+
+  /** A warning that belongs to this process, and is not written: it would not be there had the run gone on. */
+  async say(warning: Omit<RunWarning, "step">): Promise<void> {
+    this.warnings.push({ step: this.step, ...warning });
+    await this.#emit({ seq: null, step: this.step, type: "warning", ...warning }, {});
+  }
+
+  /** Not an event of the run, which knows of a step when it is done. */
+  stepStart(event: Parameters<NonNullable<RunCallbacks["onStepStart"]>>[0]): Promise<void> {
+    return this.#emitter.emit("onStepStart", event);
+  }
+
+  readonly tellOf: StepEnd["tell"] = async (said) => {
+    const { type, step, ...fact } = said;
+    await this.#emit(this.#write(type, step, fact as FactOf<typeof type>), {});
+  };
+
+  readonly stop: StopRun = (reason) => {
+    this.stopped ??= reason;
+  };
+
+  /** A line of metrics.jsonl. */
+  record(metrics: StepMetrics): void {
+    this.records.push(metrics);
+    this.#logs?.metrics.append(metrics);
+  }
+
+  recordEvaluation(lines: readonly object[]): void {
+    this.#logs?.evaluations.append(...lines);
+  }
+
+  time(timing: TimingRecord): void {
+    this.#timing?.append(timing);
+  }
+
+  /**
+   * Writes a checkpoint of the run as it is; does nothing when it keeps no files. `planned`: it would also have been written had nobody
+   * stopped the run, so it is one of the run's events.
+   */
+  async save(
+    model: ModelInfo,
+    parts: Readonly<Record<string, RunPart>>,
+    learner: State,
+    { best, planned }: { best: boolean; planned: boolean },
+  ): Promise<void> {
+    const { step, store } = this;
+    if (!store || !this.#logs) return;
+    if (best) this.best = step;
+    // Before the checkpoint, which keeps how long the log is.
+    const event = planned ? this.#write("checkpoint", step, { best }) : undefined;
+    const logs = Object.fromEntries(logFiles.map((file) => [file, this.#logs![file].sync()]));
+    const state: SavedRun<State> = {
+      learner,
+      events: this.#events,
+      logs: logs as Record<LogFile, number>,
+      callbacks: this.#emitter.states(),
+      best: this.best,
+      stopped: this.stopped,
+    };
+    const dir = await store.save(model, parts, { step, state, best });
+    this.savedStep = step;
+    const view = { dir };
+    if (event) await this.#emit(event, view);
+    else await this.#emitter.emit("onCheckpoint", { step, best, dir });
+  }
+
+  /** Says how it ended and lets go of the folder. */
+  async end(end: RunEnd): Promise<void> {
+    const { status, steps, reason } = end;
+    this.step = steps;
+    try {
+      await this.tell("end", steps, { status, ...(reason !== undefined && { reason }) }, { steps });
+    } finally {
+      this.close(status, reason);
+    }
+  }
+
+  /** The same for a run that broke: whatever broke it is what matters, not that the end could not be written either. */
+  async fail(error: unknown): Promise<void> {
+    await this.end({ status: "failed", steps: this.step, reason: messageOf(error) }).catch(() => {});
+  }
+
+  /** Lets go of the folder. */
+  close(state: RunStatus["state"], reason: string | undefined): void {
+    clearInterval(this.#heartbeat);
+    this.#heartbeat = undefined;
+    this.#status = { ...this.#status, state, ...(reason !== undefined && { reason }) };
+    this.#beat();
+    this.#lock?.release();
+  }
+
+  #write<T extends EventType>(type: T, step: number, fact: FactOf<T>): RunEvent {
+    const event = { seq: this.#events++, step, type, ...fact } as unknown as RunEvent;
+    this.#logs?.events.append(event);
+    return event;
+  }
+
+  async #emit(event: RunEvent, view: object): Promise<void> {
+    await this.#emitter.emit("onEvent", event);
+    const { seq: _, type, ...fact } = event;
+    await this.#emitter.emit(callbackOf[type], { ...fact, ...view });
+  }
+
+  #beat(): void {
+    if (this.dir === undefined) return;
+    this.#status = { ...this.#status, heartbeatAt: Date.now(), step: this.step };
+    this.#lock?.touch();
+    try {
+      writeStatus(this.dir, this.#status);
+    } catch {
+      // A full disk is the run's own to find out; how it stands is not worth failing for.
+    }
+  }
+}
+
+function cutTiming(log: JsonLog<TimingRecord> | undefined, step: number): void {
+  if (!log) return;
+  const kept = log.read().filter((record) => record.step <= step);
+  log.cut(kept.reduce((sum, record) => sum + Buffer.byteLength(JSON.stringify(record)) + 1, 0));
+}

@@ -1,0 +1,66 @@
+/** How a run stands, as others can see it. The only file that says so: the others do not depend on the clock. */
+import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
+import { pathIn } from "./layout.ts";
+
+/** "lost": its process is gone, or has not been heard of. Never written, only read. */
+export type RunState = "running" | "finished" | "stopped-early" | "interrupted" | "failed" | "lost";
+
+export interface RunStatus {
+  state: RunState;
+  /** In words, unless it simply runs or finished. */
+  reason?: string;
+  pid: number;
+  host: string;
+  /** Milliseconds since 1970. The first start; a resumed run keeps it. */
+  startedAt: number;
+  heartbeatAt: number;
+  /** Steps done, and to be done. */
+  step: number;
+  steps: number;
+}
+
+/** Between two heartbeats; the live ones are told from the lost by three of them missing. */
+export const heartbeatMs = 5000;
+
+/** Of a run that this process begins. */
+export function statusNow(steps: number): RunStatus {
+  const now = Date.now();
+  return { state: "running", pid: process.pid, host: hostname(), startedAt: now, heartbeatAt: now, step: 0, steps };
+}
+
+/** Not synced: after a crash of the machine nobody needs to know when the run last moved. */
+export function writeStatus(dir: string, status: RunStatus): void {
+  const path = pathIn(dir, "status");
+  const temporary = `${path}.${process.pid}.tmp`;
+  writeFileSync(temporary, `${JSON.stringify(status, undefined, 2)}\n`);
+  renameSync(temporary, path);
+}
+
+/** Undefined for a run that wrote none. */
+export function readStatus(dir: string, now = Date.now()): RunStatus | undefined {
+  const path = pathIn(dir, "status");
+  if (!existsSync(path)) return undefined;
+  let status: RunStatus;
+  try {
+    status = JSON.parse(readFileSync(path, "utf8")) as RunStatus;
+  } catch {
+    return undefined;
+  }
+  return status.state === "running" && !isAlive(status, now) ? { ...status, state: "lost" } : status;
+}
+
+function isAlive({ pid, host, heartbeatAt }: RunStatus, now: number): boolean {
+  if (host === hostname() && !processExists(pid)) return false;
+  return now - heartbeatAt <= 3 * heartbeatMs;
+}
+
+export function processExists(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // Somebody else's process exists too.
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
