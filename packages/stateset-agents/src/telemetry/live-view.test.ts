@@ -117,6 +117,15 @@ describe("createLiveView", () => {
     expect(text).toContain("klCoefficient 0.000 → 0.050. Because.");
   });
 
+  it.each(["tty", "plain"] as const)("shows the mismatch where sampling was shaped (%s)", (mode) => {
+    const writes: string[] = [];
+    const view = createLiveView({ stream: { write: (text) => writes.push(text) }, mode, color: false });
+    view.onStart!(run);
+    const end = stepEnd(1, 0.2);
+    view.onStepEnd!({ ...end, metrics: { ...end.metrics, mismatch: 0.25 } });
+    expect(screen(writes).join("\n")).toMatch(/clip 3.4% +mismatch 0.250/);
+  });
+
   it("takes a verdict back when it no longer holds", () => {
     const writes: string[] = [];
     const view = createLiveView({ stream: { write: (text) => writes.push(text) }, mode: "tty", color: false });

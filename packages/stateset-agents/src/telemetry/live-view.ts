@@ -233,6 +233,7 @@ function render(state: ViewState, options: RenderOptions & { now: number }): str
     fact(metrics.kl === undefined ? "step kl" : "kl", kl === undefined ? undefined : number(kl)),
     fact("entropy", metrics.entropy === undefined ? undefined : number(metrics.entropy)),
     fact("clip", metrics.clipFraction === undefined ? undefined : percent(metrics.clipFraction)),
+    fact("mismatch", metrics.mismatch === undefined ? undefined : number(metrics.mismatch)),
     fact("grad", metrics.gradNorm === undefined ? undefined : number(metrics.gradNorm)),
     fact("reply", metrics.replyTokens === undefined ? undefined : `${metrics.replyTokens.toFixed(1)} tokens`),
   );
@@ -264,6 +265,7 @@ function plainLine(state: ViewState, now: number): string {
     kl === undefined ? undefined : `kl ${number(kl)}`,
     metrics.entropy === undefined ? undefined : `entropy ${number(metrics.entropy)}`,
     metrics.clipFraction === undefined ? undefined : `clip ${percent(metrics.clipFraction)}`,
+    metrics.mismatch === undefined ? undefined : `mismatch ${number(metrics.mismatch)}`,
     `${Math.round(timing.tokensPerSecond)} tokens/s`,
     timing.rolloutMs === 0 ? undefined : `rollout ${percent(timing.rolloutMs / total)}`,
     state.conversations === 0 ? undefined : `failed ${state.failed.environment + state.failed.reward}`,

@@ -168,6 +168,30 @@ describe("what shapes a draw", () => {
     expect(own).toBeCloseTo(Math.log(a / (a + b)), 4);
   });
 
+  it.each([
+    { topP: 0.5 },
+    { topP: 0.9, temperature: 0.6 },
+    { topK: 7 },
+    { minP: 0.3 },
+    { topK: 40, topP: 0.5, minP: 0.2 },
+  ])("shares the mass of what was cut among what is left: %j", async (shape) => {
+    const { topK = 512, topP = 1, minP = 0, temperature = 1 } = shape as Partial<Sampling>;
+    const { tokens, logprobs, samplerLogprobs } = await one(shape, { samplerLogprobs: true });
+    for (const [i, token] of tokens.entries()) {
+      const logits = await nextLogits([...prompt, ...tokens.slice(0, i)]);
+      const most = Math.max(...logits);
+      const falling = logits
+        .map((logit, id) => ({ id, weight: Math.exp((logit - most) / temperature) }))
+        .sort((a, b) => b.weight - a.weight);
+      const massOf = (some: typeof falling) => some.reduce((sum, { weight }) => sum + weight, 0);
+      const best = falling.slice(0, topK);
+      const nucleus = best.filter((_, rank) => massOf(best.slice(0, rank)) < topP * massOf(best));
+      const left = nucleus.filter(({ weight }) => weight >= minP);
+      expect(left.map(({ id }) => id)).toContain(token);
+      expect(logprobs[i]! - samplerLogprobs![i]!).toBeCloseTo(Math.log(massOf(left) / massOf(falling)), 4);
+    }
+  });
+
   it("is reported with every token as it is drawn", async () => {
     const heard: SampleToken[] = [];
     const [sample] = await policy.sample(
