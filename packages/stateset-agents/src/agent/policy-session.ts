@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { ChainBuilder } from "../conversation/chain.ts";
+import { ChainBuilder, type ReplyEnd } from "../conversation/chain.ts";
 import { hasAnswered } from "../conversation/continues.ts";
 import type { Message } from "../conversation/message.ts";
 import type { TokenChain, Turn } from "../conversation/trajectory.ts";
@@ -119,7 +119,7 @@ export class PolicySession implements ConversationSession {
     const given = { ...(after ? await after({ ...said, sampled }, messages) : said), sampled };
 
     // Only now, so that a reply that was interrupted, or whose hook failed, leaves the chains as they were.
-    const ended = policy.model.endTokens.includes(sample.tokens.at(-1) ?? -1);
+    const ended = endOf(sample, policy.model.endTokens, sampling.stopTokens);
     if (!next) last!.takeBack();
     else if (next.kind === "append") last!.append(next.tokens, prompt);
     else
@@ -178,6 +178,17 @@ export class PolicySession implements ConversationSession {
     if (sample!.finishReason === "aborted") throw new StatesetError("ABORTED", "Stopped while sampling a reply.");
     return sample!;
   }
+}
+
+function endOf(
+  { tokens, finishReason }: Sample,
+  endTokens: readonly number[],
+  stopTokens: readonly number[],
+): ReplyEnd {
+  const last = tokens.at(-1) ?? -1;
+  if (endTokens.includes(last)) return "end-token";
+  if (stopTokens.includes(last)) return "stop-token";
+  return finishReason === "length" ? "length" : "stop-text";
 }
 
 function joined(a: Int32Array, b: Int32Array): Int32Array {

@@ -8,7 +8,7 @@ const assistant = (content: string, more: Partial<Message> = {}): Message => ({ 
 const reply = (content: string, text = `${content}<end>`): SampledReply => ({
   message: assistant(content),
   text,
-  ended: true,
+  ended: "end-token",
 });
 const sample = (...tokens: number[]) => ({ tokens, logprobs: tokens.map(() => -0.5) });
 

@@ -8,9 +8,14 @@ export interface SampledReply {
   message: Message;
   /** Its tokens as text, special tokens printed. */
   text: string;
-  /** Whether its last token is one that ends a reply; not so when it was cut off, or ended by a stop text. */
-  ended: boolean;
+  ended: ReplyEnd;
 }
+
+/**
+ * How a reply ended: with a token that ends replies; with one that the sampling names beside; at its token limit; or where a stop
+ * text appeared. That text was sampled but is no part of the message, so nothing can go on from there.
+ */
+export type ReplyEnd = "end-token" | "stop-token" | "length" | "stop-text";
 
 /** What a chain's tokens stand for. */
 export interface ChainState {

@@ -2,12 +2,12 @@ import type { Message } from "../../conversation/message.ts";
 import { StatesetError } from "../../error.ts";
 import type { RenderOptions } from "../policy.ts";
 import type { TextCodec } from "./codec.ts";
-import { type ControlToken, createSplitter } from "./control-tokens.ts";
+import { signOf, splitAtSigns } from "./control-tokens.ts";
 import { generatedLength } from "./segments.ts";
 
-/** What a template prints after a reply. */
+/** What a template prints after a reply, as signed text. */
 export interface Tail {
-  /** The token it closes the reply with, where it does so with one. */
+  /** The sign of the token it closes the reply with, where it does so with one. */
   end: string | undefined;
   text: string;
 }
@@ -17,32 +17,33 @@ export type FindTail = (messages: readonly Message[], at: number, options: Rende
 
 export interface TailParts {
   codec: TextCodec;
-  /** Marked text. */
+  /** Signed text. */
   print(messages: readonly Message[], options: RenderOptions): string;
-  mark(text: string): string;
+  /** What the template may decide by. */
+  lookedFor: readonly string[];
   endTokens: readonly number[];
 }
 
 /**
- * Finds what follows a reply by its end-of-turn token. Contents hold none (they are marked), so the reply's is the last one
- * printed when the conversation ends with it, and has the same number when the conversation goes on.
+ * Finds what follows a reply by its end-of-turn token. Contents hold none, so the reply's is the last one printed when the
+ * conversation ends with it, and has the same number when the conversation goes on.
  */
 export function createTailFinder(parts: TailParts): FindTail {
-  const { print, mark } = parts;
-  const split = createSplitter(endsOf(parts));
-  // How many tokens end turns depends on who speaks, not on what is said: windows of one shape need be counted only once.
-  const countEnds = rememberCounts((messages: readonly Message[], options: RenderOptions) => {
+  const { print } = parts;
+  const isEnd = endsOf(parts);
+  const countEnds = rememberCounts(parts.lookedFor, (messages, options) => {
     // With an opening after them, because some templates end a conversation that does not go on with a token of its own.
-    return split(print(messages, { ...options, addGenerationPrompt: true })).filter(isToken).length;
+    return splitAtSigns(print(messages, { ...options, addGenerationPrompt: true })).filter(isEnd).length;
   });
   return (messages, at, options) => {
     const whole = print(messages, options);
     const count = countEnds(messages.slice(0, at + 1), options);
     if (count === 0) return afterContent(whole);
     let [place, seen] = [0, 0];
-    for (const part of split(whole)) {
-      place += isToken(part) ? part.text.length : part.length;
-      if (isToken(part) && ++seen === count) return { end: part.text, text: whole.slice(place) };
+    for (const part of splitAtSigns(whole)) {
+      const text = typeof part === "number" ? signOf(part) : part;
+      place += text.length;
+      if (isEnd(part) && ++seen === count) return { end: text, text: whole.slice(place) };
     }
     return undefined;
 
@@ -50,18 +51,26 @@ export function createTailFinder(parts: TailParts): FindTail {
       const upTo = print(messages.slice(0, at + 1), { ...options, addGenerationPrompt: false });
       const prompt = print(messages.slice(0, at), { ...options, addGenerationPrompt: true });
       if (!upTo.startsWith(prompt)) return undefined;
-      const place = prompt.length + generatedLength(upTo.slice(prompt.length), mark(messages[at]!.content), []);
+      const place = prompt.length + generatedLength(upTo.slice(prompt.length), messages[at]!.content, []);
       return whole.startsWith(upTo.slice(0, place)) ? { end: undefined, text: whole.slice(place) } : undefined;
     }
   };
 }
 
-function rememberCounts(count: (messages: readonly Message[], options: RenderOptions) => number): typeof count {
+/**
+ * How many tokens end turns depends on who speaks, and on what a template looks for in what they say: windows of one shape need
+ * be counted only once.
+ */
+function rememberCounts(
+  lookedFor: readonly string[],
+  count: (messages: readonly Message[], options: RenderOptions) => number,
+): typeof count {
   const known = new Map<string, number>();
   return (messages, options) => {
     if (messages.length > 3) return count(messages, options);
     const said = messages.map(({ role, content, reasoning, tool_calls }) => {
-      return `${role} ${content.trim() !== ""} ${reasoning !== undefined} ${tool_calls?.length ?? 0}`;
+      const found = lookedFor.flatMap((text, i) => (content.includes(text) ? [i] : []));
+      return `${role} ${content.trim() !== ""} ${reasoning !== undefined} ${tool_calls?.length ?? 0} ${found}`;
     });
     const shape = JSON.stringify([said, (options.tools ?? []).length > 0, options.templateVariables ?? {}]);
     const before = known.get(shape);
@@ -72,12 +81,10 @@ function rememberCounts(count: (messages: readonly Message[], options: RenderOpt
   };
 }
 
-export function endsOf({ codec, endTokens }: TailParts): ControlToken[] {
-  return codec.controlTokens.filter(({ id }) => endTokens.includes(id));
-}
-
-function isToken(part: string | ControlToken): part is ControlToken {
-  return typeof part !== "string";
+/** Which parts of a signed text are tokens that end turns. */
+export function endsOf({ codec, endTokens }: TailParts): (part: string | number) => boolean {
+  const ends = new Set<unknown>(endTokens.filter((end) => codec.controlTokens.some(({ id }) => id === end)));
+  return (part) => ends.has(part);
 }
 
 /**

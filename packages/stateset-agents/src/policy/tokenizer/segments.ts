@@ -2,18 +2,18 @@ import type { Message } from "../../conversation/message.ts";
 import { StatesetError } from "../../error.ts";
 import type { RenderOptions, TokenSegment } from "../policy.ts";
 import { encodeContinuation, type TextCodec } from "./codec.ts";
-import { beforeMark, escapeMark } from "./marks.ts";
+import { isBoundary } from "./control-tokens.ts";
+import { wellFormed } from "./well-formed.ts";
 
 export interface SegmentParts {
   codec: TextCodec;
-  /** Marked text. */
+  /** Signed text. */
   print(messages: readonly Message[], options: RenderOptions): string;
-  /** A content as it stands in marked text. */
-  mark(content: string): string;
+  /** What replies end with, as it stands in signed text. */
   endTexts: readonly string[];
 }
 
-/** The conversation in token segments. Everything here is marked text, so foreign text is never taken for an end of turn. */
+/** The conversation in token segments. Everything here is signed text, so foreign text is never taken for an end of turn. */
 export function segmentsOf(parts: SegmentParts, messages: readonly Message[], options: RenderOptions): TokenSegment[] {
   const text = parts.print(messages, options);
   return cutIntoSegments(parts.codec, text, findStretches(parts, text, messages, options));
@@ -33,7 +33,7 @@ interface Stretch {
  * whose reasoning was dropped) is not what the assistant would write, and must not be learnt.
  */
 function findStretches(
-  { print, mark, endTexts }: SegmentParts,
+  { print, endTexts }: SegmentParts,
   text: string,
   messages: readonly Message[],
   options: RenderOptions,
@@ -57,7 +57,7 @@ function findStretches(
     if (message.role === "assistant") {
       const prompt = attempt(messages.slice(0, index), true);
       if (prompt !== undefined && whole.startsWith(prompt) && text.startsWith(prompt)) {
-        const end = prompt.length + generatedLength(whole.slice(prompt.length), mark(message.content), endTexts);
+        const end = prompt.length + generatedLength(whole.slice(prompt.length), message.content, endTexts);
         add(prompt.length, index, false);
         if (text.startsWith(whole.slice(0, end))) add(end, index, true);
       }
@@ -73,7 +73,7 @@ function findStretches(
 export function generatedLength(turn: string, content: string, endTexts: readonly string[]): number {
   const ends = endTexts.map((end) => ({ at: turn.lastIndexOf(end), length: end.length })).filter(({ at }) => at >= 0);
   if (ends.length > 0) return Math.max(...ends.map(({ at, length }) => at + length));
-  const at = turn.indexOf(content);
+  const at = turn.indexOf(wellFormed(content));
   return at >= 0 && content !== "" ? at + content.length : turn.trimEnd().length;
 }
 
@@ -81,8 +81,7 @@ function commonPrefix(a: string, b: string): number {
   if (b.startsWith(a)) return a.length;
   let length = 0;
   while (length < a.length && a[length] === b[length]) length++;
-  // Never between a mark and its character.
-  while (length > 0 && [beforeMark, escapeMark].includes(a[length - 1]!)) length--;
+  while (length > 0 && !isBoundary(a, length)) length--;
   return length;
 }
 
