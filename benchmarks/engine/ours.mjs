@@ -79,7 +79,7 @@ function sharedBatch() {
 }
 
 async function trainStep(model, batch) {
-  const wants = { grad: true, entropy: false, values: false, hidden: false, adapters: true, ofReference: false };
+  const wants = { grad: true, entropy: false, values: false, hidden: false, adapters: true };
   const options = { ...wants, recompute: false, temperature: 1, dropoutSeed: undefined };
   const { pass, logprobs } = await model.forward(batch, options);
   const derivative = logprobs.map((_, i) => (batch.wanted[i] ? -1 / logprobs.length : 0));

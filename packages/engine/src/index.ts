@@ -21,4 +21,4 @@ export type {
   WeightsHandle,
 } from "./native.ts";
 export { platformPackage } from "./platform.ts";
-export type { RetainedLoad, RetainedWeights, WeightsLoad } from "./weights.ts";
+export type { RetainedLoad, RetainedTraining, RetainedWeights, WeightsLoad } from "./weights.ts";

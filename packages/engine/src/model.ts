@@ -25,8 +25,10 @@ import {
   beginLoad,
   beginRetainedLoad,
   type RetainedLoad,
+  type RetainedTraining,
   type RetainedWeights,
   retained,
+  retainedTraining,
   type WeightsLoad,
 } from "./weights.ts";
 
@@ -47,10 +49,6 @@ export interface Model {
   /** Row-major [rows, cols]. A change of its own: to set many as one, see beginLoad(). */
   setTensor(name: string, data: Float32Array): Promise<WeightChange>;
   readTensor(name: string, what?: "parameters" | "gradients"): Promise<Float32Array>;
-  /** AdamW's first and second moments. */
-  readMoments(name: string): Promise<[Float32Array, Float32Array]>;
-  /** Optimiser steps so far: of the policy, of the value head. */
-  stepCounts(): Promise<[number, number]>;
   setTrainable(mode: "none" | "full" | "adapters"): Promise<void>;
   setThreads(threads: number): Promise<void>;
   addLora(lora: EngineLora): Promise<WeightChange>;
@@ -59,6 +57,8 @@ export interface Model {
   beginLoad(): Promise<WeightsLoad>;
   /** The present weights as they are now, without a copy. */
   retain(): Promise<RetainedWeights>;
+  /** With the optimiser's state that belongs to them, all of one moment. A step beside it copies that state. */
+  retainTraining(): Promise<RetainedTraining>;
   /** Weights to score with that are set tensor by tensor. */
   beginRetainedLoad(): Promise<RetainedLoad>;
   /** A name for the numbers of the present weights, the same in every process. The value head is not part of it. */
@@ -105,14 +105,13 @@ function createModel(native: NativeEngine, handle: Handle, simd: string, listene
     tensors: () => settled(() => native.tensors(handle)),
     setTensor: (name, data) => settled(() => native.setTensor(handle, name, data)),
     readTensor: (name, what = "parameters") => settled(() => native.readTensor(handle, what, name)),
-    readMoments: (name) => settled(() => native.readTensor(handle, "moments", name)),
-    stepCounts: () => settled(() => native.stepCounts(handle)),
     setTrainable: (mode) => settled(() => native.setTrainable(handle, mode)),
     setThreads: (threads) => settled(() => native.setThreads(handle, threads)),
     addLora: (lora) => settled(() => native.addLora(handle, lora)),
     addValueHead: (seed) => settled(() => native.addValueHead(handle, seed)),
     beginLoad: () => beginLoad(native, handle),
-    retain: async () => retained(native, handle, await settled(() => native.retain(handle))),
+    retain: async () => retained(native, handle, await settled(() => native.retain(handle, false))),
+    retainTraining: async () => retainedTraining(native, handle, await settled(() => native.retain(handle, true))),
     beginRetainedLoad: () => beginRetainedLoad(native, handle),
     digest: () => settled(() => native.digest(handle)),
     memory: () => settled(() => native.memory(handle)),

@@ -247,14 +247,19 @@ export interface NativeEngine {
     name: string,
     weights?: WeightsHandle,
   ): Promise<Float32Array>;
-  readTensor(handle: Handle, what: "moments", name: string): Promise<[Float32Array, Float32Array]>;
-  stepCounts(handle: Handle): Promise<[number, number]>;
+  readTensor(
+    handle: Handle,
+    what: "moments",
+    name: string,
+    weights: WeightsHandle,
+  ): Promise<[Float32Array, Float32Array]>;
   setTrainable(handle: Handle, mode: "none" | "full" | "adapters"): Promise<void>;
   setThreads(handle: Handle, threads: number): Promise<void>;
   addLora(handle: Handle, lora: EngineLora): Promise<WeightChange>;
   addValueHead(handle: Handle, seed: number): Promise<void>;
-  retain(handle: Handle): Promise<{ weights: WeightsHandle; version: number }>;
-  blend(handle: Handle, weights: WeightsHandle, decay: number): Promise<number>;
+  retain(handle: Handle, training: false): Promise<{ weights: WeightsHandle; version: number }>;
+  retain(handle: Handle, training: true): Promise<{ weights: WeightsHandle; version: number; steps: [number, number] }>;
+  blend(handle: Handle, weights: WeightsHandle, decay: number): Promise<{ version: number; present: number }>;
   digest(handle: Handle, weights?: WeightsHandle): Promise<string>;
   beginLoad(handle: Handle, beside: boolean): Promise<LoadHandle>;
   loadTensor(handle: Handle, load: LoadHandle, name: string, data: Float32Array): Promise<void>;

@@ -124,11 +124,12 @@ describe("a load", () => {
     await learn(model);
     const before = await scores(model);
     const load = await model.beginLoad();
+    const trained = await source.retainTraining();
     for (const { name } of await source.tensors()) {
-      await load.setTensor(name, await source.readTensor(name));
-      await load.setMoments(name, ...(await source.readMoments(name)));
+      await load.setTensor(name, await trained.readTensor(name));
+      await load.setMoments(name, ...(await trained.readMoments(name)));
     }
-    await load.setStepCounts(...(await source.stepCounts()));
+    await load.setStepCounts(...trained.steps);
     expect(await scores(model)).toEqual(before);
     const { version } = model;
     expect(await load.commit()).toEqual({ version: version + 1, drained: false });
@@ -179,6 +180,29 @@ describe("retained weights", () => {
     await expect(scores(other, { weights: start.handle })).rejects.toMatchObject({ code: "INVALID_INPUT" });
   });
 
+  it("come with the optimiser's state when that is asked for, and keep it", async () => {
+    const model = await randomModel();
+    await model.setTrainable("full");
+    const fresh = await model.retainTraining();
+    for (let i = 0; i < 2; i++) await learn(model);
+    const then = await model.retainTraining();
+    const read = async (of: typeof then) => ({ steps: of.steps, moments: await of.readMoments("embed") });
+    const before = await read(then);
+    expect((await model.memory()).retained).toBe(4 * (await model.readFlat("parameters")).length);
+    await learn(model);
+    expect(await read(then)).toEqual(before);
+    expect(before.steps).toEqual([2, 0]);
+    const now = await model.retainTraining();
+    expect((await read(now)).moments).not.toEqual(before.moments);
+    expect(await read(fresh)).toEqual({
+      steps: [0, 0],
+      moments: [new Float32Array(64 * 32), new Float32Array(64 * 32)],
+    });
+    for (const each of [fresh, then, now]) await each.close();
+    expect((await model.memory()).retained).toBe(0);
+    await expect(then.readMoments("embed")).rejects.toMatchObject({ code: "INVALID_INPUT" });
+  });
+
   it("can be loaded from elsewhere", async () => {
     const [source, model] = [await randomModel(), await randomModel()];
     await source.setTrainable("full");
@@ -200,13 +224,15 @@ describe("retained weights", () => {
     const start = await model.readTensor("embed");
     await learn(model);
     const now = await model.readTensor("embed");
-    await average.blend(0.75);
+    expect(await average.blend(0.75)).toBe(model.version);
     const blended = await average.readTensor("embed");
     blended.forEach((value, i) => {
       expect(value).toBeCloseTo(0.75 * start[i]! + 0.25 * now[i]!, 6);
     });
     expect(await model.readTensor("embed")).toEqual(now);
     await expect(average.blend(2)).rejects.toMatchObject({ code: "INVALID_INPUT" });
+    await Promise.all([average.close(), model.close()]);
+    await average.close();
   });
 });
 

@@ -1,3 +1,4 @@
+import { EngineError } from "./error.ts";
 import type { Handle, LoadHandle, NativeEngine, WeightChange, WeightsHandle } from "./native.ts";
 import { settled } from "./settled.ts";
 
@@ -8,12 +9,20 @@ export interface RetainedWeights {
   /** The version they were when they were retained; another number once they have been blended. */
   readonly version: number;
   readTensor(name: string): Promise<Float32Array>;
-  /** An exponential moving average: these ← decay·these + (1 − decay)·present. */
-  blend(decay: number): Promise<void>;
+  /** An exponential moving average: these ← decay·these + (1 − decay)·present. Answers which version the present ones were. */
+  blend(decay: number): Promise<number>;
   /** A name for their numbers, the same in every process. The value head is not part of it. */
   digest(): Promise<string>;
-  /** Frees them. */
+  /** Frees them, unless the model was closed and has freed them itself. */
   close(): Promise<void>;
+}
+
+/** Retained weights with what the optimiser knew: all that training needs to go on from there. */
+export interface RetainedTraining extends RetainedWeights {
+  /** Optimiser steps: of the policy, of the value head. */
+  readonly steps: [number, number];
+  /** AdamW's first and second moments. */
+  readMoments(name: string): Promise<[Float32Array, Float32Array]>;
 }
 
 /** Tensors that are set one by one in weights that nobody sees until they are whole. A load that is forgotten is discarded. */
@@ -31,7 +40,7 @@ interface LoadSteps {
 export interface WeightsLoad extends LoadSteps {
   /** AdamW's first and second moments. They become the optimiser's with the weights; those that are not set become zero. */
   setMoments(name: string, m: Float32Array, v: Float32Array): Promise<void>;
-  /** Optimiser steps so far: of the policy, of the value head. */
+  /** Optimiser steps so far: of the policy, of the value head. Of what is loaded without them there were none. */
   setStepCounts(policy: number, value: number): Promise<void>;
   /** One change. Clears the gradients. */
   commit(): Promise<WeightChange>;
@@ -55,11 +64,27 @@ export function retained(
     },
     readTensor: (name) => settled(() => native.readTensor(model, "parameters", name, weights)),
     async blend(decay) {
-      now = await settled(() => native.blend(model, weights, decay));
+      const { version: blended, present } = await settled(() => native.blend(model, weights, decay));
+      now = blended;
+      return present;
     },
     digest: () => settled(() => native.digest(model, weights)),
-    close: () => settled(() => native.release(model, weights)),
+    close: () =>
+      settled(() => native.release(model, weights)).catch((error: unknown) => {
+        if (!(error instanceof EngineError && error.code === "CLOSED")) throw error;
+      }),
   };
+}
+
+export function retainedTraining(
+  native: NativeEngine,
+  model: Handle,
+  { steps, ...held }: { weights: WeightsHandle; version: number; steps: [number, number] },
+): RetainedTraining {
+  return Object.assign(retained(native, model, held), {
+    steps,
+    readMoments: (name: string) => settled(() => native.readTensor(model, "moments", name, held.weights)),
+  });
 }
 
 function loadSteps(native: NativeEngine, model: Handle, load: LoadHandle): LoadSteps {

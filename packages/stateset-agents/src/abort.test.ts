@@ -1,7 +1,7 @@
 import { getEventListeners } from "node:events";
 import { setTimeout as wait } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { isAbort, linkSignals, withDeadline } from "./abort.ts";
+import { isAbort, linkSignals, withDeadline, withGrace } from "./abort.ts";
 
 const timedOut = () => new Error("too slow");
 
@@ -40,6 +40,18 @@ describe("withDeadline", () => {
     );
     await expect(late).rejects.toSatisfy(isAbort);
     expect(ran).toBe(false);
+  });
+});
+
+describe("withGrace", () => {
+  it("waits as long as it takes, and not much longer than the signal", async () => {
+    const stop = new AbortController();
+    expect(await withGrace(() => wait(20, "done"), stop.signal, 1)).toBe("done");
+    const hanging = withGrace(() => new Promise(() => {}), stop.signal, 10);
+    stop.abort();
+    await expect(hanging).rejects.toThrow("after it was told to stop");
+    expect(await withGrace(() => "at once", stop.signal, 10)).toBe("at once");
+    expect(getEventListeners(stop.signal, "abort")).toHaveLength(0);
   });
 });
 

@@ -41,9 +41,10 @@ export function linkSignals(...sources: readonly (AbortSignal | undefined)[]): L
 }
 
 export interface Deadline {
-  timeoutMs: number;
+  /** Left out: no limit. */
+  timeoutMs?: number;
   /** What to reject with when time is up. */
-  timedOut: () => Error;
+  timedOut?: () => Error;
   signal?: AbortSignal | undefined;
   /** Completes "Stopped …" for when the signal fires. */
   during?: string;
@@ -66,7 +67,8 @@ export async function withDeadline<T>(
       reject(error);
       own.abort();
     };
-    timer = setTimeout(() => end(timedOut()), timeoutMs);
+    if (timeoutMs !== undefined)
+      timer = setTimeout(() => end(timedOut?.() ?? new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
     onAbort = () => end(new StatesetError("ABORTED", `Stopped ${during}.`, { cause: signal?.reason }));
     signal?.addEventListener("abort", onAbort, { once: true });
   });
@@ -79,5 +81,34 @@ export async function withDeadline<T>(
   } finally {
     clearTimeout(timer);
     if (onAbort) signal?.removeEventListener("abort", onAbort);
+  }
+}
+
+/** Waits for foreign work however long it takes, but once the signal has fired only `graceMs` longer. */
+export async function withGrace<T>(
+  work: () => T | Promise<T>,
+  signal: AbortSignal | undefined,
+  graceMs: number,
+): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  let begin: (() => void) | undefined;
+  const late = new Promise<never>((_, reject) => {
+    begin = () => {
+      timer = setTimeout(
+        () => reject(new Error(`still at work ${graceMs / 1000} s after it was told to stop`)),
+        graceMs,
+      );
+    };
+    if (signal?.aborted) begin();
+    else signal?.addEventListener("abort", begin, { once: true });
+  });
+  const answer = (async () => work())();
+  answer.catch(() => {});
+  late.catch(() => {});
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    clearTimeout(timer);
+    if (begin) signal?.removeEventListener("abort", begin);
   }
 }

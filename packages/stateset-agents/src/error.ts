@@ -25,6 +25,7 @@ export const errorCodes = {
   CAPABILITY_MISSING: "The engine cannot do what the algorithm or an option needs; the message names it.",
   NOT_TRAINABLE: "The policy cannot be trained (a stub, or nothing is trainable).",
   ABORTED: "The work was stopped by an AbortSignal.",
+  HOOK_FAILED: "A hook of the agent (beforeGeneration, afterGeneration) threw.",
   ENVIRONMENT_FAILED: "An environment threw or timed out, also on its retry.",
   REWARD_FAILED: "A reward function threw or timed out.",
   REWARD_NOT_FINITE: "A reward function returned something that is not a finite number.",

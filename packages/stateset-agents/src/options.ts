@@ -2,6 +2,9 @@ import type { z } from "zod";
 import { type ErrorCode, StatesetError } from "./error.ts";
 import { didYouMean } from "./suggest.ts";
 
+/** The longest time a timer of Node can wait; a longer one would fire at once. */
+export const longestTimerMs = 2 ** 31 - 1;
+
 /**
  * Validates an options object against a strict zod schema.
  * Unknown keys are named, with the nearest valid one; `where` says whose options they are ("train()", "agent.lora", …).
@@ -14,33 +17,64 @@ export function parseOptions<T extends z.ZodType>(
 ): z.output<T> {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  const issue = result.error.issues[0]!;
+  const issue = plainest(result.error.issues[0]!, value);
   const path = [where, ...issue.path.map(String)].join(".");
   if (issue.code === "unrecognized_keys") {
     const key = issue.keys[0]!;
     throw new StatesetError(code, `Unknown option "${key}" in ${path}.`, {
-      hint: didYouMean(key, keysAt(schema, issue.path, value)),
+      hint: didYouMean(key, optionPaths(schema, issue.path)),
+    });
+  }
+  if (issue.code === "invalid_value" && typeof valueAt(value, issue.path) === "string") {
+    const given = valueAt(value, issue.path) as string;
+    throw new StatesetError(code, `Invalid value for ${path}: "${given}".`, {
+      hint: didYouMean(given, issue.values.map(String)),
     });
   }
   throw new StatesetError(code, `Invalid value for ${path}: ${issue.message}.`);
 }
 
-/** The keys a schema allows at a path; looks through optionals, defaults, arrays and unions. */
-function keysAt(schema: unknown, path: readonly PropertyKey[], value: unknown): string[] {
-  const def = (schema as { _zod?: { def: Record<string, unknown> } })._zod?.def;
+type Issue = z.core.$ZodIssue;
+
+/** What is wrong with the alternative that was meant: of a word the words that are allowed, of an object what is wrong inside it. */
+function plainest(issue: Issue, value: unknown): Issue {
+  if (issue.code !== "invalid_union") return issue;
+  const found = valueAt(value, issue.path);
+  const inner = issue.errors.flat().map((one) => ({ ...one, path: [...issue.path, ...one.path] }) as Issue);
+  const words = inner.filter((one) => one.code === "invalid_value" && one.path.length === issue.path.length);
+  if (typeof found === "string" && words.length > 0) {
+    return { ...words[0]!, values: words.flatMap((one) => (one.code === "invalid_value" ? one.values : [])) } as Issue;
+  }
+  if (typeof found === "object" && found !== null) {
+    const meant = inner.find((one) => one.code === "unrecognized_keys" || one.path.length > issue.path.length);
+    if (meant) return plainest(meant, value);
+  }
+  return issue;
+}
+
+function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce<unknown>((inner, key) => (inner as Record<PropertyKey, unknown> | undefined)?.[key], value);
+}
+
+/** The options a schema has at a path, those of its groups as `group.option`; looks through optionals, defaults, arrays and unions. */
+export function optionPaths(schema: unknown, path: readonly PropertyKey[] = []): string[] {
+  const def = (schema as { _zod?: { def: Record<string, unknown> } } | undefined)?._zod?.def;
   if (!def) return [];
   const [step, ...rest] = path;
   switch (def.type) {
     case "object": {
       const shape = def.shape as Record<string, unknown>;
-      if (step === undefined) return Object.keys(shape);
-      return keysAt(shape[String(step)], rest, (value as Record<PropertyKey, unknown> | undefined)?.[step]);
+      if (step !== undefined) return optionPaths(shape[String(step)], rest);
+      return Object.entries(shape).flatMap(([key, inner]) => [
+        key,
+        ...optionPaths(inner).map((option) => `${key}.${option}`),
+      ]);
     }
     case "array":
-      return keysAt(def.element, rest, undefined);
+      return step === undefined ? [] : optionPaths(def.element, rest);
     case "union":
-      return [...new Set((def.options as unknown[]).flatMap((option) => keysAt(option, path, value)))];
+      return [...new Set((def.options as unknown[]).flatMap((option) => optionPaths(option, path)))];
     default:
-      return def.innerType || def.in ? keysAt(def.innerType ?? def.in, path, value) : [];
+      return def.innerType || def.in ? optionPaths(def.innerType ?? def.in, path) : [];
   }
 }

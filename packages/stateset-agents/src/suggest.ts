@@ -4,7 +4,9 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
   let best: string | undefined;
   let bestDistance = Math.max(2, Math.floor(name.length / 3)) + 1;
   for (const candidate of candidates) {
-    const distance = editDistance(plain(name), plain(candidate));
+    // `maxTokens` is meant for `sampling.maxTokens` more than for `maxTurns`.
+    const own = candidate.slice(candidate.lastIndexOf(".") + 1);
+    const distance = Math.min(...[candidate, own].map((text) => editDistance(plain(name), plain(text))));
     if (distance < bestDistance) {
       best = candidate;
       bestDistance = distance;
@@ -16,7 +18,9 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
 /** `Did you mean "x"?`, or the list of what is valid when nothing is near. */
 export function didYouMean(name: string, candidates: readonly string[]): string {
   const near = nearest(name, candidates);
-  return near === undefined ? `Valid: ${candidates.join(", ")}.` : `Did you mean "${near}"?`;
+  return near === undefined
+    ? `Valid: ${candidates.filter((one) => !one.includes(".")).join(", ")}.`
+    : `Did you mean "${near}"?`;
 }
 
 function editDistance(a: string, b: string): number {

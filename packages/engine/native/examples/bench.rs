@@ -1,6 +1,10 @@
-//! `cargo run --release --example bench -- gemm|train|lora|shared|grpo|decode|prefill [gpt2|starter] [threads]`
+//! `cargo run --release --example bench -- gemm|train|lora|shared|grpo|decode|prefill|beside [gpt2|starter] [threads]`
 //! Times are CPU seconds of the process, so that a busy machine distorts them less.
 
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use common::{STEP, WANT};
 use stateset_engine::buffer::Buffer;
 use stateset_engine::gemm::{Exec, GradInput, GradWeight, Job, Mode, forward, grad_input, grad_weight};
 use stateset_engine::kernel::counter_uniform;
@@ -172,6 +176,40 @@ fn model(shape: &str, threads: usize) -> Model {
     m
 }
 
+/// Milliseconds of a decoding step of eight replies when every eighth is followed by a training pass, with the AMX unit's copy of the
+/// weights kept for the replies and with its memory taken by each pass.
+fn beside(m: &mut Model, token: impl Fn(usize) -> u32) {
+    m.set_trainable(Trainable::Full).unwrap();
+    let (replies, length) = (8, 128);
+    let (tokens, d) = ((0..1024).map(&token).collect::<Vec<u32>>(), vec![1e-3; 1024]);
+    let start = [0, 256, 512, 768, 1024];
+    let batch = TreeBatch { tokens: &tokens, node_start: &start, node_parent: &[-1; 4], wanted: &[1; 1024], temperature: 1.0 };
+    for keep in [true, false, true, false] {
+        let segments: Vec<_> = (0..replies).map(|_| m.new_segment(length).unwrap()).collect();
+        let (mut logits, mut decoding, mut training) = (Vec::new(), 0.0, 0.0);
+        for t in 0..length {
+            let chunks: Vec<Chunk> =
+                segments.iter().map(|segment| Chunk { path: &[], segment, tokens: &tokens[t..t + 1], want_logits: true }).collect();
+            let w0 = std::time::Instant::now();
+            m.infer(&chunks, &mut logits).unwrap();
+            decoding += w0.elapsed().as_secs_f64();
+            if t % 8 == 7 {
+                let w0 = std::time::Instant::now();
+                if !keep {
+                    let weights = m.weights().clone();
+                    m.reclaim_split(&weights);
+                }
+                let pass = m.forward(&batch, Want { grad: true, ..WANT }).unwrap();
+                m.backward(pass, &Derivatives { logprobs: &d, entropy: None, values: None, value_into_trunk: false }).unwrap();
+                training += w0.elapsed().as_secs_f64();
+            }
+        }
+        let (decoding, training) = (1e3 * decoding / length as f64, 8e3 * training / length as f64);
+        let megabytes = m.memory_bytes() as f64 / 1e6;
+        println!("{}: {decoding:.3} ms a step, {training:.1} ms a pass, {megabytes:.0} MB", if keep { "kept" } else { "taken" });
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let get = |i: usize, default: &str| arguments.get(i).cloned().unwrap_or(default.into());
@@ -185,6 +223,7 @@ fn main() {
     let token = |i: usize| (stateset_engine::kernel::counter_random(5, 5, i as u64) % vocab) as u32;
     println!("{what} {shape} on {} threads, {}", m.threads(), m.simd_name());
     match what.as_str() {
+        "beside" => beside(&mut m, token),
         "decode" | "prefill" => {
             for batch in if what == "decode" { vec![1, 4, 16, 32, 64] } else { vec![1] } {
                 let (prompt, new) = if what == "decode" { (32, 32) } else { (512, 0) };
@@ -257,19 +296,9 @@ fn main() {
             };
             let wanted: Vec<u8> = (0..n).map(|i| u8::from(i >= prompt)).collect();
             let batch = TreeBatch { tokens: &tokens, node_start: &start, node_parent: &parent, wanted: &wanted, temperature: 1.0 };
-            let want =
-                Want { grad: true, entropy: false, values: false, hidden: false, adapters: true, recompute: false, dropout_seed: None };
+            let want = Want { grad: true, ..WANT };
             let d = vec![1.0 / n as f32; n];
-            let options = StepOptions {
-                learning_rate: 1e-5,
-                value_learning_rate: None,
-                beta1: 0.9,
-                beta2: 0.999,
-                eps: 1e-8,
-                weight_decay: 0.01,
-                clip_norm: Some(1.0),
-                scope: Scope::All,
-            };
+            let options = StepOptions { learning_rate: 1e-5, ..STEP };
             let (mut parts, mut total, mut wall) = ([f64::MAX; 3], f64::MAX, f64::MAX);
             let rounds: usize = std::env::var("ROUNDS").map_or(4, |r| r.parse().unwrap());
             for _ in 0..rounds {

@@ -6,10 +6,6 @@ use stateset_engine::simd::Level;
 use stateset_engine::*;
 use std::sync::Arc;
 
-fn bits(x: &[f32]) -> Vec<u32> {
-    x.iter().map(|v| v.to_bits()).collect()
-}
-
 /// Log-probs of every token of `sequences` as sampling would record them: prefill `prompt`, then one token at a time.
 fn decode(model: &mut Model, sequences: &[Vec<u32>], prompt: usize, share: bool, temperature: f32) -> Vec<Vec<f32>> {
     let vocab = model.config().vocab;
@@ -207,14 +203,3 @@ fn weights_after_steps_do_not_depend_on_threads_or_simd() {
         }
     }
 }
-
-const STEP: StepOptions = StepOptions {
-    learning_rate: 1e-2,
-    value_learning_rate: None,
-    beta1: 0.9,
-    beta2: 0.999,
-    eps: 1e-8,
-    weight_decay: 0.01,
-    clip_norm: Some(1.0),
-    scope: Scope::All,
-};

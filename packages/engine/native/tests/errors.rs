@@ -9,16 +9,6 @@ fn small() -> Model {
     model("gpt2", 1, Level::available()[0])
 }
 
-fn code<T>(result: Result<T, EngineError>) -> &'static str {
-    match result {
-        Ok(_) => "no error",
-        Err(e) => {
-            assert!(e.message.len() > 20 && e.message.ends_with('.'), "{e}");
-            e.code
-        }
-    }
-}
-
 #[test]
 fn impossible_configs_are_refused() {
     let base = config("llama");
@@ -84,19 +74,9 @@ fn training_calls_out_of_order_are_refused() {
     let f = forest(m.config().vocab);
     let zeros = vec![0f32; f.tokens.len()];
     let d = Derivatives { logprobs: &zeros, entropy: None, values: None, value_into_trunk: false };
-    let step = StepOptions {
-        learning_rate: 1e-3,
-        value_learning_rate: None,
-        beta1: 0.9,
-        beta2: 0.999,
-        eps: 1e-8,
-        weight_decay: 0.0,
-        clip_norm: None,
-        scope: Scope::All,
-    };
     let grad = Want { grad: true, ..WANT };
     assert_eq!(code(m.forward(&f.batch(1.0), grad)), "INVALID_INPUT");
-    assert_eq!(code(m.step(&step)), "INVALID_INPUT");
+    assert_eq!(code(m.step(&STEP)), "INVALID_INPUT");
     assert_eq!(code(m.set_trainable(Trainable::Adapters)), "INVALID_INPUT");
     assert_eq!(code(m.forward(&f.batch(1.0), Want { values: true, ..WANT })), "INVALID_INPUT");
     assert_eq!(code(m.add_lora(0, 1.0, 0.0, &["q"], 1)), "INVALID_INPUT");
@@ -110,7 +90,7 @@ fn training_calls_out_of_order_are_refused() {
     let pass = m.forward(&f.batch(1.0), grad).unwrap();
     assert_eq!(code(m.backward(pass, &Derivatives { logprobs: &zeros, entropy: Some(&zeros), ..d })), "INVALID_INPUT");
     let pass = m.forward(&f.batch(1.0), grad).unwrap();
-    m.step(&step).unwrap();
+    m.step(&STEP).unwrap();
     assert_eq!(code(m.backward(pass, &d)), "INVALID_INPUT");
 }
 
@@ -123,17 +103,7 @@ fn a_gradient_that_is_not_finite_changes_nothing() {
     let pass = m.forward(&f.batch(1.0), Want { grad: true, ..WANT }).unwrap();
     let bad = vec![f32::INFINITY; f.tokens.len()];
     m.backward(pass, &Derivatives { logprobs: &bad, entropy: None, values: None, value_into_trunk: false }).unwrap();
-    let step = StepOptions {
-        learning_rate: 1e-3,
-        value_learning_rate: None,
-        beta1: 0.9,
-        beta2: 0.999,
-        eps: 1e-8,
-        weight_decay: 0.0,
-        clip_norm: Some(1.0),
-        scope: Scope::All,
-    };
-    assert!(!m.step(&step).unwrap().applied);
+    assert!(!m.step(&STEP).unwrap().applied);
     assert!(m.read_flat(Flat::Parameters) == before);
     assert!(m.read_flat(Flat::Gradients).iter().all(|g| *g == 0.0));
 }

@@ -2,10 +2,9 @@
 
 mod common;
 use common::*;
-use stateset_engine::decode::{Drawn, Finish, Limits, Outcome, PLAIN, Produced, Request, Sampling, Scheduler};
+use stateset_engine::decode::{Drawn, Finish, Limits, Outcome, Produced, Request, Sampling, Scheduler};
 use stateset_engine::simd::Level;
 use stateset_engine::*;
-use std::time::Instant;
 
 const LIMITS: Limits = Limits { slots: 8, cache_bytes: 64 << 20 };
 
@@ -16,19 +15,7 @@ fn long_model() -> Model {
 }
 
 fn request(id: u64, prompt: Vec<u32>, max_tokens: usize) -> Request {
-    Request {
-        id,
-        prompt,
-        sampling: PLAIN,
-        max_tokens,
-        min_tokens: 0,
-        stop_tokens: Vec::new(),
-        seed: id,
-        stream: true,
-        top_logprobs: 0,
-        sampler_logprobs: false,
-        submitted: Instant::now(),
-    }
+    Request { stream: true, ..Request::plain(id, prompt, max_tokens) }
 }
 
 fn prompt(length: usize, offset: u32) -> Vec<u32> {
@@ -267,5 +254,70 @@ fn every_reply_is_what_its_weights_score_whatever_comes_in_whatever_order() {
             let recorded: Vec<u32> = outcome.drawn.iter().map(|drawn| drawn.logprob.to_bits()).collect();
             assert_eq!(recorded, scored[first..].iter().map(|x| x.to_bits()).collect::<Vec<u32>>(), "request {}", outcome.id);
         }
+    }
+}
+
+#[test]
+fn replies_beside_training_passes_are_the_same_on_the_amx_unit_with_its_copy_of_the_weights_kept_or_made_again() {
+    if !stateset_engine::gemm::amx_available() {
+        return;
+    }
+    for (lora, keep) in [(false, true), (false, false), (true, true), (true, false)] {
+        let mut m = long_model();
+        m.set_amx(true);
+        if lora {
+            m.add_lora(4, 8.0, 0.0, &["q", "v", "up"], 5).unwrap();
+            randomise(&mut m);
+        } else {
+            m.set_trainable(Trainable::Full).unwrap();
+        }
+        let make = || request(1, prompt(40, 3), 90);
+        let expected = words(&alone(&mut m, make()));
+        let mut scheduler = Scheduler::new(LIMITS);
+        scheduler.submit(&m, make()).unwrap();
+        let mut done = Vec::new();
+        let bytes = |m: &Model| m.weights().bytes_beside(&mut Vec::new());
+        for turn in 0.. {
+            take(scheduler.step(&mut m), &mut done);
+            if scheduler.idle() {
+                break;
+            }
+            let (now, copied) = (m.weights().clone(), bytes(&m));
+            if !keep {
+                m.reclaim_split(&now);
+            }
+            add_gradients(&mut m);
+            // After a step, all weights are new ones that nobody has sampled from; adapters leave the base as it was.
+            let sampled = turn < 30 || lora;
+            assert_eq!(scheduler.samples_from(&now), sampled);
+            assert_eq!(bytes(&m) < copied, sampled && !keep, "turn {turn} lora {lora} keep {keep}");
+            drop(now);
+            if turn == 29 {
+                m.step(&STEP).unwrap();
+            }
+        }
+        assert_eq!(words(&done[0]), expected, "lora {lora} keep {keep}");
+    }
+}
+
+#[test]
+fn a_base_model_is_sampled_from_while_replies_of_any_of_its_versions_run_or_wait() {
+    for lora in [false, true] {
+        let mut m = trained("llama", lora);
+        let mut scheduler = Scheduler::new(LIMITS);
+        assert!(!scheduler.samples_from(m.weights()));
+        let before = m.weights().clone();
+        scheduler.submit(&m, request(1, prompt(10, 3), 20)).unwrap();
+        assert!(scheduler.samples_from(&before), "it waits");
+        scheduler.step(&mut m);
+        learn(&mut m);
+        assert!(scheduler.samples_from(&before), "it runs");
+        assert_eq!(scheduler.samples_from(m.weights()), lora);
+        scheduler.submit(&m, request(2, prompt(10, 3), 20)).unwrap();
+        assert!(scheduler.samples_from(m.weights()));
+        while !scheduler.idle() {
+            scheduler.step(&mut m);
+        }
+        assert!(!scheduler.samples_from(&before) && !scheduler.samples_from(m.weights()));
     }
 }

@@ -1,71 +1,18 @@
-//! Versions of the weights: they stay what they are, share what is equal, and change as a whole or not at all.
+//! Versions of the weights: they stay what they are, and share what is equal.
 
 mod common;
 use common::*;
-use stateset_engine::model::{Purpose, Staged};
+use stateset_engine::model::Training;
 use stateset_engine::simd::Level;
 use stateset_engine::*;
 
-const STEP: StepOptions = StepOptions {
-    learning_rate: 1e-2,
-    value_learning_rate: None,
-    beta1: 0.9,
-    beta2: 0.999,
-    eps: 1e-8,
-    weight_decay: 0.01,
-    clip_norm: Some(1.0),
-    scope: Scope::All,
-};
-
-fn bits(x: &[f32]) -> Vec<u32> {
-    x.iter().map(|v| v.to_bits()).collect()
-}
-
-fn code<T>(result: Result<T, EngineError>) -> &'static str {
-    result.map_or_else(|error| error.code, |_| "no error")
-}
-
-fn scores(m: &mut Model, weights: &Weights, adapters: bool) -> Vec<u32> {
-    let f = forest(m.config().vocab);
-    bits(&m.forward_on(weights, &f.batch(1.0), Want { adapters, ..WANT }).unwrap().logprobs)
-}
-
-fn present(m: &mut Model) -> Vec<u32> {
-    let now = m.weights().clone();
-    scores(m, &now, true)
-}
-
-fn learn(m: &mut Model) {
-    let f = forest(m.config().vocab);
-    let pass = m.forward(&f.batch(1.0), Want { grad: true, ..WANT }).unwrap();
-    let d: Vec<f32> = (0..f.tokens.len()).map(|i| uniform(3, i)).collect();
-    m.backward(pass, &Derivatives { logprobs: &d, entropy: None, values: None, value_into_trunk: false }).unwrap();
-    assert!(m.step(&STEP).unwrap().applied);
-}
-
-fn trained(flavour: &str, lora: bool) -> Model {
-    let mut m = model(flavour, 2, Level::available()[0]);
-    if lora {
-        m.add_lora(4, 8.0, 0.0, &["q", "v", "up"], 5).unwrap();
-        randomise(&mut m);
-    } else {
-        m.set_trainable(Trainable::Full).unwrap();
-    }
-    m
-}
-
-/// Sets every trainable tensor of a load to what another model has, with its moments and step counts.
-fn copy_all(m: &mut Model, staged: &mut Staged, from: &Model, in_place: bool) {
-    for spec in from.tensors().iter().filter(|spec| spec.trainable) {
-        let mut data = [vec![0.0; spec.rows * spec.cols], vec![0.0; spec.rows * spec.cols], vec![0.0; spec.rows * spec.cols]];
-        let [w, first, second] = &mut data;
-        from.read_tensor(&spec.name, w).unwrap();
-        from.read_moments(&spec.name, first, second).unwrap();
-        m.stage_tensor(staged, &spec.name, w, in_place).unwrap();
-        m.stage_moments(staged, &spec.name, first, second, in_place).unwrap();
-    }
-    let (policy, value) = from.step_counts();
-    m.stage_steps(staged, policy, value);
+/// The optimiser's of a tensor that is trained either way.
+fn moments(m: &Model, training: &Training) -> Vec<u32> {
+    let name = if m.tensors().iter().any(|spec| spec.name.ends_with("lora_b")) { "layers.1.q.lora_b" } else { "layers.1.q.weight" };
+    let spec = m.tensors().into_iter().find(|spec| spec.name == name).unwrap();
+    let (mut first, mut second) = (vec![0.0; spec.rows * spec.cols], vec![0.0; spec.rows * spec.cols]);
+    m.read_moments(training, name, &mut first, &mut second).unwrap();
+    bits(&[first, second].concat())
 }
 
 #[test]
@@ -84,15 +31,19 @@ fn a_version_that_is_held_keeps_its_scores_through_every_kind_of_change() {
         let mut kept = Vec::new();
         for step in change {
             let (weights, now) = (m.weights().clone(), present(&mut m));
-            kept.push((weights, now.clone()));
+            let training = m.training();
+            kept.push((weights, now.clone(), moments(&m, &training), training));
             step(&mut m);
             assert_ne!(present(&mut m), now);
         }
-        let numbers: Vec<u64> = kept.iter().map(|(weights, _)| weights.version()).collect();
+        let numbers: Vec<u64> = kept.iter().map(|(weights, ..)| weights.version()).collect();
         assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{numbers:?}");
-        for (weights, now) in &kept {
+        for (weights, now, then, training) in &kept {
             assert_eq!(&scores(&mut m, weights, true), now);
+            assert_eq!(&moments(&m, training), then);
         }
+        assert_eq!(kept.iter().map(|(.., training)| training.step_counts().0).collect::<Vec<_>>(), [0, 1, 1, 1]);
+        assert_ne!(kept[0].2, kept[3].2);
         // Whether others hold versions or not, training gives the same bits.
         let mut alone = trained("qwen3", lora);
         change.iter().for_each(|step| step(&mut alone));
@@ -160,105 +111,6 @@ fn decoding_goes_on_with_the_old_weights_beside_the_new_ones() {
     assert!(fresh.iter().zip(&alone).all(|(a, b)| a != b));
     let segment = m.new_segment(30).unwrap();
     assert!(fresh.iter().enumerate().all(|(at, row)| &run(&mut m, &new, &segment, at) == row));
-}
-
-#[test]
-fn a_load_is_seen_whole_or_not_at_all_and_brings_the_optimiser_along() {
-    for (lora, in_place) in [(false, false), (true, false), (false, true), (true, true)] {
-        let mut source = trained("gpt2", lora);
-        (0..3).for_each(|_| learn(&mut source));
-        let mut m = trained("gpt2", lora);
-        learn(&mut m);
-        let before = present(&mut m);
-        let version = m.version();
-        let mut staged = m.stage(Purpose::Present);
-        copy_all(&mut m, &mut staged, &source, in_place);
-        if in_place {
-            assert_eq!(code(m.forward(&forest(1070).batch(1.0), WANT)), "WEIGHTS_INCOMPLETE");
-        } else {
-            assert_eq!(present(&mut m), before);
-        }
-        m.commit(staged).unwrap();
-        assert!(m.version() > version);
-        assert_eq!(present(&mut m), present(&mut source));
-        learn(&mut m);
-        learn(&mut source);
-        assert_eq!(bits(&m.read_flat(Flat::Parameters)), bits(&source.read_flat(Flat::Parameters)), "lora {lora} in place {in_place}");
-    }
-}
-
-#[test]
-fn a_load_that_is_broken_off_changes_nothing_or_says_that_it_did() {
-    let source = trained("llama", false);
-    let mut m = trained("llama", false);
-    learn(&mut m);
-    let before = present(&mut m);
-    let mut staged = m.stage(Purpose::Present);
-    m.stage_tensor(&mut staged, "embed", &vec![0.5; 1070 * 40], false).unwrap();
-    assert_eq!(code(m.stage_tensor(&mut staged, "embed", &[f32::NAN; 1070 * 40], false)), "NOT_FINITE");
-    assert_eq!(code(m.stage_tensor(&mut staged, "nothing", &[], false)), "UNKNOWN_TENSOR");
-    drop(staged);
-    assert_eq!(present(&mut m), before);
-
-    let mut staged = m.stage(Purpose::Present);
-    m.stage_tensor(&mut staged, "embed", &vec![0.5; 1070 * 40], true).unwrap();
-    drop(staged);
-    let f = forest(m.config().vocab);
-    assert_eq!(code(m.forward(&f.batch(1.0), WANT)), "WEIGHTS_INCOMPLETE");
-    assert_eq!(code(m.step(&STEP)), "WEIGHTS_INCOMPLETE");
-    assert_eq!(code(m.read_tensor("embed", &mut vec![0.0; 1070 * 40])), "WEIGHTS_INCOMPLETE");
-    assert_eq!(code(m.set_tensor("embed", &vec![0.0; 1070 * 40])), "WEIGHTS_INCOMPLETE");
-    let mut part = m.stage(Purpose::Present);
-    m.stage_tensor(&mut part, "embed", &vec![0.5; 1070 * 40], false).unwrap();
-    assert_eq!(code(m.commit(part)), "INVALID_INPUT");
-    let mut whole = m.stage(Purpose::Present);
-    copy_all(&mut m, &mut whole, &source, false);
-    m.commit(whole).unwrap();
-    let mut source = source;
-    assert_eq!(present(&mut m), present(&mut source));
-}
-
-#[test]
-fn a_load_of_a_part_is_refused_when_the_rest_has_changed() {
-    let mut m = trained("llama", false);
-    let mut part = m.stage(Purpose::Present);
-    m.stage_tensor(&mut part, "embed", &vec![0.25; 1070 * 40], false).unwrap();
-    learn(&mut m);
-    let now = present(&mut m);
-    assert_eq!(code(m.commit(part)), "INVALID_INPUT");
-    assert_eq!(present(&mut m), now);
-    // All of it may come whatever happened meanwhile.
-    let mut source = trained("llama", false);
-    learn(&mut source);
-    learn(&mut source);
-    let mut whole = m.stage(Purpose::Present);
-    copy_all(&mut m, &mut whole, &source, false);
-    learn(&mut m);
-    m.commit(whole).unwrap();
-    assert_eq!(present(&mut m), present(&mut source));
-}
-
-#[test]
-fn weights_loaded_beside_are_scored_with_and_never_become_the_present_ones() {
-    let mut source = trained("qwen2", false);
-    learn(&mut source);
-    let mut m = trained("qwen2", false);
-    let before = present(&mut m);
-    let mut beside = m.stage(Purpose::Beside);
-    for spec in source.tensors() {
-        let mut data = vec![0.0; spec.rows * spec.cols];
-        source.read_tensor(&spec.name, &mut data).unwrap();
-        // Asked to work in place it still makes a copy when others hold the store.
-        m.stage_tensor(&mut beside, &spec.name, &data, false).unwrap();
-    }
-    let kept = m.keep(beside).unwrap();
-    assert_eq!(scores(&mut m, &kept, true), present(&mut source));
-    assert_eq!(present(&mut m), before);
-    assert_ne!(kept.version(), m.version());
-    let other = m.stage(Purpose::Beside);
-    assert_eq!(code(m.commit(other)), "INVALID_INPUT");
-    let grad = Want { grad: true, ..WANT };
-    assert_eq!(code(m.forward_on(&kept, &forest(1070).batch(1.0), grad)), "INVALID_INPUT");
 }
 
 #[test]

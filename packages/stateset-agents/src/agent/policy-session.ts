@@ -1,9 +1,10 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { withDeadline } from "../abort.ts";
 import { ChainBuilder, type ReplyEnd } from "../conversation/chain.ts";
 import { hasAnswered } from "../conversation/continues.ts";
 import type { Message } from "../conversation/message.ts";
 import type { TokenChain, Turn } from "../conversation/trajectory.ts";
-import { StatesetError } from "../error.ts";
+import { messageOf, StatesetError } from "../error.ts";
 import {
   isShaped,
   type Policy,
@@ -80,7 +81,7 @@ export class PolicySession implements ConversationSession {
     const { policy, sampling, learn, reasoning, before, after } = this.#options;
     const turn = messages.length;
     const seed = options.seed ?? seedOf(this.#options.seed, "turn", turn);
-    const shown = before ? await before(messages) : messages;
+    const shown = before ? await hook("beforeGeneration", () => before(messages), options.signal) : messages;
     const prompt = await this.#fit(shown, seed, options.signal);
     if (!prompt) return { kind: "context-full", promptTokens: policy.model.contextLength };
 
@@ -116,7 +117,9 @@ export class PolicySession implements ConversationSession {
     const finishReason = sample.finishReason === "length" ? "length" : "stop";
     const sampled: Turn["sampled"] = { text, finishReason };
     // A hook may build the turn anew; what was sampled stays with it.
-    const given = { ...(after ? await after({ ...said, sampled }, messages) : said), sampled };
+    const changed =
+      after && (await hook("afterGeneration", () => after({ ...said, sampled }, messages), options.signal));
+    const given = { ...(changed ?? said), sampled };
 
     // Only now, so that a reply that was interrupted, or whose hook failed, leaves the chains as they were.
     const ended = endOf(sample, policy.model.endTokens, sampling.stopTokens);
@@ -175,7 +178,8 @@ export class PolicySession implements ConversationSession {
       ...(signal && { signal }),
       ...(onText && { onToken: ({ text }) => onText(text) }),
     });
-    if (sample!.finishReason === "aborted") throw new StatesetError("ABORTED", "Stopped while sampling a reply.");
+    if (sample!.finishReason === "aborted")
+      throw new StatesetError("ABORTED", "Stopped while sampling a reply.", { cause: signal?.reason });
     return sample!;
   }
 }
@@ -196,4 +200,16 @@ function joined(a: Int32Array, b: Int32Array): Int32Array {
   all.set(a);
   all.set(b, a.length);
   return all;
+}
+
+/** Hooks are somebody's code: what they throw is said to be theirs, and an abort does not wait for one that hangs. */
+async function hook<T>(name: string, run: () => T | Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  const call = async () => {
+    try {
+      return await run();
+    } catch (error) {
+      throw new StatesetError("HOOK_FAILED", `The agent's ${name} threw: ${messageOf(error)}`, { cause: error });
+    }
+  };
+  return signal ? withDeadline(call, { signal, during: `during the agent's ${name}` }) : call();
 }

@@ -16,7 +16,7 @@ class Flaky extends Environment {
     this.behaviours = behaviours;
   }
   async reset(scenario = this.scenarios[0]!): Promise<EnvironmentState> {
-    return { scenario, turns: [], replies: 0, seed: 0, done: false, metadata: {} };
+    return { scenario, turns: [{ role: "user", content: "hello" }], replies: 0, seed: 0, done: false, metadata: {} };
   }
   step(state: EnvironmentState, action: Turn, options?: { signal?: AbortSignal }): Promise<StepResult> {
     const behaviour = this.behaviours.shift() ?? "fine";
@@ -79,6 +79,20 @@ describe("runGuarded", () => {
     const { value, failures } = await play(new Flaky("throws", "hangs"));
     expect(value).toBeUndefined();
     expect(failures.map((failure) => failure.kind)).toEqual(["threw", "timeout"]);
+  });
+
+  it.each([
+    [undefined, "no state"],
+    [{ turns: [] }, "a state without turns"],
+    [{ turns: [{ role: "user", content: 5 }] }, "a turn that is no message"],
+    [{ turns: [{ role: "user", content: "a" }], ended: "banana" }, "neither"],
+  ])("takes nonsense for a failure: %o", async (state, what) => {
+    const environment = new Flaky();
+    environment.reset = async () => state as never;
+    const { value, failures } = await play(environment);
+    expect(value).toBeUndefined();
+    expect(failures).toHaveLength(2);
+    expect(failures[0]).toMatchObject({ kind: "threw", during: "reset", message: expect.stringContaining(what) });
   });
 
   it("does not retry errors that are not the environment's", async () => {

@@ -65,9 +65,24 @@ class EpisodeFailed extends StatesetError {
 function guarded<S extends Scenario>(environment: Environment<S>, options: GuardOptions): GuardedEnvironment<S> {
   return {
     reset: (scenario, reset = {}) =>
-      timed("reset", options, (signal) => environment.reset(scenario, { ...reset, signal })),
+      timed("reset", options, async (signal) => checkState(await environment.reset(scenario, { ...reset, signal }))),
     step: (state, action) => timed("step", options, (signal) => environment.step(state, action, { signal })),
   };
+}
+
+/** An environment is somebody's code; what it answers is looked at before a conversation is built on it. */
+function checkState<S extends Scenario>(state: EnvironmentState<S>): EnvironmentState<S> {
+  const fail = (what: string) => {
+    throw new TypeError(`it returned ${what}`);
+  };
+  if (typeof state !== "object" || state === null) fail("no state");
+  if (!Array.isArray(state.turns) || state.turns.length === 0) fail("a state without turns");
+  const bad = state.turns.find((turn) => typeof turn?.content !== "string" || typeof turn.role !== "string");
+  if (bad !== undefined) fail(`a turn that is no message: ${JSON.stringify(bad)?.slice(0, 100)}`);
+  if (state.ended !== undefined && state.ended !== "done" && state.ended !== "max-turns") {
+    fail(`ended: ${JSON.stringify(state.ended)}, which is neither "done" nor "max-turns"`);
+  }
+  return state;
 }
 
 async function timed<T>(

@@ -7,6 +7,7 @@ import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { seedOf } from "../random.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
+import { requireParts } from "../rollout/parts.ts";
 import { allFailed, emptyReport } from "../rollout/report.ts";
 import { environmentRollout, sampleGroups } from "../rollout/rollout.ts";
 import { rolloutShape } from "../rollout/settings.ts";
@@ -63,6 +64,7 @@ export interface Evaluation {
  * console.log(`${reward.mean} [${reward.low}, ${reward.high}]`);
  */
 export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
+  requireParts({ ...options }, "evaluate()");
   const { agent, environment, scenarios = environment.scenarios, reward, ...rest } = options;
   const settings = parseOptions(settingsSchema, rest, "evaluate()");
   if (scenarios.length === 0) {

@@ -4,6 +4,8 @@ import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import type { Policy, Reference } from "../policy/policy.ts";
+import { checkGroups } from "./check-groups.ts";
+import { exclusively } from "./exclusive.ts";
 import { notFiniteError, type SkippedUpdates, tooManySkipped } from "./finite.ts";
 import { learn } from "./learn.ts";
 import { openLearner, wantsReference } from "./learner.ts";
@@ -35,9 +37,10 @@ export type LearnFromOptions = z.input<typeof schema> & AlgorithmChoice;
 export interface LearnFromResult {
   /** loss, gradNorm, kl, clipFraction, …: the names of metrics.jsonl. */
   metrics: Record<string, number>;
-  /** Optimiser steps made, and skipped because something was not finite. */
+  /** Optimiser steps made. */
   updates: number;
-  skipped: number;
+  /** One a step that was not made: what was not finite ("the loss", "the gradient"). */
+  skipped: string[];
 }
 
 /**
@@ -50,6 +53,14 @@ export interface LearnFromResult {
  * const { metrics } = await learnFrom(agent.policy, groups, { algorithm: "grpo", learningRate: 1e-4 });
  */
 export async function learnFrom(
+  policy: Policy,
+  groups: readonly TrajectoryGroup[],
+  options: LearnFromOptions = {},
+): Promise<LearnFromResult> {
+  return exclusively(policy, "learnFrom()", () => learnOnce(policy, checkGroups(groups, "learnFrom()"), options));
+}
+
+async function learnOnce(
   policy: Policy,
   groups: readonly TrajectoryGroup[],
   options: LearnFromOptions,
@@ -78,7 +89,7 @@ export async function learnFrom(
   const settings = { ...own, learningRate, valueLearningRate: own.valueLearningRate ?? learningRate };
   const learner = await openLearner({ policy, algorithm, reference, settings });
   const skips: SkippedUpdates = { notFinite: 0, notFiniteInARow: 0 };
-  const result: LearnFromResult = { metrics: {}, updates: 0, skipped: 0 };
+  const result: LearnFromResult = { metrics: {}, updates: 0, skipped: [] };
   result.metrics = await learn(learner, groups, {
     step,
     learningRate,
@@ -89,7 +100,10 @@ export async function learnFrom(
     maxTokens: maxTokens ?? longest.conversation,
     skips,
     async onUpdate({ applied }) {
-      result[applied ? "updates" : "skipped"]++;
+      if (applied) result.updates++;
+    },
+    async onSkipped(what) {
+      result.skipped.push(what);
     },
   });
   if (tooManySkipped(skips)) {

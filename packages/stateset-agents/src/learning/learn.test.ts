@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import type { Algorithm, BatchCounts, Sequence } from "../algorithm/algorithm.ts";
 import { type AlgorithmConfig, createAlgorithm } from "../algorithm/algorithms.ts";
-import type { TrajectoryGroup } from "../conversation/trajectory.ts";
+import type { Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
 import { ConversationEnvironment } from "../environment/conversation-environment.ts";
 import { loadNativePolicy } from "../policy/native/load.ts";
 import { rewardFunction } from "../reward/define-reward.ts";
@@ -160,6 +160,67 @@ describe("learnFrom", () => {
     expect(await after(1)).toBeGreaterThan((await after(-1)) + 0.3);
   });
 
+  it("reads groups back from JSON, and names what is wrong with those it cannot learn from", async () => {
+    const { agent, policy } = tableAgent();
+    const other = tableAgent();
+    const { groups } = await harvestBestOfN({ agent, environment: tableEnvironment(), reward: polite });
+    const plain = (_: string, value: unknown) =>
+      ArrayBuffer.isView(value) ? Array.from(value as Float32Array) : value;
+    const parsed = () => JSON.parse(JSON.stringify(groups, plain)) as TrajectoryGroup[];
+    await learnFrom(policy, groups, { learningRate: 0.1 });
+    await learnFrom(other.policy, parsed(), { learningRate: 0.1 });
+    expect(other.policy.parameters).toEqual(policy.parameters);
+    const broken = (change: (trajectory: Trajectory) => object) => {
+      const own = parsed();
+      const [one] = own[1]!.trajectories;
+      own[1]!.trajectories[0] = { ...one!, ...change(one!) } as Trajectory;
+      return learnFrom(policy, own, {});
+    };
+    const chain = (change: object) => broken(({ chains }) => ({ chains: [{ ...chains[0]!, ...change }] }));
+    const at = String.raw`groups\[1\]\.trajectories\[0\]`;
+    for (const [result, what] of [
+      [chain({ learn: [1] }), `1 learn for \\d+ tokens in ${at}\\.chains\\[0\\]`],
+      [chain({ turn: undefined }), `no turn in ${at}`],
+      [
+        broken(({ chains }) => ({
+          chains: [{ ...chains[0]!, logprobs: Array.from(chains[0]!.logprobs, () => -Infinity) }],
+        })),
+        "log-prob -Infinity at token",
+      ],
+      [broken(() => ({ temperature: 0 })), `temperature 0 in ${at}`],
+      [broken(() => ({ reward: undefined })), `no finite reward in ${at}`],
+      [broken(() => ({ failure: { message: "boom" } })), "which failed: boom"],
+      [learnFrom(policy, undefined as never), "no list of groups"],
+    ] as const) {
+      await expect(result).rejects.toMatchObject({ code: "INVALID_DATA", message: expect.stringMatching(what) });
+    }
+  });
+
+  it("leaves nothing behind when it fails, and refuses a second learner beside it", async () => {
+    const after = async (fail: boolean) => {
+      const { agent, policy } = tableAgent();
+      const { groups } = await harvestBestOfN({ agent, environment: tableEnvironment(), reward: polite });
+      const loss = createAlgorithm("grpo");
+      let call = 0;
+      const throwing: Algorithm = {
+        ...loss,
+        loss(micro, counts) {
+          if (++call === 2) throw new Error("mine");
+          return loss.loss(micro, counts);
+        },
+      };
+      const small = { tokenBudget: 64, learningRate: 0.1 };
+      if (fail) await expect(learnFrom(policy, groups, { ...small, algorithm: throwing })).rejects.toThrow("mine");
+      const [first, second] = await Promise.allSettled([
+        learnFrom(policy, groups, small),
+        learnFrom(policy, groups, small),
+      ]);
+      expect([first!.status, second!.status]).toEqual(["fulfilled", "rejected"]);
+      return policy.parameters;
+    };
+    expect(await after(true)).toEqual(await after(false));
+  });
+
   it("refuses what it cannot learn from, and options it does not have", async () => {
     const { agent, policy } = tableAgent();
     const { groups } = await harvestBestOfN({ agent, environment: tableEnvironment(), reward: polite });
@@ -173,13 +234,12 @@ describe("learnFrom", () => {
     await expect(learnFrom(policy, groups, { algorithm: "dapo" })).rejects.toThrow(/dapo needs replyTokens/);
     await expect(learnFrom(policy, groups, { algorithm: "dr-grpo" })).rejects.toThrow(/dr-grpo needs maxTokens/);
     await expect(learnFrom(policy, groups, { kl: { coefficient: 0.1 } })).rejects.toThrow(/needs a reference/);
-    const broken = groups.map((group) => ({
-      ...group,
-      trajectories: group.trajectories.map((one, i) => ({ ...one, reward: { score: i / 0 || 0, breakdown: {} } })),
-    }));
+    const grpo = createAlgorithm("grpo");
+    const algorithm: Algorithm = { ...grpo, loss: (...args) => ({ ...grpo.loss(...args), loss: Number.NaN }) };
     const before = Float32Array.from(policy.parameters);
-    const many = { updatesPerRollout: 4 };
-    await expect(learnFrom(policy, broken, many)).rejects.toMatchObject({ code: "NOT_FINITE" });
+    expect((await learnFrom(policy, groups, { algorithm })).skipped).toEqual(["the loss"]);
+    const many = { algorithm, updatesPerRollout: 4 };
+    await expect(learnFrom(policy, groups, many)).rejects.toMatchObject({ code: "NOT_FINITE" });
     expect(policy.parameters).toEqual(before);
     await expect(learnFrom(policy, bare, {})).rejects.toThrow(/no conversation with tokens to learn from/);
     await expect(learnFrom(policy, groups, { learningrate: 1 } as never)).rejects.toThrow(/learningRate/);

@@ -24,7 +24,7 @@ export async function addGradients(
     for (const batch of batches) {
       const pass = await forward(policy, batch, want);
       const share = used(pass, () => shareOf(batch, pass));
-      if (!isFinite(share)) {
+      if (!isWhole(share)) {
         pass.release();
         return Number.NaN;
       }
@@ -62,7 +62,7 @@ function used<T>(pass: Forward, use: () => T): T {
   }
 }
 
-function isFinite({ loss, derivatives: { logprobs, entropy, values } }: LossShare): boolean {
+function isWhole({ loss, derivatives: { logprobs, entropy, values } }: LossShare): boolean {
   return Number.isFinite(loss) && [logprobs, entropy, values].every((d) => d?.every(Number.isFinite) ?? true);
 }
 

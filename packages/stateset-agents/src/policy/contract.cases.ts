@@ -318,6 +318,11 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
         expect(await scores(other)).toEqual(await scores(policy));
         await expect(other.load(await folder())).rejects.toThrow();
         expect(await scores(other)).toEqual(await scores(policy));
+        // What the optimiser learnt from other weights is gone.
+        await move(policy);
+        await policy.load(dir);
+        for (const each of [policy, other]) await move(each);
+        expect(await other.readVector("parameters")).toEqual(await policy.readVector("parameters"));
       });
     });
   });

@@ -340,7 +340,7 @@ export interface Trainer {
   addVector(delta: Float32Array): Promise<void>;
   /** Hugging Face layout; an adapter in PEFT layout unless `merge`. */
   save(dir: string, options?: { merge?: boolean }): Promise<void>;
-  /** Other weights of the same shape, without their optimiser state: a folder that save() or snapshot() wrote. */
+  /** Other weights of the same shape: a folder that save() or snapshot() wrote. The optimiser begins anew with them. */
   load(dir: string): Promise<WeightsChange>;
   /** Everything needed to go on bit for bit: trainable weights, moments, step count, random state. */
   snapshot(dir: string): Promise<void>;

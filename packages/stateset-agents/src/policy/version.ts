@@ -37,12 +37,18 @@ export class VersionNames {
     return (this.#names.findLast((entry) => entry.count <= count) ?? this.#names[0]!).name;
   }
 
-  /** To be called as soon as the change is known: replies of the new weights may be next. */
-  async name(count: number, name: Version | Promise<Version>): Promise<Version> {
-    this.#names.push({ count, name });
+  /**
+   * To be called as soon as the change is known: replies of the new weights may be next. The name may follow from the one before,
+   * which may still be worked out.
+   */
+  async name(count: number, after: (before: Version) => Version | Promise<Version>): Promise<Version> {
+    const before = this.#names.at(-1)!.name;
+    const entry = { count, name: typeof before === "string" ? after(before) : before.then(after) };
+    this.#names.push(entry);
     // Only replies that are still running ask for old ones.
     if (this.#names.length > 256) this.#names.splice(0, 128);
-    this.#now = await name;
-    return this.#now;
+    const name = await entry.name;
+    if (this.#names.at(-1) === entry) this.#now = name;
+    return name;
   }
 }

@@ -21,7 +21,7 @@ describe("rewardFunction", () => {
     [{ score: Number.POSITIVE_INFINITY }, /gave Infinity, not/],
     [{ score: 1, breakdown: { style: Number.NaN } }, /gave NaN for its part "style"/],
     [{ score: 1, turns: { 3: Number.NaN } }, /gave NaN for turn 3/],
-    ["1", /gave undefined, not/],
+    ["1", /gave "1", not/],
   ])("fails by name where a number is not finite: %j", async (value, message) => {
     await expect(rewardFunction(() => value as number).compute(conversation)).rejects.toThrow(message);
   });

@@ -38,8 +38,9 @@ class FunctionReward extends RewardFunction {
 
   override async compute(conversation: RewardInput, context: RewardContext = {}): Promise<RewardResult> {
     const value = await this.#fn(conversation, context);
-    const result = typeof value === "number" ? { score: value } : value;
-    return checkResult(this.name, { ...result, breakdown: result?.breakdown ?? { [this.name]: result?.score } });
+    // A string or null is no score either, and is named as what it is.
+    const result = typeof value === "object" && value !== null ? value : { score: value };
+    return checkResult(this.name, { ...result, breakdown: result.breakdown ?? { [this.name]: result.score } });
   }
 }
 
@@ -49,7 +50,7 @@ export function checkResult(name: string, result: RewardResult): RewardResult {
     if (Number.isFinite(value)) return;
     throw new StatesetError(
       "REWARD_NOT_FINITE",
-      `Reward "${name}" gave ${String(value)}${where}, not a finite number.`,
+      `Reward "${name}" gave ${typeof value === "string" ? JSON.stringify(value) : String(value)}${where}, not a finite number.`,
     );
   };
   check(result.score, "");

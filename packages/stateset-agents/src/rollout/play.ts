@@ -3,12 +3,13 @@
  * It depends on its seed, the weights and the scenario alone: not on which others run beside it, nor on their order.
  */
 import type { Agent } from "../agent/agent.ts";
-import type { ConversationSession } from "../agent/session.ts";
+import type { ConversationSession, Reply } from "../agent/session.ts";
 import type { Failure } from "../conversation/failure.ts";
 import type { Ended, RewardResult, Trajectory, Turn } from "../conversation/trajectory.ts";
 import type { Environment, EnvironmentState } from "../environment/environment.ts";
 import { type GuardedEnvironment, runGuarded } from "../environment/guard.ts";
 import type { Scenario } from "../environment/scenario.ts";
+import { hasCode, messageOf } from "../error.ts";
 import { seedOf } from "../random.ts";
 import type { RolloutSettings } from "./settings.ts";
 
@@ -65,14 +66,15 @@ export function playInEnvironment({ agent, environment, settings }: EnvironmentP
       environment,
       async (guarded) => {
         episode = { session: begin(), state: undefined, ended: undefined, notes: new Map() };
-        await converse(guarded, episode, request, settings.maxTurns, signal);
-        return true;
+        return converse(guarded, episode, request, settings.maxTurns, signal);
       },
       { timeoutMs: settings.timeouts.environmentMs, signal, scenarioId: scenario.id, trajectoryId: id },
     );
+    if (value?.failure) failures.push(value.failure);
     const trajectory = trajectoryOf(request, episode!);
+    const failed = value === undefined || value.failure !== undefined;
     return {
-      trajectory: value ? trajectory : { ...trajectory, ended: "failed", failure: failures.at(-1)! },
+      trajectory: failed ? { ...trajectory, ended: "failed", failure: failures.at(-1)! } : trajectory,
       failures,
     };
   };
@@ -81,21 +83,27 @@ export function playInEnvironment({ agent, environment, settings }: EnvironmentP
 async function converse(
   environment: GuardedEnvironment,
   episode: Episode,
-  { scenario, seed, member }: PlayRequest,
+  { id, scenario, seed, member }: PlayRequest,
   maxTurns: number,
   signal: AbortSignal | undefined,
-): Promise<void> {
+): Promise<{ failure?: Failure }> {
   let state = await environment.reset(scenario, { seed: seedOf(seed, "environment") });
   episode.state = state;
   while (!state.done && episode.ended === undefined) {
     const turn = state.turns.length;
-    const reply = await episode.session.reply(state.turns, {
-      seed: seedOf(seed, "member", member, "turn", turn),
-      ...(signal && { signal }),
-    });
+    let reply: Reply;
+    try {
+      const own = seedOf(seed, "member", member, "turn", turn);
+      reply = await episode.session.reply(state.turns, { seed: own, ...(signal && { signal }) });
+    } catch (error) {
+      if (!hasCode(error, "HOOK_FAILED")) throw error;
+      // The agent would fail the same way again.
+      const message = messageOf(error);
+      return { failure: { kind: "threw", during: "hook", scenarioId: scenario.id, trajectoryId: id, message } };
+    }
     if (reply.kind === "context-full") {
       episode.ended = "context-full";
-      return;
+      break;
     }
     const { sampled } = reply.turn;
     episode.notes.set(turn, sampled ? { sampled } : {});
@@ -110,6 +118,7 @@ async function converse(
         : undefined;
     if (over) episode.ended = reply.finishReason === "length" ? "max-tokens" : over;
   }
+  return {};
 }
 
 function trajectoryOf({ id, scenario }: PlayRequest, { session, state, ended, notes }: Episode): Unrewarded {

@@ -22,21 +22,28 @@ export function emptyReport(): RolloutReport {
   return { requested: 0, completed: 0, failures: [], lost: [], droppedGroups: [], replies: 0, sampledTokens: 0 };
 }
 
-/** Failures of the environment and of the reward, apart. */
+/** Failures of the environment, of the agent's hooks and of the reward, apart. */
 export function failuresBySource({ failures }: Pick<RolloutReport, "failures">) {
-  const reward = failures.filter(({ during }) => during === "reward");
-  return { environment: failures.filter(({ during }) => during !== "reward"), reward };
+  const of = (source: Source) => failures.filter(({ during }) => sourceOf(during) === source);
+  return { environment: of("environment"), agent: of("agent"), reward: of("reward") };
 }
 
-/** How many conversations the environment lost, and how many the reward. */
+/** How many conversations each of them lost. */
 export function lostBySource({ lost }: Pick<RolloutReport, "lost">) {
-  const reward = lost.filter(({ failure }) => failure?.during === "reward").length;
-  return { environment: lost.length - reward, reward };
+  const of = (source: Source) => lost.filter(({ failure }) => failure && sourceOf(failure.during) === source).length;
+  return { environment: of("environment"), agent: of("agent"), reward: of("reward") };
+}
+
+type Source = "environment" | "agent" | "reward";
+
+function sourceOf(during: Failure["during"]): Source {
+  return during === "reward" ? "reward" : during === "hook" ? "agent" : "environment";
 }
 
 /** For work that has nothing to go on with when no conversation came through. */
 export function allFailed(report: RolloutReport, where: string): StatesetError {
-  const code = lostBySource(report).reward > 0 ? "REWARD_FAILED" : "ENVIRONMENT_FAILED";
+  const { reward, agent } = lostBySource(report);
+  const code = reward > 0 ? "REWARD_FAILED" : agent > 0 ? "HOOK_FAILED" : "ENVIRONMENT_FAILED";
   const first = report.failures[0]?.message ?? "?";
   return new StatesetError(code, `All ${report.requested} conversations of ${where} failed. First: ${first}`);
 }

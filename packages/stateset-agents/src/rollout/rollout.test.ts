@@ -2,6 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
+import type { Turn } from "../conversation/trajectory.ts";
 import { ConversationEnvironment } from "../environment/conversation-environment.ts";
 import type { Environment } from "../environment/environment.ts";
 import { parseOptions } from "../options.ts";
@@ -83,7 +84,7 @@ describe("a failure is typed, counted and kept with what was said before it", ()
     // One retry each.
     expect(report.failures).toHaveLength(6);
     expect(report.failures[0]).toMatchObject({ kind, during: "step", scenarioId: "a", trajectoryId: "g0-m0" });
-    expect(lostBySource(report)).toEqual({ environment: 3, reward: 0 });
+    expect(lostBySource(report)).toEqual({ environment: 3, agent: 0, reward: 0 });
     expect(report.lost.map(({ id, ended, failure }) => [id, ended, failure!.kind])).toEqual(
       [0, 1, 2].map((member) => [`g0-m${member}`, "failed", kind]),
     );
@@ -101,8 +102,28 @@ describe("a failure is typed, counted and kept with what was said before it", ()
     const { report, groups } = await play({ reward, timeouts: { rewardMs: 30 } });
     expect(groups).toEqual([]);
     expect(failuresBySource(report).reward.map((failure) => failure.kind)).toEqual(Array(6).fill(kind));
-    expect(lostBySource(report)).toEqual({ environment: 0, reward: 6 });
+    expect(lostBySource(report)).toEqual({ environment: 0, agent: 0, reward: 6 });
     expect(report.lost[0]!).toMatchObject({ ended: "done", failure: { during: "reward", trajectoryId: "g0-m0" } });
+  });
+
+  it("an agent whose hook throws loses the conversation, not the run, and is not asked again", async () => {
+    let calls = 0;
+    class Failing extends MultiTurnAgent {
+      protected override afterGeneration(reply: Turn): Turn {
+        if (++calls % 2 === 0) throw new Error("mine");
+        return reply;
+      }
+    }
+    const agent = new Failing({ policy: createTablePolicy(), sampling: { maxTokens: 400 } });
+    const report = emptyReport();
+    const settings = parseOptions(z.strictObject(rolloutShape), { concurrency: 1 }, "play()");
+    const rollout = environmentRollout({ agent, environment: three, reward: fine, settings, learn: true });
+    const request = { id: "g", scenario: scenarios[0]!, size: 2, seed: 1 };
+    await sampleGroups(rollout, [request], { report, minimum: 1 });
+    expect(failuresBySource(report).agent).toHaveLength(2);
+    expect(lostBySource(report)).toEqual({ environment: 0, agent: 2, reward: 0 });
+    expect(report.lost[0]).toMatchObject({ ended: "failed", failure: { kind: "threw", during: "hook" } });
+    expect(calls).toBe(4);
   });
 
   it("an environment's own reward that is NaN", async () => {

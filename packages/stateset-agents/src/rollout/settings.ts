@@ -1,6 +1,7 @@
 import { z } from "zod";
+import { longestTimerMs } from "../options.ts";
 
-const positive = z.number().positive();
+const timeMs = z.number().positive().max(longestTimerMs);
 const count = z.int().min(1);
 
 /** How conversations are played, wherever they are: spread into the schemas of train(), evaluate() and harvestBestOfN(). */
@@ -16,8 +17,8 @@ export const rolloutShape = {
   concurrency: count.default(64).describe("Conversations that run at the same time."),
   timeouts: z
     .strictObject({
-      environmentMs: positive.default(30_000).describe("The longest one reset() or step() may take."),
-      rewardMs: positive.default(60_000).describe("The longest the reward of one conversation may take."),
+      environmentMs: timeMs.default(30_000).describe("The longest one reset() or step() may take."),
+      rewardMs: timeMs.default(60_000).describe("The longest the reward of one conversation may take."),
     })
     .prefault({}),
 } as const;

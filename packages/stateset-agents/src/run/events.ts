@@ -33,6 +33,7 @@ export interface EvaluationResult {
 
 export type WarningKind =
   | "environment-failed"
+  | "hook-failed"
   | "reward-failed"
   | "group-dropped"
   | "evaluation-failed"

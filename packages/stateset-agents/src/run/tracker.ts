@@ -52,7 +52,7 @@ export function guardTrackers(trackers: readonly Tracker[], options: GuardOption
   const attempt = async (tracker: Tracker, what: string, call: () => void | Promise<void>): Promise<void> => {
     if ((inARow.get(tracker) ?? 0) >= giveUpAfter) return;
     try {
-      await withDeadline(call, { timeoutMs, timedOut: () => new Error(`no answer within ${timeoutMs} ms`) });
+      await withDeadline(call, { timeoutMs });
       inARow.set(tracker, 0);
     } catch (error) {
       const count = (failures.get(tracker.name) ?? 0) + 1;

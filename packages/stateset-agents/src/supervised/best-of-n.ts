@@ -11,6 +11,7 @@ import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { seedOf } from "../random.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
+import { requireParts } from "../rollout/parts.ts";
 import { allFailed, emptyReport, type RolloutReport } from "../rollout/report.ts";
 import { environmentRollout, sampleGroups } from "../rollout/rollout.ts";
 import { rolloutShape } from "../rollout/settings.ts";
@@ -49,6 +50,7 @@ export interface Harvest {
 }
 
 export async function harvestBestOfN(options: HarvestOptions): Promise<Harvest> {
+  requireParts({ ...options }, "harvestBestOfN()");
   const { agent, environment, reward, scenarios = environment.scenarios, ...rest } = options;
   const o = parseOptions(schema, rest, "harvestBestOfN()");
   if (o.keep >= o.n) {

@@ -6,6 +6,7 @@ import { z } from "zod";
 import { throwIfAborted } from "../abort.ts";
 import type { Agent } from "../agent/agent.ts";
 import { StatesetError } from "../error.ts";
+import { exclusively } from "../learning/exclusive.ts";
 import { noteApplied, noteSkipped, notFiniteError, type SkippedUpdates, tooManySkipped } from "../learning/finite.ts";
 import {
   learningRateAt,
@@ -81,6 +82,16 @@ export async function fit<T, E extends object>(
   hooks: FitHooks<E> = {},
 ): Promise<FitResult<E>> {
   requireTrainable(policy);
+  return exclusively(policy, "learning from data", () => fitAlone(policy, items, settings, learn, hooks));
+}
+
+async function fitAlone<T, E extends object>(
+  policy: Policy,
+  items: readonly T[],
+  settings: FitSettings,
+  learn: (batch: readonly T[]) => Promise<number>,
+  hooks: FitHooks<E>,
+): Promise<FitResult<E>> {
   const stepsPerEpoch = Math.ceil(items.length / settings.batchSize);
   const totalSteps = stepsPerEpoch * settings.epochs;
   const peak = settings.learningRate ?? learningRateFor(policy.model);
@@ -92,6 +103,7 @@ export async function fit<T, E extends object>(
     await hooks.onEvaluation?.(evaluation);
   };
 
+  throwIfAborted(hooks.signal, "before the first step");
   await evaluate(0);
   const skips: SkippedUpdates = { notFinite: 0, notFiniteInARow: 0 };
   let order: number[] = [];

@@ -17,7 +17,12 @@ const run: RunStart = {
   resumedAfter: undefined,
 };
 
-const [lostTrajectory] = fakeGroup("lost", [{ reward: 0 }]).trajectories;
+const [made] = fakeGroup("lost", [{ reward: 0 }]).trajectories;
+const where = { scenarioId: "lost", trajectoryId: "lost-0" };
+const lostTrajectory = {
+  ...made!,
+  failure: { kind: "threw" as const, during: "step" as const, ...where, message: "no" },
+};
 
 function stepEnd(step: number, reward: number, lost = 0): StepEnd {
   return {
@@ -26,7 +31,7 @@ function stepEnd(step: number, reward: number, lost = 0): StepEnd {
     metrics: { step, reward, rewardStd: 0.2, referenceKl: 0.0125, entropy: 1.5, clipFraction: 0.034, gradNorm: 0.9 },
     timing: { step, rolloutMs: 700, updateMs: 300, tokensPerSecond: 1234 },
     groups: [],
-    report: { ...emptyReport(), requested: 24, lost: Array.from({ length: lost }, () => lostTrajectory!) },
+    report: { ...emptyReport(), requested: 24, lost: Array.from({ length: lost }, () => lostTrajectory) },
     controls: {} as StepEnd["controls"],
   };
 }

@@ -143,7 +143,7 @@ export function createLiveView(options: LiveViewOptions): LiveView {
       state.updateMs += timing.updateMs;
       state.conversations += report.requested;
       const lost = lostBySource(report);
-      state.failed.environment += lost.environment;
+      state.failed.environment += lost.environment + lost.agent;
       state.failed.reward += lost.reward;
       json("step", { totalSteps: event.totalSteps, ...metrics, timing });
       if (mode === "plain") stream.write(`${plainLine(state, now())}\n`);

@@ -164,6 +164,8 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
       live();
       const [table] = readTable(dir);
       parameters.set(table);
+      for (const kept of [moments.first, moments.second, gradients]) kept.fill(0);
+      moments.steps = 0;
       version = loadedVersion(digestOf(parameters));
       return { version, drained: false };
     },

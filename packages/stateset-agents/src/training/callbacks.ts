@@ -1,3 +1,4 @@
+import { withGrace } from "../abort.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { messageOf } from "../error.ts";
 import type { UpdateEvent } from "../learning/learn.ts";
@@ -63,14 +64,24 @@ export interface Emitter {
   restore(states: Readonly<Record<string, unknown>>): void;
 }
 
-export function createEmitter(initial: readonly TrainingCallbacks[], stepNow: () => number): Emitter {
+/** How long a callback may take once the run was told to stop. */
+const lastWordsMs = 5000;
+
+/** `signal` is the run's: once it has fired, a callback that hangs is not waited for. */
+export function createEmitter(
+  initial: readonly TrainingCallbacks[],
+  stepNow: () => number,
+  signal: AbortSignal | undefined,
+): Emitter {
   const callbacks = [...initial];
   const stateful = () => callbacks.filter((callback) => callback.state !== undefined);
   const key = (callback: TrainingCallbacks, index: number) => callback.name ?? `callback-${index}`;
   const emit: Emitter["emit"] = async (name, event) => {
     for (const callback of callbacks) {
+      const call = callback[name] as ((event: unknown) => unknown) | undefined;
+      if (!call) continue;
       try {
-        await (callback[name] as ((event: unknown) => unknown) | undefined)?.call(callback, event);
+        await withGrace(() => call.call(callback, event), signal, lastWordsMs);
       } catch (error) {
         if (name === "onWarning") continue;
         await warn({

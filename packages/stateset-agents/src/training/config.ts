@@ -8,7 +8,6 @@ import type { ModelInfo } from "../policy/policy.ts";
 import { rolloutShape } from "../rollout/settings.ts";
 import { defaultProfile, type ProfileName, profileNames, profiles } from "./profiles.ts";
 
-const positive = z.number().positive();
 const count = z.int().min(1);
 
 /** Everything a run can be told. One schema validates, types and documents; model settings (LoRA, threads, …) belong to the agent. */

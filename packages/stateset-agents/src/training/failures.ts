@@ -14,7 +14,12 @@ const lostLimit = 3;
 
 export async function reportFailures(emitter: Emitter, step: number, { report, groups }: Collected): Promise<void> {
   const { droppedGroups } = report;
-  const { environment, reward } = failuresBySource(report);
+  const { environment, agent, reward } = failuresBySource(report);
+  if (agent.length > 0) {
+    const messages = messagesOf(agent);
+    const message = `Step ${step}: the agent's hooks failed ${times(messages)}; those conversations were lost. ${examples(messages)}`;
+    await emitter.warn({ step, kind: "hook-failed", message });
+  }
   if (environment.length > 0) {
     const messages = messagesOf(environment);
     const lost = lostBySource(report).environment;
@@ -112,18 +117,20 @@ export function stopOf({ state, files }: Loop, step: number, { report }: Collect
     const hint = `${saved} Lower the learning rate, or check the reward for NaN, then ${goOn}.`;
     return notFiniteError("loss, gradient or reward", step, hint);
   }
-  const { environment, reward } = failuresBySource(report);
+  const { environment, agent, reward } = failuresBySource(report);
   const [code, what, failures] =
     reward.length > 0
       ? (["REWARD_FAILED", "reward", reward] as const)
-      : (["ENVIRONMENT_FAILED", "environment", environment] as const);
+      : agent.length > 0
+        ? (["HOOK_FAILED", "agent's hooks", agent] as const)
+        : (["ENVIRONMENT_FAILED", "environment", environment] as const);
   const message = `No conversation came through in ${lostLimit} steps in a row (step ${step}). ${examples(messagesOf(failures))}`;
   return new StatesetError(code, message, { hint: `${saved} Repair the ${what}, then ${goOn}.` });
 }
 
 function messagesOf(failures: readonly Failure[]): string[] {
   return failures.map(({ during, message, scenarioId }) =>
-    during === "reward" ? `${message} (scenario ${scenarioId})` : `${during}(): ${message}`,
+    during === "reward" || during === "hook" ? `${message} (scenario ${scenarioId})` : `${during}(): ${message}`,
   );
 }
 

@@ -54,7 +54,10 @@ export function createHeldOut({ scenarios, config, ...parts }: HeldOutOptions): 
         };
       } catch (error) {
         // An evaluation in which everything failed says nothing, but it must not end the run.
-        if (!StatesetError.isInstance(error) || !["ENVIRONMENT_FAILED", "REWARD_FAILED"].includes(error.code))
+        if (
+          !StatesetError.isInstance(error) ||
+          !["ENVIRONMENT_FAILED", "HOOK_FAILED", "REWARD_FAILED"].includes(error.code)
+        )
           throw error;
         const none = { mean: Number.NaN, low: Number.NaN, high: Number.NaN, count: 0 };
         const failed = sets[set].length * evaluation.samples;

@@ -20,6 +20,7 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
     environmentFailures: failures.environment.length,
     environmentLost: lostBySource(report).environment,
     rewardFailures: failures.reward.length,
+    ...(failures.agent.length > 0 && { hookFailures: failures.agent.length }),
     droppedGroups: report.droppedGroups.length,
     refusedGroups: refused,
     samplingRounds: rounds,

@@ -4,7 +4,9 @@ import { algorithmNames, optionNames } from "../algorithm/algorithms.ts";
 import type { Environment } from "../environment/environment.ts";
 import type { ConversationScenario, Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
+import { optionPaths } from "../options.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
+import { requireParts } from "../rollout/parts.ts";
 import type { Tracker } from "../run/tracker.ts";
 import { didYouMean } from "../suggest.ts";
 import type { TrainingCallbacks } from "./callbacks.ts";
@@ -68,10 +70,7 @@ export function splitOptions<A extends Agent>(options: TrainOptions<A>): SplitOp
     if (value === undefined) continue;
     ((partNames as readonly string[]).includes(key) ? parts : rest)[key] = value;
   }
-  for (const required of ["agent", "environment"] as const) {
-    if (parts[required] === undefined)
-      throw new StatesetError("INVALID_OPTION", `train() needs the option "${required}".`);
-  }
+  requireParts(parts, "train()");
   const { chosen, rest: training } = splitChoice(rest, "train()");
   const known = Object.keys(trainingConfigSchema.shape);
   for (const key of Object.keys(training)) {
@@ -80,7 +79,7 @@ export function splitOptions<A extends Agent>(options: TrainOptions<A>): SplitOp
     const own = typeof named === "string" ? named : "grpo";
     const algorithmOptions = algorithmNames.filter((name) => name === own).flatMap(optionNames);
     throw new StatesetError("INVALID_OPTION", `Unknown option "${key}" in train().`, {
-      hint: didYouMean(key, [...known, ...partNames, "algorithm", ...algorithmOptions]),
+      hint: didYouMean(key, [...optionPaths(trainingConfigSchema), ...partNames, "algorithm", ...algorithmOptions]),
     });
   }
   return { parts: parts as unknown as TrainParts<A>, training, algorithm: chosen };

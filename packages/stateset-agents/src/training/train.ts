@@ -6,6 +6,7 @@ import { writeFolderAtomic } from "../durable.ts";
 import { Environment } from "../environment/environment.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import { EarlyStopping } from "../evaluation/early-stopping.ts";
+import { exclusively } from "../learning/exclusive.ts";
 import { openLearner, wantsReference } from "../learning/learner.ts";
 import { requireTrainable } from "../learning/trainable.ts";
 import { environmentRollout } from "../rollout/rollout.ts";
@@ -62,6 +63,11 @@ export async function train<A extends Agent>(options: TrainOptions<A>): Promise<
   const resolved = await resolveRun(options);
   const { parts, config } = resolved;
   assertTrainable(parts, resolved.algorithm, config);
+  return exclusively(parts.agent.policy, "train()", () => trainAlone(resolved));
+}
+
+async function trainAlone<A extends Agent>(resolved: ResolvedRun<A>): Promise<TrainResult<A>> {
+  const { parts, config } = resolved;
   const { id, loop, warnings } = await openRun(resolved);
   let end: RunEnd;
   let after: EvaluationResult | undefined;
@@ -112,6 +118,7 @@ async function openRun({ parts, config, algorithm, saved, changes }: ResolvedRun
   const emitter = createEmitter(
     [{ onWarning: (warning) => void warnings.push(warning) }, ...callbacks],
     () => state.step,
+    parts.signal,
   );
   const trackers = trackerCallbacks(parts.trackers ?? [], (message) => {
     void emitter.warn({ step: state.step, kind: "tracker-failed", message });

@@ -77,7 +77,7 @@ async function allLogprobs(
 const policyScores = (policy: Policy) => async (tree: TokenTree) =>
   (await policy.forward(tree, { grad: false })).logprobs;
 
-const wants = { entropy: false, values: false, hidden: false, recompute: false, ofReference: false, temperature: 1 };
+const wants = { entropy: false, values: false, hidden: false, recompute: false, temperature: 1 };
 const modelScores = (model: Model) => async (tree: TokenTree) =>
   (await model.forward(tree, { ...wants, grad: false, adapters: true, dropoutSeed: undefined })).logprobs;
 

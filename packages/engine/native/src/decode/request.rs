@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::sampler::Sampling;
+use super::sampler::{PLAIN, Sampling};
 
 pub struct Request {
     pub id: u64,
@@ -20,6 +20,25 @@ pub struct Request {
     /// Report the drawn token's log-prob under what it was drawn from, too.
     pub sampler_logprobs: bool,
     pub submitted: Instant,
+}
+
+impl Request {
+    /// As plain as can be: the model's own distribution, nothing reported but what was drawn, at the end. Its seed is its id.
+    pub fn plain(id: u64, prompt: Vec<u32>, max_tokens: usize) -> Request {
+        Request {
+            id,
+            prompt,
+            sampling: PLAIN,
+            max_tokens,
+            min_tokens: 0,
+            stop_tokens: Vec::new(),
+            seed: id,
+            stream: false,
+            top_logprobs: 0,
+            sampler_logprobs: false,
+            submitted: Instant::now(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

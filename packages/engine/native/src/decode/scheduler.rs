@@ -75,6 +75,11 @@ impl Scheduler {
         self.active.iter().map(|active| &active.weights).chain(self.waiting.iter().map(|(_, weights)| weights))
     }
 
+    /// Whether replies run or wait that read the same base model.
+    pub fn samples_from(&self, weights: &Weights) -> bool {
+        self.held().any(|held| held.same_base(weights))
+    }
+
     /// The versions of the weights that replies hold on to.
     pub fn versions(&self) -> Vec<u64> {
         distinct(self.held().map(Weights::version))

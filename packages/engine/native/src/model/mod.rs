@@ -27,6 +27,7 @@ use crate::kernel::head::{self, RowLogProbs};
 use crate::kernel::rope::Rope;
 use crate::simd::{Level, pad16};
 use optimiser::Learning;
+pub use optimiser::Training;
 use params::Params;
 pub use staged::{Purpose, Staged};
 pub use weights::Weights;

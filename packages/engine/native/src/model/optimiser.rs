@@ -1,27 +1,71 @@
 //! What is trained, and AdamW on it.
 
+use std::sync::Arc;
+
 use super::params::{ADAPTERS, BASE, VALUE};
 use super::{Model, Scope, StepOptions, StepReport, Trainable};
 use crate::buffer::Buffer;
 use crate::error::EngineError;
 use crate::kernel::adamw::{self, Range, Update};
 
-/// What training keeps beside a store of parameters, in the same layout.
-pub struct Learning {
-    /// Empty until something in the store is trained.
-    pub grad: Buffer,
-    /// Empty until the first step.
+/// AdamW's first and second moments of a store, in its layout. Empty until the first step.
+pub struct Moments {
     pub m: Buffer,
     pub v: Buffer,
 }
 
-impl Learning {
-    pub const fn none() -> Learning {
-        Learning { grad: Buffer::empty(), m: Buffer::empty(), v: Buffer::empty() }
+impl Moments {
+    pub const fn none() -> Moments {
+        Moments { m: Buffer::empty(), v: Buffer::empty() }
+    }
+
+    pub fn zeros(floats: usize) -> Result<Moments, EngineError> {
+        let zeros = |what| Buffer::zeroed(floats, what);
+        Ok(Moments { m: zeros("the optimiser's first moments")?, v: zeros("the optimiser's second moments")? })
+    }
+
+    fn copy(&self) -> Result<Moments, EngineError> {
+        let copy = |of: &Buffer| of.copy("the optimiser's state beside the one that is kept");
+        Ok(Moments { m: copy(&self.m)?, v: copy(&self.v)? })
     }
 
     pub fn bytes(&self) -> usize {
-        4 * (self.grad.len() + self.m.len() + self.v.len())
+        4 * (self.m.len() + self.v.len())
+    }
+}
+
+/// What training keeps beside a store of parameters, in the same layout.
+pub struct Learning {
+    /// Empty until something in the store is trained.
+    pub grad: Buffer,
+    /// Like the parameters, they do not change under somebody who holds them.
+    pub moments: Arc<Moments>,
+}
+
+/// What the optimiser knows, as it was at some time.
+pub struct Training {
+    moments: [Arc<Moments>; 3],
+    steps: (u64, u64),
+}
+
+impl Training {
+    /// Optimiser steps applied by then, `(policy, value head)`: needed for bias correction after a restore.
+    pub fn step_counts(&self) -> (u64, u64) {
+        self.steps
+    }
+
+    pub fn moments(&self, store: usize) -> &Moments {
+        &self.moments[store]
+    }
+}
+
+impl Learning {
+    pub fn none() -> Learning {
+        Learning { grad: Buffer::empty(), moments: Arc::new(Moments::none()) }
+    }
+
+    pub fn bytes(&self) -> usize {
+        4 * self.grad.len() + self.moments.bytes()
     }
 
     /// # Safety
@@ -31,14 +75,29 @@ impl Learning {
         unsafe { self.grad.pointer().add(offset) }
     }
 
-    /// Zeros where there are none yet.
-    pub fn reserve_moments(&mut self, floats: usize) -> Result<(), EngineError> {
-        if self.m.is_empty() {
-            let m = Buffer::zeroed(floats, "the optimiser's first moments")?;
-            self.v = Buffer::zeroed(floats, "the optimiser's second moments")?;
-            self.m = m;
+    /// The moments to write to: zeros where there are none yet, a copy when somebody else holds them.
+    fn own_moments(&mut self, floats: usize) -> Result<(), EngineError> {
+        if self.moments.m.is_empty() {
+            self.moments = Arc::new(Moments::zeros(floats)?);
+        } else if Arc::strong_count(&self.moments) > 1 {
+            self.moments = Arc::new(self.moments.copy()?);
         }
         Ok(())
+    }
+
+    /// The memory of the moments, cleared.
+    pub fn take_moments(&mut self, floats: usize) -> Result<Moments, EngineError> {
+        if self.moments.m.is_empty() || Arc::strong_count(&self.moments) > 1 {
+            return Moments::zeros(floats);
+        }
+        match Arc::into_inner(std::mem::replace(&mut self.moments, Arc::new(Moments::none()))) {
+            Some(mut taken) => {
+                taken.m.fill(0.0);
+                taken.v.fill(0.0);
+                Ok(taken)
+            }
+            None => Moments::zeros(floats),
+        }
     }
 }
 
@@ -109,9 +168,16 @@ impl Model {
         }
     }
 
-    /// Optimiser steps applied so far, `(policy, value head)`: needed for bias correction after a restore.
-    pub fn step_counts(&self) -> (u64, u64) {
-        self.steps
+    /// What the optimiser knows now. It stays what it is, and costs memory only once a step is made beside it.
+    pub fn training(&self) -> Training {
+        let of = |store: usize| self.learning[store].moments.clone();
+        Training { moments: [of(BASE), of(ADAPTERS), of(VALUE)], steps: self.steps }
+    }
+
+    /// Bytes of moments that have become others since.
+    pub fn training_beside(&self, kept: &Training) -> usize {
+        let pairs = kept.moments.iter().zip(&self.learning);
+        pairs.filter(|(then, now)| !Arc::ptr_eq(then, &now.moments)).map(|(then, _)| then.bytes()).sum()
     }
 
     /// AdamW on everything trainable in scope; clears those gradients. The norm (before clipping) is over the same tensors.
@@ -123,7 +189,7 @@ impl Model {
         }
         let stores = self.stores_in(o.scope);
         for &s in &stores {
-            self.learning[s].reserve_moments(self.params.used[s])?;
+            self.learning[s].own_moments(self.params.used[s])?;
         }
         let grads: Vec<&[f32]> = stores.iter().map(|&s| &*self.learning[s].grad).collect();
         let norm = adamw::sum_of_squares(&self.exec.pool, &grads).sqrt();
@@ -165,8 +231,8 @@ impl Model {
                 ranges.push(Range {
                     data: data[p.store].add(p.offset),
                     grad: learning.grad.pointer().add(p.offset),
-                    m: learning.m.pointer().add(p.offset),
-                    v: learning.v.pointer().add(p.offset),
+                    m: learning.moments.m.pointer().add(p.offset),
+                    v: learning.moments.v.pointer().add(p.offset),
                     len: p.floats(),
                     update,
                 });

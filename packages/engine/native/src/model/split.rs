@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use super::params::{BASE, Params, Place};
+use super::{Model, Weights};
 use crate::buffer::Buffer;
 use crate::error::EngineError;
 use crate::gemm::{self, Exec};
@@ -47,5 +48,20 @@ impl Split {
 
     pub fn floats(&self) -> usize {
         self.memory.len()
+    }
+}
+
+impl Model {
+    /// Takes the memory of these weights' split copy for the passes to come. For when nobody samples from them: who does makes
+    /// another copy at the next token, which costs as much as several tokens, and then both are in memory all the same.
+    pub fn reclaim_split(&mut self, weights: &Weights) {
+        self.spare.extend(weights.take_split());
+    }
+
+    /// A split copy of this size, whether or not there is an AMX unit.
+    #[cfg(test)]
+    pub fn plant_split(&self, floats: usize) {
+        drop(self.weights.take_split());
+        self.weights.split(&self.exec, &self.params, || Buffer::zeroed(floats, "a test").unwrap()).unwrap();
     }
 }

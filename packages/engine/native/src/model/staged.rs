@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::Model;
+use super::optimiser::Moments;
 use super::params::{ADAPTERS, BASE, VALUE};
 use super::tensors::{check_len, check_values};
 use super::weights::{Store, Weights};
@@ -32,7 +33,8 @@ pub struct Staged {
     /// Stores that were taken from the present weights.
     taken: [bool; 3],
     /// AdamW's moments, by store; those that are not set are zero.
-    moments: [Option<(Buffer, Buffer)>; 3],
+    moments: [Option<Moments>; 3],
+    /// When they are not set, what was loaded has never been stepped.
     steps: Option<(u64, u64)>,
 }
 
@@ -42,11 +44,17 @@ impl Staged {
     }
 
     pub fn bytes(&self) -> usize {
-        self.moments.iter().flatten().map(|(m, v)| 4 * (m.len() + v.len())).sum()
+        self.moments.iter().flatten().map(Moments::bytes).sum()
     }
 
     pub fn purpose(&self) -> Purpose {
         self.purpose
+    }
+
+    /// Leaves the present weights without this store, so that nobody uses what is being overwritten.
+    fn take(&mut self, present: &mut Weights, store: usize) {
+        present.stores[store] = Arc::new(Store::missing());
+        self.taken[store] = true;
     }
 }
 
@@ -78,7 +86,7 @@ impl Model {
         }
     }
 
-    /// With `in_place`, in the memory of the present weights where nobody else holds them.
+    /// With `in_place`, in the memory of the present weights where nobody else holds them and these are to be replaced.
     pub fn stage_tensor(&mut self, staged: &mut Staged, name: &str, data: &[f32], in_place: bool) -> Result<(), EngineError> {
         let index = self.params.index(name)?;
         let p = &self.params.all[index];
@@ -89,9 +97,9 @@ impl Model {
             staged.weights.stores[store] = Arc::new(Store::new(zeros));
         }
         let (present, loading) = (&self.weights.stores[store], &staged.weights.stores[store]);
+        let in_place = in_place && staged.purpose == Purpose::Present;
         if in_place && Arc::ptr_eq(present, loading) && Arc::strong_count(present) == 2 {
-            self.weights.stores[store] = Arc::new(Store::missing());
-            staged.taken[store] = true;
+            staged.take(&mut self.weights, store);
         }
         p.write(staged.weights.write(store)?, data);
         staged.set.resize(self.params.all.len(), false);
@@ -106,24 +114,26 @@ impl Model {
         if staged.purpose == Purpose::Beside || !self.is_trainable(p.store) {
             return Err(EngineError::input(format!("\"{name}\" is not trained here, so it has no moments.")));
         }
-        let moments = match &mut staged.moments[p.store] {
-            Some(moments) => moments,
-            none => {
-                let learning = &mut self.learning[p.store];
-                let floats = self.params.used[p.store];
-                if in_place {
-                    learning.reserve_moments(floats)?;
-                    let taken = (std::mem::replace(&mut learning.m, Buffer::empty()), std::mem::replace(&mut learning.v, Buffer::empty()));
-                    none.insert(taken)
-                } else {
-                    let zeros = || Buffer::zeroed(floats, "the optimiser's state that is being loaded");
-                    none.insert((zeros()?, zeros()?))
-                }
-            }
-        };
-        p.write(&mut moments.0, m);
-        p.write(&mut moments.1, v);
+        let store = p.store;
+        if staged.moments[store].is_none() {
+            let floats = self.params.used[store];
+            staged.moments[store] = Some(if in_place { self.take_moments(staged, store)? } else { Moments::zeros(floats)? });
+        }
+        if let (p, Some(moments)) = (self.params.find(name)?, &mut staged.moments[store]) {
+            p.write(&mut moments.m, m);
+            p.write(&mut moments.v, v);
+        }
         Ok(())
+    }
+
+    /// The memory of the present moments, cleared. Their store goes along: it could not be trained as before without them.
+    fn take_moments(&mut self, staged: &mut Staged, store: usize) -> Result<Moments, EngineError> {
+        if !self.check_staged(staged, store)? && !staged.taken[store] {
+            staged.weights.stores[store] = self.weights.stores[store].clone();
+        }
+        let taken = self.learning[store].take_moments(self.params.used[store])?;
+        staged.take(&mut self.weights, store);
+        Ok(taken)
     }
 
     /// Optimiser steps applied so far, `(policy, value head)`.
@@ -144,7 +154,8 @@ impl Model {
         Ok(any)
     }
 
-    /// Makes what was loaded the present weights. Gradients so far were those of other weights and are cleared.
+    /// Makes what was loaded the present weights. Gradients, moments and step counts so far were those of other weights: what the
+    /// load did not bring of them is as in a model that was never trained.
     pub fn commit(&mut self, mut staged: Staged) -> Result<(), EngineError> {
         if staged.purpose == Purpose::Beside {
             return Err(EngineError::input("These weights were loaded to be kept beside the present ones."));
@@ -153,13 +164,16 @@ impl Model {
         for store in [BASE, ADAPTERS, VALUE] {
             touched[store] = self.check_staged(&staged, store)?;
         }
-        for store in (0..3).filter(|&store| touched[store]) {
+        for store in (0..3).filter(|&store| touched[store] || staged.taken[store]) {
             self.weights.stores[store] = staged.weights.stores[store].clone();
         }
-        for (store, moments) in staged.moments.iter_mut().enumerate() {
-            if let (Some((m, v)), true) = (moments.take(), self.is_trainable(store)) {
-                (self.learning[store].m, self.learning[store].v) = (m, v);
+        for store in [BASE, ADAPTERS, VALUE] {
+            let moments = staged.moments[store].take();
+            if !self.is_trainable(store) || !(touched[store] || moments.is_some()) {
+                continue;
             }
+            self.learning[store].moments = Arc::new(moments.unwrap_or(Moments::none()));
+            *(if store == VALUE { &mut self.steps.1 } else { &mut self.steps.0 }) = 0;
         }
         self.steps = staged.steps.unwrap_or(self.steps);
         self.zero_gradients();
@@ -197,13 +211,15 @@ impl Model {
         if !(0.0..=1.0).contains(&decay) {
             return Err(EngineError::input(format!("The decay of an average is {decay}; it must be from 0 to 1.")));
         }
-        for store in [BASE, ADAPTERS, VALUE] {
-            let present = &self.weights.stores[store];
-            if Arc::ptr_eq(present, &kept.stores[store]) || !kept.has(store) {
-                continue;
-            }
-            let to = kept.write(store)?;
-            blend_into(&self.exec.pool, to, &present.data, decay);
+        let present = &self.weights.stores;
+        let apart = |kept: &Weights, store: usize| kept.has(store) && !Arc::ptr_eq(&present[store], &kept.stores[store]);
+        let stores: Vec<usize> = (0..3).filter(|&store| apart(kept, store)).collect();
+        // All memory is had before anything moves.
+        for &store in &stores {
+            kept.write(store)?;
+        }
+        for store in stores {
+            blend_into(&self.exec.pool, kept.write(store)?, &present[store].data, decay);
         }
         self.versions += 1;
         kept.version = self.versions;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::params::{ADAPTERS, Lora, Param, Params, TARGETS, VALUE};
 use super::weights::{Store, Weights};
-use super::{Flat, Model, Scope, TensorSpec, Trainable};
+use super::{Flat, Model, Scope, TensorSpec, Trainable, Training};
 use crate::buffer::Buffer;
 use crate::error::EngineError;
 
@@ -58,12 +58,13 @@ impl Model {
     }
 
     /// AdamW's first and second moments, row-major like the tensor; zeros before the first step.
-    pub fn read_moments(&self, name: &str, m: &mut [f32], v: &mut [f32]) -> Result<(), EngineError> {
+    pub fn read_moments(&self, training: &Training, name: &str, m: &mut [f32], v: &mut [f32]) -> Result<(), EngineError> {
         let p = self.params.find(name)?;
         check_len(name, p.rows * p.cols, m.len())?;
         check_len(name, p.rows * p.cols, v.len())?;
-        read_or_zero(p, &self.learning[p.store].m, m);
-        read_or_zero(p, &self.learning[p.store].v, v);
+        let moments = training.moments(p.store);
+        read_or_zero(p, &moments.m, m);
+        read_or_zero(p, &moments.v, v);
         Ok(())
     }
 

@@ -99,10 +99,6 @@ impl Model {
             (plan, normed, stats, hidden, logits, b.used)
         };
         let floats = measure(std::ptr::null_mut()).5;
-        if want.grad {
-            // Sampling is over for now, and the weights are about to change: their split copy makes room for the activations.
-            self.spare.extend(weights.take_split());
-        }
         let mut memory =
             if want.grad { self.spare.pop().unwrap_or(Buffer::empty()) } else { std::mem::replace(&mut self.scratch, Buffer::empty()) };
         memory.reserve(floats, "activations")?;

@@ -98,6 +98,11 @@ impl Weights {
         !self.stores[store].data.is_empty()
     }
 
+    /// Whether they are versions of one base model: they then share what is made of it.
+    pub fn same_base(&self, other: &Weights) -> bool {
+        Arc::ptr_eq(&self.stores[BASE], &other.stores[BASE])
+    }
+
     /// Whether somebody else holds this store too, so that changing it takes a copy.
     pub fn is_shared(&self, store: usize) -> bool {
         Arc::strong_count(&self.stores[store]) > 1

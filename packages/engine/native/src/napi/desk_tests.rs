@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::super::state::{Load, Options};
 use super::*;
-use crate::decode::{Limits, PLAIN};
-use crate::model::{Purpose, Scope, Trainable, TreeBatch, Want};
+use crate::decode::Limits;
+use crate::model::{Pass, Purpose, Scope, Trainable, TreeBatch, Want};
 use crate::testing::{model, noise};
 
 const OPTIONS: Options =
@@ -24,20 +24,8 @@ fn state(options: Options) -> State {
 }
 
 fn sample(id: u64, length: usize, max_tokens: usize) -> Job<u64> {
-    let request = Request {
-        id,
-        prompt: (0..length as u32).map(|i| (i * 7 + id as u32) % 32).collect(),
-        sampling: PLAIN,
-        max_tokens,
-        min_tokens: 0,
-        stop_tokens: Vec::new(),
-        seed: id,
-        stream: true,
-        top_logprobs: 0,
-        sampler_logprobs: false,
-        submitted: Instant::now(),
-    };
-    Job::Sample(request, id)
+    let prompt = (0..length as u32).map(|i| (i * 7 + id as u32) % 32).collect();
+    Job::Sample(Request { stream: true, ..Request::plain(id, prompt, max_tokens) }, id)
 }
 
 fn work(cost: Option<Cost>, run: impl FnOnce(&mut State) -> Result<Reply, EngineError> + Send + 'static, ticket: u64) -> Job<u64> {
@@ -299,13 +287,42 @@ fn a_load_that_javascript_forgets_is_discarded_and_a_broken_one_is_known() {
     assert_eq!([8, 9].map(|ticket| code(&answers, ticket)), ["no error", "no error"]);
 }
 
-#[test]
-fn a_pass_that_javascript_forgets_is_freed() {
-    let mut state = state(OPTIONS);
+fn training_pass(state: &mut State) -> Pass {
     let (tokens, wanted) = ([1u32; 64], [1u8; 64]);
     let batch = TreeBatch { tokens: &tokens, node_start: &[0, 64], node_parent: &[-1], wanted: &wanted, temperature: 1.0 };
     let want = Want { grad: true, entropy: false, values: false, hidden: false, adapters: true, recompute: false, dropout_seed: None };
-    let pass = state.model.forward(&batch, want).unwrap();
+    state.forward(None, &batch, want).unwrap()
+}
+
+#[test]
+fn a_training_pass_takes_the_split_copy_of_the_weights_only_when_nobody_samples_from_them() {
+    const FLOATS: usize = 1 << 16;
+    let mut state = state(OPTIONS);
+    let bytes = |state: &State| state.model.weights().bytes_beside(&mut Vec::new());
+    let plain = bytes(&state);
+    let copied = plain + 4 * FLOATS;
+    // Somebody waits for a slot, then runs.
+    let request = Request::plain(LONG, vec![1, 2, 3], 900);
+    state.scheduler.submit(&state.model, request).unwrap();
+    for _ in 0..3 {
+        state.model.plant_split(FLOATS);
+        assert_eq!((training_pass(&mut state).bytes() < 4 * FLOATS, bytes(&state)), (true, copied));
+        state.scheduler.step(&mut state.model);
+    }
+    // Of other weights than those that are trained now.
+    state.model.set_tensor("final_norm.weight", &noise(5, 16)).unwrap();
+    state.model.plant_split(FLOATS);
+    assert_eq!((training_pass(&mut state).bytes(), bytes(&state)), (4 * FLOATS, plain));
+    assert!(state.scheduler.held().all(|held| held.bytes_beside(&mut Vec::new()) == copied));
+    state.scheduler.cancel(LONG);
+    state.model.plant_split(FLOATS);
+    assert_eq!((training_pass(&mut state).bytes(), bytes(&state)), (4 * FLOATS, plain));
+}
+
+#[test]
+fn a_pass_that_javascript_forgets_is_freed() {
+    let mut state = state(OPTIONS);
+    let pass = training_pass(&mut state);
     assert!(pass.bytes() > 0);
     let id = state.next_id();
     state.passes.insert(id, pass);

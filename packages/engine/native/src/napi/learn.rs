@@ -26,7 +26,7 @@ pub fn forward(call: &Call) -> Answer {
     };
     call.read(move |state| {
         let batch = TreeBatch { tokens: &tokens, node_start: &node_start, node_parent: &node_parent, wanted: &wanted, temperature };
-        let mut pass = state.model.forward_on(&state.weights(kept)?, &batch, want)?;
+        let mut pass = state.forward(kept, &batch, want)?;
         let take = |on: bool, data: &mut Vec<f32>| {
             if on { Reply::Floats(std::mem::take(data)) } else { Reply::None }
         };

@@ -26,7 +26,7 @@ use state::{Options, State};
 use value::{Arg, Reply, c_string};
 use weights::{
     add_lora, add_value_head, begin_load, blend, commit_load, digest, keep_load, load_moments, load_steps, load_tensor, read_tensor,
-    release, retain, set_tensor, step_counts, tensors,
+    release, retain, set_tensor, tensors,
 };
 
 use crate::decode::Limits;
@@ -42,7 +42,6 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("tensors", tensors),
     ("setTensor", set_tensor),
     ("readTensor", read_tensor),
-    ("stepCounts", step_counts),
     ("setTrainable", set_trainable),
     ("setThreads", set_threads),
     ("addLora", add_lora),

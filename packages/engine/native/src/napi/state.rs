@@ -7,7 +7,7 @@ use super::value::Reply;
 use crate::buffer::available_memory;
 use crate::decode::{Counts, Limits, Scheduler};
 use crate::error::EngineError;
-use crate::model::{Model, Pass, Purpose, Staged, Weights};
+use crate::model::{Model, Pass, Purpose, Staged, Training, TreeBatch, Want, Weights};
 
 /// What an engine is opened with.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +34,8 @@ pub struct State {
     /// By the id JavaScript holds: passes that wait for backward, weights that are kept, loads that are not through.
     pub passes: HashMap<u64, Pass>,
     pub kept: HashMap<u64, Weights>,
+    /// What the optimiser knew, of some of the weights that are kept.
+    pub training: HashMap<u64, Training>,
     pub loads: HashMap<u64, Load>,
     last_id: u64,
     /// The load that works in the present weights, if there is one: until it ends, everything else waits.
@@ -66,6 +68,7 @@ impl State {
             options,
             passes: HashMap::new(),
             kept: HashMap::new(),
+            training: HashMap::new(),
             loads: HashMap::new(),
             last_id: 0,
             loading: None,
@@ -84,6 +87,7 @@ impl State {
     pub fn forget(&mut self, id: u64) {
         self.passes.remove(&id);
         self.kept.remove(&id);
+        self.training.remove(&id);
         let _ = self.end_load(id);
     }
 
@@ -102,6 +106,16 @@ impl State {
         }
     }
 
+    /// As the model's, of the present weights or some that are kept. A pass with gradients is the beginning of a change, and wants
+    /// memory: what only sampling needs of the weights goes to it, unless replies run on beside the training.
+    pub fn forward(&mut self, kept: Option<u64>, batch: &TreeBatch<'_>, want: Want) -> Result<Pass, EngineError> {
+        let weights = self.weights(kept)?;
+        if want.grad && !self.scheduler.samples_from(&weights) {
+            self.model.reclaim_split(&weights);
+        }
+        self.model.forward_on(&weights, batch, want)
+    }
+
     /// Bytes beside the present weights: held by JavaScript (kept or being loaded), and held by replies alone.
     pub fn beside(&self) -> (usize, usize) {
         let mut known = Vec::new();
@@ -109,7 +123,8 @@ impl State {
         let loads = self.loads.values().map(|load| load.staged.bytes() + load.staged.weights().bytes_beside(&mut known)).sum::<usize>();
         let kept = self.kept.values().map(|weights| weights.bytes_beside(&mut known)).sum::<usize>();
         let replies = self.scheduler.held().map(|weights| weights.bytes_beside(&mut known)).sum();
-        (loads + kept, replies)
+        let training = self.training.values().map(|training| self.model.training_beside(training)).sum::<usize>();
+        (loads + kept + training, replies)
     }
 
     /// Whether there is room for this much more beside the present weights.

@@ -30,7 +30,7 @@ pub fn set_tensor(call: &Call) -> Answer {
     )
 }
 
-/// (handle, "parameters" | "gradients" | "moments", name, weights?); moments come back as [m, v].
+/// (handle, "parameters" | "gradients" | "moments", name, weights?); moments, of weights retained for training, come back as [m, v].
 pub fn read_tensor(call: &Call) -> Answer {
     let (what, name) = (call.arg(1, "what").text()?, call.arg(2, "name").text()?);
     let kept = call.optional_held(3, "weights")?;
@@ -43,7 +43,10 @@ pub fn read_tensor(call: &Call) -> Answer {
             "gradients" => state.model.read_gradient(&name, &mut out)?,
             "moments" => {
                 let mut second = zeros(out.len())?;
-                state.model.read_moments(&name, &mut out, &mut second)?;
+                let training = kept.and_then(|id| state.training.get(&id));
+                let training =
+                    training.ok_or_else(|| EngineError::input("These weights were not retained for training, or were closed."))?;
+                state.model.read_moments(training, &name, &mut out, &mut second)?;
                 return Ok(Reply::List(vec![Reply::Floats(out), Reply::Floats(second)]));
             }
             other => {
@@ -59,13 +62,6 @@ fn zeros(count: usize) -> Result<Vec<f32>, EngineError> {
     out.try_reserve_exact(count).map_err(|_| EngineError::memory("a copy of a tensor", count * 4))?;
     out.resize(count, 0.0);
     Ok(out)
-}
-
-pub fn step_counts(call: &Call) -> Answer {
-    call.read(|state| {
-        let (policy, value) = state.model.step_counts();
-        Ok(Reply::List(vec![Reply::Number(policy as f64), Reply::Number(value as f64)]))
-    })
 }
 
 /// (handle, { rank, alpha, dropout, targets, seed })
@@ -87,24 +83,32 @@ pub fn add_value_head(call: &Call) -> Answer {
     call.read(move |state| state.model.add_value_head(seed).map(|()| Reply::None))
 }
 
-/// (handle): the present weights, to be scored with whatever becomes of them.
+/// (handle, training): the present weights, to be scored with whatever becomes of them; for training, with what the optimiser knows.
 pub fn retain(call: &Call) -> Answer {
-    call.read(|state| {
+    let training = call.arg(1, "training").flag()?;
+    call.read(move |state| {
         state.model.weights().check_whole()?;
         let (id, weights) = (state.next_id(), state.model.weights().clone());
-        let version = Reply::Number(weights.version() as f64);
+        let mut reply = vec![("weights", Reply::Held(id)), ("version", Reply::Number(weights.version() as f64))];
         state.kept.insert(id, weights);
-        Ok(Reply::Object(vec![("weights", Reply::Held(id)), ("version", version)]))
+        if training {
+            let training = state.model.training();
+            let (policy, value) = training.step_counts();
+            reply.push(("steps", Reply::List(vec![Reply::Number(policy as f64), Reply::Number(value as f64)])));
+            state.training.insert(id, training);
+        }
+        Ok(Reply::Object(reply))
     })
 }
 
-/// (handle, weights, decay): `kept ← decay·kept + (1 − decay)·present`.
+/// (handle, weights, decay): `kept ← decay·kept + (1 − decay)·present`; says which the present ones were.
 pub fn blend(call: &Call) -> Answer {
     let (id, decay) = (call.held(1, "weights")?, call.arg(2, "decay").float()?);
     call.read(move |state| {
         let kept = state.kept.get_mut(&id).ok_or_else(|| EngineError::input("These weights were closed."))?;
         state.model.blend(kept, decay)?;
-        Ok(Reply::Number(kept.version() as f64))
+        let (version, present) = (kept.version() as f64, state.model.version() as f64);
+        Ok(Reply::Object(vec![("version", Reply::Number(version)), ("present", Reply::Number(present))]))
     })
 }
 
@@ -147,7 +151,7 @@ pub fn load_moments(call: &Call) -> Answer {
     )
 }
 
-/// (handle, load, [policy, value])
+/// (handle, load, policy, value)
 pub fn load_steps(call: &Call) -> Answer {
     let id = call.held(1, "load")?;
     let (policy, value) = (call.arg(2, "policy").size()? as u64, call.arg(3, "value").size()? as u64);

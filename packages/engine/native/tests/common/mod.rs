@@ -122,3 +122,65 @@ impl Forest {
 
 pub const WANT: Want =
     Want { grad: false, entropy: false, values: false, hidden: false, adapters: true, recompute: false, dropout_seed: None };
+
+pub const STEP: StepOptions = StepOptions {
+    learning_rate: 1e-2,
+    value_learning_rate: None,
+    beta1: 0.9,
+    beta2: 0.999,
+    eps: 1e-8,
+    weight_decay: 0.01,
+    clip_norm: Some(1.0),
+    scope: Scope::All,
+};
+
+pub fn bits(x: &[f32]) -> Vec<u32> {
+    x.iter().map(|v| v.to_bits()).collect()
+}
+
+/// Of an error, whose message must be a sentence.
+pub fn code<T>(result: Result<T, EngineError>) -> &'static str {
+    match result {
+        Ok(_) => "no error",
+        Err(e) => {
+            assert!(e.message.len() > 20 && e.message.ends_with('.'), "{e}");
+            e.code
+        }
+    }
+}
+
+pub fn scores(m: &mut Model, weights: &Weights, adapters: bool) -> Vec<u32> {
+    let f = forest(m.config().vocab);
+    bits(&m.forward_on(weights, &f.batch(1.0), Want { adapters, ..WANT }).unwrap().logprobs)
+}
+
+/// Scores with the present weights.
+pub fn present(m: &mut Model) -> Vec<u32> {
+    let now = m.weights().clone();
+    scores(m, &now, true)
+}
+
+/// A forward and a backward pass.
+pub fn add_gradients(m: &mut Model) {
+    let f = forest(m.config().vocab);
+    let pass = m.forward(&f.batch(1.0), Want { grad: true, ..WANT }).unwrap();
+    let d: Vec<f32> = (0..f.tokens.len()).map(|i| uniform(3, i)).collect();
+    m.backward(pass, &Derivatives { logprobs: &d, entropy: None, values: None, value_into_trunk: false }).unwrap();
+}
+
+pub fn learn(m: &mut Model) {
+    add_gradients(m);
+    assert!(m.step(&STEP).unwrap().applied);
+}
+
+/// A model that can learn: all of it, or adapters that do something already.
+pub fn trained(flavour: &str, lora: bool) -> Model {
+    let mut m = model(flavour, 2, Level::available()[0]);
+    if lora {
+        m.add_lora(4, 8.0, 0.0, &["q", "v", "up"], 5).unwrap();
+        randomise(&mut m);
+    } else {
+        m.set_trainable(Trainable::Full).unwrap();
+    }
+    m
+}

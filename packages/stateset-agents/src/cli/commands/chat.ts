@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { ChatFlags } from "../chat/run-chat.ts";
 import type { CliIo } from "../io.ts";
-import { positiveNumber, wholeNumber } from "../values.ts";
+import { notNegative, wholeNumber } from "../values.ts";
 
 export function addChat(program: Command, io: CliIo): void {
   program
@@ -12,7 +12,7 @@ export function addChat(program: Command, io: CliIo): void {
       "a trained agent, `last` (the newest finished run) or `starter`; two for side by side (default: the configured model)",
     )
     .option("-c, --config <file>", "the configuration that names the model")
-    .option("--temperature <t>", "the sampling temperature", positiveNumber)
+    .option("--temperature <t>", "the sampling temperature; 0 is greedy", notNegative)
     .option("--max-tokens <n>", "tokens per reply at most", wholeNumber)
     .option("--seed <n>", "makes replies repeatable", wholeNumber)
     .option("--threads <n>", "threads of the embedded engine", wholeNumber)

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { EvaluateFlags } from "../evaluate/run-evaluate.ts";
 import type { CliIo } from "../io.ts";
-import { positiveNumber, wholeNumber } from "../values.ts";
+import { notNegative, wholeNumber } from "../values.ts";
 
 export function addEvaluate(program: Command, io: CliIo): void {
   program
@@ -20,7 +20,7 @@ export function addEvaluate(program: Command, io: CliIo): void {
     .option("-c, --config <file>", "the configuration that has the environment and the reward")
     .option("--samples <n>", "conversations per scenario", wholeNumber, 4)
     .option("--seed <n>", "everything random follows from it", wholeNumber, 0)
-    .option("--temperature <t>", "the sampling temperature", positiveNumber)
+    .option("--temperature <t>", "the sampling temperature; 0 is greedy", notNegative)
     .option("--max-tokens <n>", "tokens per reply at most", wholeNumber)
     .option("--threads <n>", "threads of the embedded engine", wholeNumber)
     .option("--output <file>", "also write the result here, as JSON")

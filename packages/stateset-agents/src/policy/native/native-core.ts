@@ -35,14 +35,13 @@ export class NativeCore {
   readonly needs: MemoryNeeds;
   /** Names of the weights by the engine's count of changes. */
   readonly names: VersionNames;
-  /** Of the weights it was opened with. */
+  /** Of the weights it was opened with: their name, and the engine's count. */
   readonly opened: Version;
+  readonly openedCount: number;
   valueHead: boolean;
   closed = false;
   /** How many forward passes drew a dropout mask. */
   dropoutPasses = 0;
-  /** Whether the weights are still those of the files. */
-  untouched = true;
   #prepared = false;
 
   constructor(parts: NativeParts) {
@@ -51,7 +50,8 @@ export class NativeCore {
     this.needs = memoryNeeds(parts.config, parts.adapter);
     this.valueHead = parts.valueHead;
     this.opened = loadedVersion(parts.digest);
-    this.names = new VersionNames(parts.model.version, this.opened);
+    this.openedCount = parts.model.version;
+    this.names = new VersionNames(this.openedCount, this.opened);
   }
 
   /** Work on the engine; its errors become those of the library. */

@@ -88,19 +88,23 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
     step: (options) =>
       core.train(async () => {
         const checked = checkStep(options);
-        core.untouched = false;
-        const { gradNorm, applied, drained, version } = await model.step(checked);
-        if (applied) await names.name(version, changedVersion(names.now, "step", checked, gradNorm));
-        return { gradNorm, applied, drained, version: names.now };
+        const { version: count, ...report } = await model.step(checked);
+        const { gradNorm, applied } = report;
+        const version = applied
+          ? await names.name(count, (before) => changedVersion(before, "step", checked, gradNorm))
+          : await names.at(count);
+        return { ...report, version };
       }),
     zeroGradients: () => core.run(() => model.zeroGradients()),
     addValueHead: (seed) => core.run(() => core.addValueHead(seed)),
     readVector: (what) => core.train(() => model.readFlat(what)),
     addVector: (delta) =>
       core.train(async () => {
-        core.untouched = false;
-        const { version } = await model.addFlat(delta);
-        await names.name(version, changedVersion(names.now, "add", hashOf(delta)));
+        const adding = model.addFlat(delta);
+        // While the caller has not had a chance to change it.
+        const hash = hashOf(delta);
+        const { version } = await adding;
+        await names.name(version, (before) => changedVersion(before, "add", hash));
       }),
 
     ...createReferences(core),

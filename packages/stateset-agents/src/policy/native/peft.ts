@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import { z } from "zod";
 import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";

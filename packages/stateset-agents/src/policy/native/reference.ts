@@ -1,102 +1,125 @@
 import { join } from "node:path";
 import type { Model, RetainedWeights } from "@stateset-agents/engine";
-import { z } from "zod";
-import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
-import { parseOptions } from "../../options.ts";
-import type { Policy, Reference, Version } from "../policy.ts";
-import { readJsonObject } from "../tokenizer/model-json.ts";
+import type { Policy, Reference } from "../policy.ts";
 import { changedVersion, loadedVersion } from "../version.ts";
-import { openWeights, type TensorToWrite, writeSafetensors } from "../weights/index.ts";
-import { exists, makeFolder } from "./files.ts";
+import { onEngine } from "./errors.ts";
+import { exists } from "./files.ts";
 import { foresee } from "./memory.ts";
 import type { NativeCore } from "./native-core.ts";
 import { loadAdapter } from "./peft.ts";
+import {
+  openReferenceTensors,
+  ownTensors,
+  type ReferenceTensors,
+  readReference,
+  referenceFile,
+  type SavedReference,
+  writeReference,
+} from "./reference-file.ts";
 import { kindOf } from "./snapshot.ts";
 import { checkTree } from "./token-tree.ts";
 import { openWeightSource } from "./weight-source.ts";
 import { loadWeights, type TensorTarget } from "./weights.ts";
 
-/**
- * Where a reference's weights are to be found again: the model without its adapter, the files the policy was opened from, or nowhere
- * but in a file of its own.
- */
-const sources = ["base", "opened", "own"] as const;
-type Source = (typeof sources)[number];
-
-const referenceFile = "reference.json";
-const tensorFile = "reference.safetensors";
-const schema = z.strictObject({ format: z.literal(1), source: z.enum(sources), version: z.string() });
-
-/** Undefined weights are the policy's present ones: the base under an adapter never changes. */
-interface Made {
-  source: Source;
-  version: Version;
+interface Made extends SavedReference {
+  /** Undefined: the policy's present ones, without their adapter. The base under an adapter never changes. */
   weights: RetainedWeights | undefined;
+  /** False where an adapter does nothing and need not be computed. */
   adapters: boolean;
+  /** What is not the policy's own. */
+  holds: ReferenceTensors["holds"];
 }
 
 export function createReferences(core: NativeCore): Pick<Policy, "reference"> {
-  const { model, config, adapter, adapterDir, base, name } = core.parts;
+  const { model, config, adapter, adapterDir, base, name, digest } = core.parts;
   const { engine } = config;
+  const holds = adapter ? "adapter" : "weights";
 
-  const foreseeCopy = () =>
-    foresee(core.needs.reference, `A frozen copy of ${name}`, "Use LoRA, whose reference needs no copy.");
+  const foreseeCopy = (what = `A frozen copy of ${name}`) =>
+    foresee(
+      4 * core.parameters,
+      what,
+      adapter ? "Use a smaller model." : "Use LoRA, whose reference needs no copy, or a smaller model.",
+    );
 
   const withoutAdapter = (): Made => ({
     source: "base",
     version: changedVersion(core.opened, "without its adapter"),
     weights: undefined,
     adapters: false,
+    holds,
   });
 
-  const asOpened = async (): Promise<Made> => {
+  const opened = (weights: RetainedWeights): Made => ({
+    source: "opened",
+    version: core.opened,
+    weights,
+    adapters: true,
+    holds,
+  });
+
+  /** The present weights, and whether they are those of the files: the order of the calls decides it, not what is known by now. */
+  const retainPresent = async () => {
     if (!adapter) foreseeCopy();
-    const weights = core.untouched
-      ? await model.retain()
-      : await loadRetained(model, (target) =>
-          adapter
-            ? loadAdapter(adapterDir!, adapter.lora, adapter.modules, { set: target.setTensor })
-            : loadWeights(base.dir, config, target),
+    const weights = await model.retain();
+    return { weights, isOpened: weights.version === core.openedCount };
+  };
+
+  const asOpened = async (): Promise<Made> => {
+    const now = await retainPresent();
+    if (now.isOpened) return opened(now.weights);
+    await now.weights.close();
+    // A new adapter did nothing.
+    if (adapter && adapterDir === undefined) return { ...withoutAdapter(), version: core.opened };
+    const weights = await loadRetained(model, (target) =>
+      adapter && adapterDir !== undefined
+        ? loadAdapter(adapterDir, adapter.lora, adapter.modules, { set: target.setTensor })
+        : loadWeights(base.dir, config, target),
+    );
+    return keeping(weights, async () => {
+      if ((await weights.digest()) !== digest) {
+        throw new StatesetError(
+          "MODEL_INVALID",
+          `The weights in ${adapterDir ?? base.dir} are no longer those that ${name} was opened with.`,
+          {
+            hint: "A reference to a model as it was opened needs its files as they were. Keep them, or make the reference first.",
+          },
         );
-    return { source: "opened", version: core.opened, weights, adapters: true };
+      }
+      return opened(weights);
+    });
   };
 
   const present = async (): Promise<Made> => {
-    const fresh = adapter !== undefined && adapterDir === undefined;
-    if (core.untouched && !fresh) return asOpened();
-    if (!adapter) foreseeCopy();
-    // An adapter that has not been trained does nothing, so it need not be computed.
-    const adapters = !(fresh && core.untouched);
-    return { source: "own", version: core.names.now, weights: await model.retain(), adapters };
+    const { weights, isOpened } = await retainPresent();
+    return keeping(weights, async () => {
+      const fresh = adapter !== undefined && adapterDir === undefined;
+      if (isOpened && !fresh) return opened(weights);
+      const version = await core.names.at(weights.version);
+      // An adapter that has not been trained does nothing.
+      return { source: "own", version, weights, adapters: !(fresh && isOpened), holds };
+    });
   };
 
   /** What Reference.save() wrote. */
   const saved = async (dir: string): Promise<Made> => {
-    const { source, version } = parseOptions(
-      schema,
-      await readJsonObject(dir, referenceFile),
-      join(dir, referenceFile),
-      "CHECKPOINT_INVALID",
-    );
-    if (source === "base") return withoutAdapter();
-    if (source === "opened") return asOpened();
-    if (!adapter) foreseeCopy();
-    const stored = await openWeights(join(dir, tensorFile)).catch((cause: unknown) => {
-      throw new StatesetError("CHECKPOINT_INVALID", `The reference in ${dir} cannot be read.`, { cause });
-    });
-    try {
-      const names = (await model.tensors()).map((tensor) => tensor.name).filter((tensor) => isOwn(tensor));
-      const missing = names.find((tensor) => !stored.has(tensor));
-      if (missing !== undefined) {
-        throw new StatesetError("CHECKPOINT_MISMATCH", `The reference in ${dir} is of another model: no ${missing}.`);
-      }
-      const weights = await loadRetained(model, async (target) => {
-        for (const tensor of names) await target.setTensor(tensor, await stored.read(tensor));
+    const { source, version } = await readReference(dir);
+    if (source === "base" && adapter) return withoutAdapter();
+    if (source === "opened" && version === core.opened) return asOpened();
+    if (source !== "own") {
+      const what = source === "base" ? "the base of an adapter" : `${version}, which its policy was opened with`;
+      throw new StatesetError("CHECKPOINT_MISMATCH", `The reference in ${dir} is ${what}.`, {
+        hint: `${name} ${source === "base" ? "has no adapter" : `is ${core.opened}`}: open the same model in the same way.`,
       });
-      return { source, version, weights, adapters: true };
+    }
+    const tensors = await openReferenceTensors(dir, await model.tensors());
+    try {
+      if (tensors.holds === "weights") foreseeCopy();
+      const weights = await loadRetained(model, tensors.into);
+      return { source, version, weights, adapters: true, holds: tensors.holds };
     } finally {
-      await stored.close();
+      await tensors.close();
     }
   };
 
@@ -104,23 +127,28 @@ export function createReferences(core: NativeCore): Pick<Policy, "reference"> {
     if (await exists(join(dir, referenceFile))) return saved(dir);
     const source = await openWeightSource(dir, { config, adapter, tensors: () => model.tensors() });
     try {
-      if (source.holds === "weights") {
-        foresee(core.needs.weights, `A second model from ${dir}`, "Use a smaller model, or LoRA.");
-      }
-      const weights = await loadRetained(model, source.into);
-      const version = loadedVersion(await weights.digest());
-      return { source: "own", version, weights, adapters: source.holds === "adapter" };
+      if (source.holds === "weights") foreseeCopy(`A second model from ${dir}`);
+      const weights = await loadRetained(model, async (target) => {
+        await source.into(target);
+        // The policy's adapter is not part of it.
+        if (adapter && source.holds === "weights") await emptyAdapter(model, target);
+      });
+      return await keeping(weights, async () => ({
+        source: "own",
+        version: loadedVersion(await weights.digest()),
+        weights,
+        adapters: source.holds === "adapter",
+        holds: source.holds,
+      }));
     } finally {
       await source.close();
     }
   };
 
-  /** The tensors that tell one reference from another. */
-  const isOwn = (tensor: string) => kindOf(tensor) === (adapter ? "adapter" : "base");
-
   const referenceOf = (made: Made): Reference => {
-    let { source, version, weights, adapters } = made;
+    const now = { ...made };
     let closed = false;
+    const inTurn = createTurns();
     const alive = <T>(work: () => Promise<T>): Promise<T> =>
       core.run(async () => {
         if (closed) throw new StatesetError("POLICY_CLOSED", "The reference was used after close().");
@@ -128,40 +156,38 @@ export function createReferences(core: NativeCore): Pick<Policy, "reference"> {
       });
     return {
       get version() {
-        return version;
+        return now.version;
       },
       logprobs: (batch, { temperature = 1 } = {}) =>
         alive(async () => {
           checkTree(batch, engine.vocab, engine.maxPositions);
           const wants = { grad: false, entropy: false, values: false, hidden: false, recompute: false };
-          const from = { adapters, weights: weights?.handle, dropoutSeed: undefined };
+          const from = { adapters: now.adapters, weights: now.weights?.handle, dropoutSeed: undefined };
           return (await model.forward(batch, { ...wants, ...from, temperature })).logprobs;
         }),
       blend: (decay) =>
-        alive(async () => {
-          // The base is an adapter that does nothing; to move, it needs one of its own.
-          weights ??= await emptyAdapter(model);
-          await weights.blend(decay);
-          version = changedVersion(version, "blend", decay, core.names.now);
-          source = "own";
-          adapters = true;
-        }),
+        alive(() =>
+          inTurn(async () => {
+            // The base is an adapter that does nothing; to move, it needs one of its own.
+            const weights = now.weights ?? (await loadRetained(model, (target) => emptyAdapter(model, target)));
+            Object.assign(now, { weights, adapters: true });
+            const count = await weights.blend(decay);
+            now.source = "own";
+            now.version = changedVersion(now.version, "blend", decay, await core.names.at(count));
+          }),
+        ),
       save: (dir) =>
-        alive(async () => {
-          await makeFolder(dir);
-          if (source === "own") {
-            const tensors: TensorToWrite[] = [];
-            for (const { name: tensor, rows, cols } of (await model.tensors()).filter((spec) => isOwn(spec.name))) {
-              tensors.push({ name: tensor, shape: [rows, cols], data: await weights!.readTensor(tensor) });
-            }
-            await writeSafetensors(join(dir, tensorFile), tensors);
-          }
-          writeJsonAtomic(join(dir, referenceFile), { format: 1, source, version });
-        }),
+        alive(() =>
+          inTurn(async () => {
+            const { source, version, weights } = now;
+            const own = source === "own" && { weights: weights!, specs: ownTensors(await model.tensors(), now.holds) };
+            await writeReference(dir, { source, version }, own || undefined);
+          }),
+        ),
       async close() {
-        if (closed || core.closed) return;
+        if (closed) return;
         closed = true;
-        await weights?.close();
+        await onEngine(() => inTurn(async () => now.weights?.close()));
       },
     };
   };
@@ -176,13 +202,47 @@ export function createReferences(core: NativeCore): Pick<Policy, "reference"> {
   };
 }
 
-/** The present weights with an adapter that does nothing. */
-function emptyAdapter(model: Model): Promise<RetainedWeights> {
-  return loadRetained(model, async (target) => {
+/** Runs work one after the other, the first at once: the engine takes calls in the order in which they were made. */
+function createTurns() {
+  let last: Promise<unknown> | undefined;
+  return <T>(work: () => Promise<T>): Promise<T> => {
+    const turn = last ? last.then(work, work) : work();
+    const done = () => {
+      if (last === turn) last = undefined;
+    };
+    last = turn;
+    turn.then(done, done);
+    return turn;
+  };
+}
+
+/** Frees the weights when what is to become of them fails. */
+async function keeping<T>(weights: RetainedWeights, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    await weights.close();
+    throw error;
+  }
+}
+
+/**
+ * An adapter that does nothing: B is zero. A is the policy's own, so that a reference that moves a part of the way to the policy gets
+ * that part of what its adapter does; with A zero, too, it would get the square of it.
+ */
+async function emptyAdapter(model: Model, target: TensorTarget): Promise<void> {
+  const now = await model.retain();
+  try {
     for (const { name, rows, cols } of await model.tensors()) {
-      if (kindOf(name) === "adapter") await target.setTensor(name, new Float32Array(rows * cols));
+      if (kindOf(name) !== "adapter") continue;
+      await target.setTensor(
+        name,
+        name.endsWith(".lora_b") ? new Float32Array(rows * cols) : await now.readTensor(name),
+      );
     }
-  });
+  } finally {
+    await now.close();
+  }
 }
 
 /** Weights beside the present ones, from whatever fills them. */

@@ -10,11 +10,18 @@ import {
   type Sampling,
   type TokenTree,
 } from "../policy.ts";
+import { openWeights } from "../weights/index.ts";
 import { loadNativePolicy } from "./load.ts";
 
 let policy: Policy;
+let head: Float32Array;
 beforeAll(async () => {
-  policy = await loadNativePolicy({ dir: await makeTinyModel("llama") });
+  const dir = await makeTinyModel("llama");
+  policy = await loadNativePolicy({ dir });
+  const weights = await openWeights(dir);
+  // The embedding is the head, too.
+  head = await weights.read("model.embed_tokens.weight");
+  await weights.close();
 });
 afterAll(() => policy.close());
 
@@ -98,20 +105,46 @@ describe("what shapes a draw", () => {
     // Added logits choose for or against a token.
     expect([...(await one({ logitBias: { 77: 100 } })).tokens]).toEqual(Array(24).fill(77));
     expect([...(await one({ temperature: 0, logitBias: { [first!]: -100 } })).tokens]).not.toContain(first);
-    // Penalties look at the reply alone, not at the prompt.
     const distinct = ({ tokens }: Sample) => new Set(tokens).size;
     const repeated = await one({ logitBias: { 40: 10, 77: 10 } });
     const varied = await one({ logitBias: { 40: 10, 77: 10 }, frequencyPenalty: 2 });
     expect(distinct(repeated)).toBeLessThan(distinct(varied));
-    expect(distinct(await one({ temperature: 0, frequencyPenalty: 2, presencePenalty: 2 }))).toBeGreaterThan(
-      distinct(free) - 1,
-    );
     // A smallest length holds back every stop token.
     const stopTokens = Array.from({ length: 500 }, (_, i) => i);
     expect((await one({ stopTokens })).tokens.length).toBeLessThan(6);
     const held = await one({ stopTokens, minTokens: 10 });
     expect(held.tokens.length).toBeGreaterThanOrEqual(10);
     expect([...held.tokens.slice(0, 10)].every((token) => token >= 500)).toBe(true);
+  });
+
+  it.each([
+    { presencePenalty: 0.5 },
+    { frequencyPenalty: 0.3 },
+    { presencePenalty: -1, frequencyPenalty: 0.4 },
+    { repetitionPenalty: 3, logitBias: { 40: 3.2, 77: 3, 261: 3.1 } },
+    { repetitionPenalty: 0.7, presencePenalty: 1, frequencyPenalty: 0.2, logitBias: { 9: 1.5, 40: -2 } },
+  ])("penalises logits by its formula: %j", async (shape) => {
+    const bias: Record<number, number> = { 9: 3, 10: 3.1, 300: 2.9, ...shape.logitBias };
+    const sampling = { temperature: 0, ...shape, logitBias: bias };
+    const { tokens } = await one(sampling);
+    const { repetitionPenalty = 1, presencePenalty = 0, frequencyPenalty = 0 } = sampling as Partial<Sampling>;
+    const wanted: number[] = [];
+    while (wanted.length < tokens.length) {
+      const logits = await nextLogits([...prompt, ...wanted]);
+      for (const token of new Set([...prompt, ...wanted])) {
+        logits[token] = logits[token]! < 0 ? logits[token]! * repetitionPenalty : logits[token]! / repetitionPenalty;
+      }
+      // The prompt counts for repetition alone.
+      for (const token of new Set(wanted)) {
+        const count = wanted.filter((other) => other === token).length;
+        logits[token]! -= count * frequencyPenalty + presencePenalty;
+      }
+      for (const [token, added] of Object.entries(bias)) logits[Number(token)]! += added;
+      wanted.push(logits.indexOf(Math.max(...logits)));
+    }
+    expect([...tokens]).toEqual(wanted);
+    const free = await one({ temperature: 0, logitBias: bias });
+    expect(wanted).not.toEqual([...free.tokens]);
   });
 
   it("can be read off the sampler's own log-probs", async () => {
@@ -186,4 +219,19 @@ async function nextLogprob(token: number): Promise<number> {
   const request = { tokens: prompt, sampling: defaultSampling, seed: 0 };
   const sample = { tokens: Int32Array.of(token) } as Sample;
   return (await scored([request], [sample], 1))[0]![0]!;
+}
+
+/** From the hidden state and the head's own weights, not by the engine's sampling. */
+async function nextLogits(tokens: readonly number[]): Promise<number[]> {
+  const tree: TokenTree = {
+    tokens: Int32Array.from(tokens),
+    nodeStart: Int32Array.of(0, tokens.length),
+    nodeParent: Int32Array.of(-1),
+    wanted: new Uint8Array(tokens.length),
+  };
+  const { hidden } = await policy.forward(tree, { grad: false, hidden: true });
+  const last = hidden!.slice(-policy.model.hiddenSize);
+  return Array.from({ length: 512 }, (_, token) =>
+    last.reduce((sum, value, i) => sum + value * head[token * last.length + i]!, 0),
+  );
 }

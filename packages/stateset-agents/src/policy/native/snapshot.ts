@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { Model, TensorSpec, WeightsLoad } from "@stateset-agents/engine";
+import type { RetainedTraining, TensorSpec, WeightsLoad } from "@stateset-agents/engine";
 import { z } from "zod";
 import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
@@ -41,21 +41,37 @@ const stateSchema = z.strictObject({
   version: z.string(),
 });
 
+/** What the state file says beside what the tensors themselves tell. */
+type WrittenState = Omit<SnapshotState, "shapes" | "valueHead" | "steps">;
+
 /** Writes the trainable tensors with their moments; the state file comes last and makes the snapshot valid. */
-export async function writeSnapshot(dir: string, model: Model, state: Omit<SnapshotState, "shapes">): Promise<void> {
-  const specs = await model.tensors();
+export async function writeSnapshot(
+  dir: string,
+  trained: RetainedTraining,
+  specs: readonly TensorSpec[],
+  state: WrittenState,
+): Promise<void> {
   const tensors: TensorToWrite[] = [];
   const trainable = specs.filter((spec) => spec.trainable);
   for (const { name, rows, cols } of trainable) {
-    const [m, v] = await model.readMoments(name);
+    const [m, v] = await trained.readMoments(name);
     const shape = [rows, cols];
-    tensors.push({ name, shape, data: await model.readTensor(name) });
+    tensors.push({ name, shape, data: await trained.readTensor(name) });
     tensors.push({ name: `${name}:m`, shape, data: m }, { name: `${name}:v`, shape, data: v });
   }
   await makeFolder(dir);
   await writeSafetensors(join(dir, tensorFile), tensors);
-  const shapes = Object.fromEntries(trainable.map(({ name, rows, cols }) => [name, [rows, cols]]));
-  writeJsonAtomic(join(dir, snapshotFile), { format: "stateset-agents policy snapshot 2", ...state, shapes });
+  const { architecture, lora, dropoutPasses, version } = state;
+  writeJsonAtomic(join(dir, snapshotFile), {
+    format: "stateset-agents policy snapshot 2",
+    architecture,
+    lora,
+    valueHead: trainable.some(({ name }) => kindOf(name) === "value"),
+    steps: trained.steps,
+    dropoutPasses,
+    version,
+    shapes: Object.fromEntries(trainable.map(({ name, rows, cols }) => [name, [rows, cols]])),
+  });
 }
 
 export async function readSnapshotState(dir: string): Promise<SnapshotState> {

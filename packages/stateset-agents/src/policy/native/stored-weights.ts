@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import type { WeightChange, WeightsLoad } from "@stateset-agents/engine";
+import type { WeightsLoad } from "@stateset-agents/engine";
 import { StatesetError } from "../../error.ts";
 import type { Policy, Version, WeightsChange } from "../policy.ts";
 import { loadedVersion } from "../version.ts";
@@ -19,22 +19,25 @@ export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "lo
   /** Fills a load and commits it: whoever samples sees all of it or nothing. */
   const change = async (fill: (load: WeightsLoad) => Promise<void>, version?: Version): Promise<WeightsChange> => {
     const load = await model.beginLoad();
-    let committed: WeightChange;
     try {
       await fill(load);
-      core.untouched = false;
-      committed = await load.commit();
+      const committing = load.commit();
+      // Asked for at once, so that it is of what was loaded, whatever is done to that next.
+      const name = version === undefined ? model.digest().then(loadedVersion) : Promise.resolve(version);
+      name.catch(() => {});
+      const { version: count, drained } = await committing;
+      return { version: await core.names.name(count, () => name), drained };
     } catch (error) {
       await load.discard().catch(() => {});
       throw error;
     }
-    const name = version ?? model.digest().then(loadedVersion);
-    return { version: await core.names.name(committed.version, name), drained: committed.drained };
   };
 
   return {
     save: (target, { merge = false } = {}) =>
       core.run(async () => {
+        // One that is added meanwhile is not among the weights that are saved.
+        const { valueHead } = core;
         const now = await model.retain();
         const { readTensor } = now;
         try {
@@ -47,7 +50,7 @@ export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "lo
           } else {
             await saveWeights(target, tokenizerDir, config, readTensor, mergeInto(adapter, readTensor));
           }
-          if (core.valueHead) await saveValueHead(target, engine.hidden, readTensor);
+          if (valueHead) await saveValueHead(target, engine.hidden, readTensor);
         } finally {
           await now.close();
         }
@@ -55,14 +58,21 @@ export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "lo
 
     snapshot: (target) =>
       core.train(async () => {
-        await writeSnapshot(target, model, {
-          architecture,
-          lora: adapter?.lora ?? null,
-          valueHead: core.valueHead,
-          steps: await model.stepCounts(),
-          dropoutPasses: core.dropoutPasses,
-          version: core.names.now,
-        });
+        // Asked for at once, so that no other call comes in between: all of it is of one moment.
+        const asked = [model.retainTraining(), model.tensors()] as const;
+        const { dropoutPasses } = core;
+        const [trained, specs] = await Promise.all(asked);
+        try {
+          const version = await core.names.at(trained.version);
+          await writeSnapshot(target, trained, specs, {
+            architecture,
+            lora: adapter?.lora ?? null,
+            dropoutPasses,
+            version,
+          });
+        } finally {
+          await trained.close();
+        }
       }),
 
     restore: (source) =>

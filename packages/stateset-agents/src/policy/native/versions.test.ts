@@ -1,4 +1,4 @@
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { makeTinyModel, storiesDir, temporaryFolder } from "../../../test/tiny-model.ts";
@@ -117,6 +117,54 @@ describe("load()", () => {
     await source.close();
   });
 
+  it.each([
+    ["all weights", undefined, undefined],
+    ["an adapter", lora, undefined],
+    ["all weights, with room for one version only", undefined, 0],
+  ] as const)("leaves nothing of the optimiser that trained %s", async (_, adapter, versionBytes) => {
+    const options = {
+      dir: await makeTinyModel("llama"),
+      ...(adapter && { lora: adapter }),
+      ...(versionBytes !== undefined && { versionBytes }),
+    };
+    const [used, fresh] = [await loadNativePolicy(options), await loadNativePolicy(options)];
+    await learn(used);
+    const saved = await temporaryFolder();
+    await used.save(saved);
+    for (let i = 0; i < 5; i++) await learn(used);
+    const files: Buffer[] = [];
+    for (const policy of [used, fresh]) {
+      await policy.load(saved);
+      await learn(policy);
+      const snapshot = await temporaryFolder();
+      await policy.snapshot(snapshot);
+      files.push(await readFile(join(snapshot, "policy.safetensors")), await readFile(join(snapshot, "policy.json")));
+      await policy.close();
+    }
+    const [weights, state, freshWeights, freshState] = files;
+    expect(weights!.equals(freshWeights!)).toBe(true);
+    expect(`${state}`).toBe(`${freshState}`);
+  });
+
+  it("keeps the optimiser of a value head that the folder does not hold", async () => {
+    const dir = await makeTinyModel("llama");
+    const [policy, same] = [await loadNativePolicy({ dir }), await loadNativePolicy({ dir })];
+    const learnValues = async (of: NativePolicy) => {
+      const pass = await of.forward(tree, { values: true });
+      await of.backward(pass, { values: pass.values!.map((value) => value - 1), valuesIntoTrunk: false });
+      await of.step({ learningRate: 0.05, scope: "value" });
+    };
+    for (const each of [policy, same]) {
+      await each.addValueHead(3);
+      await learnValues(each);
+      await learnValues(each);
+    }
+    await policy.load(dir);
+    for (const each of [policy, same]) await learnValues(each);
+    expect(await policy.readVector("parameters")).toEqual(await same.readVector("parameters"));
+    await Promise.all([policy.close(), same.close()]);
+  });
+
   it("refuses what does not fit and changes nothing", async () => {
     const dir = await makeTinyModel("llama");
     const [plain, adapted] = [await loadNativePolicy({ dir }), await loadNativePolicy({ dir, lora })];
@@ -137,6 +185,38 @@ describe("load()", () => {
     expect(await scores(plain)).toEqual(before);
     expect(plain.version).toBe(version);
     await Promise.all([plain.close(), adapted.close(), other.close()]);
+  });
+
+  it.each([
+    ["all weights", undefined],
+    ["an adapter", { ...lora, dropout: 0.1 }],
+  ] as const)("is not torn by what happens during a snapshot of %s", async (_, adapter) => {
+    const policy = await loadNativePolicy({ dir: await makeTinyModel("llama"), ...(adapter && { lora: adapter }) });
+    const [saved, alone, beside] = [await temporaryFolder(), await temporaryFolder(), await temporaryFolder()];
+    await policy.save(saved);
+    for (let i = 0; i < 3; i++) await learn(policy);
+    await policy.snapshot(alone);
+    const pass = await policy.forward(tree);
+    await policy.backward(pass, { logprobs: Float32Array.from(tree.wanted, (wanted) => -wanted) });
+    const count = adapter ? JSON.parse(await readFile(join(alone, "policy.json"), "utf8")).dropoutPasses + 1 : 0;
+    const { version } = policy;
+    await Promise.all([
+      policy.snapshot(beside),
+      policy.forward(tree),
+      policy.step({ learningRate: 0.02 }),
+      policy.addValueHead(1),
+      policy.addVector(new Float32Array(policy.model.trainableParameters).fill(0.01)).catch(() => {}),
+      policy.load(saved),
+      policy.step({ learningRate: 0.02 }),
+    ]);
+    expect(policy.version).not.toBe(version);
+    const read = (dir: string, name: string) => readFile(join(dir, name));
+    expect((await read(beside, "policy.safetensors")).equals(await read(alone, "policy.safetensors"))).toBe(true);
+    const [state, stateAlone] = [await read(beside, "policy.json"), await read(alone, "policy.json")].map((json) =>
+      JSON.parse(json.toString()),
+    );
+    expect(state).toEqual({ ...stateAlone, dropoutPasses: count });
+    await policy.close();
   });
 
   it("writes one version to a file while training goes on", async () => {
