@@ -4,7 +4,7 @@ import { createChatTokenizer, type LoadedTokenizer } from "../tokenizer/chat-tok
 import type { TextCodec } from "../tokenizer/codec.ts";
 import { createSigner, splitAtSigns } from "../tokenizer/control-tokens.ts";
 import { contentOf } from "../tokenizer/plain-template.ts";
-import { concat, foreignText, join, type TracedText } from "../tokenizer/traced-text.ts";
+import { concat, foreignText, join, marks, type TracedText } from "../tokenizer/traced-text.ts";
 
 /** Ids 0–255 are the bytes of UTF-8 text, the rest are these. */
 const specialTexts = ["<|im_start|>", "<|im_end|>"];
@@ -45,13 +45,14 @@ const labels: Record<Role, string> = {
 
 const renderChatml: ChatRenderer = {
   lookedFor: [],
-  print(messages, { tools = [], addGenerationPrompt }) {
+  measures: false,
+  print(messages, { tools = [], addGenerationPrompt }, reply) {
     const turn = (role: TracedText | string, content: TracedText) =>
       concat(["<|im_start|>", role, "\n", content, "<|im_end|>\n"]);
-    const lines = tools.map((tool) => foreignText(JSON.stringify(tool)));
+    const lines = tools.map((tool) => foreignText(JSON.stringify(tool), marks.given));
     const listed = tools.length > 0 ? turn("system", concat(["Tools:\n", join(lines, "\n")])) : "";
-    const turns = messages.map((message) =>
-      turn(labels[message.role] ?? foreignText(String(message.role)), contentOf(message)),
+    const turns = messages.map((message, i) =>
+      turn(labels[message.role] ?? foreignText(String(message.role)), contentOf(message, i === reply)),
     );
     return concat([listed, ...turns, addGenerationPrompt ? "<|im_start|>assistant\n" : ""]);
   },

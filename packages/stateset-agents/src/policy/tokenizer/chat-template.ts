@@ -10,6 +10,7 @@ import { isObject, type JsonObject, readJsonObject, readText } from "./model-jso
 import { environmentWith, run } from "./template-environment.ts";
 import { messageForTemplate } from "./template-message.ts";
 import { knowsDeveloper, printsTextArguments } from "./template-traits.ts";
+import { marks } from "./traced-text.ts";
 
 /** Named templates; transformers takes "tool_use" when there are tools and "default" otherwise. */
 export type ChatTemplates = ReadonlyMap<string, string>;
@@ -55,24 +56,33 @@ export function createTemplateRenderer(
     throw new StatesetError("INVALID_MESSAGE", message);
   });
   const none = new NullValue(null);
+  let measures = false;
   return {
+    get measures() {
+      return measures;
+    },
     lookedFor: [...new Set([...compiled.values()].flatMap(({ template }) => lookedFor(template.parsed)))],
-    print(messages, { tools, templateVariables = {}, addGenerationPrompt = false }) {
+    print(messages, { tools, templateVariables = {}, addGenerationPrompt = false }, reply) {
       checkTemplateVariables(templateVariables);
       const listed = tools && tools.length > 0 ? tools : undefined;
       const choice = (listed && compiled.get("tool_use")) ?? compiled.get("default") ?? [...compiled.values()][0]!;
       const told = Object.entries(templateVariables).map(([name, value]): [string, Value] => [
         name,
-        foreignValue(value),
+        foreignValue(value, marks.given),
       ]);
+      const said = messages.map((message, i) =>
+        messageForTemplate(message, choice, i === reply ? marks.reply : marks.said),
+      );
       try {
-        return run(choice.template, environment, {
+        const { measured, ...text } = run(choice.template, environment, {
           documents: none,
           ...Object.fromEntries(told),
-          messages: new ArrayValue(messages.map((message) => messageForTemplate(message, choice))),
-          tools: listed ? foreignValue(listed) : none,
+          messages: new ArrayValue(said),
+          tools: listed ? foreignValue(listed, marks.given) : none,
           add_generation_prompt: new BooleanValue(addGenerationPrompt),
         });
+        measures ||= measured;
+        return text;
       } catch (cause) {
         if (StatesetError.isInstance(cause)) throw cause;
         const reason = messageOf(cause);

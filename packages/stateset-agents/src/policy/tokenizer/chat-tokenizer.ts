@@ -34,14 +34,16 @@ export function createChatTokenizer({ codec, renderer, endTokens, bosToken }: Ch
     .filter((text) => text !== "");
   // Some models declare their end-of-turn token as an ordinary one; it is no part of a reply's text all the same.
   const skipped: ReadonlySet<number> = new Set([...codec.specialIds, ...endTokens]);
-  const render = (messages: readonly Message[], options: RenderOptions) => {
+  const render = (messages: readonly Message[], options: RenderOptions, reply?: number) => {
     if (messages.length === 0) throw new StatesetError("INVALID_MESSAGE", "There are no messages to render.");
-    return renderer.print(messages, options);
+    return renderer.print(messages, options, reply);
   };
   const parts = {
     codec,
     print: (messages: readonly Message[], options: RenderOptions) => codec.sign(render(messages, options)),
+    trace: render,
     lookedFor: renderer.lookedFor,
+    measures: () => renderer.measures,
     endTokens,
     endTexts,
   };

@@ -117,9 +117,9 @@ describe("what is appended after a reply", () => {
       endTokens: [2],
       renderer: {
         ...render,
-        print(messages, options) {
+        print(messages, options, reply) {
           printed += messages.length;
-          return render.print(messages, options);
+          return render.print(messages, options, reply);
         },
       },
     });

@@ -38,8 +38,9 @@ export function createContinuation(parts: TailParts) {
     if (reach === "never") return undefined;
     const view = windowOf(messages, at);
     const seen = reach === "window" ? attempt(() => findTail(view.messages, view.at, options)) : undefined;
-    if (seen) return seen;
-    const unchanged = attempt(() => isUnchanged(print, messages, at, chain.sampled, options));
+    // What is said here may be the first thing that makes the template measure.
+    if (seen && !parts.measures()) return seen;
+    const unchanged = attempt(() => isUnchanged(parts, messages, at, chain.sampled, options));
     return unchanged ? findTail(messages, at, options) : undefined;
   }
 

@@ -3,7 +3,7 @@
  * a tokenizer is well-formed. So a prompt is one string that can be cut, searched and compared like any other, and no foreign
  * text in it is ever taken for a token. Signs are put only where a template's own text spells a token (traced-text.ts).
  */
-import { blank, type TracedText } from "./traced-text.ts";
+import { marks, type TracedText } from "./traced-text.ts";
 import { wellFormed } from "./well-formed.ts";
 
 /** A token that only templates and policies make: every added token, special or not. */
@@ -76,7 +76,7 @@ interface Finder {
 }
 
 function createFinder(tokens: readonly ControlToken[]): Finder {
-  const spellable = tokens.filter(({ text }) => !text.includes(blank));
+  const spellable = tokens.filter(({ text }) => !Object.values(marks).some((mark) => text.includes(mark)));
   const ids = new Map(spellable.map(({ text, id }) => [text, id]));
   const longestFirst = [...ids.keys()].sort((a, b) => b.length - a.length);
   // The empty class matches nothing.

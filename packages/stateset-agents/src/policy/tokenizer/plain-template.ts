@@ -1,7 +1,7 @@
 import type { Message, Role } from "../../conversation/message.ts";
 import type { ToolDefinition } from "../../conversation/tool-definition.ts";
 import type { ChatRenderer } from "./chat-renderer.ts";
-import { concat, foreignText, join, type TracedText } from "./traced-text.ts";
+import { concat, foreignText, join, marks, type TracedText } from "./traced-text.ts";
 
 const labels: Record<Role, string> = {
   system: "System",
@@ -24,9 +24,10 @@ const labels: Record<Role, string> = {
 export function createPlainRenderer({ bos = "", eos = "" }: { bos?: string; eos?: string }): ChatRenderer {
   return {
     lookedFor: [],
-    print(messages, { tools, addGenerationPrompt }) {
-      const turns = messages.map((message) => {
-        const content = contentOf(message);
+    measures: false,
+    print(messages, { tools, addGenerationPrompt }, reply) {
+      const turns = messages.map((message, i) => {
+        const content = contentOf(message, i === reply);
         const space = /^\s/.test(content.text) || content.text === "" ? "" : " ";
         const label = labels[message.role] ?? foreignText(String(message.role));
         return concat([label, ":", space, content, message.role === "assistant" ? eos : "", "\n"]);
@@ -38,15 +39,16 @@ export function createPlainRenderer({ bos = "", eos = "" }: { bos?: string; eos?
 }
 
 /** Tool calls are printed in the tags that most open models use. */
-export function contentOf({ content, tool_calls = [] }: Message): TracedText {
+export function contentOf({ content, tool_calls = [] }: Message, isReply: boolean): TracedText {
+  const mark = isReply ? marks.reply : marks.said;
   const calls = tool_calls.map(({ function: { name, arguments: args } }) => {
-    const called = foreignText(JSON.stringify(name));
-    return concat(['<tool_call>\n{"name": ', called, ', "arguments": ', foreignText(args), "}\n</tool_call>"]);
+    const [called, asked] = [JSON.stringify(name), args].map((text) => foreignText(text, mark));
+    return concat(['<tool_call>\n{"name": ', called!, ', "arguments": ', asked!, "}\n</tool_call>"]);
   });
-  return join([...(content === "" ? [] : [foreignText(content)]), ...calls], "\n");
+  return join([...(content === "" ? [] : [foreignText(content, mark)]), ...calls], "\n");
 }
 
 function toolList(tools: readonly ToolDefinition[]): TracedText {
-  const lines = tools.map((tool) => foreignText(JSON.stringify(tool.function)));
+  const lines = tools.map((tool) => foreignText(JSON.stringify(tool.function), marks.given));
   return concat([`${labels.system}: Tools you can call:\n`, join(lines, "\n"), "\n"]);
 }

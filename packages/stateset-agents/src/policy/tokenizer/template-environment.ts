@@ -1,8 +1,8 @@
 import { Environment, type Template } from "@huggingface/jinja";
-import { interpret } from "./jinja/interpreter.ts";
+import { type Interpreted, interpret } from "./jinja/interpreter.ts";
 import { FunctionValue, type Run, type Value } from "./jinja/library.ts";
 import { foreignString, ownString, tracedString } from "./jinja/strings.ts";
-import { holdsForeign, type TracedText } from "./traced-text.ts";
+import { holdsForeign } from "./traced-text.ts";
 
 /** What every run of a template shares. Made once, because the library takes its time over each name. */
 export function environmentWith(
@@ -26,7 +26,7 @@ export function environmentWith(
 }
 
 /** Template.render() without its own raise_exception and its clock. */
-export function run(template: Template, common: Environment, variables: Readonly<Record<string, Value>>): TracedText {
+export function run(template: Template, common: Environment, variables: Readonly<Record<string, Value>>): Interpreted {
   const environment = new Environment(common);
   setVariables(environment, variables);
   return interpret(template.parsed, environment);

@@ -3,6 +3,7 @@ import { turnNotes } from "../../conversation/trajectory.ts";
 import type { Value } from "./jinja/library.ts";
 import { foreignValue, TracedObject } from "./jinja/objects.ts";
 import { ownString } from "./jinja/strings.ts";
+import type { Mark } from "./traced-text.ts";
 
 export interface TemplateMessageOptions {
   textArguments: boolean;
@@ -16,16 +17,20 @@ const roles: ReadonlySet<unknown> = new Set<Role>(["system", "developer", "user"
  * A message under the names templates know. All but the role is foreign. Fields that the library does not know are passed on,
  * because some templates do.
  */
-export function messageForTemplate(message: Message, { textArguments, developerRole }: TemplateMessageOptions): Value {
+export function messageForTemplate(
+  message: Message,
+  { textArguments, developerRole }: TemplateMessageOptions,
+  mark: Mark,
+): Value {
   const parts = Object.entries(message).filter(([key]) => !turnNotes.has(key));
   const fields = parts.map(([key, part]): [string, Value] => {
     if (key === "role" && roles.has(part))
       return [key, ownString(part === "developer" && !developerRole ? "system" : part)];
-    if (key === "reasoning") return ["reasoning_content", foreignValue(part)];
-    if (key === "tool_calls" && part) return [key, foreignValue(callsForTemplate(part, textArguments))];
-    return [key, foreignValue(part)];
+    if (key === "reasoning") return ["reasoning_content", foreignValue(part, mark)];
+    if (key === "tool_calls" && part) return [key, foreignValue(callsForTemplate(part, textArguments), mark)];
+    return [key, foreignValue(part, mark)];
   });
-  return new TracedObject(new Map(fields));
+  return new TracedObject(new Map(fields), undefined, mark);
 }
 
 /** Arguments stay the text the model wrote wherever the template can print that. */

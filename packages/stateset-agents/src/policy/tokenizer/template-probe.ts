@@ -41,6 +41,11 @@ export function windowOf(messages: readonly Message[], at: number): { messages: 
 export function createTemplateProbe(parts: TailParts): (options: RenderOptions, written: boolean) => Reach {
   const known = new Map<string, Reach>();
   return (options, written) => {
+    const reach = reachBy(options, written);
+    return reach === "window" && parts.measures() ? "whole" : reach;
+  };
+
+  function reachBy(options: RenderOptions, written: boolean): Reach {
     const tools = (options.tools ?? []).length > 0 ? [tool] : [];
     const kind = JSON.stringify([tools.length, written, options.templateVariables ?? {}]);
     const before = known.get(kind);
@@ -50,11 +55,11 @@ export function createTemplateProbe(parts: TailParts): (options: RenderOptions, 
     const reach = tryOut(parts, asked, written);
     known.set(kind, reach);
     return reach;
-  };
+  }
 }
 
-function tryOut({ print, ...others }: TailParts, options: RenderOptions, written: boolean): Reach {
-  const parts = { ...others, print: rememberPrints(print) };
+function tryOut(given: TailParts, options: RenderOptions, written: boolean): Reach {
+  const parts = { ...given, print: rememberPrints(given.print), trace: rememberPrints(given.trace) };
   const findTail = createTailFinder(parts);
   const tryShape = (
     shape: readonly string[],
@@ -73,15 +78,18 @@ function tryOut({ print, ...others }: TailParts, options: RenderOptions, written
       const added = tryShape(shape, (messages, at) => saying(said, messages, (i) => i > at));
       return [left, added].some((reach) => reach !== undefined && reach !== "window");
     });
-  return parts.lookedFor.some(isFound) ? "whole" : "window";
+  // Nothing, too, is something that a template may ask for.
+  return ["", ...parts.lookedFor].some(isFound) ? "whole" : "window";
 }
 
 /** Conversations that are tried have much in common. */
-function rememberPrints(print: TailParts["print"]): TailParts["print"] {
-  const known = new Map<string, string>();
-  return (messages, options) => {
-    const asked = JSON.stringify([messages, options.addGenerationPrompt ?? false]);
-    const text = known.get(asked) ?? print(messages, options);
+function rememberPrints<T>(
+  print: (messages: readonly Message[], options: RenderOptions, reply: number) => T,
+): (messages: readonly Message[], options: RenderOptions, reply?: number) => T {
+  const known = new Map<string, T>();
+  return (messages, options, reply = -1) => {
+    const asked = JSON.stringify([messages, options.addGenerationPrompt ?? false, reply]);
+    const text = known.get(asked) ?? print(messages, options, reply);
     known.set(asked, text);
     return text;
   };
@@ -121,7 +129,7 @@ function reachOf(
   const sampled = new Set(written ? [] : replies);
   const same = createPieceComparison(parts, [...sampled, at], messages);
   const exact = seen?.text === tail.text && seen.end === tail.end;
-  return exact && attempt(() => isUnchanged(parts.print, messages, at, sampled, options, same)) ? "window" : "whole";
+  return exact && attempt(() => isUnchanged(parts, messages, at, sampled, options, same)) ? "window" : "whole";
 }
 
 /**

@@ -2,6 +2,7 @@
 import type { Template } from "@huggingface/jinja";
 import { foreignValue } from "./jinja/objects.ts";
 import { environmentWith, run } from "./template-environment.ts";
+import { marks } from "./traced-text.ts";
 
 /** Undefined where the template fails or refuses. */
 function attempt(template: Template, messages: readonly object[], tools: readonly object[] | null): string | undefined {
@@ -9,7 +10,8 @@ function attempt(template: Template, messages: readonly object[], tools: readonl
     throw new Error(reason);
   });
   try {
-    return run(template, environment, { messages: foreignValue(messages), tools: foreignValue(tools) }).text;
+    const told = { messages: foreignValue(messages, marks.said), tools: foreignValue(tools, marks.given) };
+    return run(template, environment, told).text;
   } catch {
     return undefined;
   }
@@ -17,7 +19,7 @@ function attempt(template: Template, messages: readonly object[], tools: readonl
 
 /** Arguments that are put through `tojson` come out as a quoted string. */
 export function printsTextArguments(template: Template, source: string): boolean {
-  if (/arguments\s+is\s+mapping|arguments\.items|arguments\s*\|\s*items/.test(source)) return false;
+  if (/arguments(?:['"]\])?\s+is\s+mapping|arguments\.items|arguments\s*\|\s*items/.test(source)) return false;
   const args = '{"probe":1}';
   const call = { id: "callprobe", type: "function", function: { name: "f", arguments: args } };
   const messages = [

@@ -4,7 +4,7 @@
  * must not open a system turn. Only a template's own text makes control tokens.
  *
  * So text remembers who wrote it, character by character, on its whole way through a template: each text has a second one of
- * the same length beside it, in which every foreign character is blank. A token is recognised where the *second* text spells it
+ * the same length beside it, in which every foreign character is a mark. A token is recognised where the *second* text spells it
  * (control-tokens.ts), so no token can hold a foreign character: not if the template prints `<` before it and `>` after it, nor if
  * it cuts, reverses, trims, joins or recases it first.
  *
@@ -15,20 +15,24 @@
  */
 export interface TracedText {
   readonly text: string;
-  /** `text` with a blank for every foreign unit of it. */
+  /** `text` with a mark for every foreign unit of it. */
   readonly own: string;
 }
 
-/** Stands for half a character or a whole one, as UTF-16 counts. It is a noncharacter, and no token is spelt with it. */
-export const blank = "\uFDD0";
+/**
+ * Stand for half a character or a whole one, as UTF-16 counts: of the tools and variables that all of a conversation is given; of
+ * what is said in it; of the one reply that is asked about (reply-tail.ts). They are noncharacters, and no token is spelt with them.
+ */
+export const marks = { given: "\uFDD0", said: "\uFDD1", reply: "\uFDD2" } as const;
+export type Mark = (typeof marks)[keyof typeof marks];
 
 /** What a template wrote, or the library in its place: its source, special tokens, roles. */
 export function ownText(text: string): TracedText {
   return { text, own: text };
 }
 
-export function foreignText(text: string): TracedText {
-  return { text, own: blank.repeat(text.length) };
+export function foreignText(text: string, mark: Mark = marks.said): TracedText {
+  return { text, own: mark.repeat(text.length) };
 }
 
 /** Strings among the parts are the template's own. */
@@ -64,7 +68,7 @@ export function mapCharacters(text: TracedText, change: (char: string) => string
   return concat(
     charactersOf(text).map((char) => {
       const changed = change(char.text);
-      return char.own === char.text ? changed : foreignText(changed);
+      return char.own === char.text ? changed : foreignText(changed, char.own[0] as Mark);
     }),
   );
 }
@@ -76,10 +80,15 @@ export function mapCharacters(text: TracedText, change: (char: string) => string
 export function changedInPlace({ text, own }: TracedText, changed: string): TracedText {
   if (own === text) return ownText(changed);
   if (changed.length !== text.length) return foreignText(changed);
-  const units = Array.from({ length: changed.length }, (_, i) => (own[i] === blank ? blank : changed[i]));
+  const units = Array.from({ length: changed.length }, (_, i) => (own[i] === text[i] ? changed[i] : own[i]));
   return { text: changed, own: units.join("") };
 }
 
 export function holdsForeign({ text, own }: TracedText): boolean {
   return own !== text;
+}
+
+/** Whether any of it was said in the conversation. */
+export function holdsSaid({ own }: TracedText): boolean {
+  return own.includes(marks.said) || own.includes(marks.reply);
 }

@@ -1,16 +1,7 @@
 import { concat, holdsForeign, join, slice, type TracedText } from "../traced-text.ts";
 import { toJson } from "./json.ts";
-import {
-  type Arguments,
-  ArrayValue,
-  argument,
-  FloatValue,
-  IntegerValue,
-  StringValue,
-  UndefinedValue,
-  type Value,
-} from "./library.ts";
-import { isForeign, markForeign, TracedObject } from "./objects.ts";
+import { type Arguments, ArrayValue, argument, FloatValue, IntegerValue, StringValue, type Value } from "./library.ts";
+import { markForeign, markOf, TracedObject } from "./objects.ts";
 import { printed } from "./printed.ts";
 import { methods, TracedString, tracedString } from "./strings.ts";
 
@@ -27,7 +18,8 @@ export function applyFilter(operand: Value, name: string, args: Arguments): Valu
     const separator = argument(args, 0, "d");
     return new TracedString(join(operand.value.map(printed), separator ? printed(separator) : ""));
   }
-  if (!ofStrings.has(name) || !(operand instanceof StringValue || operand instanceof UndefinedValue)) return undefined;
+  if (!ofStrings.has(name)) return undefined;
+  // Whatever it is: to Jinja too, these are filters of what a value prints.
   const text = printed(operand);
   if (name === "indent") return new TracedString(indent(text, args));
   return methods[name === "trim" ? "strip" : name]!(text, args);
@@ -38,7 +30,7 @@ export function traceNumber(result: Value, from: readonly Value[]): Value {
   const isNumber = result instanceof IntegerValue || result instanceof FloatValue;
   if (!isNumber || from.includes(result)) return result;
   const foreign = from.some((value) =>
-    value instanceof StringValue ? holdsForeign(tracedString(value)) : isForeign(value),
+    value instanceof StringValue ? holdsForeign(tracedString(value)) : markOf(value) !== undefined,
   );
   return foreign ? markForeign(result) : result;
 }

@@ -10,9 +10,10 @@
  */
 import { Environment, Interpreter, Template } from "@huggingface/jinja";
 import { StatesetError } from "../../../error.ts";
-import { blank, concat, type TracedText } from "../traced-text.ts";
+import { concat, marks, type TracedText } from "../traced-text.ts";
 import { applyFilter, tracedFilters, traceNumber } from "./filters.ts";
 import {
+  ArrayValue,
   BooleanValue,
   IntegerValue,
   type Node,
@@ -21,6 +22,7 @@ import {
   UndefinedValue,
   type Value,
 } from "./library.ts";
+import { callMeasures, comparisonMeasures, cutUp, filterMeasures, isCutUp, isSaid, testMeasures } from "./measuring.ts";
 import { foreignValue, TracedObject } from "./objects.ts";
 import { printed } from "./printed.ts";
 import { ownString, sliceString, TracedString, tracedString } from "./strings.ts";
@@ -34,6 +36,7 @@ interface Internals {
   evaluateUnaryExpression(node: Node, environment: unknown): Value;
   evaluateTestExpression(node: Node, environment: unknown): Value;
   evaluateMemberExpression(node: Node, environment: unknown): Value;
+  evaluateCallExpression(node: Node, environment: unknown): Value;
   evaluateSliceExpression(object: Value, node: Node, environment: unknown): Value;
   evaluateArguments(args: readonly Node[], environment: unknown): [Value[], Map<string, Value>];
   applyFilter(operand: Value, filter: Node, environment: unknown): Value;
@@ -50,8 +53,12 @@ interface Loop {
 /** Statements whose value is none of the template's. */
 const silent = new Set(["Set", "Macro", "Comment"]);
 const arithmetic = new Set(["+", "-", "*", "/", "//", "%", "**"]);
+const comparisons = new Set(["==", "!=", "in", "not in"]);
 /** In Python these are there whatever keys an object has; a tool may have a parameter called `items`. */
 const objectMethods: ReadonlySet<unknown> = new Set(["get", "items", "keys", "values"]);
+
+/** Arguments that are more than a value. */
+const inPlace = new Set(["KeywordArgumentExpression", "SpreadExpression"]);
 
 /** What can be gone through, to Python: also an object, and what is not defined. */
 const collections = new Set(["StringValue", "ArrayValue", "ObjectValue", "UndefinedValue"]);
@@ -59,6 +66,8 @@ const collectionTests: ReadonlySet<unknown> = new Set(["iterable", "sequence"]);
 
 class TracingInterpreter extends Base {
   readonly #loops: Loop[] = [];
+  /** See measuring.ts. */
+  measured = false;
 
   override evaluate(node: Node | undefined, environment: unknown): Value {
     if (node?.type === "Evaluated") return node.value as Value;
@@ -89,9 +98,14 @@ class TracingInterpreter extends Base {
   /** The library adds up the texts of a loop's blocks. They have just passed through evaluateBlock(). */
   override evaluateFor(node: Node, environment: unknown): Value {
     const loop: Loop = { node, printed: [] };
+    const iterable = node.iterable as Node;
+    const [chosen, source] = iterable.type === "SelectExpression" ? [true, iterable.lhs as Node] : [false, iterable];
+    const items = this.evaluate(source, environment);
+    this.measured ||= isCutUp(items);
+    const known = chosen ? { ...iterable, lhs: evaluated(items) } : evaluated(items);
     this.#loops.push(loop);
     try {
-      const value = super.evaluateFor(node, environment);
+      const value = super.evaluateFor({ ...node, iterable: known }, environment);
       const whole = concat(loop.printed);
       return whole.text === value.value ? new TracedString(whole) : value;
     } finally {
@@ -101,12 +115,17 @@ class TracingInterpreter extends Base {
 
   override evaluateBinaryExpression(node: Node, environment: unknown): Value {
     const operator = (node.operator as { value: string }).value;
-    if (operator !== "~" && !arithmetic.has(operator)) return super.evaluateBinaryExpression(node, environment);
+    if (operator !== "~" && !arithmetic.has(operator) && !comparisons.has(operator))
+      return super.evaluateBinaryExpression(node, environment);
     const [left, right] = [node.left, node.right].map((side) => this.evaluate(side as Node, environment));
     if (operator === "~") return new TracedString(concat([printed(left!), printed(right!)]));
     if (left instanceof TracedString && right instanceof TracedString && operator === "+")
       return new TracedString(concat([left, right]));
     const known = { ...node, left: evaluated(left!), right: evaluated(right!) };
+    if (comparisons.has(operator)) {
+      this.measured ||= comparisonMeasures(left!, right!);
+      return super.evaluateBinaryExpression(known, environment);
+    }
     return traceNumber(super.evaluateBinaryExpression(known, environment), [left!, right!]);
   }
 
@@ -119,19 +138,25 @@ class TracingInterpreter extends Base {
   }
 
   override evaluateTestExpression(node: Node, environment: unknown): Value {
-    if (!collectionTests.has((node.test as Node).value)) return super.evaluateTestExpression(node, environment);
-    const { type } = this.evaluate(node.operand as Node, environment);
-    return new BooleanValue(collections.has(type) !== node.negate);
+    const operand = this.evaluate(node.operand as Node, environment);
+    const test = (node.test as Node).value;
+    if (collectionTests.has(test)) return new BooleanValue(collections.has(operand.type) !== node.negate);
+    this.measured ||= testMeasures(test, operand);
+    return super.evaluateTestExpression({ ...node, operand: evaluated(operand) }, environment);
   }
 
   override evaluateMemberExpression(node: Node, environment: unknown): Value {
     const property = node.property as Node;
-    if (!node.computed && !objectMethods.has(property.value)) return super.evaluateMemberExpression(node, environment);
+    const named = !node.computed && !objectMethods.has(property.value);
+    if (named && property.value !== "length") return super.evaluateMemberExpression(node, environment);
     const object = this.evaluate(node.object as Node, environment);
-    if (!node.computed && object instanceof ObjectValue) return object.builtins.get(property.value as string)!;
+    this.measured ||= named && (isSaid(object) || isCutUp(object));
+    if (!node.computed && !named && object instanceof ObjectValue)
+      return object.builtins.get(property.value as string)!;
     if (!node.computed || property.type === "SliceExpression")
       return super.evaluateMemberExpression({ ...node, object: evaluated(object) }, environment);
     const key = this.evaluate(property, environment);
+    this.measured ||= isSaid(object);
     if (object instanceof StringValue && key instanceof IntegerValue)
       return sliceString(tracedString(object), key.value, key.value === -1 ? undefined : key.value + 1);
     // Nothing is found under what is no name.
@@ -141,7 +166,11 @@ class TracingInterpreter extends Base {
   }
 
   override evaluateSliceExpression(object: Value, node: Node, environment: unknown): Value {
-    if (!(object instanceof StringValue)) return super.evaluateSliceExpression(object, node, environment);
+    if (!(object instanceof StringValue)) {
+      const part = super.evaluateSliceExpression(object, node, environment);
+      return isCutUp(object) ? cutUp(part) : part;
+    }
+    this.measured ||= isSaid(object);
     const [from, to, step] = [node.start, node.stop, node.step].map((part) => {
       const { value } = this.evaluate(part as Node | undefined, environment);
       if (value === undefined || value === null) return undefined;
@@ -149,6 +178,18 @@ class TracingInterpreter extends Base {
       throw new TypeError("a slice goes from one whole number to another");
     });
     return sliceString(tracedString(object), from, to, step);
+  }
+
+  override evaluateCallExpression(node: Node, environment: unknown): Value {
+    const { type, property } = node.callee as Node;
+    if (type !== "MemberExpression") return super.evaluateCallExpression(node, environment);
+    const method = (property as Node).value;
+    const args = (node.args as Node[]).map((arg) =>
+      inPlace.has(arg.type) ? arg : evaluated(this.evaluate(arg, environment)),
+    );
+    this.measured ||= callMeasures(method, args[0]?.value);
+    const made = super.evaluateCallExpression({ ...node, args }, environment);
+    return method === "split" && made instanceof ArrayValue && made.value.some(isSaid) ? cutUp(made) : made;
   }
 
   override applyFilter(operand: Value, filter: Node, environment: unknown): Value {
@@ -159,6 +200,7 @@ class TracingInterpreter extends Base {
       const value = applyFilter(operand, name, { places, names });
       if (value) return value;
     }
+    this.measured ||= filterMeasures(name, operand);
     const result = super.applyFilter(operand, filter, environment);
     return name === "length" ? result : traceNumber(result, [operand]);
   }
@@ -182,8 +224,15 @@ function evaluated(value: Value): Node {
 }
 
 /** The text a parsed template prints. */
-export function interpret(program: object, environment: Environment): TracedText {
-  return tracedString(new TracingInterpreter(environment).evaluate(program as Node, environment));
+export interface Interpreted extends TracedText {
+  /** Whether it decided by more than strings that it looked for (measuring.ts). */
+  measured: boolean;
+}
+
+export function interpret(program: object, environment: Environment): Interpreted {
+  const interpreter = new TracingInterpreter(environment);
+  const { text, own } = tracedString(interpreter.evaluate(program as Node, environment));
+  return { text, own, measured: interpreter.measured };
 }
 
 /**
@@ -192,10 +241,10 @@ export function interpret(program: object, environment: Environment): TracedText
  */
 export function checkLibrary(): void {
   const environment = new Environment();
-  environment.setVariable("it", foreignValue({ key: "zz" }) as ReturnType<Environment["set"]>);
+  environment.setVariable("it", foreignValue({ key: "zz" }, marks.said) as ReturnType<Environment["set"]>);
   const { parsed } = new Template("{% for k, v in it.items() %}{{ 'x' ~ v[:1] + 'y' | trim }}{% endfor %}");
   const { text, own } = interpret(parsed, environment);
-  if (text === "xzy" && own === `x${blank}y`) return;
+  if (text === "xzy" && own === `x${marks.said}y`) return;
   throw new StatesetError(
     "TOKENIZER_INVALID",
     "The installed @huggingface/jinja runs templates in a way not known here.",

@@ -1,3 +1,4 @@
+import { type Mark, marks } from "../traced-text.ts";
 import {
   ArrayValue,
   BooleanValue,
@@ -15,15 +16,17 @@ import { foreignString, ownString, type TracedString } from "./strings.ts";
 /** An object whose keys are foreign, but for those that a template wrote itself. */
 export class TracedObject extends ObjectValue {
   readonly #own: ReadonlySet<string>;
+  readonly #mark: Mark;
   #builtins: ReadonlyMap<string, Value> | undefined;
 
-  constructor(value: ReadonlyMap<string, Value>, own: ReadonlySet<string> = new Set()) {
+  constructor(value: ReadonlyMap<string, Value>, own: ReadonlySet<string> = new Set(), mark: Mark = marks.said) {
     super(value);
     this.#own = own;
+    this.#mark = mark;
   }
 
   keyOf(key: string): TracedString {
-    return this.#own.has(key) ? ownString(key) : foreignString(key);
+    return this.#own.has(key) ? ownString(key) : foreignString(key, this.#mark);
   }
 
   items(): Value {
@@ -50,27 +53,30 @@ export class TracedObject extends ObjectValue {
 }
 
 /** Numbers and truth values that somebody else gave. */
-const foreignValues = new WeakSet<Value>();
+const foreignValues = new WeakMap<Value, Mark>();
 
-export function isForeign(value: Value): boolean {
-  return foreignValues.has(value);
+/** Undefined for what is the template's own. */
+export function markOf(value: Value): Mark | undefined {
+  return foreignValues.get(value);
 }
 
-export function markForeign(value: Value): Value {
-  foreignValues.add(value);
+export function markForeign(value: Value, mark: Mark = marks.said): Value {
+  foreignValues.set(value, mark);
   return value;
 }
 
 /** JSON that somebody wrote, as a template's value. */
-export function foreignValue(given: unknown): Value {
-  if (typeof given === "string") return foreignString(given);
+export function foreignValue(given: unknown, mark: Mark): Value {
+  if (typeof given === "string") return foreignString(given, mark);
   if (typeof given === "number")
-    return markForeign(Number.isInteger(given) ? new IntegerValue(given) : new FloatValue(given));
-  if (typeof given === "boolean") return markForeign(new BooleanValue(given));
+    return markForeign(Number.isInteger(given) ? new IntegerValue(given) : new FloatValue(given), mark);
+  if (typeof given === "boolean") return markForeign(new BooleanValue(given), mark);
   if (given === undefined) return new UndefinedValue(given);
-  if (given === null) return new NullValue(given);
-  if (Array.isArray(given)) return new ArrayValue(given.map(foreignValue));
-  if (typeof given === "object")
-    return new TracedObject(new Map(Object.entries(given).map(([key, part]) => [key, foreignValue(part)])));
+  if (given === null) return markForeign(new NullValue(given), mark);
+  if (Array.isArray(given)) return new ArrayValue(given.map((part) => foreignValue(part, mark)));
+  if (typeof given === "object") {
+    const parts = Object.entries(given).map(([key, part]): [string, Value] => [key, foreignValue(part, mark)]);
+    return new TracedObject(new Map(parts), undefined, mark);
+  }
   throw new TypeError(`a template cannot be given a ${typeof given}`);
 }

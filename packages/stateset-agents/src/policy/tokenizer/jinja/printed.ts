@@ -1,6 +1,6 @@
 import { concat, foreignText, join, mapCharacters, ownText, type TracedText } from "../traced-text.ts";
 import { ArrayValue, FloatValue, IntegerValue, ObjectValue, StringValue, type Value } from "./library.ts";
-import { isForeign, TracedObject } from "./objects.ts";
+import { markOf, TracedObject } from "./objects.ts";
 import { foreignString, tracedString } from "./strings.ts";
 
 /** What `{{ value }}` prints: str() of Python, where the library prints JSON. */
@@ -20,7 +20,7 @@ function represented(value: Value): TracedText {
   }
   if (value instanceof IntegerValue || value instanceof FloatValue) return traced(value, value.toString());
   if (value.type === "BooleanValue") return traced(value, value.value ? "True" : "False");
-  return foreignText(value.type === "NullValue" ? "None" : value.toString());
+  return foreignText(value.type === "NullValue" ? "None" : value.toString(), markOf(value));
 }
 
 /** A key of an object, as far as it is known who wrote it. */
@@ -30,7 +30,8 @@ export function keyOf(object: Value, key: string): TracedText {
 
 /** What a value that is no string is written as. */
 export function traced(value: Value, text: string): TracedText {
-  return isForeign(value) ? foreignText(text) : ownText(text);
+  const mark = markOf(value);
+  return mark ? foreignText(text, mark) : ownText(text);
 }
 
 const unprintable = /[\p{C}\p{Z}]/u;

@@ -4,6 +4,7 @@ import {
   concat,
   foreignText,
   join,
+  type Mark,
   ownText,
   slice,
   type TracedText,
@@ -52,8 +53,8 @@ export function ownString(text: string): TracedString {
   return new TracedString(ownText(text));
 }
 
-export function foreignString(text: string): TracedString {
-  return new TracedString(foreignText(text));
+export function foreignString(text: string, mark?: Mark): TracedString {
+  return new TracedString(foreignText(text, mark));
 }
 
 /** A string that the library made itself could be anybody's: it is foreign. */
