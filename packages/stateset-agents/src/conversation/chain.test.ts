@@ -112,6 +112,33 @@ describe("a chain goes on", () => {
     expect(whyRestart(chain, [user("a"), assistant("c")], {})).toBeUndefined();
   });
 
+  it("whatever the order of keys and whether they are left out, but not when a field changes that the library does not know", () => {
+    const call = { id: "1", type: "function" as const, function: { name: "f", arguments: "{}" } };
+    const shuffled = { function: { arguments: "{}", name: "f" }, type: "function" as const, id: "1" };
+    const own = { picture: { url: "a", size: [1, 2] } };
+    const said = { ...user("a"), tool_calls: [call], ...own } as Message;
+    const chain = new ChainBuilder({ tokens: [1], messages: [said, user("b")] });
+    chain.record(sample(2), reply("c"), 2);
+    const next = (first: object, second: object = user("b")) =>
+      whyRestart(chain, [first as Message, second as Message, assistant("c")], {});
+    const other = { picture: { size: [1, 2], url: "a" }, tool_calls: [shuffled], content: "a", role: "user" };
+    expect(next(other)).toBeUndefined();
+    expect(next({ ...other, name: undefined }, { ...user("b"), tool_calls: [] })).toBeUndefined();
+    expect(next({ ...other, picture: { size: [2, 1], url: "a" } })).toBe("messages-changed");
+    expect(next({ ...other, picture: undefined })).toBe("messages-changed");
+    expect(next({ ...other, sound: "b" })).toBe("messages-changed");
+    expect(next(other, { ...user("b"), name: "Bo" })).toBe("messages-changed");
+  });
+
+  it("but not from a stop text: it was sampled, and is no part of the message", () => {
+    const stopped = chainWith({ ...reply("c", "c STOP"), ended: "stop-text" });
+    expect(whyRestart(stopped, [...prompt, assistant("c"), user("d")], {})).toBe("stop-text");
+    for (const ended of ["end-token", "stop-token", "length"] as const) {
+      const chain = chainWith({ ...reply("c"), ended });
+      expect(whyRestart(chain, [...prompt, assistant("c"), user("d")], {})).toBeUndefined();
+    }
+  });
+
   it("and otherwise says why not", () => {
     const chain = chainWith(reply("c"), { tools, templateVariables: { a: 1 } });
     const same = { tools: structuredClone(tools), templateVariables: { a: 1 } };

@@ -3,7 +3,7 @@ import { ChainBuilder } from "../../conversation/chain.ts";
 import type { Message } from "../../conversation/message.ts";
 import { createRandom, type Random } from "../../random.ts";
 import type { LoadedTokenizer } from "./chat-tokenizer.ts";
-import { assistant, folder, record, system, user } from "./fixtures/conversations.ts";
+import { assistant, chainOf, folder, record, system, user } from "./fixtures/conversations.ts";
 import { byteLevelTokenizer } from "./fixtures/model-folders.ts";
 import { loadChatTokenizer } from "./load-chat-tokenizer.ts";
 
@@ -66,6 +66,19 @@ function somebody(random: Random, index: number): Message[] {
 }
 
 describe("a template that decides by what is said", () => {
+  it("goes on though it drops reasoning from the past", async () => {
+    const tokenizer = await withTemplate(
+      turns(
+        "{% if m.content | length > 3 and m.reasoning_content and loop.last %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}",
+      ),
+    );
+    const messages = [user("Hello"), assistant("Yes.", { reasoning: "So." }), user("And now?")];
+    const chain = chainOf(tokenizer, [user("Hello")], { sampled: "<think>So.</think>Yes.</s>", message: messages[1]! });
+    const next = tokenizer.extend(chain, messages, prompt);
+    expect(next.kind).toBe("append");
+    expect(tokenizer.decode(next.tokens, { skipSpecial: false })).toBe("<s>user:And now?</s><s>assistant:");
+  });
+
   it.each(templates)("is never misunderstood, by %s", async (_, source) => {
     const tokenizer = await withTemplate(source);
     const random = createRandom(4);

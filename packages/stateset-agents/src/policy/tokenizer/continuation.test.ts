@@ -176,6 +176,29 @@ describe("what is appended after a reply", () => {
   });
 });
 
+describe("what templates are tried out with", () => {
+  it.each(["chatml", "qwen3", "mistral", "llama3"] as const)("may be said by anybody: %s", async (name) => {
+    const said = [
+      "message 1.",
+      "reply 1.",
+      "reply 3.",
+      "argument 3.",
+      "PROBE",
+      "callprobe",
+      '{"probe":1}',
+      "message 3.",
+    ];
+    const tokenizer = await load(name);
+    const end = tokenizer.decode(tokenizer.endTokens.slice(0, 1), { skipSpecial: false });
+    const talk = (texts: readonly string[]) => texts.map((text, i) => (i % 2 === 0 ? user(text) : assistant(text)));
+    const other = said.map((text) => `x${text.slice(1)}`);
+    const steps = grow(tokenizer, talk(said), end);
+    expect(steps).toHaveLength(4);
+    const renamed = grow(tokenizer, talk(other), end).map((step, i) => step.replace(other[2 * i]!, said[2 * i]!));
+    expect(steps).toEqual(renamed);
+  });
+});
+
 describe("a template that rewrites what stands outside replies", () => {
   /** As Mistral's: the tools stand before the last user message, and move on with it. */
   const moving =
@@ -251,6 +274,11 @@ describe("tools and variables", () => {
       "{% for m in messages %}{{ 'D' if m.role == 'developer' else m.role }}{% endfor %}",
     );
     expect(knowing.render([developer, user("Hi")])).toBe("Duser");
+    // It speaks of developers, but only to drop what they say after others.
+    const dropping = await withTemplate(
+      "{% for m in messages %}{% if m.role != 'developer' or loop.first %}{{ m.role }}:{{ m.content }} {% endif %}{% endfor %}",
+    );
+    expect(dropping.render([user("Hi"), developer, user("So")])).toBe("user:Hi system:Be brief. user:So ");
     const plain = await loadChatTokenizer(realTokenizer("gpt2"));
     expect(plain.render([developer])).toBe("System: Be brief.\n");
   });

@@ -90,7 +90,7 @@ export function endsOf({ codec, endTokens }: TailParts): (part: string | number)
 /**
  * Whether a template still prints what came before the reply at index `at` as it did in the reply's prompt. Replies that were
  * sampled do not count: their tokens stay as they were sampled, whatever it would print in their place. But where it measures what
- * is said, they must be said.
+ * is said, their answers must be said; reasoning is what templates drop.
  */
 export function isUnchanged(
   { print, measures }: TailParts,
@@ -101,7 +101,9 @@ export function isUnchanged(
   begins = (whole: string, start: string) => whole.startsWith(start),
 ): boolean {
   const plain = messages.map((message, i): Message => {
-    if ((i !== at && !sampled.has(i)) || measures()) return message;
+    if (i !== at && !sampled.has(i)) return message;
+    const { reasoning: _, ...answer } = message;
+    if (measures()) return answer;
     const { tool_calls } = message;
     return { role: "assistant", content: standInFor(i), ...(tool_calls && { tool_calls }) };
   });
