@@ -32,6 +32,8 @@ export interface PolicySessionOptions {
   tools?: RenderOptions["tools"];
   templateVariables?: RenderOptions["templateVariables"];
   contextWindow?: ContextWindowOptions | undefined;
+  /** Where the conversation got to before this session. It stays as it is; the session goes on with a copy. */
+  chain?: ChainBuilder | undefined;
   /** Changes the messages before they are rendered. To keep tokens one chain, equal beginnings must stay equal. */
   before?: (messages: readonly Turn[]) => Message[] | Promise<Message[]>;
   /** Changes the reply the user and the environment see. What was sampled stays recorded as sampled. */
@@ -49,6 +51,7 @@ export class PolicySession implements ConversationSession {
   constructor(options: PolicySessionOptions) {
     this.#options = options;
     this.#window = options.contextWindow && new ContextWindow(options.contextWindow);
+    if (options.chain) this.#chains.push(options.chain.fork());
   }
 
   get temperature(): number {
@@ -57,6 +60,11 @@ export class PolicySession implements ConversationSession {
 
   get stub(): boolean {
     return this.#stub;
+  }
+
+  /** What the conversation goes on from. Valid as it is until the next reply. */
+  get lastChain(): ChainBuilder | undefined {
+    return this.#chains.at(-1);
   }
 
   chains(): TokenChain[] {

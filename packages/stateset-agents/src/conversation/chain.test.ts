@@ -49,6 +49,24 @@ describe("ChainBuilder", () => {
     expect(chain.reply).toBeUndefined();
   });
 
+  it("forks into one that has it all and grows for itself", () => {
+    const chain = new ChainBuilder({ tokens: [1], messages: [user("a")], started: "first-prompt" });
+    chain.record({ ...sample(2, 3), samplerLogprobs: [-1, -2], version: "v" }, reply("b"), 1);
+    chain.append([4], [user("a"), assistant("b"), user("c")]);
+    chain.record(sample(5), reply("d"), 3, { learn: false });
+    const before = chain.build();
+    const fork = chain.fork();
+    expect(fork.build()).toEqual(before);
+    expect({ ...fork.reply }).toEqual(chain.reply);
+    expect([fork.messages, fork.sampled, fork.prompt]).toEqual([chain.messages, chain.sampled, chain.prompt]);
+    fork.append([6], [...chain.messages, assistant("d"), user("e")]);
+    fork.record({ ...sample(7), version: "w" }, reply("f"), 5);
+    expect([...fork.tokens]).toEqual([1, 2, 3, 4, 5, 6, 7]);
+    expect(fork.build().samplerLogprobs).toHaveLength(7);
+    expect(chain.build()).toEqual(before);
+    expect([...chain.sampled]).toEqual([1]);
+  });
+
   it("refuses log-probs that do not match the tokens, a second reply, and a prompt without one", () => {
     const chain = new ChainBuilder({ tokens: [], messages: [] });
     expect(() => chain.record({ tokens: [1, 2], logprobs: [0] }, reply(""), 0)).toThrow("2 sampled tokens");

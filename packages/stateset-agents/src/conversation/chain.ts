@@ -46,12 +46,12 @@ export class ChainBuilder implements ChainState {
   #learn = new Uint8Array(256);
   #turn = new Int32Array(256);
   #samplerLogprobs: Float32Array<ArrayBuffer> | undefined;
-  readonly #versions: Record<number, string> = {};
+  #versions: Record<number, string> = {};
   #messages: readonly Message[];
   #reply: SampledReply | undefined;
   /** Where the last reply begins. */
   #replyStart = 0;
-  readonly #sampled = new Set<number>();
+  #sampled = new Set<number>();
   readonly #started: ChainStart | undefined;
   readonly tools: readonly ToolDefinition[] | undefined;
   readonly templateVariables: Readonly<Record<string, unknown>> | undefined;
@@ -136,6 +136,24 @@ export class ChainBuilder implements ChainState {
     this.#learn.fill(options.learn === false ? 0 : 1, from, this.#length);
     this.#turn.fill(turn, from, this.#length);
     this.#reply = reply;
+  }
+
+  /** A chain that begins with all this one holds and grows for itself. */
+  fork(): ChainBuilder {
+    const { tools, templateVariables, messages } = this;
+    const started = this.#started && { started: this.#started };
+    const chain = new ChainBuilder({ tools, templateVariables, messages, tokens: [], ...started });
+    chain.#length = this.#length;
+    chain.#tokens = this.#tokens.slice(0, this.#length);
+    chain.#logprobs = this.#logprobs.slice(0, this.#length);
+    chain.#learn = this.#learn.slice(0, this.#length);
+    chain.#turn = this.#turn.slice(0, this.#length);
+    chain.#samplerLogprobs = this.#samplerLogprobs?.slice(0, this.#length);
+    chain.#versions = { ...this.#versions };
+    chain.#reply = this.#reply;
+    chain.#replyStart = this.#replyStart;
+    chain.#sampled = new Set(this.#sampled);
+    return chain;
   }
 
   build(): TokenChain {
