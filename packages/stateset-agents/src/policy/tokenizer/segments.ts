@@ -2,7 +2,8 @@ import type { Message } from "../../conversation/message.ts";
 import { StatesetError } from "../../error.ts";
 import type { RenderOptions, TokenSegment } from "../policy.ts";
 import { encodeContinuation, type TextCodec } from "./codec.ts";
-import { isBoundary } from "./control-tokens.ts";
+import { isBoundary, splitAtSigns } from "./control-tokens.ts";
+import { ownText } from "./traced-text.ts";
 import { wellFormed } from "./well-formed.ts";
 
 export interface SegmentParts {
@@ -99,17 +100,29 @@ function cutIntoSegments(codec: TextCodec, text: string, stretches: readonly Str
     // Two replies in a row are two runs: the model stopped in between.
     if (generated) next = first + 1;
     const before = text.slice(0, from);
-    const run = encodeContinuation(codec, before, text.slice(from, stretches[next - 1]!.end));
+    const said = text.slice(from, stretches[next - 1]!.end);
+    const run = encodeContinuation(codec, before, said);
+    const spelt = generated ? speltIn(codec, said) : [];
     let done = 0;
     for (const { end, message } of stretches.slice(first, next)) {
       const upTo = end === stretches[next - 1]!.end ? run : encodeContinuation(codec, before, text.slice(from, end));
       let count = done;
       while (count < upTo.length && upTo[count] === run[count]) count++;
-      if (count > done) segments.push({ tokens: Int32Array.from(run.slice(done, count)), message, generated });
+      const tokens = Int32Array.from(run.slice(done, count));
+      if (count > done) segments.push({ tokens, message, generated, ...(spelt.length > 0 && { spelt }) });
       done = count;
     }
     from = stretches[next - 1]!.end;
     first = next;
   }
   return segments;
+}
+
+/** The tokens that would be here if a template had written all of it. */
+function speltIn(codec: TextCodec, signed: string): string[] {
+  const plain = splitAtSigns(signed).filter((part) => typeof part === "string");
+  const found = plain
+    .flatMap((text) => splitAtSigns(codec.sign(ownText(text))))
+    .filter((part) => typeof part === "number");
+  return [...new Set(found)].map((id) => codec.decode([id]));
 }
