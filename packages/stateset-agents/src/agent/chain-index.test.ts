@@ -5,7 +5,7 @@ import { ChainIndex } from "./chain-index.ts";
 
 const user = (content: string): Message => ({ role: "user", content });
 const assistant = (content: string): Message => ({ role: "assistant", content });
-const chain = () => new ChainBuilder({ tokens: [], messages: [] });
+const chain = (tokens = 1) => new ChainBuilder({ tokens: new Int32Array(tokens), messages: [] });
 
 describe("the chains of conversations that were answered", () => {
   it("are found by who said what, up to the latest reply that is known", () => {
@@ -22,13 +22,15 @@ describe("the chains of conversations that were answered", () => {
       [user("a"), assistant("a"), user("b")],
       [assistant("a"), assistant("A"), user("b")],
       [user("aA"), assistant(""), user("b")],
+      [user("aassistant 1 A")],
+      [user("a"), assistant("A"), ...["1", "2", "3", "4"].map(assistant), user("b")],
     ]) {
       expect(index.find(messages)).toBeUndefined();
     }
   });
 
   it("are so many at most, and those go first that were not asked for longest", () => {
-    const index = new ChainIndex(3);
+    const index = new ChainIndex({ chains: 3, tokens: 100 });
     for (const n of ["1", "2", "3"]) index.keep([user(n)], assistant(n), chain());
     const ask = (n: string) => index.find([user(n), assistant(n), user("?")]);
     expect(ask("1")).toBeDefined();
@@ -36,6 +38,11 @@ describe("the chains of conversations that were answered", () => {
     index.keep([user("5")], assistant("5"), chain());
     expect(index.size).toBe(3);
     expect(["1", "2", "3", "4", "5"].filter((n) => ask(n) !== undefined)).toEqual(["1", "4", "5"]);
+    index.keep([user("long")], assistant("long"), chain(99));
+    expect(index.size).toBe(2);
+    index.keep([user("longer")], assistant("longer"), chain(101));
+    expect(index.size).toBe(0);
+    index.keep([user("6")], assistant("6"), chain());
     index.clear();
     expect(index.size).toBe(0);
   });

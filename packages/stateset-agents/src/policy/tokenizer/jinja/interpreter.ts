@@ -58,7 +58,7 @@ const comparisons = new Set(["==", "!=", "in", "not in"]);
 const objectMethods: ReadonlySet<unknown> = new Set(["get", "items", "keys", "values"]);
 
 /** Arguments that are more than a value. */
-const inPlace = new Set(["KeywordArgumentExpression", "SpreadExpression"]);
+const inPlace = new Set(["KeywordArgumentExpression", "SpreadExpression", "KeywordSpreadExpression"]);
 
 /** What can be gone through, to Python: also an object, and what is not defined. */
 const collections = new Set(["StringValue", "ArrayValue", "ObjectValue", "UndefinedValue"]);
