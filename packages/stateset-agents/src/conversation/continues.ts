@@ -62,7 +62,8 @@ function sameMessage(a: Message, b: Message): boolean {
 /** Asked of every message at every turn. */
 function isRepeated(message: Message, other: Message): boolean {
   for (const field of Object.keys(message) as (keyof Message)[]) {
-    const [one, two] = [message[field], other[field]];
+    const one: unknown = message[field];
+    const two: unknown = other[field];
     if (one === two || turnNotes.has(field)) continue;
     // No calls are an empty list of them.
     if (!(field === "tool_calls" ? sameJson(one ?? [], two ?? []) : sameJson(one, two))) return false;
