@@ -34,7 +34,7 @@ function converse(length: number): { chain: ChainBuilder; messages: Message[] } 
   for (;;) {
     const message: Message = { role: "assistant", content: say() };
     const tokens = [...tokenizer.encode(message.content), tokenizer.endTokens[0]!];
-    const reply = { message, text: tokenizer.decode(tokens, { skipSpecial: false }), ended: true };
+    const reply = { message, text: tokenizer.decode(tokens, { skipSpecial: false }), ended: "end-token" as const };
     chain.record({ tokens, logprobs: new Float32Array(tokens.length) }, reply, messages.length);
     messages.push(message);
     if (chain.length >= length) return { chain, messages };

@@ -1,7 +1,7 @@
 import { getEventListeners } from "node:events";
 import { setTimeout as wait } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { isAbort, linkSignals, withDeadline, withGrace } from "./abort.ts";
+import { isAbort, linkSignals, onAbort, withDeadline, withGrace } from "./abort.ts";
 
 const timedOut = () => new Error("too slow");
 
@@ -52,6 +52,32 @@ describe("withGrace", () => {
     await expect(hanging).rejects.toThrow("after it was told to stop");
     expect(await withGrace(() => "at once", stop.signal, 10)).toBe("at once");
     expect(getEventListeners(stop.signal, "abort")).toHaveLength(0);
+  });
+});
+
+describe("onAbort", () => {
+  it("tells everybody who waits, by one listener, and nobody who let go", () => {
+    const stop = new AbortController();
+    const told: number[] = [];
+    const letGo = Array.from({ length: 40 }, (_, i) => onAbort(stop.signal, () => told.push(i)));
+    expect(getEventListeners(stop.signal, "abort")).toHaveLength(1);
+    for (const one of letGo.slice(2)) one();
+    stop.abort();
+    expect(told).toEqual([0, 1]);
+    onAbort(stop.signal, () => told.push(99));
+    expect(told).toEqual([0, 1, 99]);
+  });
+
+  it("leaves nothing behind once all have let go, and begins anew", () => {
+    const { signal } = new AbortController();
+    for (let round = 0; round < 2; round++) {
+      const letGo = [1, 2].map(() => onAbort(signal, () => {}));
+      letGo[0]!();
+      letGo[0]!();
+      expect(getEventListeners(signal, "abort")).toHaveLength(1);
+      letGo[1]!();
+      expect(getEventListeners(signal, "abort")).toHaveLength(0);
+    }
   });
 });
 

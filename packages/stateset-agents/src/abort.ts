@@ -11,6 +11,39 @@ export function throwIfAborted(signal: AbortSignal | undefined, what: string): v
   if (signal?.aborted) throw new StatesetError("ABORTED", `Stopped ${what}.`, { cause: signal.reason });
 }
 
+/** Who waits for a signal, and the one listener that tells them. */
+const waiting = new WeakMap<AbortSignal, { acts: Set<() => void>; tell: () => void }>();
+
+/**
+ * Calls `act` when the signal fires, or at once if it has; what is returned lets go of it. However many wait, a signal gets one
+ * listener: hundreds of conversations may share a user's, and Node takes more than ten for a leak and warns.
+ */
+export function onAbort(signal: AbortSignal | undefined, act: () => void): () => void {
+  if (!signal) return () => {};
+  if (signal.aborted) {
+    act();
+    return () => {};
+  }
+  let entry = waiting.get(signal);
+  if (!entry) {
+    const acts = new Set<() => void>();
+    const tell = () => {
+      for (const act of acts) act();
+    };
+    entry = { acts, tell };
+    waiting.set(signal, entry);
+    signal.addEventListener("abort", entry.tell, { once: true });
+  }
+  const { acts, tell } = entry;
+  acts.add(act);
+  return () => {
+    acts.delete(act);
+    if (acts.size > 0 || waiting.get(signal)?.acts !== acts) return;
+    signal.removeEventListener("abort", tell);
+    waiting.delete(signal);
+  };
+}
+
 /** A signal that fires with any of `sources`, and a way to let go of them. */
 export interface LinkedSignal {
   signal: AbortSignal;
@@ -24,18 +57,12 @@ export function linkSignals(...sources: readonly (AbortSignal | undefined)[]): L
   const controller = new AbortController();
   // Hundreds of conversations may listen to it; that is no leak to warn of.
   setMaxListeners(0, controller.signal);
-  const known = sources.filter((source) => source !== undefined);
-  const listeners = known.map((source) => {
-    const follow = () => controller.abort(source.reason);
-    if (source.aborted) follow();
-    else source.addEventListener("abort", follow, { once: true });
-    return () => source.removeEventListener("abort", follow);
-  });
+  const links = sources.map((source) => onAbort(source, () => controller.abort(source!.reason)));
   return {
     signal: controller.signal,
     abort: () => controller.abort(),
     unlink: () => {
-      for (const remove of listeners) remove();
+      for (const letGo of links) letGo();
     },
   };
 }
@@ -61,7 +88,7 @@ export async function withDeadline<T>(
   throwIfAborted(signal, during);
   const own = new AbortController();
   let timer: NodeJS.Timeout | undefined;
-  let onAbort: (() => void) | undefined;
+  let letGo: (() => void) | undefined;
   const interruption = new Promise<never>((_, reject) => {
     const end = (error: Error) => {
       reject(error);
@@ -69,8 +96,8 @@ export async function withDeadline<T>(
     };
     if (timeoutMs !== undefined)
       timer = setTimeout(() => end(timedOut?.() ?? new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
-    onAbort = () => end(new StatesetError("ABORTED", `Stopped ${during}.`, { cause: signal?.reason }));
-    signal?.addEventListener("abort", onAbort, { once: true });
+    const stopped = () => end(new StatesetError("ABORTED", `Stopped ${during}.`, { cause: signal?.reason }));
+    letGo = onAbort(signal, stopped);
   });
   const answer = (async () => work(own.signal))();
   // Whichever loses the race may still reject later; that must not become an unhandled rejection.
@@ -80,7 +107,7 @@ export async function withDeadline<T>(
     return await Promise.race([answer, interruption]);
   } finally {
     clearTimeout(timer);
-    if (onAbort) signal?.removeEventListener("abort", onAbort);
+    letGo?.();
   }
 }
 
@@ -91,16 +118,14 @@ export async function withGrace<T>(
   graceMs: number,
 ): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
-  let begin: (() => void) | undefined;
+  let letGo: (() => void) | undefined;
   const late = new Promise<never>((_, reject) => {
-    begin = () => {
+    letGo = onAbort(signal, () => {
       timer = setTimeout(
         () => reject(new Error(`still at work ${graceMs / 1000} s after it was told to stop`)),
         graceMs,
       );
-    };
-    if (signal?.aborted) begin();
-    else signal?.addEventListener("abort", begin, { once: true });
+    });
   });
   const answer = (async () => work())();
   answer.catch(() => {});
@@ -109,6 +134,6 @@ export async function withGrace<T>(
     return await Promise.race([answer, late]);
   } finally {
     clearTimeout(timer);
-    if (begin) signal?.removeEventListener("abort", begin);
+    letGo?.();
   }
 }

@@ -12,7 +12,13 @@ export type {
   ReplyOptions,
 } from "./agent/session.ts";
 export * from "./algorithm/index.ts";
-export { ChainBuilder, type ChainPrompt, type ChainState, type SampledReply } from "./conversation/chain.ts";
+export {
+  ChainBuilder,
+  type ChainPrompt,
+  type ChainState,
+  type ReplyEnd,
+  type SampledReply,
+} from "./conversation/chain.ts";
 export { toChatRecord } from "./conversation/chat-record.ts";
 export type { Failure } from "./conversation/failure.ts";
 export { type ChatRecord, readChats, writeChats } from "./conversation/jsonl.ts";

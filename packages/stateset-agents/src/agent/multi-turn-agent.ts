@@ -1,5 +1,6 @@
 import { randomInt } from "node:crypto";
 import { linkSignals } from "../abort.ts";
+import type { ChainBuilder } from "../conversation/chain.ts";
 import type { Message, MessageInput } from "../conversation/message.ts";
 import { mergeVariables } from "../conversation/template-variables.ts";
 import type { Turn } from "../conversation/trajectory.ts";
@@ -11,6 +12,7 @@ import { seedOf } from "../random.ts";
 import { Agent, type AgentContext } from "./agent.ts";
 import { storedOptions, writeAgentFile } from "./agent-file.ts";
 import { type AgentOptions, defined, type ResolvedAgentOptions, resolveAgentOptions } from "./agent-options.ts";
+import { ChainIndex } from "./chain-index.ts";
 import { PolicySession } from "./policy-session.ts";
 import { answerOnly } from "./reasoning.ts";
 import type { ConversationOptions, ConversationSession, Reply } from "./session.ts";
@@ -26,6 +28,7 @@ export class MultiTurnAgent extends Agent {
   readonly options: Readonly<ResolvedAgentOptions>;
   #policy: Policy | undefined;
   #opening: Promise<void> | undefined;
+  readonly #answered = new ChainIndex();
 
   constructor(options: AgentOptions = {}) {
     super();
@@ -168,6 +171,7 @@ export class MultiTurnAgent extends Agent {
     await this.#opening;
     const policy = this.#policy;
     this.#policy = undefined;
+    this.#answered.clear();
     if (policy && policy !== this.options.policy) await policy.close();
   }
 
@@ -183,12 +187,16 @@ export class MultiTurnAgent extends Agent {
       });
     }
     const seed = context.seed ?? this.options.seed ?? randomInt(2 ** 32);
-    const session = this.#session({ seed: seedOf(seed, "response"), learn: false }, context);
+    const options = { seed: seedOf(seed, "response"), learn: false };
+    const session = this.#session(options, context, this.#answered.find(valid));
     const reply = await session.reply(valid, {
       ...(context.signal && { signal: context.signal }),
       ...(onText && { onText }),
     });
-    if (reply.kind === "reply") return reply;
+    if (reply.kind === "reply") {
+      this.#answered.keep(valid, reply.turn, session.lastChain!);
+      return reply;
+    }
     throw new StatesetError(
       "CONTEXT_OVERFLOW",
       `The conversation is too long for ${this.policy.model.name}, whose context is ${this.policy.model.contextLength} tokens.`,
@@ -196,7 +204,7 @@ export class MultiTurnAgent extends Agent {
     );
   }
 
-  #session(options: ConversationOptions, context: AgentContext): PolicySession {
+  #session(options: ConversationOptions, context: AgentContext, chain?: ChainBuilder): PolicySession {
     const { sampling, tools, templateVariables, reasoning, contextWindow } = this.options;
     const { scenario } = options;
     return new PolicySession({
@@ -213,6 +221,7 @@ export class MultiTurnAgent extends Agent {
       learn: options.learn ?? true,
       reasoning,
       contextWindow,
+      chain,
       before: (messages) => this.beforeGeneration(messages, context),
       after: (reply, messages) => this.afterGeneration(reply, messages, context),
     });

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { buildTokenTree } from "../conversation/token-tree.ts";
+import type { Turn } from "../conversation/trajectory.ts";
 import { customerService } from "../environment/preset/index.ts";
 import { loadAgentFromCheckpoint } from "./load-agent.ts";
 import { MultiTurnAgent } from "./multi-turn-agent.ts";
@@ -52,6 +53,22 @@ describe("an agent on the starter model", () => {
       );
       expect(scored).toEqual(chain.logprobs);
     }
+  });
+
+  it("begins a new chain after a reply that a stop text ended, whose tokens say more than the reply", async () => {
+    const stopping = new MultiTurnAgent({ ...options, policy: agent.policy, sampling: { maxTokens: 32, stop: [" "] } });
+    const session = stopping.startConversation({ seed: 3 });
+    const turns: Turn[] = [{ role: "user", content: "Where is my order?" }];
+    for (const next of ["And my refund?", "Thanks."]) {
+      const reply = await session.reply(turns);
+      if (reply.kind !== "reply") throw new Error("unexpected");
+      expect(reply.turn.sampled!.text).toBe(`${reply.turn.content} ${reply.turn.sampled!.text.split(" ")[1]}`);
+      turns.push(reply.turn, { role: "user", content: next });
+    }
+    const [first, second, ...others] = session.chains();
+    expect([first!.started, second!.started, others]).toEqual(["first-prompt", "stop-text", []]);
+    const text = agent.policy.tokenizer.decode(second!.tokens, { skipSpecial: false });
+    expect(text).toContain(`assistant\n${turns[1]!.content}<|im_end|>\n`);
   });
 
   it("streams the same text it would return", async () => {

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { withDeadline } from "../abort.ts";
-import { ChainBuilder } from "../conversation/chain.ts";
+import { ChainBuilder, type ReplyEnd } from "../conversation/chain.ts";
 import { hasAnswered } from "../conversation/continues.ts";
 import type { Message } from "../conversation/message.ts";
 import type { TokenChain, Turn } from "../conversation/trajectory.ts";
@@ -32,6 +32,8 @@ export interface PolicySessionOptions {
   tools?: RenderOptions["tools"];
   templateVariables?: RenderOptions["templateVariables"];
   contextWindow?: ContextWindowOptions | undefined;
+  /** Where the conversation got to before this session. It stays as it is; the session goes on with a copy. */
+  chain?: ChainBuilder | undefined;
   /** Changes the messages before they are rendered. To keep tokens one chain, equal beginnings must stay equal. */
   before?: (messages: readonly Turn[]) => Message[] | Promise<Message[]>;
   /** Changes the reply the user and the environment see. What was sampled stays recorded as sampled. */
@@ -49,6 +51,7 @@ export class PolicySession implements ConversationSession {
   constructor(options: PolicySessionOptions) {
     this.#options = options;
     this.#window = options.contextWindow && new ContextWindow(options.contextWindow);
+    if (options.chain) this.#chains.push(options.chain.fork());
   }
 
   get temperature(): number {
@@ -57,6 +60,11 @@ export class PolicySession implements ConversationSession {
 
   get stub(): boolean {
     return this.#stub;
+  }
+
+  /** What the conversation goes on from. Valid as it is until the next reply. */
+  get lastChain(): ChainBuilder | undefined {
+    return this.#chains.at(-1);
   }
 
   chains(): TokenChain[] {
@@ -122,7 +130,7 @@ export class PolicySession implements ConversationSession {
     const given = { ...(changed ?? said), sampled };
 
     // Only now, so that a reply that was interrupted, or whose hook failed, leaves the chains as they were.
-    const ended = policy.model.endTokens.includes(sample.tokens.at(-1) ?? -1);
+    const ended = endOf(sample, policy.model.endTokens, sampling.stopTokens);
     if (!next) last!.takeBack();
     else if (next.kind === "append") last!.append(next.tokens, prompt);
     else
@@ -182,6 +190,17 @@ export class PolicySession implements ConversationSession {
       throw new StatesetError("ABORTED", "Stopped while sampling a reply.", { cause: signal?.reason });
     return sample!;
   }
+}
+
+function endOf(
+  { tokens, finishReason }: Sample,
+  endTokens: readonly number[],
+  stopTokens: readonly number[],
+): ReplyEnd {
+  const last = tokens.at(-1) ?? -1;
+  if (endTokens.includes(last)) return "end-token";
+  if (stopTokens.includes(last)) return "stop-token";
+  return finishReason === "length" ? "length" : "stop-text";
 }
 
 function joined(a: Int32Array, b: Int32Array): Int32Array {

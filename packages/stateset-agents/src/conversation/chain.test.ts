@@ -8,7 +8,7 @@ const assistant = (content: string, more: Partial<Message> = {}): Message => ({ 
 const reply = (content: string, text = `${content}<end>`): SampledReply => ({
   message: assistant(content),
   text,
-  ended: true,
+  ended: "end-token",
 });
 const sample = (...tokens: number[]) => ({ tokens, logprobs: tokens.map(() => -0.5) });
 
@@ -47,6 +47,24 @@ describe("ChainBuilder", () => {
     expect(chain.messages.map(({ content }) => content)).toEqual(["a", "written", "b", "c", "d"]);
     expect([...chain.sampled]).toEqual([3]);
     expect(chain.reply).toBeUndefined();
+  });
+
+  it("forks into one that has it all and grows for itself", () => {
+    const chain = new ChainBuilder({ tokens: [1], messages: [user("a")], started: "first-prompt" });
+    chain.record({ ...sample(2, 3), samplerLogprobs: [-1, -2], version: "v" }, reply("b"), 1);
+    chain.append([4], [user("a"), assistant("b"), user("c")]);
+    chain.record(sample(5), reply("d"), 3, { learn: false });
+    const before = chain.build();
+    const fork = chain.fork();
+    expect(fork.build()).toEqual(before);
+    expect({ ...fork.reply }).toEqual(chain.reply);
+    expect([fork.messages, fork.sampled, fork.prompt]).toEqual([chain.messages, chain.sampled, chain.prompt]);
+    fork.append([6], [...chain.messages, assistant("d"), user("e")]);
+    fork.record({ ...sample(7), version: "w" }, reply("f"), 5);
+    expect([...fork.tokens]).toEqual([1, 2, 3, 4, 5, 6, 7]);
+    expect(fork.build().samplerLogprobs).toHaveLength(7);
+    expect(chain.build()).toEqual(before);
+    expect([...chain.sampled]).toEqual([1]);
   });
 
   it("refuses log-probs that do not match the tokens, a second reply, and a prompt without one", () => {
@@ -110,6 +128,33 @@ describe("a chain goes on", () => {
     messages[0]!.content = "other";
     expect(whyRestart(chain, [user("other"), assistant("c")], {})).toBe("messages-changed");
     expect(whyRestart(chain, [user("a"), assistant("c")], {})).toBeUndefined();
+  });
+
+  it("whatever the order of keys and whether they are left out, but not when a field changes that the library does not know", () => {
+    const call = { id: "1", type: "function" as const, function: { name: "f", arguments: "{}" } };
+    const shuffled = { function: { arguments: "{}", name: "f" }, type: "function" as const, id: "1" };
+    const own = { picture: { url: "a", size: [1, 2] } };
+    const said = { ...user("a"), tool_calls: [call], ...own } as Message;
+    const chain = new ChainBuilder({ tokens: [1], messages: [said, user("b")] });
+    chain.record(sample(2), reply("c"), 2);
+    const next = (first: object, second: object = user("b")) =>
+      whyRestart(chain, [first as Message, second as Message, assistant("c")], {});
+    const other = { picture: { size: [1, 2], url: "a" }, tool_calls: [shuffled], content: "a", role: "user" };
+    expect(next(other)).toBeUndefined();
+    expect(next({ ...other, name: undefined }, { ...user("b"), tool_calls: [] })).toBeUndefined();
+    expect(next({ ...other, picture: { size: [2, 1], url: "a" } })).toBe("messages-changed");
+    expect(next({ ...other, picture: undefined })).toBe("messages-changed");
+    expect(next({ ...other, sound: "b" })).toBe("messages-changed");
+    expect(next(other, { ...user("b"), name: "Bo" })).toBe("messages-changed");
+  });
+
+  it("but not from a stop text: it was sampled, and is no part of the message", () => {
+    const stopped = chainWith({ ...reply("c", "c STOP"), ended: "stop-text" });
+    expect(whyRestart(stopped, [...prompt, assistant("c"), user("d")], {})).toBe("stop-text");
+    for (const ended of ["end-token", "stop-token", "length"] as const) {
+      const chain = chainWith({ ...reply("c"), ended });
+      expect(whyRestart(chain, [...prompt, assistant("c"), user("d")], {})).toBeUndefined();
+    }
   });
 
   it("and otherwise says why not", () => {

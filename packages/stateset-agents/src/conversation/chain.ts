@@ -8,9 +8,14 @@ export interface SampledReply {
   message: Message;
   /** Its tokens as text, special tokens printed. */
   text: string;
-  /** Whether its last token is one that ends a reply; not so when it was cut off, or ended by a stop text. */
-  ended: boolean;
+  ended: ReplyEnd;
 }
+
+/**
+ * How a reply ended: with a token that ends replies; with one that the sampling names beside; at its token limit; or where a stop
+ * text appeared. That text was sampled but is no part of the message, so nothing can go on from there.
+ */
+export type ReplyEnd = "end-token" | "stop-token" | "length" | "stop-text";
 
 /** What a chain's tokens stand for. */
 export interface ChainState {
@@ -41,12 +46,12 @@ export class ChainBuilder implements ChainState {
   #learn = new Uint8Array(256);
   #turn = new Int32Array(256);
   #samplerLogprobs: Float32Array<ArrayBuffer> | undefined;
-  readonly #versions: Record<number, string> = {};
+  #versions: Record<number, string> = {};
   #messages: readonly Message[];
   #reply: SampledReply | undefined;
   /** Where the last reply begins. */
   #replyStart = 0;
-  readonly #sampled = new Set<number>();
+  #sampled = new Set<number>();
   readonly #started: ChainStart | undefined;
   readonly tools: readonly ToolDefinition[] | undefined;
   readonly templateVariables: Readonly<Record<string, unknown>> | undefined;
@@ -131,6 +136,24 @@ export class ChainBuilder implements ChainState {
     this.#learn.fill(options.learn === false ? 0 : 1, from, this.#length);
     this.#turn.fill(turn, from, this.#length);
     this.#reply = reply;
+  }
+
+  /** A chain that begins with all this one holds and grows for itself. */
+  fork(): ChainBuilder {
+    const { tools, templateVariables, messages } = this;
+    const started = this.#started && { started: this.#started };
+    const chain = new ChainBuilder({ tools, templateVariables, messages, tokens: [], ...started });
+    chain.#length = this.#length;
+    chain.#tokens = this.#tokens.slice(0, this.#length);
+    chain.#logprobs = this.#logprobs.slice(0, this.#length);
+    chain.#learn = this.#learn.slice(0, this.#length);
+    chain.#turn = this.#turn.slice(0, this.#length);
+    chain.#samplerLogprobs = this.#samplerLogprobs?.slice(0, this.#length);
+    chain.#versions = { ...this.#versions };
+    chain.#reply = this.#reply;
+    chain.#replyStart = this.#replyStart;
+    chain.#sampled = new Set(this.#sampled);
+    return chain;
   }
 
   build(): TokenChain {

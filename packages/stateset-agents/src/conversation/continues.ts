@@ -1,6 +1,7 @@
 import type { ChainState, SampledReply } from "./chain.ts";
 import type { Message } from "./message.ts";
-import type { ChainStart } from "./trajectory.ts";
+import { sameJson } from "./same-json.ts";
+import { type ChainStart, turnNotes } from "./trajectory.ts";
 
 /** Why a conversation cannot go on with a chain's tokens; undefined when, as far as messages say, it can. */
 export function whyRestart(
@@ -16,7 +17,8 @@ export function whyRestart(
     return "messages-changed";
   const next = messages[at];
   if (!chain.reply || next?.role !== "assistant") return "messages-changed";
-  return standsFor(next, chain.reply) ? undefined : "reply-edited";
+  if (!standsFor(next, chain.reply)) return "reply-edited";
+  return chain.reply.ended === "stop-text" ? "stop-text" : undefined;
 }
 
 /** Whether the chain has answered just this prompt already. */
@@ -52,19 +54,19 @@ function splitApart(text: string, thought: string, words: string): boolean {
   return around.every((rest) => /^\s*(?:(?:<[^<>\s]{1,40}>|\[[^[\]\s]{1,40}\])\s*)*$/.test(rest));
 }
 
-/** The same for a template: rewards and other notes about a turn do not count. */
+/** The same for a template, which is given every field, known or not; but no notes about a turn. */
 function sameMessage(a: Message, b: Message): boolean {
-  if (a === b) return true;
-  return (
-    a.role === b.role &&
-    a.content === b.content &&
-    a.name === b.name &&
-    a.tool_call_id === b.tool_call_id &&
-    a.reasoning === b.reasoning &&
-    sameJson(a.tool_calls ?? [], b.tool_calls ?? [])
-  );
+  return a === b || (isRepeated(a, b) && isRepeated(b, a));
 }
 
-function sameJson(a: unknown, b: unknown): boolean {
-  return a === b || JSON.stringify(a) === JSON.stringify(b);
+/** Asked of every message at every turn. */
+function isRepeated(message: Message, other: Message): boolean {
+  for (const field of Object.keys(message) as (keyof Message)[]) {
+    const one: unknown = message[field];
+    const two: unknown = other[field];
+    if (one === two || turnNotes.has(field)) continue;
+    // No calls are an empty list of them.
+    if (!(field === "tool_calls" ? sameJson(one ?? [], two ?? []) : sameJson(one, two))) return false;
+  }
+  return true;
 }

@@ -26,7 +26,7 @@ export function checkTemplateVariables(variables: TemplateVariables): void {
 }
 
 function isTaken(name: string): boolean {
-  return taken.has(name) || name.endsWith("_token") || name.startsWith("string_");
+  return taken.has(name) || name.endsWith("_token");
 }
 
 function takenMessage(name: string): string {

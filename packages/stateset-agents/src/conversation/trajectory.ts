@@ -10,6 +10,9 @@ export interface Turn extends Message {
   sampled?: { text: string; finishReason: "stop" | "length" };
 }
 
+/** What a turn carries beside its message, for the library alone: chat templates never see it. */
+export const turnNotes: ReadonlySet<string> = new Set<keyof Turn>(["reward", "metadata", "sampled"]);
+
 /** Why a chain began instead of the one before going on. */
 export type ChainStart =
   | "first-prompt"
@@ -17,6 +20,8 @@ export type ChainStart =
   | "messages-changed"
   /** The reply is not what was sampled: a hook redacted it, say. */
   | "reply-edited"
+  /** The reply ended at a stop text, whose tokens the chain holds and the message does not. */
+  | "stop-text"
   /** The chat template prints earlier messages otherwise than before. */
   | "template-rewrote"
   | "tools-changed"

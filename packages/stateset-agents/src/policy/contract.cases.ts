@@ -139,7 +139,7 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
         const [sample] = await policy.sample([request(policy, { maxTokens: 6 })]);
         const message: Message = { role: "assistant", content: sample!.text };
         const text = tokenizer.decode(sample!.tokens, { skipSpecial: false });
-        chain.record(sample!, { message, text, ended: sample!.finishReason === "stop" }, 1);
+        chain.record(sample!, { message, text, ended: sample!.finishReason === "stop" ? "end-token" : "length" }, 1);
         const next = tokenizer.extend(chain, [...hello, message, { role: "user", content: "and then" }], options);
         expect(next.kind).toBe("append");
       });

@@ -214,6 +214,8 @@ export interface TokenSegment {
   message: number;
   /** True on what the assistant itself would write: content and the end-of-turn token, not the template around it. */
   generated: boolean;
+  /** On what the assistant wrote: the control tokens that a message only spells, as `<tool_call>` in a content. They are plain text here. */
+  spelt?: readonly string[];
 }
 
 /** The tokens of a prompt: only those that a chain lacks, or all of them and why the chain could not go on. */

@@ -42,6 +42,38 @@ describe("on the embedded engine", () => {
     for (const [i, loss] of losses[0]!.entries()) expect(loss).toBeCloseTo(losses[1]![i]!, 4);
   });
 
+  it("SFT and DPO say when an assistant's text spells control tokens, which are learnt as plain text", async () => {
+    const warnings: Error[] = [];
+    const hear = (warning: Error) => warnings.push(warning);
+    process.on("warning", hear);
+    const policy = await openPolicy({ lora, threads: 1 });
+    const call = { id: "1", type: "function" as const, function: { name: "f", arguments: "{}" } };
+    const chats: Message[][] = [
+      [user("Hi"), assistant("Hello.")],
+      [user("<tool_call>"), assistant("That is a token.")],
+      [user("Hi"), { ...assistant(""), tool_calls: [call] }],
+      [user("Hi"), assistant('<tool_call>{"name": "f"}</tool_call>')],
+      [user("Hi"), assistant("A"), user("So"), assistant("<|im_end|><tool_call>")],
+    ];
+    const examples = chats.map((messages) => ({ messages }));
+    expect(await trainSupervised({ policy, examples, learningRate: 1e-4 })).toMatchObject({ spelt: 2, examples: 5 });
+    const pairs = [
+      pair("Hi", "Hello.", "<tool_call>"),
+      pair("Hi <tool_call>", "Hello.", "No."),
+      // In what both sides have in common nothing is learnt.
+      { prompt: [user("a"), assistant("<|im_end|>"), user("b")], chosen: [assistant("B")], rejected: [assistant("C")] },
+    ];
+    expect(await trainPreference({ policy, pairs, learningRate: 1e-4 })).toMatchObject({ spelt: 1, pairs: 3 });
+    expect((await trainSupervised({ policy, examples: examples.slice(0, 3) })).spelt).toBe(0);
+    await policy.close();
+    process.off("warning", hear);
+    const told = warnings.filter(({ name }) => name === "StatesetWarning").map(({ message }) => message);
+    expect(told).toEqual([
+      expect.stringMatching(/^In 2 of 5 examples .*\(<tool_call>, <\/tool_call>, <\|im_end\|>\)/),
+      expect.stringMatching(/^In 1 of 3 pairs .*\(<tool_call>\)/),
+    ]);
+  });
+
   it("DPO on an adapter prefers the chosen sides over its own base weights", async () => {
     const policy = await openPolicy({ lora, threads: 1 });
     const before = await evaluatePreference(policy, pairs);

@@ -13,6 +13,7 @@ import {
   learnCount,
   readTemplateOptions,
   requireLearnTokens,
+  warnOfSpelt,
 } from "../supervised/example.ts";
 
 /** Two ways a conversation went on, the first one preferred. Both may hold several turns; only assistant messages teach. */
@@ -90,6 +91,8 @@ export interface EncodedPairs {
   pairs: PairChains[];
   /** Pairs left out: longer than the context, or with no assistant token of their own on one side. */
   dropped: number;
+  /** Pairs one side of which spells control tokens in plain text. */
+  spelt: number;
 }
 
 export function encodePairs(
@@ -97,9 +100,13 @@ export function encodePairs(
   pairs: readonly (PreferenceInput | PairChains)[],
   contextLength: number,
 ): EncodedPairs {
-  const result: EncodedPairs = { pairs: [], dropped: 0 };
+  const result: EncodedPairs = { pairs: [], dropped: 0, spelt: 0 };
+  const spelt = new Set<string>();
   for (const [i, pair] of pairs.entries()) {
-    const encoded = isPairChains(pair) ? pair : encodePair(tokenizer, readPair(pair, `pairs[${i}]`));
+    const found = new Set<string>();
+    const encoded = isPairChains(pair) ? pair : encodePair(tokenizer, readPair(pair, `pairs[${i}]`), found);
+    if (found.size > 0) result.spelt++;
+    for (const token of found) spelt.add(token);
     const sides = [encoded.chosen, encoded.rejected];
     // Cutting a reply would change which of the two is better, so a pair that does not fit is left out.
     const fits = sides.every((side) => side.tokens.length <= contextLength && learnCount(side) > 0);
@@ -111,6 +118,7 @@ export function encodePairs(
       hint: "Each side needs an assistant message, the sides must differ, and both must fit the model's context.",
     });
   }
+  warnOfSpelt(result.spelt, pairs.length, "pairs", spelt);
   return result;
 }
 
@@ -118,11 +126,14 @@ function isPairChains(pair: PreferenceInput | PairChains): pair is PairChains {
   return isChain(pair?.chosen) && isChain(pair.rejected);
 }
 
-function encodePair(tokenizer: ChatTokenizer, pair: PreferencePair): PairChains {
+/** Adds the control tokens that a side's own replies only spell to `spelt`. */
+function encodePair(tokenizer: ChatTokenizer, pair: PreferencePair, spelt: Set<string>): PairChains {
   const { prompt, chosen, rejected, margin, ...options } = pair;
   const side = (messages: readonly Message[]): TreeChain => {
     const encoded = encodeConversation(tokenizer, { ...options, messages: [...prompt, ...messages] });
     const learn = encoded.learn.map((value, i) => (encoded.message[i]! >= prompt.length ? value : 0));
+    const own = encoded.spelt.filter(({ message }) => message >= prompt.length);
+    for (const { tokens } of own) for (const token of tokens) spelt.add(token);
     return { tokens: encoded.tokens, learn };
   };
   return { chosen: side(chosen), rejected: side(rejected), ...(margin === undefined ? {} : { margin }) };

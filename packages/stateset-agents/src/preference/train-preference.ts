@@ -56,6 +56,8 @@ export type PreferenceOptions = AgentOrPolicy &
 export interface PreferenceResult extends FitResult<PreferenceEvaluation> {
   pairs: number;
   dropped: number;
+  /** Pairs one side of which spells control tokens (`<tool_call>` in a content): they are learnt as plain text. */
+  spelt: number;
 }
 
 const schema = z.strictObject({
@@ -109,7 +111,7 @@ export async function trainPreference(options: PreferenceOptions): Promise<Prefe
     (batch) => learn(policy, batch, lossOf, settings),
     { signal, onStep, onEvaluation, evaluate: test && (() => evaluate(policy, test, lossOf, settings.tokenBudget)) },
   );
-  return { ...result, pairs: scored.length, dropped: encoded.dropped };
+  return { ...result, pairs: scored.length, dropped: encoded.dropped, spelt: encoded.spelt };
 }
 
 /** How a policy ranks pairs, against a reference: by default the model without an adapter, or as it was opened. */

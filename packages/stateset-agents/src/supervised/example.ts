@@ -26,6 +26,8 @@ export type SupervisedExample = SupervisedConversation | TokenChain;
 export interface EncodedConversation extends TreeChain {
   /** The message each token belongs to; -1 outside messages. */
   message: Int32Array;
+  /** Control tokens that the assistant's messages only spell, by message. */
+  spelt: readonly { message: number; tokens: readonly string[] }[];
 }
 
 /** The tokens of a conversation as sampling would have seen them, with `learn` on what the assistant itself wrote. */
@@ -35,7 +37,13 @@ export function encodeConversation(
 ): EncodedConversation {
   const segments = tokenizer.segments(messages, { tools, templateVariables });
   const length = segments.reduce((sum, segment) => sum + segment.tokens.length, 0);
-  const encoded = { tokens: new Int32Array(length), learn: new Uint8Array(length), message: new Int32Array(length) };
+  const spelt = segments.flatMap(({ message, spelt: tokens }) => (tokens ? [{ message, tokens }] : []));
+  const encoded = {
+    tokens: new Int32Array(length),
+    learn: new Uint8Array(length),
+    message: new Int32Array(length),
+    spelt,
+  };
   let at = 0;
   for (const { tokens, generated, message } of segments) {
     encoded.tokens.set(tokens, at);
@@ -51,6 +59,8 @@ export interface EncodedExamples {
   /** Examples cut at the model's context, and examples left out because nothing in them can be learnt. */
   truncated: number;
   dropped: number;
+  /** Examples whose assistant spells control tokens in plain text. */
+  spelt: number;
 }
 
 /** Encodes examples, cutting those that do not fit the context. The end is cut: what is left is still a real beginning. */
@@ -59,11 +69,18 @@ export function encodeExamples(
   examples: readonly SupervisedExample[],
   contextLength: number,
 ): EncodedExamples {
-  const result: EncodedExamples = { chains: [], truncated: 0, dropped: 0 };
+  const result: EncodedExamples = { chains: [], truncated: 0, dropped: 0, spelt: 0 };
+  const spelt = new Set<string>();
   for (const [i, example] of examples.entries()) {
-    let chain: TreeChain = isChain(example)
-      ? example
-      : encodeConversation(tokenizer, readConversation<SupervisedConversation>(example, `examples[${i}]`));
+    let chain: TreeChain;
+    if (isChain(example)) chain = example;
+    else {
+      const read = readConversation<SupervisedConversation>(example, `examples[${i}]`);
+      const encoded = encodeConversation(tokenizer, read);
+      if (encoded.spelt.length > 0) result.spelt++;
+      for (const { tokens } of encoded.spelt) for (const token of tokens) spelt.add(token);
+      chain = encoded;
+    }
     if (chain.tokens.length > contextLength) {
       chain = { tokens: chain.tokens.subarray(0, contextLength), learn: chain.learn.subarray(0, contextLength) };
       result.truncated++;
@@ -79,7 +96,19 @@ export function encodeExamples(
       { hint: "Give conversations with assistant messages that fit the model's context." },
     );
   }
+  warnOfSpelt(result.spelt, examples.length, "examples", spelt);
   return result;
+}
+
+/** Says that data spells what only a chat template makes: whoever wrote `<tool_call>` into a content may have meant the token. */
+export function warnOfSpelt(count: number, of: number, what: string, tokens: ReadonlySet<string>): void {
+  if (count === 0) return;
+  const named = [...tokens].slice(0, 5).join(", ");
+  process.emitWarning(
+    `In ${count} of ${of} ${what} an assistant's text spells control tokens (${named}). They are learnt as plain text: only the chat ` +
+      "template makes control tokens. Give tool calls as tool_calls and thoughts as reasoning, and the template will write them.",
+    { type: "StatesetWarning", code: "SPELT_TOKENS" },
+  );
 }
 
 export function isChain(value: unknown): value is TreeChain {

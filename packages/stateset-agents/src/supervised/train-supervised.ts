@@ -42,6 +42,8 @@ export interface SupervisedResult extends FitResult<SupervisedEvaluation> {
   tokens: number;
   truncated: number;
   dropped: number;
+  /** Examples whose assistant spells control tokens (`<tool_call>` in a content): they are learnt as plain text. */
+  spelt: number;
 }
 
 const schema = z.strictObject({
@@ -73,7 +75,7 @@ export async function trainSupervised(options: SupervisedOptions): Promise<Super
   } = parseOptions(schema, options, "trainSupervised()");
   const policy = await policyOf({ agent, policy: bare }, "trainSupervised()");
   const { contextLength } = policy.model;
-  const { chains, truncated, dropped } = encodeExamples(policy.tokenizer, examples, contextLength);
+  const { chains, ...counts } = encodeExamples(policy.tokenizer, examples, contextLength);
   const heldOutChains = heldOut && encodeExamples(policy.tokenizer, heldOut, contextLength).chains;
 
   const result = await fit<TreeChain, SupervisedEvaluation>(
@@ -89,7 +91,7 @@ export async function trainSupervised(options: SupervisedOptions): Promise<Super
     },
   );
   const tokens = chains.reduce((sum, chain) => sum + learnCount(chain), 0);
-  return { ...result, examples: chains.length, tokens, truncated, dropped };
+  return { ...result, examples: chains.length, tokens, ...counts };
 }
 
 /** Adds the gradient of the batch's mean token loss and returns that loss. */

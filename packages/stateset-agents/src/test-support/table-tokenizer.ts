@@ -52,7 +52,10 @@ export function createTableTokenizer(words: readonly string[]): ChatTokenizer & 
       const reason = whyRestart(chain, messages, options);
       if (reason) return { kind: "restart", tokens: Int32Array.from(encodeAll(messages, options)), reason };
       const added = encodeAll(messages.slice(chain!.messages.length + 1), options);
-      return { kind: "append", tokens: Int32Array.from(chain!.reply!.ended ? added : [idOf(endToken), ...added]) };
+      return {
+        kind: "append",
+        tokens: Int32Array.from(chain!.reply!.ended === "end-token" ? added : [idOf(endToken), ...added]),
+      };
     },
   };
 }

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { EngineStats } from "@stateset-agents/engine";
+import { onAbort } from "../../abort.ts";
 import type { ModelInfo, Policy } from "../policy.ts";
 import type { LoadedTokenizer } from "../tokenizer/index.ts";
 import { changedVersion } from "../version.ts";
@@ -70,7 +71,7 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
           abort.aborted = true;
           for (const cancel of abort.running) cancel();
         };
-        signal?.addEventListener("abort", stop, { once: true });
+        const letGo = onAbort(signal, stop);
         const replies = requests.map((request, index) => sampleOne(sampler, request, index, abort, onToken));
         try {
           return await Promise.all(replies);
@@ -80,7 +81,7 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
           await Promise.allSettled(replies);
           throw error;
         } finally {
-          signal?.removeEventListener("abort", stop);
+          letGo();
         }
       }),
 

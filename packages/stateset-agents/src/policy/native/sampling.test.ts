@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makeTinyModel, storiesDir } from "../../../test/tiny-model.ts";
 import type { Policy, Sample, SampleRequest, SampleToken, TokenTree } from "../policy.ts";
@@ -179,6 +180,23 @@ describe("sampling", () => {
     expect(sample!.tokens.length).toBe(5);
     const [never] = await policy.sample([request(1)], { signal: controller.signal });
     expect(never).toMatchObject({ finishReason: "aborted", text: "" });
+  });
+
+  it("lets any number of calls share a signal, without a warning of leaks, and leaves nothing on it", async () => {
+    const warnings: Error[] = [];
+    const hear = (warning: Error) => warnings.push(warning);
+    process.on("warning", hear);
+    const controller = new AbortController();
+    const { signal } = controller;
+    const calls = Array.from({ length: 24 }, (_, i) => policy.sample([request(i, { maxTokens: 200 })], { signal }));
+    const short = await policy.sample([request(1, { maxTokens: 1 })], { signal });
+    expect(short[0]!.tokens).toHaveLength(1);
+    controller.abort();
+    const reasons = (await Promise.all(calls)).map(([sample]) => sample!.finishReason);
+    expect(reasons.filter((reason) => reason === "aborted").length).toBeGreaterThan(12);
+    expect(getEventListeners(signal, "abort")).toEqual([]);
+    process.off("warning", hear);
+    expect(warnings).toEqual([]);
   });
 
   it("passes on what onToken throws, and stays usable", async () => {

@@ -1,9 +1,10 @@
+import type { Role } from "../../conversation/message.ts";
 import type { ChatRenderer } from "../tokenizer/chat-renderer.ts";
 import { createChatTokenizer, type LoadedTokenizer } from "../tokenizer/chat-tokenizer.ts";
-import { type TextCodec, wellFormed } from "../tokenizer/codec.ts";
-import { createSplitter } from "../tokenizer/control-tokens.ts";
-import { unmark } from "../tokenizer/marks.ts";
+import type { TextCodec } from "../tokenizer/codec.ts";
+import { createSigner, splitAtSigns } from "../tokenizer/control-tokens.ts";
 import { contentOf } from "../tokenizer/plain-template.ts";
+import { concat, foreignText, join, marks, type TracedText } from "../tokenizer/traced-text.ts";
 
 /** Ids 0–255 are the bytes of UTF-8 text, the rest are these. */
 const specialTexts = ["<|im_start|>", "<|im_end|>"];
@@ -17,16 +18,14 @@ export function createByteTokenizer(): LoadedTokenizer {
 }
 
 const controlTokens = specialTexts.map((text, index) => ({ id: 256 + index, text }));
-const split = createSplitter(controlTokens);
 
 const codec: TextCodec = {
   vocabSize: 256 + specialTexts.length,
   specialIds: new Set(controlTokens.map(({ id }) => id)),
   controlTokens,
-  encode: (marked) =>
-    split(wellFormed(marked)).flatMap((part) =>
-      typeof part === "string" ? [...Buffer.from(unmark(part), "utf8")] : [part.id],
-    ),
+  sign: createSigner(controlTokens),
+  encode: (signed) =>
+    splitAtSigns(signed).flatMap((part) => (typeof part === "string" ? [...Buffer.from(part, "utf8")] : [part])),
   decode(tokens) {
     const bytes = tokens.flatMap((token) => {
       const special = specialTexts[token - 256];
@@ -36,12 +35,25 @@ const codec: TextCodec = {
   },
 };
 
-const renderChatml: ChatRenderer = (messages, { tools = [], addGenerationPrompt }, foreign) => {
-  const turn = (role: string, content: string) => `<|im_start|>${role}\n${content}<|im_end|>\n`;
-  const lines = tools.map((tool) => JSON.stringify(foreign.value(tool)));
-  const listed = tools.length > 0 ? turn("system", `Tools:\n${lines.join("\n")}`) : "";
-  const turns = messages.map((message) =>
-    turn(message.role === "developer" ? "system" : message.role, contentOf(message, foreign)),
-  );
-  return [listed, ...turns, addGenerationPrompt ? "<|im_start|>assistant\n" : ""].join("");
+const labels: Record<Role, string> = {
+  system: "system",
+  developer: "system",
+  user: "user",
+  assistant: "assistant",
+  tool: "tool",
+};
+
+const renderChatml: ChatRenderer = {
+  lookedFor: [],
+  measures: false,
+  print(messages, { tools = [], addGenerationPrompt }, reply) {
+    const turn = (role: TracedText | string, content: TracedText) =>
+      concat(["<|im_start|>", role, "\n", content, "<|im_end|>\n"]);
+    const lines = tools.map((tool) => foreignText(JSON.stringify(tool), marks.given));
+    const listed = tools.length > 0 ? turn("system", concat(["Tools:\n", join(lines, "\n")])) : "";
+    const turns = messages.map((message, i) =>
+      turn(labels[message.role] ?? foreignText(String(message.role)), contentOf(message, i === reply)),
+    );
+    return concat([listed, ...turns, addGenerationPrompt ? "<|im_start|>assistant\n" : ""]);
+  },
 };

@@ -2,12 +2,13 @@ import type { Message } from "../../conversation/message.ts";
 import { StatesetError } from "../../error.ts";
 import type { ChatTokenizer, RenderOptions } from "../policy.ts";
 import type { ChatRenderer } from "./chat-renderer.ts";
-import { type TextCodec, wellFormed } from "./codec.ts";
+import type { TextCodec } from "./codec.ts";
 import { createContinuation } from "./continuation.ts";
-import { createForeignText, unmarked } from "./foreign-text.ts";
-import { unmark } from "./marks.ts";
+import { signOf } from "./control-tokens.ts";
 import { segmentsOf } from "./segments.ts";
 import { createTextStream, type TextStream } from "./text-stream.ts";
+import { foreignText, ownText } from "./traced-text.ts";
+import { wellFormed } from "./well-formed.ts";
 
 /** What engines need beyond the ChatTokenizer contract. */
 export interface LoadedTokenizer extends ChatTokenizer {
@@ -27,27 +28,36 @@ export interface ChatTokenizerParts {
 }
 
 export function createChatTokenizer({ codec, renderer, endTokens, bosToken }: ChatTokenizerParts): LoadedTokenizer {
-  const endTexts = endTokens.map((token) => codec.decode([token])).filter((text) => text !== "");
+  const control = new Set(codec.controlTokens.map(({ id }) => id));
+  const endTexts = endTokens
+    .map((token) => (control.has(token) ? signOf(token) : codec.decode([token])))
+    .filter((text) => text !== "");
   // Some models declare their end-of-turn token as an ordinary one; it is no part of a reply's text all the same.
   const skipped: ReadonlySet<number> = new Set([...codec.specialIds, ...endTokens]);
-  const foreign = createForeignText(codec.controlTokens.map(({ text }) => text));
-  const printWith = (writer: typeof foreign) => (messages: readonly Message[], options: RenderOptions) => {
+  const render = (messages: readonly Message[], options: RenderOptions, reply?: number) => {
     if (messages.length === 0) throw new StatesetError("INVALID_MESSAGE", "There are no messages to render.");
-    return wellFormed(renderer(messages, options, writer));
+    return renderer.print(messages, options, reply);
   };
-  const parts = { codec, print: printWith(foreign), mark: foreign.text, endTokens, endTexts };
-  const read = printWith(unmarked);
+  const parts = {
+    codec,
+    print: (messages: readonly Message[], options: RenderOptions) => codec.sign(render(messages, options)),
+    trace: render,
+    lookedFor: renderer.lookedFor,
+    measures: () => renderer.measures,
+    endTokens,
+    endTexts,
+  };
   return {
     vocabSize: codec.vocabSize,
     endTokens,
     bosToken,
     encode: (text, { control = false } = {}) =>
-      Int32Array.from(codec.encode((control ? unmarked : foreign).text(text))),
+      Int32Array.from(codec.encode(codec.sign(control ? ownText(text) : foreignText(text)))),
     decode(tokens, { skipSpecial = true } = {}) {
       const ids = Array.from(tokens);
       return codec.decode(skipSpecial ? ids.filter((id) => !skipped.has(id)) : ids);
     },
-    render: (messages, options = {}) => unmark(read(messages, options)),
+    render: (messages, options = {}) => wellFormed(render(messages, options).text),
     segments: (messages, options = {}) => segmentsOf(parts, messages, options),
     extend: createContinuation(parts),
     createTextStream: () => createTextStream((tokens) => codec.decode(tokens), skipped),

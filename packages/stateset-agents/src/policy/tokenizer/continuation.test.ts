@@ -115,9 +115,12 @@ describe("what is appended after a reply", () => {
     const tokenizer = createChatTokenizer({
       codec,
       endTokens: [2],
-      renderer: (messages, ...rest) => {
-        printed += messages.length;
-        return render(messages, ...rest);
+      renderer: {
+        ...render,
+        print(messages, options, reply) {
+          printed += messages.length;
+          return render.print(messages, options, reply);
+        },
       },
     });
     const costs: number[] = [];
@@ -170,6 +173,29 @@ describe("what is appended after a reply", () => {
     const steps = grow(tokenizer, messages, "<|im_end|>", options);
     expect(steps[1]).toBe("\n<|im_start|>user\nb<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n");
     expect(steps[2]).toBe(steps[1]!.replace("b", "c"));
+  });
+});
+
+describe("what templates are tried out with", () => {
+  it.each(["chatml", "qwen3", "mistral", "llama3"] as const)("may be said by anybody: %s", async (name) => {
+    const said = [
+      "message 1.",
+      "reply 1.",
+      "reply 3.",
+      "argument 3.",
+      "PROBE",
+      "callprobe",
+      '{"probe":1}',
+      "message 3.",
+    ];
+    const tokenizer = await load(name);
+    const end = tokenizer.decode(tokenizer.endTokens.slice(0, 1), { skipSpecial: false });
+    const talk = (texts: readonly string[]) => texts.map((text, i) => (i % 2 === 0 ? user(text) : assistant(text)));
+    const other = said.map((text) => `x${text.slice(1)}`);
+    const steps = grow(tokenizer, talk(said), end);
+    expect(steps).toHaveLength(4);
+    const renamed = grow(tokenizer, talk(other), end).map((step, i) => step.replace(other[2 * i]!, said[2 * i]!));
+    expect(steps).toEqual(renamed);
   });
 });
 
@@ -232,15 +258,7 @@ describe("tools and variables", () => {
   });
 
   it("cannot take the names of what templates are given anyway", () => {
-    for (const name of [
-      "messages",
-      "tools",
-      "add_generation_prompt",
-      "eos_token",
-      "raise_exception",
-      "string_in",
-      "true",
-    ]) {
+    for (const name of ["messages", "tools", "add_generation_prompt", "eos_token", "raise_exception", "true"]) {
       const options = { templateVariables: { [name]: 1 } };
       expect(() => tokenizer.render([user("Hi")], options)).toThrow(
         expect.objectContaining({ code: "INVALID_OPTION" }),
@@ -256,6 +274,11 @@ describe("tools and variables", () => {
       "{% for m in messages %}{{ 'D' if m.role == 'developer' else m.role }}{% endfor %}",
     );
     expect(knowing.render([developer, user("Hi")])).toBe("Duser");
+    // It speaks of developers, but only to drop what they say after others.
+    const dropping = await withTemplate(
+      "{% for m in messages %}{% if m.role != 'developer' or loop.first %}{{ m.role }}:{{ m.content }} {% endif %}{% endfor %}",
+    );
+    expect(dropping.render([user("Hi"), developer, user("So")])).toBe("user:Hi system:Be brief. user:So ");
     const plain = await loadChatTokenizer(realTokenizer("gpt2"));
     expect(plain.render([developer])).toBe("System: Be brief.\n");
   });

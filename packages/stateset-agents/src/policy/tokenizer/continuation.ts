@@ -11,9 +11,10 @@ import type { Extension, RenderOptions } from "../policy.ts";
 import { encodeContinuation } from "./codec.ts";
 import { attempt, createTailFinder, isUnchanged, type Tail, type TailParts } from "./reply-tail.ts";
 import { createTemplateProbe, windowOf } from "./template-probe.ts";
+import { foreignText, ownText } from "./traced-text.ts";
 
 export function createContinuation(parts: TailParts) {
-  const { codec, print, mark } = parts;
+  const { codec, print } = parts;
   const findTail = createTailFinder(parts);
   const probe = createTemplateProbe(parts);
 
@@ -37,14 +38,17 @@ export function createContinuation(parts: TailParts) {
     if (reach === "never") return undefined;
     const view = windowOf(messages, at);
     const seen = reach === "window" ? attempt(() => findTail(view.messages, view.at, options)) : undefined;
-    if (seen) return seen;
-    const unchanged = attempt(() => isUnchanged(print, messages, at, chain.sampled, options));
+    // What is said here may be the first thing that makes the template measure.
+    if (seen && !parts.measures()) return seen;
+    const unchanged = attempt(() => isUnchanged(parts, messages, at, chain.sampled, options));
     return unchanged ? findTail(messages, at, options) : undefined;
   }
 
   /** With the end-of-turn token in front where the policy did not sample one itself. */
   function encodeTail({ end, text }: Tail, reply: SampledReply): Int32Array {
-    if (end !== undefined) return Int32Array.from(codec.encode(end + text)).subarray(reply.ended ? 1 : 0);
-    return Int32Array.from(encodeContinuation(codec, reply.ended ? reply.text : mark(reply.text), text));
+    const ended = reply.ended === "end-token";
+    if (end !== undefined) return Int32Array.from(codec.encode(end + text)).subarray(ended ? 1 : 0);
+    const before = codec.sign(ended ? ownText(reply.text) : foreignText(reply.text));
+    return Int32Array.from(encodeContinuation(codec, before, text));
   }
 }

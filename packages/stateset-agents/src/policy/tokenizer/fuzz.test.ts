@@ -16,9 +16,8 @@ import {
   templateNames,
   writeFolder,
 } from "./fixtures/model-folders.ts";
-import { createForeignText, unmarked } from "./foreign-text.ts";
 import { loadChatTokenizer } from "./load-chat-tokenizer.ts";
-import { unmark } from "./marks.ts";
+import { marks } from "./traced-text.ts";
 
 const messages: Message[] = [
   { role: "system", content: "Be brief." },
@@ -146,9 +145,10 @@ describe("damaged tokenizer files", () => {
       await attempt(counts, `round ${round}: ${source}`, () => {
         const options = { tokens: { bos_token: "<s>", eos_token: "</s>" }, today: new Date(0), where: "fuzz" };
         const render = createTemplateRenderer(new Map([["default", source]]), options);
-        const foreign = createForeignText(["<|im_end|>", "<s>", "</s>"]);
-        expect(unmark(render(messages, { addGenerationPrompt: true }, foreign))).toBe(
-          render(messages, { addGenerationPrompt: true }, unmarked),
+        const { text, own } = render.print(messages, { addGenerationPrompt: true });
+        expect(own.length).toBe(text.length);
+        expect(own.split("").every((unit, i) => Object.values<string>(marks).includes(unit) || unit === text[i])).toBe(
+          true,
         );
       });
     }

@@ -1,10 +1,10 @@
 import { Tokenizer } from "@huggingface/tokenizers";
 import { messageOf, StatesetError } from "../../error.ts";
 import { addedTokens, sortTokens } from "./added-tokens.ts";
-import { type TextCodec, wellFormed } from "./codec.ts";
-import { createMarkedEncoder } from "./marked-encoder.ts";
+import type { TextCodec } from "./codec.ts";
 import { isObject, type JsonObject } from "./model-json.ts";
 import { rememberRecent } from "./recent.ts";
+import { createSignedEncoder, type SignedEncoder } from "./signed-encoder.ts";
 
 /** A codec from a parsed tokenizer.json and tokenizer_config.json. `where` names the folder in errors. */
 export function createHuggingFaceCodec(tokenizerJson: JsonObject, config: JsonObject, where: string): TextCodec {
@@ -16,7 +16,7 @@ export function createHuggingFaceCodec(tokenizerJson: JsonObject, config: JsonOb
   const added = addedTokens(tokenizerJson, config);
   const tokens = sortTokens(added, tokenizerJson.model);
   let reader: Tokenizer;
-  let write: (marked: string) => number[];
+  let writer: SignedEncoder;
   let vocabSize = 0;
   try {
     // Two tokenizers: one that knows the tokens by their spelling reads ids, one that does not writes them.
@@ -26,7 +26,7 @@ export function createHuggingFaceCodec(tokenizerJson: JsonObject, config: JsonOb
     );
     keepByteOrderMarks(reader.decoder);
     for (const id of reader.get_vocab().values()) vocabSize = Math.max(vocabSize, id + 1);
-    write = createMarkedEncoder(tokenizerJson, config, tokens, vocabSize);
+    writer = createSignedEncoder(tokenizerJson, config, tokens, vocabSize);
   } catch (cause) {
     throw fail(`cannot be built: ${messageOf(cause)}`, cause);
   }
@@ -40,11 +40,12 @@ export function createHuggingFaceCodec(tokenizerJson: JsonObject, config: JsonOb
     vocabSize,
     specialIds,
     controlTokens: tokens.control.map(({ id, content }) => ({ id, text: content })),
-    encode: rememberRecent((marked) => {
-      if (marked === "") return [];
+    sign: writer.sign,
+    encode: rememberRecent((signed) => {
+      if (signed === "") return [];
       let ids: number[];
       try {
-        ids = write(wellFormed(marked));
+        ids = writer.encode(signed);
       } catch (cause) {
         throw fail(`cannot encode a text: ${messageOf(cause)}`, cause);
       }

@@ -3,10 +3,10 @@ import type { ChatRenderer } from "./chat-renderer.ts";
 import { createTemplateRenderer, readChatTemplates } from "./chat-template.ts";
 import { createChatTokenizer, type LoadedTokenizer } from "./chat-tokenizer.ts";
 import type { TextCodec } from "./codec.ts";
-import { unmarked } from "./foreign-text.ts";
 import { createHuggingFaceCodec } from "./hugging-face-codec.ts";
 import { isObject, type JsonObject, readJsonObject } from "./model-json.ts";
 import { createPlainRenderer } from "./plain-template.ts";
+import { ownText } from "./traced-text.ts";
 
 export interface LoadTokenizerOptions {
   /** The model's number of outputs. Default: vocab_size of config.json, where there is one. */
@@ -89,7 +89,7 @@ function specialTokens(config: JsonObject): Record<string, string> {
 /** The id of a text that is one token, such as a special one. */
 function findId(codec: TextCodec, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
-  const ids = codec.encode(text);
+  const ids = codec.encode(codec.sign(ownText(text)));
   return ids.length === 1 ? ids[0] : undefined;
 }
 
@@ -122,14 +122,14 @@ function endOfTurn(codec: TextCodec, renderer: ChatRenderer): number | undefined
   const content = "PROBE";
   let turn: string;
   try {
-    turn = renderer(
+    const said = renderer.print(
       [
         { role: "user", content: "a" },
         { role: "assistant", content },
       ],
       {},
-      unmarked,
     );
+    turn = codec.sign(said);
   } catch (error) {
     // A template that cannot print this conversation will say so when it is used.
     if (StatesetError.isInstance(error)) return undefined;

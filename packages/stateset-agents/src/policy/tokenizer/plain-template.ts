@@ -1,7 +1,7 @@
 import type { Message, Role } from "../../conversation/message.ts";
 import type { ToolDefinition } from "../../conversation/tool-definition.ts";
 import type { ChatRenderer } from "./chat-renderer.ts";
-import type { ForeignText } from "./foreign-text.ts";
+import { concat, foreignText, join, marks, type TracedText } from "./traced-text.ts";
 
 const labels: Record<Role, string> = {
   system: "System",
@@ -22,27 +22,33 @@ const labels: Record<Role, string> = {
  *     Assistant:
  */
 export function createPlainRenderer({ bos = "", eos = "" }: { bos?: string; eos?: string }): ChatRenderer {
-  return (messages, { tools, addGenerationPrompt }, foreign) => {
-    const listed = tools && tools.length > 0 ? [toolList(tools, foreign)] : [];
-    const turns = messages.map((message) => {
-      const content = contentOf(message, foreign);
-      const space = /^\s/.test(content) || content === "" ? "" : " ";
-      return `${labels[message.role]}:${space}${content}${message.role === "assistant" ? eos : ""}\n`;
-    });
-    return [bos, ...listed, ...turns, addGenerationPrompt ? `${labels.assistant}:` : ""].join("");
+  return {
+    lookedFor: [],
+    measures: false,
+    print(messages, { tools, addGenerationPrompt }, reply) {
+      const turns = messages.map((message, i) => {
+        const content = contentOf(message, i === reply);
+        const space = /^\s/.test(content.text) || content.text === "" ? "" : " ";
+        const label = labels[message.role] ?? foreignText(String(message.role));
+        return concat([label, ":", space, content, message.role === "assistant" ? eos : "", "\n"]);
+      });
+      const listed = tools && tools.length > 0 ? toolList(tools) : "";
+      return concat([bos, listed, ...turns, addGenerationPrompt ? `${labels.assistant}:` : ""]);
+    },
   };
 }
 
 /** Tool calls are printed in the tags that most open models use. */
-export function contentOf({ content, tool_calls = [] }: Message, foreign: ForeignText): string {
+export function contentOf({ content, tool_calls = [] }: Message, isReply: boolean): TracedText {
+  const mark = isReply ? marks.reply : marks.said;
   const calls = tool_calls.map(({ function: { name, arguments: args } }) => {
-    const called = JSON.stringify(foreign.text(name));
-    return `<tool_call>\n{"name": ${called}, "arguments": ${foreign.text(args)}}\n</tool_call>`;
+    const [called, asked] = [JSON.stringify(name), args].map((text) => foreignText(text, mark));
+    return concat(['<tool_call>\n{"name": ', called!, ', "arguments": ', asked!, "}\n</tool_call>"]);
   });
-  return [...(content === "" ? [] : [foreign.text(content)]), ...calls].join("\n");
+  return join([...(content === "" ? [] : [foreignText(content, mark)]), ...calls], "\n");
 }
 
-function toolList(tools: readonly ToolDefinition[], foreign: ForeignText): string {
-  const lines = tools.map((tool) => JSON.stringify(foreign.value(tool.function)));
-  return `${labels.system}: Tools you can call:\n${lines.join("\n")}\n`;
+function toolList(tools: readonly ToolDefinition[]): TracedText {
+  const lines = tools.map((tool) => foreignText(JSON.stringify(tool.function), marks.given));
+  return concat([`${labels.system}: Tools you can call:\n`, join(lines, "\n"), "\n"]);
 }

@@ -2,12 +2,13 @@ import type { Message } from "../../conversation/message.ts";
 import { StatesetError } from "../../error.ts";
 import type { RenderOptions } from "../policy.ts";
 import type { TextCodec } from "./codec.ts";
-import { type ControlToken, createSplitter } from "./control-tokens.ts";
+import { signOf, splitAtSigns } from "./control-tokens.ts";
 import { generatedLength } from "./segments.ts";
+import { marks, slice, type TracedText } from "./traced-text.ts";
 
-/** What a template prints after a reply. */
+/** What a template prints after a reply, as signed text. */
 export interface Tail {
-  /** The token it closes the reply with, where it does so with one. */
+  /** The sign of the token it closes the reply with, where it does so with one. */
   end: string | undefined;
   text: string;
 }
@@ -17,75 +18,82 @@ export type FindTail = (messages: readonly Message[], at: number, options: Rende
 
 export interface TailParts {
   codec: TextCodec;
-  /** Marked text. */
+  /** Signed text. */
   print(messages: readonly Message[], options: RenderOptions): string;
-  mark(text: string): string;
+  /** With the message at index `reply` marked apart. */
+  trace(messages: readonly Message[], options: RenderOptions, reply: number): TracedText;
+  /** What the template may decide by. */
+  lookedFor: readonly string[];
+  /** Whether it was seen to decide by anything else that is said. */
+  measures(): boolean;
   endTokens: readonly number[];
 }
 
 /**
- * Finds what follows a reply by its end-of-turn token. Contents hold none (they are marked), so the reply's is the last one
- * printed when the conversation ends with it, and has the same number when the conversation goes on.
+ * Finds what follows a reply. Usually that is plain to see: its own characters are marked, and the next token that ends turns is its
+ * end. Where nothing of it is printed, or something else before its end, the end is found by counting: contents hold no such token, so
+ * the reply's is the last one printed when the conversation ends with it, and has the same number when the conversation goes on.
  */
 export function createTailFinder(parts: TailParts): FindTail {
-  const { print, mark } = parts;
-  const split = createSplitter(endsOf(parts));
-  // How many tokens end turns depends on who speaks, not on what is said: windows of one shape need be counted only once.
-  const countEnds = rememberCounts((messages: readonly Message[], options: RenderOptions) => {
-    // With an opening after them, because some templates end a conversation that does not go on with a token of its own.
-    return split(print(messages, { ...options, addGenerationPrompt: true })).filter(isToken).length;
-  });
-  return (messages, at, options) => {
+  const { codec, print, trace } = parts;
+  const isEnd = endsOf(parts);
+  return (messages, at, options) => seenTail(trace(messages, options, at)) ?? countedTail(messages, at, options);
+
+  function seenTail(whole: TracedText): Tail | undefined {
+    const [from, to] = [whole.own.indexOf(marks.reply), whole.own.lastIndexOf(marks.reply) + 1];
+    if (to === 0 || whole.own.slice(from, to).includes(marks.said)) return undefined;
+    const next = whole.own.indexOf(marks.said, to);
+    // Signs never reach across a foreign character, so a text can be signed in two parts at any.
+    const between = codec.sign(slice(whole, to, next < 0 ? undefined : next));
+    const id = splitAtSigns(between).find(isEnd);
+    if (id === undefined) return undefined;
+    const end = signOf(id as number);
+    const after = next < 0 ? "" : codec.sign(slice(whole, next));
+    return { end, text: between.slice(between.indexOf(end) + end.length) + after };
+  }
+
+  function countedTail(messages: readonly Message[], at: number, options: RenderOptions): Tail | undefined {
     const whole = print(messages, options);
-    const count = countEnds(messages.slice(0, at + 1), options);
-    if (count === 0) return afterContent(whole);
+    // With an opening after them, because some templates end a conversation that does not go on with a token of its own.
+    const upTo = print(messages.slice(0, at + 1), { ...options, addGenerationPrompt: true });
+    const count = splitAtSigns(upTo).filter(isEnd).length;
+    if (count === 0) return tailAfterContent(whole, messages, at, options);
     let [place, seen] = [0, 0];
-    for (const part of split(whole)) {
-      place += isToken(part) ? part.text.length : part.length;
-      if (isToken(part) && ++seen === count) return { end: part.text, text: whole.slice(place) };
+    for (const part of splitAtSigns(whole)) {
+      const text = typeof part === "number" ? signOf(part) : part;
+      place += text.length;
+      if (isEnd(part) && ++seen === count) return { end: text, text: whole.slice(place) };
     }
     return undefined;
+  }
 
-    function afterContent(whole: string): Tail | undefined {
-      const upTo = print(messages.slice(0, at + 1), { ...options, addGenerationPrompt: false });
-      const prompt = print(messages.slice(0, at), { ...options, addGenerationPrompt: true });
-      if (!upTo.startsWith(prompt)) return undefined;
-      const place = prompt.length + generatedLength(upTo.slice(prompt.length), mark(messages[at]!.content), []);
-      return whole.startsWith(upTo.slice(0, place)) ? { end: undefined, text: whole.slice(place) } : undefined;
-    }
-  };
+  function tailAfterContent(
+    whole: string,
+    messages: readonly Message[],
+    at: number,
+    options: RenderOptions,
+  ): Tail | undefined {
+    const upTo = print(messages.slice(0, at + 1), { ...options, addGenerationPrompt: false });
+    const prompt = print(messages.slice(0, at), { ...options, addGenerationPrompt: true });
+    if (!upTo.startsWith(prompt)) return undefined;
+    const place = prompt.length + generatedLength(upTo.slice(prompt.length), messages[at]!.content, []);
+    return whole.startsWith(upTo.slice(0, place)) ? { end: undefined, text: whole.slice(place) } : undefined;
+  }
 }
 
-function rememberCounts(count: (messages: readonly Message[], options: RenderOptions) => number): typeof count {
-  const known = new Map<string, number>();
-  return (messages, options) => {
-    if (messages.length > 3) return count(messages, options);
-    const said = messages.map(({ role, content, reasoning, tool_calls }) => {
-      return `${role} ${content.trim() !== ""} ${reasoning !== undefined} ${tool_calls?.length ?? 0}`;
-    });
-    const shape = JSON.stringify([said, (options.tools ?? []).length > 0, options.templateVariables ?? {}]);
-    const before = known.get(shape);
-    if (before !== undefined) return before;
-    const found = count(messages, options);
-    if (known.size < 1000) known.set(shape, found);
-    return found;
-  };
-}
-
-export function endsOf({ codec, endTokens }: TailParts): ControlToken[] {
-  return codec.controlTokens.filter(({ id }) => endTokens.includes(id));
-}
-
-function isToken(part: string | ControlToken): part is ControlToken {
-  return typeof part !== "string";
+/** Which parts of a signed text are tokens that end turns. */
+export function endsOf({ codec, endTokens }: TailParts): (part: string | number) => boolean {
+  const ends = new Set<unknown>(endTokens.filter((end) => codec.controlTokens.some(({ id }) => id === end)));
+  return (part) => ends.has(part);
 }
 
 /**
  * Whether a template still prints what came before the reply at index `at` as it did in the reply's prompt. Replies that were
- * sampled do not count: their tokens stay as they were sampled, whatever it would print in their place.
+ * sampled do not count: their tokens stay as they were sampled, whatever it would print in their place. But where it measures what
+ * is said, their answers must be said; reasoning is what templates drop.
  */
 export function isUnchanged(
-  print: TailParts["print"],
+  { print, measures }: TailParts,
   messages: readonly Message[],
   at: number,
   sampled: ReadonlySet<number>,
@@ -94,6 +102,8 @@ export function isUnchanged(
 ): boolean {
   const plain = messages.map((message, i): Message => {
     if (i !== at && !sampled.has(i)) return message;
+    const { reasoning: _, ...answer } = message;
+    if (measures()) return answer;
     const { tool_calls } = message;
     return { role: "assistant", content: standInFor(i), ...(tool_calls && { tool_calls }) };
   });

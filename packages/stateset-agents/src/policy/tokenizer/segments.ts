@@ -2,18 +2,19 @@ import type { Message } from "../../conversation/message.ts";
 import { StatesetError } from "../../error.ts";
 import type { RenderOptions, TokenSegment } from "../policy.ts";
 import { encodeContinuation, type TextCodec } from "./codec.ts";
-import { beforeMark, escapeMark } from "./marks.ts";
+import { isBoundary, splitAtSigns } from "./control-tokens.ts";
+import { ownText } from "./traced-text.ts";
+import { wellFormed } from "./well-formed.ts";
 
 export interface SegmentParts {
   codec: TextCodec;
-  /** Marked text. */
+  /** Signed text. */
   print(messages: readonly Message[], options: RenderOptions): string;
-  /** A content as it stands in marked text. */
-  mark(content: string): string;
+  /** What replies end with, as it stands in signed text. */
   endTexts: readonly string[];
 }
 
-/** The conversation in token segments. Everything here is marked text, so foreign text is never taken for an end of turn. */
+/** The conversation in token segments. Everything here is signed text, so foreign text is never taken for an end of turn. */
 export function segmentsOf(parts: SegmentParts, messages: readonly Message[], options: RenderOptions): TokenSegment[] {
   const text = parts.print(messages, options);
   return cutIntoSegments(parts.codec, text, findStretches(parts, text, messages, options));
@@ -33,7 +34,7 @@ interface Stretch {
  * whose reasoning was dropped) is not what the assistant would write, and must not be learnt.
  */
 function findStretches(
-  { print, mark, endTexts }: SegmentParts,
+  { print, endTexts }: SegmentParts,
   text: string,
   messages: readonly Message[],
   options: RenderOptions,
@@ -57,7 +58,7 @@ function findStretches(
     if (message.role === "assistant") {
       const prompt = attempt(messages.slice(0, index), true);
       if (prompt !== undefined && whole.startsWith(prompt) && text.startsWith(prompt)) {
-        const end = prompt.length + generatedLength(whole.slice(prompt.length), mark(message.content), endTexts);
+        const end = prompt.length + generatedLength(whole.slice(prompt.length), message.content, endTexts);
         add(prompt.length, index, false);
         if (text.startsWith(whole.slice(0, end))) add(end, index, true);
       }
@@ -73,7 +74,7 @@ function findStretches(
 export function generatedLength(turn: string, content: string, endTexts: readonly string[]): number {
   const ends = endTexts.map((end) => ({ at: turn.lastIndexOf(end), length: end.length })).filter(({ at }) => at >= 0);
   if (ends.length > 0) return Math.max(...ends.map(({ at, length }) => at + length));
-  const at = turn.indexOf(content);
+  const at = turn.indexOf(wellFormed(content));
   return at >= 0 && content !== "" ? at + content.length : turn.trimEnd().length;
 }
 
@@ -81,8 +82,7 @@ function commonPrefix(a: string, b: string): number {
   if (b.startsWith(a)) return a.length;
   let length = 0;
   while (length < a.length && a[length] === b[length]) length++;
-  // Never between a mark and its character.
-  while (length > 0 && [beforeMark, escapeMark].includes(a[length - 1]!)) length--;
+  while (length > 0 && !isBoundary(a, length)) length--;
   return length;
 }
 
@@ -100,17 +100,29 @@ function cutIntoSegments(codec: TextCodec, text: string, stretches: readonly Str
     // Two replies in a row are two runs: the model stopped in between.
     if (generated) next = first + 1;
     const before = text.slice(0, from);
-    const run = encodeContinuation(codec, before, text.slice(from, stretches[next - 1]!.end));
+    const said = text.slice(from, stretches[next - 1]!.end);
+    const run = encodeContinuation(codec, before, said);
+    const spelt = generated ? speltIn(codec, said) : [];
     let done = 0;
     for (const { end, message } of stretches.slice(first, next)) {
       const upTo = end === stretches[next - 1]!.end ? run : encodeContinuation(codec, before, text.slice(from, end));
       let count = done;
       while (count < upTo.length && upTo[count] === run[count]) count++;
-      if (count > done) segments.push({ tokens: Int32Array.from(run.slice(done, count)), message, generated });
+      const tokens = Int32Array.from(run.slice(done, count));
+      if (count > done) segments.push({ tokens, message, generated, ...(spelt.length > 0 && { spelt }) });
       done = count;
     }
     from = stretches[next - 1]!.end;
     first = next;
   }
   return segments;
+}
+
+/** The tokens that would be here if a template had written all of it. */
+function speltIn(codec: TextCodec, signed: string): string[] {
+  const plain = splitAtSigns(signed).filter((part) => typeof part === "string");
+  const found = plain
+    .flatMap((text) => splitAtSigns(codec.sign(ownText(text))))
+    .filter((part) => typeof part === "number");
+  return [...new Set(found)].map((id) => codec.decode([id]));
 }

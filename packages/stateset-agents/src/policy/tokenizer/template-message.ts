@@ -1,14 +1,14 @@
 import type { Message, Role, ToolCall } from "../../conversation/message.ts";
-import type { ForeignText } from "./foreign-text.ts";
-import type { JsonObject } from "./model-json.ts";
+import { turnNotes } from "../../conversation/trajectory.ts";
+import type { Value } from "./jinja/library.ts";
+import { foreignValue, TracedObject } from "./jinja/objects.ts";
+import { ownString } from "./jinja/strings.ts";
+import type { Mark } from "./traced-text.ts";
 
 export interface TemplateMessageOptions {
   textArguments: boolean;
   developerRole: boolean;
 }
-
-/** What a turn carries for the library alone. */
-const ours = new Set(["reward", "metadata", "sampled"]);
 
 /** Roles are no text; anything else in their place is. */
 const roles: ReadonlySet<unknown> = new Set<Role>(["system", "developer", "user", "assistant", "tool"]);
@@ -20,26 +20,23 @@ const roles: ReadonlySet<unknown> = new Set<Role>(["system", "developer", "user"
 export function messageForTemplate(
   message: Message,
   { textArguments, developerRole }: TemplateMessageOptions,
-  foreign: ForeignText,
-): JsonObject {
-  const parts = Object.entries(message).filter(([key]) => !ours.has(key));
-  return Object.fromEntries(
-    parts.map(([key, part]) => {
-      if (key === "role" && roles.has(part)) return [key, part === "developer" && !developerRole ? "system" : part];
-      if (key === "reasoning") return ["reasoning_content", foreign.value(part)];
-      if (key === "tool_calls" && part) return [key, callsForTemplate(part as ToolCall[], textArguments, foreign)];
-      // Names that the library does not know are as foreign as what stands under them.
-      return Object.entries(foreign.value({ [key]: part }) as JsonObject)[0]!;
-    }),
-  );
+  mark: Mark,
+): Value {
+  const parts = Object.entries(message).filter(([key]) => !turnNotes.has(key));
+  const fields = parts.map(([key, part]): [string, Value] => {
+    if (key === "role" && roles.has(part))
+      return [key, ownString(part === "developer" && !developerRole ? "system" : part)];
+    if (key === "reasoning") return ["reasoning_content", foreignValue(part, mark)];
+    if (key === "tool_calls" && part) return [key, foreignValue(callsForTemplate(part, textArguments), mark)];
+    return [key, foreignValue(part, mark)];
+  });
+  return new TracedObject(new Map(fields), undefined, mark);
 }
 
 /** Arguments stay the text the model wrote wherever the template can print that. */
-function callsForTemplate(calls: readonly ToolCall[], textArguments: boolean, foreign: ForeignText): JsonObject[] {
+function callsForTemplate(calls: readonly ToolCall[], textArguments: boolean): unknown {
   return calls.map(({ id, type, function: { name, arguments: args } }) => {
-    const given = foreign.value(textArguments ? args : parsedOr(args), "chosen");
-    const kind = type === "function" ? type : foreign.value(type);
-    return { id: foreign.text(id), type: kind, function: { name: foreign.text(name), arguments: given } };
+    return { id, type, function: { name, arguments: textArguments ? args : parsedOr(args) } };
   });
 }
 

@@ -1,8 +1,16 @@
-import type { Message, ToolCall } from "../../conversation/message.ts";
-import type { ToolDefinition } from "../../conversation/tool-definition.ts";
+import type { Message } from "../../conversation/message.ts";
 import type { RenderOptions } from "../policy.ts";
-import { createSplitter } from "./control-tokens.ts";
-import { attempt, createTailFinder, endsOf, isUnchanged, standInFor, type TailParts } from "./reply-tail.ts";
+import { signOf, splitAtSigns } from "./control-tokens.ts";
+import { argumentAt, contentAt, messageFor, searched, shapes, tool } from "./probe-conversations.ts";
+import {
+  attempt,
+  createTailFinder,
+  endsOf,
+  type FindTail,
+  isUnchanged,
+  standInFor,
+  type TailParts,
+} from "./reply-tail.ts";
 
 /**
  * How much of a conversation must be rendered to know what a template prints after a reply: a short window; all of it, compared
@@ -11,35 +19,11 @@ import { attempt, createTailFinder, endsOf, isUnchanged, standInFor, type TailPa
 export type Reach = "window" | "whole" | "never";
 
 /**
- * Conversations of many shapes, the reply in question marked by a star. S system, U user, A a reply, C one that calls a tool,
- * D one that calls two, T a tool's result; r before a reply: with reasoning; k: with reasoning written into its content.
+ * Probing takes 10 to 50 milliseconds with most templates, up to 200 with those that look for thirty things. So whoever varies
+ * variables without end is served the slow way, and so are templates that look for still more.
  */
-const shapes = [
-  "U A* U",
-  "S U A* U",
-  "S U A*",
-  "U A U A* U",
-  "S U A U A U A* U",
-  `S ${"U A ".repeat(12)}U A* U`,
-  "U U A* U",
-  "S U A* U U",
-  "U C* T",
-  "S U C* T",
-  "U D* T T",
-  "U C T A* U",
-  "S U C T C T C* T",
-  "S U A U D T T A* U",
-  "U rA* U",
-  "U rA U rA* U",
-  "U rC* T",
-  "U rC T rA* U",
-  "S U rC T rC T rC* T",
-  "S U rC T rA U rC T rA* U",
-  "S U kA U kC T kA* U",
-].map((shape) => shape.split(" "));
-
-/** Probing costs some milliseconds; whoever varies variables without end is served the slow way. */
-const mostKinds = 32;
+const mostKinds = 16;
+const mostSought = 50;
 
 /** What is rendered in place of a whole conversation: the system message, the last user message before the reply, and the rest. */
 export function windowOf(messages: readonly Message[], at: number): { messages: readonly Message[]; at: number } {
@@ -57,97 +41,123 @@ export function windowOf(messages: readonly Message[], at: number): { messages: 
 export function createTemplateProbe(parts: TailParts): (options: RenderOptions, written: boolean) => Reach {
   const known = new Map<string, Reach>();
   return (options, written) => {
+    const reach = reachBy(options, written);
+    return reach === "window" && parts.measures() ? "whole" : reach;
+  };
+
+  function reachBy(options: RenderOptions, written: boolean): Reach {
     const tools = (options.tools ?? []).length > 0 ? [tool] : [];
     const kind = JSON.stringify([tools.length, written, options.templateVariables ?? {}]);
     const before = known.get(kind);
     if (before) return before;
     if (known.size >= mostKinds) return "whole";
-    const reaches = new Set<Reach | undefined>();
     const asked = { ...options, tools, addGenerationPrompt: true };
-    for (const shape of shapes) reaches.add(reachOf(parts, shape, asked, written));
-    const reach = reaches.has("never") ? "never" : reaches.has("whole") || !reaches.has("window") ? "whole" : "window";
+    const reach = tryOut(parts, asked, written);
     known.set(kind, reach);
     return reach;
+  }
+}
+
+function tryOut(given: TailParts, options: RenderOptions, written: boolean): Reach {
+  const parts = { ...given, print: rememberPrints(given.print), trace: rememberPrints(given.trace) };
+  const findTail = createTailFinder(parts);
+  const tryShape = (
+    shape: readonly string[],
+    change: (messages: Message[], at: number) => Message[] = (same) => same,
+  ) => {
+    const at = shape.findIndex((part) => part.endsWith("*"));
+    return reachOf(parts, findTail, change(shape.map(messageFor), at), at, options, written);
   };
+  const reaches = new Set(shapes.map((shape) => tryShape(shape)));
+  if (reaches.has("never")) return "never";
+  if (reaches.has("whole") || !reaches.has("window") || parts.lookedFor.length > mostSought) return "whole";
+  // What is looked for may decide by where it is said: in what a window leaves out, or in what is new.
+  const isFound = (said: string) =>
+    searched.some((shape) => {
+      const left = tryShape(shape, (messages, at) => saying(said, messages, (i) => !isKept(messages, at, i)));
+      const added = tryShape(shape, (messages, at) => saying(said, messages, (i) => i > at));
+      return [left, added].some((reach) => reach !== undefined && reach !== "window");
+    });
+  // Nothing, too, is something that a template may ask for.
+  return ["", ...parts.lookedFor].some(isFound) ? "whole" : "window";
+}
+
+/** Conversations that are tried have much in common. */
+function rememberPrints<T>(
+  print: (messages: readonly Message[], options: RenderOptions, reply: number) => T,
+): (messages: readonly Message[], options: RenderOptions, reply?: number) => T {
+  const known = new Map<string, T>();
+  return (messages, options, reply = -1) => {
+    const asked = JSON.stringify([messages, options.addGenerationPrompt ?? false, reply]);
+    const text = known.get(asked) ?? print(messages, options, reply);
+    known.set(asked, text);
+    return text;
+  };
+}
+
+function isKept(messages: readonly Message[], at: number, index: number): boolean {
+  return windowOf(messages, at).messages.includes(messages[index]!);
+}
+
+function saying(content: string, messages: readonly Message[], where: (index: number) => boolean): Message[] {
+  return messages.map((message, i) => {
+    if (!where(i)) return message;
+    return { ...message, content, ...(message.reasoning !== undefined && { reasoning: content }) };
+  });
 }
 
 /** Undefined when the template has no place for such a conversation. */
 function reachOf(
   parts: TailParts,
-  shape: readonly string[],
+  findTail: FindTail,
+  messages: readonly Message[],
+  at: number,
   options: RenderOptions,
   written: boolean,
 ): Reach | undefined {
-  const findTail = createTailFinder(parts);
-  const messages = shape.map(messageFor);
-  const at = shape.findIndex((part) => part.endsWith("*"));
   const whole = attempt(() => ({ text: parts.print(messages, options), tail: findTail(messages, at, options) }));
   if (!whole) return undefined;
   const { text, tail } = whole;
   if (!tail) return "whole";
-  const lost = messages.slice(at + 1).some(({ content }) => text.includes(content) && !tail.text.includes(content));
+  const told = messages.filter(({ content }, i) => i > at && content === contentAt(i));
+  const lost = told.some(({ content }) => text.includes(content) && !tail.text.includes(content));
   if (lost || [contentAt(at), argumentAt(at)].some((own) => tail.text.includes(own))) return "never";
 
   const view = windowOf(messages, at);
   const seen = attempt(() => findTail(view.messages, view.at, options));
   const replies = [...messages.keys()].filter((i) => i < at && messages[i]!.role === "assistant");
   const sampled = new Set(written ? [] : replies);
-  const same = createPieceComparison(parts, [...sampled, at], messages.length);
+  const same = createPieceComparison(parts, [...sampled, at], messages);
   const exact = seen?.text === tail.text && seen.end === tail.end;
-  return exact && attempt(() => isUnchanged(parts.print, messages, at, sampled, options, same)) ? "window" : "whole";
+  return exact && attempt(() => isUnchanged(parts, messages, at, sampled, options, same)) ? "window" : "whole";
 }
 
 /**
  * Whether one text begins with another, piece by piece between end-of-turn tokens. A piece that holds a sampled reply and no
  * other message does not count: some templates open replies otherwise once the conversation has gone on.
  */
-function createPieceComparison(parts: TailParts, sampled: readonly number[], length: number) {
-  const split = createSplitter(endsOf(parts));
-  const others = [...Array(length).keys()].filter((i) => !sampled.includes(i)).map(contentAt);
+function createPieceComparison(parts: TailParts, sampled: readonly number[], messages: readonly Message[]) {
+  const isEnd = endsOf(parts);
+  const others = messages.filter(({ content }, i) => !sampled.includes(i) && content === contentAt(i));
   const isReply = (piece: string) =>
-    sampled.some((i) => piece.includes(standInFor(i))) && !others.some((content) => piece.includes(content));
+    sampled.some((i) => piece.includes(standInFor(i))) && !others.some(({ content }) => piece.includes(content));
   return (whole: string, start: string): boolean => {
-    const pieces = split(whole);
-    const begun = split(start);
+    const pieces = splitAt(whole, isEnd);
+    const begun = splitAt(start, isEnd);
     return begun.every((piece, i) => {
       const other = pieces[i];
-      if (typeof piece !== "string" || typeof other !== "string") return piece === other;
+      if (other === undefined) return false;
       return i === begun.length - 1 ? other.startsWith(piece) : piece === other || (isReply(piece) && isReply(other));
     });
   };
 }
 
-const tool: ToolDefinition = {
-  type: "function",
-  function: {
-    name: "look",
-    description: "Looks.",
-    parameters: { type: "object", properties: { at: { type: "string" } } },
-  },
-};
-
-function contentAt(index: number): string {
-  return `message ${index}.`;
-}
-
-function argumentAt(index: number): string {
-  return `argument ${index}.`;
-}
-
-function messageFor(part: string, index: number): Message {
-  const content = contentAt(index);
-  const kind = part.replace("*", "").at(-1)!;
-  if (kind === "S") return { role: "system", content };
-  if (kind === "U") return { role: "user", content };
-  if (kind === "T") return { role: "tool", content, name: "look", tool_call_id: "callprobe" };
-  const reasoning = "It was asked, so think.";
-  const args = JSON.stringify({ at: argumentAt(index) });
-  const call: ToolCall = { id: "callprobe", type: "function", function: { name: "look", arguments: args } };
-  const calls = kind === "A" ? 0 : kind === "C" ? 1 : 2;
-  return {
-    role: "assistant",
-    content: part.startsWith("k") ? `<think>\n${reasoning}\n</think>\n\n${content}` : content,
-    ...(part.startsWith("r") && { reasoning }),
-    ...(calls > 0 && { tool_calls: Array.from({ length: calls }, () => call) }),
-  };
+/** The text before, between and after the tokens that end turns. */
+function splitAt(signed: string, isEnd: (part: string | number) => boolean): string[] {
+  const pieces = [""];
+  for (const part of splitAtSigns(signed)) {
+    if (isEnd(part)) pieces.push(signOf(part as number), "");
+    else pieces[pieces.length - 1] += typeof part === "number" ? signOf(part) : part;
+  }
+  return pieces;
 }

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { withDeadline } from "../../abort.ts";
+import { onAbort, withDeadline } from "../../abort.ts";
 import type { Message } from "../../conversation/message.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
@@ -123,11 +123,10 @@ export const systemClock: Clock = {
         reject(signal!.reason);
       };
       const timer = setTimeout(() => {
-        signal?.removeEventListener("abort", stop);
+        letGo();
         resolve();
       }, ms);
-      if (signal?.aborted) stop();
-      else signal?.addEventListener("abort", stop, { once: true });
+      const letGo = onAbort(signal, stop);
     }),
 };
 

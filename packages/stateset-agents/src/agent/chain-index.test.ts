@@ -1,0 +1,49 @@
+import { describe, expect, it } from "vitest";
+import { ChainBuilder } from "../conversation/chain.ts";
+import type { Message } from "../conversation/message.ts";
+import { ChainIndex } from "./chain-index.ts";
+
+const user = (content: string): Message => ({ role: "user", content });
+const assistant = (content: string): Message => ({ role: "assistant", content });
+const chain = (tokens = 1) => new ChainBuilder({ tokens: new Int32Array(tokens), messages: [] });
+
+describe("the chains of conversations that were answered", () => {
+  it("are found by who said what, up to the latest reply that is known", () => {
+    const index = new ChainIndex();
+    const [first, second] = [chain(), chain()];
+    index.keep([user("a")], assistant("A"), first);
+    index.keep([user("a"), assistant("A"), user("b")], assistant("B"), second);
+    expect(index.find([user("a"), assistant("A"), user("c")])).toBe(first);
+    expect(index.find([user("a"), assistant("A"), user("b"), assistant("B"), user("c")])).toBe(second);
+    expect(index.find([user("a"), assistant("A"), user("b"), assistant("other"), user("c")])).toBe(first);
+    for (const messages of [
+      [user("a")],
+      [user("A"), assistant("A"), user("b")],
+      [user("a"), assistant("a"), user("b")],
+      [assistant("a"), assistant("A"), user("b")],
+      [user("aA"), assistant(""), user("b")],
+      [user("aassistant 1 A")],
+      [user("a"), assistant("A"), ...["1", "2", "3", "4"].map(assistant), user("b")],
+    ]) {
+      expect(index.find(messages)).toBeUndefined();
+    }
+  });
+
+  it("are so many at most, and those go first that were not asked for longest", () => {
+    const index = new ChainIndex({ chains: 3, tokens: 100 });
+    for (const n of ["1", "2", "3"]) index.keep([user(n)], assistant(n), chain());
+    const ask = (n: string) => index.find([user(n), assistant(n), user("?")]);
+    expect(ask("1")).toBeDefined();
+    for (const n of ["4", "5"]) index.keep([user(n)], assistant(n), chain());
+    index.keep([user("5")], assistant("5"), chain());
+    expect(index.size).toBe(3);
+    expect(["1", "2", "3", "4", "5"].filter((n) => ask(n) !== undefined)).toEqual(["1", "4", "5"]);
+    index.keep([user("long")], assistant("long"), chain(99));
+    expect(index.size).toBe(2);
+    index.keep([user("longer")], assistant("longer"), chain(101));
+    expect(index.size).toBe(0);
+    index.keep([user("6")], assistant("6"), chain());
+    index.clear();
+    expect(index.size).toBe(0);
+  });
+});
