@@ -56,13 +56,13 @@ describe("tensorBoardTracker", () => {
   it("is read by TensorBoard", async (context) => {
     const tracker = tensorBoardTracker();
     await tracker.start({ id: "run", dir, config });
-    for (let step = 1; step <= 5; step++) await tracker.log(step, { "reward/mean": step / 4, kl: 0.5 });
+    for (let step = 1; step <= 5; step++) await tracker.log(step, { reward: step / 4, kl: 0.5 });
     await tracker.finish({ status: "finished", steps: 5 });
     const read = readWithPython(context, "read_tensorboard.py", join(dir, "tensorboard")) as {
       scalars: Record<string, [number, number][]>;
       tensors: Record<string, string[]>;
     };
-    expect(read.scalars["reward/mean"]).toEqual([
+    expect(read.scalars.reward).toEqual([
       [1, 0.25],
       [2, 0.5],
       [3, 0.75],
@@ -131,7 +131,7 @@ describe("wandbTracker", () => {
       return context.skip("needs STATESET_PYTHON with wandb 0.31 or newer (wandb-core leet inspect)");
     const tracker = wandbTracker({ project: "tests" });
     await tracker.start({ id: "run-1", dir, config: { prompt: "x".repeat(70_000) } });
-    for (let step = 1; step <= 300; step++) await tracker.log(step, { "reward/mean": step / 8 });
+    for (let step = 1; step <= 300; step++) await tracker.log(step, { reward: step / 8 });
     await tracker.finish({ status: "finished", steps: 300 });
     const inspected = spawnSync(core, ["leet", "inspect", "--run-file", file(), dir], {
       encoding: "utf8",
