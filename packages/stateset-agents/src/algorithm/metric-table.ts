@@ -64,8 +64,7 @@ export const algorithmMetrics = {
     learners: clipped,
   },
   mismatchClipped: {
-    meaning:
-      "Share of tokens (or sequences) whose mismatch weight `correction` cut; only where sampler and trainer differ.",
+    meaning: "Share of tokens (or sequences) whose weight `correction` cut; only where sampler and trainer differ.",
     unit: "share",
     learners: ["rl"],
   },

@@ -52,9 +52,9 @@ export type LearningMetrics = NumbersOf<typeof learningMetrics> & { [own: `own/$
 
 /** Marks what an algorithm reports beyond the table, so that no name of a user's can stand for a number of the run. */
 export function ownNames(means: Readonly<Record<string, number>>): LearningMetrics {
-  const named = Object.entries(means).map(([name, value]) => [
-    Object.hasOwn(algorithmMetrics, name) ? name : `own/${name}`,
-    value,
-  ]);
-  return Object.fromEntries(named);
+  const isKnown = ([name]: [string, number]) => Object.hasOwn(algorithmMetrics, name);
+  const all = Object.entries(means);
+  const named: LearningMetrics = Object.fromEntries(all.filter(isKnown));
+  for (const [name, value] of all.filter((entry) => !isKnown(entry))) named[`own/${name}`] = value;
+  return named;
 }

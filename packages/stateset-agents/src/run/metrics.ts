@@ -120,7 +120,11 @@ export const metricFamilies = {
   "part/": { meaning: "Mean of one part of the reward.", unit: "reward", learners: rl },
   "selection/part/": { meaning: "The same on the scenarios that select.", unit: "reward", learners: rl },
   "report/part/": { meaning: "The same on the scenarios that are reported.", unit: "reward", learners: rl },
-  "held-out/": { meaning: "A number of the held-out data beyond those above.", unit: "number", learners: dataLearners },
+  "held-out/": {
+    meaning: "What else an evaluation on data says.",
+    unit: "number",
+    learners: ["sft", ...pairs, "reward-model"],
+  },
   "own/": {
     meaning: "What an algorithm of your own reports under a name that is not in this table.",
     unit: "number",

@@ -4,9 +4,23 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it, type TestContext } from "vitest";
+import { isMetricName } from "../run/metrics.ts";
+import type { Tracker } from "../run/tracker.ts";
+import { FunctionReward, politeShare, quickRun, tableAgent } from "../test-support/table-training.ts";
+import { train } from "../training/train.ts";
 import { crc32, crc32c } from "./crc32.ts";
 import { tensorBoardTracker, tfRecord } from "./tensorboard.ts";
 import { wandbTracker } from "./wandb.ts";
+
+interface WandbItem {
+  key: string;
+  value_json: string;
+}
+interface WandbRecord {
+  type: string;
+  history?: { item: WandbItem[] };
+  summary?: { update: WandbItem[] };
+}
 
 let dir: string;
 beforeEach(() => {
@@ -43,6 +57,31 @@ describe("checksums", () => {
     expect(crc32(check.subarray(4), crc32(check.subarray(0, 4)))).toBe(0xcbf43926);
   });
 });
+
+/** A short real run with an evaluation before, one after every step, and one at the end. */
+async function trackedRun(tracker: Tracker) {
+  const { run } = await train({
+    ...quickRun,
+    agent: tableAgent().agent,
+    reward: new FunctionReward(politeShare),
+    heldOut: [{ id: "held", userResponses: ["help card"] }],
+    evaluation: { every: 1 },
+    steps: 3,
+    dir,
+    trackers: [tracker],
+  });
+  expect(run.warnings).toEqual([]);
+  const { before, after } = run.evaluation!;
+  const curve = run.metrics.slice(1);
+  return {
+    report: [
+      [0, before.reward.mean],
+      [3, after!.reward.mean],
+    ],
+    reward: curve.map(({ step, reward }) => [step, reward]),
+    selection: curve.map((record) => [record.step, record["selection/reward"]]),
+  };
+}
 
 describe("tensorBoardTracker", () => {
   const config = { algorithm: "grpo", learningRate: 1e-5 };
@@ -93,6 +132,18 @@ describe("tensorBoardTracker", () => {
   });
 });
 
+it("TensorBoard shows the evaluations before and after a run", async (context) => {
+  const wrote = await trackedRun(tensorBoardTracker());
+  const read = readWithPython(context, "read_tensorboard.py", join(dir, "tensorboard")) as {
+    scalars: Record<string, [number, number][]>;
+  };
+  const rounded = (points: unknown[][]) => points.map(([step, value]) => [step, Math.fround(value as number)]);
+  expect(read.scalars["report/reward"]).toEqual(rounded(wrote.report));
+  expect(read.scalars["selection/reward"]).toEqual(rounded(wrote.selection));
+  expect(read.scalars.reward).toEqual(rounded(wrote.reward));
+  expect(Object.keys(read.scalars).filter((name) => !isMetricName(name))).toEqual([]);
+});
+
 describe("wandbTracker", () => {
   const file = () => {
     const [run] = readdirSync(join(dir, "wandb"));
@@ -123,6 +174,23 @@ describe("wandbTracker", () => {
       },
     });
     expect(records.slice(-3).map((record) => record.type)).toEqual(["summary", "exit", "footer"]);
+  });
+
+  it("shows the evaluations before and after a run, in one row a step", async (context) => {
+    const wrote = await trackedRun(wandbTracker());
+    const records = readWithPython(context, "read_wandb.py", file()) as WandbRecord[];
+    const rows = records.flatMap(({ history }) =>
+      history ? [Object.fromEntries(history.item.map(({ key, value_json }) => [key, JSON.parse(value_json)]))] : [],
+    );
+    expect(rows.map((row) => row._step)).toEqual([0, 1, 2, 3]);
+    const points = (name: string) => rows.filter((row) => name in row).map((row) => [row._step, row[name]]);
+    expect(points("report/reward")).toEqual(wrote.report);
+    expect(points("selection/reward")).toEqual(wrote.selection);
+    expect(points("reward")).toEqual(wrote.reward);
+    const summary = records.find(({ type }) => type === "summary")?.summary?.update;
+    expect(summary).toContainEqual({ key: "report/reward", value_json: JSON.stringify(wrote.report[1]![1]) });
+    const known = (name: string) => isMetricName(name) || name.startsWith("_");
+    expect(rows.flatMap((row) => Object.keys(row)).filter((name) => !known(name))).toEqual([]);
   });
 
   it("is read by wandb's own offline reader", async (context) => {
