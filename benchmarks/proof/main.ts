@@ -5,6 +5,7 @@
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import type { MetricName, Metrics } from "stateset-agents";
 import { describeMachine } from "../machine.ts";
 import { byBestOfN, byReinforcement, type Measured, measure } from "./measure.ts";
 import { plot } from "./plot.ts";
@@ -123,9 +124,9 @@ function rounded(_: string, value: unknown): unknown {
 async function clipComparison(): Promise<ClipResult> {
   const means = async (epsilonLow: number, epsilonHigh: number) => {
     const learn = byReinforcement({ algorithm: "grpo", epsilonLow, epsilonHigh }, { updatesPerRollout: 4 });
-    const metrics: Record<string, number>[] = [];
+    const metrics: Metrics[] = [];
     for (const seed of seeds) metrics.push((await measure(learn, seed, 1)).metrics);
-    const mean = (name: string) => metrics.reduce((sum, one) => sum + one[name]!, 0) / metrics.length;
+    const mean = (name: MetricName) => metrics.reduce((sum, one) => sum + one[name]!, 0) / metrics.length;
     return { clipFraction: mean("clipFraction"), approxKl: mean("approxKl") };
   };
   return { clipped: await means(0.2, 0.2), unclipped: await means(0.9999, 1e6) };

@@ -6,6 +6,8 @@ import {
   chainsOf,
   evaluate,
   harvestBestOfN,
+  type MetricName,
+  type Metrics,
   MultiTurnAgent,
   seedOf,
   train,
@@ -28,7 +30,7 @@ export interface Measured {
   conversations: number;
   seconds: number;
   /** Means over the steps of what the algorithm reports. */
-  metrics: Record<string, number>;
+  metrics: Metrics;
 }
 
 export interface Score {
@@ -157,7 +159,7 @@ function filled(shares: readonly (number | undefined)[]): number[] {
   });
 }
 
-function meanOf(records: readonly Record<string, number>[], name: string): number {
+function meanOf(records: readonly Metrics[], name: MetricName): number {
   const values = records.flatMap((record) => (record[name] === undefined ? [] : [record[name]]));
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }

@@ -1,7 +1,25 @@
 import type { MetricSums } from "./algorithm.ts";
+import type { algorithmMetrics, LossMetricName, NumbersOf } from "./metric-table.ts";
 
 /** Adds `value` (a sum over `count` tokens or sequences) to a metric. */
-export function addMetric(metrics: MetricSums, name: string, value: number, count = 1): void {
+export function addMetric(metrics: MetricSums, name: LossMetricName, value: number, count = 1): void {
+  addSum(metrics, name, value, count);
+}
+
+export function maxMetric(metrics: MetricSums, name: LossMetricName, value: number): void {
+  keepMax(metrics, name, value);
+}
+
+/** Adds one micro-batch's metrics to those of the optimiser batch. */
+export function mergeMetrics(into: MetricSums, from: Readonly<MetricSums>): MetricSums {
+  for (const [name, { sum, count, max }] of Object.entries(from)) {
+    if (max === undefined) addSum(into, name, sum, count);
+    else keepMax(into, name, max);
+  }
+  return into;
+}
+
+function addSum(metrics: MetricSums, name: string, value: number, count: number): void {
   const metric = metrics[name];
   if (metric) {
     metric.sum += value;
@@ -9,29 +27,23 @@ export function addMetric(metrics: MetricSums, name: string, value: number, coun
   } else metrics[name] = { sum: value, count };
 }
 
-export function maxMetric(metrics: MetricSums, name: string, value: number): void {
+function keepMax(metrics: MetricSums, name: string, value: number): void {
   const max = Math.max(metrics[name]?.max ?? value, value);
   metrics[name] = { sum: max, count: 1, max };
 }
 
-/** Adds one micro-batch's metrics to those of the optimiser batch. */
-export function mergeMetrics(into: MetricSums, from: Readonly<MetricSums>): MetricSums {
-  for (const [name, { sum, count, max }] of Object.entries(from)) {
-    if (max === undefined) addMetric(into, name, sum, count);
-    else maxMetric(into, name, max);
-  }
-  return into;
-}
-
 /** Second moments, kept only to derive the explained variance from; not worth reporting themselves. */
-const moments = ["returnSquared", "valueErrorSquared"];
+const moments = ["returnSquared", "valueErrorSquared"] as const satisfies LossMetricName[];
+
+/** Those of the table, and whatever else an algorithm of a user's own adds up. */
+type Means = NumbersOf<typeof algorithmMetrics> & Record<string, number>;
 
 /**
  * Each metric's mean (or maximum), and with values `explainedVariance` = 1 − Var(R − V) / Var(R):
  * 1 when the value head predicts the returns, ≤ 0 when it is no better than a constant. Left out when the returns do not vary.
  */
-export function meanMetrics(sums: Readonly<MetricSums>): Record<string, number> {
-  const means: Record<string, number> = {};
+export function meanMetrics(sums: Readonly<MetricSums>): Means {
+  const means: Means = {};
   for (const [name, { sum, count, max }] of Object.entries(sums)) {
     if (max !== undefined) means[name] = max;
     else if (count > 0) means[name] = sum / count;

@@ -9,6 +9,7 @@ import { exclusively } from "./exclusive.ts";
 import { notFiniteError, type SkippedUpdates, tooManySkipped } from "./finite.ts";
 import { learn } from "./learn.ts";
 import { openLearner, wantsReference } from "./learner.ts";
+import type { LearningMetrics } from "./metric-table.ts";
 import { learningRateFor } from "./optimiser.ts";
 import { sequencesOf } from "./sequence.ts";
 import { klShape, learnShape } from "./settings.ts";
@@ -36,7 +37,7 @@ export type LearnFromOptions = z.input<typeof schema> & AlgorithmChoice;
 
 export interface LearnFromResult {
   /** loss, gradNorm, kl, clipFraction, …: the names of metrics.jsonl. */
-  metrics: Record<string, number>;
+  metrics: LearningMetrics;
   /** Optimiser steps made. */
   updates: number;
   /** One a step that was not made: what was not finite ("the loss", "the gradient"). */

@@ -8,6 +8,7 @@ import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { createRandom, seedOf } from "../random.ts";
 import { noteApplied, noteSkipped, type SkippedUpdates, tooManySkipped } from "./finite.ts";
 import type { Learner } from "./learner.ts";
+import { type LearningMetrics, ownNames } from "./metric-table.ts";
 import { stepOptions } from "./optimiser.ts";
 import { type ChainSequence, sequencesOf } from "./sequence.ts";
 import type { LearnSettings } from "./settings.ts";
@@ -47,7 +48,7 @@ export async function learn(
   learner: Learner,
   groups: readonly TrajectoryGroup[],
   step: LearnStep,
-): Promise<Record<string, number>> {
+): Promise<LearningMetrics> {
   const { algorithm, settings } = learner;
   const sequences = shapedSequences(learner, groups, step.replyTokens);
   if (sequences.length === 0) return {};
@@ -69,7 +70,7 @@ export async function learn(
 
   const metrics = {};
   let last: UpdateResult | undefined;
-  const summary: Record<string, number> = { learnedConversations: 0 };
+  const summary: LearningMetrics = { learnedConversations: 0 };
   for (let epoch = 0; epoch < settings.updatesPerRollout; epoch++) {
     for (const [minibatch, dealt] of dealGroups(sequences, settings, step.step, epoch).entries()) {
       const batch = batchOf(sequences, advantages, dealt, { useAll, settings, maxTokens: step.maxTokens });
@@ -92,7 +93,7 @@ export async function learn(
     }
   }
   return {
-    ...meanMetrics(metrics),
+    ...ownNames(meanMetrics(metrics)),
     ...summary,
     ...mismatchOf(sequences),
     ...(last && { loss: last.loss, gradNorm: last.gradNorm }),
@@ -100,7 +101,7 @@ export async function learn(
 }
 
 /** How far the distribution that was drawn from is from the policy: mean and largest |log-prob difference| of the sampled tokens. */
-function mismatchOf(sequences: readonly ChainSequence[]): Record<string, number> {
+function mismatchOf(sequences: readonly ChainSequence[]): LearningMetrics {
   let [sum, count, largest] = [0, 0, 0];
   for (const { old, sampled } of sequences) {
     for (let t = 0; sampled && t < old.length; t++) {

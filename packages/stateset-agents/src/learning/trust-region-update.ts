@@ -1,4 +1,5 @@
 import type { LossFunction, TrustRegion } from "../algorithm/algorithm.ts";
+import { addMetric } from "../algorithm/metrics.ts";
 import { finiteDifferenceFisher, offsetMover, trustRegionStep } from "../algorithm/trust-region.ts";
 import type { Learner } from "./learner.ts";
 import { type Regularisers, regularise } from "./regularise.ts";
@@ -45,18 +46,10 @@ export async function trustRegionUpdate(
     },
     { ...region, maxKl: region.maxKl * stepScale ** 2 },
   );
-  const metric = (value: number) => ({ sum: value, count: 1 });
-  return {
-    loss: result.loss,
-    gradNorm,
-    skipped: undefined,
-    ratioMax: report.ratioMax,
-    metrics: {
-      ...report.metrics,
-      trustRegionKl: metric(result.kl),
-      trustRegionAccepted: metric(result.accepted ? 1 : 0),
-      trustRegionBacktracks: metric(result.backtracks),
-      stepNorm: metric(result.stepNorm),
-    },
-  };
+  const { metrics, ratioMax } = report;
+  addMetric(metrics, "trustRegionKl", result.kl);
+  addMetric(metrics, "trustRegionAccepted", result.accepted ? 1 : 0);
+  addMetric(metrics, "trustRegionBacktracks", result.backtracks);
+  addMetric(metrics, "stepNorm", result.stepNorm);
+  return { loss: result.loss, gradNorm, skipped: undefined, ratioMax, metrics };
 }

@@ -1,16 +1,20 @@
 import type { EvaluationResult, FactOf } from "./event.ts";
+import type { Metrics } from "./metrics.ts";
 
 /** How an evaluation stands in metrics.jsonl. */
-export function evaluationMetrics(evaluation: FactOf<"evaluation">): Record<string, number> {
-  const { set } = evaluation;
-  const named = (numbers: Record<string, number>, under = set as string) =>
-    Object.fromEntries(Object.entries(numbers).map(([name, value]) => [`${under}/${name}`, value]));
-  if (evaluation.set === "held-out") return named(evaluation.numbers);
-  const { reward, parts, failed } = evaluation;
-  return {
-    ...named({ reward: reward.mean, low: reward.low, high: reward.high, failed }),
-    ...named(parts, `${set}/part`),
-  };
+export function evaluationMetrics(evaluation: FactOf<"evaluation">): Metrics {
+  const metrics: Metrics = {};
+  if (evaluation.set === "held-out") {
+    for (const [name, value] of Object.entries(evaluation.numbers)) metrics[`held-out/${name}`] = value;
+    return metrics;
+  }
+  const { set, reward, parts, failed } = evaluation;
+  metrics[`${set}/reward`] = reward.mean;
+  metrics[`${set}/low`] = reward.low;
+  metrics[`${set}/high`] = reward.high;
+  metrics[`${set}/failed`] = failed;
+  for (const [name, value] of Object.entries(parts)) metrics[`${set}/part/${name}`] = value;
+  return metrics;
 }
 
 /** Its lines in evaluations.jsonl: one a scenario, or one in all where data were scored. */

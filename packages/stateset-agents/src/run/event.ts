@@ -2,9 +2,10 @@
 import type { Estimate } from "../evaluation/bootstrap.ts";
 import type { ScenarioScore } from "../evaluation/evaluate.ts";
 import type { UpdateEvent } from "../learning/learn.ts";
+import type { Metrics } from "./metrics.ts";
 
 /** The numbers of one step; metrics.jsonl has them with those of the evaluation that followed. Same seed, same bytes: nothing here depends on the clock. */
-export type StepMetrics = { step: number } & Record<string, number>;
+export type StepMetrics = { step: number } & Metrics;
 
 /** Wall-clock numbers of one step. */
 export interface StepTiming {

@@ -11,3 +11,4 @@ export type {
   StepTiming,
   WarningKind,
 } from "./event.ts";
+export type { MetricName, Metrics } from "./metrics.ts";

@@ -13,9 +13,11 @@ export function trackerCallbacks(
   return {
     onStart: ({ id, dir = ".", saved, resumedAfter }) =>
       all.start({ id, dir, config: { ...saved }, ...(resumedAfter !== undefined && { resumedAfter }) }),
-    onStepEnd: ({ step, metrics }) => all.log(step, metrics),
-    onEvaluation: (evaluation) =>
-      all.log(evaluation.step, finiteMetrics(evaluation.step, evaluationMetrics(evaluation))),
+    onStepEnd: ({ metrics: { step, ...metrics } }) => all.log(step, metrics),
+    onEvaluation(evaluation) {
+      const { step, ...metrics } = finiteMetrics(evaluation.step, evaluationMetrics(evaluation));
+      return all.log(step, metrics);
+    },
     onEnd: ({ status, steps, reason }) =>
       all.finish({
         status: status === "stopped-early" ? "finished" : status,

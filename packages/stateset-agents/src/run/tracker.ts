@@ -1,4 +1,5 @@
 import { withDeadline } from "../abort.ts";
+import type { Metrics } from "./metrics.ts";
 
 /**
  * Where the numbers of a run go besides its own files. A tracker gets the run once, then the numbers of each step and of each
@@ -8,7 +9,7 @@ import { withDeadline } from "../abort.ts";
 export interface Tracker {
   readonly name: string;
   start(run: TrackedRun): void | Promise<void>;
-  log(step: number, metrics: Readonly<Record<string, number>>): void | Promise<void>;
+  log(step: number, metrics: Readonly<Metrics>): void | Promise<void>;
   finish(outcome: RunOutcome): void | Promise<void>;
 }
 

@@ -1,22 +1,38 @@
+import type { MetricName, Metrics } from "../run/metrics.ts";
 import type { Tracker } from "../run/tracker.ts";
 
+export interface ConsoleTrackerOptions {
+  /** Steps between lines. Evaluations are always printed. Default 1. */
+  every?: number;
+  /** Default: the reward, or for runs that have none the loss; kl, entropy; what evaluations say. */
+  metrics?: readonly MetricName[];
+  write?: (line: string) => void;
+}
+
+const ofEvaluations = [
+  "selection/reward",
+  "report/reward",
+  "held-out/loss",
+  "held-out/accuracy",
+] as const satisfies MetricName[];
+
+/** A loss by reinforcement is no measure of success, so it is said only where there is no reward. */
+function usual(metrics: Readonly<Metrics>): readonly MetricName[] {
+  return [metrics.reward === undefined ? "loss" : "reward", "kl", "entropy", ...ofEvaluations];
+}
+
 /** One short line every `every` steps, for scripts that use the library without the CLI. */
-export function consoleTracker(
-  options: { every?: number; metrics?: readonly string[]; write?: (line: string) => void } = {},
-): Tracker {
-  const {
-    every = 1,
-    metrics: chosen = ["reward", "kl", "entropy", "selection/reward", "report/reward"],
-    write = (line) => console.log(line),
-  } = options;
+export function consoleTracker(options: ConsoleTrackerOptions = {}): Tracker {
+  const { every = 1, metrics: chosen, write = (line) => console.log(line) } = options;
   return {
     name: "console",
     start: (run) => write(`run ${run.id}`),
     log(step, metrics) {
-      if (step % every !== 0) return;
-      const parts = chosen
-        .filter((name) => metrics[name] !== undefined)
-        .map((name) => `${name} ${metrics[name]!.toPrecision(4)}`);
+      if (step % every !== 0 && ofEvaluations.every((name) => metrics[name] === undefined)) return;
+      const parts = (chosen ?? usual(metrics)).flatMap((name) => {
+        const value = metrics[name];
+        return value === undefined ? [] : [`${name} ${value.toPrecision(4)}`];
+      });
       if (parts.length > 0) write(`step ${step}  ${parts.join("  ")}`);
     },
     finish: (outcome) =>

@@ -4,9 +4,23 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it, type TestContext } from "vitest";
+import { isMetricName } from "../run/metrics.ts";
+import type { Tracker } from "../run/tracker.ts";
+import { FunctionReward, politeShare, quickRun, tableAgent } from "../test-support/table-training.ts";
+import { train } from "../training/train.ts";
 import { crc32, crc32c } from "./crc32.ts";
 import { tensorBoardTracker, tfRecord } from "./tensorboard.ts";
 import { wandbTracker } from "./wandb.ts";
+
+interface WandbItem {
+  key: string;
+  value_json: string;
+}
+interface WandbRecord {
+  type: string;
+  history?: { item: WandbItem[] };
+  summary?: { update: WandbItem[] };
+}
 
 let dir: string;
 beforeEach(() => {
@@ -44,6 +58,31 @@ describe("checksums", () => {
   });
 });
 
+/** A short real run with an evaluation before, one after every step, and one at the end. */
+async function trackedRun(tracker: Tracker) {
+  const { run } = await train({
+    ...quickRun,
+    agent: tableAgent().agent,
+    reward: new FunctionReward(politeShare),
+    heldOut: [{ id: "held", userResponses: ["help card"] }],
+    evaluation: { every: 1 },
+    steps: 3,
+    dir,
+    trackers: [tracker],
+  });
+  expect(run.warnings).toEqual([]);
+  const { before, after } = run.evaluation!;
+  const curve = run.metrics.slice(1);
+  return {
+    report: [
+      [0, before.reward.mean],
+      [3, after!.reward.mean],
+    ],
+    reward: curve.map(({ step, reward }) => [step, reward]),
+    selection: curve.map((record) => [record.step, record["selection/reward"]]),
+  };
+}
+
 describe("tensorBoardTracker", () => {
   const config = { algorithm: "grpo", learningRate: 1e-5 };
 
@@ -56,13 +95,13 @@ describe("tensorBoardTracker", () => {
   it("is read by TensorBoard", async (context) => {
     const tracker = tensorBoardTracker();
     await tracker.start({ id: "run", dir, config });
-    for (let step = 1; step <= 5; step++) await tracker.log(step, { "reward/mean": step / 4, kl: 0.5 });
+    for (let step = 1; step <= 5; step++) await tracker.log(step, { reward: step / 4, kl: 0.5 });
     await tracker.finish({ status: "finished", steps: 5 });
     const read = readWithPython(context, "read_tensorboard.py", join(dir, "tensorboard")) as {
       scalars: Record<string, [number, number][]>;
       tensors: Record<string, string[]>;
     };
-    expect(read.scalars["reward/mean"]).toEqual([
+    expect(read.scalars.reward).toEqual([
       [1, 0.25],
       [2, 0.5],
       [3, 0.75],
@@ -91,6 +130,18 @@ describe("tensorBoardTracker", () => {
       [4, 4],
     ]);
   });
+});
+
+it("TensorBoard shows the evaluations before and after a run", async (context) => {
+  const wrote = await trackedRun(tensorBoardTracker());
+  const read = readWithPython(context, "read_tensorboard.py", join(dir, "tensorboard")) as {
+    scalars: Record<string, [number, number][]>;
+  };
+  const rounded = (points: unknown[][]) => points.map(([step, value]) => [step, Math.fround(value as number)]);
+  expect(read.scalars["report/reward"]).toEqual(rounded(wrote.report));
+  expect(read.scalars["selection/reward"]).toEqual(rounded(wrote.selection));
+  expect(read.scalars.reward).toEqual(rounded(wrote.reward));
+  expect(Object.keys(read.scalars).filter((name) => !isMetricName(name))).toEqual([]);
 });
 
 describe("wandbTracker", () => {
@@ -125,13 +176,30 @@ describe("wandbTracker", () => {
     expect(records.slice(-3).map((record) => record.type)).toEqual(["summary", "exit", "footer"]);
   });
 
+  it("shows the evaluations before and after a run, in one row a step", async (context) => {
+    const wrote = await trackedRun(wandbTracker());
+    const records = readWithPython(context, "read_wandb.py", file()) as WandbRecord[];
+    const rows = records.flatMap(({ history }) =>
+      history ? [Object.fromEntries(history.item.map(({ key, value_json }) => [key, JSON.parse(value_json)]))] : [],
+    );
+    expect(rows.map((row) => row._step)).toEqual([0, 1, 2, 3]);
+    const points = (name: string) => rows.filter((row) => name in row).map((row) => [row._step, row[name]]);
+    expect(points("report/reward")).toEqual(wrote.report);
+    expect(points("selection/reward")).toEqual(wrote.selection);
+    expect(points("reward")).toEqual(wrote.reward);
+    const summary = records.find(({ type }) => type === "summary")?.summary?.update;
+    expect(summary).toContainEqual({ key: "report/reward", value_json: JSON.stringify(wrote.report[1]![1]) });
+    const known = (name: string) => isMetricName(name) || name.startsWith("_");
+    expect(rows.flatMap((row) => Object.keys(row)).filter((name) => !known(name))).toEqual([]);
+  });
+
   it("is read by wandb's own offline reader", async (context) => {
     const core = wandbCore();
     if (core === undefined)
       return context.skip("needs STATESET_PYTHON with wandb 0.31 or newer (wandb-core leet inspect)");
     const tracker = wandbTracker({ project: "tests" });
     await tracker.start({ id: "run-1", dir, config: { prompt: "x".repeat(70_000) } });
-    for (let step = 1; step <= 300; step++) await tracker.log(step, { "reward/mean": step / 8 });
+    for (let step = 1; step <= 300; step++) await tracker.log(step, { reward: step / 8 });
     await tracker.finish({ status: "finished", steps: 300 });
     const inspected = spawnSync(core, ["leet", "inspect", "--run-file", file(), dir], {
       encoding: "utf8",

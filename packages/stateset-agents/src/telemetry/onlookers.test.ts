@@ -18,6 +18,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 async function run(
   name: string,
   onlookers: { trackers?: Tracker[]; callbacks?: TrainingCallbacks[] },
+  own: { heldOut?: { id: string; userResponses: string[] }[] } = {},
 ): Promise<string> {
   await train({
     agent: tableAgent().agent,
@@ -30,6 +31,7 @@ async function run(
     groupSize: 4,
     learningRate: 0.1,
     ...onlookers,
+    ...own,
   });
   return readFileSync(join(root, name, "metrics.jsonl"), "utf8");
 }
@@ -78,5 +80,25 @@ describe("a run", () => {
     expect(lines[0]).toBe("run tracked");
     expect(lines[1]).toMatch(/^step 2 {2}reward \d/);
     expect(lines.at(-1)).toBe("finished after 4 steps");
+  });
+
+  it("is printed with its reward and its evaluations, or with its loss where it has no reward", async () => {
+    const lines: string[] = [];
+    const write = (line: string) => void lines.push(line);
+    const heldOut = [{ id: "held", userResponses: ["help card"] }];
+    await run("printed", { trackers: [consoleTracker({ every: 3, write })] }, { heldOut });
+    expect(lines.map((line) => line.replace(/-?\d+\.\d+(e-\d+)?/g, "#"))).toEqual([
+      "run printed",
+      "step 0  report/reward #",
+      "step 3  reward #  entropy #",
+      "step 4  selection/reward #",
+      "step 4  report/reward #",
+      "finished after 4 steps",
+    ]);
+    const onData: string[] = [];
+    const tracker = consoleTracker({ write: (line) => onData.push(line) });
+    await tracker.log(1, { loss: 0.5, gradNorm: 2 });
+    await tracker.log(1, { "held-out/loss": 0.25, "held-out/perplexity": 3 });
+    expect(onData).toEqual(["step 1  loss 0.5000", "step 1  held-out/loss 0.2500"]);
   });
 });

@@ -14,7 +14,18 @@ export function wandbTracker(options: { project?: string; entity?: string; dir?:
   let log: RecordLog | undefined;
   let startedMs = 0;
   let latest: Readonly<Record<string, number>> = {};
+  let row: { step: number; metrics: Readonly<Record<string, number>> } | undefined;
   const runtime = () => Math.max(0, Math.round((Date.now() - startedMs) / 1000));
+
+  /** W&B has one row a step: numbers of a step that come in several calls wait here until the next step, or the end, begins. */
+  const writeRow = async (): Promise<void> => {
+    if (!row) return;
+    const { step, metrics } = row;
+    row = undefined;
+    const extra = { _step: step, _runtime: runtime(), _timestamp: Date.now() / 1000 };
+    const items = Object.entries({ ...metrics, ...extra }).map(([key, value]) => bytesField(1, item(key, value)));
+    await log?.write(bytesField(2, message(...items, bytesField(2, varintField(1, step)))));
+  };
 
   return {
     name: "wandb",
@@ -42,12 +53,12 @@ export function wandbTracker(options: { project?: string; entity?: string; dir?:
       await log.write(bytesField(17, record));
     },
     async log(step, metrics) {
+      if (row && row.step !== step) await writeRow();
+      row = { step, metrics: { ...row?.metrics, ...metrics } };
       latest = { ...latest, ...metrics };
-      const extra = { _step: step, _runtime: runtime(), _timestamp: Date.now() / 1000 };
-      const items = Object.entries({ ...metrics, ...extra }).map(([key, value]) => bytesField(1, item(key, value)));
-      await log?.write(bytesField(2, message(...items, bytesField(2, varintField(1, step)))));
     },
     async finish(outcome) {
+      await writeRow();
       const items = Object.entries(latest).map(([key, value]) => bytesField(1, item(key, value)));
       await log?.write(bytesField(3, message(...items)));
       await log?.write(

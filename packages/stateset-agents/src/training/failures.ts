@@ -6,6 +6,7 @@ import { isShaped, type Sampling } from "../policy/policy.ts";
 import { failuresBySource, lostBySource } from "../rollout/report.ts";
 import { evaluationLines } from "../run/evaluation-metrics.ts";
 import type { RewardEvaluation, RunWarning } from "../run/event.ts";
+import type { Metrics } from "../run/metrics.ts";
 import type { Run } from "../run/run.ts";
 import type { Collected } from "./collect.ts";
 import type { Loop, LoopState } from "./loop.ts";
@@ -79,7 +80,7 @@ export async function reportMismatch({ learner, run }: Loop, sampling: Sampling)
 export async function reportFirstRatio(
   loop: Loop,
   step: number,
-  { firstRatioMax = 1 }: Readonly<Record<string, number>>,
+  { firstRatioMax = 1 }: Readonly<Metrics>,
 ): Promise<void> {
   const { learner, run, state } = loop;
   if (state.ratioReported) return;

@@ -12,7 +12,7 @@ import { learningRateAt } from "../learning/optimiser.ts";
 import type { Rollout } from "../rollout/rollout.ts";
 import { evaluationMetrics } from "../run/evaluation-metrics.ts";
 import type { FactOf, RewardEvaluation, RunEnd, StepMetrics } from "../run/event.ts";
-import { finiteMetrics } from "../run/metrics.ts";
+import { finiteMetrics, type Metrics } from "../run/metrics.ts";
 import type { Run } from "../run/run.ts";
 import { writeTrajectories } from "../run/trajectory-record.ts";
 import type { TrainingStepEnd } from "./callbacks.ts";
@@ -123,7 +123,12 @@ async function runStep(loop: Loop): Promise<void> {
 }
 
 /** All updates of one step; returns their metrics. */
-async function learnFromStep(loop: Loop, step: number, learningRate: number, { groups, report }: Collected) {
+async function learnFromStep(
+  loop: Loop,
+  step: number,
+  learningRate: number,
+  { groups, report }: Collected,
+): Promise<Metrics> {
   const { learner, config, state, run, replyTokens } = loop;
   const { controls } = state;
   if (learner.policy.model.stub) return { stub: 1 };
@@ -173,7 +178,7 @@ async function endStep(loop: Loop, metrics: StepMetrics, broken = false): Promis
 
 async function evaluate({ heldOut, config, state, run, earlyStopping }: Loop, step: number) {
   const due = config.evaluation.every > 0 && (step % config.evaluation.every === 0 || step === config.steps);
-  if (!heldOut || !due) return { evaluation: {}, improved: false };
+  if (!heldOut || !due) return { evaluation: {} as Metrics, improved: false };
   const result = await heldOut.evaluate(step, "selection", run.signal);
   await reportEvaluation(run, result);
   const score = result.reward.mean;

@@ -1,17 +1,18 @@
 import { isCut, type TrajectoryGroup } from "../conversation/trajectory.ts";
 import { mean, standardDeviation } from "../evaluation/bootstrap.ts";
 import { failuresBySource, lostBySource } from "../rollout/report.ts";
+import type { Metrics } from "../run/metrics.ts";
 import type { Collected } from "./collect.ts";
 
 /** What the conversations of a step say about themselves; metrics.jsonl has these names. */
-export function rolloutMetrics({ groups, report, refused, rounds }: Collected): Record<string, number> {
+export function rolloutMetrics({ groups, report, refused, rounds }: Collected): Metrics {
   const trajectories = groups.flatMap((group) => group.trajectories);
   const failures = failuresBySource(report);
   const rewards = trajectories.map((trajectory) => trajectory.reward.score);
   // One conversation alone has no spread, and is not "constant" either.
   const several = groups.filter((group) => group.trajectories.length > 1);
   const spreads = several.map((group) => standardDeviation(group.trajectories.map(({ reward }) => reward.score)));
-  const metrics: Record<string, number> = {
+  const played: Metrics = {
     conversations: trajectories.length,
     sampledTokens: report.sampledTokens,
     replies: report.replies,
@@ -24,8 +25,9 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
     refusedGroups: refused,
     samplingRounds: rounds,
   };
-  if (trajectories.length === 0) return metrics;
-  Object.assign(metrics, {
+  if (trajectories.length === 0) return played;
+  const metrics: Metrics = {
+    ...played,
     reward: mean(rewards),
     rewardStd: standardDeviation(rewards),
     rewardMin: Math.min(...rewards),
@@ -36,7 +38,7 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
     }),
     truncated: mean(trajectories.map(({ turns }) => (isCut({ turns, ended: "done" }) ? 1 : 0))),
     contextFull: mean(trajectories.map(({ ended }) => (ended === "context-full" ? 1 : 0))),
-  });
+  };
   const parts = new Map<string, number[]>();
   for (const { reward } of trajectories) {
     for (const [name, value] of Object.entries(reward.breakdown)) {

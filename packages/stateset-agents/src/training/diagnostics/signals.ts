@@ -1,12 +1,13 @@
 import type { Trajectory, TrajectoryGroup } from "../../conversation/trajectory.ts";
 import { mean, standardDeviation } from "../../evaluation/bootstrap.ts";
+import type { Metrics } from "../../run/metrics.ts";
 import { repeatedShare, sameTextShare } from "./text.ts";
 
 /** What the monitor looks at: one step, as `StepEnd` of the training callbacks has it. */
 export interface StepObservation {
   step: number;
-  /** Reads `gradNorm`, `kl` or `referenceKl`, `approxKl`, `entropy` and `clipFraction` where they are there. */
-  metrics: Readonly<Record<string, number>>;
+  /** Reads `gradNorm`, `kl`, `approxKl`, `entropy` and `clipFraction` where they are there. */
+  metrics: Readonly<Metrics>;
   groups: readonly TrajectoryGroup[];
 }
 
@@ -63,7 +64,7 @@ export function readSignals({ step, metrics, groups }: StepObservation): StepSig
     rewardSpread: standardDeviation(rewards),
     zeroVarianceShare: orZero(mean(several.map((group) => (isConstant(scoresOf(group)) ? 1 : 0)))),
     entropy: metrics.entropy ?? sampledEntropy(conversations),
-    kl: metrics.kl ?? metrics.referenceKl ?? null,
+    kl: metrics.kl ?? null,
     approxKl: metrics.approxKl ?? null,
     clipFraction: metrics.clipFraction ?? null,
     gradNorm: metrics.gradNorm ?? null,

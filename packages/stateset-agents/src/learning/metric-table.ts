@@ -1,0 +1,60 @@
+/** The numbers of learning from conversations, those of the losses among them. The whole table is in run/metrics.ts. */
+import { algorithmMetrics, type Metric, type NumbersOf } from "../algorithm/metric-table.ts";
+
+export type { Metric };
+
+export const dataLearners = [
+  "sft",
+  "dpo",
+  "ipo",
+  "reward-model",
+  "value-function",
+] as const satisfies Metric["learners"];
+
+export const learningMetrics = {
+  ...algorithmMetrics,
+  learnedConversations: {
+    meaning: "Conversations that carried gradient: those whose advantages are not all 0.",
+    unit: "count",
+    learners: ["rl"],
+  },
+  firstRatioMax: {
+    meaning:
+      "The largest importance ratio before the first update: 1 where the policy that learns is the one that sampled.",
+    unit: "ratio",
+    learners: ["rl"],
+  },
+  mismatch: {
+    meaning: "Mean |log-prob difference| of sampler and trainer; only where they differ.",
+    unit: "nats a token",
+    learners: ["rl"],
+  },
+  mismatchMax: {
+    meaning: "The largest |log-prob difference| of sampler and trainer; only where they differ.",
+    unit: "nats",
+    learners: ["rl"],
+  },
+  loss: {
+    meaning:
+      "What the update made smaller: on data the mean loss of the batch; by reinforcement that of the last update, which is no measure of success.",
+    unit: "number",
+    learners: ["rl", ...dataLearners],
+  },
+  gradNorm: {
+    meaning: "Norm of the gradient before clipping, in the last update of the step.",
+    unit: "norm",
+    learners: ["rl", ...dataLearners],
+  },
+} as const satisfies Record<string, Metric>;
+
+/** The metrics of learning; `own/<name>` is what an algorithm of your own reports under a name that is not in the table. */
+export type LearningMetrics = NumbersOf<typeof learningMetrics> & { [own: `own/${string}`]: number };
+
+/** Marks what an algorithm reports beyond the table, so that no name of a user's can stand for a number of the run. */
+export function ownNames(means: Readonly<Record<string, number>>): LearningMetrics {
+  const isKnown = ([name]: [string, number]) => Object.hasOwn(algorithmMetrics, name);
+  const all = Object.entries(means);
+  const named: LearningMetrics = Object.fromEntries(all.filter(isKnown));
+  for (const [name, value] of all.filter((entry) => !isKnown(entry))) named[`own/${name}`] = value;
+  return named;
+}
