@@ -11,3 +11,13 @@ export type {
   StepTiming,
   WarningKind,
 } from "./event.ts";
+export { exampleRecords, type LearntExample } from "./example-records.ts";
+export {
+  type ChainTokens,
+  type RecordedChain,
+  type RecordedConversation,
+  readTrajectories,
+  type TrajectoryRecord,
+  trajectorySteps,
+  writeTrajectories,
+} from "./trajectories.ts";
