@@ -1,6 +1,7 @@
 /**
  * `npm run bench:costs`: what TypeScript itself costs around the engine, in processor time: the prompt of the next turn by the length
- * of the conversation so far (going on with a chain, and beginning anew), packing conversations into token trees, drawing a scenario.
+ * of the conversation so far (going on with a chain, and beginning anew), packing conversations into token trees, drawing a scenario;
+ * and by the clock, writing the conversations of a step with their tokens.
  * --json (last line: the rows), --rounds N.
  */
 import { parseArgs } from "node:util";
@@ -10,6 +11,7 @@ import { microBatches } from "../../packages/stateset-agents/src/learning/micro-
 import type { Unit } from "../../packages/stateset-agents/src/learning/pack.ts";
 import { ScenarioOrder } from "../../packages/stateset-agents/src/training/scenario-order.ts";
 import { describeMachine } from "../machine.ts";
+import { measureRecording } from "./recording.ts";
 
 const { values: flags } = parseArgs({
   options: { rounds: { type: "string", default: "400" }, json: { type: "boolean", default: false } },
@@ -106,4 +108,10 @@ console.log(`
 512 conversations × 1,000 shared tokens into token trees: ${packing.toFixed(1)} ms
 a scenario of 100,000: ${(1000 * draws.next).toFixed(2)} µs (the first of a round ${draws.first.toFixed(1)} ms, for shuffling);
 by weight ${(1000 * draws.weighted).toFixed(2)} µs (${draws.weighing.toFixed(1)} ms a step for adding the weights up)`);
-if (flags.json) console.log(JSON.stringify({ prompts: rows, packing, draws }));
+const recording = await measureRecording();
+console.log(`\na step of the demo: ${recording.stepMs.toFixed(0)} ms; writing its conversations with their tokens:`);
+for (const { groups, milliseconds, share, jsonlBytes, binBytes } of recording.costs) {
+  const size = `${Math.round(jsonlBytes / 1024)} + ${Math.round(binBytes / 1024)} KiB`;
+  console.log(`${groups} groups of 8: ${milliseconds.toFixed(1)} ms, ${(100 * share).toFixed(2)}% (${size})`);
+}
+if (flags.json) console.log(JSON.stringify({ prompts: rows, packing, draws, recording }));

@@ -73,7 +73,7 @@ async function run(arm: Arm, seed: number): Promise<Run> {
       dir: false,
     });
     const after = await both();
-    const kept = (name: string) => name === "step" || shown.includes(name);
+    const kept = (name: string) => name === "step" || (shown as readonly string[]).includes(name);
     const metrics = trained.metrics.map(
       (record) => Object.fromEntries(Object.entries(record).filter(([name]) => kept(name))) as typeof record,
     );

@@ -1,5 +1,5 @@
 /** The runs of `npm run bench:truncated` in words and tables. */
-import type { Estimate, StepMetrics } from "stateset-agents";
+import type { Estimate, MetricName, StepMetrics } from "stateset-agents";
 import { type PairedResult, pairedTest } from "../../packages/stateset-agents/src/evaluation/paired-test.ts";
 
 /** whole: the demo as it is; the others draw with top-p. */
@@ -30,7 +30,8 @@ const estimate = ({ mean, low, high }: Estimate) => `${mean.toFixed(3)} [${low.t
 const signed = (value: number) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
 const mean = (numbers: readonly number[]) => numbers.reduce((sum, value) => sum + value, 0) / numbers.length;
 /** A number a step, or – where the step has none (nothing was learnt from it, say). */
-const curveOf = ({ steps }: Run, name: string) => steps.map(({ [name]: value }) => value?.toFixed(2) ?? "–").join(" ");
+const curveOf = ({ steps }: Run, name: MetricName) =>
+  steps.map(({ [name]: value }) => value?.toFixed(2) ?? "–").join(" ");
 
 export function verdict({ before, after }: Run, drawn: Drawn): string {
   const [first, last] = [before[drawn].reward, after[drawn].reward];
@@ -56,7 +57,7 @@ export const shown = [
   "mismatchMax",
   "mismatchClipped",
   "replyTokens",
-];
+] as const satisfies MetricName[];
 
 export function stepLines({ steps }: Run): string[] {
   return [
@@ -124,7 +125,7 @@ export function page(
     return `| ${[arm, seed, ...cells].join(" | ")} |`;
   });
   const curves = (own: Run) =>
-    ["reward", "groupStd", "mismatch", "mismatchMax", "mismatchClipped"]
+    (["reward", "groupStd", "mismatch", "mismatchMax", "mismatchClipped"] as const)
       .filter((name) => own.steps.some((metrics) => metrics[name] !== undefined))
       .map((name) => `| ${own.arm} | ${own.seed} | \`${name}\` | ${curveOf(own, name)} |`);
   const warnings = [...new Set(runs.flatMap(({ arm, warnings: said }) => said.map((one) => `${arm}: ${one}`)))];

@@ -19,10 +19,17 @@ export {
   type ReplyEnd,
   type SampledReply,
 } from "./conversation/chain.ts";
-export { toChatRecord } from "./conversation/chat-record.ts";
 export type { Failure } from "./conversation/failure.ts";
-export { type ChatRecord, readChats, writeChats } from "./conversation/jsonl.ts";
+export { type ChatRecord, readChats, readConversations, writeChats } from "./conversation/jsonl.ts";
 export type { Message, MessageInput, Role, ToolCall } from "./conversation/message.ts";
+export {
+  type ChainRecord,
+  type ConversationRecord,
+  type TurnRecord,
+  /** @deprecated Now called toConversationRecord. */
+  toConversationRecord as toChatRecord,
+  toConversationRecord,
+} from "./conversation/record.ts";
 export { buildTokenTree, type MergedChains } from "./conversation/token-tree.ts";
 export type { ToolDefinition } from "./conversation/tool-definition.ts";
 export {
@@ -30,6 +37,7 @@ export {
   type Ended,
   isCut,
   type RewardResult,
+  type SeenPrompt,
   type TokenChain,
   type Trajectory,
   type TrajectoryGroup,

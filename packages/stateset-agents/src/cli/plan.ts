@@ -1,9 +1,13 @@
-/** How long a run will take, from a short measurement. */
+/** How long a run will take and how much it will write, from a short measurement. */
+import { countLearn, toConversationRecord } from "../conversation/record.ts";
 import { buildTokenTree } from "../conversation/token-tree.ts";
+import type { TrajectoryGroup } from "../conversation/trajectory.ts";
+import type { ModelInfo } from "../policy/policy.ts";
 import type { Project } from "../project/build-project.ts";
 import { seedOf } from "../random.ts";
 import { emptyReport } from "../rollout/report.ts";
 import { environmentRollout, sampleGroups } from "../rollout/rollout.ts";
+import { encodeStep } from "../run/trajectories.ts";
 import type { TrainingConfig } from "../training/config.ts";
 
 export interface TimePlan {
@@ -15,8 +19,22 @@ export interface TimePlan {
   totalMs: number;
 }
 
+/** Bytes that a run's folder will hold at most, but for lines of numbers. */
+export interface DiskPlan {
+  /** One checkpoint, and how many stay: the newest and the best. */
+  checkpoint: number;
+  checkpoints: number;
+  final: number;
+  /** All that are written; those of conversations that were lost come on top. */
+  trajectories: number;
+  total: number;
+}
+
 /** Plays one group and scores it once. Sampling whole steps batches more groups together, so this is rather too long than too short. */
-export async function planTime(project: Project, config: TrainingConfig): Promise<TimePlan> {
+export async function planTime(
+  project: Project,
+  config: TrainingConfig,
+): Promise<{ time: TimePlan; groups: TrajectoryGroup[] }> {
   const scenario = project.environment.scenarios[0]!;
   const report = emptyReport();
   const startedAt = performance.now();
@@ -34,11 +52,52 @@ export async function planTime(project: Project, config: TrainingConfig): Promis
   const rolloutMsPerStep = (sampledAt - startedAt) * groupsPerStep;
   // A backward pass costs about two forward passes.
   const updateMsPerStep = 3 * scoredMs * groupsPerStep * config.updatesPerRollout;
-  return {
+  const time = {
     tokensPerSecond: report.sampledTokens / ((sampledAt - startedAt) / 1000),
     tokensPerReply: report.sampledTokens / Math.max(1, report.replies),
     rolloutMsPerStep,
     updateMsPerStep,
     totalMs: config.steps * (rolloutMsPerStep + updateMsPerStep),
   };
+  return { time, groups };
+}
+
+export interface DiskNeeds {
+  model: Pick<ModelInfo, "trainableParameters">;
+  /** Played for the plan; the others are taken to be of its size. */
+  groups: readonly TrajectoryGroup[];
+  /** Whether the run keeps a reference, a value head, and evaluations that choose a best step. */
+  reference: boolean;
+  values: boolean;
+  evaluates: boolean;
+}
+
+export function planDisk(config: TrainingConfig, needs: DiskNeeds): DiskPlan {
+  const { model, reference, evaluates } = needs;
+  const { steps, checkpoint: own, evaluation, trajectories: wanted } = config;
+  const weights = 4 * model.trainableParameters;
+  // What is trained, with AdamW's two moments, and the reference beside it.
+  const checkpoint = (reference ? 4 : 3) * weights;
+  const due = own.every > 0 ? Math.ceil(steps / own.every) : 1;
+  const better = evaluates && evaluation.every > 0 ? Math.ceil(steps / evaluation.every) : 0;
+  const checkpoints = Math.min(due + better, own.keep + (better > 0 ? 1 : 0));
+  const recorded = wanted.every > 0 ? Math.ceil(steps / wanted.every) : 0;
+  const groupsEach = Math.min(wanted.perStep, config.groupsPerStep * config.accumulation);
+  const trajectories = recorded * groupsEach * bytesOfGroup(needs, wanted.tokens);
+  const total = checkpoints * checkpoint + weights + trajectories;
+  return { checkpoint, checkpoints, final: weights, trajectories, total };
+}
+
+function bytesOfGroup({ groups, reference, values }: DiskNeeds, tokens: boolean): number {
+  const conversations = groups.flatMap(({ id: group, trajectories }) =>
+    trajectories.map((trajectory) => {
+      const { chains } = trajectory;
+      const numbers = new Float32Array(chains.reduce((sum, { learn }) => sum + countLearn(learn), 0));
+      const after = { advantage: numbers, ratio: numbers, entropy: numbers };
+      const learnt = { ...after, ...(reference && { reference: numbers }), ...(values && { value: numbers }) };
+      return { record: toConversationRecord(trajectory, { group, step: 1 }), chains, learnt };
+    }),
+  );
+  const { lines, tokens: numbers } = encodeStep(conversations, { tokens });
+  return Buffer.byteLength(lines) + (numbers?.length ?? 0);
 }

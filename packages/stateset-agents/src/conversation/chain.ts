@@ -165,6 +165,11 @@ export class ChainBuilder implements ChainState {
       ...(this.#samplerLogprobs && { samplerLogprobs: this.#samplerLogprobs.slice(0, this.#length) }),
       versions: { ...this.#versions },
       ...(this.#started !== undefined && { started: this.#started }),
+      prompt: {
+        messages: this.#messages,
+        ...(this.tools && { tools: this.tools }),
+        ...(this.templateVariables && { templateVariables: this.templateVariables }),
+      },
     };
   }
 

@@ -5,6 +5,8 @@ import { createInterface } from "node:readline";
 import { finished } from "node:stream/promises";
 import { messageOf, StatesetError } from "../error.ts";
 import type { Message } from "./message.ts";
+import { parseRecord } from "./parse-record.ts";
+import type { ConversationRecord } from "./record.ts";
 import { validateMessages } from "./validate-messages.ts";
 
 /** One line of a chat file: the OpenAI fine-tuning format, plus whatever else the line holds. */
@@ -12,6 +14,8 @@ export interface ChatRecord {
   messages: Message[];
   [key: string]: unknown;
 }
+
+type ChatLine = ChatRecord | ConversationRecord;
 
 /** The objects of a JSONL file one by one, with their line numbers (from 1). Empty lines are skipped. Memory use does not grow. */
 export async function* readJsonl(path: string): AsyncGenerator<{ line: number; value: unknown }> {
@@ -47,10 +51,15 @@ export async function* readChats(path: string): AsyncGenerator<ChatRecord> {
   }
 }
 
-/** Writes chats (or any objects) as JSONL. The file appears under its name only when it is complete. */
+/** The conversations of a file that writeChats() or a run wrote, one by one; also those of before this format. */
+export async function* readConversations(path: string): AsyncGenerator<ConversationRecord> {
+  for await (const { line, value } of readJsonl(path)) yield parseRecord(value, `${path}, line ${line}`, String(line));
+}
+
+/** Writes chats or conversations (toConversationRecord() makes them of trajectories) as JSONL. The file appears under its name only when it is complete. */
 export async function writeChats(
   path: string,
-  chats: Iterable<ChatRecord> | AsyncIterable<ChatRecord>,
+  chats: Iterable<ChatLine> | AsyncIterable<ChatLine>,
 ): Promise<{ count: number }> {
   const temporary = `${path}.${process.pid}.tmp`;
   let count = 0;

@@ -1,5 +1,7 @@
 import type { Failure } from "./failure.ts";
 import type { Message } from "./message.ts";
+import type { TemplateVariables } from "./template-variables.ts";
+import type { ToolDefinition } from "./tool-definition.ts";
 
 /** A message with what was learnt about it. Index i of `Trajectory.turns` is the turn number used everywhere. */
 export interface Turn extends Message {
@@ -27,6 +29,13 @@ export type ChainStart =
   | "tools-changed"
   | "variables-changed";
 
+/** What the policy was shown: the agent's system prompt and what hooks and a context window made of the conversation included. */
+export interface SeenPrompt {
+  messages: readonly Message[];
+  tools?: readonly ToolDefinition[] | undefined;
+  templateVariables?: TemplateVariables | undefined;
+}
+
 /**
  * A run of tokens that only ever grows: prompt, reply, next user message, reply, …
  * Recorded when sampled and never tokenised again. When a chat template rewrites the past, a new chain starts.
@@ -45,6 +54,8 @@ export interface TokenChain {
   /** The weights that sampled its replies, by turn. A reply is sampled by one version from its first token to its last. */
   versions?: Readonly<Record<number, string>>;
   started?: ChainStart;
+  /** What its last reply answers. */
+  prompt?: SeenPrompt;
 }
 
 /** What a reward says of one conversation. */

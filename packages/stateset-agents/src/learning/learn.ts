@@ -8,6 +8,7 @@ import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { createRandom, seedOf } from "../random.ts";
 import { noteApplied, noteSkipped, type SkippedUpdates, tooManySkipped } from "./finite.ts";
 import type { Learner } from "./learner.ts";
+import type { LearntTokens } from "./learnt-tokens.ts";
 import { type LearningMetrics, ownNames } from "./metric-table.ts";
 import { stepOptions } from "./optimiser.ts";
 import { type ChainSequence, sequencesOf } from "./sequence.ts";
@@ -38,6 +39,8 @@ export interface LearnStep {
   replyTokens: number;
   maxTokens: number;
   skips: SkippedUpdates;
+  /** Where the step is recorded. */
+  learnt?: LearntTokens | undefined;
   onUpdate?: (event: UpdateEvent) => Promise<void>;
   /** Told what was not finite. */
   onSkipped?: (what: string) => Promise<void>;
@@ -60,6 +63,8 @@ export async function learn(
     sampled: !learner.policy.capabilities.exact,
   });
   const advantages = algorithm.advantages(sequences);
+  const { learnt } = step;
+  learnt?.begin(sequences, advantages);
   const regularisers = { klCoefficient, klEstimator: settings.kl.estimator, entropyBonus };
   const rates = {
     ...stepOptions(settings, step.learningRate),
@@ -73,7 +78,10 @@ export async function learn(
   const summary: LearningMetrics = { learnedConversations: 0 };
   for (let epoch = 0; epoch < settings.updatesPerRollout; epoch++) {
     for (const [minibatch, dealt] of dealGroups(sequences, settings, step.step, epoch).entries()) {
-      const batch = batchOf(sequences, advantages, dealt, { useAll, settings, maxTokens: step.maxTokens });
+      const batch = {
+        ...batchOf(sequences, advantages, dealt, { useAll, settings, maxTokens: step.maxTokens }),
+        learnt,
+      };
       if (epoch === 0) summary.learnedConversations! += batch.members.length;
       if (batch.members.length === 0 || tooManySkipped(skips)) continue;
       const result = algorithm.trustRegion

@@ -17,11 +17,13 @@ export async function trustRegionUpdate(
   stepScale: number,
 ): Promise<UpdateResult> {
   const { policy, algorithm } = learner;
+  // Of the products with the Fisher matrix and the steps that are taken back, nothing is kept.
+  const apart: Batch = { ...batch, learnt: undefined };
   const loss: LossFunction = (micro, counts) => regularise(algorithm.loss(micro, counts), micro, counts, regularisers);
   const kl: LossFunction = (micro, counts) => region.kl(micro, counts);
   const gradientOf = async (of: LossFunction) => {
     await policy.zeroGradients();
-    const report = await accumulate(learner, batch, of);
+    const report = await accumulate(learner, of === loss ? batch : apart, of);
     const vector = await policy.readVector("gradients");
     await policy.zeroGradients();
     return { report, vector };
@@ -34,18 +36,21 @@ export async function trustRegionUpdate(
     read: () => policy.readVector("parameters"),
     add: (delta) => policy.addVector(delta),
   });
+  let tried: Batch["learnt"];
   const result = await trustRegionStep(
     {
       gradient,
       fisherVectorProduct: finiteDifferenceFisher(moveTo, async () => (await gradientOf(kl)).vector),
       moveTo,
       async evaluate() {
-        const [lossNow, klNow] = await measure(learner, batch, [loss, kl]);
+        tried = batch.learnt?.apart();
+        const [lossNow, klNow] = await measure(learner, { ...batch, learnt: tried }, [loss, kl]);
         return { loss: lossNow!, kl: klNow! };
       },
     },
     { ...region, maxKl: region.maxKl * stepScale ** 2 },
   );
+  if (result.accepted && tried) batch.learnt?.take(tried);
   const { metrics, ratioMax } = report;
   addMetric(metrics, "trustRegionKl", result.kl);
   addMetric(metrics, "trustRegionAccepted", result.accepted ? 1 : 0);

@@ -3,6 +3,7 @@ import type { Advantages, BatchCounts, LossFunction, LossSequence, MetricSums } 
 import { mergeMetrics } from "../algorithm/metrics.ts";
 import type { Forward, StepOptions } from "../policy/policy.ts";
 import type { Learner } from "./learner.ts";
+import type { LearntTokens } from "./learnt-tokens.ts";
 import { gather, gatherValues, type MicroBatch, microBatches, scatter, scatterValues } from "./micro-batch.ts";
 import { addGradients, scorePasses } from "./passes.ts";
 import { type Regularisers, regularise } from "./regularise.ts";
@@ -15,6 +16,8 @@ export interface Batch {
   /** Indices of the sequences that carry gradient. */
   members: readonly number[];
   counts: BatchCounts;
+  /** Told of what passes over the batch say of its tokens. */
+  learnt?: LearntTokens | undefined;
 }
 
 export interface UpdateResult {
@@ -122,17 +125,19 @@ export async function measure(
 }
 
 /** The members of a micro-batch as the loss sees them. */
-function scoredBy(pass: Forward, micro: MicroBatch, { sequences, advantages }: Batch): LossSequence[] {
+function scoredBy(pass: Forward, micro: MicroBatch, { sequences, advantages, learnt }: Batch): LossSequence[] {
   const logprobs = gather(micro, pass.logprobs);
   const entropy = gather(micro, pass.entropy!);
   const values = pass.values && gatherValues(micro, pass.values);
-  return micro.members.map((member, i) => ({
+  const scored = micro.members.map((member, i) => ({
     ...sequences[member]!,
     ...advantages[member]!,
     logprobs: logprobs[i]!,
     entropy: entropy[i]!,
     ...(values && { values: values[i]! }),
   }));
+  if (learnt) for (const sequence of scored) learnt.score(sequence, sequence);
+  return scored;
 }
 
 function largestRatio(sequences: readonly LossSequence[]): number {

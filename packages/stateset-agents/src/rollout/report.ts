@@ -1,4 +1,5 @@
 import type { Failure } from "../conversation/failure.ts";
+import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
 import type { Unrewarded } from "./play.ts";
 
@@ -11,9 +12,9 @@ export interface RolloutReport {
   /** Every failed attempt, the retried ones included, and every failed reward. */
   failures: Failure[];
   /** Conversations that came to nothing, as far as they got: `failure` says why. */
-  lost: Unrewarded[];
+  lost: (Unrewarded & { group: string })[];
   /** Groups left out because too few of their conversations came through: fewer than two, or none where the algorithm needs no others. */
-  droppedGroups: { id: string; scenarioId: string; survivors: number }[];
+  droppedGroups: (TrajectoryGroup & { survivors: number })[];
   replies: number;
   sampledTokens: number;
 }

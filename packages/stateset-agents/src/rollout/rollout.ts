@@ -83,14 +83,15 @@ async function sampleAll(
   }
   const groups = requests.map(({ id, scenario }, i): TrajectoryGroup => {
     const { trajectories, lost } = rewarded[i]!;
-    report.lost.push(...lost);
+    report.lost.push(...lost.map((one) => ({ ...one, group: id })));
     report.failures.push(...lost.map(({ failure }) => failure!).filter(({ during }) => during === "reward"));
     return { id, scenarioId: scenario.id, trajectories };
   });
-  return groups.filter(({ id, scenarioId, trajectories }) => {
-    report.completed += trajectories.length;
-    if (trajectories.length >= minimum) return true;
-    report.droppedGroups.push({ id, scenarioId, survivors: trajectories.length });
+  return groups.filter((group) => {
+    const survivors = group.trajectories.length;
+    report.completed += survivors;
+    if (survivors >= minimum) return true;
+    report.droppedGroups.push({ ...group, survivors });
     return false;
   });
 }

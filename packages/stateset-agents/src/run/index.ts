@@ -11,4 +11,14 @@ export type {
   StepTiming,
   WarningKind,
 } from "./event.ts";
+export { exampleRecords, type LearntExample } from "./example-records.ts";
 export type { MetricName, Metrics } from "./metrics.ts";
+export {
+  type ChainTokens,
+  type RecordedChain,
+  type RecordedConversation,
+  readTrajectories,
+  type TrajectoryRecord,
+  trajectorySteps,
+  writeTrajectories,
+} from "./trajectories.ts";

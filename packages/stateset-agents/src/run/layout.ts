@@ -20,7 +20,7 @@ export const runFiles = {
   evaluations: "evaluations.jsonl",
   /** What depends on the clock. */
   timing: "timing.jsonl",
-  /** Conversations, one file a step, with their tokens beside them. */
+  /** `step-000123.jsonl`, a ConversationRecord a line, and `step-000123.bin` with their tokens: see trajectories.ts and token-file.ts. */
   trajectories: "trajectories",
   /** `step-000123/` and the files `last` and `best` that name one. */
   checkpoints: "checkpoints",

@@ -22,6 +22,7 @@ import { type LogFile, logFiles, pathIn } from "./layout.ts";
 import { lockRun, type RunLock } from "./lock.ts";
 import { JsonLog } from "./log.ts";
 import { heartbeatMs, type RunStatus, readStatus, statusNow, writeStatus } from "./status.ts";
+import { removeLater } from "./trajectories.ts";
 
 /** What a checkpoint holds beside its parts. */
 export interface SavedRun<State> {
@@ -108,6 +109,7 @@ export class Run<State = unknown> {
     this.#events = saved?.events ?? 0;
     for (const file of logFiles) this.#logs?.[file].cut(saved?.logs[file] ?? 0);
     cutTiming(this.#timing, step);
+    if (this.dir !== undefined) removeLater(this.dir, step);
     this.store?.repair(step, this.best ?? undefined);
     if (saved) {
       this.#emitter.restore(saved.callbacks);

@@ -25,6 +25,7 @@ const [made] = fakeGroup("lost", [{ reward: 0 }]).trajectories;
 const where = { scenarioId: "lost", trajectoryId: "lost-0" };
 const lostTrajectory = {
   ...made!,
+  group: "lost",
   failure: { kind: "threw" as const, during: "step" as const, ...where, message: "no" },
 };
 

@@ -15,7 +15,7 @@ export interface Collected {
   /** Scenarios drawn in all: how far the data position moves. */
   drawn: number;
   /** Groups the algorithm did not want (DAPO's dynamic sampling). */
-  refused: number;
+  refused: TrajectoryGroup[];
   rounds: number;
 }
 
@@ -37,7 +37,7 @@ export async function collect(plan: CollectPlan): Promise<Collected> {
   const sampling = { ...settings.sampling, temperature: controls.temperature };
   const rollout = { ...plan.rollout, settings: { ...settings, sampling } };
   const wanted = config.groupsPerStep * config.accumulation;
-  const collected: Collected = { groups: [], report: emptyReport(), drawn: 0, refused: 0, rounds: 0 };
+  const collected: Collected = { groups: [], report: emptyReport(), drawn: 0, refused: [], rounds: 0 };
   const scenarioAt = plan.scenarios.weightedBy(controls.scenarioWeights);
   const draw = () => {
     const ordinal = collected.drawn++;
@@ -57,8 +57,7 @@ export async function collect(plan: CollectPlan): Promise<Collected> {
     for (let first = 0; first < missing; first += config.groupsPerStep) {
       const requests = Array.from({ length: Math.min(config.groupsPerStep, missing - first) }, draw);
       for (const group of await sampleGroups(rollout, requests, options)) {
-        if (keeps(algorithm, group)) collected.groups.push(group);
-        else collected.refused++;
+        (keeps(algorithm, group) ? collected.groups : collected.refused).push(group);
       }
     }
   }

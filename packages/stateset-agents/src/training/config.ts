@@ -79,7 +79,15 @@ export const trainingConfigSchema = z.strictObject({
   trajectories: z
     .strictObject({
       every: z.int().min(0).default(10).describe("Steps between samples of conversations written to the run; 0: none."),
-      perStep: count.default(2).describe("Groups written each time."),
+      perStep: count
+        .default(2)
+        .describe("Groups written each time; beside them, up to as many conversations that nothing was learnt from."),
+      tokens: z
+        .boolean()
+        .default(true)
+        .describe(
+          "Also their tokens, in a file beside: log-probs and, after the update, advantage, ratio, entropy, reference and value.",
+        ),
     })
     .prefault({}),
 });

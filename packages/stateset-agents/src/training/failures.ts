@@ -109,7 +109,7 @@ export async function reportSkipped({ state, run }: Loop, step: number, what: st
 }
 
 export function countLost(state: LoopState, { groups, refused }: Collected): void {
-  state.lostInARow = groups.length + refused > 0 ? 0 : state.lostInARow + 1;
+  state.lostInARow = groups.length + refused.length > 0 ? 0 : state.lostInARow + 1;
 }
 
 /**

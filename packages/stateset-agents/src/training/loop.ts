@@ -8,13 +8,13 @@ import type { EarlyStopping } from "../evaluation/early-stopping.ts";
 import { noteSkipped, type SkippedUpdates } from "../learning/finite.ts";
 import { learn } from "../learning/learn.ts";
 import type { Learner } from "../learning/learner.ts";
+import type { LearntTokens } from "../learning/learnt-tokens.ts";
 import { learningRateAt } from "../learning/optimiser.ts";
 import type { Rollout } from "../rollout/rollout.ts";
 import { evaluationMetrics } from "../run/evaluation-metrics.ts";
 import type { FactOf, RewardEvaluation, RunEnd, StepMetrics } from "../run/event.ts";
 import { finiteMetrics, type Metrics } from "../run/metrics.ts";
 import type { Run } from "../run/run.ts";
-import { writeTrajectories } from "../run/trajectory-record.ts";
 import type { TrainingStepEnd } from "./callbacks.ts";
 import { type Collected, collect } from "./collect.ts";
 import type { TrainingConfig } from "./config.ts";
@@ -29,6 +29,7 @@ import {
   stopOf,
 } from "./failures.ts";
 import type { HeldOutEvaluation } from "./held-out.ts";
+import { openRecord } from "./record-step.ts";
 import { type SavedState, saveLoop } from "./saved-loop.ts";
 import type { ScenarioOrder } from "./scenario-order.ts";
 import { rolloutMetrics } from "./step-metrics.ts";
@@ -95,7 +96,8 @@ async function runStep(loop: Loop): Promise<void> {
   countLost(state, collected);
   await run.tell("rollouts", step, rolloutFacts(collected), { groups, report });
 
-  const learnt = await learnFromStep(loop, step, learningRate, collected);
+  const record = openRecord(run, config, step, collected);
+  const learnt = await learnFromStep(loop, step, learningRate, collected, record?.learnt);
   const updatedAt = performance.now();
   run.step = step;
   state.position += collected.drawn;
@@ -103,10 +105,7 @@ async function runStep(loop: Loop): Promise<void> {
   const { optimiserSteps, notFinite } = state;
   const metrics = finiteMetrics(step, rolloutMetrics(collected), learnt, { learningRate, optimiserSteps, notFinite });
   state.pending = metrics;
-  const { every, perStep } = config.trajectories;
-  if (run.dir !== undefined && every > 0 && (step - 1) % every === 0) {
-    writeTrajectories(run.dir, step, groups.slice(0, perStep));
-  }
+  record?.write();
   const timing = {
     step,
     rolloutMs: sampledAt - startedAt,
@@ -128,6 +127,7 @@ async function learnFromStep(
   step: number,
   learningRate: number,
   { groups, report }: Collected,
+  tokens: LearntTokens | undefined,
 ): Promise<Metrics> {
   const { learner, config, state, run, replyTokens } = loop;
   const { controls } = state;
@@ -144,6 +144,7 @@ async function learnFromStep(
     replyTokens,
     maxTokens: replyTokens * state.mostReplies,
     skips: state,
+    learnt: tokens,
     onSkipped: (what) => reportSkipped(loop, step, what),
     async onUpdate(update) {
       if (update.applied) state.optimiserSteps++;
@@ -191,6 +192,6 @@ async function evaluate({ heldOut, config, state, run, earlyStopping }: Loop, st
 
 function rolloutFacts({ report, refused }: Collected): FactOf<"rollouts"> {
   const { requested, completed, lost, droppedGroups, replies, sampledTokens } = report;
-  const groups = { refusedGroups: refused, droppedGroups: droppedGroups.length };
+  const groups = { refusedGroups: refused.length, droppedGroups: droppedGroups.length };
   return { requested, completed, lost: lost.length, ...groups, replies, sampledTokens };
 }

@@ -22,7 +22,7 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
     rewardFailures: failures.reward.length,
     ...(failures.agent.length > 0 && { hookFailures: failures.agent.length }),
     droppedGroups: report.droppedGroups.length,
-    refusedGroups: refused,
+    refusedGroups: refused.length,
     samplingRounds: rounds,
   };
   if (trajectories.length === 0) return played;

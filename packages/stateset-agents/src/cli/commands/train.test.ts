@@ -78,9 +78,13 @@ describe("train", () => {
     expect(plan.stdout).toMatch(/steps +7 × 2 groups × 4 = 56 conversations/);
     expect(plan.stdout).toMatch(/memory +about .* fits in/);
     expect(plan.stdout).toMatch(/time +about /);
+    expect(plan.stdout).toMatch(/disk +about .*\(\d checkpoints? of .*, final .*, trajectories \d/);
     expect(existsSync(join(place.dir, "runs/planned"))).toBe(false);
     const [json] = (await run("train --dry-run true --json")).json;
     expect(json).toMatchObject({ type: "plan", scenarios: 3, heldOut: 2, reward: "polite" });
+    const { checkpoint, checkpoints, final, trajectories, total } = json!.disk;
+    expect(trajectories).toBeGreaterThan(0);
+    expect(total).toBe(checkpoints * checkpoint + final + trajectories);
     await run("train --dry-run false --steps 1 --name really");
     expect(existsSync(join(place.dir, "runs/really"))).toBe(true);
     expect((await run("train --dry-run perhaps")).status).toBe(2);

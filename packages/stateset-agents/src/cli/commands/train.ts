@@ -19,7 +19,7 @@ export function addTrain(program: Command, io: CliIo): void {
     .option("--accept-changes", "go on with a run although the project has changed since")
     .option("--discard-later", "go on from an earlier checkpoint, removing what came after it")
     .option("--save <folder>", "also write the trained agent here")
-    .option("--dry-run [bool]", "show the resolved plan with memory and time, and train nothing", flag)
+    .option("--dry-run [bool]", "show the resolved plan with memory, disk and time, and train nothing", flag)
     .option("--stub", "use scripted replies instead of a model: everything runs, nothing is learnt")
     .addOption(new Option("--profile <name>", "where settings start from").choices(profileNames))
     .option("--auto-adjust", "act on the health of the run: learning rate, KL, temperature, scenario mix")

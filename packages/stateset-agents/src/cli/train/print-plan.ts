@@ -11,7 +11,7 @@ import { defaultsOf } from "../../training/train.ts";
 import type { TrainOptions } from "../../training/train-options.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 import { modelLabel } from "../model-label.ts";
-import { planTime, type TimePlan } from "../plan.ts";
+import { type DiskPlan, planDisk, planTime, type TimePlan } from "../plan.ts";
 
 /** `train --dry-run`: everything resolved, with what it needs. Plays one group, so that environment and reward are tried as well. */
 export async function printPlan(options: {
@@ -40,7 +40,10 @@ export async function printPlan(options: {
     const { tokenBudget, recompute } = config;
     const reference = wantsReference(algorithm, config.kl.coefficient) || adjusts;
     const memory = model.stub ? undefined : agent.policy.plan({ tokenBudget, recompute, reference });
-    const time = model.stub ? undefined : await planTime(project, { ...config, steps });
+    const left = { ...config, steps };
+    const played = model.stub ? undefined : await planTime(project, left);
+    const values = algorithm.needs.values === true;
+    const disk = played && planDisk(config, { model, ...played, reference, values, evaluates: heldOut !== undefined });
     const conversations = steps * config.groupsPerStep * config.accumulation * config.groupSize;
     const heldOutCount =
       heldOut === undefined ? 0 : (heldOut instanceof Environment ? heldOut.scenarios : heldOut).length;
@@ -59,7 +62,8 @@ export async function printPlan(options: {
         config,
         ...facts,
         memory: memory ?? null,
-        time: time ?? null,
+        time: played?.time ?? null,
+        disk: disk ?? null,
       });
       return;
     }
@@ -76,7 +80,8 @@ export async function printPlan(options: {
       `${label("settings")}${changedSettings({ settings: { ...config, ...algorithm.options, algorithm: algorithm.name }, defaults: defaultsOf(algorithm.name) }).join(colors.dim(" · "))}`,
     );
     if (memory) print(io, `${label("memory")}${memoryText(memory, colors)}`);
-    if (time) print(io, `${label("time")}${timeText(time)}`);
+    if (disk) print(io, `${label("disk")}${diskText(disk)}`);
+    if (played) print(io, `${label("time")}${timeText(played.time)}`);
   } finally {
     await agent.close();
   }
@@ -92,6 +97,11 @@ function memoryText(plan: MemoryPlan, colors: ReturnType<typeof colorsOf>): stri
     : colors.red(`does not fit in ${bytes(plan.available)}`);
   const advice = fits ? "" : " Lower tokenBudget, set recompute, or use LoRA.";
   return `about ${bytes(plan.total)} (${parts.join(", ")}), ${verdict}${advice}`;
+}
+
+function diskText({ checkpoint, checkpoints, final, trajectories, total }: DiskPlan): string {
+  const saved = `${checkpoints} ${checkpoints === 1 ? "checkpoint" : "checkpoints"} of ${bytes(checkpoint)}`;
+  return `about ${bytes(total)} (${saved}, final ${bytes(final)}, trajectories ${bytes(trajectories)})`;
 }
 
 function timeText(plan: TimePlan): string {

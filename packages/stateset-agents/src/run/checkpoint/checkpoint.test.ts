@@ -100,11 +100,9 @@ describe("a run's folder", () => {
       [...Object.values(runFiles)].filter((name) => name !== runFiles.lock).sort(),
     );
     expect(readdirSync(join(dir, "final")).sort()).toEqual(["agent.json", "parameters.bin", "version"]);
-    expect(readdirSync(join(dir, "trajectories"))).toEqual([
-      "step-000001.jsonl",
-      "step-000005.jsonl",
-      "step-000009.jsonl",
-    ]);
+    expect(readdirSync(join(dir, "trajectories"))).toEqual(
+      [1, 5, 9].flatMap((step) => [`step-00000${step}.bin`, `step-00000${step}.jsonl`]),
+    );
     const lines = readFileSync(join(dir, "metrics.jsonl"), "utf8")
       .trim()
       .split("\n")

@@ -1,0 +1,39 @@
+import { StatesetError } from "../error.ts";
+import { type ConversationRecord, chatMessage, type TurnRecord } from "./record.ts";
+import type { RewardResult, Turn } from "./trajectory.ts";
+import { validateMessages } from "./validate-messages.ts";
+
+/**
+ * A line of a file as a record. Lines of before this format are read as well: there the reward was a number with its `breakdown` beside
+ * it, or what is known of a turn stood on its message. A line of any chat file is a record that says little.
+ */
+export function parseRecord(value: unknown, where: string, id: string): ConversationRecord {
+  const line = Array.isArray(value) ? { messages: value } : value;
+  if (typeof line !== "object" || line === null || !("messages" in line)) {
+    throw new StatesetError("INVALID_DATA", `${where}: no "messages".`, {
+      hint: 'Each line is {"messages": [{"role": "user", "content": "…"}, …]}.',
+    });
+  }
+  const { breakdown, reward, turns, ...given } = line as Record<string, unknown>;
+  const messages = validateMessages(line.messages, { where, code: "INVALID_DATA" });
+  const notes = (turns as ConversationRecord["turns"]) ?? oldNotes(line.messages as Turn[]);
+  const scored = typeof reward === "number" ? { score: reward, breakdown: breakdown ?? {} } : reward;
+  return {
+    id,
+    chains: [],
+    ...given,
+    messages: messages.map(chatMessage),
+    ...(Object.keys(notes).length > 0 && { turns: notes }),
+    ...(scored !== undefined && { reward: scored as RewardResult }),
+  };
+}
+
+function oldNotes(messages: readonly Turn[]): Record<number, TurnRecord> {
+  const notes = messages.flatMap(({ reward, metadata, sampled }, i): [number, TurnRecord][] => {
+    if (reward === undefined && metadata === undefined && sampled === undefined) return [];
+    return [
+      [i, { ...(reward !== undefined && { reward }), ...(metadata && { metadata }), ...(sampled && { sampled }) }],
+    ];
+  });
+  return Object.fromEntries(notes);
+}
