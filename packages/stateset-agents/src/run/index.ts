@@ -2,6 +2,7 @@ export type { RunCallbacks, RunStart, StepEnd, StopRun } from "./callbacks.ts";
 export type { LearnerKind, RunConfig } from "./config.ts";
 export type {
   DataEvaluation,
+  EvaluationRecord,
   EvaluationResult,
   RewardEvaluation,
   RunEnd,
@@ -11,3 +12,4 @@ export type {
   StepTiming,
   WarningKind,
 } from "./event.ts";
+export type { RunSummary } from "./summary.ts";
