@@ -34,7 +34,14 @@ describe("on the embedded engine", () => {
     for (const tokenBudget of [32, 8192]) {
       const policy = await openPolicy({ lora, threads: 1 });
       const examples = pairs.map(({ prompt, chosen }) => ({ messages: [...prompt, ...chosen] }));
-      const { losses: steps } = await trainSupervised({ policy, examples, epochs: 3, learningRate: 1e-3, tokenBudget });
+      const { losses: steps } = await trainSupervised({
+        policy,
+        dir: false,
+        examples,
+        epochs: 3,
+        learningRate: 1e-3,
+        tokenBudget,
+      });
       losses.push(steps);
       await policy.close();
     }
@@ -46,7 +53,7 @@ describe("on the embedded engine", () => {
     const policy = await openPolicy({ lora, threads: 1 });
     const before = await evaluatePreference(policy, pairs);
     expect(before).toMatchObject({ margin: 0, accuracy: 0.5 });
-    await trainPreference({ policy, pairs, epochs: 4, learningRate: 1e-3 });
+    await trainPreference({ policy, dir: false, pairs, epochs: 4, learningRate: 1e-3 });
     const after = await evaluatePreference(policy, pairs);
     expect(after.accuracy).toBe(1);
     expect(after.loss).toBeLessThan(before.loss);
@@ -62,6 +69,7 @@ describe("on the embedded engine", () => {
       { messages: [...prompt, ...rejected], good: false },
     ]);
     const { reward, losses } = await new NeuralRewardTrainer({
+      dir: false,
       ...options,
       threads: 1,
       examples,
