@@ -1,11 +1,12 @@
 /** Learning from demonstrations and preferences on the embedded engine: the starter model, a few short conversations. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Message } from "../conversation/message.ts";
 import { openPolicy } from "../policy/open-policy.ts";
 import type { LoraOptions } from "../policy/policy.ts";
+import type { RunChoice } from "../run/options.ts";
 import { trainSupervised } from "../supervised/train-supervised.ts";
 import { loadNeuralReward } from "./neural-reward.ts";
 import { NeuralRewardTrainer } from "./neural-reward-trainer.ts";
@@ -58,6 +59,36 @@ describe("on the embedded engine", () => {
     expect(after.accuracy).toBe(1);
     expect(after.loss).toBeLessThan(before.loss);
     await policy.close();
+  });
+
+  it.each(["SFT", "DPO"])("%s goes on to the same bits after a stop, dropout and reference included", async (what) => {
+    const dropping = { ...lora, dropout: 0.2 };
+    const examples = pairs.map(({ prompt, chosen }) => ({ messages: [...prompt, ...chosen] }));
+    const settings = { epochs: 2, batchSize: 1, learningRate: 1e-3, checkpoint: { every: 1 } } as const;
+    const learn = async (options: RunChoice) => {
+      const policy = await openPolicy({ lora: dropping, threads: 1 });
+      const { run } =
+        what === "SFT"
+          ? await trainSupervised({ policy, examples, heldOut: examples, ...settings, ...options })
+          : await trainPreference({ policy, pairs, heldOut: pairs, ...settings, ...options });
+      await policy.close();
+      return run;
+    };
+    const [whole, stopped] = [join(dir, `${what}-whole`), join(dir, `${what}-stopped`)];
+    await learn({ dir: whole, name: "run" });
+    const stop = new AbortController();
+    const onStepEnd = ({ step }: { step: number }) => void (step === 2 && stop.abort());
+    const first = await learn({ dir: stopped, name: "run", callbacks: { onStepEnd }, signal: stop.signal });
+    expect(first).toMatchObject({ status: "interrupted", steps: 2 });
+    expect(await learn({ resumeFrom: stopped })).toMatchObject({ status: "finished", steps: 4, warnings: [] });
+    const files = (from: string) =>
+      (readdirSync(from, { recursive: true }) as string[])
+        .filter((file) => !/status\.json|timing\.jsonl/.test(file) && statSync(join(from, file)).isFile())
+        .sort();
+    expect(files(stopped)).toEqual(files(whole));
+    for (const file of files(whole)) {
+      expect(readFileSync(join(stopped, file)).equals(readFileSync(join(whole, file))), file).toBe(true);
+    }
   });
 
   it.each([

@@ -37,6 +37,9 @@ const talk = (reply: string): Message[] => [
 export const tableChats = replies.map((reply) => ({ messages: talk(reply) }));
 export const tablePairs = replies.map((reply) => ({ prompt: "order late", chosen: reply, rejected: "really no" }));
 
+/** The table's value head sees the last token alone, which ends every conversation: of pairs it would learn nothing. */
+const labelled = tableChats.map((chat, i) => ({ ...chat, good: i % 3 > 0 }));
+
 const epochs = 4;
 const fitSettings = { batchSize: 2, learningRate: 0.05, checkpoint: { every: 2, keep: 2 }, seed: 3 } as const;
 const evaluated = { ...fitSettings, evaluateEvery: 3 };
@@ -89,8 +92,8 @@ export function tableLearner(kind: (typeof tableLearners)[number]): TableLearner
       return fitted((options) =>
         new NeuralRewardTrainer({
           policy,
-          examples: tablePairs,
-          heldOut: heldOut.pairs,
+          examples: labelled,
+          heldOut: labelled.slice(0, 2),
           ...evaluated,
           ...options,
         }).train(),
