@@ -67,6 +67,7 @@ function byBestOfN({ rounds, keep, updates }: { rounds: number; keep: number; up
       await trainSupervised({
         agent,
         examples: chainsOf(kept),
+        dir: false,
         epochs: Math.ceil(updates / Math.ceil(kept.length / perStep)),
         batchSize: perStep,
         // In one round the rate falls over the updates, in several over the rounds.

@@ -14,6 +14,7 @@ import {
   type PreferenceEvaluation,
   type PreferencePair,
   pairsFromGroups,
+  type RunCallbacks,
   seedOf,
   trainPreference,
 } from "stateset-agents";
@@ -102,8 +103,8 @@ async function measureDpo(taskmaster: readonly Row[] | undefined) {
     epochs: 2,
     batchSize: 16,
     learningRate: 3e-5,
-    onStep: ({ step, totalSteps, loss }) =>
-      void (step % 10 === 0 && say(`DPO: step ${step} of ${totalSteps}, loss ${loss.toFixed(3)}`)),
+    dir: false,
+    callbacks: sayEveryTen("DPO"),
   });
   const seconds = (performance.now() - started) / 1000;
   const heldOutScores: Record<string, PairScores> = {};
@@ -119,6 +120,14 @@ async function measureDpo(taskmaster: readonly Row[] | undefined) {
     seconds,
     heldOut: heldOutScores,
     reward: { before: heldOut.score, after: rewardAfter },
+  };
+}
+
+function sayEveryTen(what: string): RunCallbacks {
+  return {
+    onStepEnd({ step, totalSteps, metrics }) {
+      if (step % 10 === 0) say(`${what}: step ${step} of ${totalSteps}, loss ${metrics.loss?.toFixed(3)}`);
+    },
   };
 }
 
@@ -149,8 +158,8 @@ async function measureReward(all: readonly Row[]) {
     epochs: 2,
     batchSize: 16,
     learningRate: 1e-4,
-    onStep: ({ step, totalSteps, loss }) =>
-      void (step % 10 === 0 && say(`Reward model: step ${step} of ${totalSteps}, loss ${loss.toFixed(3)}`)),
+    dir: false,
+    callbacks: sayEveryTen("Reward model"),
   }).train();
   const seconds = (performance.now() - started) / 1000;
   const raw = await reward.rawScores(heldOut.map((row) => [...row.context, row.reply]));

@@ -136,6 +136,7 @@ export function byBestOfN({ rounds, n, keep, updates: perRound }: Harvesting): L
       const { steps } = await trainSupervised({
         agent,
         examples,
+        dir: false,
         epochs: Math.ceil(perRound / Math.ceil(examples.length / batchSize)),
         batchSize,
         learningRate: rounds === 1 ? run.learningRate : learningRateAt(round + 1, { ...run, steps: rounds }),

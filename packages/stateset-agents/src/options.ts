@@ -34,6 +34,24 @@ export function parseOptions<T extends z.ZodType>(
   throw new StatesetError(code, `Invalid value for ${path}: ${issue.message}.`);
 }
 
+/** Options over others, two levels deep; what is undefined counts as left out. */
+export function mergeDefined(
+  over: Readonly<Record<string, unknown>>,
+  under: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const merged: Record<string, unknown> = { ...under };
+  for (const [key, value] of Object.entries(over)) {
+    if (value === undefined) continue;
+    const below = merged[key];
+    merged[key] = isPlain(value) && isPlain(below) ? { ...below, ...value } : value;
+  }
+  return merged;
+}
+
+function isPlain(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 type Issue = z.core.$ZodIssue;
 
 /** What is wrong with the alternative that was meant: of a word the words that are allowed, of an object what is wrong inside it. */

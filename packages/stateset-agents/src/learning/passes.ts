@@ -1,4 +1,5 @@
 /** Forward and backward passes over micro-batches. Micro-batches only split the work; the result is that of the whole. */
+import { throwIfAborted } from "../abort.ts";
 import { hasCode, messageOf, StatesetError } from "../error.ts";
 import type { Derivatives, Forward, ForwardOptions, Policy } from "../policy/policy.ts";
 import type { MicroBatch } from "./micro-batch.ts";
@@ -11,17 +12,19 @@ export interface LossShare {
 
 /**
  * Adds the gradient of a loss and returns the loss: NaN when it or a derivative is not finite, whatever the other micro-batches gave,
- * since there is nothing to step along then. When anything throws, no gradient is left behind.
+ * since there is nothing to step along then. When anything throws, or the signal fires between two passes, no gradient is left behind.
  */
 export async function addGradients(
   policy: Policy,
   batches: Iterable<MicroBatch>,
   want: Omit<ForwardOptions, "grad" | "temperature">,
   shareOf: (batch: MicroBatch, pass: Forward) => LossShare,
+  signal?: AbortSignal,
 ): Promise<number> {
   let total = 0;
   try {
     for (const batch of batches) {
+      throwIfAborted(signal, "within an update");
       const pass = await forward(policy, batch, want);
       const share = used(pass, () => shareOf(batch, pass));
       if (!isWhole(share)) {
@@ -44,8 +47,10 @@ export async function scorePasses(
   batches: Iterable<MicroBatch>,
   want: Omit<ForwardOptions, "grad" | "temperature" | "recompute">,
   use: (batch: MicroBatch, pass: Forward) => void,
+  signal?: AbortSignal,
 ): Promise<void> {
   for (const batch of batches) {
+    throwIfAborted(signal, "while scoring");
     const pass = await forward(policy, batch, { ...want, grad: false });
     used(pass, () => use(batch, pass));
     pass.release();

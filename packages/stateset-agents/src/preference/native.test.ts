@@ -1,11 +1,12 @@
 /** Learning from demonstrations and preferences on the embedded engine: the starter model, a few short conversations. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Message } from "../conversation/message.ts";
 import { openPolicy } from "../policy/open-policy.ts";
 import type { LoraOptions } from "../policy/policy.ts";
+import type { RunChoice } from "../run/options.ts";
 import { trainSupervised } from "../supervised/train-supervised.ts";
 import { loadNeuralReward } from "./neural-reward.ts";
 import { NeuralRewardTrainer } from "./neural-reward-trainer.ts";
@@ -34,7 +35,14 @@ describe("on the embedded engine", () => {
     for (const tokenBudget of [32, 8192]) {
       const policy = await openPolicy({ lora, threads: 1 });
       const examples = pairs.map(({ prompt, chosen }) => ({ messages: [...prompt, ...chosen] }));
-      const { losses: steps } = await trainSupervised({ policy, examples, epochs: 3, learningRate: 1e-3, tokenBudget });
+      const { losses: steps } = await trainSupervised({
+        policy,
+        dir: false,
+        examples,
+        epochs: 3,
+        learningRate: 1e-3,
+        tokenBudget,
+      });
       losses.push(steps);
       await policy.close();
     }
@@ -78,11 +86,41 @@ describe("on the embedded engine", () => {
     const policy = await openPolicy({ lora, threads: 1 });
     const before = await evaluatePreference(policy, pairs);
     expect(before).toMatchObject({ margin: 0, accuracy: 0.5 });
-    await trainPreference({ policy, pairs, epochs: 4, learningRate: 1e-3 });
+    await trainPreference({ policy, dir: false, pairs, epochs: 4, learningRate: 1e-3 });
     const after = await evaluatePreference(policy, pairs);
     expect(after.accuracy).toBe(1);
     expect(after.loss).toBeLessThan(before.loss);
     await policy.close();
+  });
+
+  it.each(["SFT", "DPO"])("%s goes on to the same bits after a stop, dropout and reference included", async (what) => {
+    const dropping = { ...lora, dropout: 0.2 };
+    const examples = pairs.map(({ prompt, chosen }) => ({ messages: [...prompt, ...chosen] }));
+    const settings = { epochs: 2, batchSize: 1, learningRate: 1e-3, checkpoint: { every: 1 } } as const;
+    const learn = async (options: RunChoice) => {
+      const policy = await openPolicy({ lora: dropping, threads: 1 });
+      const { run } =
+        what === "SFT"
+          ? await trainSupervised({ policy, examples, heldOut: examples, ...settings, ...options })
+          : await trainPreference({ policy, pairs, heldOut: pairs, ...settings, ...options });
+      await policy.close();
+      return run;
+    };
+    const [whole, stopped] = [join(dir, `${what}-whole`), join(dir, `${what}-stopped`)];
+    await learn({ dir: whole, name: "run" });
+    const stop = new AbortController();
+    const onStepEnd = ({ step }: { step: number }) => void (step === 2 && stop.abort());
+    const first = await learn({ dir: stopped, name: "run", callbacks: { onStepEnd }, signal: stop.signal });
+    expect(first).toMatchObject({ status: "interrupted", steps: 2 });
+    expect(await learn({ resumeFrom: stopped })).toMatchObject({ status: "finished", steps: 4, warnings: [] });
+    const files = (from: string) =>
+      (readdirSync(from, { recursive: true }) as string[])
+        .filter((file) => !/status\.json|timing\.jsonl/.test(file) && statSync(join(from, file)).isFile())
+        .sort();
+    expect(files(stopped)).toEqual(files(whole));
+    for (const file of files(whole)) {
+      expect(readFileSync(join(stopped, file)).equals(readFileSync(join(whole, file))), file).toBe(true);
+    }
   });
 
   it.each([
@@ -94,6 +132,7 @@ describe("on the embedded engine", () => {
       { messages: [...prompt, ...rejected], good: false },
     ]);
     const { reward, losses } = await new NeuralRewardTrainer({
+      dir: false,
       ...options,
       threads: 1,
       examples,

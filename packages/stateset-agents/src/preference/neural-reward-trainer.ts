@@ -4,23 +4,23 @@
  */
 import { z } from "zod";
 import { bradleyTerryLoss, calibration, type ScoredPair } from "../algorithm/loss/bradley-terry.ts";
+import { describeList } from "../describe.ts";
 import { StatesetError } from "../error.ts";
 import { alikeBatches } from "../learning/micro-batch.ts";
 import type { PassSettings } from "../learning/optimiser.ts";
 import { addGradients } from "../learning/passes.ts";
-import { parseOptions } from "../options.ts";
 import { openPolicy } from "../policy/open-policy.ts";
 import type { LoraOptions, Policy } from "../policy/policy.ts";
+import { runShape } from "../run/options.ts";
+import { type FitResult, fit } from "../supervised/fit.ts";
 import {
   agentOrPolicyShape,
-  callbacksShape,
-  type FitCallbacks,
   type FitOptions,
-  type FitResult,
-  fit,
   fitShape,
-} from "../supervised/fit.ts";
-import { NeuralReward, scoreChains } from "./neural-reward.ts";
+  readFitOptions,
+  splitFitOptions,
+} from "../supervised/fit-options.ts";
+import { NeuralReward, type RewardModelInfo, scoreChains } from "./neural-reward.ts";
 import { encodeRewardExample, type RewardExample, type RewardUnit, unitChains } from "./reward-data.ts";
 
 export interface RewardModelEvaluation {
@@ -35,7 +35,7 @@ export interface RewardModelEvaluation {
   count: number;
 }
 
-export interface NeuralRewardTrainerOptions extends FitOptions, FitCallbacks<RewardModelEvaluation> {
+export interface NeuralRewardTrainerOptions extends FitOptions {
   /** A folder or hub id. Default: the bundled starter model. */
   model?: string;
   lora?: LoraOptions;
@@ -52,21 +52,26 @@ export interface NeuralRewardTrainerOptions extends FitOptions, FitCallbacks<Rew
   systemPrompt?: string;
 }
 
+const settingsShape = {
+  ...fitShape,
+  maxTokens: z.int().min(2).optional(),
+  systemPrompt: z.string().optional(),
+} as const;
+
 const { policy: policySchema } = agentOrPolicyShape;
 const schema = z.strictObject({
-  ...fitShape,
+  ...settingsShape,
+  ...runShape,
   policy: policySchema,
   model: z.string().min(1).optional(),
   lora: z.custom<LoraOptions>().optional(),
   threads: z.int().min(1).optional(),
   examples: z.array(z.custom<RewardExample>()).min(1),
   heldOut: z.array(z.custom<RewardExample>()).min(1).optional(),
-  maxTokens: z.int().min(2).optional(),
-  systemPrompt: z.string().optional(),
-  ...callbacksShape<RewardModelEvaluation>(),
 });
 
 export interface NeuralRewardResult extends FitResult<RewardModelEvaluation> {
+  /** Of a run that was interrupted its scale is not measured yet: mean 0, deviation 1. */
   reward: NeuralReward;
   /** On the held-out examples, after training. */
   heldOut: RewardModelEvaluation | undefined;
@@ -76,13 +81,13 @@ export interface NeuralRewardResult extends FitResult<RewardModelEvaluation> {
  * @example
  * const { reward, heldOut } = await new NeuralRewardTrainer({ examples: pairs, heldOut: others }).train();
  * console.log(heldOut?.accuracy, heldOut?.ece);
- * await reward.save("runs/reward-model");
+ * await reward.save("reward-model");
  */
 export class NeuralRewardTrainer {
   readonly #o: z.output<typeof schema>;
 
   constructor(options: NeuralRewardTrainerOptions) {
-    this.#o = parseOptions(schema, options, "NeuralRewardTrainer");
+    this.#o = readFitOptions(schema, options, ["reward-model"], "NeuralRewardTrainer");
     if (options.policy && (options.model || options.lora || options.threads)) {
       throw new StatesetError("INVALID_OPTION", "NeuralRewardTrainer has a policy as well as model, lora or threads.", {
         hint: "Give the open policy alone, or what to open.",
@@ -91,34 +96,56 @@ export class NeuralRewardTrainer {
   }
 
   async train(): Promise<NeuralRewardResult> {
-    const { model, lora, threads, examples, heldOut, systemPrompt, signal, onStep, onEvaluation, ...settings } =
-      this.#o;
-    const policy =
-      this.#o.policy ??
-      (await openPolicy({ ...(model && { model }), ...(lora && { lora }), ...(threads && { threads }) }));
-    await policy.addValueHead(settings.seed);
-    const maxTokens = Math.min(settings.maxTokens ?? policy.model.contextLength, policy.model.contextLength);
+    const { model, lora, threads, policy: given } = this.#o;
+    if (given) return this.#trainOn(given);
+    const policy = await openPolicy({ ...(model && { model }), ...(lora && { lora }), ...(threads && { threads }) });
+    try {
+      return await this.#trainOn(policy);
+    } catch (error) {
+      await policy.close();
+      throw error;
+    }
+  }
+
+  async #trainOn(policy: Policy): Promise<NeuralRewardResult> {
+    const { examples, heldOut, systemPrompt, seed } = this.#o;
+    await policy.addValueHead(seed);
+    const { contextLength } = policy.model;
+    const maxTokens = Math.min(this.#o.maxTokens ?? contextLength, contextLength);
+    const { settings, on } = splitFitOptions({ ...this.#o, maxTokens }, settingsShape, policy.model);
     const encode = (list: readonly RewardExample[], name: string) =>
       list.map((example, i) => encodeRewardExample(policy.tokenizer, example, maxTokens, `${name}[${i}]`));
     const units = encode(examples, "examples");
     const test = heldOut && encode(heldOut, "heldOut");
-    const result = await fit<RewardUnit, RewardModelEvaluation>(
-      policy,
-      units,
-      settings,
-      (batch) => learn(policy, batch, settings),
-      {
-        signal,
-        onStep,
-        onEvaluation,
-        evaluate: test && (() => evaluateUnits(policy, test, settings.tokenBudget)),
-      },
-    );
-    const spread = await spreadOf(policy, units, settings.tokenBudget);
-    const reward = new NeuralReward(policy, {
+    const unitsOf = (batch: readonly number[]) => batch.map((i) => units[i]!);
+    const info: RewardModelInfo = {
       maxTokens,
-      ...spread,
-      ...(systemPrompt === undefined ? {} : { systemPrompt }),
+      mean: 0,
+      deviation: 1,
+      ...(systemPrompt !== undefined && { systemPrompt }),
+    };
+    let reward = new NeuralReward(policy, info);
+    const result = await fit<RewardModelEvaluation>({
+      learner: "reward-model",
+      policy,
+      on,
+      settings,
+      defaults: { ...z.object(settingsShape).parse({}), maxTokens: contextLength },
+      data: { examples: describeList(examples), ...(heldOut && { heldOut: describeList(heldOut) }) },
+      count: units.length,
+      learn: (batch, signal) => learn(policy, unitsOf(batch), settings, signal),
+      tokens: (batch) =>
+        unitsOf(batch)
+          .flatMap(unitChains)
+          .reduce((sum, { tokens }) => sum + tokens.length, 0),
+      evaluate: test && ((signal) => evaluateUnits(policy, test, settings.tokenBudget, signal)),
+      async finish(signal) {
+        reward = new NeuralReward(policy, {
+          ...info,
+          ...(await spreadOf(policy, units, settings.tokenBudget, signal)),
+        });
+      },
+      save: (dir) => reward.save(dir),
     });
     return { ...result, reward, heldOut: test && result.evaluations.at(-1) };
   }
@@ -128,37 +155,45 @@ async function learn(
   policy: Policy,
   batch: readonly RewardUnit[],
   { tokenBudget, recompute }: PassSettings,
+  signal: AbortSignal | undefined,
 ): Promise<number> {
   const batches = alikeBatches(
     batch.map((unit) => ({ chains: unitChains(unit) })),
     tokenBudget,
   );
-  return addGradients(policy, batches, { values: true, recompute }, (micro, pass) => {
-    const { tree, positions } = micro.merged;
-    let chain = 0;
-    const place = (side: unknown) => (side === undefined ? -1 : positions[chain++]!.at(-1)!);
-    const units = micro.members.map((member) => batch[member]!);
-    const places = units.map(({ better, worse }) => ({ better: place(better), worse: place(worse) }));
-    const at = (index: number) => (index < 0 ? 0 : pass.values![index]!);
-    const { loss, dChosen, dRejected } = bradleyTerryLoss(
-      units.map(({ margin }, i) => ({ chosen: at(places[i]!.better), rejected: at(places[i]!.worse), margin })),
-      { pairs: batch.length },
-    );
-    const values = new Float32Array(tree.tokens.length);
-    places.forEach(({ better, worse }, i) => {
-      if (better >= 0) values[better]! += dChosen[i]!;
-      if (worse >= 0) values[worse]! += dRejected[i]!;
-    });
-    return { loss, derivatives: { values } };
-  });
+  return addGradients(
+    policy,
+    batches,
+    { values: true, recompute },
+    (micro, pass) => {
+      const { tree, positions } = micro.merged;
+      let chain = 0;
+      const place = (side: unknown) => (side === undefined ? -1 : positions[chain++]!.at(-1)!);
+      const units = micro.members.map((member) => batch[member]!);
+      const places = units.map(({ better, worse }) => ({ better: place(better), worse: place(worse) }));
+      const at = (index: number) => (index < 0 ? 0 : pass.values![index]!);
+      const { loss, dChosen, dRejected } = bradleyTerryLoss(
+        units.map(({ margin }, i) => ({ chosen: at(places[i]!.better), rejected: at(places[i]!.worse), margin })),
+        { pairs: batch.length },
+      );
+      const values = new Float32Array(tree.tokens.length);
+      places.forEach(({ better, worse }, i) => {
+        if (better >= 0) values[better]! += dChosen[i]!;
+        if (worse >= 0) values[worse]! += dRejected[i]!;
+      });
+      return { loss, derivatives: { values } };
+    },
+    signal,
+  );
 }
 
 async function evaluateUnits(
   policy: Policy,
   units: readonly RewardUnit[],
   tokenBudget: number,
+  signal: AbortSignal | undefined,
 ): Promise<RewardModelEvaluation> {
-  const scores = await scoreChains(policy, units.flatMap(unitChains), tokenBudget);
+  const scores = await scoreChains(policy, units.flatMap(unitChains), tokenBudget, signal);
   let at = 0;
   const pairs = units.map(
     ({ better, worse, margin }): ScoredPair => ({
@@ -175,8 +210,13 @@ async function evaluateUnits(
 }
 
 /** Mean and deviation of the raw scores, so that rewards can be given on a known scale. */
-async function spreadOf(policy: Policy, units: readonly RewardUnit[], tokenBudget: number) {
-  const scores = await scoreChains(policy, units.flatMap(unitChains), tokenBudget);
+async function spreadOf(
+  policy: Policy,
+  units: readonly RewardUnit[],
+  tokenBudget: number,
+  signal: AbortSignal | undefined,
+) {
+  const scores = await scoreChains(policy, units.flatMap(unitChains), tokenBudget, signal);
   const mean = scores.reduce((sum, score) => sum + score, 0) / scores.length;
   const variance = scores.reduce((sum, score) => sum + (score - mean) ** 2, 0) / scores.length;
   return { mean, deviation: Math.sqrt(variance) || 1 };

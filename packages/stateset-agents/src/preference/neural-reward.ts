@@ -132,16 +132,27 @@ export async function loadNeuralReward(
 }
 
 /** The value head at the last token of each chain. */
-export async function scoreChains(policy: Policy, chains: readonly TreeChain[], tokenBudget = 8192): Promise<number[]> {
+export async function scoreChains(
+  policy: Policy,
+  chains: readonly TreeChain[],
+  tokenBudget = 8192,
+  signal?: AbortSignal,
+): Promise<number[]> {
   const scores = new Array<number>(chains.length);
   const batches = alikeBatches(
     chains.map((chain) => ({ chains: [chain] })),
     tokenBudget,
   );
-  await scorePasses(policy, batches, { values: true }, (micro, pass) => {
-    micro.members.forEach((member, i) => {
-      scores[member] = pass.values![micro.merged.positions[i]!.at(-1)!]!;
-    });
-  });
+  await scorePasses(
+    policy,
+    batches,
+    { values: true },
+    (micro, pass) => {
+      micro.members.forEach((member, i) => {
+        scores[member] = pass.values![micro.merged.positions[i]!.at(-1)!]!;
+      });
+    },
+    signal,
+  );
   return scores;
 }

@@ -132,6 +132,7 @@ describe("trainPreference", () => {
     const heldOut = [pair("please help", "no really"), pair("yes please", "well no")];
     const result = await trainPreference({
       policy,
+      dir: false,
       pairs,
       heldOut,
       loss,
@@ -152,6 +153,7 @@ describe("trainPreference", () => {
     const one = [pair("sorry", "no")];
     const { evaluations } = await trainPreference({
       policy,
+      dir: false,
       pairs: one,
       heldOut: one,
       loss: "ipo",
@@ -167,7 +169,7 @@ describe("trainPreference", () => {
   it("gives the same weights whatever the token budget", async () => {
     const run = async (tokenBudget: number) => {
       const policy = createTablePolicy();
-      await trainPreference({ policy, pairs, epochs: 3, learningRate: 0.02, tokenBudget });
+      await trainPreference({ policy, dir: false, pairs, epochs: 3, learningRate: 0.02, tokenBudget });
       return policy.parameters;
     };
     const [small, large] = [await run(16), await run(8192)];
@@ -199,6 +201,7 @@ describe("NeuralRewardTrainer", () => {
 
   it("learns to score, says how well, and is saved, loaded and used as a reward", async () => {
     const trainer = new NeuralRewardTrainer({
+      dir: false,
       policy: lastWordPolicy(),
       examples,
       heldOut,
@@ -235,6 +238,7 @@ describe("NeuralRewardTrainer", () => {
       good: i < 2,
     }));
     const { reward, heldOut: measured } = await new NeuralRewardTrainer({
+      dir: false,
       policy: lastWordPolicy(),
       examples: labelled,
       heldOut: labelled,
@@ -255,12 +259,14 @@ describe("NeuralRewardTrainer", () => {
       [{ chosen: messages }, /examples\[1\]: no "rejected"/],
     ] as const) {
       const examples = [{ messages, good: true }, example as unknown as PreferencePair];
-      const training = new NeuralRewardTrainer({ policy: createTablePolicy(), examples }).train();
+      const training = new NeuralRewardTrainer({ dir: false, policy: createTablePolicy(), examples }).train();
       await expect(training).rejects.toMatchObject({ code: "INVALID_DATA", message: expect.stringMatching(message) });
     }
   });
 
   it("refuses a policy beside a model", () => {
-    expect(() => new NeuralRewardTrainer({ policy: lastWordPolicy(), model: "x", examples })).toThrow(/as well as/);
+    expect(() => new NeuralRewardTrainer({ dir: false, policy: lastWordPolicy(), model: "x", examples })).toThrow(
+      /as well as/,
+    );
   });
 });

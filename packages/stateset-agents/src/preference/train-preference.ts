@@ -6,25 +6,25 @@ import { z } from "zod";
 import { dpoLoss } from "../algorithm/loss/dpo.ts";
 import { ipoLoss } from "../algorithm/loss/ipo.ts";
 import type { PreferenceLoss } from "../algorithm/loss/preference.ts";
+import { describeList } from "../describe.ts";
 import { alikeBatches, gather, scatter } from "../learning/micro-batch.ts";
 import type { PassSettings } from "../learning/optimiser.ts";
-import type { Unit } from "../learning/pack.ts";
 import { addGradients, scorePasses } from "../learning/passes.ts";
-import { parseOptions } from "../options.ts";
 import type { Policy, Reference } from "../policy/policy.ts";
+import { runShape } from "../run/options.ts";
 import { learnCount } from "../supervised/example.ts";
+import { type FitResult, fit } from "../supervised/fit.ts";
 import {
   type AgentOrPolicy,
   agentOrPolicyShape,
-  callbacksShape,
-  type FitCallbacks,
   type FitOptions,
-  type FitResult,
-  fit,
   fitShape,
   policyOf,
-} from "../supervised/fit.ts";
+  readFitOptions,
+  splitFitOptions,
+} from "../supervised/fit-options.ts";
 import { encodePairs, type PairChains, type PreferenceInput } from "./pair.ts";
+import { ReferenceScores, type ScoredPair, scorePairs, splitSides, unitOf } from "./reference-scores.ts";
 
 export interface PreferenceEvaluation {
   loss: number;
@@ -40,8 +40,7 @@ export interface PreferenceEvaluation {
 type AnyPair = PreferenceInput | PairChains;
 
 export type PreferenceOptions = AgentOrPolicy &
-  FitOptions &
-  FitCallbacks<PreferenceEvaluation> & {
+  FitOptions & {
     /** `loadPreferencePairs` reads them from a file, `pairsFromGroups` makes them of ranked samples. */
     pairs: readonly AnyPair[];
     heldOut?: readonly AnyPair[];
@@ -60,58 +59,67 @@ export interface PreferenceResult extends FitResult<PreferenceEvaluation> {
   spelt: number;
 }
 
-const schema = z.strictObject({
+const settingsShape = {
   ...fitShape,
-  ...agentOrPolicyShape,
-  pairs: z.array(z.custom<AnyPair>()).min(1),
-  heldOut: z.array(z.custom<AnyPair>()).min(1).optional(),
   loss: z.enum(["dpo", "ipo"]).default("dpo"),
   beta: z.number().positive().default(0.1),
   reference: z.enum(["start", "base"]).default("start"),
-  ...callbacksShape<PreferenceEvaluation>(),
-});
+} as const;
 
-/** A pair with the reference's log-probs of both sides. [learn tokens] */
-interface ScoredPair extends PairChains {
-  refChosen: Float32Array;
-  refRejected: Float32Array;
-}
+const schema = z.strictObject({
+  ...settingsShape,
+  ...runShape,
+  ...agentOrPolicyShape,
+  pairs: z.array(z.custom<AnyPair>()).min(1),
+  heldOut: z.array(z.custom<AnyPair>()).min(1).optional(),
+});
 
 /**
  * @example
  * await trainPreference({ agent, pairs: await loadPreferencePairs("pairs.jsonl"), loss: "dpo", beta: 0.1 });
  */
 export async function trainPreference(options: PreferenceOptions): Promise<PreferenceResult> {
-  const {
-    agent,
-    policy: bare,
-    pairs,
-    heldOut,
-    signal,
-    onStep,
-    onEvaluation,
-    ...settings
-  } = parseOptions(schema, options, "trainPreference()");
-  const policy = await policyOf({ agent, policy: bare }, "trainPreference()");
+  const given = readFitOptions(schema, options, ["dpo", "ipo"], "trainPreference()");
+  const { agent, pairs, heldOut } = given;
+  const policy = await policyOf(given, "trainPreference()");
+  const { settings, on } = splitFitOptions(given, settingsShape, policy.model);
+  const { tokenBudget, loss } = settings;
   const { contextLength } = policy.model;
-  const reference = await policy.reference(settings.reference === "base" ? "base" : "present");
   const encoded = encodePairs(policy.tokenizer, pairs, contextLength);
-  const scored = await scorePairs(reference, encoded.pairs, settings.tokenBudget);
-  const lossOf = settings.loss === "dpo" ? dpoLoss(settings) : ipoLoss(settings);
-  const test =
-    heldOut &&
-    (await scorePairs(reference, encodePairs(policy.tokenizer, heldOut, contextLength).pairs, settings.tokenBudget));
-
-  await reference.close();
-
-  const result = await fit<ScoredPair, PreferenceEvaluation>(
+  const test = heldOut && encodePairs(policy.tokenizer, heldOut, contextLength).pairs;
+  const scores = new ReferenceScores({
     policy,
-    scored,
+    of: settings.reference,
+    tokenBudget,
+    pairs: encoded.pairs,
+    heldOut: test,
+  });
+  const lossOf = loss === "dpo" ? dpoLoss(settings) : ipoLoss(settings);
+  const tokens = encoded.pairs.map(({ chosen, rejected }) => learnCount(chosen) + learnCount(rejected));
+
+  const result = await fit<PreferenceEvaluation>({
+    learner: loss,
+    policy,
+    agent,
+    on,
     settings,
-    (batch) => learn(policy, batch, lossOf, settings),
-    { signal, onStep, onEvaluation, evaluate: test && (() => evaluate(policy, test, lossOf, settings.tokenBudget)) },
-  );
-  return { ...result, pairs: scored.length, dropped: encoded.dropped, spelt: encoded.spelt };
+    defaults: { ...z.object(settingsShape).parse({}), loss },
+    data: { pairs: describeList(pairs), ...(heldOut && { heldOut: describeList(heldOut) }) },
+    // The weights it started from are gone: what they gave is kept, and nothing else can be scored with them.
+    fixed: settings.reference === "start" ? ["data", "settings.reference"] : [],
+    count: encoded.pairs.length,
+    cut: encoded.dropped > 0 ? cutText(pairs.length, encoded.dropped) : undefined,
+    parts: { scores },
+    prepare: (signal) => scores.prepare(signal),
+    learn: (batch, signal) => learn(policy, scores.pairsOf(batch), lossOf, settings, signal),
+    tokens: (batch) => batch.reduce((sum, i) => sum + tokens[i]!, 0),
+    evaluate: test && ((signal) => evaluate(policy, scores.heldOut, lossOf, tokenBudget, signal)),
+  });
+  return { ...result, pairs: encoded.pairs.length, dropped: encoded.dropped, spelt: encoded.spelt };
+}
+
+function cutText(pairs: number, dropped: number): string {
+  return `Of ${pairs} pairs ${dropped} were left out: their sides are equal, or do not fit the model's context.`;
 }
 
 /** How a policy ranks pairs, against a reference: by default the model without an adapter, or as it was opened. */
@@ -133,16 +141,23 @@ async function learn(
   batch: readonly ScoredPair[],
   lossOf: PreferenceLoss,
   { tokenBudget, recompute }: PassSettings,
+  signal: AbortSignal | undefined,
 ): Promise<number> {
   const batches = alikeBatches(batch.map(unitOf), tokenBudget);
-  return addGradients(policy, batches, { recompute }, (micro, pass) => {
-    const pairs = micro.members.map((member) => batch[member]!);
-    const { loss, dChosen, dRejected } = lossOf(withLogprobs(pairs, gather(micro, pass.logprobs)), {
-      pairs: batch.length,
-    });
-    const derivatives = pairs.map((_, i) => joined(dChosen[i]!, dRejected[i]!));
-    return { loss, derivatives: { logprobs: scatter(micro, derivatives) } };
-  });
+  return addGradients(
+    policy,
+    batches,
+    { recompute },
+    (micro, pass) => {
+      const pairs = micro.members.map((member) => batch[member]!);
+      const { loss, dChosen, dRejected } = lossOf(withLogprobs(pairs, gather(micro, pass.logprobs)), {
+        pairs: batch.length,
+      });
+      const derivatives = pairs.map((_, i) => joined(dChosen[i]!, dRejected[i]!));
+      return { loss, derivatives: { logprobs: scatter(micro, derivatives) } };
+    },
+    signal,
+  );
 }
 
 async function evaluate(
@@ -150,44 +165,28 @@ async function evaluate(
   all: readonly ScoredPair[],
   lossOf: PreferenceLoss,
   tokenBudget: number,
+  signal?: AbortSignal,
 ): Promise<PreferenceEvaluation> {
   const sums = { loss: 0, accuracy: 0, margin: 0, likelierChosen: 0 };
-  await scorePasses(policy, alikeBatches(all.map(unitOf), tokenBudget), {}, (micro, pass) => {
-    const pairs = micro.members.map((member) => all[member]!);
-    for (const pair of withLogprobs(pairs, gather(micro, pass.logprobs))) {
-      const { loss, metrics } = lossOf([pair], { pairs: all.length });
-      const margin = metrics.margin!.sum;
-      sums.loss += loss;
-      sums.margin += margin / all.length;
-      // A tie is a coin toss; before the first step every margin is exactly 0.
-      sums.accuracy += (margin > 0 ? 1 : margin === 0 ? 0.5 : 0) / all.length;
-      sums.likelierChosen += (mean(pair.chosen.logprobs) > mean(pair.rejected.logprobs) ? 1 : 0) / all.length;
-    }
-  });
+  await scorePasses(
+    policy,
+    alikeBatches(all.map(unitOf), tokenBudget),
+    {},
+    (micro, pass) => {
+      const pairs = micro.members.map((member) => all[member]!);
+      for (const pair of withLogprobs(pairs, gather(micro, pass.logprobs))) {
+        const { loss, metrics } = lossOf([pair], { pairs: all.length });
+        const margin = metrics.margin!.sum;
+        sums.loss += loss;
+        sums.margin += margin / all.length;
+        // A tie is a coin toss; before the first step every margin is exactly 0.
+        sums.accuracy += (margin > 0 ? 1 : margin === 0 ? 0.5 : 0) / all.length;
+        sums.likelierChosen += (mean(pair.chosen.logprobs) > mean(pair.rejected.logprobs) ? 1 : 0) / all.length;
+      }
+    },
+    signal,
+  );
   return { ...sums, pairs: all.length };
-}
-
-async function scorePairs(reference: Reference, pairs: readonly PairChains[], tokenBudget: number) {
-  const scored = new Array<ScoredPair>(pairs.length);
-  for (const micro of alikeBatches(pairs.map(unitOf), tokenBudget)) {
-    const logprobs = gather(micro, await reference.logprobs(micro.merged.tree));
-    micro.members.forEach((member, i) => {
-      const pair = pairs[member]!;
-      const [refChosen, refRejected] = splitSides(pair, logprobs[i]!);
-      scored[member] = { ...pair, refChosen, refRejected };
-    });
-  }
-  return scored;
-}
-
-function unitOf({ chosen, rejected }: PairChains): Unit {
-  return { chains: [chosen, rejected] };
-}
-
-/** A pair's numbers come one side after the other. */
-function splitSides({ chosen }: PairChains, numbers: Float32Array): [Float32Array, Float32Array] {
-  const at = learnCount(chosen);
-  return [numbers.subarray(0, at), numbers.subarray(at)];
 }
 
 function joined(a: Float32Array, b: Float32Array): Float32Array {

@@ -138,6 +138,9 @@ interface Facts {
 export type EventType = keyof Facts;
 export type FactOf<T extends EventType> = Facts[T];
 
+/** An evaluation as events.jsonl has it. */
+export type EvaluationRecord = { step: number } & FactOf<"evaluation">;
+
 /**
  * One line of events.jsonl. Numbers that are not finite are null there. `seq` counts the lines from 0; it is null on what is only said and
  * not written, because it depends on how often the run was taken up again.

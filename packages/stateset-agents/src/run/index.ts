@@ -2,6 +2,7 @@ export type { RunCallbacks, RunStart, StepEnd, StopRun } from "./callbacks.ts";
 export type { LearnerKind, RunConfig } from "./config.ts";
 export type {
   DataEvaluation,
+  EvaluationRecord,
   EvaluationResult,
   RewardEvaluation,
   RunEnd,
@@ -13,6 +14,7 @@ export type {
 } from "./event.ts";
 export { exampleRecords, type LearntExample } from "./example-records.ts";
 export type { MetricName, Metrics } from "./metrics.ts";
+export type { RunSummary } from "./summary.ts";
 export {
   type ChainTokens,
   type RecordedChain,

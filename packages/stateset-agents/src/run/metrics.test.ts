@@ -3,13 +3,9 @@ import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { algorithmNames } from "../algorithm/algorithms.ts";
 import { defineAlgorithm } from "../algorithm/define-algorithm.ts";
 import { tokenLoss } from "../algorithm/loss/token-loss.ts";
-import type { Trajectory, Turn } from "../conversation/trajectory.ts";
+import type { Turn } from "../conversation/trajectory.ts";
 import type { Metric } from "../learning/metric-table.ts";
-import { NeuralRewardTrainer } from "../preference/neural-reward-trainer.ts";
-import { trainPreference } from "../preference/train-preference.ts";
-import type { FitStep } from "../supervised/fit.ts";
-import { trainSupervised } from "../supervised/train-supervised.ts";
-import { ValueFunction } from "../supervised/value-function.ts";
+import { fitLearners, tableLearner } from "../test-support/table-learners.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
 import { FunctionReward, politeShare, quickRun, tableAgent } from "../test-support/table-training.ts";
 import { train } from "../training/train.ts";
@@ -64,48 +60,15 @@ beforeAll(async () => {
 }, 120_000);
 
 async function noteData(): Promise<void> {
-  const of = (learner: Writer) => ({
-    onStep: ({ loss, gradNorm, learningRate }: FitStep) => note(learner, [{ loss, gradNorm, learningRate }]),
-    batchSize: 2,
-  });
-  const evaluated = (learner: Writer, evaluations: readonly { step: number }[]) =>
-    note(
-      learner,
-      evaluations.map(({ step: _, ...numbers }) => evaluationMetrics({ set: "held-out", numbers })),
-    );
-  const chat = (reply: string) => ({
-    messages: [
-      { role: "user" as const, content: "order late" },
-      { role: "assistant" as const, content: reply },
-    ],
-  });
-  const examples = [chat("sorry please help"), chat("sorry yes")];
-  const policy = () => createTablePolicy();
-  evaluated(
-    "sft",
-    (await trainSupervised({ policy: policy(), examples, heldOut: examples, ...of("sft") })).evaluations,
-  );
-  const pairs = [
-    { prompt: "order late", chosen: "sorry please help", rejected: "no" },
-    { prompt: "order late", chosen: "sorry yes", rejected: "no well" },
-  ];
-  for (const loss of ["dpo", "ipo"] as const) {
-    const { evaluations } = await trainPreference({ policy: policy(), pairs, heldOut: pairs, loss, ...of(loss) });
-    evaluated(loss, evaluations);
+  for (const learner of fitLearners) {
+    const records: StepMetrics[] = [];
+    const callbacks = {
+      onEvaluation: (evaluation: Parameters<typeof evaluationMetrics>[0]) =>
+        void records.push(finiteMetrics(0, evaluationMetrics(evaluation))),
+    };
+    const { metrics: steps } = await tableLearner(learner).run({ dir: false, epochs: 1, callbacks });
+    note(learner, [...steps, ...records]);
   }
-  const own = of("reward-model");
-  const trainer = new NeuralRewardTrainer({ policy: policy(), examples: pairs, heldOut: pairs, ...own });
-  evaluated("reward-model", (await trainer.train()).evaluations);
-  let conversations: Trajectory[] = [];
-  const callbacks = {
-    onRollouts: ({ groups }: { groups: readonly { trajectories: Trajectory[] }[] }) => {
-      conversations = groups.flatMap(({ trajectories }) => trajectories);
-    },
-  };
-  await train({ ...quickRun, steps: 1, agent: tableAgent().agent, reward, callbacks });
-  const values = new ValueFunction({ policy: policy() });
-  const targets = (await values.advantages(conversations)).map(({ returns }) => returns!);
-  await values.fit(conversations, targets, of("value-function"));
 }
 
 describe("the table of metrics", () => {
@@ -122,15 +85,13 @@ describe("the table of metrics", () => {
   });
 
   it("says which learners write each: those and no others do", () => {
-    // Those on data get these two with their runs.
-    const later = ["optimiserSteps", "notFinite"];
     for (const name of Object.keys(metrics) as Known[]) {
       const learners = learnersOf(name);
       for (const [learner, names] of written) {
         const byReinforcement = (algorithmNames as readonly string[]).includes(learner);
         const said = learners.includes(learner) || (learners.includes("rl") && byReinforcement);
         if (names.has(name) && learner !== "rl") expect(said, `${learner} writes ${name}`).toBe(true);
-        if (learners.includes(learner) && learner !== "rl" && !later.includes(name))
+        if (learners.includes(learner) && learner !== "rl")
           expect(names.has(name), `${learner} is said to write ${name}`).toBe(true);
       }
     }

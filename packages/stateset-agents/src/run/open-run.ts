@@ -86,6 +86,14 @@ export function changesOnResume(saved: RunConfig, now: Omit<RunConfig, "version"
   return changesBetween(saved, { ...now, version: 2, id: saved.id });
 }
 
+/** Refuses to take up the run of another kind of learner. `where` names the one that was asked: "train()". */
+export function requireLearner({ id, learner }: RunConfig, kinds: readonly LearnerKind[], where: string): void {
+  if (kinds.includes(learner)) return;
+  throw new StatesetError("CHECKPOINT_MISMATCH", `The run "${id}" is not one of ${where}: it is ${learner}.`, {
+    hint: "Take it up with what it was begun with.",
+  });
+}
+
 function requireSameLearner(saved: RunConfig, learner: LearnerKind, algorithm: string | undefined): void {
   const [was, is] = [saved.algorithm?.algorithm ?? saved.learner, algorithm ?? learner];
   if (was === is) return;

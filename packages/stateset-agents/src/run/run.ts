@@ -2,6 +2,7 @@
  * A run that is under way: its folder, its lock, its records, its onlookers. What learns is the caller's; whatever it is, it tells a Run
  * what happens, and keeps its state in the Run's checkpoints.
  */
+import { isAbort } from "../abort.ts";
 import { writeJsonAtomic } from "../durable.ts";
 import { messageOf } from "../error.ts";
 import type { ModelInfo } from "../policy/policy.ts";
@@ -17,7 +18,16 @@ import {
 } from "./callbacks.ts";
 import { CheckpointStore, type RunPart } from "./checkpoint/store.ts";
 import type { RunConfig } from "./config.ts";
-import type { EventType, FactOf, RunEnd, RunEvent, RunWarning, StepMetrics, TimingRecord } from "./event.ts";
+import type {
+  EvaluationRecord,
+  EventType,
+  FactOf,
+  RunEnd,
+  RunEvent,
+  RunWarning,
+  StepMetrics,
+  TimingRecord,
+} from "./event.ts";
 import { type LogFile, logFiles, pathIn } from "./layout.ts";
 import { lockRun, type RunLock } from "./lock.ts";
 import { JsonLog } from "./log.ts";
@@ -59,6 +69,8 @@ export class Run<State = unknown> {
   readonly warnings: RunWarning[] = [];
   /** One record a step, also of those before a resume. */
   readonly records: StepMetrics[] = [];
+  /** Every evaluation, also of those before a resume. */
+  readonly evaluations: EvaluationRecord[] = [];
   readonly store: CheckpointStore<SavedRun<State>> | undefined;
   /** How it stood when this process took it up. */
   readonly before: RunStatus | undefined;
@@ -116,6 +128,7 @@ export class Run<State = unknown> {
       this.savedStep = step;
     }
     this.records.push(...((this.#logs?.metrics.read() ?? []) as StepMetrics[]));
+    this.evaluations.push(...evaluationsIn((this.#logs?.events.read() ?? []) as RunEvent[]));
   }
 
   writeConfig(): void {
@@ -206,6 +219,25 @@ export class Run<State = unknown> {
     else await this.#emitter.emit("onCheckpoint", { step, best, dir });
   }
 
+  /**
+   * Does the work of a learner and says how it ended. An abort ends it as "interrupted": what was done is saved, and nothing is thrown.
+   */
+  async conclude(work: () => Promise<RunEnd>, save: () => Promise<void>): Promise<RunEnd> {
+    let end: RunEnd;
+    try {
+      end = await work().catch(async (error: unknown) => {
+        if (!this.signal?.aborted || !isAbort(error)) throw error;
+        if (this.savedStep !== this.step) await save();
+        return { status: "interrupted", steps: this.step, reason: "Stopped on request." } satisfies RunEnd;
+      });
+    } catch (error) {
+      await this.fail(error);
+      throw error;
+    }
+    await this.end(end);
+    return end;
+  }
+
   /** Says how it ended and lets go of the folder. */
   async end(end: RunEnd): Promise<void> {
     const { status, steps, reason } = end;
@@ -233,6 +265,7 @@ export class Run<State = unknown> {
 
   #write<T extends EventType>(type: T, step: number, fact: FactOf<T>): RunEvent {
     const event = { seq: this.#events++, step, type, ...fact } as unknown as RunEvent;
+    this.evaluations.push(...evaluationsIn([event]));
     this.#logs?.events.append(event);
     return event;
   }
@@ -253,6 +286,17 @@ export class Run<State = unknown> {
       // A full disk is the run's own to find out; how it stands is not worth failing for.
     }
   }
+}
+
+function evaluationsIn(events: readonly RunEvent[]): EvaluationRecord[] {
+  return events.flatMap((event): EvaluationRecord[] => {
+    if (event.type !== "evaluation") return [];
+    const { seq: _, type: __, ...record } = event;
+    if (record.set !== "held-out") return [record];
+    // JSON has no NaN and no infinity: what was not finite was written as null.
+    const numbers = Object.entries(record.numbers).map(([name, value]) => [name, value ?? Number.NaN]);
+    return [{ ...record, numbers: Object.fromEntries(numbers) as Record<string, number> }];
+  });
 }
 
 function cutTiming(log: JsonLog<TimingRecord> | undefined, step: number): void {

@@ -49,7 +49,14 @@ describe("harvestBestOfN", () => {
     for (let round = 0; round < 4; round++) {
       const { kept, sampledReward } = await harvestBestOfN({ agent, environment, reward, n: 32, keep: 8, seed: round });
       rewards.push(sampledReward);
-      await trainSupervised({ agent, examples: chainsOf(kept), epochs: 10, batchSize: 4, learningRate: 0.1 });
+      await trainSupervised({
+        agent,
+        dir: false,
+        examples: chainsOf(kept),
+        epochs: 10,
+        batchSize: 4,
+        learningRate: 0.1,
+      });
     }
     expect(rewards.at(-1)).toBeGreaterThan(rewards[0]! + 0.2);
   });

@@ -1,163 +1,174 @@
-/**
- * The plain optimisation loop that learning from data shares (SFT, DPO, IPO, reward models): epochs of shuffled batches, a schedule,
- * clipping, evaluation in between. What is learnt is the caller's: `learn` adds the gradients of one batch and returns its mean loss.
- */
-import { z } from "zod";
-import { throwIfAborted } from "../abort.ts";
+/** Learning from data as a run. What is learnt is the caller's: `learn` adds the gradients of one batch and returns its mean loss. */
 import type { Agent } from "../agent/agent.ts";
+import { writeFolderAtomic } from "../durable.ts";
 import { StatesetError } from "../error.ts";
 import { exclusively } from "../learning/exclusive.ts";
-import { noteApplied, noteSkipped, notFiniteError, type SkippedUpdates, tooManySkipped } from "../learning/finite.ts";
-import {
-  learningRateAt,
-  learningRateFor,
-  optimiserShape,
-  passShape,
-  scheduleShape,
-  stepOptions,
-} from "../learning/optimiser.ts";
 import { requireTrainable } from "../learning/trainable.ts";
 import type { Policy, StepOptions } from "../policy/policy.ts";
-import { createRandom, seedOf } from "../random.ts";
+import { type RunPart, restoreParts, runDirOf } from "../run/checkpoint/store.ts";
+import { type Change, changesText, type LearnerKind, modelFacts, readConfig } from "../run/config.ts";
+import type { DataEvaluation, EvaluationRecord } from "../run/event.ts";
+import { pathIn } from "../run/layout.ts";
+import { changesOnResume, type OpenedRun, type OpenRunOptions, openRun } from "../run/open-run.ts";
+import type { RunChoice } from "../run/options.ts";
+import type { Run } from "../run/run.ts";
+import { type RunSummary, summaryOf } from "../run/summary.ts";
+import { type FitLoop, type FitState, initialFitState, runFit, saveFit } from "./fit-loop.ts";
+import type { FitSettings } from "./fit-options.ts";
 
-/** The settings every such loop has; spread into the strict schema of each. */
-export const fitShape = {
-  seed: z.int().min(0).default(0),
-  epochs: z.int().min(1).default(1).describe("Passes over the data, each newly shuffled."),
-  batchSize: z.int().min(1).default(16).describe("Examples per optimiser step."),
-  ...passShape,
-  ...optimiserShape,
-  ...scheduleShape,
-  evaluateEvery: z.int().min(0).default(0).describe("Steps between evaluations; 0: only before and after."),
-} as const;
+type Facts = Readonly<Record<string, unknown>>;
 
-export type FitSettings = z.output<z.ZodObject<typeof fitShape>>;
-export type FitOptions = z.input<z.ZodObject<typeof fitShape>>;
-
-export interface FitStep {
-  /** From 1. */
-  step: number;
-  totalSteps: number;
-  loss: number;
-  learningRate: number;
-  gradNorm: number;
-  /** False when the loss or gradient was not finite: nothing moved. */
-  applied: boolean;
-}
-
-/** What a caller may watch, and a way to stop. */
-export interface FitCallbacks<E> {
-  signal?: AbortSignal | undefined;
-  onStep?: ((step: FitStep) => void | Promise<void>) | undefined;
-  onEvaluation?: ((evaluation: E & { step: number }) => void | Promise<void>) | undefined;
-}
-
-/** The same, for schemas. */
-export const callbacksShape = <E>() => ({
-  signal: z.instanceof(AbortSignal).optional(),
-  onStep: z.custom<FitCallbacks<E>["onStep"]>().optional(),
-  onEvaluation: z.custom<FitCallbacks<E>["onEvaluation"]>().optional(),
-});
-
-interface FitHooks<E> extends FitCallbacks<E> {
-  /** Which parameters move. Default "all". */
-  scope?: StepOptions["scope"];
-  evaluate?: (() => Promise<E>) | undefined;
+export interface FitTask<E extends object = object> {
+  learner: LearnerKind;
+  policy: Policy;
+  agent?: Agent | undefined;
+  /** Where it is kept, who looks on, how it is stopped. */
+  on: RunChoice;
+  /** Resolved, with those of the learner's own beside; and what they would be had nothing been said. */
+  settings: FitSettings;
+  defaults: Facts;
+  /** What is learnt from and measured on, described. */
+  data: Facts;
+  /** What may not change on a resume beside what the order of batches depends on: paths in config.json. */
+  fixed?: readonly string[];
+  /** How many examples there are; a batch is a list of their indices. */
+  count: number;
+  /** Said at the start: what of the data could not be used. */
+  cut?: string | undefined;
+  /** What a checkpoint keeps beside the policy. */
+  parts?: Readonly<Record<string, RunPart>>;
+  /** Done before the first step and after a resume has put everything back. */
+  prepare?(signal: AbortSignal | undefined): Promise<void>;
+  learn(batch: readonly number[], signal: AbortSignal | undefined): Promise<number>;
+  /** How many tokens a batch is learnt from. */
+  tokens(batch: readonly number[]): number;
+  evaluate?: ((signal: AbortSignal | undefined) => Promise<E>) | undefined;
+  /** What policy.step() is told beside the optimiser's settings. */
+  step?: Pick<StepOptions, "scope">;
+  /** Done when the last step is, before what was learnt is written. */
+  finish?(signal: AbortSignal | undefined): Promise<void>;
+  /** Writes what was learnt; left out, the agent or the policy is saved. */
+  save?(dir: string): Promise<void>;
 }
 
 export interface FitResult<E> {
   steps: number;
-  /** Mean loss of each step. */
+  /** Mean loss of each step; of a resumed run also of those before. */
   losses: number[];
   /** Steps whose update was skipped because the loss or the gradient was not finite. */
   skipped: number[];
   evaluations: (E & { step: number })[];
+  run: RunSummary<FitSettings, DataEvaluation>;
 }
 
-export async function fit<T, E extends object>(
-  policy: Policy,
-  items: readonly T[],
-  settings: FitSettings,
-  learn: (batch: readonly T[]) => Promise<number>,
-  hooks: FitHooks<E> = {},
-): Promise<FitResult<E>> {
-  requireTrainable(policy);
-  return exclusively(policy, "learning from data", () => fitAlone(policy, items, settings, learn, hooks));
+export async function fit<E extends object>(task: FitTask<E>): Promise<FitResult<E>> {
+  requireTrainable(task.policy);
+  return exclusively(task.policy, "learning from data", () => fitAlone(task));
 }
 
-async function fitAlone<T, E extends object>(
-  policy: Policy,
-  items: readonly T[],
-  settings: FitSettings,
-  learn: (batch: readonly T[]) => Promise<number>,
-  hooks: FitHooks<E>,
-): Promise<FitResult<E>> {
-  const stepsPerEpoch = Math.ceil(items.length / settings.batchSize);
-  const totalSteps = stepsPerEpoch * settings.epochs;
-  const peak = settings.learningRate ?? learningRateFor(policy.model);
-  const result: FitResult<E> = { steps: 0, losses: [], skipped: [], evaluations: [] };
-  const evaluate = async (step: number) => {
-    if (!hooks.evaluate) return;
-    const evaluation = { ...(await hooks.evaluate()), step };
-    result.evaluations.push(evaluation);
-    await hooks.onEvaluation?.(evaluation);
+async function fitAlone<E extends object>(task: FitTask<E>): Promise<FitResult<E>> {
+  const { policy, settings, on, count } = task;
+  const steps = Math.ceil(count / settings.batchSize) * settings.epochs;
+  const config = configOf(task);
+  const changes = changesIn(task, config);
+  const opened = await openRun<FitState>(
+    {
+      what: task.learner,
+      place: on,
+      config,
+      steps,
+      keep: settings.checkpoint.keep,
+      callbacks: [on.callbacks ?? []].flat(),
+      trackers: on.trackers ?? [],
+      signal: on.signal,
+    },
+    policy,
+  );
+  const { run } = opened;
+  const loop: FitLoop = { task, run, state: initialFitState(), order: undefined };
+  let finalDir: string | undefined;
+  const work = async () => {
+    await restore(loop, opened);
+    await begin(loop, changes);
+    await task.prepare?.(run.signal);
+    const end = await runFit(loop);
+    await task.finish?.(run.signal);
+    finalDir = await saveFinal(task, run.dir);
+    return end;
   };
-
-  throwIfAborted(hooks.signal, "before the first step");
-  await evaluate(0);
-  const skips: SkippedUpdates = { notFinite: 0, notFiniteInARow: 0 };
-  let order: number[] = [];
-  for (let step = 1; step <= totalSteps; step++) {
-    throwIfAborted(hooks.signal, `after ${step - 1} steps`);
-    const from = ((step - 1) % stepsPerEpoch) * settings.batchSize;
-    if (from === 0) {
-      const epoch = (step - 1) / stepsPerEpoch;
-      order = createRandom(seedOf(settings.seed, "epoch", epoch)).shuffled(items.map((_, i) => i));
-    }
-    const batch = order.slice(from, from + settings.batchSize).map((i) => items[i]!);
-    const loss = await learn(batch);
-    const learningRate = learningRateAt(step, { ...settings, steps: totalSteps, learningRate: peak });
-    const options = { ...stepOptions(settings, learningRate), ...(hooks.scope && { scope: hooks.scope }) };
-    let report = { gradNorm: Number.NaN, applied: false };
-    if (Number.isFinite(loss)) report = await policy.step(options);
-    else await policy.zeroGradients();
-    if (report.applied) noteApplied(skips);
-    else {
-      noteSkipped(skips);
-      result.skipped.push(step);
-    }
-    if (tooManySkipped(skips)) {
-      const hint =
-        "The model is as the last good step left it and can be saved. Lower the learning rate, or look for broken examples.";
-      throw notFiniteError(Number.isFinite(loss) ? "gradient" : "loss", step, hint);
-    }
-    result.steps = step;
-    result.losses.push(loss);
-    await hooks.onStep?.({ step, totalSteps, loss, learningRate, ...report });
-    const due = settings.evaluateEvery > 0 && step % settings.evaluateEvery === 0;
-    if (due || step === totalSteps) await evaluate(step);
-  }
-  return result;
+  const end = await run.conclude(work, () => saveFit(loop, { best: false, planned: false }));
+  const summary = summaryOf(run, end, {
+    finalDir,
+    config: settings,
+    best: loop.state.best,
+    evaluation: beforeAndAfter(run),
+    stub: false,
+  });
+  return { steps: end.steps, ...numbersOf<E>(loop), run: summary };
 }
 
-/** Who learns: an agent (initialised when needed) or a bare policy. */
-export type AgentOrPolicy = { agent: Agent; policy?: never } | { policy: Policy; agent?: never };
-
-export async function policyOf(
-  { agent, policy }: { agent?: Agent | undefined; policy?: Policy | undefined },
-  where: string,
-): Promise<Policy> {
-  if ((agent === undefined) === (policy === undefined)) {
-    throw new StatesetError("INVALID_OPTION", `${where} needs an agent or a policy, one of them.`);
-  }
-  await agent?.initialize();
-  return agent?.policy ?? policy!;
+function configOf({ learner, policy, agent, settings, data, count }: FitTask): OpenRunOptions["config"] {
+  return {
+    learner,
+    model: modelFacts(policy.model),
+    settings: { ...settings },
+    ...(agent && { agent: agent.describe() }),
+    data: { ...data, learnt: count },
+  };
 }
 
-/** The same, for schemas. */
-export const agentOrPolicyShape = {
-  agent: z
-    .custom<Agent>((v) => typeof (v as Agent | null)?.startConversation === "function", "expected an Agent")
-    .optional(),
-  policy: z.custom<Policy>((v) => typeof (v as Policy | null)?.forward === "function", "expected a Policy").optional(),
-} as const;
+/** What the resumed run does differently from here on. Refused where its place in the data would no longer mean the same. */
+function changesIn({ on, fixed = [] }: FitTask, config: OpenRunOptions["config"]): Change[] {
+  if (on.resumeFrom === undefined) return [];
+  const saved = readConfig(runDirOf(on.resumeFrom));
+  const changes = changesOnResume(saved, config);
+  const kept = ["data.learnt", "settings.batchSize", "settings.seed", ...fixed];
+  const refused = changes.filter(({ path }) => kept.some((one) => path === one || path.startsWith(`${one}.`)));
+  if (refused.length === 0) return changes;
+  const text = changesText(refused).replace("goes on otherwise than it began", "cannot go on otherwise than it began");
+  throw new StatesetError("CHECKPOINT_MISMATCH", `${text} (run "${saved.id}")`, {
+    hint: "Its checkpoints hold a place in that data, in that order. Give what it began with, or start a new run from its final/ folder.",
+  });
+}
+
+async function restore({ task, state }: FitLoop, { checkpoint }: OpenedRun<FitState>): Promise<void> {
+  if (!checkpoint) return;
+  await restoreParts(checkpoint.dir, { policy: task.policy, ...task.parts });
+  Object.assign(state, checkpoint.state.learner);
+}
+
+async function begin({ task, run }: FitLoop, changes: readonly Change[]): Promise<void> {
+  const { learner, settings, defaults, on, cut } = task;
+  const resumedAfter = on.resumeFrom === undefined ? undefined : run.step;
+  await run.begin(learner, { settings: { ...settings }, defaults, resumedAfter });
+  if (changes.length > 0) await run.say({ kind: "options-changed", message: changesText(changes) });
+  if (cut === undefined) return;
+  // Said whenever the run is taken up, it belongs to it only the first time.
+  await (run.savedStep === undefined ? run.warn : run.say).call(run, { kind: "data-cut", message: cut });
+}
+
+async function saveFinal({ agent, policy, save }: FitTask, dir: string | undefined): Promise<string | undefined> {
+  if (dir === undefined) return undefined;
+  const own = pathIn(dir, "final");
+  await writeFolderAtomic(own, save ?? ((temporary) => (agent ?? policy).save(temporary)));
+  return own;
+}
+
+const isData = (record: EvaluationRecord): record is DataEvaluation => record.set === "held-out";
+
+function beforeAndAfter({ evaluations, step }: Run<FitState>): RunSummary<unknown, DataEvaluation>["evaluation"] {
+  const before = evaluations.filter(isData).find((one) => one.step === 0);
+  const after = evaluations.filter(isData).findLast((one) => one.step === step && step > 0);
+  return before && { before, after };
+}
+
+/** What the records of the run say, which hold those before a resume too. */
+function numbersOf<E>({ run, state }: FitLoop): Pick<FitResult<E>, "losses" | "skipped" | "evaluations"> {
+  const { records, evaluations } = run;
+  const steps = [...records.filter(({ step }) => step > 0), ...(state.pending ? [state.pending] : [])];
+  return {
+    losses: steps.map(({ loss }) => loss ?? Number.NaN),
+    skipped: steps.filter(({ notFinite }, i) => notFinite! > (steps[i - 1]?.notFinite ?? 0)).map(({ step }) => step),
+    evaluations: evaluations.filter(isData).map(({ step, numbers }) => ({ ...(numbers as E), step })),
+  };
+}

@@ -28,7 +28,8 @@ describe("trainSupervised", () => {
       batchSize: 2,
       learningRate: 0.05,
       evaluateEvery: 60,
-      onStep: ({ step }) => void steps.push(step),
+      dir: false,
+      callbacks: { onStepEnd: ({ step }) => void steps.push(step) },
     });
     expect(result.steps).toBe(120);
     expect(steps).toHaveLength(120);
@@ -43,7 +44,7 @@ describe("trainSupervised", () => {
   it("puts no gradient on what the user says", async () => {
     const policy = createTablePolicy();
     const start = Float32Array.from(policy.parameters);
-    await trainSupervised({ policy, examples: [chat("order late", "sorry")], learningRate: 0.1 });
+    await trainSupervised({ policy, dir: false, examples: [chat("order late", "sorry")], learningRate: 0.1 });
     const size = policy.tokenizer.vocabSize;
     const moved = (token: string) => {
       const row = policy.idOf(token) * size;
@@ -57,7 +58,7 @@ describe("trainSupervised", () => {
     const weights: number[][] = [];
     for (const tokenBudget of [16, 24, 8192]) {
       const policy = createTablePolicy({ seed: 3 });
-      await trainSupervised({ policy, examples: chats, epochs: 3, learningRate: 0.05, tokenBudget });
+      await trainSupervised({ policy, dir: false, examples: chats, epochs: 3, learningRate: 0.05, tokenBudget });
       weights.push(Array.from(policy.parameters));
     }
     for (const other of weights.slice(1)) {
@@ -68,7 +69,7 @@ describe("trainSupervised", () => {
   it("repeats itself with the same seed", async () => {
     const run = async (seed: number) => {
       const policy = createTablePolicy();
-      await trainSupervised({ policy, examples: chats, batchSize: 2, learningRate: 0.05, seed });
+      await trainSupervised({ policy, dir: false, examples: chats, batchSize: 2, learningRate: 0.05, seed });
       return Array.from(policy.parameters);
     };
     expect(await run(1)).toEqual(await run(1));
@@ -79,11 +80,14 @@ describe("trainSupervised", () => {
     const policy = createTablePolicy({ contextLength: 8 });
     const result = await trainSupervised({
       policy,
+      dir: false,
       examples: [...chats, { messages: [{ role: "user", content: "ok" }] }],
     });
     expect(result).toMatchObject({ truncated: 3, dropped: 1, examples: 5 });
     const bare = [{ messages: [{ role: "user", content: "ok" } as const] }];
-    await expect(trainSupervised({ policy, examples: bare })).rejects.toMatchObject({ code: "INVALID_DATA" });
+    await expect(trainSupervised({ policy, dir: false, examples: bare })).rejects.toMatchObject({
+      code: "INVALID_DATA",
+    });
   });
 
   it("names the example that is no conversation", async () => {
@@ -94,7 +98,7 @@ describe("trainSupervised", () => {
       [{ messages: [{ role: "assistent", content: "x" }] }, /examples\[1\]: message 1 has role "assistent"/],
     ] as const) {
       const examples = [chats[0]!, example as never];
-      const training = trainSupervised({ policy: createTablePolicy(), examples });
+      const training = trainSupervised({ policy: createTablePolicy(), dir: false, examples });
       await expect(training).rejects.toMatchObject({ code: "INVALID_DATA", message: expect.stringMatching(message) });
     }
   });
@@ -111,7 +115,7 @@ describe("trainSupervised", () => {
         return pass;
       },
     });
-    const options = { examples: chats, batchSize: 1 };
+    const options = { examples: chats, batchSize: 1, dir: false } as const;
     const result = await trainSupervised({ ...options, policy: broken((n) => n === 1) });
     expect(result.skipped).toEqual([2]);
     expect(policy.parameters.every(Number.isFinite)).toBe(true);
@@ -123,11 +127,10 @@ describe("trainSupervised", () => {
 
   it("stops on a signal and names unknown options", async () => {
     const policy = createTablePolicy();
-    await expect(trainSupervised({ policy, examples: chats, signal: AbortSignal.abort() })).rejects.toMatchObject({
-      code: "ABORTED",
-    });
-    await expect(trainSupervised({ policy, examples: chats, epoch: 2 } as never)).rejects.toThrow(/epochs/);
-    await expect(trainSupervised({ examples: chats } as never)).rejects.toThrow(/an agent or a policy/);
+    const { run } = await trainSupervised({ policy, dir: false, examples: chats, signal: AbortSignal.abort() });
+    expect(run).toMatchObject({ status: "interrupted", steps: 0 });
+    await expect(trainSupervised({ policy, dir: false, examples: chats, epoch: 2 } as never)).rejects.toThrow(/epochs/);
+    await expect(trainSupervised({ examples: chats, dir: false } as never)).rejects.toThrow(/an agent or a policy/);
   });
 });
 

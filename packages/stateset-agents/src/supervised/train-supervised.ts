@@ -1,28 +1,27 @@
 import { z } from "zod";
 import { sftLoss } from "../algorithm/loss/sft.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
+import { describeList } from "../describe.ts";
 import { alikeBatches, gather, scatter } from "../learning/micro-batch.ts";
 import type { PassSettings } from "../learning/optimiser.ts";
 import type { Unit } from "../learning/pack.ts";
 import { addGradients, scorePasses } from "../learning/passes.ts";
-import { parseOptions } from "../options.ts";
 import type { Policy } from "../policy/policy.ts";
+import { runShape } from "../run/options.ts";
 import { encodeExamples, learnCount, type SupervisedExample } from "./example.ts";
+import { type FitResult, fit } from "./fit.ts";
 import {
   type AgentOrPolicy,
   agentOrPolicyShape,
-  callbacksShape,
-  type FitCallbacks,
   type FitOptions,
-  type FitResult,
-  fit,
   fitShape,
   policyOf,
-} from "./fit.ts";
+  readFitOptions,
+  splitFitOptions,
+} from "./fit-options.ts";
 
 export type SupervisedOptions = AgentOrPolicy &
-  FitOptions &
-  FitCallbacks<SupervisedEvaluation> & {
+  FitOptions & {
     /** Conversations (`readChats` gives them from a file), or recorded tokens (`chainsOf(harvest.kept)`). */
     examples: readonly SupervisedExample[];
     /** Held-out examples whose loss is reported. */
@@ -48,10 +47,10 @@ export interface SupervisedResult extends FitResult<SupervisedEvaluation> {
 
 const schema = z.strictObject({
   ...fitShape,
+  ...runShape,
   ...agentOrPolicyShape,
   examples: z.array(z.custom<SupervisedExample>()).min(1),
   heldOut: z.array(z.custom<SupervisedExample>()).min(1).optional(),
-  ...callbacksShape<SupervisedEvaluation>(),
 });
 
 /**
@@ -63,46 +62,67 @@ const schema = z.strictObject({
  * await trainSupervised({ agent, examples, epochs: 2 });
  */
 export async function trainSupervised(options: SupervisedOptions): Promise<SupervisedResult> {
-  const {
-    agent,
-    policy: bare,
-    examples,
-    heldOut,
-    signal,
-    onStep,
-    onEvaluation,
-    ...settings
-  } = parseOptions(schema, options, "trainSupervised()");
-  const policy = await policyOf({ agent, policy: bare }, "trainSupervised()");
+  const given = readFitOptions(schema, options, ["sft"], "trainSupervised()");
+  const { agent, examples, heldOut } = given;
+  const policy = await policyOf(given, "trainSupervised()");
+  const { settings, on } = splitFitOptions(given, fitShape, policy.model);
   const { contextLength } = policy.model;
-  const { chains, ...counts } = encodeExamples(policy.tokenizer, examples, contextLength);
-  const heldOutChains = heldOut && encodeExamples(policy.tokenizer, heldOut, contextLength).chains;
+  const { chains, truncated, dropped, spelt } = encodeExamples(policy.tokenizer, examples, contextLength);
+  const test = heldOut && encodeExamples(policy.tokenizer, heldOut, contextLength).chains;
+  const tokens = chains.map(learnCount);
+  const sum = (numbers: readonly number[]) => numbers.reduce((a, b) => a + b, 0);
 
-  const result = await fit<TreeChain, SupervisedEvaluation>(
+  const result = await fit<SupervisedEvaluation>({
+    learner: "sft",
     policy,
-    chains,
+    agent,
+    on,
     settings,
-    (batch) => learn(policy, batch, settings),
-    {
-      signal,
-      onStep,
-      onEvaluation,
-      evaluate: heldOutChains && (() => evaluateChains(policy, heldOutChains, settings.tokenBudget)),
-    },
-  );
-  const tokens = chains.reduce((sum, chain) => sum + learnCount(chain), 0);
-  return { ...result, examples: chains.length, tokens, ...counts };
+    defaults: z.object(fitShape).parse({}),
+    data: { examples: describeList(examples), ...(heldOut && { heldOut: describeList(heldOut) }) },
+    count: chains.length,
+    cut: cutText(examples.length, truncated, dropped),
+    learn: (batch, signal) =>
+      learn(
+        policy,
+        batch.map((i) => chains[i]!),
+        settings,
+        signal,
+      ),
+    tokens: (batch) => sum(batch.map((i) => tokens[i]!)),
+    evaluate: test && ((signal) => evaluateChains(policy, test, settings.tokenBudget, signal)),
+  });
+  return { ...result, examples: chains.length, tokens: sum(tokens), truncated, dropped, spelt };
+}
+
+function cutText(examples: number, truncated: number, dropped: number): string | undefined {
+  const said = [
+    truncated > 0 && `${truncated} were cut at the model's context`,
+    dropped > 0 && `${dropped} have no assistant token to learn from and were left out`,
+  ].filter(Boolean);
+  return said.length === 0 ? undefined : `Of ${examples} examples ${said.join(", ")}.`;
 }
 
 /** Adds the gradient of the batch's mean token loss and returns that loss. */
-async function learn(policy: Policy, batch: readonly TreeChain[], settings: PassSettings): Promise<number> {
+async function learn(
+  policy: Policy,
+  batch: readonly TreeChain[],
+  settings: PassSettings,
+  signal: AbortSignal | undefined,
+): Promise<number> {
   const tokens = batch.reduce((sum, chain) => sum + learnCount(chain), 0);
   const batches = alikeBatches(units(batch), settings.tokenBudget);
-  return addGradients(policy, batches, { recompute: settings.recompute }, (micro, pass) => {
-    const scored = gather(micro, pass.logprobs).map((logprobs) => ({ logprobs }));
-    const { loss, dLogprobs } = sftLoss(scored, { tokens });
-    return { loss, derivatives: { logprobs: scatter(micro, dLogprobs) } };
-  });
+  return addGradients(
+    policy,
+    batches,
+    { recompute: settings.recompute },
+    (micro, pass) => {
+      const scored = gather(micro, pass.logprobs).map((logprobs) => ({ logprobs }));
+      const { loss, dLogprobs } = sftLoss(scored, { tokens });
+      return { loss, derivatives: { logprobs: scatter(micro, dLogprobs) } };
+    },
+    signal,
+  );
 }
 
 function units(chains: readonly TreeChain[]): Unit[] {
@@ -119,15 +139,26 @@ export async function evaluateSupervised(
   return evaluateChains(policy, chains, options.tokenBudget ?? 8192);
 }
 
-async function evaluateChains(policy: Policy, chains: readonly TreeChain[], tokenBudget: number) {
+async function evaluateChains(
+  policy: Policy,
+  chains: readonly TreeChain[],
+  tokenBudget: number,
+  signal?: AbortSignal,
+): Promise<SupervisedEvaluation> {
   let sum = 0;
   let tokens = 0;
-  await scorePasses(policy, alikeBatches(units(chains), tokenBudget), {}, (micro, pass) => {
-    for (const logprobs of gather(micro, pass.logprobs)) {
-      for (const logprob of logprobs) sum -= logprob;
-      tokens += logprobs.length;
-    }
-  });
+  await scorePasses(
+    policy,
+    alikeBatches(units(chains), tokenBudget),
+    {},
+    (micro, pass) => {
+      for (const logprobs of gather(micro, pass.logprobs)) {
+        for (const logprob of logprobs) sum -= logprob;
+        tokens += logprobs.length;
+      }
+    },
+    signal,
+  );
   const loss = sum / tokens;
   return { loss, perplexity: Math.exp(loss), tokens };
 }

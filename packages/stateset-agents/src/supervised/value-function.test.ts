@@ -47,7 +47,12 @@ describe("ValueFunction", () => {
     const table = tableOf(policy);
     const values = new ValueFunction({ policy });
     const returns = conversations.map((c) => sampled(c).map(() => c.reward.score));
-    const { losses } = await values.fit(conversations, returns, { epochs: 10, learningRate: 0.05, batchSize: 8 });
+    const { losses } = await values.fit(conversations, returns, {
+      dir: false,
+      epochs: 10,
+      learningRate: 0.05,
+      batchSize: 8,
+    });
     expect(losses.at(-1)).toBeLessThan(0.5 * losses[0]!);
     expect(tableOf(policy)).toEqual(table);
     const mean = returns.flat().reduce((a, b) => a + b, 0) / returns.flat().length;
@@ -61,7 +66,9 @@ describe("ValueFunction", () => {
       ...c,
       chains: c.chains.map((chain) => ({ ...chain, learn: chain.learn.map(() => 0) })),
     }));
-    await expect(new ValueFunction({ policy }).fit(unmarked, [])).rejects.toThrow(/no conversation with tokens/);
+    await expect(new ValueFunction({ policy }).fit(unmarked, [], { dir: false })).rejects.toThrow(
+      /no conversation with tokens/,
+    );
   });
 
   it("lets the language model learn with it when asked to", async () => {
@@ -79,7 +86,7 @@ describe("ValueFunction", () => {
         return step(options);
       };
       const returns = conversations.map((c) => sampled(c).map(() => 1));
-      await new ValueFunction({ policy }).fit(conversations, returns, { trunk, batchSize: 64 });
+      await new ValueFunction({ policy }).fit(conversations, returns, { dir: false, trunk, batchSize: 64 });
       return seen;
     };
     expect(await asked(false)).toEqual([{ intoTrunk: false, scope: "value" }]);
@@ -116,7 +123,7 @@ describe("ValueFunction", () => {
     const { policy } = tableAgent();
     expect(() => new ValueFunction({ policy, gaelambda: 1 } as never)).toThrow('Did you mean "gaeLambda"?');
     const values = new ValueFunction({ policy });
-    await expect(values.fit(conversations, [])).rejects.toMatchObject({
+    await expect(values.fit(conversations, [], { dir: false })).rejects.toMatchObject({
       code: "INVALID_DATA",
       message: /Conversation 0 has \d+ sampled tokens and 0 returns/,
     });

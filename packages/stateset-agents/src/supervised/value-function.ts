@@ -2,25 +2,26 @@ import { z } from "zod";
 import { gaeAdvantages } from "../algorithm/advantage/gae.ts";
 import type { Advantages } from "../algorithm/algorithm.ts";
 import type { Trajectory } from "../conversation/trajectory.ts";
+import { describeList } from "../describe.ts";
 import { StatesetError } from "../error.ts";
 import { gatherValues, microBatches, scatterValues } from "../learning/micro-batch.ts";
 import { addGradients, scorePasses } from "../learning/passes.ts";
 import { type ChainSequence, sequenceOf } from "../learning/sequence.ts";
 import { parseOptions } from "../options.ts";
 import type { Policy } from "../policy/policy.ts";
+import { runShape } from "../run/options.ts";
 import { requireLearnTokens } from "./example.ts";
+import { type FitResult, fit } from "./fit.ts";
 import {
   type AgentOrPolicy,
   agentOrPolicyShape,
-  callbacksShape,
-  type FitResult,
-  fit,
   fitShape,
   policyOf,
-} from "./fit.ts";
+  readFitOptions,
+  splitFitOptions,
+} from "./fit-options.ts";
 
 const { tokenBudget, evaluateEvery: _, ...fitOptions } = fitShape;
-const { signal, onStep } = callbacksShape<object>();
 
 const schema = z.strictObject({
   ...agentOrPolicyShape,
@@ -35,13 +36,12 @@ const schema = z.strictObject({
   tokenBudget,
 });
 
-const fitSchema = z.strictObject({
+const settingsShape = {
   ...fitOptions,
   /** Whether the language model under the head learns as well. Default: the head alone, so that the agent talks as before. */
   trunk: z.boolean().default(false),
-  signal,
-  onStep,
-});
+} as const;
+const fitSchema = z.strictObject({ ...settingsShape, ...runShape });
 
 export type ValueFunctionOptions = AgentOrPolicy & Omit<z.input<typeof schema>, "agent" | "policy">;
 export type ValueFitOptions = z.input<typeof fitSchema>;
@@ -96,9 +96,12 @@ export class ValueFunction {
     returns: readonly ArrayLike<number>[],
     options: ValueFitOptions = {},
   ): Promise<FitResult<object>> {
-    const { trunk, signal, onStep, ...settings } = parseOptions(fitSchema, options, "ValueFunction.fit()");
+    const given = readFitOptions(fitSchema, options, ["value-function"], "ValueFunction.fit()");
     requireLearnTokens(conversations, "ValueFunction.fit()");
     const policy = await this.#policy();
+    const { agent, tokenBudget, seed: headSeed } = this.#options;
+    const { settings, on } = splitFitOptions({ ...given, tokenBudget, evaluateEvery: 0 }, settingsShape, policy.model);
+    const { trunk } = settings;
     const sequences = conversations.map(sequenceOf);
     sequences.forEach(({ old }, i) => {
       const [have, want] = [returns[i]?.length ?? 0, old.length];
@@ -107,24 +110,45 @@ export class ValueFunction {
         hint: "Give one return for each token the policy sampled.",
       });
     });
-    const learn = async (members: readonly number[]) => {
-      const tokens = members.reduce((sum, member) => sum + returns[member]!.length, 0);
-      const batches = microBatches(sequences, members, this.#options.tokenBudget);
+    const learnt = withTokens(sequences);
+    const count = (members: readonly number[]) => members.reduce((sum, member) => sum + returns[member]!.length, 0);
+    const learn = async (members: readonly number[], signal: AbortSignal | undefined) => {
+      const tokens = count(members);
+      const batches = microBatches(sequences, members, tokenBudget);
       const want = { values: true, recompute: settings.recompute };
-      return addGradients(policy, batches, want, (micro, pass) => {
-        let loss = 0;
-        const derivatives = gatherValues(micro, pass.values!).map((values, i) =>
-          values.map((value, t) => {
-            const error = value - returns[micro.members[i]!]![t]!;
-            loss += (0.5 * error * error) / tokens;
-            return error / tokens;
-          }),
-        );
-        return { loss, derivatives: { values: scatterValues(micro, derivatives), valuesIntoTrunk: trunk } };
-      });
+      return addGradients(
+        policy,
+        batches,
+        want,
+        (micro, pass) => {
+          let loss = 0;
+          const derivatives = gatherValues(micro, pass.values!).map((values, i) =>
+            values.map((value, t) => {
+              const error = value - returns[micro.members[i]!]![t]!;
+              loss += (0.5 * error * error) / tokens;
+              return error / tokens;
+            }),
+          );
+          return { loss, derivatives: { values: scatterValues(micro, derivatives), valuesIntoTrunk: trunk } };
+        },
+        signal,
+      );
     };
-    const all = { ...settings, tokenBudget: this.#options.tokenBudget, evaluateEvery: 0 };
-    return fit(policy, withTokens(sequences), all, learn, { signal, onStep, scope: trunk ? "all" : "value" });
+    const membersOf = (batch: readonly number[]) => batch.map((i) => learnt[i]!);
+    const all = { ...settings, tokenBudget, evaluateEvery: 0, headSeed };
+    return fit({
+      learner: "value-function",
+      policy,
+      agent,
+      on,
+      settings: all,
+      defaults: { ...z.object(settingsShape).parse({}), tokenBudget, evaluateEvery: 0, headSeed },
+      data: { conversations: describeList(conversations), returns: describeList(returns) },
+      count: learnt.length,
+      learn: (batch, signal) => learn(membersOf(batch), signal),
+      tokens: (batch) => count(membersOf(batch)),
+      step: { scope: trunk ? "all" : "value" },
+    });
   }
 
   async #policy(): Promise<Policy> {

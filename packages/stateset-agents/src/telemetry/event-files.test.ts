@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it, type TestContext } from "vitest";
 import { isMetricName } from "../run/metrics.ts";
 import type { Tracker } from "../run/tracker.ts";
+import { tableLearner } from "../test-support/table-learners.ts";
 import { FunctionReward, politeShare, quickRun, tableAgent } from "../test-support/table-training.ts";
 import { train } from "../training/train.ts";
 import { crc32, crc32c } from "./crc32.ts";
@@ -110,6 +111,16 @@ describe("tensorBoardTracker", () => {
     ]);
     expect(read.scalars.kl).toHaveLength(5);
     expect(read.tensors.config?.[0]).toContain('"algorithm": "grpo"');
+  });
+
+  it("shows a run of SFT, with its evaluations before the first step and after the last", async (context) => {
+    const run = join(dir, "run");
+    await tableLearner("sft").run({ dir: run, trackers: [tensorBoardTracker()] });
+    const read = readWithPython(context, "read_tensorboard.py", join(run, "tensorboard")) as {
+      scalars: Record<string, [number, number][]>;
+    };
+    expect(read.scalars.loss!.map(([step]) => step)).toEqual(Array.from({ length: 16 }, (_, i) => i + 1));
+    expect(read.scalars["held-out/loss"]!.map(([step]) => step)).toEqual([0, 3, 6, 9, 12, 15, 16]);
   });
 
   it("drops what a killed run had logged beyond the checkpoint it resumes from", async (context) => {

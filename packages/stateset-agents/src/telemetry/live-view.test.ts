@@ -4,6 +4,7 @@ import { emptyReport } from "../rollout/report.ts";
 import type { RunStart, StepEnd } from "../run/callbacks.ts";
 import { differences } from "../run/differences.ts";
 import { fakeGroup } from "../test-support/fake-group.ts";
+import { tableLearner } from "../test-support/table-learners.ts";
 import { resolveConfig } from "../training/config.ts";
 import { defaultsOf } from "../training/train.ts";
 import { bytes, clip, duration, sparkline, table, width } from "./format.ts";
@@ -125,6 +126,25 @@ describe("createLiveView", () => {
     const end = stepEnd(1, 0.2);
     view.onStepEnd!({ ...end, metrics: { ...end.metrics, mismatch: 0.25 } });
     expect(screen(writes).join("\n")).toMatch(/clip 3.4% +mismatch 0.250/);
+  });
+
+  it("shows the loss and how the held-out numbers have come on, where data is learnt from", async () => {
+    const show = async (mode: "tty" | "plain") => {
+      const writes: string[] = [];
+      const stream = { write: (text: string) => writes.push(text), columns: 100 };
+      const callbacks = createLiveView({ stream, mode, color: false, now: () => 0 });
+      await tableLearner("sft").run({ dir: false, name: "chats", callbacks });
+      return mode === "tty" ? screen(writes).join("\n") : writes.join("");
+    };
+    const text = await show("tty");
+    expect(text).toMatch(/chats {2}sft · seed 3/);
+    expect(text).toMatch(/step +16\/16 {2}━+ {2}100% {3}eta 0s/);
+    expect(text).toMatch(/\nloss +\d\.\d{3} {2}[▁▂▃▄▅▆▇█]{16} {2}-\d\.\d{3}\n/);
+    expect(text).toMatch(/held-out loss (\d\.\d{3}) → \d\.\d{3} {2}perplexity [\d.]+ → [\d.]+ at step 16/);
+    expect(text).toMatch(/speed +[\d.k]+ tokens\/s\n/);
+    const lines = (await show("plain")).split("\n");
+    expect(lines[2]).toMatch(/^held-out at step 0: loss \d\.\d{3} {2}perplexity [\d.]+ {2}tokens 7$/);
+    expect(lines[3]).toMatch(/^step 1\/16 {2}loss \d\.\d{3} {2}\d+ tokens\/s {2}eta 0s$/);
   });
 
   it("takes a verdict back when it no longer holds", () => {

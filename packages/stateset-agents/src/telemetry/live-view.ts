@@ -2,7 +2,7 @@ import pc from "picocolors";
 import { lostBySource } from "../rollout/report.ts";
 import type { RunCallbacks, RunStart, StepEnd } from "../run/callbacks.ts";
 import { differences } from "../run/differences.ts";
-import type { EvaluationResult, Verdict } from "../run/event.ts";
+import type { DataEvaluation, EvaluationResult, Verdict } from "../run/event.ts";
 import { clip, duration, number, padEnd, percent, quantity, sparkline } from "./format.ts";
 
 /** Where the view is written: process.stdout, or anything like it. */
@@ -37,12 +37,15 @@ interface ViewState {
   /** Steps done when this process took over the run. */
   stepsBefore: number;
   rewards: number[];
+  losses: number[];
   latest: StepEnd | undefined;
   rolloutMs: number;
   updateMs: number;
   conversations: number;
   failed: { environment: number; reward: number };
   evaluation: EvaluationResult | undefined;
+  /** The first one that was seen of held-out data. */
+  before: DataEvaluation | undefined;
   /** Those that hold, oldest first. */
   verdicts: Verdict[];
 }
@@ -56,12 +59,14 @@ export function createLiveView(options: LiveViewOptions): LiveView {
     startedMs: now(),
     stepsBefore: 0,
     rewards: [],
+    losses: [],
     latest: undefined,
     rolloutMs: 0,
     updateMs: 0,
     conversations: 0,
     failed: { environment: 0, reward: 0 },
     evaluation: undefined,
+    before: undefined,
     verdicts: [],
   };
   let drawn = 0;
@@ -140,6 +145,7 @@ export function createLiveView(options: LiveViewOptions): LiveView {
       const { metrics, timing } = event;
       state.latest = event;
       if (metrics.reward !== undefined) state.rewards.push(metrics.reward);
+      if (metrics.loss !== undefined) state.losses.push(metrics.loss);
       state.rolloutMs += timing.rolloutMs;
       state.updateMs += timing.updateMs;
       json("step", { totalSteps: event.totalSteps, ...metrics, timing });
@@ -148,9 +154,10 @@ export function createLiveView(options: LiveViewOptions): LiveView {
     },
     onEvaluation({ stop: _, ...event }) {
       state.evaluation = event;
+      if (event.set === "held-out") state.before ??= event;
       json("evaluation", event);
       const named = event.set === "held-out" ? "held-out" : `held-out (${event.set})`;
-      if (mode === "plain") stream.write(`${named} at step ${event.step}: ${evaluationText(event)}\n`);
+      if (mode === "plain") stream.write(`${named} at step ${event.step}: ${evaluationText(event, state.before)}\n`);
       draw();
     },
     onCheckpoint(event) {
@@ -217,19 +224,17 @@ function render(state: ViewState, options: RenderOptions & { now: number }): str
     `${label("step")}${colors.bold(`${step}/${totalSteps}`)}  ${bar}  ${percent(step / totalSteps)}   ${fact("eta", eta(state, options.now))}`,
   );
 
-  const first = state.rewards[0];
-  const last = metrics.reward;
-  if (last !== undefined) {
-    const gain = first === undefined ? undefined : last - first;
-    const change =
-      gain === undefined ? "" : (gain >= 0 ? colors.green : colors.red)(`${gain >= 0 ? "+" : ""}${number(gain)}`);
-    lines.push(
-      `${label("reward")}${colors.bold(number(last))} ± ${number(metrics.rewardStd ?? 0)}  ${colors.cyan(sparkline(state.rewards))}  ${change}`,
-    );
-  }
+  /** A number, its course and how far it has come. A loss is better the lower it is. */
+  const course = (name: string, values: readonly number[], better: 1 | -1, beside = "") => {
+    const [first, last] = [values[0]!, values.at(-1)!];
+    const gain = last - first;
+    const change = (gain * better >= 0 ? colors.green : colors.red)(`${gain >= 0 ? "+" : ""}${number(gain)}`);
+    lines.push(`${label(name)}${colors.bold(number(last))}${beside}  ${colors.cyan(sparkline(values))}  ${change}`);
+  };
+  if (metrics.reward !== undefined) course("reward", state.rewards, 1, ` ± ${number(metrics.rewardStd ?? 0)}`);
+  else if (metrics.loss !== undefined && state.rewards.length === 0) course("loss", state.losses, -1);
   const kl = metrics.kl ?? metrics.approxKl;
   const numbers = joined(
-    fact("loss", state.rewards.length > 0 || metrics.loss === undefined ? undefined : number(metrics.loss)),
     fact(metrics.kl === undefined ? "step kl" : "kl", kl === undefined ? undefined : number(kl)),
     fact("entropy", metrics.entropy === undefined ? undefined : number(metrics.entropy)),
     fact("clip", metrics.clipFraction === undefined ? undefined : percent(metrics.clipFraction)),
@@ -245,7 +250,7 @@ function render(state: ViewState, options: RenderOptions & { now: number }): str
   if (state.conversations > 0) lines.push(`${label("failed")}${failedText(state, colors)}${colors.dim(" rollouts")}`);
   if (state.evaluation) {
     lines.push(
-      `${label("held-out")}${evaluationText(state.evaluation)} ${colors.dim(`at step ${state.evaluation.step}`)}`,
+      `${label("held-out")}${evaluationText(state.evaluation, state.before)} ${colors.dim(`at step ${state.evaluation.step}`)}`,
     );
   }
   const verdict = state.verdicts.at(-1);
@@ -287,10 +292,17 @@ function failedText({ failed: { environment, reward }, conversations }: ViewStat
   return colors.yellow(`${lost} of ${conversations} (environment ${environment}, reward ${reward})`);
 }
 
-function evaluationText(evaluation: EvaluationResult): string {
+/** Of held-out data also what it was at first; how much data there is was said then. */
+function evaluationText(evaluation: EvaluationResult, before: DataEvaluation | undefined): string {
   if (evaluation.set !== "held-out") return `reward ${interval(evaluation.reward)}`;
+  const isCount = (value: number) => Number.isInteger(value) && value > 1;
+  const shown = (value: number) => (isCount(value) ? String(value) : number(value));
   return Object.entries(evaluation.numbers)
-    .map(([name, value]) => `${name} ${number(value)}`)
+    .flatMap(([name, value]) => {
+      const first = before === evaluation ? undefined : before?.numbers[name];
+      if (isCount(value) && first === value) return [];
+      return [`${name} ${first === undefined || first === value ? "" : `${shown(first)} → `}${shown(value)}`];
+    })
     .join("  ");
 }
 

@@ -3,9 +3,10 @@ import { StatesetError } from "../error.ts";
 import { earlyStoppingSchema } from "../evaluation/early-stopping.ts";
 import { learningRateFor, scheduleShape } from "../learning/optimiser.ts";
 import { klShape, learnShape } from "../learning/settings.ts";
-import { parseOptions } from "../options.ts";
+import { mergeDefined, parseOptions } from "../options.ts";
 import type { ModelInfo } from "../policy/policy.ts";
 import { rolloutShape } from "../rollout/settings.ts";
+import { checkpointSchema } from "../run/options.ts";
 import { defaultProfile, type ProfileName, profileNames, profiles } from "./profiles.ts";
 
 const count = z.int().min(1);
@@ -49,12 +50,7 @@ export const trainingConfigSchema = z.strictObject({
 
   ...rolloutShape,
 
-  checkpoint: z
-    .strictObject({
-      every: z.int().min(0).default(25).describe("Steps between checkpoints; 0: only at the end."),
-      keep: count.default(3).describe("How many of the newest stay; the best stays as well."),
-    })
-    .prefault({}),
+  checkpoint: checkpointSchema(25),
   evaluation: z
     .strictObject({
       every: z
@@ -142,16 +138,7 @@ export function resolveConfig(options: TrainingOptions = {}, context: ResolveCon
 
 /** The user's options over the profile's, two levels deep. */
 export function mergeOptions(options: TrainingOptions, preset: TrainingOptions): TrainingOptions {
-  const merged: Record<string, unknown> = { ...preset };
-  for (const [key, value] of Object.entries(options)) {
-    if (value === undefined) continue;
-    const below = merged[key];
-    merged[key] = isPlain(value) && isPlain(below) ? { ...below, ...value } : value;
-  }
+  const merged = mergeDefined(options, preset);
   if (options.episodes !== undefined) delete merged.steps;
   return merged as TrainingOptions;
-}
-
-function isPlain(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -4,6 +4,6 @@ export type { TrainingControls } from "./controls.ts";
 export { trainWithGSPO } from "./gspo.ts";
 export { configForTask, type ProfileName, profiles, type TaskName } from "./profiles.ts";
 export { fromPythonConfig, type MappedConfig } from "./python-config.ts";
-export { type RunSummary, type TrainResult, train } from "./train.ts";
+export { type TrainResult, train } from "./train.ts";
 export type { TrainOptions, TrainParts } from "./train-options.ts";
 export { MultiTurnGRPOTrainer } from "./trainer.ts";

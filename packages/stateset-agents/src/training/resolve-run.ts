@@ -7,7 +7,7 @@ import { Environment } from "../environment/environment.ts";
 import { StatesetError } from "../error.ts";
 import { runDirOf } from "../run/checkpoint/store.ts";
 import { type Change, modelFacts, type RunConfig, readConfig } from "../run/config.ts";
-import { changesOnResume } from "../run/open-run.ts";
+import { changesOnResume, requireLearner } from "../run/open-run.ts";
 import { mergeOptions, resolveConfig, type TrainingConfig, type TrainingOptions } from "./config.ts";
 import { splitOptions, type TrainOptions, type TrainParts } from "./train-options.ts";
 
@@ -27,15 +27,7 @@ export async function resolveRun<A extends Agent>(options: TrainOptions<A>): Pro
   const { parts, training, algorithm: chosen } = splitOptions(options);
   const { agent, environment, reward, heldOut, resumeFrom } = parts;
   const saved = resumeFrom === undefined ? undefined : readConfig(runDirOf(resumeFrom));
-  if (saved && saved.learner !== "rl") {
-    throw new StatesetError(
-      "CHECKPOINT_MISMATCH",
-      `The run "${saved.id}" is not one of train(): it is ${saved.learner}.`,
-      {
-        hint: "Take it up with what it was begun with.",
-      },
-    );
-  }
+  if (saved) requireLearner(saved, ["rl"], "train()");
   const algorithm = algorithmOf(chosen, saved);
   await agent.initialize();
   const before = saved?.settings as TrainingConfig | undefined;

@@ -1,7 +1,7 @@
 /** A run's state to and from its checkpoints. */
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import type { EarlyStoppingState } from "../evaluation/early-stopping.ts";
+import type { Learner } from "../learning/learner.ts";
+import { type RunPart, restoreParts } from "../run/checkpoint/store.ts";
 import type { RewardEvaluation } from "../run/event.ts";
 import type { OpenedRun } from "../run/open-run.ts";
 import type { Loop, LoopState } from "./loop.ts";
@@ -17,16 +17,32 @@ export interface SavedState {
 /** Writes a checkpoint of the run as it is. A stub has nothing to keep. */
 export async function saveLoop(loop: Loop, options: { best: boolean; planned: boolean }): Promise<void> {
   const { run, state, learner } = loop;
-  const { policy, reference, algorithm } = learner;
+  const { policy, algorithm } = learner;
   if (policy.model.stub) return;
-  const parts = { policy, ...(reference && { reference: { snapshot: (target: string) => reference.save(target) } }) };
   const saved: SavedState = {
     loop: state,
     algorithm: algorithm.state?.() ?? {},
     earlyStopping: loop.earlyStopping?.state() ?? null,
     before: loop.before ?? null,
   };
-  await run.save(policy.model, parts, saved, options);
+  await run.save(policy.model, partsOf(learner), saved, options);
+}
+
+/** What a checkpoint keeps in folders of their own. */
+function partsOf(learner: Learner): Record<string, RunPart> {
+  const { policy } = learner;
+  if (!learner.reference) return { policy };
+  return {
+    policy,
+    // A run that had no use for one so far begins with the weights the agent was given with.
+    reference: {
+      snapshot: (dir) => learner.reference!.save(dir),
+      async restore(from) {
+        await learner.reference!.close();
+        learner.reference = await policy.reference({ from });
+      },
+    },
+  };
 }
 
 /** Puts everything back to where a checkpoint left it. */
@@ -34,13 +50,7 @@ export async function restoreLoop(loop: Loop, { checkpoint, takenUp }: OpenedRun
   if (!checkpoint) return;
   const { state, learner } = loop;
   const saved = checkpoint.state.learner;
-  await learner.policy.restore(join(checkpoint.dir, "policy"));
-  const from = join(checkpoint.dir, "reference");
-  // A run that had no use for one so far begins with the weights the agent was given with.
-  if (learner.reference && existsSync(from)) {
-    await learner.reference.close();
-    learner.reference = await learner.policy.reference({ from });
-  }
+  await restoreParts(checkpoint.dir, partsOf(learner));
   Object.assign(state, saved.loop);
   learner.algorithm.restore?.(saved.algorithm);
   if (saved.earlyStopping && !takenUp) loop.earlyStopping?.restore(saved.earlyStopping);

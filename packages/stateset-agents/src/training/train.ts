@@ -1,5 +1,4 @@
 import { join, resolve } from "node:path";
-import { isAbort } from "../abort.ts";
 import type { Agent } from "../agent/agent.ts";
 import type { Algorithm } from "../algorithm/algorithm.ts";
 import { algorithmDefaults, algorithmNames, defaultGroupSize } from "../algorithm/algorithms.ts";
@@ -13,10 +12,11 @@ import { requireTrainable } from "../learning/trainable.ts";
 import { environmentRollout } from "../rollout/rollout.ts";
 import { changesText } from "../run/config.ts";
 import { evaluationMetrics } from "../run/evaluation-metrics.ts";
-import type { RewardEvaluation, RunEnd, RunWarning, StepMetrics } from "../run/event.ts";
+import type { RewardEvaluation } from "../run/event.ts";
 import { pathIn } from "../run/layout.ts";
 import { finiteMetrics } from "../run/metrics.ts";
 import { type OpenedRun, openRun } from "../run/open-run.ts";
+import { type RunSummary, summaryOf } from "../run/summary.ts";
 import type { TrainingStart } from "./callbacks.ts";
 import { requireCapabilities } from "./capabilities.ts";
 import { resolveConfig, type TrainingConfig } from "./config.ts";
@@ -32,25 +32,7 @@ import type { TrainOptions, TrainParts } from "./train-options.ts";
 export interface TrainResult<A extends Agent = Agent> {
   /** The agent that was given, trained: it can be talked to at once. */
   agent: A;
-  run: RunSummary;
-}
-
-export interface RunSummary extends RunEnd {
-  id: string;
-  /** The run's folder, which `resumeFrom` takes; undefined when nothing was kept. */
-  dir: string | undefined;
-  /** Where the trained agent is, in Hugging Face layout; undefined when the run was interrupted or nothing was kept. */
-  finalDir: string | undefined;
-  config: TrainingConfig;
-  /** One record a step; of a resumed run also those before. Step 0 holds the evaluation before training. */
-  metrics: StepMetrics[];
-  /** The step that did best on the selection part of the held-out scenarios. */
-  best: { step: number; score: number } | null;
-  /** On the report part of the held-out scenarios. */
-  evaluation: { before: RewardEvaluation; after: RewardEvaluation | undefined } | undefined;
-  warnings: RunWarning[];
-  /** The agent is a stub: nothing was learnt. */
-  stub: boolean;
+  run: RunSummary<TrainingConfig, RewardEvaluation>;
 }
 
 /**
@@ -87,39 +69,29 @@ async function trainAlone<A extends Agent>(resolved: ResolvedRun<A>): Promise<Tr
   );
   const { run } = opened;
   let loop: Loop | undefined;
-  let end: RunEnd;
   let after: RewardEvaluation | undefined;
   let finalDir: string | undefined;
-  try {
+  const work = async () => {
     loop = await openLoop(resolved, learner, opened);
     await begin(loop, resolved);
     await evaluateBefore(loop);
-    end = await runLoop(loop);
+    const end = await runLoop(loop);
     await restoreBest(loop);
     after = await evaluateAfter(loop);
     finalDir = await saveFinal(parts, run.dir);
-  } catch (error) {
-    if (!loop || !run.signal?.aborted || !isAbort(error)) {
-      await run.fail(error);
-      throw error;
-    }
-    if (run.savedStep !== run.step) await saveLoop(loop, { best: false, planned: false });
-    end = { status: "interrupted", steps: run.step, reason: "Stopped on request." };
-  }
-  await run.end(end);
-  const { id, dir, records, warnings } = run;
-  const { before, state } = loop;
+    return end;
+  };
+  const end = await run.conclude(work, () => saveLoop(loop!, { best: false, planned: false }));
+  const { before, state } = loop!;
   return {
     agent: parts.agent,
-    run: {
-      ...end,
-      ...{ id, dir, finalDir, config },
-      metrics: records,
+    run: summaryOf(run, end, {
+      finalDir,
+      config,
       best: state.best,
       evaluation: before && { before, after },
-      warnings,
       stub: policy.model.stub,
-    },
+    }),
   };
 }
 

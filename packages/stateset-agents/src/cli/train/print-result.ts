@@ -1,9 +1,9 @@
 import { number, sparkline } from "../../telemetry/format.ts";
-import type { RunSummary } from "../../training/train.ts";
+import type { TrainResult } from "../../training/train.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 
 /** What a finished run came to, and what to do next. */
-export function printResult(run: RunSummary, json: boolean, io: CliIo, shown: (path: string) => string): void {
+export function printResult(run: TrainResult["run"], json: boolean, io: CliIo, shown: (path: string) => string): void {
   const { before, after } = run.evaluation ?? {};
   if (json) {
     printJson(io, {

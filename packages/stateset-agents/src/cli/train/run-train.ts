@@ -14,7 +14,7 @@ import { autoAdjust } from "../../training/auto-adjust.ts";
 import type { TrainingCallbacks } from "../../training/callbacks.ts";
 import { watchHealth } from "../../training/diagnostics/watch.ts";
 import { resolveRun } from "../../training/resolve-run.ts";
-import { type RunSummary, train } from "../../training/train.ts";
+import { type TrainResult, train } from "../../training/train.ts";
 import type { TrainOptions } from "../../training/train-options.ts";
 import { CliExit } from "../failure.ts";
 import { type CliIo, colorsOf, print, printJson, wantsColor } from "../io.ts";
@@ -49,7 +49,7 @@ export async function runTrain(given: TrainFlags, io: CliIo): Promise<void> {
   const warn = (message: string) =>
     flags.json ? printJson(io, { type: "notice", message }) : view.note(`! ${message}`);
   const interruption = stopOnInterrupt(view, io);
-  let run: RunSummary;
+  let run: TrainResult["run"];
   let place: Pick<TrainOptions, "name" | "dir"> = {};
   try {
     const { agent, environment, reward, heldOut } = project;

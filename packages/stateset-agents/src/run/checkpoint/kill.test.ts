@@ -5,9 +5,10 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "tsdown";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { tableLearners } from "../../test-support/table-learners.ts";
 
-/** How many kills; the full proof is STATESET_KILLS=50. */
-const kills = Number(process.env.STATESET_KILLS ?? 3);
+/** How many kills of each learner; the full proof is STATESET_KILLS=50. */
+const kills = Number(process.env.STATESET_KILLS ?? 1);
 
 const root = mkdtempSync(join(tmpdir(), "kill-"));
 // Below node_modules, so that the bundle finds its dependencies.
@@ -22,14 +23,15 @@ afterAll(() => {
   rmSync(bundle, { recursive: true, force: true });
 });
 
-function start(dir: string): { child: ChildProcess; exit: Promise<number | null> } {
-  const child = spawn(process.execPath, [join(bundle, "run.mjs"), dir], { stdio: ["ignore", "pipe", "inherit"] });
+function start(learner: string, dir: string): { child: ChildProcess; exit: Promise<number | null> } {
+  const args = [join(bundle, "run.mjs"), learner, dir];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   return { child, exit: new Promise((resolve) => child.on("exit", (code) => resolve(code))) };
 }
 
 /** Kills the run `afterMs` after it has started (or restarted). True when it died of it. */
-async function killed(dir: string, afterMs: number): Promise<boolean> {
-  const { child, exit } = start(dir);
+async function killed(learner: string, dir: string, afterMs: number): Promise<boolean> {
+  const { child, exit } = start(learner, dir);
   child.stdout!.once("data", () => setTimeout(() => child.kill("SIGKILL"), afterMs));
   return (await exit) === null;
 }
@@ -44,31 +46,36 @@ function contents(dir: string): Map<string, Buffer> {
 }
 
 describe("a run that is killed", () => {
-  it(
-    `ends in the same bytes after kill -9 at ${kills} random moments, when resumed`,
-    async () => {
-      const whole = join(root, "whole");
-      const began = performance.now();
-      expect(await start(whole).exit).toBe(0);
+  // IPO is DPO with another loss.
+  it.each(tableLearners.filter((learner) => learner !== "ipo"))(
+    `(%s) ends in the same bytes after kill -9 at ${kills} random moments, when resumed`,
+    async (learner) => {
+      const whole = join(root, `${learner}-whole`);
+      const { child, exit } = start(learner, whole);
+      let began = 0;
+      child.stdout!.once("data", () => {
+        began = performance.now();
+      });
+      expect(await exit).toBe(0);
       const duration = performance.now() - began;
       const expected = contents(whole);
       let died = 0;
       let insideWrite = 0;
       // Until that many have really died: a kill that comes after the end does not count.
       for (let i = 0; died < kills; i++) {
-        const dir = join(root, `killed-${i}`);
-        if (await killed(dir, Math.random() * duration)) died++;
+        const dir = join(root, `${learner}-${i}`);
+        if (await killed(learner, dir, Math.random() * duration)) died++;
         const checkpoints = join(dir, "checkpoints");
         if (existsSync(checkpoints) && readdirSync(checkpoints).some((name) => name.startsWith(".tmp-"))) insideWrite++;
         // Some are killed a second time, while they resume.
-        if (i % 2 === 1 && (await killed(dir, (Math.random() * duration) / 2))) died++;
-        expect(await start(dir).exit).toBe(0);
+        if (i % 2 === 1 && (await killed(learner, dir, (Math.random() * duration) / 2))) died++;
+        expect(await start(learner, dir).exit).toBe(0);
         const found = contents(dir);
         expect([...found.keys()]).toEqual([...expected.keys()]);
         for (const [path, content] of expected) expect(found.get(path)!.equals(content), path).toBe(true);
         rmSync(dir, { recursive: true });
       }
-      if (kills > 3) console.log(`${died} kills, ${insideWrite} of them inside the write of a checkpoint`);
+      if (kills > 1) console.log(`${learner}: ${died} kills, ${insideWrite} of them inside the write of a checkpoint`);
     },
     120_000 * kills,
   );

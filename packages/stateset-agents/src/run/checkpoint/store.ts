@@ -13,6 +13,15 @@ import { type Manifest, verifyManifest, writeManifest } from "./manifest.ts";
 /** A part of a run that has something to keep: the policy, a reference, a buffer. Its folder in a checkpoint has its name. */
 export interface RunPart {
   snapshot(dir: string): Promise<void>;
+  /** Goes back to what snapshot() wrote. */
+  restore(dir: string): Promise<unknown>;
+}
+
+/** Puts back every part that a checkpoint holds. One it has nothing of had nothing to keep then. */
+export async function restoreParts(dir: string, parts: Readonly<Record<string, RunPart>>): Promise<void> {
+  for (const [name, part] of Object.entries(parts)) {
+    if (existsSync(join(dir, name))) await part.restore(join(dir, name));
+  }
 }
 
 export interface Checkpoint<State> {

@@ -1,0 +1,39 @@
+/** What every learner can be told about its run. */
+import { z } from "zod";
+import type { RunCallbacks } from "./callbacks.ts";
+import { placeShape } from "./place.ts";
+import type { Tracker } from "./tracker.ts";
+
+/** `every` is the default: a round of conversations takes longer than a batch of examples. */
+export function checkpointSchema(every: number) {
+  return z
+    .strictObject({
+      every: z.int().min(0).default(every).describe("Steps between checkpoints; 0: only at the end."),
+      keep: z.int().min(1).default(3).describe("How many of the newest stay; the best stays as well."),
+    })
+    .prefault({});
+}
+
+const isObject = (value: unknown) => typeof value === "object" && value !== null;
+
+/** Where it is kept, who looks on, and how it is stopped: spread into the strict schemas of those that learn from data. */
+export const runShape = {
+  ...placeShape,
+  callbacks: z
+    .custom<RunCallbacks | readonly RunCallbacks[]>(
+      (value) => [value].flat().every(isObject),
+      "expected callbacks or a list of them",
+    )
+    .optional()
+    .describe("Told what happens; see RunCallbacks."),
+  trackers: z
+    .custom<readonly Tracker[]>((value) => Array.isArray(value) && value.every(isObject), "expected a list of trackers")
+    .optional()
+    .describe("Where the numbers go beside the run's own files."),
+  signal: z
+    .instanceof(AbortSignal)
+    .optional()
+    .describe('Aborting it stops the run within a pass; what was done is saved, and the status is "interrupted".'),
+} as const;
+
+export type RunChoice = z.output<z.ZodObject<typeof runShape>>;
