@@ -109,9 +109,13 @@ console.log(`
 a scenario of 100,000: ${(1000 * draws.next).toFixed(2)} µs (the first of a round ${draws.first.toFixed(1)} ms, for shuffling);
 by weight ${(1000 * draws.weighted).toFixed(2)} µs (${draws.weighing.toFixed(1)} ms a step for adding the weights up)`);
 const recording = await measureRecording();
-console.log(`\na step of the demo: ${recording.stepMs.toFixed(0)} ms; writing its conversations with their tokens:`);
-for (const { groups, milliseconds, share, jsonlBytes, binBytes } of recording.costs) {
+const { wall: stepMs, cpu: stepCpu } = recording.step;
+console.log(
+  `\na step of the demo: ${stepMs.toFixed(0)} ms, ${stepCpu.toFixed(0)} of the processors; writing it with its tokens:`,
+);
+for (const { groups, wall, wallShare, cpu, cpuShare, jsonlBytes, binBytes } of recording.costs) {
   const size = `${Math.round(jsonlBytes / 1024)} + ${Math.round(binBytes / 1024)} KiB`;
-  console.log(`${groups} groups of 8: ${milliseconds.toFixed(1)} ms, ${(100 * share).toFixed(2)}% (${size})`);
+  const shares = `${(100 * wallShare).toFixed(2)}% and ${(100 * cpuShare).toFixed(2)}%`;
+  console.log(`${groups} groups of 8: ${wall.toFixed(1)} ms, ${cpu.toFixed(1)} of the processors: ${shares} (${size})`);
 }
 if (flags.json) console.log(JSON.stringify({ prompts: rows, packing, draws, recording }));

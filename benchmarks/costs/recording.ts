@@ -16,19 +16,21 @@ const steps = 5;
 
 export interface RecordingCost {
   groups: number;
-  /** Milliseconds by the clock, the disk's included. */
-  milliseconds: number;
-  /** Of a whole step. */
-  share: number;
+  /** Milliseconds by the clock, the disk's included, and of processor time; each as a share of a whole step. */
+  wall: number;
+  wallShare: number;
+  cpu: number;
+  cpuShare: number;
   jsonlBytes: number;
   binBytes: number;
 }
 
 /** Steps of the demo that write nothing, then what writing each of them takes. Medians. */
-export async function measureRecording(): Promise<{ stepMs: number; costs: RecordingCost[] }> {
+export async function measureRecording(): Promise<{ step: Cost; costs: RecordingCost[] }> {
   const agent = demoAgent();
   const played: TrajectoryGroup[][] = [];
-  const stepMs: number[] = [];
+  const stepCosts: Cost[] = [];
+  let began = now();
   await train({
     ...demoSettings,
     agent,
@@ -38,26 +40,33 @@ export async function measureRecording(): Promise<{ stepMs: number; costs: Recor
     seed: 1,
     steps,
     callbacks: {
-      onStepEnd: ({ groups, timing: { rolloutMs, updateMs } }) => {
+      onStepStart: () => {
+        began = now();
+      },
+      onStepEnd: ({ groups }) => {
+        stepCosts.push(since(began));
         played.push([...groups]);
-        stepMs.push(rolloutMs + updateMs);
       },
     },
   });
   await agent.close();
-  const step = median(stepMs.slice(1));
+  const step = medians(stepCosts.slice(1));
   const costs = [2, demoSettings.groupsPerStep].map((groups) => costOf(played.slice(1), groups, step));
-  return { stepMs: step, costs };
+  return { step, costs };
 }
 
-function costOf(played: readonly TrajectoryGroup[][], groups: number, stepMs: number): RecordingCost {
+function costOf(played: readonly TrajectoryGroup[][], groups: number, step: Cost): RecordingCost {
   const dir = mkdtempSync(join(tmpdir(), "recording-"));
   try {
-    const times = [...played, ...played, ...played].map((step, i) => timed(() => record(dir, i, step, groups)));
-    const milliseconds = median(times.slice(played.length));
+    const times = [...played, ...played, ...played].map((one, i) => {
+      const began = now();
+      record(dir, i, one, groups);
+      return since(began);
+    });
+    const { wall, cpu } = medians(times.slice(played.length));
     const bytes = (end: string) => statSync(join(dir, "trajectories", `step-00000${played.length}.${end}`)).size;
     const sizes = { jsonlBytes: bytes("jsonl"), binBytes: bytes("bin") };
-    return { groups, milliseconds, share: milliseconds / stepMs, ...sizes };
+    return { groups, wall, wallShare: wall / step.wall, cpu, cpuShare: cpu / step.cpu, ...sizes };
   } finally {
     rmSync(dir, { recursive: true });
   }
@@ -84,10 +93,24 @@ function record(dir: string, step: number, played: readonly TrajectoryGroup[], c
   writeTrajectories(dir, step, conversations, { tokens: true });
 }
 
-function timed(call: () => void): number {
-  const began = performance.now();
-  call();
-  return performance.now() - began;
+/** In milliseconds. */
+interface Cost {
+  wall: number;
+  cpu: number;
+}
+
+function now(): Cost {
+  const { user, system } = process.cpuUsage();
+  return { wall: performance.now(), cpu: (user + system) / 1000 };
+}
+
+function since(began: Cost): Cost {
+  const { wall, cpu } = now();
+  return { wall: wall - began.wall, cpu: cpu - began.cpu };
+}
+
+function medians(costs: readonly Cost[]): Cost {
+  return { wall: median(costs.map(({ wall }) => wall)), cpu: median(costs.map(({ cpu }) => cpu)) };
 }
 
 function median(values: readonly number[]): number {
