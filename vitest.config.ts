@@ -5,10 +5,11 @@ const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 export default defineConfig({
   resolve: {
-    alias: {
-      "@stateset-agents/engine": at("packages/engine/src/index.ts"),
-      "stateset-agents": at("packages/stateset-agents/src/index.ts"),
-    },
+    alias: [
+      { find: "@stateset-agents/engine", replacement: at("packages/engine/src/index.ts") },
+      { find: /^stateset-agents$/, replacement: at("packages/stateset-agents/src/index.ts") },
+      { find: /^stateset-agents\/([a-z]+)$/, replacement: at("packages/stateset-agents/src/doors/$1.ts") },
+    ],
   },
   test: {
     include: ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts", "test/**/*.test.ts"],

@@ -42,7 +42,7 @@ ${profileNames
 
 ## Names of Python configurations
 
-The CLI and \`fromPythonConfig()\` also read: ${pythonConfigKeys.map((key) => `\`${key}\``).join(", ")}.
+The CLI and \`fromPythonConfig()\` of \`stateset-agents/compat\` also read: ${pythonConfigKeys.map((key) => `\`${key}\``).join(", ")}.
 `;
 }
 

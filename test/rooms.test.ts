@@ -22,7 +22,9 @@ const rooms: Record<string, string> = {
   preference: "algorithm conversation learning policy reward run supervised",
   training: "agent algorithm conversation environment evaluation learning policy reward rollout run",
   telemetry: "conversation rollout run",
-  project: "agent algorithm environment policy reward run telemetry training",
+  doors:
+    "agent algorithm conversation environment evaluation learning policy preference reward rollout run supervised telemetry test-support training",
+  project: "agent algorithm doors environment policy reward run telemetry training",
   cli: "agent algorithm conversation environment evaluation learning policy project reward rollout run telemetry training",
 };
 

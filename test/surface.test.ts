@@ -1,14 +1,46 @@
-/** Pins what users can import, so that it changes only on purpose: `npx vitest run test/surface.test.ts -u` accepts a change. */
+/**
+ * Pins what users can import and how it is typed, so that it changes only on purpose: `npx vitest run test/surface.test.ts -u` accepts a change.
+ * Reads the built package: `node scripts/prepare.mjs` first.
+ */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { doors, exportsOf, importName, missingTypes, surfaces } from "./surface/declarations.ts";
 
 const manifest = (name: string) =>
   JSON.parse(readFileSync(fileURLToPath(new URL(`../packages/${name}/package.json`, import.meta.url)), "utf8"));
 
-it("exports these values from stateset-agents", async () => {
-  const library = await import("stateset-agents");
-  await expect(`${Object.keys(library).sort().join("\n")}\n`).toMatchFileSnapshot("./surface.txt");
+describe.each(doors)("the door %s", (door) => {
+  it("declares what is pinned", async () => {
+    await expect(surfaces.get(door)!).toMatchFileSnapshot(`./surface/${door}.d.txt`);
+  });
+
+  it("offers the types in its signatures, or the main door does", () => {
+    // Aliases that their own files keep to themselves, of types that are offered.
+    const aliases = ["AnyPair", "Stored", "Vector"];
+    expect(missingTypes(door).filter((found) => !aliases.includes(found.replace(/^.* /, "")))).toEqual([]);
+  });
+});
+
+it("keeps the main door narrow", () => {
+  expect(exportsOf.get("index")!.size).toBeLessThanOrEqual(120);
+});
+
+it("lets a value live in one door beside the main one and the old names", () => {
+  const homes = new Map<string, string[]>();
+  for (const door of doors.filter((name) => name !== "index" && name !== "compat")) {
+    for (const [name, symbol] of exportsOf.get(door)!) {
+      if (symbol.valueDeclaration) homes.set(name, [...(homes.get(name) ?? []), importName(door)]);
+    }
+  }
+  expect([...homes].filter(([, of]) => of.length > 1)).toEqual([]);
+});
+
+it("still knows in /compat every name that the one door had", () => {
+  const old = readFileSync(new URL("./surface/one-door.txt", import.meta.url), "utf8")
+    .trim()
+    .split("\n");
+  expect(old.filter((name) => !exportsOf.get("compat")!.has(name))).toEqual([]);
 });
 
 it("publishes these packages, entry points and commands", () => {
@@ -18,7 +50,7 @@ it("publishes these packages, entry points and commands", () => {
   ).toEqual([
     {
       name: "stateset-agents",
-      exports: [".", "./package.json"],
+      exports: [".", "./policy", "./algorithms", "./rewards", "./telemetry", "./testing", "./compat", "./package.json"],
       bin: ["stateset-agents", "grpo-train", "grpo-evaluate"],
     },
     { name: "@stateset-agents/engine", exports: [".", "./package.json"], bin: [] },

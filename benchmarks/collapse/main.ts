@@ -10,7 +10,6 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import {
-  autoAdjust,
   CompositeReward,
   ConcisenessReward,
   customerService,
@@ -22,8 +21,8 @@ import {
   rewardFunction,
   type TrainingCallbacks,
   train,
-  watchHealth,
 } from "stateset-agents";
+import { autoAdjust, watchHealth } from "stateset-agents/telemetry";
 import { describeMachine } from "../machine.ts";
 import { plot } from "./plot.ts";
 

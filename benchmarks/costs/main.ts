@@ -6,7 +6,8 @@
  */
 import { parseArgs } from "node:util";
 import { starterModelPath } from "@stateset-agents/starter-model";
-import { ChainBuilder, createRandom, loadChatTokenizer, type Message } from "stateset-agents";
+import { createRandom, type Message } from "stateset-agents";
+import { ChainBuilder, loadChatTokenizer } from "stateset-agents/policy";
 import { microBatches } from "../../packages/stateset-agents/src/learning/micro-batch.ts";
 import type { Unit } from "../../packages/stateset-agents/src/learning/pack.ts";
 import { ScenarioOrder } from "../../packages/stateset-agents/src/training/scenario-order.ts";

@@ -2,7 +2,8 @@
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type TrajectoryGroup, toConversationRecord, train, writeTrajectories } from "stateset-agents";
+import { type TrajectoryGroup, toConversationRecord, train } from "stateset-agents";
+import { writeTrajectories } from "stateset-agents/telemetry";
 import {
   demoAgent,
   demoEnvironment,

@@ -6,7 +6,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { type Estimate, evaluate } from "stateset-agents";
+import { evaluate } from "stateset-agents";
+import type { Estimate } from "stateset-agents/telemetry";
 import {
   type DemoReward,
   demoAgent,

@@ -9,14 +9,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import {
-  buildTokenTree,
-  ConversationEnvironment,
-  MultiTurnAgent,
-  RewardFunction,
-  type RewardInput,
-  train,
-} from "stateset-agents";
+import { ConversationEnvironment, MultiTurnAgent, RewardFunction, type RewardInput, train } from "stateset-agents";
+import { buildTokenTree } from "stateset-agents/policy";
 import { describeMachine } from "../machine.ts";
 import { endlessStarter, longSystem, prompts, shortSystem, users } from "./workload.ts";
 

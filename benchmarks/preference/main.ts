@@ -6,11 +6,9 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import {
   createRandom,
-  encodeConversation,
   evaluate,
   evaluatePreference,
   MultiTurnAgent,
-  NeuralRewardTrainer,
   type PreferenceEvaluation,
   type PreferencePair,
   pairsFromGroups,
@@ -18,6 +16,8 @@ import {
   seedOf,
   trainPreference,
 } from "stateset-agents";
+import { encodeConversation } from "stateset-agents/policy";
+import { NeuralRewardTrainer } from "stateset-agents/rewards";
 import { calibration } from "../../packages/stateset-agents/src/algorithm/loss/bradley-terry.ts";
 import { describeMachine } from "../machine.ts";
 import { bagOfWords, lengthOnly, logisticRegression } from "./baseline.ts";

@@ -5,7 +5,7 @@
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import type { MetricName, Metrics } from "stateset-agents";
+import type { MetricName, Metrics } from "stateset-agents/telemetry";
 import { describeMachine } from "../machine.ts";
 import { byBestOfN, byReinforcement, type Measured, measure } from "./measure.ts";
 import { plot } from "./plot.ts";

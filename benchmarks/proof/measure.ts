@@ -1,18 +1,9 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import {
-  type AlgorithmConfig,
-  chainsOf,
-  evaluate,
-  harvestBestOfN,
-  type MetricName,
-  type Metrics,
-  MultiTurnAgent,
-  seedOf,
-  train,
-  trainSupervised,
-} from "stateset-agents";
+import { chainsOf, evaluate, harvestBestOfN, MultiTurnAgent, seedOf, train, trainSupervised } from "stateset-agents";
+import type { AlgorithmConfig } from "stateset-agents/algorithms";
+import type { MetricName, Metrics } from "stateset-agents/telemetry";
 import { bootstrapMean, standardDeviation } from "../../packages/stateset-agents/src/evaluation/bootstrap.ts";
 import { learningRateAt } from "../../packages/stateset-agents/src/learning/optimiser.ts";
 import { evaluationSamples, type Harvesting, run, sampling } from "./settings.ts";

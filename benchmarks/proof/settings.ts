@@ -1,4 +1,4 @@
-import type { AlgorithmConfig } from "stateset-agents";
+import type { AlgorithmConfig } from "stateset-agents/algorithms";
 import { task } from "./task.ts";
 
 /** Which algorithms are put to the proof. Options are the defaults except where the size of the toy asks for another. */

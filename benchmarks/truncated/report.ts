@@ -1,5 +1,5 @@
 /** The runs of `npm run bench:truncated` in words and tables. */
-import type { Estimate, MetricName, StepMetrics } from "stateset-agents";
+import type { Estimate, MetricName, StepMetrics } from "stateset-agents/telemetry";
 import { type PairedResult, pairedTest } from "../../packages/stateset-agents/src/evaluation/paired-test.ts";
 
 /** whole: the demo as it is; the others draw with top-p. */

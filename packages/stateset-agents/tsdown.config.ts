@@ -3,6 +3,12 @@ import { defineConfig } from "tsdown";
 export default defineConfig({
   entry: {
     index: "src/index.ts",
+    policy: "src/doors/policy.ts",
+    algorithms: "src/doors/algorithms.ts",
+    rewards: "src/doors/rewards.ts",
+    telemetry: "src/doors/telemetry.ts",
+    testing: "src/doors/testing.ts",
+    compat: "src/doors/compat.ts",
     "cli/main": "src/cli/main.ts",
     "cli/grpo-train": "src/cli/grpo-train.ts",
     "cli/grpo-evaluate": "src/cli/grpo-evaluate.ts",

@@ -1,49 +1,16 @@
-// The public surface. Grouped by folder; each line is one module.
+/** The main door, `stateset-agents`: what a user writes in an afternoon, and the types in its signatures. The others are in doors/. */
 export { Agent, type AgentContext } from "./agent/agent.ts";
-export { type AgentOptions, defaultLora } from "./agent/agent-options.ts";
-export { ContextWindow, type ContextWindowOptions } from "./agent/context-window.ts";
+export type { AgentOptions, ResolvedAgentOptions } from "./agent/agent-options.ts";
+export type { ContextWindowOptions } from "./agent/context-window.ts";
 export { loadAgentFromCheckpoint } from "./agent/load-agent.ts";
-export { ConversationMemory, type MemoryOptions } from "./agent/memory.ts";
+export { ConversationMemory, type MemoryOptions, type MemoryTurn, type Summarize } from "./agent/memory.ts";
 export { type AgentReply, MultiTurnAgent } from "./agent/multi-turn-agent.ts";
-export type {
-  ConversationOptions,
-  ConversationSession,
-  Reply,
-  ReplyOptions,
-} from "./agent/session.ts";
-export * from "./algorithm/index.ts";
-export {
-  ChainBuilder,
-  type ChainPrompt,
-  type ChainState,
-  type ReplyEnd,
-  type SampledReply,
-} from "./conversation/chain.ts";
-export type { Failure } from "./conversation/failure.ts";
+export type { ConversationOptions, ConversationSession, Reply, ReplyOptions } from "./agent/session.ts";
 export { type ChatRecord, readChats, readConversations, writeChats } from "./conversation/jsonl.ts";
 export type { Message, MessageInput, Role, ToolCall } from "./conversation/message.ts";
-export {
-  type ChainRecord,
-  type ConversationRecord,
-  type TurnRecord,
-  /** @deprecated Now called toConversationRecord. */
-  toConversationRecord as toChatRecord,
-  toConversationRecord,
-} from "./conversation/record.ts";
-export { buildTokenTree, type MergedChains } from "./conversation/token-tree.ts";
+export { type ConversationRecord, toConversationRecord } from "./conversation/record.ts";
 export type { ToolDefinition } from "./conversation/tool-definition.ts";
-export {
-  type ChainStart,
-  type Ended,
-  isCut,
-  type RewardResult,
-  type SeenPrompt,
-  type TokenChain,
-  type Trajectory,
-  type TrajectoryGroup,
-  type Turn,
-} from "./conversation/trajectory.ts";
-export { validateMessages } from "./conversation/validate-messages.ts";
+export type { Ended, RewardResult, TokenChain, Trajectory, TrajectoryGroup, Turn } from "./conversation/trajectory.ts";
 export {
   ConversationEnvironment,
   type ConversationEnvironmentOptions,
@@ -53,9 +20,10 @@ export {
   Environment,
   type EnvironmentState,
   type ResetOptions,
+  // `StepOptions` is the policy's: see stateset-agents/policy.
+  type StepOptions as EnvironmentStepOptions,
   type StepResult,
 } from "./environment/environment.ts";
-export { type GuardedEnvironment, runGuarded } from "./environment/guard.ts";
 export { loadScenarios } from "./environment/load-scenarios.ts";
 export type { ConversationScenarioInput } from "./environment/parse-scenario.ts";
 export {
@@ -73,43 +41,54 @@ export {
   TaskEnvironment,
   type TaskEnvironmentOptions,
 } from "./environment/task-environment.ts";
-export { type ErrorCode, errorCodes, StatesetError } from "./error.ts";
-export * from "./evaluation/index.ts";
-export * from "./learning/index.ts";
-export * from "./policy/index.ts";
-export * from "./preference/index.ts";
+export { type ErrorCode, type ErrorDetails, errorCodes, StatesetError } from "./error.ts";
+export {
+  type Comparison,
+  compare,
+  type EvaluateOptions,
+  type Evaluation,
+  evaluate,
+  type ScenarioScore,
+} from "./evaluation/evaluate.ts";
+export { type HeldOut, splitHeldOut } from "./evaluation/split.ts";
+export { type LearnFromOptions, type LearnFromResult, learnFrom } from "./learning/learn-from.ts";
+export type { Policy, Reference, Sampling } from "./policy/policy.ts";
+export {
+  loadPreferencePairs,
+  type PairChains,
+  type PairsFromGroupOptions,
+  type PreferenceInput,
+  type PreferencePair,
+  pairsFromGroups,
+} from "./preference/pair.ts";
+export {
+  evaluatePreference,
+  type PreferenceEvaluation,
+  type PreferenceOptions,
+  type PreferenceResult,
+  trainPreference,
+} from "./preference/train-preference.ts";
 export { defineConfig, type ProjectConfig } from "./project/define-config.ts";
 export { createRandom, type Random, seedOf } from "./random.ts";
 export { type ConcisenessOptions, ConcisenessReward } from "./reward/builtin/conciseness.ts";
-export { type CorrectnessOptions, CorrectnessReward } from "./reward/builtin/correctness.ts";
-export {
-  createCustomerServiceReward,
-  createSalesReward,
-  createTechnicalSupportReward,
-} from "./reward/builtin/domains.ts";
-export { EngagementReward } from "./reward/builtin/engagement.ts";
 export { HelpfulnessReward } from "./reward/builtin/helpfulness.ts";
-export { isPolite, PolitenessReward } from "./reward/builtin/politeness.ts";
-export { SafetyReward } from "./reward/builtin/safety.ts";
-export { SimilarityAwareReward } from "./reward/builtin/similarity-aware.ts";
-export { type Criterion, type TaskCompletionOptions, TaskCompletionReward } from "./reward/builtin/task-completion.ts";
-export { type CompositeOptions, CompositeReward, type OnFailure } from "./reward/composite-reward.ts";
+export { PolitenessReward } from "./reward/builtin/politeness.ts";
+export { type CompositeOptions, CompositeReward } from "./reward/composite-reward.ts";
 export { type RewardFn, type RewardValue, rewardFunction } from "./reward/define-reward.ts";
-export * from "./reward/judge/index.ts";
-export {
-  type Aggregation,
-  type MultiObjectiveOptions,
-  MultiObjectiveReward,
-  type Objective,
-} from "./reward/multi-objective-reward.ts";
 export { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "./reward/reward-function.ts";
-export { type ExactMatchOptions, ExactMatchReward } from "./reward/verifier/exact-match.ts";
-export { type NumericAnswerOptions, NumericAnswerReward } from "./reward/verifier/numeric-answer.ts";
-export { type PatternOptions, PatternReward } from "./reward/verifier/pattern.ts";
-export { type ToolCallOptions, ToolCallReward } from "./reward/verifier/tool-call.ts";
-export * from "./rollout/index.ts";
-export * from "./run/index.ts";
-export * from "./supervised/index.ts";
-export * from "./telemetry/index.ts";
-export * from "./training/diagnostics/index.ts";
-export * from "./training/index.ts";
+export type { RunCallbacks } from "./run/callbacks.ts";
+export type { RunSummary } from "./run/summary.ts";
+export { chainsOf, type Harvest, type HarvestOptions, harvestBestOfN } from "./supervised/best-of-n.ts";
+export type { SupervisedConversation, SupervisedExample } from "./supervised/example.ts";
+export {
+  evaluateSupervised,
+  type SupervisedEvaluation,
+  type SupervisedOptions,
+  type SupervisedResult,
+  trainSupervised,
+} from "./supervised/train-supervised.ts";
+export type { TrainingCallbacks } from "./training/callbacks.ts";
+export type { TrainingOptions } from "./training/config.ts";
+export { configForTask, type TaskName } from "./training/profiles.ts";
+export { type TrainResult, train } from "./training/train.ts";
+export type { TrainOptions } from "./training/train-options.ts";

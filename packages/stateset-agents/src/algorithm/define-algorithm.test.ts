@@ -148,7 +148,7 @@ describe("docs/guides/custom-algorithms.md", () => {
   /** Runs a block as it stands, except that the package is this source tree. */
   async function run(block: string, name: string): Promise<Record<string, unknown>> {
     const file = join(dir, `${name}.ts`);
-    writeFileSync(file, block.replaceAll('"stateset-agents"', JSON.stringify(path("./index.ts"))));
+    writeFileSync(file, block.replaceAll('"stateset-agents/algorithms"', JSON.stringify(path("./index.ts"))));
     return (await import(/* @vite-ignore */ file)) as Record<string, unknown>;
   }
 
@@ -172,6 +172,6 @@ describe("docs/guides/custom-algorithms.md", () => {
   });
 
   it("imports only what the package exports", () => {
-    expect(readFileSync(path("../index.ts"), "utf8")).toContain('export * from "./algorithm/index.ts"');
+    expect(readFileSync(path("../doors/algorithms.ts"), "utf8")).toContain('export * from "../algorithm/index.ts"');
   });
 });

@@ -37,7 +37,6 @@ export {
   type GradientMismatch,
 } from "./check-gradient.ts";
 export { type AlgorithmDefinition, defineAlgorithm } from "./define-algorithm.ts";
-export { GSPOConfig, type GspoOptions, type GspoTrainingConfig } from "./gspo-config.ts";
 export type { KlEstimator } from "./kl.ts";
 export type { Aggregation } from "./loss/aggregation.ts";
 export { type TokenLossOptions, type TokenPoint, tokenLoss } from "./loss/token-loss.ts";

@@ -2,7 +2,6 @@ export { type Engine, type EngineName, engines } from "./engines.ts";
 export { type DownloadProgress, type ResolveOptions, resolveModel } from "./hub/resolve-model.ts";
 export { type OpenPolicyOptions, openPolicy } from "./open-policy.ts";
 export * from "./policy.ts";
-export { createStubPolicy, type StubOptions, type StubPrompt, type StubReplies } from "./stub/stub-policy.ts";
 export {
   type LoadedTokenizer,
   type LoadTokenizerOptions,

@@ -43,11 +43,10 @@ export function findConfig(cwd: string): string | undefined {
 
 /** Runs a TypeScript or JavaScript configuration. It gets this very copy of the library, wherever it lies on the disk. */
 async function importConfig(file: string): Promise<ProjectConfig> {
-  const library = await import("../index.ts");
   const jiti = createJiti(pathToFileURL(file).href, {
     interopDefault: true,
     moduleCache: false,
-    virtualModules: { "stateset-agents": library },
+    virtualModules: await doors(),
   });
   let value: unknown;
   try {
@@ -62,6 +61,19 @@ async function importConfig(file: string): Promise<ProjectConfig> {
     });
   }
   return value as ProjectConfig;
+}
+
+/** Every door of the library by the name it is imported by. */
+async function doors(): Promise<Record<string, unknown>> {
+  return {
+    "stateset-agents": await import("../index.ts"),
+    "stateset-agents/policy": await import("../doors/policy.ts"),
+    "stateset-agents/algorithms": await import("../doors/algorithms.ts"),
+    "stateset-agents/rewards": await import("../doors/rewards.ts"),
+    "stateset-agents/telemetry": await import("../doors/telemetry.ts"),
+    "stateset-agents/testing": await import("../doors/testing.ts"),
+    "stateset-agents/compat": await import("../doors/compat.ts"),
+  };
 }
 
 /** JSON is YAML, so one parser names the line for both. */
