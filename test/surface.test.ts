@@ -17,13 +17,13 @@ describe.each(doors)("the door %s", (door) => {
 
   it("offers the types in its signatures, or the main door does", () => {
     // Aliases that their own files keep to themselves, of types that are offered.
-    const aliases = ["AnyPair", "Stored", "Vector"];
+    const aliases = ["AnyPair", "ChatLine", "Recordable", "Stored", "Vector"];
     expect(missingTypes(door).filter((found) => !aliases.includes(found.replace(/^.* /, "")))).toEqual([]);
   });
 });
 
 it("keeps the main door narrow", () => {
-  expect(exportsOf.get("index")!.size).toBeLessThanOrEqual(120);
+  expect(exportsOf.get("index")!.size).toBeLessThanOrEqual(130);
 });
 
 it("lets a value live in one door beside the main one and the old names", () => {

@@ -11,6 +11,7 @@ import type { PassSettings } from "../learning/optimiser.ts";
 import { addGradients } from "../learning/passes.ts";
 import { openPolicy } from "../policy/open-policy.ts";
 import type { LoraOptions, Policy } from "../policy/policy.ts";
+import { exampleRecords } from "../run/example-records.ts";
 import { runShape } from "../run/options.ts";
 import { type FitResult, fit } from "../supervised/fit.ts";
 import {
@@ -21,7 +22,7 @@ import {
   splitFitOptions,
 } from "../supervised/fit-options.ts";
 import { NeuralReward, type RewardModelInfo, scoreChains } from "./neural-reward.ts";
-import { encodeRewardExample, type RewardExample, type RewardUnit, unitChains } from "./reward-data.ts";
+import { encodeRewardExample, type RewardExample, type RewardUnit, rewardExamples, unitChains } from "./reward-data.ts";
 
 export interface RewardModelEvaluation {
   /** Share of examples it gets right: the better side of a pair, or the label; ties count half. */
@@ -134,6 +135,11 @@ export class NeuralRewardTrainer {
       data: { examples: describeList(examples), ...(heldOut && { heldOut: describeList(heldOut) }) },
       count: units.length,
       learn: (batch, signal) => learn(policy, unitsOf(batch), settings, signal),
+      record: (batch, step) =>
+        exampleRecords(
+          step,
+          batch.flatMap((i) => rewardExamples(units[i]!, examples[i]!, i)),
+        ),
       tokens: (batch) =>
         unitsOf(batch)
           .flatMap(unitChains)

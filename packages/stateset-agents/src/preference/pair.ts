@@ -6,6 +6,7 @@ import { validateMessages } from "../conversation/validate-messages.ts";
 import { StatesetError } from "../error.ts";
 import { sharedLength } from "../learning/pack.ts";
 import type { ChatTokenizer } from "../policy/policy.ts";
+import type { LearntExample } from "../run/example-records.ts";
 import {
   type CheckedConversation,
   encodeConversation,
@@ -89,6 +90,8 @@ function splitPrompt(pair: Omit<PreferencePair, "prompt">): PreferencePair {
 
 export interface EncodedPairs {
   pairs: PairChains[];
+  /** Which pair each is, and its messages where it has some. */
+  sources: { index: number; pair: PreferencePair | undefined }[];
   /** Pairs left out: longer than the context, or with no assistant token of their own on one side. */
   dropped: number;
   /** Pairs one side of which spells control tokens in plain text. */
@@ -100,18 +103,21 @@ export function encodePairs(
   pairs: readonly (PreferenceInput | PairChains)[],
   contextLength: number,
 ): EncodedPairs {
-  const result: EncodedPairs = { pairs: [], dropped: 0, spelt: 0 };
+  const result: EncodedPairs = { pairs: [], sources: [], dropped: 0, spelt: 0 };
   const spelt = new Set<string>();
   for (const [i, pair] of pairs.entries()) {
     const found = new Set<string>();
-    const encoded = isPairChains(pair) ? pair : encodePair(tokenizer, readPair(pair, `pairs[${i}]`), found);
+    const read = isPairChains(pair) ? undefined : readPair(pair, `pairs[${i}]`);
+    const encoded = read ? encodePair(tokenizer, read, found) : (pair as PairChains);
     if (found.size > 0) result.spelt++;
     for (const token of found) spelt.add(token);
     const sides = [encoded.chosen, encoded.rejected];
     // Cutting a reply would change which of the two is better, so a pair that does not fit is left out.
     const fits = sides.every((side) => side.tokens.length <= contextLength && learnCount(side) > 0);
-    if (fits && !sameTokens(encoded)) result.pairs.push(encoded);
-    else result.dropped++;
+    if (fits && !sameTokens(encoded)) {
+      result.pairs.push(encoded);
+      result.sources.push({ index: i, pair: read });
+    } else result.dropped++;
   }
   if (result.pairs.length === 0) {
     throw new StatesetError("INVALID_DATA", `None of the ${pairs.length} preference pairs can be learnt from.`, {
@@ -120,6 +126,21 @@ export function encodePairs(
   }
   warnOfSpelt(result.spelt, pairs.length, "pairs", spelt);
   return result;
+}
+
+/** The two sides of a pair as they were learnt from, for the record of a run. */
+export function pairExamples(sides: PairChains, { index, pair }: EncodedPairs["sources"][number]): LearntExample[] {
+  return (["chosen", "rejected"] as const).map((side) => ({
+    id: `pair-${index}-${side}`,
+    pair: `pair-${index}`,
+    side,
+    chain: sides[side],
+    ...(pair && {
+      messages: [...pair.prompt, ...pair[side]],
+      tools: pair.tools,
+      templateVariables: pair.templateVariables,
+    }),
+  }));
 }
 
 function isPairChains(pair: PreferenceInput | PairChains): pair is PairChains {

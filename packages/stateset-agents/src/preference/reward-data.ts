@@ -2,13 +2,14 @@ import type { Message } from "../conversation/message.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
 import { StatesetError } from "../error.ts";
 import type { ChatTokenizer } from "../policy/policy.ts";
+import type { LearntExample } from "../run/example-records.ts";
 import {
   type CheckedConversation,
   encodeConversation,
   readConversation,
   type SupervisedConversation,
 } from "../supervised/example.ts";
-import { type PreferenceInput, readPair } from "./pair.ts";
+import { type PreferenceInput, pairExamples, readPair } from "./pair.ts";
 
 /** A conversation somebody called good or bad. It is learnt as a pair against an anchor whose reward is 0. */
 export interface LabelledConversation extends SupervisedConversation {
@@ -44,6 +45,17 @@ export function encodeRewardExample(
   const { prompt, chosen, rejected, margin = 0, ...options } = readPair(example, where);
   const side = (messages: readonly Message[]) => chain({ ...options, messages: [...prompt, ...messages] });
   return { better: side(chosen), worse: side(rejected), margin };
+}
+
+/** An example as it was learnt from, for the record of a run. */
+export function rewardExamples({ better, worse }: RewardUnit, example: RewardExample, index: number): LearntExample[] {
+  if (!("messages" in example)) {
+    const sides = { chosen: better!, rejected: worse! };
+    return pairExamples(sides, { index, pair: readPair(example, `examples[${index}]`) });
+  }
+  const { messages, tools, templateVariables } = readConversation<LabelledConversation>(example, `examples[${index}]`);
+  const side = better ? "chosen" : "rejected";
+  return [{ id: `example-${index}`, chain: (better ?? worse)!, side, messages, tools, templateVariables }];
 }
 
 /** The whole conversation, as the reward model reads it. Beyond `maxTokens` the oldest tokens are left out. */

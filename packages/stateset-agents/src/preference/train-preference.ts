@@ -11,6 +11,7 @@ import { alikeBatches, gather, scatter } from "../learning/micro-batch.ts";
 import type { PassSettings } from "../learning/optimiser.ts";
 import { addGradients, scorePasses } from "../learning/passes.ts";
 import type { Policy, Reference } from "../policy/policy.ts";
+import { exampleRecords } from "../run/example-records.ts";
 import { runShape } from "../run/options.ts";
 import { learnCount } from "../supervised/example.ts";
 import { type FitResult, fit } from "../supervised/fit.ts";
@@ -23,7 +24,7 @@ import {
   readFitOptions,
   splitFitOptions,
 } from "../supervised/fit-options.ts";
-import { encodePairs, type PairChains, type PreferenceInput } from "./pair.ts";
+import { encodePairs, type PairChains, type PreferenceInput, pairExamples } from "./pair.ts";
 import { ReferenceScores, type ScoredPair, scorePairs, splitSides, unitOf } from "./reference-scores.ts";
 
 export interface PreferenceEvaluation {
@@ -111,6 +112,11 @@ export async function trainPreference(options: PreferenceOptions): Promise<Prefe
     cut: encoded.dropped > 0 ? cutText(pairs.length, encoded.dropped) : undefined,
     parts: { scores },
     prepare: (signal) => scores.prepare(signal),
+    record: (batch, step) =>
+      exampleRecords(
+        step,
+        batch.flatMap((i) => pairExamples(encoded.pairs[i]!, encoded.sources[i]!)),
+      ),
     learn: (batch, signal) => learn(policy, scores.pairsOf(batch), lossOf, settings, signal),
     tokens: (batch) => batch.reduce((sum, i) => sum + tokens[i]!, 0),
     evaluate: test && ((signal) => evaluate(policy, scores.heldOut, lossOf, tokenBudget, signal)),

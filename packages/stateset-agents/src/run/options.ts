@@ -14,6 +14,26 @@ export function checkpointSchema(every: number) {
     .prefault({});
 }
 
+/** `perStep` counts groups of conversations, or examples: `what` says which. */
+export function trajectoriesSchema({ every, perStep, what }: { every: number; perStep: number; what: string }) {
+  return z
+    .strictObject({
+      every: z
+        .int()
+        .min(0)
+        .default(every)
+        .describe("Steps between samples of what is learnt from, written to the run; 0: none."),
+      perStep: z.int().min(1).default(perStep).describe(what),
+      tokens: z
+        .boolean()
+        .default(true)
+        .describe(
+          "Also their tokens, in a file beside, with what is known of each: log-probs, advantage, ratio, entropy, …",
+        ),
+    })
+    .prefault({});
+}
+
 const isObject = (value: unknown) => typeof value === "object" && value !== null;
 
 /** Where it is kept, who looks on, and how it is stopped: spread into the strict schemas of those that learn from data. */

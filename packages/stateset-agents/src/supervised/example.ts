@@ -56,6 +56,8 @@ export function encodeConversation(
 
 export interface EncodedExamples {
   chains: TreeChain[];
+  /** Which example each chain is, and its messages where it has some. */
+  sources: { index: number; conversation: CheckedConversation | undefined }[];
   /** Examples cut at the model's context, and examples left out because nothing in them can be learnt. */
   truncated: number;
   dropped: number;
@@ -69,14 +71,15 @@ export function encodeExamples(
   examples: readonly SupervisedExample[],
   contextLength: number,
 ): EncodedExamples {
-  const result: EncodedExamples = { chains: [], truncated: 0, dropped: 0, spelt: 0 };
+  const result: EncodedExamples = { chains: [], sources: [], truncated: 0, dropped: 0, spelt: 0 };
   const spelt = new Set<string>();
   for (const [i, example] of examples.entries()) {
     let chain: TreeChain;
+    let conversation: CheckedConversation | undefined;
     if (isChain(example)) chain = example;
     else {
-      const read = readConversation<SupervisedConversation>(example, `examples[${i}]`);
-      const encoded = encodeConversation(tokenizer, read);
+      conversation = readConversation<SupervisedConversation>(example, `examples[${i}]`);
+      const encoded = encodeConversation(tokenizer, conversation);
       if (encoded.spelt.length > 0) result.spelt++;
       for (const { tokens } of encoded.spelt) for (const token of tokens) spelt.add(token);
       chain = encoded;
@@ -87,7 +90,10 @@ export function encodeExamples(
     }
     // The first token has no context to be predicted from.
     if (chain.learn.indexOf(1, 1) < 0) result.dropped++;
-    else result.chains.push(chain);
+    else {
+      result.chains.push(chain);
+      result.sources.push({ index: i, conversation });
+    }
   }
   if (result.chains.length === 0) {
     throw new StatesetError(

@@ -10,6 +10,7 @@ import { evaluationLines, evaluationMetrics } from "../run/evaluation-metrics.ts
 import type { DataEvaluation, RunEnd, StepMetrics } from "../run/event.ts";
 import { finiteMetrics } from "../run/metrics.ts";
 import type { Run } from "../run/run.ts";
+import { writeTrajectories } from "../run/trajectories.ts";
 import type { FitTask } from "./fit.ts";
 
 /** Everything that changes while it goes on, as plain data; with the parts of the run this is a checkpoint. The step is the data position. */
@@ -77,6 +78,11 @@ async function runStep(loop: FitLoop): Promise<void> {
   const metrics = finiteMetrics(step, { loss, gradNorm, learningRate, optimiserSteps, notFinite });
   run.step = step;
   state.pending = metrics;
+
+  const { every, perStep, tokens } = settings.trajectories;
+  if (run.dir !== undefined && every > 0 && (step - 1) % every === 0) {
+    writeTrajectories(run.dir, step, task.record(batch.slice(0, perStep), step), { tokens });
+  }
 
   const what = Number.isFinite(loss) ? "gradient" : "loss";
   await run.tell("update", step, { epoch, minibatch, loss, gradNorm, applied });

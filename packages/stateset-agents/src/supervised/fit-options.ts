@@ -8,7 +8,7 @@ import type { ModelInfo, Policy } from "../policy/policy.ts";
 import { runDirOf } from "../run/checkpoint/store.ts";
 import { type LearnerKind, readConfig } from "../run/config.ts";
 import { requireLearner } from "../run/open-run.ts";
-import { checkpointSchema, type RunChoice, runShape } from "../run/options.ts";
+import { checkpointSchema, type RunChoice, runShape, trajectoriesSchema } from "../run/options.ts";
 
 /** The settings each of them has; spread into its strict schema. */
 export const fitShape = {
@@ -20,6 +20,7 @@ export const fitShape = {
   ...scheduleShape,
   evaluateEvery: z.int().min(0).default(0).describe("Steps between evaluations; 0: only before and after."),
   checkpoint: checkpointSchema(100),
+  trajectories: trajectoriesSchema({ every: 100, perStep: 4, what: "Examples written each time." }),
 } as const;
 
 type Parsed = z.output<z.ZodObject<typeof fitShape>>;

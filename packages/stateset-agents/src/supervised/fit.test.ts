@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { trainPreference } from "../preference/train-preference.ts";
 import type { RunWarning } from "../run/event.ts";
-import { tableChats, tableLearner, tablePairs } from "../test-support/table-learners.ts";
+import { readTrajectories, trajectorySteps } from "../run/trajectories.ts";
+import { fitLearners, tableChats, tableLearner, tablePairs } from "../test-support/table-learners.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
 import { tableAgent, tableEnvironment } from "../test-support/table-training.ts";
 import { train } from "../training/train.ts";
@@ -197,5 +198,27 @@ describe("a run that learns from data", () => {
     const { run } = await trainPreference({ policy: createTablePolicy(), pairs, epochs: 2, resumeFrom: dir });
     expect(run).toMatchObject({ status: "finished", steps: 8 });
     expect(run.warnings.map(({ kind }) => kind)).toEqual(["options-changed"]);
+  });
+});
+
+describe("the record of what was learnt from", () => {
+  it.each(fitLearners)("of %s holds its examples with their tokens", async (learner) => {
+    const dir = join(root, `recorded-${learner}`);
+    const { policy, run } = tableLearner(learner);
+    await run({ dir, epochs: 1 });
+    expect(trajectorySteps(dir)).toEqual([1]);
+    const records = readTrajectories(dir, 1);
+    expect(records.length).toBeGreaterThan(0);
+    for (const { messages, chains, step, side } of records) {
+      expect(step).toBe(1);
+      expect(messages.at(-1)?.role).toBe("assistant");
+      expect(chains).toHaveLength(1);
+      // The reply's words are in the tokens that are written.
+      expect(policy.tokenizer.decode(chains[0]!.columns!.tokens)).toContain(messages.at(-1)!.content);
+      expect(side !== undefined).toBe(["dpo", "ipo", "reward-model"].includes(learner));
+      if (learner !== "reward-model") expect(chains[0]!.columns!.learn).toContain(1);
+    }
+    if (learner === "dpo")
+      expect(records.map(({ group, side }) => [group, side])[1]).toEqual([records[0]!.group, "rejected"]);
   });
 });

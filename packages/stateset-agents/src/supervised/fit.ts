@@ -13,6 +13,7 @@ import { changesOnResume, type OpenedRun, type OpenRunOptions, openRun } from ".
 import type { RunChoice } from "../run/options.ts";
 import type { Run } from "../run/run.ts";
 import { type RunSummary, summaryOf } from "../run/summary.ts";
+import type { RecordedConversation } from "../run/trajectories.ts";
 import { type FitLoop, type FitState, initialFitState, runFit, saveFit } from "./fit-loop.ts";
 import type { FitSettings } from "./fit-options.ts";
 
@@ -40,6 +41,8 @@ export interface FitTask<E extends object = object> {
   /** Done before the first step and after a resume has put everything back. */
   prepare?(signal: AbortSignal | undefined): Promise<void>;
   learn(batch: readonly number[], signal: AbortSignal | undefined): Promise<number>;
+  /** Examples as they are written to the run. */
+  record(batch: readonly number[], step: number): RecordedConversation[];
   /** How many tokens a batch is learnt from. */
   tokens(batch: readonly number[]): number;
   evaluate?: ((signal: AbortSignal | undefined) => Promise<E>) | undefined;

@@ -7,6 +7,7 @@ import type { PassSettings } from "../learning/optimiser.ts";
 import type { Unit } from "../learning/pack.ts";
 import { addGradients, scorePasses } from "../learning/passes.ts";
 import type { Policy } from "../policy/policy.ts";
+import { exampleRecords } from "../run/example-records.ts";
 import { runShape } from "../run/options.ts";
 import { encodeExamples, learnCount, type SupervisedExample } from "./example.ts";
 import { type FitResult, fit } from "./fit.ts";
@@ -67,7 +68,7 @@ export async function trainSupervised(options: SupervisedOptions): Promise<Super
   const policy = await policyOf(given, "trainSupervised()");
   const { settings, on } = splitFitOptions(given, fitShape, policy.model);
   const { contextLength } = policy.model;
-  const { chains, truncated, dropped, spelt } = encodeExamples(policy.tokenizer, examples, contextLength);
+  const { chains, sources, truncated, dropped, spelt } = encodeExamples(policy.tokenizer, examples, contextLength);
   const test = heldOut && encodeExamples(policy.tokenizer, heldOut, contextLength).chains;
   const tokens = chains.map(learnCount);
   const sum = (numbers: readonly number[]) => numbers.reduce((a, b) => a + b, 0);
@@ -88,6 +89,14 @@ export async function trainSupervised(options: SupervisedOptions): Promise<Super
         batch.map((i) => chains[i]!),
         settings,
         signal,
+      ),
+    record: (batch, step) =>
+      exampleRecords(
+        step,
+        batch.map((i) => {
+          const { index, conversation } = sources[i]!;
+          return { id: `example-${index}`, chain: chains[i]!, ...conversation };
+        }),
       ),
     tokens: (batch) => sum(batch.map((i) => tokens[i]!)),
     evaluate: test && ((signal) => evaluateChains(policy, test, settings.tokenBudget, signal)),

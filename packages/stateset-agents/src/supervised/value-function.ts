@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { gaeAdvantages } from "../algorithm/advantage/gae.ts";
 import type { Advantages } from "../algorithm/algorithm.ts";
+import { toConversationRecord } from "../conversation/record.ts";
 import type { Trajectory } from "../conversation/trajectory.ts";
 import { describeList } from "../describe.ts";
 import { StatesetError } from "../error.ts";
@@ -146,6 +147,11 @@ export class ValueFunction {
       data: { conversations: describeList(conversations), returns: describeList(returns) },
       count: learnt.length,
       learn: (batch, signal) => learn(membersOf(batch), signal),
+      record: (batch, step) =>
+        membersOf(batch).map((i) => ({
+          record: toConversationRecord(conversations[i]!, { step }),
+          chains: conversations[i]!.chains,
+        })),
       tokens: (batch) => count(membersOf(batch)),
       step: { scope: trunk ? "all" : "value" },
     });

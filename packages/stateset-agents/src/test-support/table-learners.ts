@@ -41,7 +41,13 @@ export const tablePairs = replies.map((reply) => ({ prompt: "order late", chosen
 const labelled = tableChats.map((chat, i) => ({ ...chat, good: i % 3 > 0 }));
 
 const epochs = 4;
-const fitSettings = { batchSize: 2, learningRate: 0.05, checkpoint: { every: 2, keep: 2 }, seed: 3 } as const;
+const fitSettings = {
+  batchSize: 2,
+  learningRate: 0.05,
+  checkpoint: { every: 2, keep: 2 },
+  trajectories: { every: 5 },
+  seed: 3,
+} as const;
 const evaluated = { ...fitSettings, evaluateEvery: 3 };
 const fitSteps = Math.ceil(replies.length / fitSettings.batchSize) * epochs;
 

@@ -6,7 +6,7 @@ import { klShape, learnShape } from "../learning/settings.ts";
 import { mergeDefined, parseOptions } from "../options.ts";
 import type { ModelInfo } from "../policy/policy.ts";
 import { rolloutShape } from "../rollout/settings.ts";
-import { checkpointSchema } from "../run/options.ts";
+import { checkpointSchema, trajectoriesSchema } from "../run/options.ts";
 import { defaultProfile, type ProfileName, profileNames, profiles } from "./profiles.ts";
 
 const count = z.int().min(1);
@@ -72,20 +72,11 @@ export const trainingConfigSchema = z.strictObject({
     })
     .prefault({}),
   earlyStopping: earlyStoppingSchema.optional().describe("Stop when evaluations no longer improve. Left out: never."),
-  trajectories: z
-    .strictObject({
-      every: z.int().min(0).default(10).describe("Steps between samples of conversations written to the run; 0: none."),
-      perStep: count
-        .default(2)
-        .describe("Groups written each time; beside them, up to as many conversations that nothing was learnt from."),
-      tokens: z
-        .boolean()
-        .default(true)
-        .describe(
-          "Also their tokens, in a file beside: log-probs and, after the update, advantage, ratio, entropy, reference and value.",
-        ),
-    })
-    .prefault({}),
+  trajectories: trajectoriesSchema({
+    every: 10,
+    perStep: 2,
+    what: "Groups written each time; beside them, up to as many conversations that nothing was learnt from.",
+  }),
 });
 
 /** What a user writes: every part may be left out. */
