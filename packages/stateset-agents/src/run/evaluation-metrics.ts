@@ -7,8 +7,9 @@ export function evaluationMetrics(evaluation: FactOf<"evaluation">): Record<stri
     Object.fromEntries(Object.entries(numbers).map(([name, value]) => [`${under}/${name}`, value]));
   if (evaluation.set === "held-out") return named(evaluation.numbers);
   const { reward, parts, failed } = evaluation;
+  const { mean, low, high, count } = reward;
   return {
-    ...named({ reward: reward.mean, low: reward.low, high: reward.high, failed }),
+    ...named({ reward: mean, ...(low !== undefined && { low, high }), count, failed }),
     ...named(parts, `${set}/part`),
   };
 }

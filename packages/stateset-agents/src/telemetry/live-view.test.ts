@@ -86,6 +86,17 @@ function play(options: Partial<LiveViewOptions>, columns = 100): string[] {
     failures: [],
     stop: () => {},
   });
+  view.onEvaluation!({
+    step: 3,
+    set: "report",
+    weightsOf: 2,
+    reward: { mean: 0.3, count: 2 },
+    parts: {},
+    scenarios: [],
+    failed: 0,
+    failures: [],
+    stop: () => {},
+  });
   view.onWarning!({ step: 3, kind: "environment-failed", message: "It threw." });
   view.onAdjustment!({ step: 3, setting: "klCoefficient", from: 0, to: 0.05, reason: "Because." });
   view.onVerdict!({
@@ -95,7 +106,7 @@ function play(options: Partial<LiveViewOptions>, columns = 100): string[] {
     message: "Nothing to learn.",
     advice: "Change it.",
   });
-  view.onEnd!({ status: "finished", steps: 3 });
+  view.onEnd!({ status: "finished", steps: 3, weights: { step: 2, scenarios: 9, why: "step 2's, which did best" } });
   return writes;
 }
 
@@ -111,7 +122,8 @@ describe("createLiveView", () => {
     expect(text).toContain("kl 0.013   entropy 1.500   clip 3.4%   grad 0.900");
     expect(text).toContain("1.2k tokens/s   rollout 70%   update 30%");
     expect(text).toContain("3 of 72 (environment 3, reward 0) rollouts");
-    expect(text).toContain("held-out reward 0.450 [0.400, 0.500] at step 3");
+    expect(text).toContain("held-out selection reward 0.450 [0.400, 0.500] n=9 at step 3");
+    expect(text).toContain("held-out report    reward 0.300 n too small n=2 at step 3, with the weights of step 2");
     expect(text).toContain("health   no-signal since step 3");
     expect(text.indexOf("It threw.")).toBeLessThan(text.indexOf("polite-1"));
     expect(text).toContain("klCoefficient 0.000 → 0.050. Because.");
@@ -124,6 +136,22 @@ describe("createLiveView", () => {
     const end = stepEnd(1, 0.2);
     view.onStepEnd!({ ...end, metrics: { ...end.metrics, mismatch: 0.25 } });
     expect(screen(writes).join("\n")).toMatch(/clip 3.4% +mismatch 0.250/);
+  });
+
+  it.each(["tty", "plain"] as const)("shows no distance that one update a rollout could not have seen (%s)", (mode) => {
+    const shown = (metrics: object) => {
+      const writes: string[] = [];
+      const view = createLiveView({ stream: { write: (text) => writes.push(text) }, mode, color: false });
+      view.onStart!(run);
+      view.onStepEnd!({ ...stepEnd(1, 0.2), metrics: { step: 1, reward: 0.2, ...metrics } });
+      return screen(writes)
+        .filter((line) => !line.startsWith("set"))
+        .join("\n");
+    };
+    expect(shown({})).not.toMatch(/kl|clip/);
+    expect(shown({ approxKl: 0.02 })).toContain("step kl 0.020");
+    expect(shown({ trustRegionKl: 0.01 })).toContain("step kl 0.010");
+    expect(shown({ approxKl: 0.02, kl: 0.5 })).toMatch(/(?<!step )kl 0.500/);
   });
 
   it("takes a verdict back when it no longer holds", () => {
@@ -162,7 +190,9 @@ describe("createLiveView", () => {
     expect(text).toContain(
       "step 2/4  reward 0.300 ± 0.200  kl 0.013  entropy 1.500  clip 3.4%  1234 tokens/s  rollout 70%  failed 1  eta 20s\n",
     );
-    expect(text.trimEnd().endsWith("finished after 3 steps")).toBe(true);
+    expect(text).toContain("held-out (selection) at step 3: reward 0.450");
+    expect(text).toContain("held-out (report) at step 3, with the weights of step 2: reward 0.300");
+    expect(text.trimEnd().endsWith("finished after 3 steps. The weights are step 2's, which did best")).toBe(true);
   });
 
   it("prints one JSON object a line and nothing else with json", () => {
@@ -176,6 +206,7 @@ describe("createLiveView", () => {
       "step",
       "step",
       "step",
+      "evaluation",
       "evaluation",
       "warning",
       "adjustment",

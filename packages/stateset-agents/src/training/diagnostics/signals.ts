@@ -1,5 +1,5 @@
 import type { Trajectory, TrajectoryGroup } from "../../conversation/trajectory.ts";
-import { mean, standardDeviation } from "../../evaluation/bootstrap.ts";
+import { mean, standardDeviation } from "../../evaluation/estimate.ts";
 import { repeatedShare, sameTextShare } from "./text.ts";
 
 /** What the monitor looks at: one step, as `StepEnd` of the training callbacks has it. */
