@@ -21,7 +21,7 @@ const rooms: Record<string, string> = {
   supervised: "agent algorithm conversation environment learning policy reward rollout",
   preference: "algorithm conversation learning policy reward supervised",
   training: "agent algorithm conversation environment evaluation learning policy reward rollout run",
-  telemetry: "conversation rollout run",
+  telemetry: "conversation evaluation rollout run",
   project: "agent algorithm environment policy reward run telemetry training",
   cli: "agent algorithm conversation environment evaluation learning policy project reward rollout run telemetry training",
 };

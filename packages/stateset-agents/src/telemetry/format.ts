@@ -62,9 +62,11 @@ export function intervalText({ low, high, count }: Estimate, show = number): str
   return count < fewestUnits ? "n too small" : "all alike";
 }
 
-/** "0.604 [0.512, 0.690] n=30". */
+/** "0.604 [0.512, 0.690] n=30", "0.604 (n=3 is too small)". */
 export function estimateText(estimate: Estimate, show = number): string {
-  return `${show(estimate.mean)} ${intervalText(estimate, show)} n=${estimate.count}`;
+  const { mean, low, count } = estimate;
+  if (low !== undefined) return `${show(mean)} ${intervalText(estimate, show)} n=${count}`;
+  return `${show(mean)} (n=${count}${count < fewestUnits ? " is too small" : ", all alike"})`;
 }
 
 const ansi = new RegExp(`${String.fromCharCode(27)}\\[[0-9;]*m`, "g");

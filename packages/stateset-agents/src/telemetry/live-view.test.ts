@@ -123,7 +123,7 @@ describe("createLiveView", () => {
     expect(text).toContain("1.2k tokens/s   rollout 70%   update 30%");
     expect(text).toContain("3 of 72 (environment 3, reward 0) rollouts");
     expect(text).toContain("held-out selection reward 0.450 [0.400, 0.500] n=9 at step 3");
-    expect(text).toContain("held-out report    reward 0.300 n too small n=2 at step 3, with the weights of step 2");
+    expect(text).toContain("held-out report    reward 0.300 (n=2 is too small) at step 3 (weights of step 2)");
     expect(text).toContain("health   no-signal since step 3");
     expect(text.indexOf("It threw.")).toBeLessThan(text.indexOf("polite-1"));
     expect(text).toContain("klCoefficient 0.000 → 0.050. Because.");
@@ -191,7 +191,7 @@ describe("createLiveView", () => {
       "step 2/4  reward 0.300 ± 0.200  kl 0.013  entropy 1.500  clip 3.4%  1234 tokens/s  rollout 70%  failed 1  eta 20s\n",
     );
     expect(text).toContain("held-out (selection) at step 3: reward 0.450");
-    expect(text).toContain("held-out (report) at step 3, with the weights of step 2: reward 0.300");
+    expect(text).toContain("held-out (report) at step 3 (weights of step 2): reward 0.300");
     expect(text.trimEnd().endsWith("finished after 3 steps. The weights are step 2's, which did best")).toBe(true);
   });
 

@@ -303,5 +303,5 @@ function evaluationText(evaluation: EvaluationResult): string {
 
 function atStep(evaluation: EvaluationResult): string {
   const of = evaluation.set === "held-out" ? undefined : evaluation.weightsOf;
-  return `at step ${evaluation.step}${of === undefined ? "" : `, with the weights of step ${of}`}`;
+  return `at step ${evaluation.step}${of === undefined ? "" : ` (weights of step ${of})`}`;
 }

@@ -131,8 +131,8 @@ describe("train", () => {
     expect(JSON.parse(state).callbacks).toHaveProperty("auto-adjust");
   });
   it("train shows a verdict for as long as it holds", async () => {
-    // The same reward for the evaluation before training and for two steps, then one that tells replies apart.
-    const rest = `reward: rewardFunction({ name: "late" }, ({ turns }) => (++calls > 4 + 16 ? turns[1]!.content.length : 0)),`;
+    // The same reward for the two evaluations before training and for two steps, then one that tells replies apart.
+    const rest = `reward: rewardFunction({ name: "late" }, ({ turns }) => (++calls > 4 + 4 + 16 ? turns[1]!.content.length : 0)),`;
     const cwd = await tableProject(join(place.dir, "recovering"), { head: "let calls = 0;", rest });
     const args = ["train", "--steps", "4", "--name", "recovers"];
     const { stdout } = await cli(args, { cwd, tty: true, env: { NO_COLOR: "1" } });

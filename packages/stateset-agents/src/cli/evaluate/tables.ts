@@ -75,7 +75,7 @@ export function comparisonLines(
       colors.dim,
     ),
     "",
-    `b − a  ${signed(difference.mean)} ${intervalText(difference, signed)} over ${scenarios.length} scenarios`,
+    `b − a  ${signed(difference.mean)}${verdict === "unknown" ? "" : ` ${intervalText(difference, signed)}`} over ${scenarios.length} scenarios`,
     `wins   b ${wins.b}, a ${wins.a}, ties ${wins.ties}`,
     conclusion,
     ...(a.stub || b.stub
