@@ -87,6 +87,10 @@ describe("evaluate", () => {
       (await run(`evaluate --checkpoint ${place.model} --message hello --max-tokens 12 --temperature ${t}`)).stdout;
     expect(await reply("0.01")).not.toBe(await reply("3"));
     expect((await run("evaluate --temperature hot")).status).toBe(2);
+    // Greedy: once is enough, unless told otherwise.
+    const samples = async (more: string) =>
+      (await run(`evaluate --stub --scenarios --json --temperature 0${more}`)).json[0]!.scenarios[0].samples;
+    expect([await samples(""), await samples(" --samples 2")]).toEqual([1, 2]);
   });
   flag("evaluate --max-tokens", async () => {
     const length = async (n: number) =>

@@ -204,7 +204,14 @@ describe("train", () => {
     const types = json.map(({ type }) => type);
     expect([types[0], types.at(-2), types.at(-1)]).toEqual(["start", "end", "result"]);
     expect(types).toEqual(expect.arrayContaining(["step", "checkpoint", "evaluation"]));
-    expect(json.at(-1)).toMatchObject({ status: "finished", steps: 1, heldOut: { before: { count: 1 } } });
+    const weights = { step: expect.any(Number) as number, scenarios: 1, why: expect.stringContaining("1 selection") };
+    expect(json.at(-1)).toMatchObject({ status: "finished", steps: 1, weights, heldOut: { before: { count: 1 } } });
+    expect(json.at(-2)).toMatchObject({ type: "end", weights });
+  });
+  it("train says which weights it ends with, and why", async () => {
+    const { stdout } = await run("train --steps 1 --name weights");
+    expect(stdout).toMatch(/ {2}held-out {2}\d\.\d+ \(n=1 is too small\) → \d\.\d+ \(n=1 is too small\)/);
+    expect(stdout).toMatch(/ {2}weights {3}(the last step's|those the run began with).* on 1 selection scenario \(/);
   });
 });
 
