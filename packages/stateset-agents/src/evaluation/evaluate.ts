@@ -11,15 +11,18 @@ import { requireParts } from "../rollout/parts.ts";
 import { allFailed, emptyReport } from "../rollout/report.ts";
 import { environmentRollout, sampleGroups } from "../rollout/rollout.ts";
 import { rolloutShape } from "../rollout/settings.ts";
-import { bootstrapGroups, type Estimate, mean, standardDeviation } from "./bootstrap.ts";
+import { type Estimate, estimateGroups, mean, standardDeviation } from "./estimate.ts";
 import { type PairedResult, pairedTest } from "./paired-test.ts";
 
 const settingsSchema = z.strictObject({
-  samples: z.int().min(1).default(4).describe("Conversations per scenario."),
-  seed: z.int().min(0).default(0).describe("Same seed, same conversations; the intervals follow from it too."),
+  samples: z
+    .int()
+    .min(1)
+    .optional()
+    .describe("Conversations per scenario. Left out: 4, or 1 at temperature 0, where all would be the same."),
+  seed: z.int().min(0).default(0).describe("Same seed, same conversations."),
   ...rolloutShape,
   level: z.number().gt(0).lt(1).default(0.95).describe("Of the confidence intervals."),
-  resamples: z.int().min(100).default(2000),
   signal: z.instanceof(AbortSignal).optional().describe("Stops it within a decoding step; evaluate() then rejects."),
 });
 
@@ -41,7 +44,7 @@ export interface ScenarioScore {
 }
 
 export interface Evaluation {
-  /** With its bootstrap interval over scenarios. */
+  /** With its interval over scenarios. */
   reward: Estimate;
   parts: Record<string, Estimate>;
   /** Words per reply. */
@@ -57,11 +60,12 @@ export interface Evaluation {
 }
 
 /**
- * Samples conversations and says how good they are, with intervals that take scenarios, not conversations, as independent.
+ * Samples conversations and says how good they are, with intervals that take scenarios, not conversations, as independent. From fewer
+ * than 5 scenarios there is none. `sampling: { temperature: 0 }` evaluates greedily.
  *
  * @example
  * const { reward } = await evaluate({ agent, environment, reward: new PolitenessReward() });
- * console.log(`${reward.mean} [${reward.low}, ${reward.high}]`);
+ * console.log(`${reward.mean} [${reward.low}, ${reward.high}] over ${reward.count} scenarios`);
  */
 export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   requireParts({ ...options }, "evaluate()");
@@ -71,11 +75,13 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     throw new StatesetError("INVALID_OPTION", "evaluate() has no scenarios.", { hint: "Give at least one." });
   }
   await agent.initialize();
+  const greedy = (settings.sampling.temperature ?? agent.sampling.temperature) === 0;
+  const { samples = greedy ? 1 : 4 } = settings;
   const report = emptyReport();
   const requests = scenarios.map((scenario) => ({
     id: scenario.id,
     scenario,
-    size: settings.samples,
+    size: samples,
     // By id, not by place: a subset of the scenarios gives the same conversations.
     seed: seedOf(settings.seed, "evaluate", scenario.id),
   }));
@@ -83,9 +89,9 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   const groups = await sampleGroups(rollout, requests, { report, minimum: 1, signal: settings.signal });
   if (groups.length === 0) throw allFailed(report, "evaluate()");
   const estimate = (of: (trajectory: Trajectory) => number): Estimate =>
-    bootstrapGroups(
+    estimateGroups(
       groups.map((group) => group.trajectories.map(of)),
-      settings,
+      { level: settings.level },
     );
   const partNames = [
     ...new Set(groups.flatMap((group) => group.trajectories.flatMap((one) => Object.keys(one.reward.breakdown)))),

@@ -1,5 +1,5 @@
-export { type BootstrapOptions, bootstrapGroups, bootstrapMean, type Estimate } from "./bootstrap.ts";
 export { EarlyStopping, type EarlyStoppingOptions } from "./early-stopping.ts";
+export { type Estimate, type EstimateOptions, estimateGroups, estimateMean } from "./estimate.ts";
 export {
   type Comparison,
   compare,
@@ -8,5 +8,5 @@ export {
   evaluate,
   type ScenarioScore,
 } from "./evaluate.ts";
-export { type PairedResult, pairedTest } from "./paired-test.ts";
+export { type PairedOptions, type PairedResult, pairedTest } from "./paired-test.ts";
 export { splitHeldOut } from "./split.ts";

@@ -10,8 +10,11 @@ export function evaluationMetrics(evaluation: FactOf<"evaluation">): Metrics {
   }
   const { set, reward, parts, failed } = evaluation;
   metrics[`${set}/reward`] = reward.mean;
-  metrics[`${set}/low`] = reward.low;
-  metrics[`${set}/high`] = reward.high;
+  if (reward.low !== undefined) {
+    metrics[`${set}/low`] = reward.low;
+    metrics[`${set}/high`] = reward.high;
+  }
+  metrics[`${set}/count`] = reward.count;
   metrics[`${set}/failed`] = failed;
   for (const [name, value] of Object.entries(parts)) metrics[`${set}/part/${name}`] = value;
   return metrics;

@@ -1,5 +1,5 @@
 /** What happens in a run, as data. events.jsonl holds it in order; callbacks are told of it as it happens. */
-import type { Estimate } from "../evaluation/bootstrap.ts";
+import type { Estimate } from "../evaluation/estimate.ts";
 import type { ScenarioScore } from "../evaluation/evaluate.ts";
 import type { UpdateEvent } from "../learning/learn.ts";
 import type { Metrics } from "./metrics.ts";
@@ -28,6 +28,8 @@ export interface RewardEvaluation {
   step: number;
   /** "selection" chooses the best checkpoint, "report" is only looked at before and after. */
   set: "selection" | "report";
+  /** The step whose weights were measured, where that is not `step`: the last evaluation is of those the run ends with. */
+  weightsOf?: number;
   reward: Estimate;
   /** Mean of every part of the reward's breakdown. */
   parts: Record<string, number>;
@@ -64,6 +66,7 @@ export type WarningKind =
   | "no-reference"
   | "sampling-mismatch"
   | "first-ratio"
+  | "held-out"
   | "stub";
 
 export interface RunWarning {
@@ -105,12 +108,24 @@ export interface Adjustment {
   reason: string;
 }
 
+/** The weights a run ended with, which are those in final/. */
+export interface FinalWeights {
+  /** The step that left them; 0: those the run began with. */
+  step: number;
+  /** In words: why these. */
+  why: string;
+  /** How many held-out scenarios they were chosen on; undefined where nothing was chosen. */
+  scenarios?: number;
+}
+
 export interface RunEnd {
   status: "finished" | "stopped-early" | "interrupted" | "failed";
   /** Steps done in all. */
   steps: number;
   /** In words, unless it simply finished. */
   reason?: string;
+  /** Of a run of train() that came to its end. */
+  weights?: FinalWeights;
 }
 
 /** What each kind of event says beside its step. */

@@ -48,6 +48,11 @@ function atStart(run: Loop["run"], warning: Omit<RunWarning, "step">): Promise<v
   return run.savedStep === undefined ? run.warn(warning) : run.say(warning);
 }
 
+/** Held-out scenarios that are not what they are for, said before the first step. */
+export async function reportHeldOut({ run }: Loop, problems: readonly string[]): Promise<void> {
+  for (const message of problems) await atStart(run, { kind: "held-out", message });
+}
+
 /** Options that are allowed and yet hardly meant, said before the first step. */
 export async function reportUnusual({ learner: { algorithm }, config, run }: Loop): Promise<void> {
   const warn = (message: string) => atStart(run, { kind: "options-unusual", message });

@@ -32,6 +32,7 @@ import type { HeldOutEvaluation } from "./held-out.ts";
 import { openRecord } from "./record-step.ts";
 import { type SavedState, saveLoop } from "./saved-loop.ts";
 import type { ScenarioOrder } from "./scenario-order.ts";
+import { noteBest } from "./selection.ts";
 import { rolloutMetrics } from "./step-metrics.ts";
 
 /** Everything that changes while a run goes on, as plain data: with the policy's snapshot, this is a checkpoint. */
@@ -44,7 +45,8 @@ export interface LoopState extends SkippedUpdates {
   mostReplies: number;
   /** Steps since the last one in which a conversation came through. */
   lostInARow: number;
-  best: { step: number; score: number } | null;
+  /** The step that did best on the selection scenarios, and how many of them there were. Step 0 is the policy the run began with. */
+  best: { step: number; score: number; scenarios: number } | null;
   controls: TrainingControls;
   /** The metrics of a step whose evaluation has yet to be done. */
   pending: StepMetrics | null;
@@ -182,10 +184,8 @@ async function evaluate({ heldOut, config, state, run, earlyStopping }: Loop, st
   if (!heldOut || !due) return { evaluation: {} as Metrics, improved: false };
   const result = await heldOut.evaluate(step, "selection", run.signal);
   await reportEvaluation(run, result);
-  const score = result.reward.mean;
-  const improved = Number.isFinite(score) && (state.best === null || score > state.best.score);
-  if (improved) state.best = { step, score };
-  const decision = earlyStopping?.observe(step, score);
+  const improved = noteBest(state, result);
+  const decision = earlyStopping?.observe(step, result.reward.mean);
   if (decision?.stop) run.stop(decision.reason!);
   return { evaluation: evaluationMetrics(result), improved };
 }

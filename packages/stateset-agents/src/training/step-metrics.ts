@@ -1,5 +1,5 @@
 import { isCut, type TrajectoryGroup } from "../conversation/trajectory.ts";
-import { mean, standardDeviation } from "../evaluation/bootstrap.ts";
+import { mean, standardDeviation } from "../evaluation/estimate.ts";
 import { failuresBySource, lostBySource } from "../rollout/report.ts";
 import type { Metrics } from "../run/metrics.ts";
 import type { Collected } from "./collect.ts";

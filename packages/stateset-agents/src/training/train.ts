@@ -1,9 +1,10 @@
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import type { Agent } from "../agent/agent.ts";
 import type { Algorithm } from "../algorithm/algorithm.ts";
 import { algorithmDefaults, algorithmNames, defaultGroupSize } from "../algorithm/algorithms.ts";
 import { writeFolderAtomic } from "../durable.ts";
 import { Environment } from "../environment/environment.ts";
+import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 import { EarlyStopping } from "../evaluation/early-stopping.ts";
 import { exclusively } from "../learning/exclusive.ts";
@@ -11,22 +12,21 @@ import { type Learner, openLearner, wantsReference } from "../learning/learner.t
 import { requireTrainable } from "../learning/trainable.ts";
 import { environmentRollout } from "../rollout/rollout.ts";
 import { changesText } from "../run/config.ts";
-import { evaluationMetrics } from "../run/evaluation-metrics.ts";
 import type { RewardEvaluation } from "../run/event.ts";
 import { pathIn } from "../run/layout.ts";
-import { finiteMetrics } from "../run/metrics.ts";
 import { type OpenedRun, openRun } from "../run/open-run.ts";
 import { type RunSummary, summaryOf } from "../run/summary.ts";
 import type { TrainingStart } from "./callbacks.ts";
 import { requireCapabilities } from "./capabilities.ts";
 import { resolveConfig, type TrainingConfig } from "./config.ts";
 import { initialControls } from "./controls.ts";
-import { reportEvaluation, reportMismatch, reportUnusual } from "./failures.ts";
-import { createHeldOut, type HeldOutEvaluation } from "./held-out.ts";
+import { reportHeldOut, reportMismatch, reportUnusual } from "./failures.ts";
+import { createHeldOut, type HeldOutEvaluation, heldOutProblems } from "./held-out.ts";
 import { type Loop, type LoopState, runLoop } from "./loop.ts";
 import { type ResolvedRun, resolveRun } from "./resolve-run.ts";
 import { restoreLoop, type SavedState, saveLoop } from "./saved-loop.ts";
 import { ScenarioOrder } from "./scenario-order.ts";
+import { chooseWeights, evaluateAfter, evaluateBefore } from "./selection.ts";
 import type { TrainOptions, TrainParts } from "./train-options.ts";
 
 export interface TrainResult<A extends Agent = Agent> {
@@ -76,8 +76,9 @@ async function trainAlone<A extends Agent>(resolved: ResolvedRun<A>): Promise<Tr
     await begin(loop, resolved);
     await evaluateBefore(loop);
     const end = await runLoop(loop);
-    await restoreBest(loop);
-    after = await evaluateAfter(loop);
+    const weights = await chooseWeights(loop);
+    after = await evaluateAfter(loop, weights);
+    if (!policy.model.stub) end.weights = weights;
     finalDir = await saveFinal(parts, run.dir);
     return end;
   };
@@ -142,6 +143,8 @@ async function begin(loop: Loop, { parts, config, algorithm, changes }: Resolved
     await run.warn({ kind: "stub", message });
   }
   await reportUnusual(loop);
+  const { heldOut, environment } = parts;
+  if (heldOut) await reportHeldOut(loop, heldOutProblems(environment.scenarios, scenariosOf(heldOut)));
   await reportMismatch(loop, parts.agent.sampling);
 }
 
@@ -168,26 +171,6 @@ function initialState(config: TrainingConfig, agent: Agent): LoopState {
   };
 }
 
-async function evaluateBefore(loop: Loop): Promise<void> {
-  const { heldOut, run } = loop;
-  if (!heldOut || loop.before) return;
-  loop.before = await heldOut.evaluate(0, "report", run.signal);
-  await reportEvaluation(run, loop.before);
-  run.record(finiteMetrics(0, evaluationMetrics(loop.before)));
-}
-
-async function evaluateAfter({ heldOut, run }: Loop): Promise<RewardEvaluation | undefined> {
-  const after = await heldOut?.evaluate(run.step, "report", run.signal);
-  if (after) await reportEvaluation(run, after);
-  return after;
-}
-
-async function restoreBest({ config, state, learner, run }: Loop): Promise<void> {
-  const best = run.store?.best();
-  if (!config.evaluation.restoreBest || best === undefined || !state.best || state.best.step >= run.step) return;
-  await learner.policy.restore(join(best, "policy"));
-}
-
 async function saveFinal({ agent, savePath }: TrainParts, dir: string | undefined): Promise<string | undefined> {
   if (agent.policy.model.stub) return undefined;
   const own = dir === undefined ? undefined : pathIn(dir, "final");
@@ -201,9 +184,12 @@ function heldOutOf(
   config: TrainingConfig,
 ): HeldOutEvaluation | undefined {
   if (heldOut === undefined) return undefined;
-  const own = heldOut instanceof Environment;
-  const [where, scenarios] = own ? [heldOut, heldOut.scenarios] : [environment, heldOut];
-  return createHeldOut({ agent, environment: where, scenarios, reward, config });
+  const where = heldOut instanceof Environment ? heldOut : environment;
+  return createHeldOut({ agent, environment: where, scenarios: scenariosOf(heldOut), reward, config });
+}
+
+function scenariosOf(heldOut: NonNullable<TrainParts["heldOut"]>): readonly Scenario[] {
+  return heldOut instanceof Environment ? heldOut.scenarios : heldOut;
 }
 
 function assertTrainable({ agent, environment }: TrainParts, algorithm: Algorithm, config: TrainingConfig): void {
