@@ -69,7 +69,7 @@ export class CompositeReward extends RewardFunction {
     return checkResult(this.name, {
       score,
       breakdown: joinBreakdowns(results),
-      ...joinTurns(results, divisor),
+      ...joinTurns(results.map(({ reward, result }) => ({ result, factor: reward.weight / divisor }))),
       metadata: joinMetadata(results, failures),
     });
   }
@@ -140,11 +140,14 @@ export function joinMetadata(
   return { ...(parts.length > 0 && { parts: Object.fromEntries(parts) }), ...(failures.length > 0 && { failures }) };
 }
 
-function joinTurns(results: readonly PartResult[], divisor: number): { turns?: Record<number, number> } {
+/** Rewards of single turns, each part's times its factor. */
+export function joinTurns(parts: readonly { result: RewardResult; factor: number }[]): {
+  turns?: Record<number, number>;
+} {
   const turns: Record<number, number> = {};
-  for (const { reward, result } of results) {
+  for (const { result, factor } of parts) {
     for (const [turn, value] of Object.entries(result.turns ?? {})) {
-      turns[Number(turn)] = (turns[Number(turn)] ?? 0) + (reward.weight * value) / divisor;
+      turns[Number(turn)] = (turns[Number(turn)] ?? 0) + factor * value;
     }
   }
   return Object.keys(turns).length > 0 ? { turns } : {};
