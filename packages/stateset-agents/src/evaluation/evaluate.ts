@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Agent } from "../agent/agent.ts";
+import { countByPart, measuredParts } from "../conversation/part-failures.ts";
 import type { Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
 import type { Environment } from "../environment/environment.ts";
 import type { Scenario } from "../environment/scenario.ts";
@@ -43,6 +44,7 @@ export interface ScenarioScore {
 export interface Evaluation {
   /** With its bootstrap interval over scenarios. */
   reward: Estimate;
+  /** Each over the conversations in which it did not fail. */
   parts: Record<string, Estimate>;
   /** Words per reply. */
   words: Estimate;
@@ -51,6 +53,8 @@ export interface Evaluation {
   failed: number;
   /** What the first few failures said. */
   failures: string[];
+  /** In how many conversations a part of the reward failed and was skipped or stood in for, by its name. */
+  partFailures: Record<string, number>;
   /** True when a stub made the replies up: the numbers say nothing about a model. */
   stub: boolean;
   groups: TrajectoryGroup[];
@@ -82,19 +86,18 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   const rollout = environmentRollout({ agent, environment, reward, settings, learn: false });
   const groups = await sampleGroups(rollout, requests, { report, minimum: 1, signal: settings.signal });
   if (groups.length === 0) throw allFailed(report, "evaluate()");
-  const estimate = (of: (trajectory: Trajectory) => number): Estimate =>
+  const estimate = (of: (trajectory: Trajectory) => number | undefined): Estimate =>
     bootstrapGroups(
-      groups.map((group) => group.trajectories.map(of)),
+      groups.map((group) => group.trajectories.map(of).filter((value) => value !== undefined)),
       settings,
     );
-  const partNames = [
-    ...new Set(groups.flatMap((group) => group.trajectories.flatMap((one) => Object.keys(one.reward.breakdown)))),
-  ];
+  const measured = new Map(
+    groups.flatMap((group) => group.trajectories.map((one) => [one, measuredParts(one.reward)] as const)),
+  );
+  const partNames = [...new Set([...measured.values()].flatMap(Object.keys))];
   return {
     reward: estimate((one) => one.reward.score),
-    parts: Object.fromEntries(
-      partNames.sort().map((name) => [name, estimate((one) => one.reward.breakdown[name] ?? 0)]),
-    ),
+    parts: Object.fromEntries(partNames.sort().map((name) => [name, estimate((one) => measured.get(one)![name])])),
     words: estimate(wordsPerReply),
     scenarios: groups.map(({ scenarioId, trajectories }) => {
       const scores = trajectories.map((one) => one.reward.score);
@@ -108,6 +111,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     }),
     failed: report.requested - report.completed,
     failures: report.failures.slice(0, 3).map(({ message }) => message),
+    partFailures: countByPart(report.partFailures),
     stub: groups.some((group) => group.trajectories.some((one) => one.stub)),
     groups,
   };

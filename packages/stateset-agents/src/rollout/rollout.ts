@@ -3,6 +3,7 @@
  * it is counted and named in the report.
  */
 import { linkSignals } from "../abort.ts";
+import { partFailuresOf } from "../conversation/part-failures.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
@@ -84,6 +85,10 @@ async function sampleAll(
   const groups = requests.map(({ id, scenario }, i): TrajectoryGroup => {
     const { trajectories, lost } = rewarded[i]!;
     report.lost.push(...lost);
+    for (const { id: trajectoryId, reward } of trajectories) {
+      for (const failure of partFailuresOf(reward.metadata))
+        report.partFailures.push({ ...failure, scenarioId: scenario.id, trajectoryId });
+    }
     report.failures.push(...lost.map(({ failure }) => failure!).filter(({ during }) => during === "reward"));
     return { id, scenarioId: scenario.id, trajectories };
   });

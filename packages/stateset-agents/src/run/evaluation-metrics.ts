@@ -6,10 +6,11 @@ export function evaluationMetrics(evaluation: FactOf<"evaluation">): Record<stri
   const named = (numbers: Record<string, number>, under = set as string) =>
     Object.fromEntries(Object.entries(numbers).map(([name, value]) => [`${under}/${name}`, value]));
   if (evaluation.set === "held-out") return named(evaluation.numbers);
-  const { reward, parts, failed } = evaluation;
+  const { reward, parts, failed, partFailures = {} } = evaluation;
   return {
     ...named({ reward: reward.mean, low: reward.low, high: reward.high, failed }),
     ...named(parts, `${set}/part`),
+    ...named(partFailures, `${set}/partFailures`),
   };
 }
 

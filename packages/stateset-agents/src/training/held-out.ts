@@ -52,6 +52,7 @@ export function createHeldOut({ scenarios, config, ...parts }: HeldOutOptions): 
           scenarios: result.scenarios,
           failed: result.failed,
           failures: result.failures,
+          partFailures: result.partFailures,
         };
       } catch (error) {
         // An evaluation in which everything failed says nothing, but it must not end the run.

@@ -192,6 +192,8 @@ function initialState(config: TrainingConfig, agent: Agent): LoopState {
     best: null,
     controls: initialControls(config, agent.sampling.temperature),
     pending: null,
+    failedParts: [],
+    notices: [],
     ratioReported: false,
   };
 }
@@ -200,13 +202,14 @@ async function evaluateBefore(loop: Loop): Promise<void> {
   const { heldOut, run } = loop;
   if (!heldOut || loop.before) return;
   loop.before = await heldOut.evaluate(0, "report", run.signal);
-  await reportEvaluation(run, loop.before);
+  await reportEvaluation(loop, loop.before);
   run.record(finiteMetrics(0, evaluationMetrics(loop.before)));
 }
 
-async function evaluateAfter({ heldOut, run }: Loop): Promise<RewardEvaluation | undefined> {
+async function evaluateAfter(loop: Loop): Promise<RewardEvaluation | undefined> {
+  const { heldOut, run } = loop;
   const after = await heldOut?.evaluate(run.step, "report", run.signal);
-  if (after) await reportEvaluation(run, after);
+  if (after) await reportEvaluation(loop, after);
   return after;
 }
 
