@@ -7,6 +7,7 @@ import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { seedOf } from "../random.ts";
+import type { ReferenceScorer } from "../reward/reference-scorer.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import { requireParts } from "../rollout/parts.ts";
 import { allFailed, emptyReport } from "../rollout/report.ts";
@@ -67,7 +68,12 @@ export interface Evaluation {
  * const { reward } = await evaluate({ agent, environment, reward: new PolitenessReward() });
  * console.log(`${reward.mean} [${reward.low}, ${reward.high}]`);
  */
-export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
+export function evaluate(options: EvaluateOptions): Promise<Evaluation> {
+  return evaluateWith(options, undefined);
+}
+
+/** The same with a scorer that is kept from one evaluation to the next. */
+export async function evaluateWith(options: EvaluateOptions, scorer: ReferenceScorer | undefined): Promise<Evaluation> {
   requireParts({ ...options }, "evaluate()");
   const { agent, environment, scenarios = environment.scenarios, reward, ...rest } = options;
   const settings = parseOptions(settingsSchema, rest, "evaluate()");
@@ -83,7 +89,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     // By id, not by place: a subset of the scenarios gives the same conversations.
     seed: seedOf(settings.seed, "evaluate", scenario.id),
   }));
-  const rollout = environmentRollout({ agent, environment, reward, settings, learn: false });
+  const rollout = environmentRollout({ agent, environment, reward, settings, learn: false, scorer });
   const groups = await sampleGroups(rollout, requests, { report, minimum: 1, signal: settings.signal });
   if (groups.length === 0) throw allFailed(report, "evaluate()");
   const estimate = (of: (trajectory: Trajectory) => number | undefined): Estimate =>

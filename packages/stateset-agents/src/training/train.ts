@@ -10,7 +10,8 @@ import { EarlyStopping } from "../evaluation/early-stopping.ts";
 import { exclusively } from "../learning/exclusive.ts";
 import { type Learner, openLearner, wantsReference } from "../learning/learner.ts";
 import { requireTrainable } from "../learning/trainable.ts";
-import { environmentRollout } from "../rollout/rollout.ts";
+import type { ReferenceScorer } from "../reward/reference-scorer.ts";
+import { environmentRollout, scorerOf } from "../rollout/rollout.ts";
 import { changesText } from "../run/config.ts";
 import { evaluationMetrics } from "../run/evaluation-metrics.ts";
 import type { RewardEvaluation, RunEnd, RunWarning, StepMetrics } from "../run/event.ts";
@@ -105,6 +106,8 @@ async function trainAlone<A extends Agent>(resolved: ResolvedRun<A>): Promise<Tr
     }
     if (run.savedStep !== run.step) await saveLoop(loop, { best: false, planned: false });
     end = { status: "interrupted", steps: run.step, reason: "Stopped on request." };
+  } finally {
+    await loop?.rollout.scorer?.close();
   }
   await run.end(end);
   const { id, dir, records, warnings } = run;
@@ -131,6 +134,7 @@ async function openLoop(
   const { agent, environment, reward } = parts;
   const { policy } = agent;
   const { kl } = config;
+  const scorer = scorerOf(agent);
   const adjusts = [parts.callbacks ?? []].flat().some(({ adjustsKl }) => adjustsKl);
   const keepsReference = wantsReference(algorithm, kl.coefficient) || adjusts;
   if (kl.renewEvery > 0 && !keepsReference) {
@@ -144,12 +148,12 @@ async function openLoop(
   const loop: Loop = {
     learner,
     config,
-    rollout: environmentRollout({ agent, environment, reward, settings: config, learn: true }),
+    rollout: environmentRollout({ agent, environment, reward, settings: config, learn: true, scorer }),
     scenarios: new ScenarioOrder(environment.scenarios, config.seed),
     replyTokens: config.sampling.maxTokens ?? agent.sampling.maxTokens,
     state: initialState(config, agent),
     run: opened.run,
-    heldOut: heldOutOf(parts, config),
+    heldOut: heldOutOf(parts, config, scorer),
     before: undefined,
     earlyStopping: config.earlyStopping && new EarlyStopping(config.earlyStopping),
   };
@@ -230,11 +234,12 @@ async function saveFinal({ agent, savePath }: TrainParts, dir: string | undefine
 function heldOutOf(
   { agent, heldOut, environment, reward }: TrainParts,
   config: TrainingConfig,
+  scorer: ReferenceScorer | undefined,
 ): HeldOutEvaluation | undefined {
   if (heldOut === undefined) return undefined;
   const own = heldOut instanceof Environment;
   const [where, scenarios] = own ? [heldOut, heldOut.scenarios] : [environment, heldOut];
-  return createHeldOut({ agent, environment: where, scenarios, reward, config });
+  return createHeldOut({ agent, environment: where, scenarios, reward, config, scorer });
 }
 
 function assertTrainable({ agent, environment }: TrainParts, algorithm: Algorithm, config: TrainingConfig): void {
