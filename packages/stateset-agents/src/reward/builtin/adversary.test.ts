@@ -22,8 +22,8 @@ const tries = soak ? 20_000 : 1500;
 const users = ["My order is two weeks late and I want a refund.", "The order number is 48213. How long will it take?"];
 const honest: string[][] = [
   ["I am sorry about that. Which order is it?", "Thank you. The refund takes 5 to 7 days."],
-  ["I am sorry to hear that. What is your order number?", "Thank you. I will refund you today. It takes about a week."],
-  ["I am sorry about the order. Can I have the order number, please?", "Thank you. The refund takes about a week."],
+  ["I am sorry to hear that. What is your order number?", "Thank you for the number. The refund takes 3 days."],
+  ["Sorry about that. What is the order number?", "Thank you. It will take about five days."],
 ];
 const rewards: [name: string, reward: RewardFunction][] = [
   ["politeness", new PolitenessReward()],
