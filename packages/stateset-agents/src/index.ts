@@ -88,7 +88,14 @@ export {
   MultiObjectiveReward,
   type Objective,
 } from "./reward/multi-objective-reward.ts";
-export { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "./reward/reward-function.ts";
+export {
+  type RewardContext,
+  RewardFunction,
+  type RewardInput,
+  type RewardOptions,
+  type ScoreTurns,
+  type TurnScore,
+} from "./reward/reward-function.ts";
 export { type ExactMatchOptions, ExactMatchReward } from "./reward/verifier/exact-match.ts";
 export { type NumericAnswerOptions, NumericAnswerReward } from "./reward/verifier/numeric-answer.ts";
 export { type PatternOptions, PatternReward } from "./reward/verifier/pattern.ts";
