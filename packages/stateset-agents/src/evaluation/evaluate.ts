@@ -1,11 +1,13 @@
 import { z } from "zod";
 import type { Agent } from "../agent/agent.ts";
+import { countByPart, measuredParts } from "../conversation/part-failures.ts";
 import type { Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
 import type { Environment } from "../environment/environment.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { seedOf } from "../random.ts";
+import type { ReferenceScorer } from "../reward/reference-scorer.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import { requireParts } from "../rollout/parts.ts";
 import { allFailed, emptyReport } from "../rollout/report.ts";
@@ -46,6 +48,7 @@ export interface ScenarioScore {
 export interface Evaluation {
   /** With its interval over scenarios. */
   reward: Estimate;
+  /** Each over the conversations in which it did not fail. */
   parts: Record<string, Estimate>;
   /** Words per reply. */
   words: Estimate;
@@ -54,6 +57,8 @@ export interface Evaluation {
   failed: number;
   /** What the first few failures said. */
   failures: string[];
+  /** In how many conversations a part of the reward failed and was skipped or stood in for, by its name. */
+  partFailures: Record<string, number>;
   /** True when a stub made the replies up: the numbers say nothing about a model. */
   stub: boolean;
   groups: TrajectoryGroup[];
@@ -67,7 +72,12 @@ export interface Evaluation {
  * const { reward } = await evaluate({ agent, environment, reward: new PolitenessReward() });
  * console.log(`${reward.mean} [${reward.low}, ${reward.high}] over ${reward.count} scenarios`);
  */
-export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
+export function evaluate(options: EvaluateOptions): Promise<Evaluation> {
+  return evaluateWith(options, undefined);
+}
+
+/** The same with a scorer that is kept from one evaluation to the next. */
+export async function evaluateWith(options: EvaluateOptions, scorer: ReferenceScorer | undefined): Promise<Evaluation> {
   requireParts({ ...options }, "evaluate()");
   const { agent, environment, scenarios = environment.scenarios, reward, ...rest } = options;
   const settings = parseOptions(settingsSchema, rest, "evaluate()");
@@ -85,22 +95,21 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     // By id, not by place: a subset of the scenarios gives the same conversations.
     seed: seedOf(settings.seed, "evaluate", scenario.id),
   }));
-  const rollout = environmentRollout({ agent, environment, reward, settings, learn: false });
+  const rollout = environmentRollout({ agent, environment, reward, settings, learn: false, scorer });
   const groups = await sampleGroups(rollout, requests, { report, minimum: 1, signal: settings.signal });
   if (groups.length === 0) throw allFailed(report, "evaluate()");
-  const estimate = (of: (trajectory: Trajectory) => number): Estimate =>
+  const estimate = (of: (trajectory: Trajectory) => number | undefined): Estimate =>
     estimateGroups(
-      groups.map((group) => group.trajectories.map(of)),
+      groups.map((group) => group.trajectories.map(of).filter((value) => value !== undefined)),
       { level: settings.level },
     );
-  const partNames = [
-    ...new Set(groups.flatMap((group) => group.trajectories.flatMap((one) => Object.keys(one.reward.breakdown)))),
-  ];
+  const measured = new Map(
+    groups.flatMap((group) => group.trajectories.map((one) => [one, measuredParts(one.reward)] as const)),
+  );
+  const partNames = [...new Set([...measured.values()].flatMap(Object.keys))];
   return {
     reward: estimate((one) => one.reward.score),
-    parts: Object.fromEntries(
-      partNames.sort().map((name) => [name, estimate((one) => one.reward.breakdown[name] ?? 0)]),
-    ),
+    parts: Object.fromEntries(partNames.sort().map((name) => [name, estimate((one) => measured.get(one)![name])])),
     words: estimate(wordsPerReply),
     scenarios: groups.map(({ scenarioId, trajectories }) => {
       const scores = trajectories.map((one) => one.reward.score);
@@ -114,6 +123,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     }),
     failed: report.requested - report.completed,
     failures: report.failures.slice(0, 3).map(({ message }) => message),
+    partFailures: countByPart(report.partFailures),
     stub: groups.some((group) => group.trajectories.some((one) => one.stub)),
     groups,
   };

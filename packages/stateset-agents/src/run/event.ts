@@ -38,6 +38,8 @@ export interface RewardEvaluation {
   failed: number;
   /** What the first few failures said. */
   failures: string[];
+  /** In how many conversations a part of the reward failed, by its name; these are not in the part's mean. */
+  partFailures?: Record<string, number>;
 }
 
 /** Held-out data: a loss, an accuracy, … */
@@ -53,6 +55,8 @@ export type WarningKind =
   | "environment-failed"
   | "hook-failed"
   | "reward-failed"
+  | "reward-part-failed"
+  | "reward-unguarded"
   | "group-dropped"
   | "evaluation-failed"
   | "not-finite"

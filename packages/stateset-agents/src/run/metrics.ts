@@ -122,6 +122,13 @@ export const metricFamilies = {
   "part/": { meaning: "Mean of one part of the reward.", unit: "reward", learners: rl },
   "selection/part/": { meaning: "The same on the scenarios that select.", unit: "reward", learners: rl },
   "report/part/": { meaning: "The same on the scenarios that are reported.", unit: "reward", learners: rl },
+  "partFailures/": {
+    meaning: "Conversations in which one part of the reward failed without failing the whole.",
+    unit: "count",
+    learners: rl,
+  },
+  "selection/partFailures/": { meaning: "The same on the scenarios that select.", unit: "count", learners: rl },
+  "report/partFailures/": { meaning: "The same on the scenarios that are reported.", unit: "count", learners: rl },
   "held-out/": {
     meaning: "What else an evaluation on data says.",
     unit: "number",

@@ -3,9 +3,10 @@ import type { Environment } from "../environment/environment.ts";
 import type { ConversationScenario, Scenario } from "../environment/scenario.ts";
 import type { Task } from "../environment/task-environment.ts";
 import { StatesetError } from "../error.ts";
-import { evaluate } from "../evaluation/evaluate.ts";
+import { evaluateWith } from "../evaluation/evaluate.ts";
 import { splitHeldOut } from "../evaluation/split.ts";
 import { seedOf } from "../random.ts";
+import type { ReferenceScorer } from "../reward/reference-scorer.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import type { RewardEvaluation } from "../run/event.ts";
 import type { TrainingConfig } from "./config.ts";
@@ -21,6 +22,7 @@ export interface HeldOutOptions {
   scenarios: readonly Scenario[];
   reward: RewardFunction | undefined;
   config: TrainingConfig;
+  scorer: ReferenceScorer | undefined;
 }
 
 /** What makes held-out numbers say less than they seem to, in words. */
@@ -53,7 +55,7 @@ function textOf(scenario: Scenario): string {
  * The same scenarios are sampled with the same seeds every time, so that evaluations differ by the policy alone.
  * With a single scenario both parts are that one.
  */
-export function createHeldOut({ scenarios, config, ...parts }: HeldOutOptions): HeldOutEvaluation {
+export function createHeldOut({ scenarios, config, scorer, ...parts }: HeldOutOptions): HeldOutEvaluation {
   if (scenarios.length === 0) {
     throw new StatesetError("INVALID_OPTION", "The evaluation has no scenarios.", {
       hint: "Give at least one held-out scenario, or leave the evaluation out.",
@@ -71,7 +73,7 @@ export function createHeldOut({ scenarios, config, ...parts }: HeldOutOptions): 
     async evaluate(step, set, signal) {
       const settings = { samples, seed: seedOf(seed, "evaluation"), sampling, maxTurns, concurrency, timeouts, signal };
       try {
-        const result = await evaluate({ ...parts, ...settings, scenarios: sets[set] });
+        const result = await evaluateWith({ ...parts, ...settings, scenarios: sets[set] }, scorer);
         const means = Object.entries(result.parts).map(([name, estimate]) => [name, estimate.mean]);
         return {
           step,
@@ -81,6 +83,7 @@ export function createHeldOut({ scenarios, config, ...parts }: HeldOutOptions): 
           scenarios: result.scenarios,
           failed: result.failed,
           failures: result.failures,
+          partFailures: result.partFailures,
         };
       } catch (error) {
         // An evaluation in which everything failed says nothing, but it must not end the run.

@@ -50,6 +50,9 @@ export interface LoopState extends SkippedUpdates {
   controls: TrainingControls;
   /** The metrics of a step whose evaluation has yet to be done. */
   pending: StepMetrics | null;
+  /** Parts of the reward of which it was said already that they fail, and what rewards have said of themselves. */
+  failedParts: string[];
+  notices: string[];
   /** Whether it was said already that the first ratio is not 1. */
   ratioReported: boolean;
 }
@@ -94,7 +97,7 @@ async function runStep(loop: Loop): Promise<void> {
   const collected = await collect({ step, position, config, controls, algorithm, rollout, scenarios, signal });
   const sampledAt = performance.now();
   const { groups, report } = collected;
-  await reportFailures(run, step, collected);
+  await reportFailures(loop, step, collected);
   countLost(state, collected);
   await run.tell("rollouts", step, rolloutFacts(collected), { groups, report });
 
@@ -179,11 +182,12 @@ async function endStep(loop: Loop, metrics: StepMetrics, broken = false): Promis
   if (due || last || improved) await saveLoop(loop, { best: improved, planned: true });
 }
 
-async function evaluate({ heldOut, config, state, run, earlyStopping }: Loop, step: number) {
+async function evaluate(loop: Loop, step: number) {
+  const { heldOut, config, state, run, earlyStopping } = loop;
   const due = config.evaluation.every > 0 && (step % config.evaluation.every === 0 || step === config.steps);
   if (!heldOut || !due) return { evaluation: {} as Metrics, improved: false };
   const result = await heldOut.evaluate(step, "selection", run.signal);
-  await reportEvaluation(run, result);
+  await reportEvaluation(loop, result);
   const improved = noteBest(state, result);
   const decision = earlyStopping?.observe(step, result.reward.mean);
   if (decision?.stop) run.stop(decision.reason!);

@@ -21,22 +21,20 @@ export async function evaluateBefore(loop: Loop): Promise<void> {
   // Nothing is said before both are done: a run that is stopped in between begins with them again.
   const report = await heldOut.evaluate(0, "report", run.signal);
   const selection = config.evaluation.every > 0 ? await heldOut.evaluate(0, "selection", run.signal) : undefined;
-  await reportEvaluation(run, report);
-  if (selection) await reportEvaluation(run, selection);
+  await reportEvaluation(loop, report);
+  if (selection) await reportEvaluation(loop, selection);
   run.record(finiteMetrics(0, evaluationMetrics(report), selection ? evaluationMetrics(selection) : {}));
   loop.before = report;
   if (!selection || !noteBest(state, selection)) return;
   if (config.evaluation.restoreBest) await saveLoop(loop, { best: true, planned: true });
 }
 
-export async function evaluateAfter(
-  { heldOut, run }: Loop,
-  weights: FinalWeights,
-): Promise<RewardEvaluation | undefined> {
+export async function evaluateAfter(loop: Loop, weights: FinalWeights): Promise<RewardEvaluation | undefined> {
+  const { heldOut, run } = loop;
   const measured = await heldOut?.evaluate(run.step, "report", run.signal);
   if (!measured) return undefined;
   const after = weights.step === run.step ? measured : { ...measured, weightsOf: weights.step };
-  await reportEvaluation(run, after);
+  await reportEvaluation(loop, after);
   return after;
 }
 

@@ -1,3 +1,4 @@
+import { countByPart, measuredParts } from "../conversation/part-failures.ts";
 import { isCut, type TrajectoryGroup } from "../conversation/trajectory.ts";
 import { mean, standardDeviation } from "../evaluation/estimate.ts";
 import { failuresBySource, lostBySource } from "../rollout/report.ts";
@@ -20,6 +21,9 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
     environmentFailures: failures.environment.length,
     environmentLost: lostBySource(report).environment,
     rewardFailures: failures.reward.length,
+    ...Object.fromEntries(
+      Object.entries(countByPart(report.partFailures)).map(([name, count]) => [`partFailures/${name}`, count]),
+    ),
     ...(failures.agent.length > 0 && { hookFailures: failures.agent.length }),
     droppedGroups: report.droppedGroups.length,
     refusedGroups: refused.length,
@@ -41,7 +45,7 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
   };
   const parts = new Map<string, number[]>();
   for (const { reward } of trajectories) {
-    for (const [name, value] of Object.entries(reward.breakdown)) {
+    for (const [name, value] of Object.entries(measuredParts(reward))) {
       parts.set(name, [...(parts.get(name) ?? []), value]);
     }
   }

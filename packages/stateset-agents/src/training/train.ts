@@ -10,7 +10,8 @@ import { EarlyStopping } from "../evaluation/early-stopping.ts";
 import { exclusively } from "../learning/exclusive.ts";
 import { type Learner, openLearner, wantsReference } from "../learning/learner.ts";
 import { requireTrainable } from "../learning/trainable.ts";
-import { environmentRollout } from "../rollout/rollout.ts";
+import type { ReferenceScorer } from "../reward/reference-scorer.ts";
+import { environmentRollout, scorerOf } from "../rollout/rollout.ts";
 import { changesText } from "../run/config.ts";
 import type { RewardEvaluation } from "../run/event.ts";
 import { pathIn } from "../run/layout.ts";
@@ -82,7 +83,9 @@ async function trainAlone<A extends Agent>(resolved: ResolvedRun<A>): Promise<Tr
     finalDir = await saveFinal(parts, run.dir);
     return end;
   };
-  const end = await run.conclude(work, () => saveLoop(loop!, { best: false, planned: false }));
+  const end = await run
+    .conclude(work, () => saveLoop(loop!, { best: false, planned: false }))
+    .finally(() => loop?.rollout.scorer?.close());
   const { before, state } = loop!;
   return {
     agent: parts.agent,
@@ -104,6 +107,7 @@ async function openLoop(
   const { agent, environment, reward } = parts;
   const { policy } = agent;
   const { kl } = config;
+  const scorer = scorerOf(agent);
   const adjusts = [parts.callbacks ?? []].flat().some(({ adjustsKl }) => adjustsKl);
   const keepsReference = wantsReference(algorithm, kl.coefficient) || adjusts;
   if (kl.renewEvery > 0 && !keepsReference) {
@@ -117,12 +121,12 @@ async function openLoop(
   const loop: Loop = {
     learner,
     config,
-    rollout: environmentRollout({ agent, environment, reward, settings: config, learn: true }),
+    rollout: environmentRollout({ agent, environment, reward, settings: config, learn: true, scorer }),
     scenarios: new ScenarioOrder(environment.scenarios, config.seed),
     replyTokens: config.sampling.maxTokens ?? agent.sampling.maxTokens,
     state: initialState(config, agent),
     run: opened.run,
-    heldOut: heldOutOf(parts, config),
+    heldOut: heldOutOf(parts, config, scorer),
     before: undefined,
     earlyStopping: config.earlyStopping && new EarlyStopping(config.earlyStopping),
   };
@@ -167,6 +171,8 @@ function initialState(config: TrainingConfig, agent: Agent): LoopState {
     best: null,
     controls: initialControls(config, agent.sampling.temperature),
     pending: null,
+    failedParts: [],
+    notices: [],
     ratioReported: false,
   };
 }
@@ -182,10 +188,11 @@ async function saveFinal({ agent, savePath }: TrainParts, dir: string | undefine
 function heldOutOf(
   { agent, heldOut, environment, reward }: TrainParts,
   config: TrainingConfig,
+  scorer: ReferenceScorer | undefined,
 ): HeldOutEvaluation | undefined {
   if (heldOut === undefined) return undefined;
   const where = heldOut instanceof Environment ? heldOut : environment;
-  return createHeldOut({ agent, environment: where, scenarios: scenariosOf(heldOut), reward, config });
+  return createHeldOut({ agent, environment: where, scenarios: scenariosOf(heldOut), reward, config, scorer });
 }
 
 function scenariosOf(heldOut: NonNullable<TrainParts["heldOut"]>): readonly Scenario[] {

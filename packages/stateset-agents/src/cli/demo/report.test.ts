@@ -32,6 +32,7 @@ const evaluation = (reward: number, words: number, ...talks: Trajectory[]): Eval
   scenarios: [],
   failed: 0,
   failures: [],
+  partFailures: {},
   stub: false,
   groups: talks.map((trajectory, i) => ({ id: `${i}`, scenarioId: `${i}`, trajectories: [trajectory] })),
 });

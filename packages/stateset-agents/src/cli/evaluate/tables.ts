@@ -8,7 +8,7 @@ const cells = (estimate: Estimate) => [number(estimate.mean), intervalText(estim
 
 export function evaluationLines(evaluation: Evaluation, io: CliIo): string[] {
   const colors = colorsOf(io);
-  const { reward, parts, words, scenarios, failed, failures, stub } = evaluation;
+  const { reward, parts, words, scenarios, failed, failures, partFailures, stub } = evaluation;
   const measures = [
     [colors.bold("reward"), ...cells(reward)],
     ...Object.entries(parts).map(([name, estimate]) => [`  ${name}`, ...cells(estimate)]),
@@ -34,6 +34,9 @@ export function evaluationLines(evaluation: Evaluation, io: CliIo): string[] {
       `${scenarios.length} scenarios, hardest first${failed > 0 ? `; ${failed} conversations failed and are not counted` : ""}`,
     ),
     ...failures.map((message) => colors.yellow(`! ${message}`)),
+    ...Object.entries(partFailures).map(([name, count]) =>
+      colors.yellow(`! The part "${name}" of the reward failed in ${count} conversations, which are not in its mean.`),
+    ),
     ...(stub ? [colors.yellow("A stub made these replies up: the numbers say nothing about a model.")] : []),
   ];
 }
