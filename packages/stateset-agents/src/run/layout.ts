@@ -42,3 +42,10 @@ export function pathIn(dir: string, file: RunFile): string {
 export function stepName(step: number): string {
   return `step-${String(step).padStart(6, "0")}`;
 }
+
+/** The step that a file or folder is named after; undefined for other names. `ending` is what follows: ".jsonl". */
+export function stepOf(name: string, ending = ""): number | undefined {
+  if (!name.endsWith(ending)) return undefined;
+  const [, digits] = /^step-(\d{6,})$/.exec(name.slice(0, name.length - ending.length)) ?? [];
+  return digits === undefined ? undefined : Number(digits);
+}
