@@ -20,6 +20,8 @@ export const runFiles = {
   evaluations: "evaluations.jsonl",
   /** What depends on the clock. */
   timing: "timing.jsonl",
+  /** How the command line was called, for runs that it started. */
+  cli: "cli.json",
   /** `step-000123.jsonl`, a ConversationRecord a line, and `step-000123.bin` with their tokens: see trajectories.ts and token-file.ts. */
   trajectories: "trajectories",
   /** `step-000123/` and the files `last` and `best` that name one. */

@@ -45,7 +45,7 @@ describe.each(fitLearners.filter((kind) => kind !== "ipo"))("a run of %s", (kind
 
   it("leaves the same folder as train() does", async () => {
     const { dir } = await whole(kind);
-    const absent: string[] = [runFiles.lock, ...(evaluates ? [] : [runFiles.evaluations])];
+    const absent: string[] = [runFiles.lock, runFiles.cli, ...(evaluates ? [] : [runFiles.evaluations])];
     expect(readdirSync(dir).sort()).toEqual(
       Object.values(runFiles)
         .filter((name) => !absent.includes(name))
