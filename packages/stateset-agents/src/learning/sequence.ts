@@ -1,4 +1,5 @@
 import type { Sequence } from "../algorithm/algorithm.ts";
+import { learnPlaces } from "../conversation/learn-tokens.ts";
 import { isCut, type TokenChain, type Trajectory, type TrajectoryGroup } from "../conversation/trajectory.ts";
 
 /** What an algorithm sees of a trajectory, beside the chains its numbers belong to. */
@@ -48,11 +49,4 @@ export function sequenceOf(trajectory: Trajectory, group: number): ChainSequence
     ...(reward.turnsInScore && { turnsInReward: true }),
     truncated: isCut(trajectory),
   };
-}
-
-/** Where the learn tokens of a chain are. The first token has no context to be predicted from and never is one. */
-export function learnPlaces({ learn }: Pick<TokenChain, "learn">): number[] {
-  const places: number[] = [];
-  for (let i = 1; i < learn.length; i++) if (learn[i] === 1) places.push(i);
-  return places;
 }

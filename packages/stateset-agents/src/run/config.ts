@@ -71,9 +71,9 @@ export function changesBetween(before: RunConfig, now: RunConfig): Change[] {
     .map(({ path, a, b }) => ({ path, before: a, now: b }));
 }
 
-export function changesText(changes: readonly Change[]): string {
+export function changesText(changes: readonly Change[], said = "The run goes on otherwise than it began"): string {
   const text = (value: unknown) => JSON.stringify(value) ?? "nothing";
   const shown = changes.slice(0, 12).map(({ path, before, now }) => `${path} ${text(before)} → ${text(now)}`);
   const more = changes.length > 12 ? `, and ${changes.length - 12} more` : "";
-  return `The run goes on otherwise than it began: ${shown.join(", ")}${more}.`;
+  return `${said}: ${shown.join(", ")}${more}.`;
 }

@@ -90,12 +90,6 @@ export function holderOf(dir: string, path = pathIn(dir, "lock")): Holder | unde
   return Date.now() - touchedMs <= 12 * heartbeatMs ? holder : undefined;
 }
 
-/** Refuses to touch a run that somebody writes. */
-export function requireIdle(dir: string, what: string): void {
-  const holder = holderOf(dir);
-  if (holder) throw busy(dir, holder, what);
-}
-
 /** When a process began, by the kernel's count; undefined where it does not say, and for one that is dead and only not yet buried. */
 function bornOf(pid: number): string | undefined {
   try {

@@ -1,5 +1,5 @@
 import { settleFolder } from "../durable.ts";
-import { StatesetError } from "../error.ts";
+import { messageOf, StatesetError } from "../error.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { AnyCallbacks } from "./callbacks.ts";
 import { assertSameModel, type Checkpoint, findCheckpoint } from "./checkpoint/store.ts";
@@ -11,8 +11,8 @@ import type { Tracker } from "./tracker.ts";
 import { trackerCallbacks } from "./tracker-callbacks.ts";
 
 export interface OpenRunOptions {
-  /** For a run that is given no name. */
-  what: string;
+  /** A run that is given no name is called after it and the time. */
+  nameAfter: string;
   place: RunPlace;
   config: Omit<RunConfig, "version" | "id" | "forkedFrom">;
   steps: number;
@@ -33,8 +33,8 @@ export interface OpenedRun<State> {
 
 /** Finds or makes the folder, takes its lock, and finds what to go on from. Nothing of the policy is touched. */
 export async function openRun<State>(options: OpenRunOptions, policy: Policy): Promise<OpenedRun<State>> {
-  const { what, place, steps, keep, signal } = options;
-  const { id, dir, resumeFrom } = await findPlace(place, what);
+  const { nameAfter, place, steps, keep, signal } = options;
+  const { id, dir, resumeFrom } = await findPlace(place, nameAfter);
   const saved = resumeFrom === undefined ? undefined : readConfig(dir!);
   const config: RunConfig = {
     version: 2,
@@ -45,7 +45,7 @@ export async function openRun<State>(options: OpenRunOptions, policy: Policy): P
   const run = new Run<State>({
     ...{ id, dir, config, steps, keep, signal },
     callbacks: options.callbacks,
-    what: resumeFrom === undefined ? "started" : "resumed",
+    resumed: resumeFrom !== undefined,
   });
   try {
     const trackers = trackerCallbacks(options.trackers, (message) => {
@@ -75,7 +75,7 @@ export async function openRun<State>(options: OpenRunOptions, policy: Policy): P
     run.writeConfig();
     return { run, checkpoint, takenUp };
   } catch (error) {
-    run.close("failed", error instanceof Error ? error.message : String(error));
+    run.close("failed", messageOf(error));
     throw error;
   }
 }

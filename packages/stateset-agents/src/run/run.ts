@@ -56,8 +56,7 @@ export interface RunOptions {
   keep: number;
   callbacks: readonly AnyCallbacks[];
   signal: AbortSignal | undefined;
-  /** "started" or "resumed". */
-  what: string;
+  resumed: boolean;
 }
 
 export class Run<State = unknown> {
@@ -89,7 +88,7 @@ export class Run<State = unknown> {
   #status: RunStatus;
   #heartbeat: NodeJS.Timeout | undefined;
 
-  constructor({ id, dir, config, steps, keep, callbacks, signal, what }: RunOptions) {
+  constructor({ id, dir, config, steps, keep, callbacks, signal, resumed }: RunOptions) {
     this.id = id;
     this.dir = dir;
     this.config = config;
@@ -98,7 +97,7 @@ export class Run<State = unknown> {
     this.#emitter = createEmitter(callbacks, signal, (message) => this.say({ kind: "callback-failed", message }));
     this.#status = statusNow(steps);
     if (dir === undefined) return;
-    this.#lock = lockRun(dir, what);
+    this.#lock = lockRun(dir, resumed ? "resumed" : "started");
     this.before = readStatus(dir);
     this.#status.startedAt = this.before?.startedAt ?? this.#status.startedAt;
     this.store = new CheckpointStore(dir, keep);
@@ -160,16 +159,23 @@ export class Run<State = unknown> {
     await this.#emit({ seq: null, step: this.step, type: "warning", ...warning }, {});
   }
 
+  /** A warning that is found whenever the run is taken up: it belongs to the run the first time only. */
+  warnAtStart(warning: Omit<RunWarning, "step">): Promise<void> {
+    return this.savedStep === undefined ? this.warn(warning) : this.say(warning);
+  }
+
   /** Not an event of the run, which knows of a step when it is done. */
   stepStart(event: Parameters<NonNullable<RunCallbacks["onStepStart"]>>[0]): Promise<void> {
     return this.#emitter.emit("onStepStart", event);
   }
 
-  readonly tellOf: StepEnd["tell"] = async (said) => {
+  /** For callbacks. */
+  readonly tellFinding: StepEnd["tell"] = async (said) => {
     const { type, step, ...fact } = said;
     await this.#emit(this.#write(type, step, fact as FactOf<typeof type>), {});
   };
 
+  /** For callbacks: the first reason counts. */
   readonly stop: StopRun = (reason) => {
     this.stopped ??= reason;
   };
@@ -264,7 +270,7 @@ export class Run<State = unknown> {
   }
 
   #write<T extends EventType>(type: T, step: number, fact: FactOf<T>): RunEvent {
-    const event = { seq: this.#events++, step, type, ...fact } as unknown as RunEvent;
+    const event = { seq: this.#events++, step, type, ...fact } as RunEvent;
     this.evaluations.push(...evaluationsIn([event]));
     this.#logs?.events.append(event);
     return event;

@@ -1,4 +1,4 @@
-/** How a run stands, as others can see it. The only file that says so: the others do not depend on the clock. */
+/** status.json: how a run stands, as others can see it. No other file says so, since what a run records does not depend on the clock. */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { pathIn } from "./layout.ts";

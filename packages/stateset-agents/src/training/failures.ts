@@ -5,7 +5,7 @@ import { notFiniteError, tooManySkipped } from "../learning/finite.ts";
 import { isShaped, type Sampling } from "../policy/policy.ts";
 import { failuresBySource, lostBySource } from "../rollout/report.ts";
 import { evaluationLines } from "../run/evaluation-metrics.ts";
-import type { RewardEvaluation, RunWarning } from "../run/event.ts";
+import type { RewardEvaluation } from "../run/event.ts";
 import type { Metrics } from "../run/metrics.ts";
 import type { Run } from "../run/run.ts";
 import type { Collected } from "./collect.ts";
@@ -43,14 +43,9 @@ export async function reportFailures(run: TrainingRun, step: number, { report, g
   }
 }
 
-/** What is said whenever the run is taken up belongs to it only the first time. */
-function atStart(run: Loop["run"], warning: Omit<RunWarning, "step">): Promise<void> {
-  return run.savedStep === undefined ? run.warn(warning) : run.say(warning);
-}
-
 /** Options that are allowed and yet hardly meant, said before the first step. */
 export async function reportUnusual({ learner: { algorithm }, config, run }: Loop): Promise<void> {
-  const warn = (message: string) => atStart(run, { kind: "options-unusual", message });
+  const warn = (message: string) => run.warnAtStart({ kind: "options-unusual", message });
   const { valueWarmupSteps = 0, singlePass, name } = algorithm;
   if (valueWarmupSteps >= config.steps)
     await warn(
@@ -73,7 +68,7 @@ export async function reportMismatch({ learner, run }: Loop, sampling: Sampling)
   const how =
     correction === false ? "`correction` is off" : `${algorithm.name} has no \`correction\` that would make up for it`;
   const message = `${why}, and ${how}: the policy learns as if it had drawn from its whole distribution. The metric mismatch says how far off that is.`;
-  await atStart(run, { kind: "sampling-mismatch", message });
+  await run.warnAtStart({ kind: "sampling-mismatch", message });
 }
 
 /** On an engine whose sampling is its scoring, the first ratio of a step is 1 to the bit; anything else is a fault somewhere. */
