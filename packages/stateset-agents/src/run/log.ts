@@ -50,14 +50,15 @@ export class JsonLog<T> {
   }
 }
 
-/** The records of a file that may be growing; none where there is no file. Lines that are no JSON are passed over. */
+/** The records of a file that may be growing; none where there is no file. Lines that are no JSON objects are passed over. */
 export function readJsonLines<T>(path: string): T[] {
   if (!existsSync(path)) return [];
   const records: T[] = [];
   for (const line of readFileSync(path, "utf8").split("\n")) {
     if (line === "") continue;
     try {
-      records.push(JSON.parse(line) as T);
+      const record: unknown = JSON.parse(line);
+      if (typeof record === "object" && record !== null) records.push(record as T);
     } catch {
       // A line that a kill or a damaged disk left behind says nothing.
     }
