@@ -36,12 +36,16 @@ export class JsonLog<T> {
     });
   }
 
-  cut(bytes: number): void {
-    if (!existsSync(this.path)) return;
+  /** False when it held less than that: what is left are its whole lines. */
+  cut(bytes: number): boolean {
+    if (!existsSync(this.path)) return bytes === 0;
+    const { size } = statSync(this.path);
+    const kept = size < bytes ? readFileSync(this.path).lastIndexOf("\n") + 1 : bytes;
     withFile(this.path, (file) => {
-      ftruncateSync(file, Math.min(bytes, statSync(this.path).size));
+      ftruncateSync(file, kept);
       fsyncSync(file);
     });
+    return size >= bytes;
   }
 
   /** Whole lines only: the last one may be under way, or was cut by a kill. */

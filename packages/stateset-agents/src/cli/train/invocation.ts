@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { writeJsonAtomic } from "../../durable.ts";
+import { messageOf, StatesetError } from "../../error.ts";
 import type { TrainFlags } from "./flags.ts";
 
 /** How a run was started, kept beside it as cli.json, so that `--resume` alone goes on the same way. */
@@ -24,5 +25,13 @@ export function writeInvocation(dir: string, flags: TrainFlags): void {
 /** Runs made by the library have none. */
 export function readInvocation(dir: string): Invocation {
   const path = join(dir, "cli.json");
-  return existsSync(path) ? (JSON.parse(readFileSync(path, "utf8")) as Invocation) : {};
+  if (!existsSync(path)) return {};
+  try {
+    return JSON.parse(readFileSync(path, "utf8")) as Invocation;
+  } catch (error) {
+    throw new StatesetError("CHECKPOINT_INVALID", `${path} cannot be read: ${messageOf(error)}.`, {
+      hint: "It only holds the flags the run was started with: remove it, and give them again.",
+      cause: error,
+    });
+  }
 }
