@@ -49,3 +49,13 @@ it("is lost once its process was killed, and its lock is taken over", async () =
   expect(await second.exit, second.output()).toBe(0);
   expect((await cli(["runs", "list"], { cwd })).stdout).toMatch(/✓ r +finished +grpo +12\/12/);
 });
+
+it("stops and saves when nobody reads its output any more", async () => {
+  const cwd = await tableProject(await temporaryFolder(), slow);
+  const live = spawnCli(["train", "--name", "r"], cwd);
+  await live.saw(/step 2\/12/);
+  live.child.stdout!.destroy();
+  expect(await live.exit).toBe(130);
+  expect((await cli(["runs", "list"], { cwd })).stdout).toMatch(/… r +interrupted +grpo/);
+  expect(existsSync(join(cwd, "runs/r/lock"))).toBe(false);
+});

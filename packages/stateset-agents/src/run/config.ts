@@ -48,8 +48,11 @@ export function readConfig(dir: string): RunConfig {
   } catch (error) {
     throw new StatesetError("CHECKPOINT_INVALID", `${path} cannot be read: ${messageOf(error)}.`, { cause: error });
   }
-  if (config?.version !== 2 || typeof config.settings !== "object") {
-    throw new StatesetError("CHECKPOINT_INVALID", `${path} is not the configuration of a run of this version.`);
+  const isObject = (value: unknown) => typeof value === "object" && value !== null;
+  if (config?.version !== 2 || typeof config.id !== "string" || !isObject(config.settings) || !isObject(config.model)) {
+    throw new StatesetError("CHECKPOINT_INVALID", `${path} is not the configuration of a run of this version.`, {
+      hint: "Go on with it in the version it was begun with, or start a new run from its final/ folder.",
+    });
   }
   return config;
 }

@@ -17,7 +17,7 @@ export async function forkRun(resumeFrom: string, target: string, id: string): P
   const config = readConfig(source);
   const found = findCheckpoint<SavedRun<unknown>>(resumeFrom, () => {});
   const step = found?.step ?? 0;
-  await writeFolderAtomic(target, async (temporary) => {
+  const fill = async (temporary: string) => {
     const forked = { ...config, id, forkedFrom: { run: config.id, step } };
     writeFileSync(pathIn(temporary, "config"), `${JSON.stringify(forked, undefined, 2)}\n`);
     if (!found) return;
@@ -33,5 +33,6 @@ export async function forkRun(resumeFrom: string, target: string, id: string): P
       const from = join(source, runFiles.checkpoints, name);
       if (existsSync(from)) cpSync(from, join(temporary, runFiles.checkpoints, name), { recursive: true });
     }
-  });
+  };
+  await writeFolderAtomic(target, fill, { replace: false });
 }

@@ -41,6 +41,23 @@ describe("the lock of a run", () => {
     lockRun(dir, "resumed").release();
   });
 
+  it("is taken over by one at a time, and given back by its holder alone", async () => {
+    const dir = await temporaryFolder();
+    const path = join(dir, "lock");
+    const stale = JSON.stringify({ pid: 2 ** 30, host: hostname() });
+    writeFileSync(path, stale);
+    writeFileSync(`${path}.taking`, JSON.stringify({ pid: process.ppid, host: hostname() }));
+    expect(() => lockRun(dir, "resumed")).toThrow("could not be taken");
+    expect(readFileSync(path, "utf8")).toBe(stale);
+    writeFileSync(`${path}.taking`, stale);
+    const lock = lockRun(dir, "resumed");
+    expect(existsSync(`${path}.taking`)).toBe(false);
+    const another = JSON.stringify({ pid: process.ppid, host: hostname() });
+    writeFileSync(path, another);
+    lock.release();
+    expect(readFileSync(path, "utf8")).toBe(another);
+  });
+
   it("that cannot be read belongs to nobody", async () => {
     const dir = await temporaryFolder();
     writeFileSync(join(dir, "lock"), "{");

@@ -28,7 +28,7 @@ import type {
   StepMetrics,
   TimingRecord,
 } from "./event.ts";
-import { type LogFile, logFiles, pathIn } from "./layout.ts";
+import { type LogFile, logFiles, pathIn, runFiles } from "./layout.ts";
 import { lockRun, type RunLock } from "./lock.ts";
 import { JsonLog } from "./log.ts";
 import { heartbeatMs, type RunStatus, readStatus, statusNow, writeStatus } from "./status.ts";
@@ -113,21 +113,25 @@ export class Run<State = unknown> {
   }
 
   /** Goes back to what a checkpoint holds, or to the beginning. */
-  restore(saved: SavedRun<State> | undefined, step: number): void {
+  async restore(saved: SavedRun<State> | undefined, step: number): Promise<void> {
     this.step = step;
     this.best = saved?.best ?? null;
     this.stopped = saved?.stopped ?? null;
     this.#events = saved?.events ?? 0;
-    for (const file of logFiles) this.#logs?.[file].cut(saved?.logs[file] ?? 0);
+    const short = logFiles.filter((file) => this.#logs && !this.#logs[file].cut(saved?.logs[file] ?? 0));
     cutTiming(this.#timing, step);
     if (this.dir !== undefined) removeLater(this.dir, step);
     this.store?.repair(step, this.best ?? undefined);
     if (saved) {
-      this.#emitter.restore(saved.callbacks);
+      await this.#emitter.restore(saved.callbacks);
       this.savedStep = step;
     }
     this.records.push(...((this.#logs?.metrics.read() ?? []) as StepMetrics[]));
     this.evaluations.push(...evaluationsIn((this.#logs?.events.read() ?? []) as RunEvent[]));
+    for (const file of short) {
+      const message = `${runFiles[file]} holds less than it did at step ${step}: what is missing of the steps before stays missing.`;
+      await this.say({ kind: "checkpoint-damaged", message });
+    }
   }
 
   writeConfig(): void {
@@ -214,7 +218,7 @@ export class Run<State = unknown> {
       learner,
       events: this.#events,
       logs: logs as Record<LogFile, number>,
-      callbacks: this.#emitter.states(),
+      callbacks: await this.#emitter.states(),
       best: this.best,
       stopped: this.stopped,
     };

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { writeJsonAtomic } from "../../durable.ts";
+import { messageOf, StatesetError } from "../../error.ts";
 import { pathIn } from "../../run/layout.ts";
 import type { TrainFlags } from "./flags.ts";
 
@@ -24,5 +25,13 @@ export function writeInvocation(dir: string, flags: TrainFlags): void {
 /** Runs made by the library have none. */
 export function readInvocation(dir: string): Invocation {
   const path = pathIn(dir, "cli");
-  return existsSync(path) ? (JSON.parse(readFileSync(path, "utf8")) as Invocation) : {};
+  if (!existsSync(path)) return {};
+  try {
+    return JSON.parse(readFileSync(path, "utf8")) as Invocation;
+  } catch (error) {
+    throw new StatesetError("CHECKPOINT_INVALID", `${path} cannot be read: ${messageOf(error)}.`, {
+      hint: "It only holds the flags the run was started with: remove it, and give them again.",
+      cause: error,
+    });
+  }
 }

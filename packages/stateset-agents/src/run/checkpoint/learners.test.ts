@@ -123,6 +123,66 @@ describe.each(fitLearners.filter((kind) => kind !== "ipo"))("a run of %s", (kind
     expectSameFiles(dir, expected);
   });
 
+  it("says that its records are damaged, and writes whole lines after them", async () => {
+    const { dir: source } = await whole(kind);
+    const dir = folder();
+    cpSync(source, dir, { recursive: true });
+    truncateSync(join(dir, "events.jsonl"), 500);
+    rmSync(join(dir, "metrics.jsonl"));
+    const { warnings } = await tableLearner(kind).run({ resumeFrom: dir });
+    expect(warnings.map(({ kind, message }) => `${kind} ${message.split(" ")[0]}`)).toEqual([
+      "checkpoint-damaged events.jsonl",
+      "checkpoint-damaged metrics.jsonl",
+    ]);
+    expect(lines(dir, "events.jsonl").at(-1)).toMatchObject({ type: "end" });
+  });
+
+  it("does not start again where it ended and its checkpoints were removed", async () => {
+    const { dir: source } = await whole(kind);
+    const [dir, before] = [folder(), folder()];
+    cpSync(source, dir, { recursive: true });
+    rmSync(join(dir, "checkpoints"), { recursive: true });
+    cpSync(dir, before, { recursive: true });
+    await expect(tableLearner(kind).run({ resumeFrom: dir, epochs: 5 })).rejects.toThrow(
+      /its checkpoints were removed\. Start a new run from .*final/,
+    );
+    expectSameFiles(dir, before);
+  });
+
+  it("refuses to have fewer steps than it has done, and stays as it is", async () => {
+    const { dir: source } = await whole(kind);
+    const dir = folder();
+    cpSync(source, dir, { recursive: true });
+    await expect(tableLearner(kind).run({ resumeFrom: dir, epochs: 1 })).rejects.toThrow(
+      /has done 16 steps, and is to do 4 in all.*more epochs/,
+    );
+    expectSameFiles(dir, source);
+    expect(bytes(dir, "config.json").equals(bytes(source, "config.json"))).toBe(true);
+  });
+
+  it("goes on when a callback's state cannot be kept or put back", async () => {
+    const { parameters } = await whole(kind);
+    const dir = folder();
+    const stop = new AbortController();
+    const onStepEnd = ({ step }: { step: number }) => void (step === 5 && stop.abort());
+    const fails = (): never => {
+      throw new Error("no");
+    };
+    const callbacks = [{ state: fails }, { state: () => 1n }, { state: () => 1, restore: fails }];
+    const first = await tableLearner(kind).run({ dir, callbacks: [...callbacks, { onStepEnd }], signal: stop.signal });
+    expect(first).toMatchObject({ status: "interrupted", steps: 5 });
+    expect(new Set(first.warnings.map(({ message }) => message))).toEqual(
+      new Set([
+        "A callback's state could not be kept: no",
+        "A callback's state could not be kept: Do not know how to serialize a BigInt",
+      ]),
+    );
+    const { policy, run } = tableLearner(kind);
+    const { status, warnings } = await run({ resumeFrom: dir, callbacks });
+    expect([status, warnings[0]!.message]).toEqual(["finished", "A callback's restore threw: no"]);
+    expect(policy.parameters).toEqual(parameters);
+  });
+
   it("stops early when a callback asks for it, and goes on when it is taken up again", async () => {
     const { parameters } = await whole(kind);
     const dir = folder();
