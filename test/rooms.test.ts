@@ -74,3 +74,15 @@ it("keeps the command line out of the library, and everything but errors, option
   const allowed = ["error.ts", "options.ts", "random.ts", "suggest.ts"];
   expect(outside.filter((to) => roomOf(to) !== "algorithm" && !allowed.includes(to))).toEqual([]);
 });
+
+it("keeps the whole idea within 700 lines, as ARCHITECTURE.md says", () => {
+  const idea = [
+    "training/loop.ts",
+    "rollout/play.ts",
+    "learning/learn.ts",
+    "learning/micro-batch.ts",
+    "learning/update.ts",
+  ];
+  const lines = idea.map((path) => readFileSync(join(root, path), "utf8").split("\n").length - 1);
+  expect(lines.reduce((sum, count) => sum + count, 0)).toBeLessThan(700);
+});

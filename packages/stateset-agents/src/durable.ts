@@ -34,9 +34,14 @@ export function writeJsonAtomic(path: string, value: unknown): void {
 
 /**
  * Fills a temporary folder and renames it to `dir`. What was at `dir` is moved aside at the last moment and removed after;
- * when `fill` or the disk fails, it stays, and after a kill in between settleFolder() puts it back.
+ * when `fill` or the disk fails, it stays, and after a kill in between settleFolder() puts it back. `replace: false`: what is at `dir`,
+ * unless it is an empty folder, is never touched, and the write fails.
  */
-export async function writeFolderAtomic(dir: string, fill: (temporary: string) => Promise<void>): Promise<void> {
+export async function writeFolderAtomic(
+  dir: string,
+  fill: (temporary: string) => Promise<void>,
+  { replace = true } = {},
+): Promise<void> {
   const temporary = temporaryFor(dir);
   const aside = join(dirname(dir), asidePrefix + basename(dir));
   try {
@@ -45,16 +50,16 @@ export async function writeFolderAtomic(dir: string, fill: (temporary: string) =
     mkdirSync(temporary);
     await fill(temporary);
     syncTree(temporary);
-    if (existsSync(dir)) {
+    if (replace && existsSync(dir)) {
       rmSync(aside, { recursive: true, force: true });
       renameSync(dir, aside);
     }
     renameSync(temporary, dir);
     syncFolder(dirname(dir));
-    rmSync(aside, { recursive: true, force: true });
+    if (replace) rmSync(aside, { recursive: true, force: true });
   } catch (error) {
     try {
-      if (existsSync(aside) && !existsSync(dir)) renameSync(aside, dir);
+      if (replace && existsSync(aside) && !existsSync(dir)) renameSync(aside, dir);
       rmSync(temporary, { recursive: true, force: true });
     } catch {
       // A read-only folder cannot be cleaned either; the failure that matters is the first one.
@@ -69,6 +74,12 @@ const asidePrefix = ".old-";
 /** Beside the target, so that a rename is enough to put it in place. */
 function temporaryFor(path: string): string {
   return join(dirname(path), `${temporaryPrefix}${process.pid}-${basename(path)}`);
+}
+
+/** Whose process a half written file or folder is; undefined for names of other kinds. */
+export function temporaryOwner(name: string): number | undefined {
+  const [, pid] = /^\.tmp-(\d+)-/.exec(name) ?? [];
+  return pid === undefined ? undefined : Number(pid);
 }
 
 /** Clears up in `dir` after a killed process: a folder that was moved aside and not replaced goes back, what is half written goes. */

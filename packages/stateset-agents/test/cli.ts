@@ -1,5 +1,4 @@
 /** Runs the command line inside the test process: fast, and nothing reaches the real terminal. */
-import { readFileSync, writeFileSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
@@ -110,11 +109,4 @@ export async function chatModel(seed = 1): Promise<string> {
   const config = JSON.parse(await readFile(path, "utf8")) as object;
   await writeFile(path, JSON.stringify({ ...config, chat_template: template }));
   return dir;
-}
-
-/** Changes one byte in the middle of a file. */
-export function flipBit(path: string): void {
-  const bytes = readFileSync(path);
-  bytes[bytes.length >> 1]! ^= 1;
-  writeFileSync(path, bytes);
 }

@@ -46,4 +46,27 @@ describe("the chains of conversations that were answered", () => {
     index.clear();
     expect(index.size).toBe(0);
   });
+
+  it("are told apart by what they thought, and none is taken where nothing tells", () => {
+    const index = new ChainIndex();
+    const thinking = (reasoning: string) => {
+      const one = chain();
+      const sample = { tokens: new Int32Array(1), logprobs: new Float32Array(1), version: "v" };
+      const text = `<think>${reasoning}</think>A`;
+      const reply = { message: { ...assistant("A"), reasoning }, text, ended: "end-token" as const };
+      one.record({ ...sample, text, finishReason: "stop" }, reply, 1, { learn: false });
+      return one;
+    };
+    const [first, second] = [thinking("one"), thinking("two")];
+    index.keep([user("a")], assistant("A"), first);
+    expect(index.find([user("a"), assistant("A"), user("b")])).toBe(first);
+    index.keep([user("a")], assistant("A"), second);
+    expect(index.find([user("a"), { ...assistant("A"), reasoning: "one" }, user("b")])).toBe(first);
+    expect(index.find([user("a"), { ...assistant("A"), reasoning: "two" }, user("b")])).toBe(second);
+    expect(index.find([user("a"), assistant("A"), user("b")])).toBeUndefined();
+    expect(index.find([user("a"), { ...assistant("A"), reasoning: "three" }, user("b")])).toBeUndefined();
+    index.keep([user("a")], assistant("A"), first, "mine");
+    expect(index.find([user("a"), assistant("A"), user("b")], "mine")).toBe(first);
+    expect(index.find([user("a"), assistant("A"), user("b")], "yours")).toBeUndefined();
+  });
 });

@@ -188,13 +188,13 @@ export class MultiTurnAgent extends Agent {
     }
     const seed = context.seed ?? this.options.seed ?? randomInt(2 ** 32);
     const options = { seed: seedOf(seed, "response"), learn: false };
-    const session = this.#session(options, context, this.#answered.find(valid));
+    const session = this.#session(options, context, this.#answered.find(valid, context.conversationId));
     const reply = await session.reply(valid, {
       ...(context.signal && { signal: context.signal }),
       ...(onText && { onText }),
     });
     if (reply.kind === "reply") {
-      this.#answered.keep(valid, reply.turn, session.lastChain!);
+      this.#answered.keep(valid, reply.turn, session.lastChain!, context.conversationId);
       return reply;
     }
     throw new StatesetError(

@@ -11,6 +11,7 @@ import { checkGradient } from "./check-gradient.ts";
 import { defineAlgorithm } from "./define-algorithm.ts";
 import { grpoLoss } from "./loss/grpo.ts";
 import { tokenLoss } from "./loss/token-loss.ts";
+import { meanMetrics, mergeMetrics } from "./metrics.ts";
 import { countsOf, randomLossSequences, randomSequences } from "./random-batch.ts";
 
 const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url));
@@ -54,6 +55,27 @@ describe("defineAlgorithm", () => {
     expect(() => defineAlgorithm({ name: "x", loss: plain, needs: { refrence: true } as never })).toThrow(
       /no need "refrence". Did you mean "reference"/,
     );
+  });
+
+  it("names a metric that is no sum and count, and takes any name for one", () => {
+    const micro = randomLossSequences();
+    const withMetrics = (metrics: object | undefined) =>
+      defineAlgorithm({
+        name: "x",
+        loss: (...args) => ({ ...plain(...args), metrics: metrics as never }),
+      }).loss(micro, countsOf(micro));
+    for (const wrong of [{ odd: 3 }, { odd: null }]) {
+      expect(() => withMetrics(wrong)).toThrow(/metric "odd".*\{ sum, count \}/);
+    }
+    expect(() => withMetrics(undefined)).toThrow(/metrics: \{\}/);
+    const names = ["constructor", "toString", "__proto__"];
+    const sums = Object.fromEntries(names.map((name) => [name, { sum: 3, count: 2 }]));
+    const { metrics } = withMetrics(sums);
+    expect(meanMetrics(mergeMetrics(mergeMetrics({}, metrics), metrics))).toMatchObject({
+      constructor: 1.5,
+      toString: 1.5,
+    });
+    expect("sum" in {}).toBe(false);
   });
 
   it("names results of the wrong shape", () => {

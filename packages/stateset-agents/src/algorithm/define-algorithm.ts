@@ -98,6 +98,10 @@ function checkAdvantages(
 }
 
 function checkLoss(result: LossResult, micro: readonly LossSequence[], name: string): void {
+  for (const [metric, value] of Object.entries(result.metrics ?? { metrics: undefined })) {
+    if (typeof value?.sum === "number" && typeof value.count === "number") continue;
+    throw wrong(`loss() of "${name}" returned no sum and count as its metric "${metric}".`, metricsHint);
+  }
   for (const key of ["dLogprobs", "dEntropy", "dValues"] as const) {
     const derivatives = result[key];
     if (!derivatives) continue;
@@ -111,8 +115,8 @@ function checkLoss(result: LossResult, micro: readonly LossSequence[], name: str
   }
 }
 
-function wrong(message: string): StatesetError {
-  return new StatesetError("INVALID_DATA", message, {
-    hint: "Return one number per token of each sequence, in order.",
-  });
+const metricsHint = "Return metrics: { <name>: { sum, count } }, or metrics: {}.";
+
+function wrong(message: string, hint = "Return one number per token of each sequence, in order."): StatesetError {
+  return new StatesetError("INVALID_DATA", message, { hint });
 }

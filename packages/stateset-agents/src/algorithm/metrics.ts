@@ -19,8 +19,13 @@ export function mergeMetrics(into: MetricSums, from: Readonly<MetricSums>): Metr
   return into;
 }
 
+/** A metric may be called what every object has: "constructor". */
+function own(metrics: Readonly<MetricSums>, name: string): MetricSums[string] | undefined {
+  return Object.hasOwn(metrics, name) ? metrics[name] : undefined;
+}
+
 function addSum(metrics: MetricSums, name: string, value: number, count: number): void {
-  const metric = metrics[name];
+  const metric = own(metrics, name);
   if (metric) {
     metric.sum += value;
     metric.count += count;
@@ -28,7 +33,7 @@ function addSum(metrics: MetricSums, name: string, value: number, count: number)
 }
 
 function keepMax(metrics: MetricSums, name: string, value: number): void {
-  const max = Math.max(metrics[name]?.max ?? value, value);
+  const max = Math.max(own(metrics, name)?.max ?? value, value);
   metrics[name] = { sum: max, count: 1, max };
 }
 

@@ -12,8 +12,8 @@ export interface CliIo {
   onInterrupt(listener: () => void): () => void;
 }
 
-/** Ctrl-C, `kill`, and a terminal that goes away. */
-const interrupts = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+/** Ctrl-C and `kill`. */
+const interrupts = ["SIGINT", "SIGTERM"] as const;
 
 export function processIo(): CliIo {
   return {
@@ -23,9 +23,19 @@ export function processIo(): CliIo {
     env: process.env,
     cwd: process.cwd(),
     onInterrupt(listener) {
+      // A terminal that goes away says so by a signal, and with every line that is written to it; a closed pipe by the latter alone.
+      let gone = false;
+      const left = () => {
+        if (!gone) listener();
+        gone = true;
+      };
       for (const signal of interrupts) process.on(signal, listener);
+      process.on("SIGHUP", left);
+      process.stdout.on("error", left);
       return () => {
         for (const signal of interrupts) process.off(signal, listener);
+        process.off("SIGHUP", left);
+        process.stdout.off("error", left);
       };
     },
   };

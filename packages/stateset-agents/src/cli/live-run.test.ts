@@ -6,10 +6,11 @@ import { cli, tableProject } from "../../test/cli.ts";
 import { spawnCli } from "../../test/spawn-cli.ts";
 import { temporaryFolder } from "../../test/tiny-model.ts";
 
-const slow = {
+const taking = (sampleDelayMs: number) => ({
   training: { steps: 12, checkpoint: { every: 2 } },
-  rest: "agent: new MultiTurnAgent({ policy: createTablePolicy({ sampleDelayMs: 60 }), sampling: { maxTokens: 6 } }),",
-};
+  rest: `agent: new MultiTurnAgent({ policy: createTablePolicy({ sampleDelayMs: ${sampleDelayMs} }), sampling: { maxTokens: 6 } }),`,
+});
+const slow = taking(60);
 
 it("cannot be resumed, overwritten or pruned by another process, and is unharmed", async () => {
   const cwd = await tableProject(await temporaryFolder(), slow);
@@ -28,7 +29,7 @@ it("cannot be resumed, overwritten or pruned by another process, and is unharmed
 
   expect(await live.exit, live.output()).toBe(0);
   expect(live.output()).not.toMatch(/!/);
-  const whole = await tableProject(await temporaryFolder(), slow);
+  const whole = await tableProject(await temporaryFolder(), taking(0));
   expect(await spawnCli(["train", "--name", "r"], whole).exit).toBe(0);
   for (const file of ["metrics.jsonl", "events.jsonl", "checkpoints/step-000012/policy/parameters.bin"]) {
     expect(readFileSync(join(cwd, "runs/r", file)).equals(readFileSync(join(whole, "runs/r", file))), file).toBe(true);
@@ -47,4 +48,14 @@ it("is lost once its process was killed, and its lock is taken over", async () =
   const second = spawnCli(["train", "--resume", "runs/r"], cwd);
   expect(await second.exit, second.output()).toBe(0);
   expect((await cli(["runs", "list"], { cwd })).stdout).toMatch(/✓ r +finished +grpo +12\/12/);
+});
+
+it("stops and saves when nobody reads its output any more", async () => {
+  const cwd = await tableProject(await temporaryFolder(), slow);
+  const live = spawnCli(["train", "--name", "r"], cwd);
+  await live.saw(/step 2\/12/);
+  live.child.stdout!.destroy();
+  expect(await live.exit).toBe(130);
+  expect((await cli(["runs", "list"], { cwd })).stdout).toMatch(/… r +interrupted +grpo/);
+  expect(existsSync(join(cwd, "runs/r/lock"))).toBe(false);
 });

@@ -1,5 +1,6 @@
 /** How long a run will take and how much it will write, from a short measurement. */
-import { countLearn, toConversationRecord } from "../conversation/record.ts";
+import { learnCount } from "../conversation/learn-tokens.ts";
+import { toConversationRecord } from "../conversation/record.ts";
 import { buildTokenTree } from "../conversation/token-tree.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import type { ModelInfo } from "../policy/policy.ts";
@@ -92,7 +93,7 @@ function bytesOfGroup({ groups, reference, values }: DiskNeeds, tokens: boolean)
   const conversations = groups.flatMap(({ id: group, trajectories }) =>
     trajectories.map((trajectory) => {
       const { chains } = trajectory;
-      const numbers = new Float32Array(chains.reduce((sum, { learn }) => sum + countLearn(learn), 0));
+      const numbers = new Float32Array(chains.reduce((sum, chain) => sum + learnCount(chain), 0));
       const after = { advantage: numbers, ratio: numbers, entropy: numbers };
       const learnt = { ...after, ...(reference && { reference: numbers }), ...(values && { value: numbers }) };
       return { record: toConversationRecord(trajectory, { group, step: 1 }), chains, learnt };

@@ -27,7 +27,7 @@ export async function* readJsonl(path: string): AsyncGenerator<{ line: number; v
       line++;
       const json = line === 1 ? text.replace(/^\uFEFF/, "") : text;
       if (json.trim() === "") continue;
-      yield { line, value: parseLine(json, path, line) };
+      yield { line, value: parseJsonLine(json, `${path}, line ${line}`) };
     }
   } catch (error) {
     if (StatesetError.isInstance(error)) throw error;
@@ -85,11 +85,12 @@ export async function writeChats(
   }
 }
 
-function parseLine(text: string, path: string, line: number): unknown {
+/** `where` names the line in errors. */
+export function parseJsonLine(text: string, where: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new StatesetError("INVALID_DATA", `${path}, line ${line}: not valid JSON (${messageOf(error)}).`, {
+    throw new StatesetError("INVALID_DATA", `${where}: not valid JSON (${messageOf(error)}).`, {
       hint: "Each line holds one JSON object.",
       cause: error,
     });

@@ -3,8 +3,10 @@
  * `messages` are in the OpenAI chat format and nothing else, so that other tools read them; what else is known stands beside them.
  */
 import type { Failure } from "./failure.ts";
+import { learnCount } from "./learn-tokens.ts";
 import type { Message } from "./message.ts";
 import { plainData } from "./plain-data.ts";
+import { sameJson } from "./same-json.ts";
 import type { TemplateVariables } from "./template-variables.ts";
 import type { ToolDefinition } from "./tool-definition.ts";
 import type { ChainStart, Ended, RewardResult, TokenChain, Trajectory, Turn } from "./trajectory.ts";
@@ -117,20 +119,13 @@ function chainOf({ tokens, learn, started, versions, prompt }: TokenChain, seen:
   const plain = [...head, ...seen.messages];
   return {
     length: tokens.length,
-    learnLength: countLearn(learn),
+    learnLength: learnCount({ learn }),
     ...(started && { started }),
     ...(versions && Object.keys(versions).length > 0 && { versions }),
     ...(shown && !sameJson(shown, plain.slice(0, shown.length)) && { prompt: shown }),
     ...(!sameJson(tools, seen.tools) && { tools: tools ?? [] }),
     ...(!sameJson(templateVariables, seen.templateVariables) && { templateVariables: templateVariables ?? {} }),
   };
-}
-
-/** The first token has nothing to be predicted from and is never learnt. */
-export function countLearn(learn: Uint8Array): number {
-  let count = 0;
-  for (let i = 1; i < learn.length; i++) if (learn[i] === 1) count++;
-  return count;
 }
 
 /** The agent's own, where the conversation has none. */
@@ -180,8 +175,4 @@ function rewardOf({ score, breakdown, turns, turnsInScore, ...rest }: RewardResu
     ...(turnsInScore && { turnsInScore }),
     ...(metadata && { metadata }),
   };
-}
-
-function sameJson(a: unknown, b: unknown): boolean {
-  return a === b || JSON.stringify(a) === JSON.stringify(b);
 }

@@ -8,7 +8,7 @@ export {
   type StopDecision,
 } from "../evaluation/early-stopping.ts";
 export { type Estimate, type EstimateOptions, estimateGroups, estimateMean } from "../evaluation/estimate.ts";
-export { type PairedResult, pairedTest } from "../evaluation/paired-test.ts";
+export { type PairedOptions, type PairedResult, pairedTest } from "../evaluation/paired-test.ts";
 export type { UpdateEvent } from "../learning/learn.ts";
 export type { RolloutReport } from "../rollout/report.ts";
 export * from "../run/index.ts";

@@ -11,10 +11,11 @@ import type { Learner } from "./learner.ts";
 import type { LearntTokens } from "./learnt-tokens.ts";
 import { type LearningMetrics, ownNames } from "./metric-table.ts";
 import { stepOptions } from "./optimiser.ts";
+import { mismatchOf, scoreSequences } from "./score-sequences.ts";
 import { type ChainSequence, sequencesOf } from "./sequence.ts";
 import type { LearnSettings } from "./settings.ts";
 import { trustRegionUpdate } from "./trust-region-update.ts";
-import { type Batch, scoreSequences, type UpdateResult, update } from "./update.ts";
+import { type Batch, type UpdateResult, update } from "./update.ts";
 
 /** What is told of one optimiser step. */
 export interface UpdateEvent {
@@ -112,20 +113,6 @@ export async function learn(
     ...mismatchOf(sequences),
     ...(last && { loss: last.loss, gradNorm: last.gradNorm }),
   };
-}
-
-/** How far the distribution that was drawn from is from the policy: mean and largest |log-prob difference| of the sampled tokens. */
-function mismatchOf(sequences: readonly ChainSequence[]): LearningMetrics {
-  let [sum, count, largest] = [0, 0, 0];
-  for (const { old, sampled } of sequences) {
-    for (let t = 0; sampled && t < old.length; t++) {
-      const difference = Math.abs(old[t]! - sampled[t]!);
-      sum += difference;
-      largest = Math.max(largest, difference);
-      count++;
-    }
-  }
-  return count === 0 ? {} : { mismatch: sum / count, mismatchMax: largest };
 }
 
 function shapedSequences(

@@ -1,7 +1,8 @@
 /** What learning knew of single tokens, kept from the passes that are made anyway. Only asked for in steps that are recorded. */
 import type { Advantages } from "../algorithm/algorithm.ts";
+import { learnCount } from "../conversation/learn-tokens.ts";
 import type { TokenChain, Trajectory } from "../conversation/trajectory.ts";
-import { type ChainSequence, learnPlaces } from "./sequence.ts";
+import type { ChainSequence } from "./sequence.ts";
 
 /** One number per learn token of a conversation, over all its chains, in order. What is missing was not known. [tokens] */
 export interface LearntNumbers {
@@ -31,7 +32,7 @@ export class LearntTokens {
   /** Of these conversations alone. */
   constructor(trajectories: readonly Pick<Trajectory, "chains">[]) {
     for (const { chains } of trajectories) {
-      const first = chains.find((chain) => learnPlaces(chain).length > 0);
+      const first = chains.find((chain) => learnCount(chain) > 0);
       if (first) this.#numbers.set(first, {});
     }
   }

@@ -6,8 +6,9 @@ import { createTablePolicy } from "../test-support/table-policy.ts";
 import { resolveConfig } from "../training/config.ts";
 import type { Learner } from "./learner.ts";
 import { gather, gatherValues, microBatches, scatter, scatterValues } from "./micro-batch.ts";
+import { scoreSequences } from "./score-sequences.ts";
 import { sequenceOf, sequencesOf } from "./sequence.ts";
-import { accumulate, scoreSequences } from "./update.ts";
+import { accumulate } from "./update.ts";
 
 const random = createRandom(7);
 

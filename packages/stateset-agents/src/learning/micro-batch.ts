@@ -2,9 +2,9 @@
  * Units as one token tree, and numbers between the two: per-token numbers of the tree are gathered to the units' learn tokens,
  * derivatives scattered back. Tokens that units share sit in the tree once; their derivatives add up there.
  */
+import { learnPlaces } from "../conversation/learn-tokens.ts";
 import { buildTokenTree, type MergedChains } from "../conversation/token-tree.ts";
 import { pack, packAlike, type Unit } from "./pack.ts";
-import { learnPlaces } from "./sequence.ts";
 
 export interface MicroBatch {
   /** Indices of its units in what it was packed of. */

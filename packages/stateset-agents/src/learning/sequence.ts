@@ -1,4 +1,5 @@
 import type { Sequence } from "../algorithm/algorithm.ts";
+import { learnPlaces } from "../conversation/learn-tokens.ts";
 import { partFailuresOf } from "../conversation/part-failures.ts";
 import { isCut, type TokenChain, type Trajectory, type TrajectoryGroup } from "../conversation/trajectory.ts";
 
@@ -51,11 +52,4 @@ export function sequenceOf(trajectory: Trajectory, group: number): ChainSequence
     ...(reward.turnsInScore && { turnsInReward: true }),
     truncated: isCut(trajectory),
   };
-}
-
-/** Where the learn tokens of a chain are. The first token has no context to be predicted from and never is one. */
-export function learnPlaces({ learn }: Pick<TokenChain, "learn">): number[] {
-  const places: number[] = [];
-  for (let i = 1; i < learn.length; i++) if (learn[i] === 1) places.push(i);
-  return places;
 }

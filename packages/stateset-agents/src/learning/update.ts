@@ -30,37 +30,6 @@ export interface UpdateResult {
   ratioMax: number;
 }
 
-/**
- * Adds to the sequences what the algorithm or the run needs: V(state before each token), the reference's log-probs, and with `sampled`
- * the trainer's own log-probs as `old`, for a policy whose sampler is another program.
- */
-export async function scoreSequences(
-  { policy, reference, settings }: Learner,
-  sequences: readonly ChainSequence[],
-  want: { values: boolean; reference: boolean; sampled?: boolean },
-): Promise<void> {
-  const batches = () => microBatches(sequences, sequences.keys(), settings.tokenBudget);
-  if (want.reference) {
-    for (const batch of batches()) {
-      const { temperature } = batch;
-      const scores = gather(batch, await reference!.logprobs(batch.merged.tree, { temperature }));
-      batch.members.forEach((member, i) => {
-        sequences[member]!.ref = scores[i]!;
-      });
-    }
-  }
-  if (!want.values && !want.sampled) return;
-  await scorePasses(policy, batches(), { values: want.values }, (batch, pass) => {
-    const values = want.values ? gatherValues(batch, pass.values!) : undefined;
-    const scores = gather(batch, pass.logprobs);
-    batch.members.forEach((member, i) => {
-      const sequence = sequences[member]!;
-      if (values) sequence.oldValues = values[i]!;
-      if (want.sampled) Object.assign(sequence, { sampled: sequence.sampled ?? sequence.old, old: scores[i]! });
-    });
-  });
-}
-
 /** One optimiser step on `batch.members`. With scope "value" only the value head learns. */
 export async function update(
   learner: Learner,

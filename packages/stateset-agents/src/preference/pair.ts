@@ -1,4 +1,5 @@
 import { readJsonl } from "../conversation/jsonl.ts";
+import { learnCount } from "../conversation/learn-tokens.ts";
 import type { Message, MessageInput } from "../conversation/message.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
@@ -11,7 +12,6 @@ import {
   type CheckedConversation,
   encodeConversation,
   isChain,
-  learnCount,
   readTemplateOptions,
   requireLearnTokens,
   warnOfSpelt,

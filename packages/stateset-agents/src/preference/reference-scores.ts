@@ -2,12 +2,12 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { throwIfAborted } from "../abort.ts";
+import { learnCount } from "../conversation/learn-tokens.ts";
 import { fingerprint } from "../describe.ts";
 import { alikeBatches, gather } from "../learning/micro-batch.ts";
 import type { Unit } from "../learning/pack.ts";
 import type { Policy, Reference } from "../policy/policy.ts";
 import type { RunPart } from "../run/checkpoint/store.ts";
-import { learnCount } from "../supervised/example.ts";
 import type { PairChains } from "./pair.ts";
 
 /** A pair with the reference's log-probs of both sides. [learn tokens] */

@@ -6,6 +6,7 @@ import { z } from "zod";
 import { dpoLoss } from "../algorithm/loss/dpo.ts";
 import { ipoLoss } from "../algorithm/loss/ipo.ts";
 import type { PreferenceLoss } from "../algorithm/loss/preference.ts";
+import { learnCount } from "../conversation/learn-tokens.ts";
 import { describeList } from "../describe.ts";
 import { alikeBatches, gather, scatter } from "../learning/micro-batch.ts";
 import type { PassSettings } from "../learning/optimiser.ts";
@@ -13,7 +14,6 @@ import { addGradients, scorePasses } from "../learning/passes.ts";
 import type { Policy, Reference } from "../policy/policy.ts";
 import { exampleRecords } from "../run/example-records.ts";
 import { runShape } from "../run/options.ts";
-import { learnCount } from "../supervised/example.ts";
 import { type FitResult, fit } from "../supervised/fit.ts";
 import {
   type AgentOrPolicy,

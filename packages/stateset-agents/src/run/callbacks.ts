@@ -100,8 +100,8 @@ export interface Emitter {
   add(callback: AnyCallbacks): void;
   emit(name: CallbackName, event: object): Promise<void>;
   /** States by name, for a checkpoint. */
-  states(): Record<string, unknown>;
-  restore(states: Readonly<Record<string, unknown>>): void;
+  states(): Promise<Record<string, unknown>>;
+  restore(states: Readonly<Record<string, unknown>>): Promise<void>;
 }
 
 /** How long a callback may take once the run was told to stop. */
@@ -132,12 +132,30 @@ export function createEmitter(
         }
       }
     },
-    states: () => Object.fromEntries(stateful().map((callback, index) => [key(callback, index), callback.state!()])),
-    restore(states) {
-      stateful().forEach((callback, index) => {
+    async states() {
+      const states: Record<string, unknown> = {};
+      for (const [index, callback] of stateful().entries()) {
+        try {
+          const state = callback.state!();
+          // What JSON cannot hold would fail the checkpoint.
+          JSON.stringify(state);
+          states[key(callback, index)] = state;
+        } catch (error) {
+          await onFailed(`A callback's state could not be kept: ${messageOf(error)}`);
+        }
+      }
+      return states;
+    },
+    async restore(states) {
+      for (const [index, callback] of stateful().entries()) {
         const state = states[key(callback, index)];
-        if (state !== undefined) callback.restore?.(state);
-      });
+        if (state === undefined) continue;
+        try {
+          callback.restore?.(state);
+        } catch (error) {
+          await onFailed(`A callback's restore threw: ${messageOf(error)}`);
+        }
+      }
     },
   };
 }

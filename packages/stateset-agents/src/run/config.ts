@@ -48,8 +48,11 @@ export function readConfig(dir: string): RunConfig {
   } catch (error) {
     throw new StatesetError("CHECKPOINT_INVALID", `${path} cannot be read: ${messageOf(error)}.`, { cause: error });
   }
-  if (config?.version !== 2 || typeof config.settings !== "object") {
-    throw new StatesetError("CHECKPOINT_INVALID", `${path} is not the configuration of a run of this version.`);
+  const isObject = (value: unknown) => typeof value === "object" && value !== null;
+  if (config?.version !== 2 || typeof config.id !== "string" || !isObject(config.settings) || !isObject(config.model)) {
+    throw new StatesetError("CHECKPOINT_INVALID", `${path} is not the configuration of a run of this version.`, {
+      hint: "Go on with it in the version it was begun with, or start a new run from its final/ folder.",
+    });
   }
   return config;
 }
@@ -71,9 +74,9 @@ export function changesBetween(before: RunConfig, now: RunConfig): Change[] {
     .map(({ path, a, b }) => ({ path, before: a, now: b }));
 }
 
-export function changesText(changes: readonly Change[]): string {
+export function changesText(changes: readonly Change[], said = "The run goes on otherwise than it began"): string {
   const text = (value: unknown) => JSON.stringify(value) ?? "nothing";
   const shown = changes.slice(0, 12).map(({ path, before, now }) => `${path} ${text(before)} → ${text(now)}`);
   const more = changes.length > 12 ? `, and ${changes.length - 12} more` : "";
-  return `The run goes on otherwise than it began: ${shown.join(", ")}${more}.`;
+  return `${said}: ${shown.join(", ")}${more}.`;
 }

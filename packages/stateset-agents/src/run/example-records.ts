@@ -1,6 +1,7 @@
 /** What learners from data (SFT, DPO, reward models) learnt from, in the record of conversations. */
+import { learnCount } from "../conversation/learn-tokens.ts";
 import type { Message } from "../conversation/message.ts";
-import { chatMessage, countLearn } from "../conversation/record.ts";
+import { chatMessage } from "../conversation/record.ts";
 import type { TemplateVariables } from "../conversation/template-variables.ts";
 import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import type { LearntNumbers } from "../learning/learnt-tokens.ts";
@@ -33,7 +34,7 @@ export function exampleRecords(step: number, examples: readonly LearntExample[])
       messages: messages.map(chatMessage),
       ...(tools && { tools }),
       ...(templateVariables && { templateVariables }),
-      chains: [{ length: chain.tokens.length, learnLength: countLearn(chain.learn) }],
+      chains: [{ length: chain.tokens.length, learnLength: learnCount(chain) }],
     },
     chains: [chain],
     ...(learnt && { learnt }),

@@ -1,4 +1,4 @@
-import { cpSync, existsSync, readdirSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { writeFolderAtomic } from "../durable.ts";
 import { findCheckpoint, runDirOf } from "./checkpoint/store.ts";
@@ -6,6 +6,7 @@ import { readConfig } from "./config.ts";
 import { logFiles, pathIn, runFiles, stepName } from "./layout.ts";
 import { JsonLog } from "./log.ts";
 import type { SavedRun } from "./run.ts";
+import { copyTrajectories } from "./trajectories.ts";
 
 /**
  * A new run that has been, up to a checkpoint, what another one was: its settings, its records up to there, the checkpoint and the best
@@ -16,7 +17,7 @@ export async function forkRun(resumeFrom: string, target: string, id: string): P
   const config = readConfig(source);
   const found = findCheckpoint<SavedRun<unknown>>(resumeFrom, () => {});
   const step = found?.step ?? 0;
-  await writeFolderAtomic(target, async (temporary) => {
+  const fill = async (temporary: string) => {
     const forked = { ...config, id, forkedFrom: { run: config.id, step } };
     writeFileSync(pathIn(temporary, "config"), `${JSON.stringify(forked, undefined, 2)}\n`);
     if (!found) return;
@@ -25,21 +26,13 @@ export async function forkRun(resumeFrom: string, target: string, id: string): P
       cpSync(pathIn(source, file), pathIn(temporary, file));
       new JsonLog(pathIn(temporary, file)).cut(found.state.logs[file]);
     }
-    copySteps(pathIn(source, "trajectories"), pathIn(temporary, "trajectories"), step);
+    copyTrajectories(source, temporary, step);
     const best = found.state.best === null ? undefined : stepName(found.state.best);
     const kept = new Set([basename(found.dir), ...(best === undefined ? [] : [best])]);
     for (const name of kept) {
       const from = join(source, runFiles.checkpoints, name);
       if (existsSync(from)) cpSync(from, join(temporary, runFiles.checkpoints, name), { recursive: true });
     }
-  });
-}
-
-/** The files of steps up to one. */
-function copySteps(from: string, to: string, step: number): void {
-  if (!existsSync(from)) return;
-  for (const name of readdirSync(from)) {
-    const [, number] = /^step-(\d+)\./.exec(name) ?? [];
-    if (number !== undefined && Number(number) <= step) cpSync(join(from, name), join(to, name));
-  }
+  };
+  await writeFolderAtomic(target, fill, { replace: false });
 }

@@ -20,6 +20,8 @@ export const runFiles = {
   evaluations: "evaluations.jsonl",
   /** What depends on the clock. */
   timing: "timing.jsonl",
+  /** How the command line was called, for runs that it started. */
+  cli: "cli.json",
   /** `step-000123.jsonl`, a ConversationRecord a line, and `step-000123.bin` with their tokens: see trajectories.ts and token-file.ts. */
   trajectories: "trajectories",
   /** `step-000123/` and the files `last` and `best` that name one. */
@@ -41,4 +43,11 @@ export function pathIn(dir: string, file: RunFile): string {
 /** `step-000123`, which sorts by number. */
 export function stepName(step: number): string {
   return `step-${String(step).padStart(6, "0")}`;
+}
+
+/** The step that a file or folder is named after; undefined for other names. `ending` is what follows: ".jsonl". */
+export function stepOf(name: string, ending = ""): number | undefined {
+  if (!name.endsWith(ending)) return undefined;
+  const [, digits] = /^step-(\d{6,})$/.exec(name.slice(0, name.length - ending.length)) ?? [];
+  return digits === undefined ? undefined : Number(digits);
 }

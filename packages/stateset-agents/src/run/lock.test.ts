@@ -4,16 +4,16 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../test/tiny-model.ts";
-import { holderOf, lockRun, requireIdle } from "./lock.ts";
+import { holderOf, lockRun } from "./lock.ts";
 
 describe("the lock of a run", () => {
   it("is held by one, named to others, and free again when released", async () => {
     const dir = await temporaryFolder();
     const lock = lockRun(dir, "started");
     expect(() => lockRun(dir, "resumed")).toThrow(`cannot be resumed: process ${process.pid} is running it`);
-    expect(() => requireIdle(dir, "removed")).toThrow(/cannot be removed/);
+    expect(holderOf(dir)?.pid).toBe(process.pid);
     lock.release();
-    requireIdle(dir, "removed");
+    expect(holderOf(dir)).toBeUndefined();
     lockRun(dir, "resumed").release();
     expect(existsSync(join(dir, "lock"))).toBe(false);
   });
@@ -39,6 +39,23 @@ describe("the lock of a run", () => {
     const anHourAgo = new Date(Date.now() - 3_600_000);
     utimesSync(join(dir, "lock"), anHourAgo, anHourAgo);
     lockRun(dir, "resumed").release();
+  });
+
+  it("is taken over by one at a time, and given back by its holder alone", async () => {
+    const dir = await temporaryFolder();
+    const path = join(dir, "lock");
+    const stale = JSON.stringify({ pid: 2 ** 30, host: hostname() });
+    writeFileSync(path, stale);
+    writeFileSync(`${path}.taking`, JSON.stringify({ pid: process.ppid, host: hostname() }));
+    expect(() => lockRun(dir, "resumed")).toThrow("could not be taken");
+    expect(readFileSync(path, "utf8")).toBe(stale);
+    writeFileSync(`${path}.taking`, stale);
+    const lock = lockRun(dir, "resumed");
+    expect(existsSync(`${path}.taking`)).toBe(false);
+    const another = JSON.stringify({ pid: process.ppid, host: hostname() });
+    writeFileSync(path, another);
+    lock.release();
+    expect(readFileSync(path, "utf8")).toBe(another);
   });
 
   it("that cannot be read belongs to nobody", async () => {

@@ -1,5 +1,5 @@
 /** One process writes a run. A lock whose process is gone is taken over. */
-import { linkSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { linkSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { writeFailed } from "../durable.ts";
 import { StatesetError } from "../error.ts";
@@ -23,7 +23,7 @@ export interface RunLock {
 export function lockRun(dir: string, what: string): RunLock {
   const path = pathIn(dir, "lock");
   for (let tries = 0; tries < 10; tries++) {
-    if (create(path)) return { touch: () => touch(path), release: () => rmSync(path, { force: true }) };
+    if (create(path)) return { touch: () => touch(path), release: () => release(path) };
     const holder = holderOf(dir);
     if (holder) throw busy(dir, holder, what);
     takeAway(dir, path);
@@ -33,13 +33,17 @@ export function lockRun(dir: string, what: string): RunLock {
   });
 }
 
-/** False when there is one already. It appears with its content: nobody ever reads half of it. */
-function create(path: string): boolean {
+function me(): string {
   const born = bornOf(process.pid);
   const holder: Holder = { pid: process.pid, host: hostname(), ...(born !== undefined && { born }) };
+  return JSON.stringify(holder);
+}
+
+/** False when there is one already. It appears with its content: nobody ever reads half of it. */
+function create(path: string): boolean {
   const temporary = `${path}.${process.pid}.tmp`;
   try {
-    writeFileSync(temporary, JSON.stringify(holder));
+    writeFileSync(temporary, me());
     linkSync(temporary, path);
     return true;
   } catch (error) {
@@ -50,17 +54,27 @@ function create(path: string): boolean {
   }
 }
 
-/** Removes a lock that nobody holds any more. Renaming is what only one of several can do. */
+/** Removes a lock that nobody holds any more. One process at a time: a lock that another one has taken meanwhile must not go with it. */
 function takeAway(dir: string, path: string): void {
-  const aside = `${path}.${process.pid}.stale`;
+  const taking = `${path}.taking`;
+  if (!create(taking)) {
+    // Its process is at it, or was killed while it was.
+    if (!holderOf(dir, taking)) rmSync(taking, { force: true });
+    return;
+  }
   try {
-    renameSync(path, aside);
-    // Another process may have been first, and this be its new lock: back with it.
-    if (holderOf(dir, aside)) linkSync(aside, path);
-  } catch {
-    // Another process was first; ask again who holds it.
+    if (!holderOf(dir, path)) rmSync(path, { force: true });
   } finally {
-    rmSync(aside, { force: true });
+    rmSync(taking, { force: true });
+  }
+}
+
+/** Only one's own: that of a process that was taken for dead may be another's by now. */
+function release(path: string): void {
+  try {
+    if (readFileSync(path, "utf8") === me()) rmSync(path, { force: true });
+  } catch {
+    // It is gone already.
   }
 }
 
@@ -83,17 +97,12 @@ export function holderOf(dir: string, path = pathIn(dir, "lock")): Holder | unde
   } catch {
     return undefined;
   }
+  if (typeof holder?.pid !== "number") return undefined;
   if (holder.host === hostname()) {
     const same = holder.born === undefined || holder.born === bornOf(holder.pid);
     return same && processExists(holder.pid) ? holder : undefined;
   }
   return Date.now() - touchedMs <= 12 * heartbeatMs ? holder : undefined;
-}
-
-/** Refuses to touch a run that somebody writes. */
-export function requireIdle(dir: string, what: string): void {
-  const holder = holderOf(dir);
-  if (holder) throw busy(dir, holder, what);
 }
 
 /** When a process began, by the kernel's count; undefined where it does not say, and for one that is dead and only not yet buried. */

@@ -36,12 +36,16 @@ export class JsonLog<T> {
     });
   }
 
-  cut(bytes: number): void {
-    if (!existsSync(this.path)) return;
+  /** False when it held less than that: what is left are its whole lines. */
+  cut(bytes: number): boolean {
+    if (!existsSync(this.path)) return bytes === 0;
+    const { size } = statSync(this.path);
+    const kept = size < bytes ? readFileSync(this.path).lastIndexOf("\n") + 1 : bytes;
     withFile(this.path, (file) => {
-      ftruncateSync(file, Math.min(bytes, statSync(this.path).size));
+      ftruncateSync(file, kept);
       fsyncSync(file);
     });
+    return size >= bytes;
   }
 
   /** Whole lines only: the last one may be under way, or was cut by a kill. */
@@ -50,14 +54,15 @@ export class JsonLog<T> {
   }
 }
 
-/** The records of a file that may be growing; none where there is no file. Lines that are no JSON are passed over. */
+/** The records of a file that may be growing; none where there is no file. Lines that are no JSON objects are passed over. */
 export function readJsonLines<T>(path: string): T[] {
   if (!existsSync(path)) return [];
   const records: T[] = [];
   for (const line of readFileSync(path, "utf8").split("\n")) {
     if (line === "") continue;
     try {
-      records.push(JSON.parse(line) as T);
+      const record: unknown = JSON.parse(line);
+      if (typeof record === "object" && record !== null) records.push(record as T);
     } catch {
       // A line that a kill or a damaged disk left behind says nothing.
     }

@@ -1,18 +1,21 @@
+import { existsSync } from "node:fs";
 import { settleFolder } from "../durable.ts";
-import { StatesetError } from "../error.ts";
+import { messageOf, StatesetError } from "../error.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { AnyCallbacks } from "./callbacks.ts";
 import { assertSameModel, type Checkpoint, findCheckpoint } from "./checkpoint/store.ts";
 import { type Change, changesBetween, type LearnerKind, type RunConfig, readConfig } from "./config.ts";
+import type { StepMetrics } from "./event.ts";
 import { pathIn } from "./layout.ts";
+import { readJsonLines } from "./log.ts";
 import { findPlace, type RunPlace } from "./place.ts";
 import { Run, type SavedRun } from "./run.ts";
 import type { Tracker } from "./tracker.ts";
 import { trackerCallbacks } from "./tracker-callbacks.ts";
 
 export interface OpenRunOptions {
-  /** For a run that is given no name. */
-  what: string;
+  /** A run that is given no name is called after it and the time. */
+  nameAfter: string;
   place: RunPlace;
   config: Omit<RunConfig, "version" | "id" | "forkedFrom">;
   steps: number;
@@ -33,8 +36,8 @@ export interface OpenedRun<State> {
 
 /** Finds or makes the folder, takes its lock, and finds what to go on from. Nothing of the policy is touched. */
 export async function openRun<State>(options: OpenRunOptions, policy: Policy): Promise<OpenedRun<State>> {
-  const { what, place, steps, keep, signal } = options;
-  const { id, dir, resumeFrom } = await findPlace(place, what);
+  const { nameAfter, place, steps, keep, signal } = options;
+  const { id, dir, resumeFrom } = await findPlace(place, nameAfter);
   const saved = resumeFrom === undefined ? undefined : readConfig(dir!);
   const config: RunConfig = {
     version: 2,
@@ -45,7 +48,7 @@ export async function openRun<State>(options: OpenRunOptions, policy: Policy): P
   const run = new Run<State>({
     ...{ id, dir, config, steps, keep, signal },
     callbacks: options.callbacks,
-    what: resumeFrom === undefined ? "started" : "resumed",
+    resumed: resumeFrom !== undefined,
   });
   try {
     const trackers = trackerCallbacks(options.trackers, (message) => {
@@ -60,24 +63,41 @@ export async function openRun<State>(options: OpenRunOptions, policy: Policy): P
     const damaged: { message: string; dir: string }[] = [];
     const checkpoint = findCheckpoint<SavedRun<State>>(resumeFrom, (message, at) => damaged.push({ message, dir: at }));
     if (checkpoint) assertSameModel(checkpoint.manifest, policy.model, checkpoint.dir);
+    if (checkpoint && checkpoint.step > steps) throw alreadyDone(checkpoint.step, steps, config);
     for (const { message, dir: at } of damaged) {
       run.store!.setAside(at);
       await run.say({ kind: "checkpoint-damaged", message });
     }
+    if (!checkpoint) refuseWithout(dir!);
     if (!checkpoint) {
       const message = `${dir} holds no checkpoint yet: the run starts again from its first step.`;
       await run.say({ kind: "restarted", message });
     }
-    run.restore(checkpoint?.state, checkpoint?.step ?? 0);
+    await run.restore(checkpoint?.state, checkpoint?.step ?? 0);
     const split = config.forkedFrom !== undefined && config.forkedFrom.step === checkpoint?.step;
     const takenUp = run.stopped !== null && (run.before?.state === "stopped-early" || split);
     if (takenUp) run.stopped = null;
     run.writeConfig();
     return { run, checkpoint, takenUp };
   } catch (error) {
-    run.close("failed", error instanceof Error ? error.message : String(error));
+    run.close("failed", messageOf(error));
     throw error;
   }
+}
+
+/** To start a run again voids its records, and what it has come to: not where it ended and only its checkpoints were removed. */
+function refuseWithout(dir: string): void {
+  const done = readJsonLines<StepMetrics>(pathIn(dir, "metrics")).findLast(({ step }) => step > 0);
+  if (done === undefined || !existsSync(pathIn(dir, "final"))) return;
+  throw new StatesetError("CHECKPOINT_NOT_FOUND", `The run in ${dir} ended, and its checkpoints were removed.`, {
+    hint: `Start a new run from ${pathIn(dir, "final")}.`,
+  });
+}
+
+function alreadyDone(done: number, steps: number, { id, learner }: RunConfig): StatesetError {
+  return new StatesetError("INVALID_OPTION", `The run "${id}" has done ${done} steps, and is to do ${steps} in all.`, {
+    hint: `Give it more ${learner === "rl" ? "steps" : "epochs"} than that, or split off a new run from an earlier checkpoint.`,
+  });
 }
 
 /** What a run that is taken up again would do otherwise, and a refusal where it cannot be the same run. */

@@ -1,5 +1,5 @@
 /** Where a run is kept, under which name, and what it goes on from. */
-import { existsSync, mkdirSync, rmdirSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmdirSync, statSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { z } from "zod";
 import { writeFailed } from "../durable.ts";
@@ -7,7 +7,7 @@ import { StatesetError } from "../error.ts";
 import { laterCheckpoints, runDirOf } from "./checkpoint/store.ts";
 import { readConfig } from "./config.ts";
 import { forkRun } from "./fork.ts";
-import { pathIn } from "./layout.ts";
+import { logFiles, pathIn } from "./layout.ts";
 import { checkRunName, newRunName } from "./run-id.ts";
 
 /** For the options of every learner. */
@@ -60,7 +60,9 @@ export async function findPlace({ name, dir, resumeFrom, discardLater }: RunPlac
       return { id: saved.id, dir: own, resumeFrom };
     }
     if (target === own) throw taken(own);
-    requireFree(target);
+    // A fork puts a whole folder there; whatever it is that somebody keeps at that place, it stays.
+    if (existsSync(target) && !(statSync(target).isDirectory() && readdirSync(target).length === 0))
+      throw taken(target);
     const id = name ?? checkRunName(basename(target));
     await forkRun(resumeFrom, target, id);
     return { id, dir: target, resumeFrom: target };
@@ -107,12 +109,16 @@ function makeFolder(dir: string): void {
 }
 
 function requireFree(dir: string): void {
-  if (existsSync(pathIn(dir, "config"))) throw taken(dir);
+  if (heldFiles.some((file) => existsSync(pathIn(dir, file)))) throw taken(dir);
 }
 
+/** Those that a new run would add to, or void, were they another's whose configuration is gone. */
+const heldFiles = ["config", ...logFiles, "trajectories", "checkpoints", "final"] as const;
+
 function taken(dir: string): StatesetError {
-  return new StatesetError("INVALID_OPTION", `${dir} already holds a run.`, {
-    hint: "Choose another `dir` or `name`, or go on with it by `resumeFrom`.",
+  const what = existsSync(pathIn(dir, "config")) ? "a run" : "something else";
+  return new StatesetError("INVALID_OPTION", `${dir} already holds ${what}.`, {
+    hint: `Choose another \`dir\` or \`name\`${what === "a run" ? ", or go on with it by `resumeFrom`" : ""}.`,
   });
 }
 

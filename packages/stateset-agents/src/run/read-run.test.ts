@@ -1,11 +1,12 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { FunctionReward, politeShare, quickRun, tableAgent } from "../test-support/table-training.ts";
 import { train } from "../training/train.ts";
+import { forkRun } from "./fork.ts";
 import { claimFolder, findPlace } from "./place.ts";
-import { findRun, listRuns } from "./read-run.ts";
+import { abandonedIn, findRun, listRuns } from "./read-run.ts";
 import { checkRunName } from "./run-id.ts";
 
 const root = mkdtempSync(join(tmpdir(), "runs-"));
@@ -50,6 +51,37 @@ describe("the runs in a folder", () => {
     });
     expect(found.size).toBe(4);
   });
+
+  it.each([
+    ["metrics.jsonl", "null\n"],
+    ["status.json", "null"],
+    ["status.json", "{}"],
+    ["lock", "null"],
+    ["config.json", '{"version":2,"settings":null}'],
+    ["config.json", '{"version":2,"settings":{}}'],
+    ["checkpoints", "a file"],
+    ["metrics.jsonl", undefined],
+    ["checkpoints/best", undefined],
+  ])("are in nobody's way with %s as %j", (file, content) => {
+    const runs = mkdtempSync(join(root, "odd-"));
+    cpSync(join(root, "first"), join(runs, "odd"), { recursive: true });
+    rmSync(join(runs, "odd", file), { recursive: true, force: true });
+    if (content === undefined) mkdirSync(join(runs, "odd", file));
+    else writeFileSync(join(runs, "odd", file), content);
+    const [info] = listRuns(runs);
+    expect(info).toMatchObject({ id: expect.stringMatching(/first|odd/), state: "finished" });
+    expect(Number.isFinite(info!.startedAt)).toBe(true);
+    if (info!.config) expect(info!.config.model.name).toBeTypeOf("string");
+  });
+
+  it("are not what a process that was killed left of one", () => {
+    const runs = mkdtempSync(join(root, "left-"));
+    const left = `.tmp-${2 ** 30}-fork`;
+    cpSync(join(root, "first"), join(runs, left), { recursive: true });
+    cpSync(join(root, "first"), join(runs, `.tmp-${process.pid}-fork`), { recursive: true });
+    expect(listRuns(runs)).toEqual([]);
+    expect(abandonedIn(runs)).toEqual([join(runs, left)]);
+  });
 });
 
 describe("a place for a run", () => {
@@ -58,6 +90,23 @@ describe("a place for a run", () => {
     const ids = Array.from({ length: 20 }, () => claimFolder(runs, "grpo").id);
     expect(new Set(ids).size).toBe(20);
     expect(readdirSync(runs).sort()).toEqual([...ids].sort());
+  });
+
+  it("is not where somebody keeps something else", async () => {
+    const resumeFrom = join(root, "first");
+    const dir = join(root, "thesis");
+    mkdirSync(dir);
+    writeFileSync(join(dir, "chapter-1.txt"), "years of work");
+    await expect(findPlace({ resumeFrom, dir }, "grpo")).rejects.toThrow(`${dir} already holds something else`);
+    // Also where it came there while the new run was being copied.
+    await expect(forkRun(resumeFrom, dir, "thesis")).rejects.toMatchObject({ code: "WRITE_FAILED" });
+    expect(readdirSync(dir)).toEqual(["chapter-1.txt"]);
+    rmSync(join(dir, "chapter-1.txt"));
+    await findPlace({ resumeFrom, dir }, "grpo");
+    expect(existsSync(join(dir, "config.json"))).toBe(true);
+    rmSync(join(dir, "config.json"));
+    // A run whose configuration is gone is not added to.
+    await expect(findPlace({ dir }, "grpo")).rejects.toMatchObject({ code: "INVALID_OPTION" });
   });
 
   it("has a name that stays in its folder", async () => {

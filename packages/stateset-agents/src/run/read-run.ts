@@ -1,6 +1,7 @@
 /** What the folders of runs say, for whoever shows them. A run that is damaged says so, and is in nobody's way. */
 import { existsSync, lstatSync, readdirSync, statSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
+import { temporaryOwner } from "../durable.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import { didYouMean } from "../suggest.ts";
 import { checkpointsOf } from "./checkpoint/store.ts";
@@ -9,7 +10,7 @@ import type { StepMetrics } from "./event.ts";
 import { pathIn } from "./layout.ts";
 import { holderOf } from "./lock.ts";
 import { readJsonLines } from "./log.ts";
-import { type RunState, readStatus } from "./status.ts";
+import { processExists, type RunState, readStatus } from "./status.ts";
 
 export interface RunInfo {
   id: string;
@@ -36,6 +37,7 @@ export interface RunInfo {
 export function listRuns(dir: string): RunInfo[] {
   if (!existsSync(dir)) return [];
   return readdirSync(dir)
+    .filter((name) => temporaryOwner(name) === undefined)
     .map((name) => join(dir, name))
     .filter(isRun)
     .map(readRun)
@@ -53,23 +55,36 @@ export function findRun(dir: string, name: string, cwd: string): RunInfo {
   });
 }
 
+/** What a process that was killed left beside the runs, half of a run that it split off. */
+export function abandonedIn(dir: string): string[] {
+  if (!existsSync(dir)) return [];
+  return readdirSync(dir).flatMap((name) => {
+    const owner = temporaryOwner(name);
+    return owner === undefined || processExists(owner) ? [] : [join(dir, name)];
+  });
+}
+
 export function readRun(dir: string): RunInfo {
-  let config: RunConfig | undefined;
-  let problem: string | undefined;
-  try {
-    config = readConfig(dir);
-  } catch (error) {
-    problem = messageOf(error);
-  }
-  const metrics = readJsonLines<StepMetrics>(pathIn(dir, "metrics")).filter(({ step }) => step > 0);
+  const problems: string[] = [];
+  const read = <T>(part: () => T, otherwise: T): T => {
+    try {
+      return part();
+    } catch (error) {
+      problems.push(messageOf(error));
+      return otherwise;
+    }
+  };
+  const config = read<RunConfig | undefined>(() => readConfig(dir), undefined);
+  const lines = read(() => readJsonLines<StepMetrics>(pathIn(dir, "metrics")), []);
+  const metrics = lines.filter(({ step }) => step > 0);
   const status = readStatus(dir);
-  const { all, best } = checkpointsOf(dir);
+  const { all, best } = read(() => checkpointsOf(dir), { all: [], best: undefined });
   const steps = status?.steps ?? config?.settings.steps;
   return {
     id: config?.id ?? basename(dir),
     dir,
     config,
-    problem,
+    problem: problems[0],
     state: status?.state ?? (existsSync(pathIn(dir, "final")) ? "finished" : holderOf(dir) ? "running" : "lost"),
     reason: status?.reason,
     startedAt: status?.startedAt ?? statSync(dir).birthtimeMs,

@@ -28,7 +28,7 @@ import type {
   StepMetrics,
   TimingRecord,
 } from "./event.ts";
-import { type LogFile, logFiles, pathIn } from "./layout.ts";
+import { type LogFile, logFiles, pathIn, runFiles } from "./layout.ts";
 import { lockRun, type RunLock } from "./lock.ts";
 import { JsonLog } from "./log.ts";
 import { heartbeatMs, type RunStatus, readStatus, statusNow, writeStatus } from "./status.ts";
@@ -56,8 +56,7 @@ export interface RunOptions {
   keep: number;
   callbacks: readonly AnyCallbacks[];
   signal: AbortSignal | undefined;
-  /** "started" or "resumed". */
-  what: string;
+  resumed: boolean;
 }
 
 export class Run<State = unknown> {
@@ -89,7 +88,7 @@ export class Run<State = unknown> {
   #status: RunStatus;
   #heartbeat: NodeJS.Timeout | undefined;
 
-  constructor({ id, dir, config, steps, keep, callbacks, signal, what }: RunOptions) {
+  constructor({ id, dir, config, steps, keep, callbacks, signal, resumed }: RunOptions) {
     this.id = id;
     this.dir = dir;
     this.config = config;
@@ -98,7 +97,7 @@ export class Run<State = unknown> {
     this.#emitter = createEmitter(callbacks, signal, (message) => this.say({ kind: "callback-failed", message }));
     this.#status = statusNow(steps);
     if (dir === undefined) return;
-    this.#lock = lockRun(dir, what);
+    this.#lock = lockRun(dir, resumed ? "resumed" : "started");
     this.before = readStatus(dir);
     this.#status.startedAt = this.before?.startedAt ?? this.#status.startedAt;
     this.store = new CheckpointStore(dir, keep);
@@ -114,21 +113,25 @@ export class Run<State = unknown> {
   }
 
   /** Goes back to what a checkpoint holds, or to the beginning. */
-  restore(saved: SavedRun<State> | undefined, step: number): void {
+  async restore(saved: SavedRun<State> | undefined, step: number): Promise<void> {
     this.step = step;
     this.best = saved?.best ?? null;
     this.stopped = saved?.stopped ?? null;
     this.#events = saved?.events ?? 0;
-    for (const file of logFiles) this.#logs?.[file].cut(saved?.logs[file] ?? 0);
+    const short = logFiles.filter((file) => this.#logs && !this.#logs[file].cut(saved?.logs[file] ?? 0));
     cutTiming(this.#timing, step);
     if (this.dir !== undefined) removeLater(this.dir, step);
     this.store?.repair(step, this.best ?? undefined);
     if (saved) {
-      this.#emitter.restore(saved.callbacks);
+      await this.#emitter.restore(saved.callbacks);
       this.savedStep = step;
     }
     this.records.push(...((this.#logs?.metrics.read() ?? []) as StepMetrics[]));
     this.evaluations.push(...evaluationsIn((this.#logs?.events.read() ?? []) as RunEvent[]));
+    for (const file of short) {
+      const message = `${runFiles[file]} holds less than it did at step ${step}: what is missing of the steps before stays missing.`;
+      await this.say({ kind: "checkpoint-damaged", message });
+    }
   }
 
   writeConfig(): void {
@@ -160,16 +163,23 @@ export class Run<State = unknown> {
     await this.#emit({ seq: null, step: this.step, type: "warning", ...warning }, {});
   }
 
+  /** A warning that is found whenever the run is taken up: it belongs to the run the first time only. */
+  warnAtStart(warning: Omit<RunWarning, "step">): Promise<void> {
+    return this.savedStep === undefined ? this.warn(warning) : this.say(warning);
+  }
+
   /** Not an event of the run, which knows of a step when it is done. */
   stepStart(event: Parameters<NonNullable<RunCallbacks["onStepStart"]>>[0]): Promise<void> {
     return this.#emitter.emit("onStepStart", event);
   }
 
-  readonly tellOf: StepEnd["tell"] = async (said) => {
+  /** For callbacks. */
+  readonly tellFinding: StepEnd["tell"] = async (said) => {
     const { type, step, ...fact } = said;
     await this.#emit(this.#write(type, step, fact as FactOf<typeof type>), {});
   };
 
+  /** For callbacks: the first reason counts. */
   readonly stop: StopRun = (reason) => {
     this.stopped ??= reason;
   };
@@ -208,7 +218,7 @@ export class Run<State = unknown> {
       learner,
       events: this.#events,
       logs: logs as Record<LogFile, number>,
-      callbacks: this.#emitter.states(),
+      callbacks: await this.#emitter.states(),
       best: this.best,
       stopped: this.stopped,
     };
@@ -265,7 +275,7 @@ export class Run<State = unknown> {
   }
 
   #write<T extends EventType>(type: T, step: number, fact: FactOf<T>): RunEvent {
-    const event = { seq: this.#events++, step, type, ...fact } as unknown as RunEvent;
+    const event = { seq: this.#events++, step, type, ...fact } as RunEvent;
     this.evaluations.push(...evaluationsIn([event]));
     this.#logs?.events.append(event);
     return event;

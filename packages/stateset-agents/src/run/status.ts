@@ -1,4 +1,4 @@
-/** How a run stands, as others can see it. The only file that says so: the others do not depend on the clock. */
+/** status.json: how a run stands, as others can see it. No other file says so, since what a run records does not depend on the clock. */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { pathIn } from "./layout.ts";
@@ -37,16 +37,17 @@ export function writeStatus(dir: string, status: RunStatus): void {
   renameSync(temporary, path);
 }
 
-/** Undefined for a run that wrote none. */
+/** Undefined for a run that wrote none, or none that says anything. */
 export function readStatus(dir: string, now = Date.now()): RunStatus | undefined {
   const path = pathIn(dir, "status");
   if (!existsSync(path)) return undefined;
-  let status: RunStatus;
+  let status: RunStatus | null;
   try {
-    status = JSON.parse(readFileSync(path, "utf8")) as RunStatus;
+    status = JSON.parse(readFileSync(path, "utf8")) as RunStatus | null;
   } catch {
     return undefined;
   }
+  if (typeof status?.state !== "string" || !Number.isFinite(status.startedAt)) return undefined;
   return status.state === "running" && !isAlive(status, now) ? { ...status, state: "lost" } : status;
 }
 

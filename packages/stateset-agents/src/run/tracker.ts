@@ -1,4 +1,5 @@
 import { withDeadline } from "../abort.ts";
+import { messageOf } from "../error.ts";
 import type { Metrics } from "./metrics.ts";
 
 /**
@@ -59,8 +60,8 @@ export function guardTrackers(trackers: readonly Tracker[], options: GuardOption
       const count = (failures.get(tracker.name) ?? 0) + 1;
       failures.set(tracker.name, count);
       inARow.set(tracker, (inARow.get(tracker) ?? 0) + 1);
-      const reason = error instanceof Error ? error.message : String(error);
-      if (count === 1) warn(`Tracker "${tracker.name}" failed in ${what}: ${reason}. The run goes on without it.`);
+      if (count === 1)
+        warn(`Tracker "${tracker.name}" failed in ${what}: ${messageOf(error)}. The run goes on without it.`);
     }
   };
   const each = async (what: string, call: (tracker: Tracker) => void | Promise<void>): Promise<void> => {

@@ -2,15 +2,16 @@
  * The conversations of a step: trajectories/step-000123.jsonl, one ConversationRecord a line, and where tokens are kept,
  * step-000123.bin beside it (token-file.ts). The same step gives the same bytes.
  */
-import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { parseJsonLine } from "../conversation/jsonl.ts";
 import { parseRecord } from "../conversation/parse-record.ts";
 import type { ChainRecord, ConversationRecord } from "../conversation/record.ts";
 import type { TokenChain } from "../conversation/trajectory.ts";
 import { writeFileAtomic } from "../durable.ts";
-import { messageOf, StatesetError } from "../error.ts";
+import { StatesetError } from "../error.ts";
 import type { LearntNumbers } from "../learning/learnt-tokens.ts";
-import { pathIn, stepName } from "./layout.ts";
+import { pathIn, stepName, stepOf } from "./layout.ts";
 import {
   type ColumnName,
   type Columns,
@@ -124,8 +125,8 @@ function linesOf(records: readonly ConversationRecord[]): string {
 export function trajectorySteps(dir: string): number[] {
   const folder = pathIn(dir, "trajectories");
   if (!existsSync(folder)) return [];
-  const steps = readdirSync(folder).flatMap((name) => /^step-(\d+)\.jsonl$/.exec(name)?.[1] ?? []);
-  return steps.map(Number).sort((a, b) => a - b);
+  const steps = readdirSync(folder).flatMap((name) => stepOf(name, ".jsonl") ?? []);
+  return steps.sort((a, b) => a - b);
 }
 
 /**
@@ -147,7 +148,11 @@ export function readTrajectories(dir: string, step: number): TrajectoryRecord[] 
   }
   const records = readFileSync(jsonl, "utf8")
     .split("\n")
-    .flatMap((text, i) => (text === "" ? [] : [parseLine(text, `${jsonl}, line ${i + 1}`, String(i + 1))]));
+    .flatMap((text, i) => {
+      if (text === "") return [];
+      const where = `${jsonl}, line ${i + 1}`;
+      return [parseRecord(parseJsonLine(text, where), where, String(i + 1))];
+    });
   const wanted = records.some(({ chains }) => chains.some(({ offset }) => offset !== undefined));
   const file = wanted ? readTokens(bin) : undefined;
   if (!file) return records;
@@ -192,21 +197,21 @@ function columnsOf(chain: ChainRecord, columns: Columns, path: string): ChainTok
   };
 }
 
-function parseLine(text: string, where: string, id: string): ConversationRecord {
-  try {
-    return parseRecord(JSON.parse(text), where, id);
-  } catch (error) {
-    if (StatesetError.isInstance(error)) throw error;
-    throw new StatesetError("INVALID_DATA", `${where}: not valid JSON (${messageOf(error)}).`, { cause: error });
-  }
-}
-
 /** Those of steps that a run takes back: it writes them anew. */
 export function removeLater(dir: string, step: number): void {
   for (const later of trajectorySteps(dir).filter((one) => one > step)) {
     const { jsonl, bin } = filesOf(dir, later);
     rmSync(jsonl, { force: true });
     rmSync(bin, { force: true });
+  }
+}
+
+/** Those of the steps up to one, for a run that is split off after it. */
+export function copyTrajectories(from: string, to: string, step: number): void {
+  for (const earlier of trajectorySteps(from).filter((one) => one <= step)) {
+    const [source, target] = [filesOf(from, earlier), filesOf(to, earlier)];
+    cpSync(source.jsonl, target.jsonl);
+    if (existsSync(source.bin)) cpSync(source.bin, target.bin);
   }
 }
 

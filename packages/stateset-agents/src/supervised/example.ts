@@ -1,3 +1,4 @@
+import { learnCount } from "../conversation/learn-tokens.ts";
 import type { Message, MessageInput } from "../conversation/message.ts";
 import { type TemplateVariables, templateVariablesSchema } from "../conversation/template-variables.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
@@ -5,7 +6,6 @@ import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import type { TokenChain, Trajectory } from "../conversation/trajectory.ts";
 import { validateMessages } from "../conversation/validate-messages.ts";
 import { StatesetError } from "../error.ts";
-import { learnPlaces } from "../learning/sequence.ts";
 import { parseOptions } from "../options.ts";
 import type { ChatTokenizer } from "../policy/policy.ts";
 
@@ -151,11 +151,6 @@ export function readTemplateOptions(
     tools: tools ?? undefined,
     templateVariables: parseOptions(variables, templateVariables ?? undefined, where, "INVALID_DATA"),
   };
-}
-
-/** How many tokens of a chain carry a loss. */
-export function learnCount(chain: TreeChain): number {
-  return learnPlaces(chain).length;
 }
 
 /** Refuses conversations none of which holds a token to learn from, as those of an evaluation: whatever follows would do nothing. */

@@ -93,7 +93,7 @@ async function runStep(loop: FitLoop): Promise<void> {
   const updateMs = updatedAt - startedAt;
   const tokensPerSecond = (1000 * task.tokens(batch)) / Math.max(1, updateMs);
   const timing = { step, rolloutMs: 0, updateMs, tokensPerSecond };
-  const told = { totalSteps: run.steps, timing, stop: run.stop, tell: run.tellOf };
+  const told = { totalSteps: run.steps, timing, stop: run.stop, tell: run.tellFinding };
   await run.tell("step", step, { metrics }, told);
   const broken = tooManySkipped(state);
   // The checkpoint is for whoever has mended what was wrong: with the count as it is, it would stop again at once.

@@ -76,7 +76,7 @@ async function fitAlone<E extends object>(task: FitTask<E>): Promise<FitResult<E
   const changes = changesIn(task, config);
   const opened = await openRun<FitState>(
     {
-      what: task.learner,
+      nameAfter: task.learner,
       place: on,
       config,
       steps,
@@ -128,8 +128,8 @@ function changesIn({ on, fixed = [] }: FitTask, config: OpenRunOptions["config"]
   const kept = ["data.learnt", "settings.batchSize", "settings.seed", ...fixed];
   const refused = changes.filter(({ path }) => kept.some((one) => path === one || path.startsWith(`${one}.`)));
   if (refused.length === 0) return changes;
-  const text = changesText(refused).replace("goes on otherwise than it began", "cannot go on otherwise than it began");
-  throw new StatesetError("CHECKPOINT_MISMATCH", `${text} (run "${saved.id}")`, {
+  const text = changesText(refused, `The run "${saved.id}" cannot go on otherwise than it began`);
+  throw new StatesetError("CHECKPOINT_MISMATCH", text, {
     hint: "Its checkpoints hold a place in that data, in that order. Give what it began with, or start a new run from its final/ folder.",
   });
 }
@@ -145,9 +145,7 @@ async function begin({ task, run }: FitLoop, changes: readonly Change[]): Promis
   const resumedAfter = on.resumeFrom === undefined ? undefined : run.step;
   await run.begin(learner, { settings: { ...settings }, defaults, resumedAfter });
   if (changes.length > 0) await run.say({ kind: "options-changed", message: changesText(changes) });
-  if (cut === undefined) return;
-  // Said whenever the run is taken up, it belongs to it only the first time.
-  await (run.savedStep === undefined ? run.warn : run.say).call(run, { kind: "data-cut", message: cut });
+  if (cut !== undefined) await run.warnAtStart({ kind: "data-cut", message: cut });
 }
 
 async function saveFinal({ agent, policy, save }: FitTask, dir: string | undefined): Promise<string | undefined> {

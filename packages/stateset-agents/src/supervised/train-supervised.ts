@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { sftLoss } from "../algorithm/loss/sft.ts";
+import { learnCount } from "../conversation/learn-tokens.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
 import { describeList } from "../describe.ts";
 import { alikeBatches, gather, scatter } from "../learning/micro-batch.ts";
@@ -9,7 +10,7 @@ import { addGradients, scorePasses } from "../learning/passes.ts";
 import type { Policy } from "../policy/policy.ts";
 import { exampleRecords } from "../run/example-records.ts";
 import { runShape } from "../run/options.ts";
-import { encodeExamples, learnCount, type SupervisedExample } from "./example.ts";
+import { encodeExamples, type SupervisedExample } from "./example.ts";
 import { type FitResult, fit } from "./fit.ts";
 import {
   type AgentOrPolicy,

@@ -64,7 +64,7 @@ describe("a part of a reward that fails", { timeout: 120_000 }, () => {
     expect(said[0]!.message).toContain(
       'the part "judge" of the reward failed in 4 of 4 conversations of the evaluation',
     );
-    expect(run.metrics.map((one) => one["selection/partFailures/judge"])).toEqual([undefined, 4, 4]);
+    expect(run.metrics.map((one) => one["selection/partFailures/judge"])).toEqual([4, 4, 4]);
   });
 
   it("is named as a part of a part", async () => {

@@ -6,7 +6,7 @@ import { notFiniteError, tooManySkipped } from "../learning/finite.ts";
 import { isShaped, type Sampling } from "../policy/policy.ts";
 import { failuresBySource, lostBySource } from "../rollout/report.ts";
 import { evaluationLines } from "../run/evaluation-metrics.ts";
-import type { RewardEvaluation, RunWarning } from "../run/event.ts";
+import type { RewardEvaluation } from "../run/event.ts";
 import type { Metrics } from "../run/metrics.ts";
 import type { Collected } from "./collect.ts";
 import type { Loop, LoopState } from "./loop.ts";
@@ -75,19 +75,14 @@ function messageIn({ message, scenarioId }: { message: string; scenarioId: strin
   return `${message} (scenario ${scenarioId})`;
 }
 
-/** What is said whenever the run is taken up belongs to it only the first time. */
-function atStart(run: Loop["run"], warning: Omit<RunWarning, "step">): Promise<void> {
-  return run.savedStep === undefined ? run.warn(warning) : run.say(warning);
-}
-
 /** Held-out scenarios that are not what they are for, said before the first step. */
 export async function reportHeldOut({ run }: Loop, problems: readonly string[]): Promise<void> {
-  for (const message of problems) await atStart(run, { kind: "held-out", message });
+  for (const message of problems) await run.warnAtStart({ kind: "held-out", message });
 }
 
 /** Options that are allowed and yet hardly meant, said before the first step. */
 export async function reportUnusual({ learner: { algorithm }, config, run }: Loop): Promise<void> {
-  const warn = (message: string) => atStart(run, { kind: "options-unusual", message });
+  const warn = (message: string) => run.warnAtStart({ kind: "options-unusual", message });
   const { valueWarmupSteps = 0, singlePass, name } = algorithm;
   if (valueWarmupSteps >= config.steps)
     await warn(
@@ -110,7 +105,7 @@ export async function reportMismatch({ learner, run }: Loop, sampling: Sampling)
   const how =
     correction === false ? "`correction` is off" : `${algorithm.name} has no \`correction\` that would make up for it`;
   const message = `${why}, and ${how}: the policy learns as if it had drawn from its whole distribution. The metric mismatch says how far off that is.`;
-  await atStart(run, { kind: "sampling-mismatch", message });
+  await run.warnAtStart({ kind: "sampling-mismatch", message });
 }
 
 /** On an engine whose sampling is its scoring, the first ratio of a step is 1 to the bit; anything else is a fault somewhere. */

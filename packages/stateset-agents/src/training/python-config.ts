@@ -136,11 +136,6 @@ const targets: Record<string, Target> = {
 /** The Python names that are understood, for documentation and for suggestions. */
 export const pythonConfigKeys: readonly string[] = Object.keys(targets);
 
-/** True when a record looks like a Python configuration: at least one of its keys is one, and is no name of ours. */
-export function isPythonConfig(record: Readonly<Record<string, unknown>>): boolean {
-  return Object.keys(record).some((key) => key.includes("_") && Object.hasOwn(targets, key));
-}
-
 /** Maps a flat snake_case record. Unknown keys are an error that names the nearest known one. */
 export function fromPythonConfig(record: Readonly<Record<string, unknown>>): MappedConfig {
   const config: MappedConfig = {

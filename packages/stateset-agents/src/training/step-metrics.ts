@@ -21,14 +21,12 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
     environmentFailures: failures.environment.length,
     environmentLost: lostBySource(report).environment,
     rewardFailures: failures.reward.length,
-    ...Object.fromEntries(
-      Object.entries(countByPart(report.partFailures)).map(([name, count]) => [`partFailures/${name}`, count]),
-    ),
     ...(failures.agent.length > 0 && { hookFailures: failures.agent.length }),
     droppedGroups: report.droppedGroups.length,
     refusedGroups: refused.length,
     samplingRounds: rounds,
   };
+  for (const [name, count] of Object.entries(countByPart(report.partFailures))) played[`partFailures/${name}`] = count;
   if (trajectories.length === 0) return played;
   const metrics: Metrics = {
     ...played,

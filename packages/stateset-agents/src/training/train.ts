@@ -57,7 +57,7 @@ async function trainAlone<A extends Agent>(resolved: ResolvedRun<A>): Promise<Tr
   const learner = await openLearner({ policy, algorithm, reference: undefined, settings: config });
   const opened = await openRun<SavedState>(
     {
-      what: algorithm.name,
+      nameAfter: algorithm.name,
       place: parts,
       config: facts,
       steps: config.steps,

@@ -10,7 +10,7 @@ import { pathIn, runFiles } from "../../run/layout.ts";
 import { holderOf, lockRun } from "../../run/lock.ts";
 import { readJsonLines } from "../../run/log.ts";
 import { finiteMetrics } from "../../run/metrics.ts";
-import { findRun, listRuns, type RunInfo, sizeOf } from "../../run/read-run.ts";
+import { abandonedIn, findRun, listRuns, type RunInfo, sizeOf } from "../../run/read-run.ts";
 import { bytes, number, sparkline, table } from "../../telemetry/format.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 import { modelLabel } from "../model-label.ts";
@@ -52,7 +52,7 @@ export function addRuns(program: Command, io: CliIo): void {
     .option("--checkpoints", "remove only the checkpoints of finished runs (final/ stays)")
     .option("--yes", "really remove")
     .action((options: Common & { keep?: number; checkpoints?: boolean; yes?: boolean }) =>
-      prune(io, listRuns(at(options)), options),
+      prune(io, at(options), options),
     );
 }
 
@@ -205,17 +205,22 @@ function told({ dir }: RunInfo): StepMetrics[] {
 
 function prune(
   io: CliIo,
-  runs: readonly RunInfo[],
+  folder: string,
   { keep, checkpoints, yes, json }: Common & { keep?: number; checkpoints?: boolean; yes?: boolean },
 ): void {
+  const runs = listRuns(folder);
+  const abandoned = checkpoints ? [] : abandonedIn(folder);
   const chosen = checkpoints
     ? runs.filter((run) => run.state === "finished" && run.checkpoints.length > 0)
     : runs.slice(keep ?? 10);
   const live = chosen.filter(({ dir }) => holderOf(dir) !== undefined);
   const idle = chosen.filter((run) => !live.includes(run));
-  const paths = idle.map(({ dir }) => (checkpoints ? pathIn(dir, "checkpoints") : dir));
+  const paths = [...idle.map(({ dir }) => (checkpoints ? pathIn(dir, "checkpoints") : dir)), ...abandoned];
   const freed = paths.reduce((sum, path) => sum + sizeOf(path), 0);
-  if (yes) for (const { dir } of idle) remove(dir, checkpoints === true);
+  if (yes) {
+    for (const { dir } of idle) remove(dir, checkpoints === true);
+    for (const path of abandoned) rmSync(path, { recursive: true, force: true });
+  }
   if (json) {
     printJson(io, { removed: yes === true, paths, bytes: freed, running: live.map(({ dir }) => dir) });
     return;

@@ -64,6 +64,7 @@ describe("train", () => {
     });
   });
   it("train refuses a name that leaves the folder", async () => {
+    expect((await run("train --name a/../../x --steps 1 --dry-run")).status).toBe(2);
     const result = await run("train --name a/../../x --steps 1");
     expect(result.status).toBe(2);
     expect(result.stderr).toContain("cannot be the name of a run");

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { writeJsonAtomic } from "../../durable.ts";
+import { messageOf, StatesetError } from "../../error.ts";
+import { pathIn } from "../../run/layout.ts";
 import type { TrainFlags } from "./flags.ts";
 
 /** How a run was started, kept beside it as cli.json, so that `--resume` alone goes on the same way. */
@@ -18,11 +19,19 @@ const names = [
 
 export function writeInvocation(dir: string, flags: TrainFlags): void {
   const kept = Object.fromEntries(names.filter((name) => flags[name] !== undefined).map((name) => [name, flags[name]]));
-  writeJsonAtomic(join(dir, "cli.json"), kept);
+  writeJsonAtomic(pathIn(dir, "cli"), kept);
 }
 
 /** Runs made by the library have none. */
 export function readInvocation(dir: string): Invocation {
-  const path = join(dir, "cli.json");
-  return existsSync(path) ? (JSON.parse(readFileSync(path, "utf8")) as Invocation) : {};
+  const path = pathIn(dir, "cli");
+  if (!existsSync(path)) return {};
+  try {
+    return JSON.parse(readFileSync(path, "utf8")) as Invocation;
+  } catch (error) {
+    throw new StatesetError("CHECKPOINT_INVALID", `${path} cannot be read: ${messageOf(error)}.`, {
+      hint: "It only holds the flags the run was started with: remove it, and give them again.",
+      cause: error,
+    });
+  }
 }

@@ -26,6 +26,7 @@ import { printResult } from "./print-result.ts";
 
 /** The `train` command. */
 export async function runTrain(given: TrainFlags, io: CliIo): Promise<void> {
+  if (given.name !== undefined) checkRunName(given.name);
   const resumeFrom = given.resume === undefined ? undefined : resumePath(given.resume, io);
   const flags: TrainFlags = resumeFrom === undefined ? given : { ...readInvocation(runDirOf(resumeFrom)), ...given };
   const project = await openProject(flags, io);

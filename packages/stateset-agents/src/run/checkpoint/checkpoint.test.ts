@@ -11,10 +11,9 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, relative } from "node:path";
+import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { defineAlgorithm } from "../../algorithm/define-algorithm.ts";
-import { tokenLoss } from "../../algorithm/loss/token-loss.ts";
+import { flipBit, hashesOf } from "../../test-support/run-folder.ts";
 import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../../test-support/table-training.ts";
 import { autoAdjust } from "../../training/auto-adjust.ts";
 import { train } from "../../training/train.ts";
@@ -73,16 +72,9 @@ async function resumed(resumeFrom: string, place: Pick<TrainParts, "dir" | "disc
   return { run, policy };
 }
 
-/** Everything but what depends on the clock, the run's own name and the weights' origin. */
+/** In all but the run's own name and the weights' origin. */
 function expectSameFiles(dir: string, expected: string): void {
-  const files = (root: string) =>
-    readdirSync(root, { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile())
-      .map((entry) => relative(root, join(entry.parentPath, entry.name)))
-      .filter((file) => !["config.json", "status.json", "timing.jsonl"].includes(file))
-      .sort();
-  expect(files(dir)).toEqual(files(expected));
-  for (const file of files(dir)) expect(bytes(dir, file).equals(bytes(expected, file)), file).toBe(true);
+  expect(hashesOf(dir, [runFiles.config])).toEqual(hashesOf(expected, [runFiles.config]));
 }
 
 const bytes = (dir: string, ...path: string[]) => readFileSync(join(dir, ...path));
@@ -96,8 +88,11 @@ const whole = (async () => {
 describe("a run's folder", () => {
   it("holds config, metrics, timing, trajectories, checkpoints and the final agent", async () => {
     const { dir, run } = await whole;
+    const absent: string[] = [runFiles.lock, runFiles.cli];
     expect(readdirSync(dir).sort()).toEqual(
-      [...Object.values(runFiles)].filter((name) => name !== runFiles.lock).sort(),
+      Object.values(runFiles)
+        .filter((name) => !absent.includes(name))
+        .sort(),
     );
     expect(readdirSync(join(dir, "final")).sort()).toEqual(["agent.json", "parameters.bin", "version"]);
     expect(readdirSync(join(dir, "trajectories"))).toEqual(
@@ -261,7 +256,7 @@ describe("a resumed run", { timeout: 300_000 }, () => {
   it.each([
     [
       "a bit is flipped",
-      (dir: string) => flip(join(dir, "policy", "parameters.bin")),
+      (dir: string) => flipBit(join(dir, "policy", "parameters.bin")),
       /parameters\.bin does not have the content/,
     ],
     [
@@ -301,7 +296,7 @@ describe("a resumed run", { timeout: 300_000 }, () => {
       message: /belongs to another model/,
     });
     for (const name of readdirSync(join(dir, "checkpoints"))) {
-      if (name.startsWith("step-")) flip(join(dir, "checkpoints", name, "policy", "parameters.bin"));
+      if (name.startsWith("step-")) flipBit(join(dir, "checkpoints", name, "policy", "parameters.bin"));
     }
     await expect(resumed(dir)).rejects.toMatchObject({ code: "CHECKPOINT_INVALID", message: /Every checkpoint/ });
     await expect(resumed(join(root, "nowhere"))).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
@@ -339,84 +334,3 @@ describe("a disk that fails", () => {
     expect(existsSync(file)).toBe(true);
   });
 });
-
-describe("a resumed run's algorithm", () => {
-  it("keeps its options where they are left out, whichever are given", async () => {
-    const dir = folder();
-    const { algorithm: _, ...given } = options(dir).given;
-    await train({ ...given, kl: {}, algorithm: "dapo", epsilonLow: 0.1, overlongPenalty: 0.5, steps: 1 });
-    const optionsOf = () => JSON.parse(readFileSync(join(dir, "config.json"), "utf8")).algorithm;
-    const again = { ...given, dir: undefined, kl: {}, resumeFrom: dir };
-    await train({ ...again, agent: tableAgent().agent, epsilonHigh: 0.4, steps: 2 });
-    expect(optionsOf()).toMatchObject({ algorithm: "dapo", epsilonLow: 0.1, epsilonHigh: 0.4, overlongPenalty: 0.5 });
-    await train({ ...again, agent: tableAgent().agent, algorithm: "dapo", epsilonLow: 0.3, steps: 3 });
-    expect(optionsOf()).toMatchObject({ epsilonLow: 0.3, epsilonHigh: 0.4, overlongPenalty: 0.5 });
-  });
-
-  it("has to be given again when it is one of the user's own", async () => {
-    const dir = folder();
-    const { algorithm: _, ...given } = options(dir).given;
-    const own = { ...given, kl: {}, steps: 1 };
-    const loss = tokenLoss(({ logprob, advantage }) => ({ loss: -advantage * logprob, slope: -advantage }));
-    await train({ ...own, algorithm: defineAlgorithm({ name: "mine", loss }) });
-    const resuming = train({ ...own, dir: undefined, resumeFrom: dir });
-    await expect(resuming).rejects.toThrow(/algorithm of your own, "mine".*Give it to train/);
-  });
-});
-
-describe("three updates in a row that are not finite", () => {
-  it("stop the run with a saved checkpoint", async () => {
-    const dir = folder();
-    const { given } = options(dir);
-    let conversations = 0;
-    const reward = new FunctionReward((turns) => (++conversations > 40 ? Number.NaN : politeShare(turns)));
-    const run = train({ ...given, heldOut: undefined, reward });
-    await expect(run).rejects.toMatchObject({ code: "NOT_FINITE", message: /3 updates in a row/ });
-    expect(readFileSync(join(dir, "checkpoints", "last"), "utf8")).toMatch(/^step-/);
-  });
-
-  it("can be resumed once the reward is repaired", async () => {
-    const dir = folder();
-    const broken = { ...options(dir).given, heldOut: undefined, reward: new FunctionReward(() => Number.NaN) };
-    await expect(train(broken)).rejects.toMatchObject({ code: "NOT_FINITE" });
-    const { run } = await train({ ...options(dir).given, dir: undefined, heldOut: undefined, resumeFrom: dir });
-    expect(run.status).toBe("finished");
-    expect(run.metrics.at(-1)).toMatchObject({ step: 9, notFinite: 3 });
-    expect(run.metrics.at(-1)!.optimiserSteps).toBeGreaterThan(0);
-  });
-});
-
-describe("three steps in a row without a conversation", () => {
-  it("stop the run with a saved checkpoint and the cause, and can be resumed", async () => {
-    const dir = folder();
-    let judging = true;
-    const reward = new FunctionReward((turns) => {
-      if (!judging) throw new Error("the budget is spent");
-      return politeShare(turns);
-    });
-    const given = { ...options(dir).given, heldOut: undefined, reward };
-    const callbacks = [
-      autoAdjust(),
-      {
-        onStepEnd: ({ step }: { step: number }) => {
-          judging = step < 2;
-        },
-      },
-    ];
-    await expect(train({ ...given, callbacks })).rejects.toMatchObject({
-      code: "REWARD_FAILED",
-      message:
-        /3 steps in a row \(step 5\).*the budget is spent.*A checkpoint was saved.*Repair the reward, then resume/,
-    });
-    expect(readFileSync(join(dir, "checkpoints", "last"), "utf8")).toMatch(/^step-0+5/);
-    judging = true;
-    const { run } = await train({ ...given, agent: tableAgent().agent, dir: undefined, resumeFrom: dir });
-    expect(run).toMatchObject({ status: "finished", steps: 9 });
-  });
-});
-
-function flip(path: string): void {
-  const content = readFileSync(path);
-  content[Math.floor(content.length / 2)]! ^= 4;
-  writeFileSync(path, content);
-}

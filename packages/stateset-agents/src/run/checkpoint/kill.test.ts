@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "tsdown";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { hashesOf } from "../../test-support/run-folder.ts";
 import { tableLearners } from "../../test-support/table-learners.ts";
 
 /** How many kills of each learner; the full proof is STATESET_KILLS=50. */
@@ -36,15 +37,6 @@ async function killed(learner: string, dir: string, afterMs: number): Promise<bo
   return (await exit) === null;
 }
 
-const clock = ["timing.jsonl", "status.json"];
-
-/** Everything but what the clock writes, by relative path. */
-function contents(dir: string): Map<string, Buffer> {
-  const files = readdirSync(dir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-  const paths = files.map((entry) => join(entry.parentPath, entry.name).slice(dir.length + 1)).sort();
-  return new Map(paths.filter((path) => !clock.includes(path)).map((path) => [path, readFileSync(join(dir, path))]));
-}
-
 describe("a run that is killed", () => {
   // IPO is DPO with another loss.
   it.each(tableLearners.filter((learner) => learner !== "ipo"))(
@@ -58,7 +50,7 @@ describe("a run that is killed", () => {
       });
       expect(await exit).toBe(0);
       const duration = performance.now() - began;
-      const expected = contents(whole);
+      const expected = hashesOf(whole);
       let died = 0;
       let insideWrite = 0;
       // Until that many have really died: a kill that comes after the end does not count.
@@ -70,9 +62,7 @@ describe("a run that is killed", () => {
         // Some are killed a second time, while they resume.
         if (i % 2 === 1 && (await killed(learner, dir, (Math.random() * duration) / 2))) died++;
         expect(await start(learner, dir).exit).toBe(0);
-        const found = contents(dir);
-        expect([...found.keys()]).toEqual([...expected.keys()]);
-        for (const [path, content] of expected) expect(found.get(path)!.equals(content), path).toBe(true);
+        expect(hashesOf(dir)).toEqual(expected);
         rmSync(dir, { recursive: true });
       }
       if (kills > 1) console.log(`${learner}: ${died} kills, ${insideWrite} of them inside the write of a checkpoint`);

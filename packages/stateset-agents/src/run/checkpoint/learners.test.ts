@@ -1,17 +1,9 @@
 /** What a run survives, whatever learns in it from data; checkpoint.test.ts has the same and more of train(). */
-import {
-  cpSync,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  truncateSync,
-  writeFileSync,
-} from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, relative } from "node:path";
+import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import { flipBit, hashesOf } from "../../test-support/run-folder.ts";
 import { fitLearners, tableLearner } from "../../test-support/table-learners.ts";
 import { runFiles } from "../layout.ts";
 import type { Tracker } from "../tracker.ts";
@@ -27,16 +19,9 @@ const lines = (dir: string, file: string) =>
     .split("\n")
     .map((line) => JSON.parse(line));
 
-/** Everything but what depends on the clock and the run's own name. */
+/** In all but the run's own name. */
 function expectSameFiles(dir: string, expected: string): void {
-  const files = (from: string) =>
-    readdirSync(from, { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile())
-      .map((entry) => relative(from, join(entry.parentPath, entry.name)))
-      .filter((file) => !["config.json", "status.json", "timing.jsonl"].includes(file))
-      .sort();
-  expect(files(dir)).toEqual(files(expected));
-  for (const file of files(dir)) expect(bytes(dir, file).equals(bytes(expected, file)), file).toBe(true);
+  expect(hashesOf(dir, [runFiles.config])).toEqual(hashesOf(expected, [runFiles.config]));
 }
 
 const wholes = new Map<string, Promise<{ dir: string; parameters: Float32Array }>>();
@@ -60,7 +45,7 @@ describe.each(fitLearners.filter((kind) => kind !== "ipo"))("a run of %s", (kind
 
   it("leaves the same folder as train() does", async () => {
     const { dir } = await whole(kind);
-    const absent: string[] = [runFiles.lock, ...(evaluates ? [] : [runFiles.evaluations])];
+    const absent: string[] = [runFiles.lock, runFiles.cli, ...(evaluates ? [] : [runFiles.evaluations])];
     expect(readdirSync(dir).sort()).toEqual(
       Object.values(runFiles)
         .filter((name) => !absent.includes(name))
@@ -98,7 +83,7 @@ describe.each(fitLearners.filter((kind) => kind !== "ipo"))("a run of %s", (kind
 
   it.each([
     ["a file is cut short", (dir: string) => truncateSync(join(dir, "policy", "second.bin"), 100), /has 100 bytes/],
-    ["a bit is flipped", (dir: string) => flip(join(dir, "state.json")), /state\.json does not have the content/],
+    ["a bit is flipped", (dir: string) => flipBit(join(dir, "state.json")), /state\.json does not have the content/],
   ])("sets the newest checkpoint aside and uses the one before when %s", async (_, damage, message) => {
     const { dir: source, parameters } = await whole(kind);
     const dir = folder();
@@ -138,6 +123,66 @@ describe.each(fitLearners.filter((kind) => kind !== "ipo"))("a run of %s", (kind
     expectSameFiles(dir, expected);
   });
 
+  it("says that its records are damaged, and writes whole lines after them", async () => {
+    const { dir: source } = await whole(kind);
+    const dir = folder();
+    cpSync(source, dir, { recursive: true });
+    truncateSync(join(dir, "events.jsonl"), 500);
+    rmSync(join(dir, "metrics.jsonl"));
+    const { warnings } = await tableLearner(kind).run({ resumeFrom: dir });
+    expect(warnings.map(({ kind, message }) => `${kind} ${message.split(" ")[0]}`)).toEqual([
+      "checkpoint-damaged events.jsonl",
+      "checkpoint-damaged metrics.jsonl",
+    ]);
+    expect(lines(dir, "events.jsonl").at(-1)).toMatchObject({ type: "end" });
+  });
+
+  it("does not start again where it ended and its checkpoints were removed", async () => {
+    const { dir: source } = await whole(kind);
+    const [dir, before] = [folder(), folder()];
+    cpSync(source, dir, { recursive: true });
+    rmSync(join(dir, "checkpoints"), { recursive: true });
+    cpSync(dir, before, { recursive: true });
+    await expect(tableLearner(kind).run({ resumeFrom: dir, epochs: 5 })).rejects.toThrow(
+      /its checkpoints were removed\. Start a new run from .*final/,
+    );
+    expectSameFiles(dir, before);
+  });
+
+  it("refuses to have fewer steps than it has done, and stays as it is", async () => {
+    const { dir: source } = await whole(kind);
+    const dir = folder();
+    cpSync(source, dir, { recursive: true });
+    await expect(tableLearner(kind).run({ resumeFrom: dir, epochs: 1 })).rejects.toThrow(
+      /has done 16 steps, and is to do 4 in all.*more epochs/,
+    );
+    expectSameFiles(dir, source);
+    expect(bytes(dir, "config.json").equals(bytes(source, "config.json"))).toBe(true);
+  });
+
+  it("goes on when a callback's state cannot be kept or put back", async () => {
+    const { parameters } = await whole(kind);
+    const dir = folder();
+    const stop = new AbortController();
+    const onStepEnd = ({ step }: { step: number }) => void (step === 5 && stop.abort());
+    const fails = (): never => {
+      throw new Error("no");
+    };
+    const callbacks = [{ state: fails }, { state: () => 1n }, { state: () => 1, restore: fails }];
+    const first = await tableLearner(kind).run({ dir, callbacks: [...callbacks, { onStepEnd }], signal: stop.signal });
+    expect(first).toMatchObject({ status: "interrupted", steps: 5 });
+    expect(new Set(first.warnings.map(({ message }) => message))).toEqual(
+      new Set([
+        "A callback's state could not be kept: no",
+        "A callback's state could not be kept: Do not know how to serialize a BigInt",
+      ]),
+    );
+    const { policy, run } = tableLearner(kind);
+    const { status, warnings } = await run({ resumeFrom: dir, callbacks });
+    expect([status, warnings[0]!.message]).toEqual(["finished", "A callback's restore threw: no"]);
+    expect(policy.parameters).toEqual(parameters);
+  });
+
   it("stops early when a callback asks for it, and goes on when it is taken up again", async () => {
     const { parameters } = await whole(kind);
     const dir = folder();
@@ -167,9 +212,3 @@ describe.each(fitLearners.filter((kind) => kind !== "ipo"))("a run of %s", (kind
     expect(policy.parameters).toEqual(parameters);
   });
 });
-
-function flip(path: string): void {
-  const content = readFileSync(path);
-  content[Math.floor(content.length / 2)]! ^= 4;
-  writeFileSync(path, content);
-}

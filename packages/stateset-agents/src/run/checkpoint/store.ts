@@ -7,7 +7,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { settleFolder, writeFileAtomic, writeFolderAtomic } from "../../durable.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import type { ModelInfo } from "../../policy/policy.ts";
-import { pathIn, runFiles, stepName } from "../layout.ts";
+import { pathIn, runFiles, stepName, stepOf } from "../layout.ts";
 import { type Manifest, verifyManifest, writeManifest } from "./manifest.ts";
 
 /** A part of a run that has something to keep: the policy, a reference, a buffer. Its folder in a checkpoint has its name. */
@@ -31,9 +31,6 @@ export interface Checkpoint<State> {
   manifest: Manifest;
 }
 
-const pattern = /^step-(\d{6,})$/;
-const stepOf = (name: string) => Number(pattern.exec(name)![1]);
-
 export class CheckpointStore<State> {
   readonly dir: string;
   readonly #keep: number;
@@ -55,7 +52,7 @@ export class CheckpointStore<State> {
     await writeFolderAtomic(dir, async (temporary) => {
       for (const [name, part] of Object.entries(parts)) await part.snapshot(join(temporary, name));
       writeFileSync(join(temporary, "state.json"), JSON.stringify(state));
-      writeManifest(temporary, { step, model: modelFacts(model) });
+      writeManifest(temporary, { step, model: shapeOf(model) });
     });
     if (best) writeFileAtomic(join(this.dir, "best"), stepName(step));
     writeFileAtomic(join(this.dir, "last"), stepName(step));
@@ -75,7 +72,7 @@ export class CheckpointStore<State> {
   repair(step: number, bestStep: number | undefined): void {
     if (!existsSync(this.dir)) return;
     for (const name of listSteps(this.dir)) {
-      if (stepOf(name) > step) rmSync(join(this.dir, name), { recursive: true, force: true });
+      if (stepOf(name)! > step) rmSync(join(this.dir, name), { recursive: true, force: true });
     }
     if (bestStep !== undefined && existsSync(join(this.dir, stepName(bestStep)))) {
       writeFileAtomic(join(this.dir, "best"), stepName(bestStep));
@@ -114,7 +111,7 @@ export function findCheckpoint<State>(
       hint: "Give a run's folder or one of its checkpoints/step-… folders.",
     });
   }
-  if (pattern.test(basename(resolve(path)))) return open(path);
+  if (stepOf(basename(resolve(path))) !== undefined) return open(path);
   const dir = basename(resolve(path)) === runFiles.checkpoints ? path : pathIn(path, "checkpoints");
   const names = listSteps(dir).reverse();
   let newest: string | undefined;
@@ -138,15 +135,16 @@ export function findCheckpoint<State>(
 /** The run folder a path given to resume belongs to. */
 export function runDirOf(path: string): string {
   const full = resolve(path);
-  if (pattern.test(basename(full))) return dirname(dirname(full));
+  if (stepOf(basename(full)) !== undefined) return dirname(dirname(full));
   return basename(full) === runFiles.checkpoints ? dirname(full) : full;
 }
 
 /** The names of the checkpoints that are newer than the one a path names; none when it names none. */
 export function laterCheckpoints(path: string): string[] {
   const full = resolve(path);
-  if (!pattern.test(basename(full))) return [];
-  return listSteps(dirname(full)).filter((name) => stepOf(name) > stepOf(basename(full)));
+  const step = stepOf(basename(full));
+  if (step === undefined) return [];
+  return listSteps(dirname(full)).filter((name) => stepOf(name)! > step);
 }
 
 /** All of a run, oldest first, and the best. */
@@ -157,7 +155,7 @@ export function checkpointsOf(dir: string): { all: string[]; best: string | unde
 
 /** Throws CHECKPOINT_MISMATCH when the checkpoint is of another model. */
 export function assertSameModel(manifest: Manifest, model: ModelInfo, dir: string): void {
-  const now = modelFacts(model);
+  const now = shapeOf(model);
   for (const key of ["architecture", "vocabSize", "parameters", "trainableParameters"] as const) {
     if (manifest.model[key] === now[key]) continue;
     throw new StatesetError(
@@ -174,7 +172,8 @@ function open<State>(dir: string): Checkpoint<State> {
   return { dir, step: manifest.step, state, manifest };
 }
 
-function modelFacts(model: ModelInfo): Manifest["model"] {
+/** What makes weights fit a model; config.json says which model it was. */
+function shapeOf(model: ModelInfo): Manifest["model"] {
   const { name, architecture, parameters, trainableParameters, vocabSize } = model;
   return { name, architecture, parameters, trainableParameters, vocabSize };
 }
@@ -182,8 +181,8 @@ function modelFacts(model: ModelInfo): Manifest["model"] {
 function listSteps(dir: string): string[] {
   if (!existsSync(dir)) return [];
   return readdirSync(dir)
-    .filter((name) => pattern.test(name))
-    .sort((a, b) => stepOf(a) - stepOf(b));
+    .filter((name) => stepOf(name) !== undefined)
+    .sort((a, b) => stepOf(a)! - stepOf(b)!);
 }
 
 function pointer(dir: string, name: string): string | undefined {

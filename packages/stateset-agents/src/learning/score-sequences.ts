@@ -1,0 +1,51 @@
+/** What is known of sampled tokens before the first update: values, the reference's log-probs, the trainer's own. */
+import type { Learner } from "./learner.ts";
+import type { LearningMetrics } from "./metric-table.ts";
+import { gather, gatherValues, microBatches } from "./micro-batch.ts";
+import { scorePasses } from "./passes.ts";
+import type { ChainSequence } from "./sequence.ts";
+
+/**
+ * Adds to the sequences what the algorithm or the run needs: V(state before each token), the reference's log-probs, and with `sampled`
+ * the trainer's own log-probs as `old`, for a policy whose sampler is another program.
+ */
+export async function scoreSequences(
+  { policy, reference, settings }: Learner,
+  sequences: readonly ChainSequence[],
+  want: { values: boolean; reference: boolean; sampled?: boolean },
+): Promise<void> {
+  const batches = () => microBatches(sequences, sequences.keys(), settings.tokenBudget);
+  if (want.reference) {
+    for (const batch of batches()) {
+      const { temperature } = batch;
+      const scores = gather(batch, await reference!.logprobs(batch.merged.tree, { temperature }));
+      batch.members.forEach((member, i) => {
+        sequences[member]!.ref = scores[i]!;
+      });
+    }
+  }
+  if (!want.values && !want.sampled) return;
+  await scorePasses(policy, batches(), { values: want.values }, (batch, pass) => {
+    const values = want.values ? gatherValues(batch, pass.values!) : undefined;
+    const scores = gather(batch, pass.logprobs);
+    batch.members.forEach((member, i) => {
+      const sequence = sequences[member]!;
+      if (values) sequence.oldValues = values[i]!;
+      if (want.sampled) Object.assign(sequence, { sampled: sequence.sampled ?? sequence.old, old: scores[i]! });
+    });
+  });
+}
+
+/** How far the distribution that was drawn from is from the policy: mean and largest |log-prob difference| of the sampled tokens. */
+export function mismatchOf(sequences: readonly ChainSequence[]): LearningMetrics {
+  let [sum, count, largest] = [0, 0, 0];
+  for (const { old, sampled } of sequences) {
+    for (let t = 0; sampled && t < old.length; t++) {
+      const difference = Math.abs(old[t]! - sampled[t]!);
+      sum += difference;
+      largest = Math.max(largest, difference);
+      count++;
+    }
+  }
+  return count === 0 ? {} : { mismatch: sum / count, mismatchMax: largest };
+}
