@@ -54,7 +54,7 @@ describe("the chains of conversations that were answered", () => {
       const sample = { tokens: new Int32Array(1), logprobs: new Float32Array(1), version: "v" };
       const text = `<think>${reasoning}</think>A`;
       const reply = { message: { ...assistant("A"), reasoning }, text, ended: "end-token" as const };
-      one.record({ ...sample, text, finishReason: "stop" }, reply, 1, { learn: false });
+      one.record(sample, reply, 1, { learn: false });
       return one;
     };
     const [first, second] = [thinking("one"), thinking("two")];
