@@ -145,7 +145,7 @@ describe.each(fitLearners.filter((kind) => kind !== "ipo"))("a run of %s", (kind
     cpSync(source, dir, { recursive: true });
     if (evaluates) {
       const best = String(bytes(dir, "checkpoints", "best"));
-      if (best !== "step-000016") flip(join(dir, "checkpoints", best, "state.json"));
+      if (best !== "step-000016") flipBit(join(dir, "checkpoints", best, "state.json"));
     }
     await forkRun(dir, target, "split");
     for (const name of readdirSync(join(target, "checkpoints"))) verifyManifest(join(target, "checkpoints", name));
