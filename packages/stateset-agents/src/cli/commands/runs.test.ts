@@ -1,9 +1,10 @@
-import { existsSync, readdirSync } from "node:fs";
+import { cpSync, existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, describe, expect } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { tableProject } from "../../../test/cli.ts";
 import { flagTests } from "../../../test/flags.ts";
 import { temporaryFolder } from "../../../test/tiny-model.ts";
+import { tableLearner } from "../../test-support/table-learners.ts";
 
 const { run, flag, complete } = flagTests("runs");
 
@@ -45,6 +46,22 @@ describe("runs", () => {
     expect(stdout).toMatch(/kl\.coefficient +0 +0\.1/);
     expect(stdout).toMatch(/steps +2 +3/);
     expect(stdout).not.toContain("groupSize");
+  });
+  it("compares runs that learn from data by their loss, and says what a killed process left", async () => {
+    const cwd = await temporaryFolder();
+    for (const [name, epochs] of [
+      ["one", 1],
+      ["two", 2],
+    ] as const) {
+      await tableLearner("sft").run({ dir: join(cwd, "runs", name), name, epochs });
+    }
+    const { stdout } = await run("runs diff one two", { cwd });
+    expect(stdout).toMatch(/last loss {2}\d\S* {2}\d/);
+    const left = join(cwd, "runs", `.tmp-${2 ** 30}-three`);
+    cpSync(join(cwd, "runs", "two"), left, { recursive: true });
+    expect((await run("runs list", { cwd })).stdout.split("\n")).toHaveLength(4);
+    expect((await run("runs prune --yes", { cwd })).stdout).toContain(left);
+    expect(readdirSync(join(cwd, "runs")).sort()).toEqual(["one", "two"]);
   });
   flag("runs diff --json", async () => {
     expect((await inRuns("diff a b --json")).json[0]).toMatchObject({

@@ -164,9 +164,14 @@ function show(io: CliIo, run: RunInfo, { json }: Common): void {
 function diff(io: CliIo, a: RunInfo, b: RunInfo, { json }: Common): void {
   for (const { problem } of [a, b]) if (problem !== undefined) throw new StatesetError("CHECKPOINT_INVALID", problem);
   const settings = changesBetween(a.config!, b.config!).map(({ path, before, now }) => ({ path, a: before, b: now }));
-  const ends = { a: a.metrics.at(-1)?.reward ?? null, b: b.metrics.at(-1)?.reward ?? null };
+  // What both are looked at for; runs of two kinds have no number in common.
+  const [name, other] = [curveOf(a).name, curveOf(b).name];
+  const last = (metric: typeof name) => ({
+    a: a.metrics.at(-1)?.[metric] ?? null,
+    b: b.metrics.at(-1)?.[metric] ?? null,
+  });
   if (json) {
-    printJson(io, { a: a.id, b: b.id, settings, reward: ends });
+    printJson(io, { a: a.id, b: b.id, settings, reward: last("reward"), loss: last("loss") });
     return;
   }
   const text = (value: unknown) =>
@@ -174,7 +179,9 @@ function diff(io: CliIo, a: RunInfo, b: RunInfo, { json }: Common): void {
   const rows = settings.map(({ path, a: left, b: right }) => [path, text(left), text(right)]);
   if (rows.length === 0) print(io, "The settings are the same.");
   else print(io, ...table(["setting", a.id, b.id], rows, colorsOf(io).dim));
-  print(io, "", `last reward  ${ends.a === null ? "–" : number(ends.a)}  ${ends.b === null ? "–" : number(ends.b)}`);
+  if (name !== other) return;
+  const [left, right] = Object.values(last(name)).map((value) => (value === null ? "–" : number(value)));
+  print(io, "", `last ${name}  ${left}  ${right}`);
 }
 
 function shortened(text: string): string {

@@ -5,8 +5,10 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { flipBit, hashesOf } from "../../test-support/run-folder.ts";
 import { fitLearners, tableLearner } from "../../test-support/table-learners.ts";
+import { forkRun } from "../fork.ts";
 import { runFiles } from "../layout.ts";
 import type { Tracker } from "../tracker.ts";
+import { verifyManifest } from "./manifest.ts";
 
 const root = mkdtempSync(join(tmpdir(), "learners-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -135,6 +137,19 @@ describe.each(fitLearners.filter((kind) => kind !== "ipo"))("a run of %s", (kind
       "checkpoint-damaged metrics.jsonl",
     ]);
     expect(lines(dir, "events.jsonl").at(-1)).toMatchObject({ type: "end" });
+  });
+
+  it("is split off with what is intact of it", async () => {
+    const { dir: source } = await whole(kind);
+    const [dir, target] = [folder(), folder()];
+    cpSync(source, dir, { recursive: true });
+    if (evaluates) {
+      const best = String(bytes(dir, "checkpoints", "best"));
+      if (best !== "step-000016") flipBit(join(dir, "checkpoints", best, "state.json"));
+    }
+    await forkRun(dir, target, "split");
+    for (const name of readdirSync(join(target, "checkpoints"))) verifyManifest(join(target, "checkpoints", name));
+    expect(existsSync(join(target, "checkpoints", "step-000016"))).toBe(true);
   });
 
   it("does not start again where it ended and its checkpoints were removed", async () => {
