@@ -1,6 +1,7 @@
 /**
  * An adversary that knows nothing of language: it swaps, inserts and deletes words of a small vocabulary and keeps what a reward likes
- * better. Where the reward likes two alike, it keeps what the reference finds likelier, so that it can find its way to a floor.
+ * better. One that sees the log-probs keeps, of two that the reward likes alike, what the reference finds likelier, and so finds its way
+ * to a floor; one that is blind sees the reward alone, as a policy does.
  */
 import type { Turn } from "../conversation/trajectory.ts";
 import type { Policy } from "../policy/policy.ts";
@@ -47,7 +48,13 @@ export async function attackWords({ reward, users, seed, start }: Attack, tries:
 /** Against the guarded reward, `width` tries at a time, which the reference scores together. */
 export async function attackGuarded(
   { reward, users, seed, start }: Attack,
-  { policy, scorer, rounds, width = 8 }: { policy: Policy; scorer: ReferenceScorer; rounds: number; width?: number },
+  {
+    policy,
+    scorer,
+    rounds,
+    blind = false,
+    width = 8,
+  }: { policy: Policy; scorer: ReferenceScorer; rounds: number; blind?: boolean; width?: number },
 ): Promise<Found> {
   const random = createRandom(seed);
   const measure = async (candidates: readonly string[][][]) => {
@@ -65,7 +72,8 @@ export async function attackGuarded(
   for (let round = 0; round < rounds; round++) {
     const tried = await measure(Array.from({ length: width }, () => mutated(best!.replies, random)));
     for (const one of tried) {
-      if (one.score > best!.score || (one.score === best!.score && one.likely > best!.likely)) best = one;
+      const alike = one.score === best!.score && (blind || one.likely > best!.likely);
+      if (one.score > best!.score || alike) best = one;
     }
   }
   return { score: best!.score, replies: best!.replies.map(said) };
