@@ -65,7 +65,7 @@ async function trackedRun(tracker: Tracker) {
     ...quickRun,
     agent: tableAgent().agent,
     reward: new FunctionReward(politeShare),
-    heldOut: [{ id: "held", userResponses: ["help card"] }],
+    heldOut: Array.from({ length: 10 }, (_, i) => ({ id: `held-${i}`, userResponses: ["help card"] })),
     evaluation: { every: 1 },
     steps: 3,
     dir,
