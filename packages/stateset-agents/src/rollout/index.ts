@@ -1,2 +1,0 @@
-export type { RolloutReport } from "./report.ts";
-export type { RolloutOptions } from "./settings.ts";
