@@ -11,7 +11,6 @@ import type { Learner } from "../learning/learner.ts";
 import type { LearntTokens } from "../learning/learnt-tokens.ts";
 import { learningRateAt } from "../learning/optimiser.ts";
 import type { Rollout } from "../rollout/rollout.ts";
-import { evaluationMetrics } from "../run/evaluation-metrics.ts";
 import type { FactOf, RewardEvaluation, RunEnd, StepMetrics } from "../run/event.ts";
 import { finiteMetrics, type Metrics } from "../run/metrics.ts";
 import type { Run } from "../run/run.ts";
@@ -19,20 +18,12 @@ import type { TrainingStepEnd } from "./callbacks.ts";
 import { type Collected, collect } from "./collect.ts";
 import type { TrainingConfig } from "./config.ts";
 import type { TrainingControls } from "./controls.ts";
-import {
-  countLost,
-  dropKl,
-  reportEvaluation,
-  reportFailures,
-  reportFirstRatio,
-  reportSkipped,
-  stopOf,
-} from "./failures.ts";
+import { countLost, dropKl, reportFailures, reportFirstRatio, reportSkipped, stopOf } from "./failures.ts";
 import type { HeldOutEvaluation } from "./held-out.ts";
 import { openRecord } from "./record-step.ts";
 import { type SavedState, saveLoop } from "./saved-loop.ts";
 import type { ScenarioOrder } from "./scenario-order.ts";
-import { noteBest } from "./selection.ts";
+import { evaluateStep } from "./selection.ts";
 import { rolloutMetrics } from "./step-metrics.ts";
 
 /** Everything that changes while a run goes on, as plain data: with the policy's snapshot, this is a checkpoint. */
@@ -174,24 +165,12 @@ async function learnFromStep(
 async function endStep(loop: Loop, metrics: StepMetrics, broken = false): Promise<void> {
   const { config, state, run } = loop;
   const { step } = metrics;
-  const { evaluation, improved } = await evaluate(loop, step);
+  const { evaluation, improved } = await evaluateStep(loop, step);
   run.record(finiteMetrics(step, metrics, evaluation));
   state.pending = null;
   const due = config.checkpoint.every > 0 && step % config.checkpoint.every === 0;
   const last = step === config.steps || run.stopped !== null || broken;
   if (due || last || improved) await saveLoop(loop, { best: improved, planned: true });
-}
-
-async function evaluate(loop: Loop, step: number) {
-  const { heldOut, config, state, run, earlyStopping } = loop;
-  const due = config.evaluation.every > 0 && (step % config.evaluation.every === 0 || step === config.steps);
-  if (!heldOut || !due) return { evaluation: {} as Metrics, improved: false };
-  const result = await heldOut.evaluate(step, "selection", run.signal);
-  await reportEvaluation(loop, result);
-  const improved = noteBest(state, result);
-  const decision = earlyStopping?.observe(step, result.reward.mean);
-  if (decision?.stop) run.stop(decision.reason!);
-  return { evaluation: evaluationMetrics(result), improved };
 }
 
 function rolloutFacts({ report, refused }: Collected): FactOf<"rollouts"> {

@@ -1,8 +1,8 @@
-/** Which weights a run ends with, and what the held-out scenarios say before and after. */
+/** What the held-out scenarios say before, during and after a run, and which weights it ends with. */
 import { join } from "node:path";
 import { evaluationMetrics } from "../run/evaluation-metrics.ts";
 import type { FinalWeights, RewardEvaluation } from "../run/event.ts";
-import { finiteMetrics } from "../run/metrics.ts";
+import { finiteMetrics, type Metrics } from "../run/metrics.ts";
 import { reportEvaluation } from "./failures.ts";
 import type { Loop, LoopState } from "./loop.ts";
 import { saveLoop } from "./saved-loop.ts";
@@ -55,4 +55,17 @@ export async function chooseWeights({ config, state: { best }, learner, run }: L
       ? `those the run began with: no step did better ${on}`
       : `step ${best.step}'s, which did best ${on}`;
   return { step: best.step, scenarios, why };
+}
+
+/** The evaluation of a step, where one is due: it may make the step the best so far, or end the run. */
+export async function evaluateStep(loop: Loop, step: number) {
+  const { heldOut, config, state, run, earlyStopping } = loop;
+  const due = config.evaluation.every > 0 && (step % config.evaluation.every === 0 || step === config.steps);
+  if (!heldOut || !due) return { evaluation: {} as Metrics, improved: false };
+  const result = await heldOut.evaluate(step, "selection", run.signal);
+  await reportEvaluation(loop, result);
+  const improved = noteBest(state, result);
+  const decision = earlyStopping?.observe(step, result.reward.mean);
+  if (decision?.stop) run.stop(decision.reason!);
+  return { evaluation: evaluationMetrics(result), improved };
 }
