@@ -80,7 +80,7 @@ async function trackedRun(tracker: Tracker) {
       [3, after!.reward.mean],
     ],
     reward: curve.map(({ step, reward }) => [step, reward]),
-    selection: curve.map((record) => [record.step, record["selection/reward"]]),
+    selection: run.metrics.map((record) => [record.step, record["selection/reward"]]),
   };
 }
 
