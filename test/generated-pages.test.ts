@@ -46,7 +46,11 @@ describe("metrics", () => {
       "telemetry/live-view.ts",
       "training/diagnostics/signals.ts",
     ]);
-    expect(modules(uses.readers, "firstRatioMax")).toEqual(["docs/guides/training.md", "training/failures.ts"]);
+    expect(modules(uses.readers, "firstRatioMax")).toEqual([
+      "docs/guides/training.md",
+      "learning/learn.ts",
+      "training/failures.ts",
+    ]);
     expect(modules(uses.readers, "part/")).toContain("benchmarks/proof/measure.ts");
     expect(modules(uses.readers, "rewardMin")).toEqual([]);
   });

@@ -21,7 +21,7 @@ const rooms: Record<string, string> = {
   supervised: "agent algorithm conversation environment learning policy reward rollout run",
   preference: "algorithm conversation learning policy reward run supervised",
   training: "agent algorithm conversation environment evaluation learning policy reward rollout run",
-  telemetry: "conversation rollout run",
+  telemetry: "conversation evaluation rollout run",
   doors:
     "agent algorithm conversation environment evaluation learning policy preference reward rollout run supervised telemetry test-support training",
   project: "agent algorithm doors environment policy reward run telemetry training",

@@ -89,7 +89,8 @@ async function run(name: keyof typeof cases, adjusted: boolean): Promise<Curve> 
   };
   const measure = async (step: number) => {
     const { reward } = await evaluate({ agent, environment: heldOut, reward: quality, samples: 6, seed: 99 });
-    curve.quality.push({ step, mean: reward.mean, low: reward.low, high: reward.high });
+    const { mean, low = mean, high = mean } = reward;
+    curve.quality.push({ step, mean, low, high });
     console.log(`${name}${adjusted ? " + autoAdjust" : ""}: step ${step}, quality ${reward.mean.toFixed(3)}`);
   };
   await agent.initialize();

@@ -18,6 +18,7 @@ import {
 } from "../../packages/stateset-agents/src/cli/demo/parts.ts";
 import { measuresOf } from "../../packages/stateset-agents/src/cli/demo/report.ts";
 import { type PairedResult, pairedTest } from "../../packages/stateset-agents/src/evaluation/paired-test.ts";
+import { change, estimateText } from "../estimate.ts";
 import { describeMachine } from "../machine.ts";
 import { harvests, samplesPerScenario, type Way, ways } from "./learn.ts";
 
@@ -88,8 +89,7 @@ async function run(way: Way, learnsFrom: DemoReward, seed: number): Promise<Run>
 }
 
 function verdict({ before, after }: Run): string {
-  if (after.reward.low > before.reward.high) return "better";
-  return after.reward.high < before.reward.low ? "worse" : "intervals overlap";
+  return change(before.reward, after.reward);
 }
 
 function explanation(runs: readonly Run[]): string {
@@ -116,12 +116,11 @@ function against(other: Way, runs: readonly Run[]): PairedResult {
 function comparisonRow(other: Way, runs: readonly Run[]): string {
   const { difference, pValue, verdict: better } = against(other, runs);
   const signed = (value: number) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
-  const words = { b: "GRPO is better", a: "GRPO is worse", same: "even" }[better];
-  return `| ${other} | ${signed(difference.mean)} [${signed(difference.low)}, ${signed(difference.high)}] | ${pValue.toPrecision(2)} | ${words} |`;
+  const words = { b: "GRPO is better", a: "GRPO is worse", same: "even", unknown: "too few to tell" }[better];
+  return `| ${other} | ${estimateText(difference, signed)} | ${pValue.toPrecision(2)} | ${words} |`;
 }
 
 function page(runs: readonly Run[]): string {
-  const reward = ({ mean, low, high }: Estimate) => `${mean.toFixed(3)} [${low.toFixed(3)}, ${high.toFixed(3)}]`;
   const percent = (value: number) => `${Math.round(100 * value)}%`;
   const rows = runs.map((own) => {
     const { way, learnsFrom, seed, before, after, weightsMoved, weights } = own;
@@ -129,8 +128,8 @@ function page(runs: readonly Run[]): string {
       way,
       learnsFrom,
       seed,
-      reward(before.reward),
-      reward(after.reward),
+      estimateText(before.reward),
+      estimateText(after.reward),
       verdict(own),
       `${percent(before.politeness.mean)} → ${percent(after.politeness.mean)}`,
       `${before.words.mean.toFixed(1)} → ${after.words.mean.toFixed(1)}`,

@@ -19,6 +19,7 @@ import {
 import { encodeConversation } from "stateset-agents/policy";
 import { NeuralRewardTrainer } from "stateset-agents/rewards";
 import { calibration } from "../../packages/stateset-agents/src/algorithm/loss/bradley-terry.ts";
+import { estimateText } from "../estimate.ts";
 import { describeMachine } from "../machine.ts";
 import { bagOfWords, lengthOnly, logisticRegression } from "./baseline.ts";
 import { environmentOf, PoliteAndShort, systemPrompt } from "./support-task.ts";
@@ -193,8 +194,6 @@ function scoreOf(rows: readonly Row[], isGood: (row: Row, index: number) => bool
 
 function page(): string {
   const percent = (value: number) => `${(100 * value).toFixed(1)}%`;
-  const estimate = ({ mean, low, high }: { mean: number; low: number; high: number }) =>
-    `${mean.toFixed(3)} [${low.toFixed(3)}, ${high.toFixed(3)}]`;
   const dpoRows = Object.entries(dpo.heldOut).map(
     ([name, s]) => `| ${name} | ${s.pairs} | ${percent(s.before)} | ${percent(s.after)} | ${percent(s.accuracy)} |`,
   );
@@ -216,7 +215,7 @@ contexts (of at most ${pairTokens} tokens) for which people called one reply goo
 | --- | --: | --: | --: | --: |
 ${dpoRows.join("\n")}
 
-Reward of fresh replies to the held-out openings: ${estimate(dpo.reward.before)} before, ${estimate(dpo.reward.after)} after (95% intervals).
+Reward of fresh replies to the held-out openings: ${estimateText(dpo.reward.before)} before, ${estimateText(dpo.reward.after)} after (95% intervals).
 Training took ${dpo.seconds.toFixed(0)} s.
 
 ## Reward model against simple baselines

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { chainsOf, evaluate, harvestBestOfN, MultiTurnAgent, seedOf, train, trainSupervised } from "stateset-agents";
 import type { AlgorithmConfig } from "stateset-agents/algorithms";
 import type { MetricName, Metrics } from "stateset-agents/telemetry";
-import { bootstrapMean, standardDeviation } from "../../packages/stateset-agents/src/evaluation/bootstrap.ts";
+import { estimateMean, standardDeviation } from "../../packages/stateset-agents/src/evaluation/estimate.ts";
 import { learningRateAt } from "../../packages/stateset-agents/src/learning/optimiser.ts";
 import { evaluationSamples, type Harvesting, run, sampling } from "./settings.ts";
 import { LetterReward, letterEnvironment } from "./task.ts";
@@ -68,7 +68,7 @@ async function score(agent: MultiTurnAgent, seed: number): Promise<Score> {
   });
   // The scenarios are the whole task, so what varies are the conversations.
   const shares = groups.flatMap((group) => group.trajectories.map(({ reward }) => reward.breakdown.share!));
-  const { mean, low, high } = bootstrapMean(shares, { seed });
+  const { mean, low = mean, high = mean } = estimateMean(shares);
   return { mean, low, high, standardError: standardDeviation(shares) / Math.sqrt(shares.length) };
 }
 

@@ -1,5 +1,4 @@
 import { createRandom } from "stateset-agents";
-import { quantile } from "../../packages/stateset-agents/src/evaluation/bootstrap.ts";
 import type { Measured, Score } from "./measure.ts";
 
 /** What one algorithm did over all seeds. */
@@ -97,4 +96,13 @@ export function conversationsTo(share: number, { curve, after, conversations }: 
 function meanCurve(curves: readonly (readonly number[])[]): number[] {
   const length = Math.min(...curves.map((curve) => curve.length));
   return Array.from({ length }, (_, i) => curves.reduce((sum, curve) => sum + curve[i]!, 0) / curves.length);
+}
+
+/** Linear interpolation between the order statistics of sorted values. */
+function quantile(sorted: ArrayLike<number>, q: number): number {
+  const position = (sorted.length - 1) * q;
+  const below = Math.floor(position);
+  const share = position - below;
+  const low = sorted[below]!;
+  return share === 0 ? low : low + (sorted[below + 1]! - low) * share;
 }

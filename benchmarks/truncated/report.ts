@@ -1,6 +1,7 @@
 /** The runs of `npm run bench:truncated` in words and tables. */
 import type { Estimate, MetricName, StepMetrics } from "stateset-agents/telemetry";
 import { type PairedResult, pairedTest } from "../../packages/stateset-agents/src/evaluation/paired-test.ts";
+import { change, estimateText } from "../estimate.ts";
 
 /** whole: the demo as it is; the others draw with top-p. */
 export type Arm = "whole" | "corrected" | "uncorrected";
@@ -26,7 +27,6 @@ export interface Run {
   seconds: number;
 }
 
-const estimate = ({ mean, low, high }: Estimate) => `${mean.toFixed(3)} [${low.toFixed(3)}, ${high.toFixed(3)}]`;
 const signed = (value: number) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
 const mean = (numbers: readonly number[]) => numbers.reduce((sum, value) => sum + value, 0) / numbers.length;
 /** A number a step, or – where the step has none (nothing was learnt from it, say). */
@@ -34,15 +34,13 @@ const curveOf = ({ steps }: Run, name: MetricName) =>
   steps.map(({ [name]: value }) => value?.toFixed(2) ?? "–").join(" ");
 
 export function verdict({ before, after }: Run, drawn: Drawn): string {
-  const [first, last] = [before[drawn].reward, after[drawn].reward];
-  if (last.low > first.high) return "better";
-  return last.high < first.low ? "worse" : "intervals overlap";
+  return change(before[drawn].reward, after[drawn].reward);
 }
 
 export function rowOf(own: Run): string {
   const { arm, topP, seed, before, after, warnings, seconds } = own;
   const change = (drawn: Drawn) =>
-    `${estimate(before[drawn].reward)} → ${estimate(after[drawn].reward)}, ${verdict(own, drawn)}`;
+    `${estimateText(before[drawn].reward)} → ${estimateText(after[drawn].reward)}, ${verdict(own, drawn)}`;
   const said = warnings.length === 0 ? "no warning" : `warned: ${warnings.join(" / ")}`;
   return `${arm}, top-p ${topP}, seed ${seed}, ${seconds} s\n  as it draws: ${change("own")}\n  whole:       ${change("whole")}\n  ${said}`;
 }
@@ -98,8 +96,8 @@ export function summary(runs: readonly Run[]): string[] {
   );
 }
 
-function difference({ difference: { mean: by, low, high }, pValue }: PairedResult): string {
-  return `${signed(by)} [${signed(low)}, ${signed(high)}], p ${pValue.toPrecision(2)}`;
+function difference({ difference: by, pValue }: PairedResult): string {
+  return `${estimateText(by, signed)}, p ${pValue.toPrecision(2)}`;
 }
 
 /** What top-p leaves out, at the end of training: by Jensen, a reply keeps clear of it with a probability of at least e^(−Σ −ln w). */
@@ -118,8 +116,8 @@ export function page(
   const rows = runs.map((own) => {
     const { arm, seed, before, after } = own;
     const cells = (["own", "whole"] as const).flatMap((drawn) => [
-      estimate(before[drawn].reward),
-      estimate(after[drawn].reward),
+      estimateText(before[drawn].reward),
+      estimateText(after[drawn].reward),
       verdict(own, drawn),
     ]);
     return `| ${[arm, seed, ...cells].join(" | ")} |`;

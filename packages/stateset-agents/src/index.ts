@@ -75,7 +75,14 @@ export { HelpfulnessReward } from "./reward/builtin/helpfulness.ts";
 export { PolitenessReward } from "./reward/builtin/politeness.ts";
 export { type CompositeOptions, CompositeReward } from "./reward/composite-reward.ts";
 export { type RewardFn, type RewardValue, rewardFunction } from "./reward/define-reward.ts";
-export { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "./reward/reward-function.ts";
+export {
+  type RewardContext,
+  RewardFunction,
+  type RewardInput,
+  type RewardOptions,
+  type ScoreTurns,
+  type TurnScore,
+} from "./reward/reward-function.ts";
 export type { RunCallbacks } from "./run/callbacks.ts";
 export type { RunSummary } from "./run/summary.ts";
 export { chainsOf, type Harvest, type HarvestOptions, harvestBestOfN } from "./supervised/best-of-n.ts";

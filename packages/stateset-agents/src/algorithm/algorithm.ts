@@ -30,6 +30,8 @@ export interface Sequence {
   reward: number;
   /** Named parts of the reward, for multi-reward advantages. */
   breakdown: Record<string, number>;
+  /** Parts that failed for this conversation. One that the breakdown lacks was skipped, and is not a misspelt one. */
+  failedParts?: readonly string[];
   /** Rewards given on single turns, by turn number. */
   turnRewards: Record<number, number>;
   /** True when `reward` already counts them (an environment's own rewards, added up); otherwise they come on top. */

@@ -132,11 +132,11 @@ export type {
   AlertOptions,
   AutoAdjust,
   AutoAdjustOptions,
-  BootstrapOptions,
   DataEvaluation,
   DiagnosticsOptions,
   EarlyStoppingOptions,
   Estimate,
+  EstimateOptions as BootstrapOptions,
   EvaluationResult,
   Failure,
   HealthWatch,
@@ -261,8 +261,6 @@ export type ToolCallReward = rewardsDoor.ToolCallReward;
 export const {
   alertWith,
   autoAdjust,
-  bootstrapGroups,
-  bootstrapMean,
   consoleTracker,
   DiagnosticsMonitor,
   EarlyStopping,
@@ -277,6 +275,8 @@ export const {
 export type DiagnosticsMonitor = telemetryDoor.DiagnosticsMonitor;
 export type EarlyStopping = telemetryDoor.EarlyStopping;
 
+export const bootstrapMean = renamed("bootstrapMean", "estimateMean", telemetryDoor.estimateMean);
+export const bootstrapGroups = renamed("bootstrapGroups", "estimateGroups", telemetryDoor.estimateGroups);
 export const toChatRecord = renamed("toChatRecord", "toConversationRecord", toConversationRecord);
 
 export const { createStubPolicy, runGuarded } = movedTo("stateset-agents/testing", testingDoor);

@@ -1,14 +1,14 @@
 /** `stateset-agents/telemetry`: watching and reading runs. Trackers, the live view, alerts, traces, diagnostics, statistics. */
 
 export type { Failure } from "../conversation/failure.ts";
-export { type BootstrapOptions, bootstrapGroups, bootstrapMean, type Estimate } from "../evaluation/bootstrap.ts";
 export {
   EarlyStopping,
   type EarlyStoppingOptions,
   type EarlyStoppingState,
   type StopDecision,
 } from "../evaluation/early-stopping.ts";
-export { type PairedResult, pairedTest } from "../evaluation/paired-test.ts";
+export { type Estimate, type EstimateOptions, estimateGroups, estimateMean } from "../evaluation/estimate.ts";
+export { type PairedOptions, type PairedResult, pairedTest } from "../evaluation/paired-test.ts";
 export type { UpdateEvent } from "../learning/learn.ts";
 export type { RolloutReport } from "../rollout/report.ts";
 export * from "../run/index.ts";

@@ -113,9 +113,13 @@ describe("presets", () => {
     ["sales", sales],
   ] as const)("%s has enough scenarios, and its held-out openers are not in training", (name, make) => {
     expect(make().scenarios.length).toBeGreaterThanOrEqual(10);
-    expect(make({ heldOut: true }).scenarios.length).toBeGreaterThanOrEqual(5);
-    const openers = new Set(conversationConfigs[name].scenarios.map((scenario) => scenario.userResponses![0]));
-    for (const scenario of heldOutConfigs[name].scenarios) expect(openers).not.toContain(scenario.userResponses![0]);
+    const heldOut = heldOutConfigs[name].scenarios;
+    expect(make({ heldOut: true }).scenarios.length).toBe(heldOut.length);
+    expect(heldOut.length).toBeGreaterThanOrEqual(30);
+    const opener = ({ userResponses }: { userResponses?: readonly string[] | undefined }) => userResponses![0]!;
+    const openers = new Set(conversationConfigs[name].scenarios.map(opener));
+    for (const scenario of heldOut) expect(openers).not.toContain(opener(scenario));
+    expect(new Set(heldOut.map(opener)).size).toBe(heldOut.length);
     expect(make({ maxTurns: 2 }).maxTurns).toBe(2);
   });
 });

@@ -15,8 +15,7 @@ describe("evaluate", () => {
   it("gives mean, interval, parts and one line a scenario", async () => {
     const result = await evaluate({ agent: tableAgent().agent, environment, reward, samples: 5, seed: 3 });
     expect(result.reward.count).toBe(3);
-    expect(result.reward.low).toBeLessThanOrEqual(result.reward.mean);
-    expect(result.reward.high).toBeGreaterThanOrEqual(result.reward.mean);
+    expect(result.reward.low).toBeUndefined();
     expect(result.parts.function).toEqual(result.reward);
     expect(result.scenarios.map(({ id, samples }) => [id, samples])).toEqual([
       ["a", 5],
@@ -26,6 +25,22 @@ describe("evaluate", () => {
     const means = result.scenarios.map(({ mean }) => mean);
     expect(result.reward.mean).toBeCloseTo(means.reduce((sum, value) => sum + value, 0) / 3);
     expect(result).toMatchObject({ failed: 0, failures: [], stub: false });
+  });
+
+  it("gives an interval from 5 scenarios on", async () => {
+    const scenarios = [...environment.scenarios, scenario("d", "help order"), scenario("e", "order refund")];
+    const { reward: five } = await evaluate({ agent: tableAgent().agent, environment, scenarios, reward, samples: 8 });
+    expect(five.count).toBe(5);
+    expect(five.low).toBeLessThan(five.mean);
+    expect(five.high).toBeGreaterThan(five.mean);
+  });
+
+  it("plays each scenario once when it is greedy, the same at every seed", async () => {
+    const greedy = (seed: number) =>
+      evaluate({ agent: tableAgent().agent, environment, reward, seed, sampling: { temperature: 0 } });
+    const { scenarios } = await greedy(1);
+    expect(scenarios.map(({ samples }) => samples)).toEqual([1, 1, 1]);
+    expect((await greedy(2)).scenarios).toEqual(scenarios);
   });
 
   it("repeats itself with the same seed, also on a part of the scenarios", async () => {

@@ -1,25 +1,30 @@
 import { z } from "zod";
 import type { Agent } from "../agent/agent.ts";
+import { countByPart, measuredParts } from "../conversation/part-failures.ts";
 import type { Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
 import type { Environment } from "../environment/environment.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { seedOf } from "../random.ts";
+import type { ReferenceScorer } from "../reward/reference-scorer.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import { requireParts } from "../rollout/parts.ts";
 import { allFailed, emptyReport } from "../rollout/report.ts";
 import { environmentRollout, sampleGroups } from "../rollout/rollout.ts";
 import { rolloutShape } from "../rollout/settings.ts";
-import { bootstrapGroups, type Estimate, mean, standardDeviation } from "./bootstrap.ts";
+import { type Estimate, estimateGroups, mean, standardDeviation } from "./estimate.ts";
 import { type PairedResult, pairedTest } from "./paired-test.ts";
 
 const settingsSchema = z.strictObject({
-  samples: z.int().min(1).default(4).describe("Conversations per scenario."),
-  seed: z.int().min(0).default(0).describe("Same seed, same conversations; the intervals follow from it too."),
+  samples: z
+    .int()
+    .min(1)
+    .optional()
+    .describe("Conversations per scenario. Left out: 4, or 1 at temperature 0, where all would be the same."),
+  seed: z.int().min(0).default(0).describe("Same seed, same conversations."),
   ...rolloutShape,
   level: z.number().gt(0).lt(1).default(0.95).describe("Of the confidence intervals."),
-  resamples: z.int().min(100).default(2000),
   signal: z.instanceof(AbortSignal).optional().describe("Stops it within a decoding step; evaluate() then rejects."),
 });
 
@@ -41,8 +46,9 @@ export interface ScenarioScore {
 }
 
 export interface Evaluation {
-  /** With its bootstrap interval over scenarios. */
+  /** With its interval over scenarios. */
   reward: Estimate;
+  /** Each over the conversations in which it did not fail. */
   parts: Record<string, Estimate>;
   /** Words per reply. */
   words: Estimate;
@@ -51,19 +57,27 @@ export interface Evaluation {
   failed: number;
   /** What the first few failures said. */
   failures: string[];
+  /** In how many conversations a part of the reward failed and was skipped or stood in for, by its name. */
+  partFailures: Record<string, number>;
   /** True when a stub made the replies up: the numbers say nothing about a model. */
   stub: boolean;
   groups: TrajectoryGroup[];
 }
 
 /**
- * Samples conversations and says how good they are, with intervals that take scenarios, not conversations, as independent.
+ * Samples conversations and says how good they are, with intervals that take scenarios, not conversations, as independent. From fewer
+ * than 5 scenarios there is none. `sampling: { temperature: 0 }` evaluates greedily.
  *
  * @example
  * const { reward } = await evaluate({ agent, environment, reward: new PolitenessReward() });
- * console.log(`${reward.mean} [${reward.low}, ${reward.high}]`);
+ * console.log(`${reward.mean} [${reward.low}, ${reward.high}] over ${reward.count} scenarios`);
  */
-export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
+export function evaluate(options: EvaluateOptions): Promise<Evaluation> {
+  return evaluateWith(options, undefined);
+}
+
+/** The same with a scorer that is kept from one evaluation to the next. */
+export async function evaluateWith(options: EvaluateOptions, scorer: ReferenceScorer | undefined): Promise<Evaluation> {
   requireParts({ ...options }, "evaluate()");
   const { agent, environment, scenarios = environment.scenarios, reward, ...rest } = options;
   const settings = parseOptions(settingsSchema, rest, "evaluate()");
@@ -71,30 +85,31 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     throw new StatesetError("INVALID_OPTION", "evaluate() has no scenarios.", { hint: "Give at least one." });
   }
   await agent.initialize();
+  const greedy = (settings.sampling.temperature ?? agent.sampling.temperature) === 0;
+  const { samples = greedy ? 1 : 4 } = settings;
   const report = emptyReport();
   const requests = scenarios.map((scenario) => ({
     id: scenario.id,
     scenario,
-    size: settings.samples,
+    size: samples,
     // By id, not by place: a subset of the scenarios gives the same conversations.
     seed: seedOf(settings.seed, "evaluate", scenario.id),
   }));
-  const rollout = environmentRollout({ agent, environment, reward, settings, learn: false });
+  const rollout = environmentRollout({ agent, environment, reward, settings, learn: false, scorer });
   const groups = await sampleGroups(rollout, requests, { report, minimum: 1, signal: settings.signal });
   if (groups.length === 0) throw allFailed(report, "evaluate()");
-  const estimate = (of: (trajectory: Trajectory) => number): Estimate =>
-    bootstrapGroups(
-      groups.map((group) => group.trajectories.map(of)),
-      settings,
+  const estimate = (of: (trajectory: Trajectory) => number | undefined): Estimate =>
+    estimateGroups(
+      groups.map((group) => group.trajectories.map(of).filter((value) => value !== undefined)),
+      { level: settings.level },
     );
-  const partNames = [
-    ...new Set(groups.flatMap((group) => group.trajectories.flatMap((one) => Object.keys(one.reward.breakdown)))),
-  ];
+  const measured = new Map(
+    groups.flatMap((group) => group.trajectories.map((one) => [one, measuredParts(one.reward)] as const)),
+  );
+  const partNames = [...new Set([...measured.values()].flatMap(Object.keys))];
   return {
     reward: estimate((one) => one.reward.score),
-    parts: Object.fromEntries(
-      partNames.sort().map((name) => [name, estimate((one) => one.reward.breakdown[name] ?? 0)]),
-    ),
+    parts: Object.fromEntries(partNames.sort().map((name) => [name, estimate((one) => measured.get(one)![name])])),
     words: estimate(wordsPerReply),
     scenarios: groups.map(({ scenarioId, trajectories }) => {
       const scores = trajectories.map((one) => one.reward.score);
@@ -108,6 +123,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     }),
     failed: report.requested - report.completed,
     failures: report.failures.slice(0, 3).map(({ message }) => message),
+    partFailures: countByPart(report.partFailures),
     stub: groups.some((group) => group.trajectories.some((one) => one.stub)),
     groups,
   };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { createRandom } from "../random.ts";
-import { pairedTest } from "./paired-test.ts";
+import { fewestPairs, pairedTest } from "./paired-test.ts";
 
 describe("pairedTest", () => {
   it("computes the exact p-value of a small sample", () => {
@@ -33,8 +33,58 @@ describe("pairedTest", () => {
     expect(alarms).toBeGreaterThan(1);
   });
 
+  it("cannot tell from four pairs, however alike they are, and says so", () => {
+    const four = pairedTest([0.5, 0.4, 0.6, 0.3], [0.66, 0.6, 0.8, 0.54]);
+    expect(four).toMatchObject({ verdict: "unknown", pValue: 2 / 16, wins: { b: 4 } });
+    expect(four.difference).toEqual({ mean: expect.closeTo(0.2, 12), count: 4 });
+    expect(fewestPairs()).toBe(6);
+    expect(pairedTest([0, 0, 0, 0, 0, 0], [1, 2, 3, 1, 2, 3])).toMatchObject({
+      verdict: "b",
+      difference: { low: 1, high: 3 },
+    });
+  });
+
+  it("never has a verdict that its interval does not have", () => {
+    const random = createRandom(9);
+    const seen = new Set<string>();
+    for (let trial = 0; trial < 400; trial++) {
+      const n = 6 + random.below(14);
+      const shift = 0.6 * random.next() - 0.3;
+      // Eighths, so that sums of exactly 0 come up.
+      const a = Array.from({ length: n }, () => random.below(8) / 8);
+      const b = a.map((score) => score + Math.round(8 * (random.next() - 0.5 + shift)) / 8);
+      const { difference, verdict, pValue } = pairedTest(a, b, { seed: trial, resamples: 499 });
+      const { low, high } = difference as { low: number; high: number };
+      expect(verdict).toBe(low > 0 ? "b" : high < 0 ? "a" : "same");
+      expect(pValue < 0.05).toBe(verdict !== "same");
+      seen.add(verdict);
+    }
+    expect([...seen].sort()).toEqual(["a", "b", "same"]);
+  });
+
+  it("holds the true difference as often as it says", () => {
+    const random = createRandom(3);
+    for (const n of [6, 8, 12, 20, 50]) {
+      let held = 0;
+      const trials = 1000;
+      for (let trial = 0; trial < trials; trial++) {
+        const a = Array.from({ length: n }, () => Math.cbrt(random.next()));
+        const b = Array.from({ length: n }, () => Math.cbrt(random.next()) + 0.1);
+        const { low, high } = pairedTest(a, b, { seed: trial, resamples: 399 }).difference;
+        if (low! <= 0.1 && 0.1 <= high!) held++;
+      }
+      // Of 6 pairs the next narrower interval would hold 94%.
+      expect(held / trials).toBeGreaterThan(0.93);
+      expect(held / trials).toBeLessThan(n === 6 ? 0.985 : 0.975);
+    }
+  });
+
   it("is certain about nothing when nothing differs", () => {
-    expect(pairedTest([1, 2], [1, 2])).toMatchObject({ pValue: 1, verdict: "same", wins: { ties: 2 } });
+    expect(pairedTest([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6])).toMatchObject({
+      pValue: 1,
+      verdict: "same",
+      wins: { ties: 6 },
+    });
   });
 
   it("refuses lists that do not pair", () => {

@@ -76,6 +76,7 @@ export async function learn(
 
   const metrics = {};
   let last: UpdateResult | undefined;
+  let updates = 0;
   const summary: LearningMetrics = { learnedConversations: 0 };
   for (let epoch = 0; epoch < settings.updatesPerRollout; epoch++) {
     for (const [minibatch, dealt] of dealGroups(sequences, settings, step.step, epoch).entries()) {
@@ -90,6 +91,7 @@ export async function learn(
         : await update(learner, batch, regularisers, rates);
       if (last === undefined) summary.firstRatioMax = result.ratioMax;
       last = result;
+      updates++;
       mergeMetrics(metrics, result.metrics);
       algorithm.afterUpdate?.(meanMetrics(result.metrics));
       const { loss, gradNorm, skipped } = result;
@@ -101,8 +103,12 @@ export async function learn(
       await step.onUpdate?.({ epoch, minibatch, loss, gradNorm, applied: skipped === undefined });
     }
   }
+  const means = meanMetrics(metrics);
+  // One update sees only the policy that sampled: its distance and clipping are 0 by construction and say nothing of where it went.
+  const sawOnlyItself = updates === 1 && summary.firstRatioMax! < 1 + 1e-5;
+  if (sawOnlyItself) for (const name of ["approxKl", "clipFraction"]) delete means[name];
   return {
-    ...ownNames(meanMetrics(metrics)),
+    ...ownNames(means),
     ...summary,
     ...mismatchOf(sequences),
     ...(last && { loss: last.loss, gradNorm: last.gradNorm }),

@@ -1,5 +1,6 @@
 import type { Sequence } from "../algorithm/algorithm.ts";
 import { learnPlaces } from "../conversation/learn-tokens.ts";
+import { partFailuresOf } from "../conversation/part-failures.ts";
 import { isCut, type TokenChain, type Trajectory, type TrajectoryGroup } from "../conversation/trajectory.ts";
 
 /** What an algorithm sees of a trajectory, beside the chains its numbers belong to. */
@@ -34,6 +35,7 @@ export function sequenceOf(trajectory: Trajectory, group: number): ChainSequence
   for (const [index, value] of Object.entries(reward.turns ?? {})) {
     turnRewards[Number(index)] = (turnRewards[Number(index)] ?? 0) + value;
   }
+  const failed = partFailuresOf(reward.metadata).map(({ name }) => name);
   return {
     group,
     chains: held.map(({ chain }) => chain),
@@ -45,6 +47,7 @@ export function sequenceOf(trajectory: Trajectory, group: number): ChainSequence
     turn: Int32Array.from(gather(({ turn }) => turn)),
     reward: reward.score,
     breakdown: reward.breakdown,
+    ...(failed.length > 0 && { failedParts: failed }),
     turnRewards,
     ...(reward.turnsInScore && { turnsInReward: true }),
     truncated: isCut(trajectory),

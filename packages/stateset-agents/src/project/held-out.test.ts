@@ -38,7 +38,10 @@ describe("held-out scenarios are played by the rules of training", () => {
   ])("%s", async (_, environment, heldOut) => {
     const cwd = await project(environment, heldOut);
     const run = async (args: string) => (await cli(args.split(" "), { cwd })).json.at(-1)!;
-    expect((await run("train --json --name held")).heldOut.before).toMatchObject({ mean: 1, low: 1, high: 1 });
+    expect((await run("train --json --name held")).heldOut.before).toMatchObject({
+      mean: 1,
+      count: expect.any(Number) as number,
+    });
     expect((await run("evaluate --json --samples 1 --scenarios")).reward).toMatchObject({ mean: 1 });
     const long = await run("evaluate --json --samples 1 --scenarios held-out.jsonl");
     expect(long).toMatchObject({ reward: { mean: 1 }, scenarios: [{ id: "long" }] });

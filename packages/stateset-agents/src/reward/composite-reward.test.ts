@@ -132,6 +132,22 @@ describe("MultiObjectiveReward", () => {
     expect(breakdown).toMatchObject({ a: 0.25, b: 1 });
   });
 
+  it("keeps rewards of single turns, weighed and scaled like the scores", async () => {
+    const perTurn = (score: number, turns: Record<number, number>) =>
+      rewardFunction({ name: "t" }, () => ({ score, turns }));
+    const both = [
+      { name: "a", reward: perTurn(0.2, { 1: 1, 3: 0.5 }), weight: 3 },
+      { name: "b", reward: perTurn(5, { 3: 8 }), weight: 1, range: [0, 10] as const },
+    ];
+    const turns = async (options: Partial<MultiObjectiveOptions>) =>
+      (await new MultiObjectiveReward({ objectives: both, ...options }).compute(input)).turns;
+    expect(await turns({})).toEqual({ 1: 0.75, 3: 0.375 + 0.25 * 0.8 });
+    expect(await turns({ aggregation: "geometric" })).toEqual(await turns({}));
+    expect(await turns({ normalize: false })).toEqual({ 1: 3, 3: 1.5 + 8 });
+    expect(await turns({ aggregation: "min" })).toEqual({ 1: 1, 3: 0.5 });
+    expect(await turns({ objectives: [{ name: "a", reward: fixed("x", 1) }] })).toBeUndefined();
+  });
+
   it("fails clearly on what it cannot aggregate or does not know", async () => {
     const negative = [{ name: "a", reward: fixed("x", -1) }];
     await expect(score({ objectives: negative, aggregation: "product", normalize: false })).rejects.toThrow(

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { PartFailure } from "../conversation/part-failures.ts";
 import type { RewardResult } from "../conversation/trajectory.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import { checkResult } from "./define-reward.ts";
@@ -7,7 +8,8 @@ import { parseRewardOptions } from "./reward-options.ts";
 
 /**
  * What a part that throws does to the whole. fail: the whole fails, and training leaves that conversation out and counts it.
- * skip: the other parts share its weight. {score}: it counts as that score. In each case the failure is reported.
+ * skip: the other parts share its weight. {score}: it counts as that score. In each case the failure is counted and reported by the
+ * part's name, and is in no mean of that part.
  */
 export type OnFailure = "fail" | "skip" | { score: number };
 
@@ -20,11 +22,6 @@ export interface CompositeOptions extends RewardOptions {
   normalize?: boolean;
   /** Default "fail". */
   onFailure?: OnFailure;
-}
-
-export interface RewardPartFailure {
-  name: string;
-  message: string;
 }
 
 /**
@@ -69,7 +66,7 @@ export class CompositeReward extends RewardFunction {
     return checkResult(this.name, {
       score,
       breakdown: joinBreakdowns(results),
-      ...joinTurns(results, divisor),
+      ...joinTurns(results.map(({ reward, result }) => ({ result, factor: reward.weight / divisor }))),
       metadata: joinMetadata(results, failures),
     });
   }
@@ -87,8 +84,8 @@ export async function computeParts(
   conversation: RewardInput,
   context: RewardContext,
   onFailure: OnFailure,
-): Promise<{ results: PartResult[]; failures: RewardPartFailure[] }> {
-  const failures: RewardPartFailure[] = [];
+): Promise<{ results: PartResult[]; failures: PartFailure[] }> {
+  const failures: PartFailure[] = [];
   const settled = await Promise.all(
     parts.map(async ({ name, reward }): Promise<PartResult | undefined> => {
       try {
@@ -134,17 +131,20 @@ export function joinBreakdowns(results: readonly PartResult[]): Record<string, n
 
 export function joinMetadata(
   results: readonly PartResult[],
-  failures: readonly RewardPartFailure[],
+  failures: readonly PartFailure[],
 ): Record<string, unknown> {
   const parts = results.filter(({ result }) => result.metadata).map(({ name, result }) => [name, result.metadata]);
   return { ...(parts.length > 0 && { parts: Object.fromEntries(parts) }), ...(failures.length > 0 && { failures }) };
 }
 
-function joinTurns(results: readonly PartResult[], divisor: number): { turns?: Record<number, number> } {
+/** Rewards of single turns, each part's times its factor. */
+export function joinTurns(parts: readonly { result: RewardResult; factor: number }[]): {
+  turns?: Record<number, number>;
+} {
   const turns: Record<number, number> = {};
-  for (const { reward, result } of results) {
+  for (const { result, factor } of parts) {
     for (const [turn, value] of Object.entries(result.turns ?? {})) {
-      turns[Number(turn)] = (turns[Number(turn)] ?? 0) + (reward.weight * value) / divisor;
+      turns[Number(turn)] = (turns[Number(turn)] ?? 0) + factor * value;
     }
   }
   return Object.keys(turns).length > 0 ? { turns } : {};

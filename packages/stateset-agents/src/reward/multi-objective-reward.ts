@@ -2,7 +2,14 @@ import { z } from "zod";
 import type { RewardResult } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
-import { computeParts, joinBreakdowns, joinMetadata, type OnFailure, onFailureSchema } from "./composite-reward.ts";
+import {
+  computeParts,
+  joinBreakdowns,
+  joinMetadata,
+  joinTurns,
+  type OnFailure,
+  onFailureSchema,
+} from "./composite-reward.ts";
 import { checkResult } from "./define-reward.ts";
 import { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "./reward-function.ts";
 
@@ -82,12 +89,14 @@ export class MultiObjectiveReward extends RewardFunction {
     const total = results.reduce((sum, { name }) => sum + byName.get(name)!.weight, 0);
     const scored = results.map(({ name, result }) => {
       const { weight, range } = byName.get(name)!;
-      if (!normalize) return { name, weight, score: result.score };
-      return { name, weight: weight / total, score: clamp((result.score - range[0]) / (range[1] - range[0])) };
+      if (!normalize) return { name, weight, scale: 1, score: result.score };
+      const scale = 1 / (range[1] - range[0]);
+      return { name, weight: weight / total, scale, score: clamp((result.score - range[0]) * scale) };
     });
     return checkResult(this.name, {
       score: aggregate(scored, aggregation),
       breakdown: joinBreakdowns(results),
+      ...joinTurns(results.map(({ result }, i) => ({ result, factor: turnFactor(scored, i, aggregation) }))),
       metadata: joinMetadata(results, failures),
     });
   }
@@ -114,6 +123,20 @@ function aggregate(
     default:
       return parts.reduce((sum, { score, weight }) => sum + score * weight, 0);
   }
+}
+
+/**
+ * What a single turn's reward of an objective counts, on the scale of the score. They are added up whatever the aggregation, since one
+ * turn is no score of its own; of "min" only the objective that decides has a say.
+ */
+function turnFactor(
+  parts: readonly { weight: number; scale: number; score: number }[],
+  index: number,
+  aggregation: Settings["aggregation"],
+): number {
+  const { weight, scale } = parts[index]!;
+  if (aggregation !== "min") return weight * scale;
+  return parts.findIndex((part) => part.score === Math.min(...parts.map((one) => one.score))) === index ? scale : 0;
 }
 
 function clamp(x: number): number {

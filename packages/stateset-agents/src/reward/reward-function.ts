@@ -13,8 +13,27 @@ export interface RewardInput {
   metadata?: Record<string, unknown>;
 }
 
+/** How likely a reply is under the frozen reference. */
+export interface TurnScore {
+  /** Index in the conversation's turns. */
+  turn: number;
+  /** Of each of its tokens, at temperature 1. */
+  logprobs: Float32Array;
+}
+
+/** Log-probs of the assistant's turns, in order; those that nobody sampled have none. */
+export type ScoreTurns = (turns: readonly Turn[]) => Promise<TurnScore[]>;
+
 export interface RewardContext {
   signal?: AbortSignal;
+  /**
+   * How likely replies are under the model as it was before training (without its adapter, or as it was opened). Language that the
+   * model would never have used is seldom better language: with this a reward can tell that it is being gamed. Set in rollouts and
+   * evaluations of a real model; it costs one pass of the model over the group, and nothing where no reward asks.
+   */
+  score?: ScoreTurns;
+  /** Says something about the reward itself, once. Left out: as a warning of the process. */
+  warn?: (message: string) => void;
   /**
    * Every conversation of the group, this one included, for rewards that compare (pairwise and listwise judges).
    * Every member gets the same array, so that one comparison can serve them all.

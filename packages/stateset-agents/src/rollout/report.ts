@@ -1,4 +1,5 @@
 import type { Failure } from "../conversation/failure.ts";
+import type { PartFailure } from "../conversation/part-failures.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
 import type { Unrewarded } from "./play.ts";
@@ -11,6 +12,10 @@ export interface RolloutReport {
   completed: number;
   /** Every failed attempt, the retried ones included, and every failed reward. */
   failures: Failure[];
+  /** Parts of rewards that failed without failing the whole, one a conversation. */
+  partFailures: (PartFailure & { scenarioId: string; trajectoryId: string })[];
+  /** What rewards had to say of themselves, each once. */
+  notices: string[];
   /** Conversations that came to nothing, as far as they got: `failure` says why. */
   lost: (Unrewarded & { group: string })[];
   /** Groups left out because too few of their conversations came through: fewer than two, or none where the algorithm needs no others. */
@@ -20,7 +25,17 @@ export interface RolloutReport {
 }
 
 export function emptyReport(): RolloutReport {
-  return { requested: 0, completed: 0, failures: [], lost: [], droppedGroups: [], replies: 0, sampledTokens: 0 };
+  return {
+    requested: 0,
+    completed: 0,
+    failures: [],
+    partFailures: [],
+    notices: [],
+    lost: [],
+    droppedGroups: [],
+    replies: 0,
+    sampledTokens: 0,
+  };
 }
 
 /** Failures of the environment, of the agent's hooks and of the reward, apart. */

@@ -4,22 +4,30 @@ import type { RewardResult, Trajectory } from "../conversation/trajectory.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { hasCode, messageOf, StatesetError } from "../error.ts";
 import { checkResult } from "../reward/define-reward.ts";
+import { stoppable } from "../reward/reference-scorer.ts";
 import type { RewardContext, RewardFunction, RewardInput } from "../reward/reward-function.ts";
 import type { Played, Unrewarded } from "./play.ts";
 import type { Rollout } from "./rollout.ts";
 
 /** The members with their rewards, and those that failed before or whose reward failed, with the failure. */
 export async function rewardGroup(
-  { reward, settings, learn }: Rollout,
+  { reward, settings, learn, scorer }: Rollout,
   scenario: Scenario,
   members: readonly Played[],
   signal: AbortSignal | undefined,
-): Promise<{ trajectories: Trajectory[]; lost: Unrewarded[] }> {
+): Promise<{ trajectories: Trajectory[]; lost: Unrewarded[]; notices: string[] }> {
   const came = members.filter(({ trajectory }) => trajectory.failure === undefined);
   const group = came.map(
     ({ trajectory: { turns, ended, metadata } }): RewardInput => ({ turns, scenario, ended, metadata }),
   );
-  const context: RewardContext = { group, evaluation: !learn };
+  const notices: string[] = [];
+  const score = scorer?.forGroup(
+    came.map(({ trajectory }) => trajectory),
+    signal,
+  );
+  // What a stub says nobody guards: its scores mean nothing.
+  const warn = (message: string) => void (score && notices.push(message));
+  const context: RewardContext = { group, evaluation: !learn, ...(score && { score }), warn };
   const { rewardMs } = settings.timeouts;
   const rewarded = await Promise.all(
     came.map(async ({ trajectory, reward: own }, i): Promise<Trajectory | Unrewarded> => {
@@ -40,6 +48,7 @@ export async function rewardGroup(
   return {
     trajectories: all.filter((one): one is Trajectory => one.failure === undefined),
     lost: all.filter(({ failure }) => failure !== undefined),
+    notices,
   };
 }
 
@@ -58,7 +67,13 @@ function rewardOne(
   timeoutMs: number,
   signal: AbortSignal | undefined,
 ): Promise<RewardResult> {
-  return withDeadline((own) => reward.compute(input, { ...context, signal: own }), {
+  const { score } = context;
+  const contextFor = (own: AbortSignal) => ({
+    ...context,
+    signal: own,
+    ...(score && { score: stoppable(score, own) }),
+  });
+  return withDeadline((own) => reward.compute(input, contextFor(own)), {
     timeoutMs,
     timedOut: () =>
       new RewardTimeout("REWARD_FAILED", `Reward "${reward.name}" gave no answer within ${timeoutMs} ms.`),

@@ -3,8 +3,11 @@
  * it is counted and named in the report.
  */
 import { linkSignals } from "../abort.ts";
+import type { Agent } from "../agent/agent.ts";
+import { partFailuresOf } from "../conversation/part-failures.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import type { Scenario } from "../environment/scenario.ts";
+import { createReferenceScorer, type ReferenceScorer } from "../reward/reference-scorer.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import { type EnvironmentPlay, type Play, playInEnvironment, type Unrewarded } from "./play.ts";
 import type { RolloutReport } from "./report.ts";
@@ -19,11 +22,15 @@ export interface Rollout {
   settings: RolloutSettings;
   /** False in evaluations: tokens are recorded, not marked for learning. */
   learn: boolean;
+  /** What rewards may ask how likely replies are. Left out: one for each call of sampleGroups(). */
+  scorer?: ReferenceScorer | undefined;
+  /** The model that a scorer is made for. None, and none for a stub: rewards go without. */
+  agent?: Agent;
 }
 
 export function environmentRollout(parts: EnvironmentPlay & Omit<Rollout, "play">): Rollout {
-  const { reward, settings, learn } = parts;
-  return { play: playInEnvironment(parts), reward, settings, learn };
+  const { reward, settings, learn, agent, scorer } = parts;
+  return { play: playInEnvironment(parts), reward, settings, learn, agent, scorer };
 }
 
 /** One scenario to be played `size` times. */
@@ -48,11 +55,19 @@ export async function sampleGroups(
   options: SampleOptions,
 ): Promise<TrajectoryGroup[]> {
   const { signal, unlink, abort } = linkSignals(options.signal);
+  const own = rollout.scorer ? undefined : scorerOf(rollout.agent);
   try {
-    return await sampleAll(rollout, requests, { ...options, signal, stop: abort });
+    const { scorer = own } = rollout;
+    return await sampleAll({ ...rollout, scorer }, requests, { ...options, signal, stop: abort });
   } finally {
     unlink();
+    await own?.close();
   }
+}
+
+/** Costs nothing until a reward asks it. */
+export function scorerOf(agent: Agent | undefined): ReferenceScorer | undefined {
+  return agent === undefined || agent.policy.model.stub ? undefined : createReferenceScorer(agent.policy);
 }
 
 async function sampleAll(
@@ -82,8 +97,13 @@ async function sampleAll(
     report.failures.push(...failures);
   }
   const groups = requests.map(({ id, scenario }, i): TrajectoryGroup => {
-    const { trajectories, lost } = rewarded[i]!;
+    const { trajectories, lost, notices } = rewarded[i]!;
+    for (const notice of notices) if (!report.notices.includes(notice)) report.notices.push(notice);
     report.lost.push(...lost.map((one) => ({ ...one, group: id })));
+    for (const { id: trajectoryId, reward } of trajectories) {
+      for (const failure of partFailuresOf(reward.metadata))
+        report.partFailures.push({ ...failure, scenarioId: scenario.id, trajectoryId });
+    }
     report.failures.push(...lost.map(({ failure }) => failure!).filter(({ during }) => during === "reward"));
     return { id, scenarioId: scenario.id, trajectories };
   });

@@ -8,12 +8,16 @@ export function evaluationMetrics(evaluation: FactOf<"evaluation">): Metrics {
     for (const [name, value] of Object.entries(evaluation.numbers)) metrics[`held-out/${name}`] = value;
     return metrics;
   }
-  const { set, reward, parts, failed } = evaluation;
+  const { set, reward, parts, failed, partFailures = {} } = evaluation;
   metrics[`${set}/reward`] = reward.mean;
-  metrics[`${set}/low`] = reward.low;
-  metrics[`${set}/high`] = reward.high;
+  if (reward.low !== undefined) {
+    metrics[`${set}/low`] = reward.low;
+    metrics[`${set}/high`] = reward.high;
+  }
+  metrics[`${set}/count`] = reward.count;
   metrics[`${set}/failed`] = failed;
   for (const [name, value] of Object.entries(parts)) metrics[`${set}/part/${name}`] = value;
+  for (const [name, value] of Object.entries(partFailures)) metrics[`${set}/partFailures/${name}`] = value;
   return metrics;
 }
 

@@ -1,5 +1,5 @@
 /** What happens in a run, as data. events.jsonl holds it in order; callbacks are told of it as it happens. */
-import type { Estimate } from "../evaluation/bootstrap.ts";
+import type { Estimate } from "../evaluation/estimate.ts";
 import type { ScenarioScore } from "../evaluation/evaluate.ts";
 import type { UpdateEvent } from "../learning/learn.ts";
 import type { Metrics } from "./metrics.ts";
@@ -28,6 +28,8 @@ export interface RewardEvaluation {
   step: number;
   /** "selection" chooses the best checkpoint, "report" is only looked at before and after. */
   set: "selection" | "report";
+  /** The step whose weights were measured, where that is not `step`: the last evaluation is of those the run ends with. */
+  weightsOf?: number;
   reward: Estimate;
   /** Mean of every part of the reward's breakdown. */
   parts: Record<string, number>;
@@ -36,6 +38,8 @@ export interface RewardEvaluation {
   failed: number;
   /** What the first few failures said. */
   failures: string[];
+  /** In how many conversations a part of the reward failed, by its name; these are not in the part's mean. */
+  partFailures?: Record<string, number>;
 }
 
 /** Held-out data: a loss, an accuracy, … */
@@ -51,6 +55,8 @@ export type WarningKind =
   | "environment-failed"
   | "hook-failed"
   | "reward-failed"
+  | "reward-part-failed"
+  | "reward-unguarded"
   | "group-dropped"
   | "evaluation-failed"
   | "not-finite"
@@ -64,6 +70,7 @@ export type WarningKind =
   | "no-reference"
   | "sampling-mismatch"
   | "first-ratio"
+  | "held-out"
   | "stub";
 
 export interface RunWarning {
@@ -105,12 +112,24 @@ export interface Adjustment {
   reason: string;
 }
 
+/** The weights a run ended with, which are those in final/. */
+export interface FinalWeights {
+  /** The step that left them; 0: those the run began with. */
+  step: number;
+  /** In words: why these. */
+  why: string;
+  /** How many held-out scenarios they were chosen on; undefined where nothing was chosen. */
+  scenarios?: number;
+}
+
 export interface RunEnd {
   status: "finished" | "stopped-early" | "interrupted" | "failed";
   /** Steps done in all. */
   steps: number;
   /** In words, unless it simply finished. */
   reason?: string;
+  /** Of a run of train() that came to its end. */
+  weights?: FinalWeights;
 }
 
 /** What each kind of event says beside its step. */

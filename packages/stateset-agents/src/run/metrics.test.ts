@@ -28,7 +28,14 @@ const learnersOf = (name: Known): readonly Writer[] => metrics[name].learners;
 
 beforeAll(async () => {
   for (const algorithm of algorithmNames) {
-    const { run } = await train({ ...quickRun, steps: 2, agent: tableAgent().agent, reward, algorithm } as never);
+    const { run } = await train({
+      ...quickRun,
+      steps: 2,
+      updatesPerRollout: 2,
+      agent: tableAgent().agent,
+      reward,
+      algorithm,
+    } as never);
     note(algorithm, run.metrics);
   }
   const records: StepMetrics[] = [];
@@ -40,7 +47,8 @@ beforeAll(async () => {
     };
     records.push(...(await train({ ...options, callbacks } as never)).run.metrics);
   };
-  const heldOut = [{ id: "held", userResponses: ["help card"] }];
+  // Enough for an interval on each of the two parts.
+  const heldOut = Array.from({ length: 10 }, (_, i) => ({ id: `held-${i}`, userResponses: ["help card"] }));
   await noted(tableAgent().agent, { heldOut, evaluation: { every: 1 }, kl: { coefficient: 0.1 } });
   await noted(new MultiTurnAgent({ stub: { replies: ["please wait"] } }), {});
   // Shaped sampling: the correction acts.

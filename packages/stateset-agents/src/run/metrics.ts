@@ -74,6 +74,7 @@ export const metrics = {
   },
   "selection/low": { meaning: "Lower end of its 95% interval.", unit: "reward", learners: rl },
   "selection/high": { meaning: "Upper end of its 95% interval.", unit: "reward", learners: rl },
+  "selection/count": { meaning: "Scenarios of that evaluation.", unit: "count", learners: rl },
   "selection/failed": { meaning: "Conversations of that evaluation that failed.", unit: "count", learners: rl },
   "report/reward": {
     meaning: "Mean reward on the held-out scenarios that are only looked at, before the first step and after the last.",
@@ -82,6 +83,7 @@ export const metrics = {
   },
   "report/low": { meaning: "Lower end of its 95% interval.", unit: "reward", learners: rl },
   "report/high": { meaning: "Upper end of its 95% interval.", unit: "reward", learners: rl },
+  "report/count": { meaning: "Scenarios of that evaluation.", unit: "count", learners: rl },
   "report/failed": { meaning: "Conversations of that evaluation that failed.", unit: "count", learners: rl },
   "held-out/loss": { meaning: "Loss on the held-out data.", unit: "nats", learners: ["sft", ...pairs, "reward-model"] },
   "held-out/perplexity": { meaning: "e to the loss on the held-out data.", unit: "number", learners: ["sft"] },
@@ -120,6 +122,13 @@ export const metricFamilies = {
   "part/": { meaning: "Mean of one part of the reward.", unit: "reward", learners: rl },
   "selection/part/": { meaning: "The same on the scenarios that select.", unit: "reward", learners: rl },
   "report/part/": { meaning: "The same on the scenarios that are reported.", unit: "reward", learners: rl },
+  "partFailures/": {
+    meaning: "Conversations in which one part of the reward failed without failing the whole.",
+    unit: "count",
+    learners: rl,
+  },
+  "selection/partFailures/": { meaning: "The same on the scenarios that select.", unit: "count", learners: rl },
+  "report/partFailures/": { meaning: "The same on the scenarios that are reported.", unit: "count", learners: rl },
   "held-out/": {
     meaning: "What else an evaluation on data says.",
     unit: "number",

@@ -250,10 +250,11 @@ export class Run<State = unknown> {
 
   /** Says how it ended and lets go of the folder. */
   async end(end: RunEnd): Promise<void> {
-    const { status, steps, reason } = end;
+    const { steps, ...fact } = end;
+    const { status, reason } = end;
     this.step = steps;
     try {
-      await this.tell("end", steps, { status, ...(reason !== undefined && { reason }) }, { steps });
+      await this.tell("end", steps, fact, { steps });
     } finally {
       this.close(status, reason);
     }

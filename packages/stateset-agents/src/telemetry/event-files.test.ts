@@ -65,7 +65,7 @@ async function trackedRun(tracker: Tracker) {
     ...quickRun,
     agent: tableAgent().agent,
     reward: new FunctionReward(politeShare),
-    heldOut: [{ id: "held", userResponses: ["help card"] }],
+    heldOut: Array.from({ length: 10 }, (_, i) => ({ id: `held-${i}`, userResponses: ["help card"] })),
     evaluation: { every: 1 },
     steps: 3,
     dir,
@@ -80,7 +80,7 @@ async function trackedRun(tracker: Tracker) {
       [3, after!.reward.mean],
     ],
     reward: curve.map(({ step, reward }) => [step, reward]),
-    selection: curve.map((record) => [record.step, record["selection/reward"]]),
+    selection: run.metrics.map((record) => [record.step, record["selection/reward"]]),
   };
 }
 

@@ -1,4 +1,5 @@
 /** Numbers and times as people read them. Shared by the live view and the CLI's tables. */
+import { type Estimate, fewestUnits } from "../evaluation/estimate.ts";
 
 const bars = "▁▂▃▄▅▆▇█";
 
@@ -53,6 +54,19 @@ export function percent(share: number): string {
 export function number(value: number): string {
   if (Math.abs(value) > 1e-9 && Math.abs(value) < 0.001) return value.toExponential(1);
   return Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en-US") : value.toFixed(3);
+}
+
+/** "[0.512, 0.690]", or why there is none. */
+export function intervalText({ low, high, count }: Estimate, show = number): string {
+  if (low !== undefined) return `[${show(low)}, ${show(high)}]`;
+  return count < fewestUnits ? "n too small" : "all alike";
+}
+
+/** "0.604 [0.512, 0.690] n=30", "0.604 (n=3 is too small)". */
+export function estimateText(estimate: Estimate, show = number): string {
+  const { mean, low, count } = estimate;
+  if (low !== undefined) return `${show(mean)} ${intervalText(estimate, show)} n=${count}`;
+  return `${show(mean)} (n=${count}${count < fewestUnits ? " is too small" : ", all alike"})`;
 }
 
 const ansi = new RegExp(`${String.fromCharCode(27)}\\[[0-9;]*m`, "g");

@@ -88,6 +88,17 @@ function play(options: Partial<LiveViewOptions>, columns = 100): string[] {
     failures: [],
     stop: () => {},
   });
+  view.onEvaluation!({
+    step: 3,
+    set: "report",
+    weightsOf: 2,
+    reward: { mean: 0.3, count: 2 },
+    parts: {},
+    scenarios: [],
+    failed: 0,
+    failures: [],
+    stop: () => {},
+  });
   view.onWarning!({ step: 3, kind: "environment-failed", message: "It threw." });
   view.onAdjustment!({ step: 3, setting: "klCoefficient", from: 0, to: 0.05, reason: "Because." });
   view.onVerdict!({
@@ -97,7 +108,7 @@ function play(options: Partial<LiveViewOptions>, columns = 100): string[] {
     message: "Nothing to learn.",
     advice: "Change it.",
   });
-  view.onEnd!({ status: "finished", steps: 3 });
+  view.onEnd!({ status: "finished", steps: 3, weights: { step: 2, scenarios: 9, why: "step 2's, which did best" } });
   return writes;
 }
 
@@ -113,7 +124,8 @@ describe("createLiveView", () => {
     expect(text).toContain("kl 0.013   entropy 1.500   clip 3.4%   grad 0.900");
     expect(text).toContain("1.2k tokens/s   rollout 70%   update 30%");
     expect(text).toContain("3 of 72 (environment 3, reward 0) rollouts");
-    expect(text).toContain("held-out reward 0.450 [0.400, 0.500] at step 3");
+    expect(text).toContain("held-out selection reward 0.450 [0.400, 0.500] n=9 at step 3");
+    expect(text).toContain("held-out report    reward 0.300 (n=2 is too small) at step 3 (weights of step 2)");
     expect(text).toContain("health   no-signal since step 3");
     expect(text.indexOf("It threw.")).toBeLessThan(text.indexOf("polite-1"));
     expect(text).toContain("klCoefficient 0.000 → 0.050. Because.");
@@ -145,6 +157,22 @@ describe("createLiveView", () => {
     const lines = (await show("plain")).split("\n");
     expect(lines[2]).toMatch(/^held-out at step 0: loss \d\.\d{3} {2}perplexity [\d.]+ {2}tokens 7$/);
     expect(lines[3]).toMatch(/^step 1\/16 {2}loss \d\.\d{3} {2}\d+ tokens\/s {2}eta 0s$/);
+  });
+
+  it.each(["tty", "plain"] as const)("shows no distance that one update a rollout could not have seen (%s)", (mode) => {
+    const shown = (metrics: object) => {
+      const writes: string[] = [];
+      const view = createLiveView({ stream: { write: (text) => writes.push(text) }, mode, color: false });
+      view.onStart!(run);
+      view.onStepEnd!({ ...stepEnd(1, 0.2), metrics: { step: 1, reward: 0.2, ...metrics } });
+      return screen(writes)
+        .filter((line) => !line.startsWith("set"))
+        .join("\n");
+    };
+    expect(shown({})).not.toMatch(/kl|clip/);
+    expect(shown({ approxKl: 0.02 })).toContain("step kl 0.020");
+    expect(shown({ trustRegionKl: 0.01 })).toContain("step kl 0.010");
+    expect(shown({ approxKl: 0.02, kl: 0.5 })).toMatch(/(?<!step )kl 0.500/);
   });
 
   it("takes a verdict back when it no longer holds", () => {
@@ -183,7 +211,9 @@ describe("createLiveView", () => {
     expect(text).toContain(
       "step 2/4  reward 0.300 ± 0.200  kl 0.013  entropy 1.500  clip 3.4%  1234 tokens/s  rollout 70%  failed 1  eta 20s\n",
     );
-    expect(text.trimEnd().endsWith("finished after 3 steps")).toBe(true);
+    expect(text).toContain("held-out (selection) at step 3: reward 0.450");
+    expect(text).toContain("held-out (report) at step 3 (weights of step 2): reward 0.300");
+    expect(text.trimEnd().endsWith("finished after 3 steps. The weights are step 2's, which did best")).toBe(true);
   });
 
   it("prints one JSON object a line and nothing else with json", () => {
@@ -197,6 +227,7 @@ describe("createLiveView", () => {
       "step",
       "step",
       "step",
+      "evaluation",
       "evaluation",
       "warning",
       "adjustment",

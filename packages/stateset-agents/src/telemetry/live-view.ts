@@ -3,7 +3,7 @@ import { lostBySource } from "../rollout/report.ts";
 import type { RunCallbacks, RunStart, StepEnd } from "../run/callbacks.ts";
 import { differences } from "../run/differences.ts";
 import type { DataEvaluation, EvaluationResult, Verdict } from "../run/event.ts";
-import { clip, duration, number, padEnd, percent, quantity, sparkline } from "./format.ts";
+import { clip, duration, estimateText, number, padEnd, percent, quantity, sparkline } from "./format.ts";
 
 /** Where the view is written: process.stdout, or anything like it. */
 export interface ViewStream {
@@ -43,7 +43,8 @@ interface ViewState {
   updateMs: number;
   conversations: number;
   failed: { environment: number; reward: number };
-  evaluation: EvaluationResult | undefined;
+  /** The newest of each held-out set. */
+  evaluations: Map<EvaluationResult["set"], EvaluationResult>;
   /** The first one that was seen of held-out data. */
   before: DataEvaluation | undefined;
   /** Those that hold, oldest first. */
@@ -65,7 +66,7 @@ export function createLiveView(options: LiveViewOptions): LiveView {
     updateMs: 0,
     conversations: 0,
     failed: { environment: 0, reward: 0 },
-    evaluation: undefined,
+    evaluations: new Map(),
     before: undefined,
     verdicts: [],
   };
@@ -153,11 +154,11 @@ export function createLiveView(options: LiveViewOptions): LiveView {
       draw();
     },
     onEvaluation({ stop: _, ...event }) {
-      state.evaluation = event;
+      state.evaluations.set(event.set, event);
       if (event.set === "held-out") state.before ??= event;
       json("evaluation", event);
       const named = event.set === "held-out" ? "held-out" : `held-out (${event.set})`;
-      if (mode === "plain") stream.write(`${named} at step ${event.step}: ${evaluationText(event, state.before)}\n`);
+      if (mode === "plain") stream.write(`${named} ${atStep(event)}: ${evaluationText(event, state.before)}\n`);
       draw();
     },
     onCheckpoint(event) {
@@ -171,7 +172,9 @@ export function createLiveView(options: LiveViewOptions): LiveView {
     onEnd(end) {
       json("end", end);
       if (mode === "plain")
-        stream.write(`${end.status} after ${end.steps} steps${end.reason ? `: ${end.reason}` : ""}\n`);
+        stream.write(
+          `${end.status} after ${end.steps} steps${end.reason ? `: ${end.reason}` : ""}${end.weights ? `. The weights are ${end.weights.why}` : ""}\n`,
+        );
       draw();
       drawn = 0;
     },
@@ -233,9 +236,8 @@ function render(state: ViewState, options: RenderOptions & { now: number }): str
   };
   if (metrics.reward !== undefined) course("reward", state.rewards, 1, ` ± ${number(metrics.rewardStd ?? 0)}`);
   else if (metrics.loss !== undefined && state.rewards.length === 0) course("loss", state.losses, -1);
-  const kl = metrics.kl ?? metrics.approxKl;
   const numbers = joined(
-    fact(metrics.kl === undefined ? "step kl" : "kl", kl === undefined ? undefined : number(kl)),
+    ...distance(metrics).map(([name, value]) => fact(name, value)),
     fact("entropy", metrics.entropy === undefined ? undefined : number(metrics.entropy)),
     fact("clip", metrics.clipFraction === undefined ? undefined : percent(metrics.clipFraction)),
     fact("mismatch", metrics.mismatch === undefined ? undefined : number(metrics.mismatch)),
@@ -248,9 +250,10 @@ function render(state: ViewState, options: RenderOptions & { now: number }): str
     `${label("speed")}${joined(`${quantity(timing.tokensPerSecond)} tokens/s`, ...(state.rolloutMs === 0 ? [] : [fact("rollout", percent(state.rolloutMs / total)), fact("update", percent(state.updateMs / total))]))}`,
   );
   if (state.conversations > 0) lines.push(`${label("failed")}${failedText(state, colors)}${colors.dim(" rollouts")}`);
-  if (state.evaluation) {
+  for (const evaluation of state.evaluations.values()) {
+    const set = evaluation.set === "held-out" ? "" : `${padEnd(evaluation.set, 10)}`;
     lines.push(
-      `${label("held-out")}${evaluationText(state.evaluation, state.before)} ${colors.dim(`at step ${state.evaluation.step}`)}`,
+      `${label("held-out")}${set}${evaluationText(evaluation, state.before)} ${colors.dim(atStep(evaluation))}`,
     );
   }
   const verdict = state.verdicts.at(-1);
@@ -261,13 +264,12 @@ function render(state: ViewState, options: RenderOptions & { now: number }): str
 
 function plainLine(state: ViewState, now: number): string {
   const { metrics, timing, step, totalSteps } = state.latest!;
-  const kl = metrics.kl ?? metrics.approxKl;
   const total = Math.max(1, timing.rolloutMs + timing.updateMs);
   return [
     `step ${step}/${totalSteps}`,
     metrics.reward === undefined ? undefined : `reward ${number(metrics.reward)} ± ${number(metrics.rewardStd ?? 0)}`,
     metrics.reward !== undefined || metrics.loss === undefined ? undefined : `loss ${number(metrics.loss)}`,
-    kl === undefined ? undefined : `kl ${number(kl)}`,
+    ...distance(metrics).map(([name, value]) => `${name} ${value}`),
     metrics.entropy === undefined ? undefined : `entropy ${number(metrics.entropy)}`,
     metrics.clipFraction === undefined ? undefined : `clip ${percent(metrics.clipFraction)}`,
     metrics.mismatch === undefined ? undefined : `mismatch ${number(metrics.mismatch)}`,
@@ -278,6 +280,13 @@ function plainLine(state: ViewState, now: number): string {
   ]
     .filter((part) => part !== undefined)
     .join("  ");
+}
+
+/** From the reference, or else what the step moved; nothing where one update a rollout could not see that. */
+function distance({ kl, approxKl, trustRegionKl }: StepEnd["metrics"]): [name: string, value: string][] {
+  const moved = approxKl ?? trustRegionKl;
+  if (kl !== undefined) return [["kl", number(kl)]];
+  return moved === undefined ? [] : [["step kl", number(moved)]];
 }
 
 function eta(state: ViewState, now: number): string {
@@ -294,7 +303,7 @@ function failedText({ failed: { environment, reward }, conversations }: ViewStat
 
 /** Of held-out data also what it was at first; how much data there is was said then. */
 function evaluationText(evaluation: EvaluationResult, before: DataEvaluation | undefined): string {
-  if (evaluation.set !== "held-out") return `reward ${interval(evaluation.reward)}`;
+  if (evaluation.set !== "held-out") return `reward ${estimateText(evaluation.reward)}`;
   const isCount = (value: number) => Number.isInteger(value) && value > 1;
   const shown = (value: number) => (isCount(value) ? String(value) : number(value));
   return Object.entries(evaluation.numbers)
@@ -306,6 +315,7 @@ function evaluationText(evaluation: EvaluationResult, before: DataEvaluation | u
     .join("  ");
 }
 
-function interval({ mean, low, high }: { mean: number; low: number; high: number }): string {
-  return `${number(mean)} [${number(low)}, ${number(high)}]`;
+function atStep(evaluation: EvaluationResult): string {
+  const of = evaluation.set === "held-out" ? undefined : evaluation.weightsOf;
+  return `at step ${evaluation.step}${of === undefined ? "" : ` (weights of step ${of})`}`;
 }

@@ -90,6 +90,7 @@ describe("a run", () => {
     expect(lines.map((line) => line.replace(/-?\d+\.\d+(e-\d+)?/g, "#"))).toEqual([
       "run printed",
       "step 0  report/reward #",
+      "step 0  selection/reward #",
       "step 3  reward #  entropy #",
       "step 4  selection/reward #",
       "step 4  report/reward #",

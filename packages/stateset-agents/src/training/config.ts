@@ -58,7 +58,8 @@ export const trainingConfigSchema = z.strictObject({
         .min(0)
         .default(10)
         .describe("Steps between evaluations on the held-out scenarios; 0: never in between."),
-      samples: count.default(4).describe("Conversations per held-out scenario."),
+      samples: count.default(4).describe("Conversations per held-out scenario; at temperature 0 it is 1."),
+      temperature: z.number().min(0).optional().describe("Of evaluations. Left out: that of training. 0 is greedy."),
       selectionShare: z
         .number()
         .gt(0)

@@ -169,7 +169,7 @@ describe("what fails in a run", { timeout: 300_000 }, () => {
     expect(run.best).toBeNull();
     expect(run.metrics[1]).toMatchObject({ "selection/failed": 4 });
     const said = run.warnings.filter(({ kind }) => kind === "evaluation-failed");
-    expect(said.map(({ step }) => step)).toEqual([0, 1, 2, 2]);
+    expect(said.map(({ step }) => step)).toEqual([0, 0, 1, 2, 2]);
     expect(said[0]!.message).toMatch(/4 conversations of the evaluation failed and nothing was left.*no verdict/);
   });
 

@@ -1,5 +1,6 @@
 /** What goes wrong in a step, said once per step and kind. */
 import type { Failure } from "../conversation/failure.ts";
+import { countByPart } from "../conversation/part-failures.ts";
 import { StatesetError } from "../error.ts";
 import { notFiniteError, tooManySkipped } from "../learning/finite.ts";
 import { isShaped, type Sampling } from "../policy/policy.ts";
@@ -7,16 +8,17 @@ import { failuresBySource, lostBySource } from "../rollout/report.ts";
 import { evaluationLines } from "../run/evaluation-metrics.ts";
 import type { RewardEvaluation } from "../run/event.ts";
 import type { Metrics } from "../run/metrics.ts";
-import type { Run } from "../run/run.ts";
 import type { Collected } from "./collect.ts";
 import type { Loop, LoopState } from "./loop.ts";
-
-type TrainingRun = Pick<Run, "warn" | "say" | "tell" | "stop" | "recordEvaluation">;
 
 /** Steps in a row that may be lost whole before the run stops. */
 const lostLimit = 3;
 
-export async function reportFailures(run: TrainingRun, step: number, { report, groups }: Collected): Promise<void> {
+export async function reportFailures(
+  { run, state }: Pick<Loop, "run" | "state">,
+  step: number,
+  { report, groups }: Collected,
+): Promise<void> {
   const { droppedGroups } = report;
   const { environment, agent, reward } = failuresBySource(report);
   if (agent.length > 0) {
@@ -35,12 +37,47 @@ export async function reportFailures(run: TrainingRun, step: number, { report, g
     const message = `Step ${step}: the reward failed ${times(messages)}; those conversations were left out. ${examples(messages)}`;
     await run.warn({ kind: "reward-failed", message }, step);
   }
+  const said = (name: string) => report.partFailures.filter((failure) => failure.name === name).map(messageIn);
+  await reportFailedParts({ run, state }, step, countByPart(report.partFailures), {
+    of: `${report.completed} conversations`,
+    why: (name) => ` ${examples(said(name))}`,
+    metric: "partFailures",
+  });
+  for (const message of report.notices) {
+    if (state.notices.includes(message)) continue;
+    state.notices.push(message);
+    await run.warn({ kind: "reward-unguarded", message }, step);
+  }
   if (droppedGroups.length > 0) {
     const left = groups.length === 0 ? " Nothing is left to learn from in this step." : "";
     const [some, were] = droppedGroups.length === 1 ? ["1 group", "was"] : [`${droppedGroups.length} groups`, "were"];
     const message = `Step ${step}: ${some} had too few conversations left and ${were} dropped.${left}`;
     await run.warn({ kind: "group-dropped", message }, step);
   }
+}
+
+/** Once a part, with how often it failed then; how it goes on is in the metrics. */
+async function reportFailedParts(
+  { run, state }: Pick<Loop, "run" | "state">,
+  step: number,
+  counts: Readonly<Record<string, number>>,
+  { of, why, metric }: { of: string; why: (name: string) => string; metric: string },
+): Promise<void> {
+  for (const [name, count] of Object.entries(counts)) {
+    if (state.failedParts.includes(name)) continue;
+    state.failedParts.push(name);
+    const message = `Step ${step}: the part "${name}" of the reward failed in ${count} of ${of}; they were scored without it, or with the score that stands in for it.${why(name)} From now on only the metric ${metric}/${name} tells.`;
+    await run.warn({ kind: "reward-part-failed", message }, step);
+  }
+}
+
+function messageIn({ message, scenarioId }: { message: string; scenarioId: string }): string {
+  return `${message} (scenario ${scenarioId})`;
+}
+
+/** Held-out scenarios that are not what they are for, said before the first step. */
+export async function reportHeldOut({ run }: Loop, problems: readonly string[]): Promise<void> {
+  for (const message of problems) await run.warnAtStart({ kind: "held-out", message });
 }
 
 /** Options that are allowed and yet hardly meant, said before the first step. */
@@ -86,11 +123,17 @@ export async function reportFirstRatio(
   await run.warn({ kind: "first-ratio", message }, step);
 }
 
-export async function reportEvaluation(run: TrainingRun, result: RewardEvaluation): Promise<void> {
+export async function reportEvaluation(
+  { run, state }: Pick<Loop, "run" | "state">,
+  result: RewardEvaluation,
+): Promise<void> {
   const { step, scenarios, ...fact } = result;
   run.recordEvaluation(evaluationLines(result));
   await run.tell("evaluation", step, fact, { scenarios, stop: run.stop });
-  const { failed, failures, reward } = result;
+  const { failed, failures, reward, set, partFailures = {} } = result;
+  const samples = scenarios.reduce((sum, scenario) => sum + scenario.samples, 0);
+  const of = `${samples} conversations of the evaluation`;
+  await reportFailedParts({ run, state }, step, partFailures, { of, why: () => "", metric: `${set}/partFailures` });
   if (failed === 0) return;
   const left = reward.count === 0 ? "and nothing was left to measure" : "and are not in its numbers";
   const message = `Step ${step}: ${failed} conversations of the evaluation failed ${left}. ${examples(failures)}`;
@@ -136,8 +179,10 @@ export function stopOf({ state, run }: Loop, step: number, { report }: Collected
 }
 
 function messagesOf(failures: readonly Failure[]): string[] {
-  return failures.map(({ during, message, scenarioId }) =>
-    during === "reward" || during === "hook" ? `${message} (scenario ${scenarioId})` : `${during}(): ${message}`,
+  return failures.map((failure) =>
+    failure.during === "reward" || failure.during === "hook"
+      ? messageIn(failure)
+      : `${failure.during}(): ${failure.message}`,
   );
 }
 

@@ -1,10 +1,12 @@
 import type { Agent } from "../agent/agent.ts";
 import type { Environment } from "../environment/environment.ts";
-import type { Scenario } from "../environment/scenario.ts";
+import type { ConversationScenario, Scenario } from "../environment/scenario.ts";
+import type { Task } from "../environment/task-environment.ts";
 import { StatesetError } from "../error.ts";
-import { evaluate } from "../evaluation/evaluate.ts";
+import { evaluateWith } from "../evaluation/evaluate.ts";
 import { splitHeldOut } from "../evaluation/split.ts";
 import { seedOf } from "../random.ts";
+import type { ReferenceScorer } from "../reward/reference-scorer.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import type { RewardEvaluation } from "../run/event.ts";
 import type { TrainingConfig } from "./config.ts";
@@ -20,29 +22,58 @@ export interface HeldOutOptions {
   scenarios: readonly Scenario[];
   reward: RewardFunction | undefined;
   config: TrainingConfig;
+  scorer: ReferenceScorer | undefined;
+}
+
+/** What makes held-out numbers say less than they seem to, in words. */
+export function heldOutProblems(training: readonly Scenario[], heldOut: readonly Scenario[]): string[] {
+  const trained = new Set(training.map(textOf));
+  const seen = heldOut.filter((scenario) => trained.has(textOf(scenario))).map(({ id }) => id);
+  const problems: string[] = [];
+  if (seen.length > 0) {
+    const named = `${seen.slice(0, 3).join(", ")}${seen.length > 3 ? ", …" : ""}`;
+    problems.push(
+      `${seen.length} of ${heldOut.length} held-out scenarios have the text of one that is trained on (${named}): their rewards say how well it was learnt by heart.`,
+    );
+  }
+  if (heldOut.length === 1) {
+    problems.push(
+      "One held-out scenario both selects the best checkpoint and is reported: the reward after training is the best of many looks at it. Give at least 10, of which half select.",
+    );
+  }
+  return problems;
+}
+
+/** What the agent gets to read, whatever the scenario is called. */
+function textOf(scenario: Scenario): string {
+  const { userResponses, prompt, goal, context, systemPrompt } = scenario as Partial<ConversationScenario & Task>;
+  const said = userResponses ?? prompt ?? goal ?? JSON.stringify({ ...scenario, id: "" });
+  return JSON.stringify([said, context, systemPrompt]).toLowerCase().replace(/\s+/g, " ");
 }
 
 /**
  * The same scenarios are sampled with the same seeds every time, so that evaluations differ by the policy alone.
  * With a single scenario both parts are that one.
  */
-export function createHeldOut({ scenarios, config, ...parts }: HeldOutOptions): HeldOutEvaluation {
+export function createHeldOut({ scenarios, config, scorer, ...parts }: HeldOutOptions): HeldOutEvaluation {
   if (scenarios.length === 0) {
     throw new StatesetError("INVALID_OPTION", "The evaluation has no scenarios.", {
       hint: "Give at least one held-out scenario, or leave the evaluation out.",
     });
   }
-  const { seed, evaluation, sampling, maxTurns, concurrency, timeouts } = config;
+  const { seed, evaluation, maxTurns, concurrency, timeouts } = config;
+  const { temperature = config.sampling.temperature } = evaluation;
+  const sampling = { ...config.sampling, ...(temperature !== undefined && { temperature }) };
+  const samples = temperature === 0 ? 1 : evaluation.samples;
   const sets =
     scenarios.length === 1
       ? { selection: scenarios, report: scenarios }
       : splitHeldOut(scenarios, { seed: seedOf(seed, "held-out"), selectionShare: evaluation.selectionShare });
   return {
     async evaluate(step, set, signal) {
-      const { samples } = evaluation;
       const settings = { samples, seed: seedOf(seed, "evaluation"), sampling, maxTurns, concurrency, timeouts, signal };
       try {
-        const result = await evaluate({ ...parts, ...settings, scenarios: sets[set] });
+        const result = await evaluateWith({ ...parts, ...settings, scenarios: sets[set] }, scorer);
         const means = Object.entries(result.parts).map(([name, estimate]) => [name, estimate.mean]);
         return {
           step,
@@ -52,6 +83,7 @@ export function createHeldOut({ scenarios, config, ...parts }: HeldOutOptions): 
           scenarios: result.scenarios,
           failed: result.failed,
           failures: result.failures,
+          partFailures: result.partFailures,
         };
       } catch (error) {
         // An evaluation in which everything failed says nothing, but it must not end the run.
@@ -60,8 +92,8 @@ export function createHeldOut({ scenarios, config, ...parts }: HeldOutOptions): 
           !["ENVIRONMENT_FAILED", "HOOK_FAILED", "REWARD_FAILED"].includes(error.code)
         )
           throw error;
-        const none = { mean: Number.NaN, low: Number.NaN, high: Number.NaN, count: 0 };
-        const failed = sets[set].length * evaluation.samples;
+        const none = { mean: Number.NaN, count: 0 };
+        const failed = sets[set].length * samples;
         return { step, set, reward: none, parts: {}, scenarios: [], failed, failures: [error.message] };
       }
     },

@@ -11,7 +11,6 @@ import type { Learner } from "../learning/learner.ts";
 import type { LearntTokens } from "../learning/learnt-tokens.ts";
 import { learningRateAt } from "../learning/optimiser.ts";
 import type { Rollout } from "../rollout/rollout.ts";
-import { evaluationMetrics } from "../run/evaluation-metrics.ts";
 import type { FactOf, RewardEvaluation, RunEnd, StepMetrics } from "../run/event.ts";
 import { finiteMetrics, type Metrics } from "../run/metrics.ts";
 import type { Run } from "../run/run.ts";
@@ -19,19 +18,12 @@ import type { TrainingStepEnd } from "./callbacks.ts";
 import { type Collected, collect } from "./collect.ts";
 import type { TrainingConfig } from "./config.ts";
 import type { TrainingControls } from "./controls.ts";
-import {
-  countLost,
-  dropKl,
-  reportEvaluation,
-  reportFailures,
-  reportFirstRatio,
-  reportSkipped,
-  stopOf,
-} from "./failures.ts";
+import { countLost, dropKl, reportFailures, reportFirstRatio, reportSkipped, stopOf } from "./failures.ts";
 import type { HeldOutEvaluation } from "./held-out.ts";
 import { openRecord } from "./record-step.ts";
 import { type SavedState, saveLoop } from "./saved-loop.ts";
 import type { ScenarioOrder } from "./scenario-order.ts";
+import { evaluateStep } from "./selection.ts";
 import { rolloutMetrics } from "./step-metrics.ts";
 
 /** Everything that changes while a run goes on, as plain data: with the policy's snapshot, this is a checkpoint. */
@@ -44,10 +36,14 @@ export interface LoopState extends SkippedUpdates {
   mostReplies: number;
   /** Steps since the last one in which a conversation came through. */
   lostInARow: number;
-  best: { step: number; score: number } | null;
+  /** The step that did best on the selection scenarios, and how many of them there were. Step 0 is the policy the run began with. */
+  best: { step: number; score: number; scenarios: number } | null;
   controls: TrainingControls;
   /** The metrics of a step whose evaluation has yet to be done. */
   pending: StepMetrics | null;
+  /** Parts of the reward of which it was said already that they fail, and what rewards have said of themselves. */
+  failedParts: string[];
+  notices: string[];
   /** Whether it was said already that the first ratio is not 1. */
   ratioReported: boolean;
 }
@@ -92,7 +88,7 @@ async function runStep(loop: Loop): Promise<void> {
   const collected = await collect({ step, position, config, controls, algorithm, rollout, scenarios, signal });
   const sampledAt = performance.now();
   const { groups, report } = collected;
-  await reportFailures(run, step, collected);
+  await reportFailures(loop, step, collected);
   countLost(state, collected);
   await run.tell("rollouts", step, rolloutFacts(collected), { groups, report });
 
@@ -169,25 +165,12 @@ async function learnFromStep(
 async function endStep(loop: Loop, metrics: StepMetrics, broken = false): Promise<void> {
   const { config, state, run } = loop;
   const { step } = metrics;
-  const { evaluation, improved } = await evaluate(loop, step);
+  const { evaluation, improved } = await evaluateStep(loop, step);
   run.record(finiteMetrics(step, metrics, evaluation));
   state.pending = null;
   const due = config.checkpoint.every > 0 && step % config.checkpoint.every === 0;
   const last = step === config.steps || run.stopped !== null || broken;
   if (due || last || improved) await saveLoop(loop, { best: improved, planned: true });
-}
-
-async function evaluate({ heldOut, config, state, run, earlyStopping }: Loop, step: number) {
-  const due = config.evaluation.every > 0 && (step % config.evaluation.every === 0 || step === config.steps);
-  if (!heldOut || !due) return { evaluation: {} as Metrics, improved: false };
-  const result = await heldOut.evaluate(step, "selection", run.signal);
-  await reportEvaluation(run, result);
-  const score = result.reward.mean;
-  const improved = Number.isFinite(score) && (state.best === null || score > state.best.score);
-  if (improved) state.best = { step, score };
-  const decision = earlyStopping?.observe(step, score);
-  if (decision?.stop) run.stop(decision.reason!);
-  return { evaluation: evaluationMetrics(result), improved };
 }
 
 function rolloutFacts({ report, refused }: Collected): FactOf<"rollouts"> {

@@ -1,5 +1,6 @@
+import { countByPart, measuredParts } from "../conversation/part-failures.ts";
 import { isCut, type TrajectoryGroup } from "../conversation/trajectory.ts";
-import { mean, standardDeviation } from "../evaluation/bootstrap.ts";
+import { mean, standardDeviation } from "../evaluation/estimate.ts";
 import { failuresBySource, lostBySource } from "../rollout/report.ts";
 import type { Metrics } from "../run/metrics.ts";
 import type { Collected } from "./collect.ts";
@@ -25,6 +26,7 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
     refusedGroups: refused.length,
     samplingRounds: rounds,
   };
+  for (const [name, count] of Object.entries(countByPart(report.partFailures))) played[`partFailures/${name}`] = count;
   if (trajectories.length === 0) return played;
   const metrics: Metrics = {
     ...played,
@@ -41,7 +43,7 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
   };
   const parts = new Map<string, number[]>();
   for (const { reward } of trajectories) {
-    for (const [name, value] of Object.entries(reward.breakdown)) {
+    for (const [name, value] of Object.entries(measuredParts(reward))) {
       parts.set(name, [...(parts.get(name) ?? []), value]);
     }
   }

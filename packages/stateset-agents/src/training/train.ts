@@ -1,32 +1,33 @@
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import type { Agent } from "../agent/agent.ts";
 import type { Algorithm } from "../algorithm/algorithm.ts";
 import { algorithmDefaults, algorithmNames, defaultGroupSize } from "../algorithm/algorithms.ts";
 import { writeFolderAtomic } from "../durable.ts";
 import { Environment } from "../environment/environment.ts";
+import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 import { EarlyStopping } from "../evaluation/early-stopping.ts";
 import { exclusively } from "../learning/exclusive.ts";
 import { type Learner, openLearner, wantsReference } from "../learning/learner.ts";
 import { requireTrainable } from "../learning/trainable.ts";
-import { environmentRollout } from "../rollout/rollout.ts";
+import type { ReferenceScorer } from "../reward/reference-scorer.ts";
+import { environmentRollout, scorerOf } from "../rollout/rollout.ts";
 import { changesText } from "../run/config.ts";
-import { evaluationMetrics } from "../run/evaluation-metrics.ts";
 import type { RewardEvaluation } from "../run/event.ts";
 import { pathIn } from "../run/layout.ts";
-import { finiteMetrics } from "../run/metrics.ts";
 import { type OpenedRun, openRun } from "../run/open-run.ts";
 import { type RunSummary, summaryOf } from "../run/summary.ts";
 import type { TrainingStart } from "./callbacks.ts";
 import { requireCapabilities } from "./capabilities.ts";
 import { resolveConfig, type TrainingConfig } from "./config.ts";
 import { initialControls } from "./controls.ts";
-import { reportEvaluation, reportMismatch, reportUnusual } from "./failures.ts";
-import { createHeldOut, type HeldOutEvaluation } from "./held-out.ts";
+import { reportHeldOut, reportMismatch, reportUnusual } from "./failures.ts";
+import { createHeldOut, type HeldOutEvaluation, heldOutProblems } from "./held-out.ts";
 import { type Loop, type LoopState, runLoop } from "./loop.ts";
 import { type ResolvedRun, resolveRun } from "./resolve-run.ts";
 import { restoreLoop, type SavedState, saveLoop } from "./saved-loop.ts";
 import { ScenarioOrder } from "./scenario-order.ts";
+import { chooseWeights, evaluateAfter, evaluateBefore } from "./selection.ts";
 import type { TrainOptions, TrainParts } from "./train-options.ts";
 
 export interface TrainResult<A extends Agent = Agent> {
@@ -76,12 +77,15 @@ async function trainAlone<A extends Agent>(resolved: ResolvedRun<A>): Promise<Tr
     await begin(loop, resolved);
     await evaluateBefore(loop);
     const end = await runLoop(loop);
-    await restoreBest(loop);
-    after = await evaluateAfter(loop);
+    const weights = await chooseWeights(loop);
+    after = await evaluateAfter(loop, weights);
+    if (!policy.model.stub) end.weights = weights;
     finalDir = await saveFinal(parts, run.dir);
     return end;
   };
-  const end = await run.conclude(work, () => saveLoop(loop!, { best: false, planned: false }));
+  const end = await run
+    .conclude(work, () => saveLoop(loop!, { best: false, planned: false }))
+    .finally(() => loop?.rollout.scorer?.close());
   const { before, state } = loop!;
   return {
     agent: parts.agent,
@@ -103,6 +107,7 @@ async function openLoop(
   const { agent, environment, reward } = parts;
   const { policy } = agent;
   const { kl } = config;
+  const scorer = scorerOf(agent);
   const adjusts = [parts.callbacks ?? []].flat().some(({ adjustsKl }) => adjustsKl);
   const keepsReference = wantsReference(algorithm, kl.coefficient) || adjusts;
   if (kl.renewEvery > 0 && !keepsReference) {
@@ -116,12 +121,12 @@ async function openLoop(
   const loop: Loop = {
     learner,
     config,
-    rollout: environmentRollout({ agent, environment, reward, settings: config, learn: true }),
+    rollout: environmentRollout({ agent, environment, reward, settings: config, learn: true, scorer }),
     scenarios: new ScenarioOrder(environment.scenarios, config.seed),
     replyTokens: config.sampling.maxTokens ?? agent.sampling.maxTokens,
     state: initialState(config, agent),
     run: opened.run,
-    heldOut: heldOutOf(parts, config),
+    heldOut: heldOutOf(parts, config, scorer),
     before: undefined,
     earlyStopping: config.earlyStopping && new EarlyStopping(config.earlyStopping),
   };
@@ -142,6 +147,8 @@ async function begin(loop: Loop, { parts, config, algorithm, changes }: Resolved
     await run.warn({ kind: "stub", message });
   }
   await reportUnusual(loop);
+  const { heldOut, environment } = parts;
+  if (heldOut) await reportHeldOut(loop, heldOutProblems(environment.scenarios, scenariosOf(heldOut)));
   await reportMismatch(loop, parts.agent.sampling);
 }
 
@@ -164,28 +171,10 @@ function initialState(config: TrainingConfig, agent: Agent): LoopState {
     best: null,
     controls: initialControls(config, agent.sampling.temperature),
     pending: null,
+    failedParts: [],
+    notices: [],
     ratioReported: false,
   };
-}
-
-async function evaluateBefore(loop: Loop): Promise<void> {
-  const { heldOut, run } = loop;
-  if (!heldOut || loop.before) return;
-  loop.before = await heldOut.evaluate(0, "report", run.signal);
-  await reportEvaluation(run, loop.before);
-  run.record(finiteMetrics(0, evaluationMetrics(loop.before)));
-}
-
-async function evaluateAfter({ heldOut, run }: Loop): Promise<RewardEvaluation | undefined> {
-  const after = await heldOut?.evaluate(run.step, "report", run.signal);
-  if (after) await reportEvaluation(run, after);
-  return after;
-}
-
-async function restoreBest({ config, state, learner, run }: Loop): Promise<void> {
-  const best = run.store?.best();
-  if (!config.evaluation.restoreBest || best === undefined || !state.best || state.best.step >= run.step) return;
-  await learner.policy.restore(join(best, "policy"));
 }
 
 async function saveFinal({ agent, savePath }: TrainParts, dir: string | undefined): Promise<string | undefined> {
@@ -199,11 +188,15 @@ async function saveFinal({ agent, savePath }: TrainParts, dir: string | undefine
 function heldOutOf(
   { agent, heldOut, environment, reward }: TrainParts,
   config: TrainingConfig,
+  scorer: ReferenceScorer | undefined,
 ): HeldOutEvaluation | undefined {
   if (heldOut === undefined) return undefined;
-  const own = heldOut instanceof Environment;
-  const [where, scenarios] = own ? [heldOut, heldOut.scenarios] : [environment, heldOut];
-  return createHeldOut({ agent, environment: where, scenarios, reward, config });
+  const where = heldOut instanceof Environment ? heldOut : environment;
+  return createHeldOut({ agent, environment: where, scenarios: scenariosOf(heldOut), reward, config, scorer });
+}
+
+function scenariosOf(heldOut: NonNullable<TrainParts["heldOut"]>): readonly Scenario[] {
+  return heldOut instanceof Environment ? heldOut.scenarios : heldOut;
 }
 
 function assertTrainable({ agent, environment }: TrainParts, algorithm: Algorithm, config: TrainingConfig): void {

@@ -38,6 +38,8 @@ describe("MultiTurnGRPOTrainer", () => {
     expect(told).toEqual([
       "start",
       "evaluation",
+      "evaluation",
+      "checkpoint",
       "step",
       "rollouts",
       "update",

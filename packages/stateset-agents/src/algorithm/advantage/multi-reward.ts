@@ -2,7 +2,8 @@
  * Multi-reward (GDPO): every named part of the reward is normalised in its group, so that no part drowns another by its scale;
  * the weighted sum of these is then normalised over the batch: A = (s − mean_batch(s)) / (std_batch(s) + ε), unbiased std, ε = 1e-4.
  * Source: Liu et al., "GDPO: Group reward-Decoupled Normalization Policy Optimization for Multi-reward RL Optimization", 2026.
- * The reward's `score` is not used: the weights say how parts add up.
+ * The reward's `score` is not used: the weights say how parts add up. A part that failed for a conversation and was skipped says nothing
+ * of it: the others of the group are compared without it, and it gets 0 for that part, their mean.
  */
 import { StatesetError } from "../../error.ts";
 import { didYouMean } from "../../suggest.ts";
@@ -17,13 +18,19 @@ export function multiRewardAdvantages(
   const sums = new Array<number>(sequences.length).fill(0);
   for (const [part, weight] of Object.entries(options.weights)) {
     const values = sequences.map((sequence) => partOf(sequence, part));
-    for (const [i, value] of normaliseInGroups(sequences, values).entries()) sums[i]! += weight * value;
+    const scored = sequences.map((_, i) => i).filter((i) => values[i] !== undefined);
+    const normalised = normaliseInGroups(
+      scored.map((i) => sequences[i]!),
+      scored.map((i) => values[i]!),
+    );
+    for (const [n, i] of scored.entries()) sums[i]! += weight * normalised[n]!;
   }
   return spread(sequences, normalise(sums, "batch", standardDeviation(sums)));
 }
 
-function partOf({ breakdown }: Sequence, part: string): number {
+function partOf({ breakdown, failedParts }: Sequence, part: string): number | undefined {
   if (Object.hasOwn(breakdown, part)) return breakdown[part]!;
+  if (failedParts?.includes(part)) return undefined;
   throw new StatesetError(
     "INVALID_OPTION",
     `rewardWeights names "${part}", which the reward's breakdown does not have.`,

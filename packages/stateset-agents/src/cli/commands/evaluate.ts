@@ -18,7 +18,7 @@ export function addEvaluate(program: Command, io: CliIo): void {
     .option("--input <file>", "answer every message of a .json or .jsonl file (texts, or chats in the OpenAI format)")
     .option("--scenarios [file]", "play scenarios and score them (default: the project's held-out ones)")
     .option("-c, --config <file>", "the configuration that has the environment and the reward")
-    .option("--samples <n>", "conversations per scenario", wholeNumber, 4)
+    .option("--samples <n>", "conversations per scenario (default: 4; 1 at temperature 0)", wholeNumber)
     .option("--seed <n>", "everything random follows from it", wholeNumber, 0)
     .option("--temperature <t>", "the sampling temperature; 0 is greedy", notNegative)
     .option("--max-tokens <n>", "tokens per reply at most", wholeNumber)

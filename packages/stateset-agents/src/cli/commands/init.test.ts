@@ -23,6 +23,9 @@ describe("init", () => {
       const played = await play();
       expect(played.stderr).toBe("");
       expect(played.json.at(-1)).toMatchObject({ type: "result", stub: true, heldOut: { before: {} } });
+      // Half of the held-out scenarios are reported on, and they are enough for an interval.
+      expect(played.json.at(-1)!.heldOut.before.count).toBeGreaterThanOrEqual(15);
+      expect(played.json.filter(({ kind }) => kind === "held-out")).toEqual([]);
       // And again: the first run is not in the way of a second.
       expect((await play()).status).toBe(0);
     }

@@ -136,8 +136,8 @@ describe("train", () => {
     expect(JSON.parse(state).callbacks).toHaveProperty("auto-adjust");
   });
   it("train shows a verdict for as long as it holds", async () => {
-    // The same reward for the evaluation before training and for two steps, then one that tells replies apart.
-    const rest = `reward: rewardFunction({ name: "late" }, ({ turns }) => (++calls > 4 + 16 ? turns[1]!.content.length : 0)),`;
+    // The same reward for the two evaluations before training and for two steps, then one that tells replies apart.
+    const rest = `reward: rewardFunction({ name: "late" }, ({ turns }) => (++calls > 4 + 4 + 16 ? turns[1]!.content.length : 0)),`;
     const cwd = await tableProject(join(place.dir, "recovering"), { head: "let calls = 0;", rest });
     const args = ["train", "--steps", "4", "--name", "recovers"];
     const { stdout } = await cli(args, { cwd, tty: true, env: { NO_COLOR: "1" } });
@@ -209,7 +209,14 @@ describe("train", () => {
     const types = json.map(({ type }) => type);
     expect([types[0], types.at(-2), types.at(-1)]).toEqual(["start", "end", "result"]);
     expect(types).toEqual(expect.arrayContaining(["step", "checkpoint", "evaluation"]));
-    expect(json.at(-1)).toMatchObject({ status: "finished", steps: 1, heldOut: { before: { count: 1 } } });
+    const weights = { step: expect.any(Number) as number, scenarios: 1, why: expect.stringContaining("1 selection") };
+    expect(json.at(-1)).toMatchObject({ status: "finished", steps: 1, weights, heldOut: { before: { count: 1 } } });
+    expect(json.at(-2)).toMatchObject({ type: "end", weights });
+  });
+  it("train says which weights it ends with, and why", async () => {
+    const { stdout } = await run("train --steps 1 --name weights");
+    expect(stdout).toMatch(/ {2}held-out {2}\d\.\d+ \(n=1 is too small\) → \d\.\d+ \(n=1 is too small\)/);
+    expect(stdout).toMatch(/ {2}weights {3}(the last step's|those the run began with).* on 1 selection scenario \(/);
   });
 });
 

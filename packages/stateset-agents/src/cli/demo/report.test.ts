@@ -32,6 +32,7 @@ const evaluation = (reward: number, words: number, ...talks: Trajectory[]): Eval
   scenarios: [],
   failed: 0,
   failures: [],
+  partFailures: {},
   stub: false,
   groups: talks.map((trajectory, i) => ({ id: `${i}`, scenarioId: `${i}`, trajectories: [trajectory] })),
 });
@@ -54,10 +55,16 @@ describe("the demo's report", () => {
     expect(lines).toMatch(/reward\s+0\.500 \[0\.400, 0\.600\]\s+0\.900 \[0\.800, 1\.000\]/);
   });
 
-  it("claims a change only when the intervals do not overlap", () => {
-    expect(conclusion(estimate(0.5), estimate(0.9), colors)).toContain("better");
-    expect(conclusion(estimate(0.9), estimate(0.5), colors)).toContain("worse");
-    expect(conclusion(estimate(0.5), estimate(0.6), colors)).toContain("overlap: chance");
+  it("claims a change only when scenarios, in pairs, bear it out", () => {
+    const of = (...means: number[]): Evaluation => ({
+      ...evaluation(0, 0),
+      scenarios: means.map((mean, i) => ({ id: `${i}`, mean, spread: 0, samples: 1, words: 1 })),
+    });
+    const [low, high] = [of(0.1, 0.2, 0.3, 0.1, 0.2, 0.3), of(0.9, 0.8, 0.7, 0.9, 0.8, 0.9)];
+    expect(conclusion(low, high, colors)).toMatch(/better: \+0\.\d+ \[.*\] over 6 scenarios, p = 0\.031/);
+    expect(conclusion(high, low, colors)).toContain("worse");
+    expect(conclusion(low, of(0.3, 0.2, 0.1, 0.3, 0.2, 0.1), colors)).toContain("Chance may explain");
+    expect(conclusion(of(0.1, 0.2), of(0.9, 0.9), colors)).toContain("2 scenarios are too few to tell");
   });
 
   it("keeps the turns of two conversations level, also when one reply is longer", () => {

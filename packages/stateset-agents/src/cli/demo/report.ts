@@ -1,9 +1,9 @@
 import type { Colors } from "picocolors/types";
 import type { Trajectory } from "../../conversation/trajectory.ts";
-import { bootstrapGroups, type Estimate } from "../../evaluation/bootstrap.ts";
-import type { Evaluation } from "../../evaluation/evaluate.ts";
+import { type Estimate, estimateGroups } from "../../evaluation/estimate.ts";
+import { compare, type Evaluation } from "../../evaluation/evaluate.ts";
 import { isPolite } from "../../reward/builtin/politeness.ts";
-import { number, percent, table } from "../../telemetry/format.ts";
+import { intervalText, number, percent, table } from "../../telemetry/format.ts";
 import { wrap } from "../chat/columns.ts";
 
 export interface DemoMeasures {
@@ -14,7 +14,7 @@ export interface DemoMeasures {
 }
 
 export function measuresOf(evaluation: Evaluation): DemoMeasures {
-  const politeness = bootstrapGroups(
+  const politeness = estimateGroups(
     evaluation.groups.map((group) => group.trajectories.map((trajectory) => politeShare(trajectory))),
   );
   return { reward: evaluation.reward, politeness, words: evaluation.words };
@@ -28,11 +28,11 @@ function politeShare({ turns }: Trajectory): number {
 /** Before and after with 95% intervals. */
 export function comparisonTable(before: DemoMeasures, after: DemoMeasures, colors: Colors): string[] {
   const row = (name: string, of: keyof DemoMeasures, show: (value: number) => string) => {
-    const cell = ({ mean, low, high }: Estimate) => `${show(mean)} [${show(low)}, ${show(high)}]`;
+    const cell = (estimate: Estimate) => `${show(estimate.mean)} ${intervalText(estimate, show)}`;
     return [name, cell(before[of]), cell(after[of])];
   };
   return table(
-    ["on held-out scenarios", "before", "after"],
+    [`on ${before.reward.count} held-out scenarios`, "before", "after"],
     [
       row("polite replies", "politeness", percent),
       row("words per reply", "words", (value) => value.toFixed(1)),
@@ -42,11 +42,16 @@ export function comparisonTable(before: DemoMeasures, after: DemoMeasures, color
   );
 }
 
-/** In words: whether the gain is outside chance. */
-export function conclusion(before: Estimate, after: Estimate, colors: Colors): string {
-  if (after.low > before.high) return colors.green("The agent got better; the intervals do not overlap.");
-  if (after.high < before.low) return colors.red("The agent got worse; the intervals do not overlap.");
-  return colors.yellow("The intervals overlap: chance may explain the difference.");
+/** In words: whether the gain is outside chance, by a paired test over the scenarios. */
+export function conclusion(before: Evaluation, after: Evaluation, colors: Colors): string {
+  const { verdict, difference, pValue } = compare(before, after).reward;
+  const by = `${difference.mean < 0 ? "" : "+"}${number(difference.mean)} ${intervalText(difference)}`;
+  const chance = pValue < 0.001 ? "p < 0.001" : `p = ${pValue.toFixed(3)}`;
+  const measured = `${by} over ${difference.count} scenarios, ${chance}`;
+  if (verdict === "b") return colors.green(`The agent got better: ${measured}.`);
+  if (verdict === "a") return colors.red(`The agent got worse: ${measured}.`);
+  if (verdict === "unknown") return colors.yellow(`${difference.count} scenarios are too few to tell.`);
+  return colors.yellow(`Chance may explain the difference: ${measured}.`);
 }
 
 /** The same scenario, with the same seed, before and after training. */

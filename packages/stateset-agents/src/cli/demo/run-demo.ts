@@ -1,5 +1,6 @@
 import { join, relative } from "node:path";
-import { type Evaluation, evaluate } from "../../evaluation/evaluate.ts";
+import type { Estimate } from "../../evaluation/estimate.ts";
+import { evaluate } from "../../evaluation/evaluate.ts";
 import { claimFolder, releaseEmpty } from "../../run/place.ts";
 import { duration } from "../../telemetry/format.ts";
 import { createLiveView } from "../../telemetry/live-view.ts";
@@ -25,8 +26,8 @@ export interface DemoOptions {
 /** The last line of `demo --json`. Intervals cover 95%. */
 export interface DemoResult {
   /** The reward on held-out scenarios. */
-  before: { mean: number; low: number; high: number };
-  after: { mean: number; low: number; high: number };
+  before: Estimate;
+  after: Estimate;
   politeness: { before: number; after: number };
   wordsPerReply: { before: number; after: number };
   seed: number;
@@ -54,7 +55,7 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
   const { id: name, dir } = claimFolder(join(io.cwd, "runs"), `demo-seed${seed}`);
   const stop = new AbortController();
   const { signal } = stop;
-  const measure = () => evaluate({ agent, environment: heldOut, reward: demoReward(), samples: 6, seed, signal });
+  const measure = () => evaluate({ agent, environment: heldOut, reward: demoReward(), samples: 2, seed, signal });
   const listening = io.onInterrupt(() => {
     if (stop.signal.aborted) process.exit(130);
     stop.abort();
@@ -88,10 +89,9 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
     say("", colors.dim("Talking to the trained agent …"));
     const after = await measure();
     const [first, last] = [measuresOf(before), measuresOf(after)];
-    const interval = ({ mean, low, high }: Evaluation["reward"]) => ({ mean, low, high });
     const result: DemoResult = {
-      before: interval(first.reward),
-      after: interval(last.reward),
+      before: first.reward,
+      after: last.reward,
       politeness: { before: first.politeness.mean, after: last.politeness.mean },
       wordsPerReply: { before: first.words.mean, after: last.words.mean },
       seed,
@@ -100,7 +100,7 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
       run: run.dir!,
       checkpoint: run.finalDir!,
     };
-    say("", ...comparisonTable(first, last, colors), "", conclusion(first.reward, last.reward, colors));
+    say("", ...comparisonTable(first, last, colors), "", conclusion(before, after, colors));
     for (const index of [0, before.groups.length - 1]) {
       const pair = [before, after].map((evaluation) => evaluation.groups[index]!.trajectories[0]!);
       say("", ...conversationPair(pair[0]!, pair[1]!, io.stdout.columns ?? 100, colors));

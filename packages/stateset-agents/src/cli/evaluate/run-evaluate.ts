@@ -21,7 +21,7 @@ export interface EvaluateFlags extends OpenAgentFlags {
   message?: string;
   input?: string;
   scenarios?: string | true;
-  samples: number;
+  samples?: number;
   output?: string;
   json?: boolean;
 }
@@ -72,7 +72,7 @@ async function runScenarios(flags: EvaluateFlags, io: CliIo): Promise<void> {
         environment,
         ...(scenarios && { scenarios }),
         ...(reward && { reward }),
-        samples: flags.samples,
+        ...(flags.samples !== undefined && { samples: flags.samples }),
         seed: flags.seed!,
       });
     } finally {

@@ -1,21 +1,22 @@
-import type { Estimate } from "../../evaluation/bootstrap.ts";
+import type { Estimate } from "../../evaluation/estimate.ts";
 import type { Comparison, Evaluation } from "../../evaluation/evaluate.ts";
-import { number, table } from "../../telemetry/format.ts";
+import { fewestPairs } from "../../evaluation/paired-test.ts";
+import { intervalText, number, table } from "../../telemetry/format.ts";
 import { type CliIo, colorsOf } from "../io.ts";
 
-const interval = ({ mean, low, high }: Estimate) => [number(mean), `[${number(low)}, ${number(high)}]`];
+const cells = (estimate: Estimate) => [number(estimate.mean), intervalText(estimate), String(estimate.count)];
 
 export function evaluationLines(evaluation: Evaluation, io: CliIo): string[] {
   const colors = colorsOf(io);
-  const { reward, parts, words, scenarios, failed, failures, stub } = evaluation;
+  const { reward, parts, words, scenarios, failed, failures, partFailures, stub } = evaluation;
   const measures = [
-    [colors.bold("reward"), ...interval(reward)],
-    ...Object.entries(parts).map(([name, estimate]) => [`  ${name}`, ...interval(estimate)]),
-    ["words per reply", ...interval(words)],
+    [colors.bold("reward"), ...cells(reward)],
+    ...Object.entries(parts).map(([name, estimate]) => [`  ${name}`, ...cells(estimate)]),
+    ["words per reply", ...cells(words)],
   ];
   const worst = [...scenarios].sort((a, b) => a.mean - b.mean);
   return [
-    ...table(["measure", "mean", "95% interval"], measures, colors.dim),
+    ...table(["measure", "mean", "95% interval", "n"], measures, colors.dim),
     "",
     ...table(
       ["scenario", "reward", "± spread", "words", "samples"],
@@ -33,6 +34,9 @@ export function evaluationLines(evaluation: Evaluation, io: CliIo): string[] {
       `${scenarios.length} scenarios, hardest first${failed > 0 ? `; ${failed} conversations failed and are not counted` : ""}`,
     ),
     ...failures.map((message) => colors.yellow(`! ${message}`)),
+    ...Object.entries(partFailures).map(([name, count]) =>
+      colors.yellow(`! The part "${name}" of the reward failed in ${count} conversations, which are not in its mean.`),
+    ),
     ...(stub ? [colors.yellow("A stub made these replies up: the numbers say nothing about a model.")] : []),
   ];
 }
@@ -57,7 +61,9 @@ export function comparisonLines(
   const conclusion =
     verdict === "same"
       ? colors.yellow(`Chance explains the difference (${chance}).`)
-      : colors.green(`${verdict} is better (${chance}).`);
+      : verdict === "unknown"
+        ? colors.yellow(`${scenarios.length} scenarios cannot tell: it takes at least ${fewestPairs()}.`)
+        : colors.green(`${verdict} is better (${chance}).`);
   return [
     `a  ${names.a}`,
     `b  ${names.b}`,
@@ -72,7 +78,7 @@ export function comparisonLines(
       colors.dim,
     ),
     "",
-    `b − a  ${signed(difference.mean)} [${signed(difference.low)}, ${signed(difference.high)}] over ${scenarios.length} scenarios`,
+    `b − a  ${signed(difference.mean)}${verdict === "unknown" ? "" : ` ${intervalText(difference, signed)}`} over ${scenarios.length} scenarios`,
     `wins   b ${wins.b}, a ${wins.a}, ties ${wins.ties}`,
     conclusion,
     ...(a.stub || b.stub

@@ -1,4 +1,4 @@
-import { number, sparkline } from "../../telemetry/format.ts";
+import { estimateText, number, sparkline } from "../../telemetry/format.ts";
 import type { TrainResult } from "../../training/train.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 
@@ -16,6 +16,7 @@ export function printResult(run: TrainResult["run"], json: boolean, io: CliIo, s
       dir: run.dir ?? null,
       final: run.finalDir ?? null,
       best: run.best,
+      weights: run.weights ?? null,
       heldOut: before && after ? { before: before.reward, after: after.reward } : null,
     });
     return;
@@ -33,8 +34,10 @@ export function printResult(run: TrainResult["run"], json: boolean, io: CliIo, s
       `  reward    ${number(rewards[0]!)} → ${number(rewards.at(-1)!)}  ${colors.cyan(sparkline(rewards, 40))}`,
     );
   if (before && after) {
-    const interval = ({ mean, low, high }: typeof before.reward) => `${number(mean)} [${number(low)}, ${number(high)}]`;
-    print(io, `  held-out  ${interval(before.reward)} → ${interval(after.reward)}`);
+    print(
+      io,
+      `  held-out  ${estimateText(before.reward)} → ${estimateText(after.reward)}${after.weightsOf === undefined ? "" : ` (of step ${after.weightsOf})`}`,
+    );
   }
   if (run.stub) {
     print(
@@ -46,6 +49,7 @@ export function printResult(run: TrainResult["run"], json: boolean, io: CliIo, s
     );
     return;
   }
+  if (run.weights) print(io, `  weights   ${run.weights.why}`);
   if (run.finalDir === undefined) return;
   const final = shown(run.finalDir);
   print(

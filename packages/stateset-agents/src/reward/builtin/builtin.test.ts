@@ -227,6 +227,13 @@ describe("SimilarityAwareReward", () => {
     const different = (await reward.compute(good, { group: [good, other] })).score;
     expect(alike).toBeLessThan(different);
   });
+
+  it("scores a conversation by itself in evaluations, whoever stands beside it", async () => {
+    const alone = await reward.compute(good);
+    expect(
+      await reward.compute(good, { group: [good, { ...good, turns: [...good.turns] }], evaluation: true }),
+    ).toEqual(alone);
+  });
 });
 
 it.each([

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { RewardResult } from "../../conversation/trajectory.ts";
 import { StatesetError } from "../../error.ts";
-import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
+import { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
 import { parseRewardOptions } from "../reward-options.ts";
 import { qualityOf } from "../text/quality.ts";
 import { meanOverReplies } from "../text/replies.ts";
@@ -32,8 +32,8 @@ export class ConcisenessReward extends RewardFunction {
     this.#maxWords = maxWords;
   }
 
-  override async compute(conversation: RewardInput): Promise<RewardResult> {
-    return meanOverReplies(this.name, conversation, (reply) => {
+  override compute(conversation: RewardInput, context: RewardContext = {}): Promise<RewardResult> {
+    return meanOverReplies(this.name, conversation, context, (reply) => {
       const count = wordsOf(reply.text).length;
       const brief = clamp(1 - (count - this.#maxWords) / (2 * this.#maxWords));
       return Math.min(1, count / this.#minWords) * brief * qualityOf(reply).score;

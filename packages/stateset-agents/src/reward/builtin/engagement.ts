@@ -1,5 +1,5 @@
 import type { RewardResult } from "../../conversation/trajectory.ts";
-import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
+import { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
 import { parseRewardOptions } from "../reward-options.ts";
 import { qualityOf } from "../text/quality.ts";
 import { isClosing, meanOverReplies, type ReplyInContext } from "../text/replies.ts";
@@ -14,8 +14,8 @@ export class EngagementReward extends RewardFunction {
     super(parseRewardOptions(options, "EngagementReward", "engagement", {}));
   }
 
-  override async compute(conversation: RewardInput): Promise<RewardResult> {
-    return meanOverReplies(this.name, conversation, engagementOf);
+  override compute(conversation: RewardInput, context: RewardContext = {}): Promise<RewardResult> {
+    return meanOverReplies(this.name, conversation, context, engagementOf);
   }
 }
 
@@ -32,5 +32,7 @@ function engagementOf(reply: ReplyInContext): number {
   const listening = stemsOf(text).some((stem) => theirs.has(stem)) ? 1 : 0;
   const repeated = Math.max(0, ...earlier.map((other) => jaccard(ngrams(wordsOf(other), 2), ngrams(words, 2))));
   const substance = clamp(words.length / 4);
-  return quality * substance * (1 - repeated) * (0.5 * asking + 0.25 * addressing + 0.25 * listening);
+  // A question that takes up nothing the user said could be put to anybody.
+  const relevant = listening === 1 ? 1 : 0.6;
+  return quality * substance * (1 - repeated) * (relevant * (0.5 * asking + 0.25 * addressing) + 0.25 * listening);
 }

@@ -1,5 +1,5 @@
 import type { RewardResult } from "../../conversation/trajectory.ts";
-import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
+import { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
 import { parseRewardOptions } from "../reward-options.ts";
 import { qualityOf } from "../text/quality.ts";
 import { isClosing, isGreeting, meanOverReplies, type ReplyInContext } from "../text/replies.ts";
@@ -8,7 +8,7 @@ import { clamp, stemsOf, wordsOf } from "../text/words.ts";
 const asks =
   /\b(?:what|which|who|when|where|how|could you|can you|can i have|may i|do you|did you|would you|is (?:that|it|this)|are you|should i|please (?:send|tell|give|share|provide))\b[^.!]*\??|i need (?:the|your)\b/;
 const acts =
-  /\b(?:i (?:have|can|sent|opened|reported|found|see|checked|cancelled|changed|refunded|marked|started|am working)|i've|we (?:have|can|ship|are|offer)|you (?:can|should|get|find|save|need)|will|[a-z]+'ll|try|check|open|restart|update|install|delete|clear|enter|click|use|call|look|wait|it (?:costs|takes|is|was)|ships?|arrives?|there (?:is|are)|usually|in (?:about|\d+|your)|yes|no|done|sent|(?:is|are|was|has|have been) (?:\w+ )?(?:updated|fixed|expired|cancelled|started|on its way|closed)|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b|[$€£]\s?\d|\d+\s?%/;
+  /\b(?:i (?:have|can|sent|opened|reported|found|see|checked|cancelled|changed|refunded|marked|started|am working)|i've|we (?:have|can|ship|are|offer)|you (?:can|should|get|find|save|need)|will|[a-z]+'ll|try|check|open|restart|update|install|delete|clear|enter|click|use|call|look|wait|it (?:costs|takes|is|was)|ships?|arrives?|there (?:is|are)|usually|in (?:about|\d+|your)|takes? (?:about|up to|\d)|\d+ (?:minutes?|hours?|days?|weeks?|months?)|yes|no|done|sent|(?:is|are|was|has|have been) (?:\w+ )?(?:updated|fixed|expired|cancelled|started|on its way|closed)|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b|[$€£]\s?\d|\d+\s?%/;
 const refuses =
   /\b(?:i (?:can't|cannot|can not|am unable to|won't) help|i don't know|i do not know|no idea|not sure what)\b/;
 
@@ -21,8 +21,8 @@ export class HelpfulnessReward extends RewardFunction {
     super(parseRewardOptions(options, "HelpfulnessReward", "helpfulness", {}));
   }
 
-  override async compute(conversation: RewardInput): Promise<RewardResult> {
-    return meanOverReplies(this.name, conversation, helpfulnessOf);
+  override compute(conversation: RewardInput, context: RewardContext = {}): Promise<RewardResult> {
+    return meanOverReplies(this.name, conversation, context, helpfulnessOf);
   }
 }
 
@@ -32,11 +32,15 @@ function helpfulnessOf(reply: ReplyInContext): number {
   const plain = text.toLowerCase().replaceAll("’", "'");
   if (isClosing(user)) return quality * (wordsOf(text).length <= 25 ? 1 : 0.6);
   if (isGreeting(user)) return quality * (asks.test(plain) ? 1 : 0.4);
-  const onTopic = clamp(sharedStems(text, userTexts.join(" ")) / 2);
+  const shared = sharedStems(text, userTexts.join(" "));
+  // A short reply has room for one word of the user's matter, a longer one for two.
+  const onTopic = clamp(shared / (wordsOf(text).length <= 12 ? 1 : 2));
+  // To do something that has nothing to do with what the user spoke of is half of nothing.
+  const relevant = shared > 0 ? 1 : 0.5;
   const acting = asks.test(plain) || acts.test(plain) ? 1 : 0;
   const substance = clamp(wordsOf(text).length / 4) * (stemsOf(text).length > 0 ? 1 : 0.3);
   const refusal = refuses.test(plain) && !acts.test(plain.replace(refuses, "")) ? 0.3 : 1;
-  return quality * refusal * substance * (0.4 * onTopic + 0.6 * acting);
+  return quality * refusal * substance * (0.4 * onTopic + 0.6 * acting * relevant);
 }
 
 /** Words of customer service that belong together: who speaks of a refund and hears of money was understood. */

@@ -1,5 +1,5 @@
 import type { RewardResult } from "../../conversation/trajectory.ts";
-import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
+import { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
 import { parseRewardOptions } from "../reward-options.ts";
 import { qualityOf } from "../text/quality.ts";
 import { isClosing, meanOverReplies, type ReplyInContext } from "../text/replies.ts";
@@ -29,8 +29,8 @@ export class PolitenessReward extends RewardFunction {
     super(parseRewardOptions(options, "PolitenessReward", "politeness", {}));
   }
 
-  override async compute(conversation: RewardInput): Promise<RewardResult> {
-    return meanOverReplies(this.name, conversation, politenessOf);
+  override compute(conversation: RewardInput, context: RewardContext = {}): Promise<RewardResult> {
+    return meanOverReplies(this.name, conversation, context, politenessOf);
   }
 }
 

@@ -6,7 +6,8 @@ import { jaccard, ngrams, wordsOf } from "../text/words.ts";
 
 /**
  * Penalises repetition: within a reply, of the agent's own earlier replies, and, during training, of the other conversations of the
- * group. Guards against a policy that finds one rewarded sentence and says nothing else. Score 1: nothing repeated.
+ * group. Guards against a policy that finds one rewarded sentence and says nothing else. Score 1: nothing repeated. In evaluations a
+ * conversation is scored by itself: how its neighbours came out says nothing of it, and depends on how many were sampled.
  */
 export class SimilarityAwareReward extends RewardFunction {
   constructor(options: RewardOptions = {}) {
@@ -19,7 +20,8 @@ export class SimilarityAwareReward extends RewardFunction {
     const inside = mean(replies.map((reply) => (reply.trim() === "" ? 0 : distinctShare(reply))));
     const before =
       1 - mean(replies.map((reply, i) => Math.max(0, ...replies.slice(0, i).map((other) => similarity(reply, other)))));
-    const others = (context.group ?? []).filter((other) => other.turns !== conversation.turns);
+    const group = context.evaluation ? [] : (context.group ?? []);
+    const others = group.filter((other) => other.turns !== conversation.turns);
     const among =
       others.length === 0
         ? 1

@@ -1,8 +1,9 @@
 import { z } from "zod";
 import type { RewardResult, Turn } from "../../conversation/trajectory.ts";
 import { StatesetError } from "../../error.ts";
-import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
+import { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
 import { parseRewardOptions } from "../reward-options.ts";
+import { fluencyOf } from "../text/fluency.ts";
 import { qualityOf } from "../text/quality.ts";
 import { repliesOf } from "../text/replies.ts";
 
@@ -16,7 +17,7 @@ export interface TaskCompletionOptions extends RewardOptions {
 
 /**
  * Whether the task was done. With a TaskEnvironment it is not a heuristic: the environment's own check decides. With `criteria`,
- * texts and patterns count only in replies that are real sentences, so that a list of keywords meets none.
+ * texts and patterns count only in replies that are real sentences, so that a list of keywords meets none (a heuristic; functions are not).
  */
 export class TaskCompletionReward extends RewardFunction {
   readonly #criteria: readonly Criterion[];
@@ -31,13 +32,19 @@ export class TaskCompletionReward extends RewardFunction {
     this.#criteria = criteria;
   }
 
-  override async compute({ turns, metadata, scenario }: RewardInput): Promise<RewardResult> {
-    const score = this.#criteria.length > 0 ? this.#met(turns) : progressOf(metadata, scenario?.id);
+  override async compute(
+    { turns, metadata, scenario }: RewardInput,
+    context: RewardContext = {},
+  ): Promise<RewardResult> {
+    const score = this.#criteria.length > 0 ? await this.#met(turns, context) : progressOf(metadata, scenario?.id);
     return { score, breakdown: { [this.name]: score } };
   }
 
-  #met(turns: readonly Turn[]): number {
-    const sound = repliesOf(turns).filter((reply) => qualityOf({ ...reply, earlier: [] }).score >= 0.5);
+  async #met(turns: readonly Turn[], context: RewardContext): Promise<number> {
+    const sentences = repliesOf(turns).filter((reply) => qualityOf({ ...reply, earlier: [] }).score >= 0.5);
+    const reads = this.#criteria.some((criterion) => typeof criterion !== "function") && sentences.length > 0;
+    const fluency = reads ? await fluencyOf(turns, context, this.name) : undefined;
+    const sound = sentences.filter(({ index }) => (fluency?.get(index) ?? 1) >= 0.5);
     const met = this.#criteria.filter((criterion) => {
       if (typeof criterion === "function") return criterion(turns);
       if (criterion instanceof RegExp) return sound.some(({ text }) => text.search(criterion) >= 0);

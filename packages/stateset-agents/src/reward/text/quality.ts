@@ -18,7 +18,7 @@ export function qualityOf({ text: reply, user, earlier }: ReplyInContext): Quali
   if (words.length === 0) return { score: 0, problems: ["empty"] };
   const factors: [Problem, number][] = [
     ["repetition", repetition(reply, words)],
-    ["said before", saidBefore(words, earlier)],
+    ["said before", saidBefore(words, earlier) * saidAgain(reply, earlier)],
     ["word salad", salad(reply, words)],
     ["echo", echo(words, wordsOf(user))],
     ["symbols", symbols(reply)],
@@ -44,11 +44,26 @@ function repetition(reply: string, words: readonly string[]): number {
   );
 }
 
-/** Nearly the same as an earlier reply. Short ones ("Okay.") may come again. */
+/** Nearly the same as an earlier reply: from half of its word pairs on it loses, at four fifths most. Short ones ("Okay.") may come again. */
 function saidBefore(words: readonly string[], earlier: readonly string[]): number {
   if (words.length < 3) return 1;
   const pairs = ngrams(words, 2);
-  return earlier.some((reply) => jaccard(ngrams(wordsOf(reply), 2), pairs) >= 0.8) ? 0.3 : 1;
+  const alike = Math.max(0, ...earlier.map((reply) => jaccard(ngrams(wordsOf(reply), 2), pairs)));
+  return 1 - 0.7 * clamp((alike - 0.5) / 0.3);
+}
+
+/** Whole sentences of five words or more that stood in an earlier reply, or stand twice in this one. */
+function saidAgain(reply: string, earlier: readonly string[]): number {
+  const sentences = (text: string) =>
+    text
+      .split(/[.!?\n]+/)
+      .map(wordsOf)
+      .filter(({ length }) => length >= 5)
+      .map((words) => words.join(" "));
+  const own = sentences(reply);
+  const old = new Set(earlier.flatMap(sentences));
+  const again = own.filter((sentence, i) => old.has(sentence) || own.indexOf(sentence) < i).length;
+  return own.length === 0 ? 1 : 1 - (0.5 * again) / own.length;
 }
 
 const courtesyWords = "please sorry thank thanks";

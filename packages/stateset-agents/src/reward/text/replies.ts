@@ -1,5 +1,6 @@
 import type { RewardResult, Turn } from "../../conversation/trajectory.ts";
-import type { RewardInput } from "../reward-function.ts";
+import type { RewardContext, RewardInput } from "../reward-function.ts";
+import { fluencyOf } from "./fluency.ts";
 import { wordsOf } from "./words.ts";
 
 /** One reply with what stood before it. */
@@ -35,16 +36,26 @@ export function repliesOf(turns: readonly Turn[]): ReplyInContext[] {
   return replies;
 }
 
-/** The mean over replies; a conversation without any scores 0. Scores of single replies are in `metadata.replies`. */
-export function meanOverReplies(
+/**
+ * The mean over replies, each times how fluent it is; a conversation without any scores 0. Scores of single replies are in
+ * `metadata.replies`, those that lost by their fluency in `metadata.unfluent`.
+ */
+export async function meanOverReplies(
   name: string,
   { turns }: RewardInput,
+  context: RewardContext,
   scoreOf: (reply: ReplyInContext) => number,
-): RewardResult {
-  const replies = repliesOf(turns);
-  const scores = replies.map((reply) => [reply.index, scoreOf(reply)] as const);
+): Promise<RewardResult> {
+  const read = repliesOf(turns).map((reply) => [reply.index, scoreOf(reply)] as const);
+  // Where the words earn nothing, the model need not be asked.
+  const fluency = read.some(([, value]) => value > 0)
+    ? await fluencyOf(turns, context, name)
+    : new Map<number, number>();
+  const scores = read.map(([index, value]) => [index, value * (fluency.get(index) ?? 1)] as const);
   const score = scores.length === 0 ? 0 : scores.reduce((sum, [, value]) => sum + value, 0) / scores.length;
-  return { score, breakdown: { [name]: score }, metadata: { replies: Object.fromEntries(scores) } };
+  const unfluent = read.map(([index]) => index).filter((index) => (fluency.get(index) ?? 1) < 1);
+  const metadata = { replies: Object.fromEntries(scores), ...(unfluent.length > 0 && { unfluent }) };
+  return { score, breakdown: { [name]: score }, metadata };
 }
 
 const closings = new Set(

@@ -4,6 +4,7 @@ import { StatesetError } from "../../error.ts";
 import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
 import { parseRewardOptions } from "../reward-options.ts";
 import { expectedAnswer, lastReply } from "./expected.ts";
+import { numberIn } from "./number-in.ts";
 
 export interface NumericAnswerOptions extends RewardOptions {
   /** Default: the number in the scenario's `expected`. */
@@ -13,8 +14,9 @@ export interface NumericAnswerOptions extends RewardOptions {
 }
 
 /**
- * 1 when the answer is the expected number, otherwise 0. The answer is what follows "####" (GSM8K), stands in \boxed{…}, follows
- * "the answer is", or else the last number of the last reply: so a list of guesses counts by its last one only.
+ * 1 when the answer is the expected number, otherwise 0. The answer is what follows "####" (GSM8K), stands in \boxed{…} or
+ * <answer>…</answer>, follows "the answer is", or else the last number of the last reply: so a list of guesses counts by its last one
+ * only, and one at a marked place ("the answer is 41 or 42") not at all. Numbers in digits are read, not those in words.
  */
 export class NumericAnswerReward extends RewardFunction {
   readonly #expected: number | undefined;
@@ -43,27 +45,4 @@ export class NumericAnswerReward extends RewardFunction {
     const score = said !== undefined && Math.abs(said - expected) <= tolerance ? 1 : 0;
     return { score, breakdown: { [this.name]: score }, metadata: { said: said ?? null, expected } };
   }
-}
-
-const number = String.raw`[-−]?\$?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?:\s*\/\s*\d+(?:\.\d+)?)?|[-−]?\.\d+`;
-const marked = [
-  new RegExp(`####\\s*(${number})`, "gi"),
-  new RegExp(String.raw`\\boxed\{\s*(${number})\s*\}`, "gi"),
-  new RegExp(`answer\\s*(?:is|:|=)\\s*(${number})`, "gi"),
-  new RegExp(`(${number})`, "gi"),
-];
-
-/** The number a text gives as its answer. Understands 1,234.5, $12, 3/4 and −2. */
-export function numberIn(text: string): number | undefined {
-  for (const pattern of marked) {
-    const found = [...text.matchAll(pattern)].at(-1)?.[1];
-    if (found === undefined) continue;
-    const [top, bottom] = found
-      .replace(/[$,\s]/g, "")
-      .replace("−", "-")
-      .split("/")
-      .map(Number);
-    return bottom === undefined ? top : top! / bottom;
-  }
-  return undefined;
 }

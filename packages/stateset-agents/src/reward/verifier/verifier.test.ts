@@ -3,7 +3,8 @@ import type { Turn } from "../../conversation/trajectory.ts";
 import type { RewardInput } from "../reward-function.ts";
 import { ExactMatchReward } from "./exact-match.ts";
 import { schemaProblems } from "./json-schema.ts";
-import { NumericAnswerReward, numberIn } from "./numeric-answer.ts";
+import { numberIn } from "./number-in.ts";
+import { NumericAnswerReward } from "./numeric-answer.ts";
 import { PatternReward } from "./pattern.ts";
 import { ToolCallReward } from "./tool-call.ts";
 

@@ -1,5 +1,5 @@
 import type { Trajectory, TrajectoryGroup } from "../../conversation/trajectory.ts";
-import { mean, standardDeviation } from "../../evaluation/bootstrap.ts";
+import { mean, standardDeviation } from "../../evaluation/estimate.ts";
 import type { Metrics } from "../../run/metrics.ts";
 import { repeatedShare, sameTextShare } from "./text.ts";
 
