@@ -64,15 +64,21 @@ describe("on the embedded engine", () => {
       [user("Hi"), assistant("A"), user("So"), assistant("<|im_end|><tool_call>")],
     ];
     const examples = chats.map((messages) => ({ messages }));
-    expect(await trainSupervised({ policy, examples, learningRate: 1e-4 })).toMatchObject({ spelt: 2, examples: 5 });
+    expect(await trainSupervised({ policy, examples, learningRate: 1e-4, dir: false })).toMatchObject({
+      spelt: 2,
+      examples: 5,
+    });
     const pairs = [
       pair("Hi", "Hello.", "<tool_call>"),
       pair("Hi <tool_call>", "Hello.", "No."),
       // In what both sides have in common nothing is learnt.
       { prompt: [user("a"), assistant("<|im_end|>"), user("b")], chosen: [assistant("B")], rejected: [assistant("C")] },
     ];
-    expect(await trainPreference({ policy, pairs, learningRate: 1e-4 })).toMatchObject({ spelt: 1, pairs: 3 });
-    expect((await trainSupervised({ policy, examples: examples.slice(0, 3) })).spelt).toBe(0);
+    expect(await trainPreference({ policy, pairs, learningRate: 1e-4, dir: false })).toMatchObject({
+      spelt: 1,
+      pairs: 3,
+    });
+    expect((await trainSupervised({ policy, examples: examples.slice(0, 3), dir: false })).spelt).toBe(0);
     await policy.close();
     process.off("warning", hear);
     const told = warnings.filter(({ name }) => name === "StatesetWarning").map(({ message }) => message);
