@@ -30,6 +30,7 @@ describe("train", () => {
     await trained("--name part --steps 2 --seed 3");
     const resumed = await trained(`--resume ${join(place.dir, "runs/part")} --steps 4`);
     expect(resumed.json[0]).toMatchObject({ type: "start", run: "part", resumedAfter: 2 });
+    expect((await trained("--resume part --steps 4")).json[0]).toMatchObject({ run: "part", resumedAfter: 4 });
     // Without a value it takes the newest run, which is this one and has nothing left to do.
     expect((await trained("--resume")).json[0]).toMatchObject({ run: "part", resumedAfter: 4 });
   });

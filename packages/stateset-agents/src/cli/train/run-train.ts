@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { isAbsolute, join, relative, resolve } from "node:path";
 import { StatesetError } from "../../error.ts";
 import { buildProject, defaultConfig, type Project } from "../../project/build-project.ts";
@@ -150,7 +151,10 @@ function stopOnInterrupt(view: LiveView, io: CliIo): { signal: AbortSignal; done
 }
 
 function resumePath(resume: string | true, io: CliIo): string {
-  if (resume !== true) return resolve(io.cwd, resume);
+  if (resume !== true) {
+    const named = join(io.cwd, "runs", resume);
+    return !existsSync(resolve(io.cwd, resume)) && existsSync(named) ? named : resolve(io.cwd, resume);
+  }
   const newest = listRuns(join(io.cwd, "runs")).find(({ config }) => config?.learner === "rl");
   if (newest) return newest.dir;
   throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no run to resume in ${join(io.cwd, "runs")}.`, {
