@@ -19,7 +19,7 @@ const rooms: Record<string, string> = {
   learning: "algorithm conversation policy",
   run: "conversation evaluation learning policy rollout",
   supervised: "agent algorithm conversation environment learning policy reward rollout run",
-  preference: "algorithm conversation learning policy reward run supervised",
+  preference: "agent algorithm conversation learning policy reward run supervised",
   training: "agent algorithm conversation environment evaluation learning policy reward rollout run",
   telemetry: "conversation evaluation rollout run",
   doors:

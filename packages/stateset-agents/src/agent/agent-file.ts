@@ -9,6 +9,8 @@ import { type AgentOptions, type ResolvedAgentOptions, storedOptionsShape } from
 
 /** The file beside a saved model that says how the agent used it. */
 export const agentFileName = "agent.json";
+/** Beside the weights of a reward model instead. */
+export const rewardModelFileName = "reward-model.json";
 
 const agentFileSchema = z.strictObject({ version: z.literal(1), ...storedOptionsShape });
 

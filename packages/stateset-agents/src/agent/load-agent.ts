@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { StatesetError } from "../error.ts";
-import { readAgentFile } from "./agent-file.ts";
+import { readAgentFile, rewardModelFileName } from "./agent-file.ts";
 import type { AgentOptions } from "./agent-options.ts";
 import { MultiTurnAgent } from "./multi-turn-agent.ts";
 
@@ -16,6 +16,15 @@ export async function loadAgentFromCheckpoint(dir: string, overrides: AgentOptio
     throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no checkpoint in ${dir}.`, {
       hint: "A checkpoint holds config.json (a model) or adapter_config.json (an adapter).",
     });
+  }
+  if (existsSync(join(folder, rewardModelFileName))) {
+    throw new StatesetError(
+      "MODEL_UNSUPPORTED",
+      `${folder} holds a reward model, which scores conversations and has none.`,
+      {
+        hint: "Load it with loadNeuralReward() of stateset-agents/rewards, or name the run of an agent.",
+      },
+    );
   }
   const agent = new MultiTurnAgent({ ...(await readAgentFile(folder)), model: folder, ...overrides });
   await agent.initialize();

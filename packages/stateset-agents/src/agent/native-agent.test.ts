@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -77,6 +77,15 @@ describe("an agent on the starter model", () => {
     for await (const piece of agent.stream(messages)) streamed += piece;
     expect(streamed).toBe(await agent.generateResponse(messages));
     expect(streamed).not.toBe("");
+  });
+
+  it("is not made of a reward model", async () => {
+    for (const name of ["config.json", "reward-model.json"]) {
+      mkdirSync(join(dir, "judge"), { recursive: true });
+      writeFileSync(join(dir, "judge", name), "{}");
+    }
+    const loading = loadAgentFromCheckpoint(join(dir, "judge"));
+    await expect(loading).rejects.toMatchObject({ code: "MODEL_UNSUPPORTED", message: /holds a reward model/ });
   });
 
   it("comes back from a folder as it was", async () => {

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { rewardModelFileName } from "../agent/agent-file.ts";
 import { sigmoid } from "../algorithm/loss/preference.ts";
 import type { Message } from "../conversation/message.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
@@ -87,7 +88,7 @@ export class NeuralReward extends RewardFunction {
     try {
       await mkdir(dir, { recursive: true });
       await this.policy.save(dir);
-      writeJsonAtomic(join(dir, "reward-model.json"), { format: 1, ...this.info });
+      writeJsonAtomic(join(dir, rewardModelFileName), { format: 1, ...this.info });
     } catch (error) {
       throw writeFailed(dir, error);
     }
@@ -109,7 +110,7 @@ export async function loadNeuralReward(
   dir: string,
   options: NeuralRewardOptions & { open?: (options: OpenPolicyOptions) => Promise<Policy> } = {},
 ): Promise<NeuralReward> {
-  const file = join(dir, "reward-model.json");
+  const file = join(dir, rewardModelFileName);
   if (!existsSync(file)) {
     throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no reward model in ${dir}.`, {
       hint: "NeuralReward.save() writes one.",
