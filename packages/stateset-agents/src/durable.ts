@@ -68,11 +68,11 @@ export async function writeFolderAtomic(
   }
 }
 
-const temporaryPrefix = ".tmp-";
+export const temporaryPrefix = ".tmp-";
 const asidePrefix = ".old-";
 
-/** Beside the target, so that a rename is enough to put it in place. */
-function temporaryFor(path: string): string {
+/** Beside the target, so that a rename is enough to put it in place; settleFolder() knows it by its name. */
+export function temporaryFor(path: string): string {
   return join(dirname(path), `${temporaryPrefix}${process.pid}-${basename(path)}`);
 }
 

@@ -1,9 +1,11 @@
 import { spawn } from "node:child_process";
-import { existsSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../test/tiny-model.ts";
+import { settleFolder, temporaryFor } from "../durable.ts";
+import { pathIn } from "./layout.ts";
 import { holderOf, lockRun } from "./lock.ts";
 
 describe("the lock of a run", () => {
@@ -62,5 +64,13 @@ describe("the lock of a run", () => {
     const dir = await temporaryFolder();
     writeFileSync(join(dir, "lock"), "{");
     lockRun(dir, "resumed").release();
+  });
+
+  it("leaves nothing behind that clearing up does not know", async () => {
+    const dir = await temporaryFolder();
+    for (const path of [pathIn(dir, "lock"), pathIn(dir, "status")]) writeFileSync(temporaryFor(path), "{");
+    writeFileSync(join(dir, ".tmp-lock-taking"), "{");
+    settleFolder(dir);
+    expect(readdirSync(dir)).toEqual([]);
   });
 });

@@ -1,7 +1,8 @@
 /** One process writes a run. A lock whose process is gone is taken over. */
-import { linkSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { existsSync, linkSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
-import { writeFailed } from "../durable.ts";
+import { dirname, join } from "node:path";
+import { temporaryFor, temporaryPrefix, writeFailed } from "../durable.ts";
 import { StatesetError } from "../error.ts";
 import { pathIn } from "./layout.ts";
 import { heartbeatMs, processExists } from "./status.ts";
@@ -41,13 +42,15 @@ function me(): string {
 
 /** False when there is one already. It appears with its content: nobody ever reads half of it. */
 function create(path: string): boolean {
-  const temporary = `${path}.${process.pid}.tmp`;
+  const temporary = temporaryFor(path);
   try {
     writeFileSync(temporary, me());
     linkSync(temporary, path);
     return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    const { code } = error as NodeJS.ErrnoException;
+    // There is one; or whoever has it cleared up and took this for a killed process's.
+    if (code === "EEXIST" || (code === "ENOENT" && existsSync(dirname(path)))) return false;
     throw writeFailed(path, error);
   } finally {
     rmSync(temporary, { force: true });
@@ -56,7 +59,7 @@ function create(path: string): boolean {
 
 /** Removes a lock that nobody holds any more. One process at a time: a lock that another one has taken meanwhile must not go with it. */
 function takeAway(dir: string, path: string): void {
-  const taking = `${path}.taking`;
+  const taking = join(dir, `${temporaryPrefix}lock-taking`);
   if (!create(taking)) {
     // Its process is at it, or was killed while it was.
     if (!holderOf(dir, taking)) rmSync(taking, { force: true });

@@ -1,6 +1,7 @@
 /** status.json: how a run stands, as others can see it. No other file says so, since what a run records does not depend on the clock. */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
+import { temporaryFor } from "../durable.ts";
 import { pathIn } from "./layout.ts";
 
 /** "lost": its process is gone, or has not been heard of. Never written, only read. */
@@ -32,7 +33,7 @@ export function statusNow(steps: number): RunStatus {
 /** Not synced: after a crash of the machine nobody needs to know when the run last moved. */
 export function writeStatus(dir: string, status: RunStatus): void {
   const path = pathIn(dir, "status");
-  const temporary = `${path}.${process.pid}.tmp`;
+  const temporary = temporaryFor(path);
   writeFileSync(temporary, `${JSON.stringify(status, undefined, 2)}\n`);
   renameSync(temporary, path);
 }
