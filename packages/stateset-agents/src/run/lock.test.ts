@@ -48,12 +48,12 @@ describe("the lock of a run", () => {
     const path = join(dir, "lock");
     const stale = JSON.stringify({ pid: 2 ** 30, host: hostname() });
     writeFileSync(path, stale);
-    writeFileSync(`${path}.taking`, JSON.stringify({ pid: process.ppid, host: hostname() }));
+    writeFileSync(join(dir, ".tmp-lock-taking"), JSON.stringify({ pid: process.ppid, host: hostname() }));
     expect(() => lockRun(dir, "resumed")).toThrow("could not be taken");
     expect(readFileSync(path, "utf8")).toBe(stale);
-    writeFileSync(`${path}.taking`, stale);
+    writeFileSync(join(dir, ".tmp-lock-taking"), stale);
     const lock = lockRun(dir, "resumed");
-    expect(existsSync(`${path}.taking`)).toBe(false);
+    expect(existsSync(join(dir, ".tmp-lock-taking"))).toBe(false);
     const another = JSON.stringify({ pid: process.ppid, host: hostname() });
     writeFileSync(path, another);
     lock.release();
