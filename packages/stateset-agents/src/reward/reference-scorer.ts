@@ -13,7 +13,7 @@ import type { ScoreTurns, TurnScore } from "./reward-function.ts";
 const tokenBudget = 4096;
 
 /** A conversation with the tokens it was sampled as. */
-export interface RecordedConversation {
+export interface SampledConversation {
   turns: readonly Turn[];
   chains: readonly TokenChain[];
 }
@@ -23,7 +23,7 @@ export interface ReferenceScorer {
    * For the conversations of one group, which are scored together when the first of them is asked for: what comes out does not depend
    * on who asks when. Other turns are tokenised as the chat template prints them. `signal` stops the work.
    */
-  forGroup(group: readonly RecordedConversation[], signal?: AbortSignal): ScoreTurns;
+  forGroup(group: readonly SampledConversation[], signal?: AbortSignal): ScoreTurns;
   close(): Promise<void>;
 }
 

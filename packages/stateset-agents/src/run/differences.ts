@@ -2,7 +2,7 @@
  * A nested object as dotted paths: `{ kl: { coefficient: 0 } }` is `{ "kl.coefficient": 0 }`. Lists of objects are taken apart by place,
  * other lists count as values.
  */
-export function flatten(value: Readonly<Record<string, unknown>>, prefix = ""): Record<string, unknown> {
+function flatten(value: Readonly<Record<string, unknown>>, prefix = ""): Record<string, unknown> {
   const result: Record<string, unknown> = {};
   for (const [key, inner] of Object.entries(value)) {
     const path = prefix === "" ? key : `${prefix}.${key}`;

@@ -8,7 +8,7 @@ import type { Loop, LoopState } from "./loop.ts";
 import { saveLoop } from "./saved-loop.ts";
 
 /** Whether an evaluation is the best so far; of two equal ones the earlier is. */
-export function noteBest(state: LoopState, { step, reward: { mean: score, count } }: RewardEvaluation): boolean {
+function noteBest(state: LoopState, { step, reward: { mean: score, count } }: RewardEvaluation): boolean {
   if (!Number.isFinite(score) || (state.best !== null && score <= state.best.score)) return false;
   state.best = { step, score, scenarios: count };
   return true;

@@ -13,8 +13,8 @@ import { hasCode, messageOf } from "../../error.ts";
 import { createRandom } from "../../random.ts";
 import type { RewardContext, ScoreTurns, TurnScore } from "../reward-function.ts";
 
-export const fluentUpTo = 0;
-export const nothingFrom = 0.4;
+const fluentUpTo = 0;
+const nothingFrom = 0.4;
 /** Tokens of the worst window: about six words. */
 const windowTokens = 8;
 /** Nats a token between plain and shuffled below which a reference knows too little of language to be a judge of it. */
