@@ -114,10 +114,10 @@ function play(options: Partial<LiveViewOptions>, columns = 100): string[] {
 
 describe("createLiveView", () => {
   it("redraws in place on a terminal, with notes above", () => {
-    const lines = screen(play({ mode: "tty", title: "starter-v0" }));
+    const lines = screen(play({ mode: "tty", title: "starter-v1" }));
     const text = lines.join("\n");
     expect(lines.filter((line) => line.startsWith("polite-1"))).toHaveLength(1);
-    expect(text).toContain("polite-1  starter-v0 · grpo · balanced · seed 7");
+    expect(text).toContain("polite-1  starter-v1 · grpo · balanced · seed 7");
     expect(text).toMatch(/set {2}epsilonHigh 0.3 · groupSize 6 · kl.coefficient 0.02 · steps 4 · learningRate/);
     expect(text).toMatch(/step +3\/4 {2}━+─+ {2}75% {3}eta 10s/);
     expect(text).toContain("0.500 ± 0.200  ▁▃█  +0.300");
