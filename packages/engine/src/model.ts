@@ -52,7 +52,7 @@ export interface Model {
   setTrainable(mode: "none" | "full" | "adapters"): Promise<void>;
   setThreads(threads: number): Promise<void>;
   addLora(lora: EngineLora): Promise<WeightChange>;
-  addValueHead(seed: number): Promise<void>;
+  addValueHead(): Promise<void>;
   /** Sets many tensors as one change. */
   beginLoad(): Promise<WeightsLoad>;
   /** The present weights as they are now, without a copy. */
@@ -108,7 +108,7 @@ function createModel(native: NativeEngine, handle: Handle, simd: string, listene
     setTrainable: (mode) => settled(() => native.setTrainable(handle, mode)),
     setThreads: (threads) => settled(() => native.setThreads(handle, threads)),
     addLora: (lora) => settled(() => native.addLora(handle, lora)),
-    addValueHead: (seed) => settled(() => native.addValueHead(handle, seed)),
+    addValueHead: () => settled(() => native.addValueHead(handle)),
     beginLoad: () => beginLoad(native, handle),
     retain: async () => retained(native, handle, await settled(() => native.retain(handle, false))),
     retainTraining: async () => retainedTraining(native, handle, await settled(() => native.retain(handle, true))),

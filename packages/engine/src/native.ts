@@ -256,7 +256,7 @@ export interface NativeEngine {
   setTrainable(handle: Handle, mode: "none" | "full" | "adapters"): Promise<void>;
   setThreads(handle: Handle, threads: number): Promise<void>;
   addLora(handle: Handle, lora: EngineLora): Promise<WeightChange>;
-  addValueHead(handle: Handle, seed: number): Promise<void>;
+  addValueHead(handle: Handle): Promise<void>;
   retain(handle: Handle, training: false): Promise<{ weights: WeightsHandle; version: number }>;
   retain(handle: Handle, training: true): Promise<{ weights: WeightsHandle; version: number; steps: [number, number] }>;
   blend(handle: Handle, weights: WeightsHandle, decay: number): Promise<{ version: number; present: number }>;

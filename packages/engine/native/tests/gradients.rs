@@ -37,14 +37,15 @@ fn loss(m: &mut Model, f: &Forest, case: &Case, grad: bool) -> f64 {
 fn check(flavour: &str, case: Case) {
     let mut m = model(flavour, 2, Level::available()[0]);
     if case.values {
-        m.add_value_head(3).unwrap();
+        m.add_value_head().unwrap();
     }
     if case.lora {
         m.add_lora(3, 6.0, if case.dropout.is_some() { 0.2 } else { 0.0 }, &["q", "k", "v", "o", "up", "down"], 9).unwrap();
-        randomise(&mut m);
     } else {
         m.set_trainable(Trainable::Full).unwrap();
     }
+    // The head and the adapters' B start at zero, and would let no gradient through.
+    randomise(&mut m);
     let f = forest(m.config().vocab);
     loss(&mut m, &f, &case, true);
     for spec in m.tensors().iter().filter(|s| s.trainable) {

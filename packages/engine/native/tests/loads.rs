@@ -75,7 +75,7 @@ fn a_load_without_moments_leaves_none_of_the_old_ones() {
 fn moments_that_a_load_does_not_set_become_zero() {
     for in_place in [false, true] {
         let mut m = trained("llama", false);
-        m.add_value_head(2).unwrap();
+        m.add_value_head().unwrap();
         (0..2).for_each(|_| learn(&mut m));
         let (mut first, mut second) = (vec![0.0; 1070 * 40], vec![0.0; 1070 * 40]);
         let mut staged = m.stage(Purpose::Present);

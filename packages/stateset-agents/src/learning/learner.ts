@@ -1,6 +1,5 @@
 import type { Algorithm } from "../algorithm/algorithm.ts";
 import type { Policy, Reference } from "../policy/policy.ts";
-import { seedOf } from "../random.ts";
 import type { LearnSettings } from "./settings.ts";
 import { requireTrainable } from "./trainable.ts";
 
@@ -18,7 +17,7 @@ export async function openLearner(learner: Learner): Promise<Learner> {
   const { policy, algorithm, settings } = learner;
   if (policy.model.stub) return learner;
   requireTrainable(policy);
-  if (algorithm.needs.values) await policy.addValueHead(seedOf(settings.seed, "value-head"));
+  if (algorithm.needs.values) await policy.addValueHead();
   return learner;
 }
 

@@ -146,7 +146,7 @@ describe("the gradient of a batch", () => {
     const algorithm = createAlgorithm(name);
     const gradient = async (tokenBudget: number) => {
       const policy = createTablePolicy({ seed: 2, spread: 1 });
-      if (algorithm.needs.values) await policy.addValueHead(0);
+      if (algorithm.needs.values) await policy.addValueHead();
       const reference = await policy.reference();
       const settings = { ...resolveConfig(), tokenBudget };
       const learner: Learner = { policy, algorithm, reference, settings };

@@ -335,8 +335,8 @@ export interface Trainer {
   zeroGradients(): Promise<void>;
   /** Several may be alive at once. Default "present". */
   reference(of?: ReferenceOf): Promise<Reference>;
-  /** Adds a scalar head on the final hidden state (no-op when there is one). */
-  addValueHead(seed: number): Promise<void>;
+  /** Adds a scalar head on the final hidden state, at zero: every value is exactly 0 until it learns (no-op when there is one). */
+  addValueHead(): Promise<void>;
   /** The trainable parameters (or their gradients) as one vector, and a way to move along one: for TRPO, EWC. */
   readVector(what: "parameters" | "gradients"): Promise<Float32Array>;
   addVector(delta: Float32Array): Promise<void>;

@@ -109,8 +109,8 @@ export class NeuralRewardTrainer {
   }
 
   async #trainOn(policy: Policy): Promise<NeuralRewardResult> {
-    const { examples, heldOut, systemPrompt, seed } = this.#o;
-    await policy.addValueHead(seed);
+    const { examples, heldOut, systemPrompt } = this.#o;
+    await policy.addValueHead();
     const { contextLength } = policy.model;
     const maxTokens = Math.min(this.#o.maxTokens ?? contextLength, contextLength);
     const { settings, on } = splitFitOptions({ ...this.#o, maxTokens }, settingsShape, policy.model);

@@ -193,7 +193,7 @@ describe("NeuralRewardTrainer", () => {
   const open = async ({ model }: { model?: string }) => {
     const policy = createTablePolicy();
     policy.parameters.set(new Float32Array(new Uint8Array(readFileSync(join(model!, "parameters.bin"))).buffer));
-    await policy.addValueHead(0);
+    await policy.addValueHead();
     return lastWordPolicy(policy);
   };
   const examples = [pair("sorry please", "sorry no"), pair("ok thanks", "ok really"), pair("yes please", "yes really")];

@@ -32,8 +32,6 @@ const schema = z.strictObject({
   gamma: z.number().min(0).max(1).optional(),
   /** λ of generalised advantage estimation. */
   gaeLambda: z.number().min(0).max(1).default(0.95),
-  /** Of the head's first weights. */
-  seed: z.int().min(0).default(0),
   tokenBudget,
 });
 
@@ -100,7 +98,7 @@ export class ValueFunction {
     const given = readFitOptions(fitSchema, options, ["value-function"], "ValueFunction.fit()");
     requireLearnTokens(conversations, "ValueFunction.fit()");
     const policy = await this.#policy();
-    const { agent, tokenBudget, seed: headSeed } = this.#options;
+    const { agent, tokenBudget } = this.#options;
     const { settings, on } = splitFitOptions({ ...given, tokenBudget, evaluateEvery: 0 }, settingsShape, policy.model);
     const { trunk } = settings;
     const sequences = conversations.map(sequenceOf);
@@ -136,14 +134,14 @@ export class ValueFunction {
       );
     };
     const membersOf = (batch: readonly number[]) => batch.map((i) => learnt[i]!);
-    const all = { ...settings, tokenBudget, evaluateEvery: 0, headSeed };
+    const all = { ...settings, tokenBudget, evaluateEvery: 0 };
     return fit({
       learner: "value-function",
       policy,
       agent,
       on,
       settings: all,
-      defaults: { ...z.object(settingsShape).parse({}), tokenBudget, evaluateEvery: 0, headSeed },
+      defaults: { ...z.object(settingsShape).parse({}), tokenBudget, evaluateEvery: 0 },
       data: { conversations: describeList(conversations), returns: describeList(returns) },
       count: learnt.length,
       learn: (batch, signal) => learn(membersOf(batch), signal),
@@ -159,7 +157,7 @@ export class ValueFunction {
 
   async #policy(): Promise<Policy> {
     const policy = await policyOf(this.#options, "ValueFunction");
-    await policy.addValueHead(this.#options.seed);
+    await policy.addValueHead();
     return policy;
   }
 }

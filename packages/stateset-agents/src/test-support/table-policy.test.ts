@@ -24,7 +24,7 @@ describe("table policy", () => {
 
   it("has the gradients finite differences have", async () => {
     const policy = createTablePolicy({ seed: 1, spread: 1 });
-    await policy.addValueHead(0);
+    await policy.addValueHead();
     const batch = tree([2, 6, 8, 0, 3, 7, 9, 0], 5);
     const options = { entropy: true, values: true, temperature: 0.8 };
     const weights = {

@@ -120,7 +120,7 @@ describe("training on the engine", { timeout: 300_000 }, () => {
   it("gives every algorithm the gradient of one-by-one processing, whatever the token budget", () =>
     withAgent({ lora: true }, async (agent) => {
       const { policy } = agent;
-      await policy.addValueHead(1);
+      await policy.addValueHead();
       const reference = await policy.reference();
       const { groups } = await sampled(agent);
       for (const name of algorithmNames) {

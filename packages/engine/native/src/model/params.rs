@@ -281,13 +281,4 @@ impl Addition {
             p.write(data, &values);
         }
     }
-
-    pub fn fill_value(&self, data: &mut [f32], seed: u64) {
-        for p in self.declared.all.iter().filter(|p| p.name == "value.weight") {
-            let bound = 1.0 / (p.cols as f32).sqrt();
-            for (i, x) in data[p.offset..p.offset + p.cols].iter_mut().enumerate() {
-                *x = (2.0 * counter_uniform(seed, 0, i as u64) - 1.0) * bound;
-            }
-        }
-    }
 }

@@ -104,13 +104,13 @@ impl Model {
         self.set_trainable(Trainable::Adapters)
     }
 
-    pub fn add_value_head(&mut self, seed: u64) -> Result<(), EngineError> {
+    /// It starts at zero: a head of noise would be worse than no critic, and its error would flow into the trunk.
+    pub fn add_value_head(&mut self) -> Result<(), EngineError> {
         if self.params.value.is_some() {
             return Err(EngineError::input("The model already has a value head."));
         }
         let addition = Params::value_addition(self.config.hidden);
-        let mut data = Buffer::zeroed(addition.floats(), "the value head")?;
-        addition.fill_value(&mut data, seed);
+        let data = Buffer::zeroed(addition.floats(), "the value head")?;
         self.params.add_value_head(addition);
         self.weights.stores[VALUE] = Arc::new(Store::new(data));
         self.set_trainable(self.trainable)

@@ -79,8 +79,7 @@ pub fn add_lora(call: &Call) -> Answer {
 }
 
 pub fn add_value_head(call: &Call) -> Answer {
-    let seed = call.arg(1, "seed").size()? as u64;
-    call.read(move |state| state.model.add_value_head(seed).map(|()| Reply::None))
+    call.read(|state| state.model.add_value_head().map(|()| Reply::None))
 }
 
 /// (handle, training): the present weights, to be scored with whatever becomes of them; for training, with what the optimiser knows.

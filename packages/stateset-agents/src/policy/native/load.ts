@@ -109,7 +109,7 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
       }
       const valueHead = await hasValueHead(o.dir);
       if (valueHead) {
-        await model.addValueHead(0);
+        await model.addValueHead();
         await fill((load) => loadValueHead(o.dir, config.engine.hidden, load));
       }
       const name = o.name ?? o.dir;

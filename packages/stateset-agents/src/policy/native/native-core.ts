@@ -89,8 +89,8 @@ export class NativeCore {
     return this.#prepared;
   }
 
-  async addValueHead(seed: number): Promise<void> {
-    if (!this.valueHead) await this.parts.model.addValueHead(seed);
+  async addValueHead(): Promise<void> {
+    if (!this.valueHead) await this.parts.model.addValueHead();
     this.valueHead = true;
   }
 }

@@ -25,11 +25,15 @@ async function scores(policy: Policy, tokens = sequence): Promise<Float32Array> 
   return (await policy.forward(line(tokens), { grad: false })).logprobs;
 }
 
-/** A step that raises the likelihood of the sequence. */
+/** A step that raises the likelihood of the sequence, and its values where there is a head. */
 async function learn(policy: Policy, tokens = sequence, learningRate = 1e-2): Promise<number> {
   const tree = line(tokens);
-  const pass = await policy.forward(tree);
-  await policy.backward(pass, { logprobs: Float32Array.from(tree.wanted, (wanted) => -wanted / tokens.length) });
+  const { valueHead: values } = policy.model;
+  const pass = await policy.forward(tree, { values });
+  await policy.backward(pass, {
+    logprobs: Float32Array.from(tree.wanted, (wanted) => -wanted / tokens.length),
+    ...(values && { values: new Float32Array(tokens.length).fill(-1 / tokens.length) }),
+  });
   return (await policy.step({ learningRate, clipNorm: 1, weightDecay: 0.01 })).gradNorm;
 }
 
@@ -68,14 +72,15 @@ describe.each(architectures)("a native policy of %s", (architecture) => {
 
   it("saves a model that loads back with the same scores", async () => {
     const policy = await loadNativePolicy({ dir: await makeTinyModel(architecture) });
+    await policy.addValueHead();
     await learn(policy);
-    await policy.addValueHead(4);
     const dir = await temporaryFolder();
     await policy.save(dir);
     const again = await loadNativePolicy({ dir });
     expect(await scores(again)).toEqual(await scores(policy));
     expect(again.model.valueHead).toBe(true);
     const values = async (p: Policy) => (await p.forward(line(sequence), { grad: false, values: true })).values;
+    expect((await values(policy))!.some((value) => value !== 0)).toBe(true);
     expect(await values(again)).toEqual(await values(policy));
     await Promise.all([policy.close(), again.close()]);
   });
@@ -105,7 +110,7 @@ describe.each(architectures)("a native policy of %s", (architecture) => {
   ] as const)("goes on bit for bit from a snapshot of %s", async (_, adapter) => {
     const options = { dir: await makeTinyModel(architecture), ...(adapter && { lora: adapter }), seed: 9 };
     const policy = await loadNativePolicy(options);
-    await policy.addValueHead(2);
+    await policy.addValueHead();
     await learn(policy);
     await learn(policy);
     const dir = await temporaryFolder();
@@ -216,7 +221,7 @@ describe("a native policy", () => {
       valueHead: false,
       stub: false,
     });
-    await policy.addValueHead(1);
+    await policy.addValueHead();
     expect(policy.model.trainableParameters).toBe(5 * 3 * 128 + 65);
     await policy.close();
   });
@@ -283,7 +288,7 @@ describe("a native policy", () => {
 
   it("trains the value head alone when asked, and leaves the model as it was", async () => {
     const policy = await loadNativePolicy({ dir: storiesDir });
-    await policy.addValueHead(3);
+    await policy.addValueHead();
     const before = await scores(policy);
     const error = async () => {
       const pass = await policy.forward(line(sequence), { values: true });

@@ -97,7 +97,7 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
         return { ...report, version };
       }),
     zeroGradients: () => core.run(() => model.zeroGradients()),
-    addValueHead: (seed) => core.run(() => core.addValueHead(seed)),
+    addValueHead: () => core.run(() => core.addValueHead()),
     readVector: (what) => core.train(() => model.readFlat(what)),
     addVector: (delta) =>
       core.train(async () => {

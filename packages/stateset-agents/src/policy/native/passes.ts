@@ -27,7 +27,7 @@ export function createPasses(core: NativeCore): Pick<Policy, "forward" | "backwa
         }
         if (wants.values && !core.valueHead) {
           throw new StatesetError("INVALID_OPTION", "forward() was asked for values, but there is no value head.", {
-            hint: "Call addValueHead(seed) first.",
+            hint: "Call addValueHead() first.",
           });
         }
         if (grad && !core.prepared) await core.prepareTraining();

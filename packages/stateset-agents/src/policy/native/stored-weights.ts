@@ -82,7 +82,7 @@ export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "lo
         if (JSON.stringify(state.lora) !== JSON.stringify(adapter?.lora ?? null)) {
           throw mismatch(source, `its adapter options are ${JSON.stringify(state.lora)}`);
         }
-        if (state.valueHead) await core.addValueHead(0);
+        if (state.valueHead) await core.addValueHead();
         const tensors = await SnapshotTensors.open(source, await model.tensors(), state);
         try {
           const changed = await change((load) => tensors.allInto(load, state), state.version);
@@ -104,7 +104,7 @@ export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "lo
               { hint: "Give the folder of an adapter, or open the model with openPolicy()." },
             );
           }
-          if (source.valueHead) await core.addValueHead(0);
+          if (source.valueHead) await core.addValueHead();
           return await change(source.into);
         } finally {
           await source.close();

@@ -19,8 +19,12 @@ const tree: TokenTree = {
 const scores = async (policy: NativePolicy) => (await policy.forward(tree, { grad: false })).logprobs;
 
 async function learn(policy: NativePolicy, rate = 0.02): Promise<void> {
-  const pass = await policy.forward(tree);
-  await policy.backward(pass, { logprobs: Float32Array.from(tree.wanted, (wanted) => -wanted / 40) });
+  const { valueHead: values } = policy.model;
+  const pass = await policy.forward(tree, { values });
+  await policy.backward(pass, {
+    logprobs: Float32Array.from(tree.wanted, (wanted) => -wanted / 40),
+    ...(values && { values: new Float32Array(tree.tokens.length).fill(-1 / 40) }),
+  });
   await policy.step({ learningRate: rate });
 }
 
@@ -95,7 +99,7 @@ describe("load()", () => {
   ] as const)("puts in %s that was saved, or a snapshot, as one change", async (_, adapter) => {
     const options = { dir: await makeTinyModel("gpt2"), ...(adapter && { lora: adapter }) };
     const source = await loadNativePolicy(options);
-    await source.addValueHead(3);
+    await source.addValueHead();
     for (let i = 0; i < 2; i++) await learn(source);
     const [saved, snapshot] = [await temporaryFolder(), await temporaryFolder()];
     await source.save(saved);
@@ -155,7 +159,7 @@ describe("load()", () => {
       await of.step({ learningRate: 0.05, scope: "value" });
     };
     for (const each of [policy, same]) {
-      await each.addValueHead(3);
+      await each.addValueHead();
       await learnValues(each);
       await learnValues(each);
     }
@@ -204,7 +208,7 @@ describe("load()", () => {
       policy.snapshot(beside),
       policy.forward(tree),
       policy.step({ learningRate: 0.02 }),
-      policy.addValueHead(1),
+      policy.addValueHead(),
       policy.addVector(new Float32Array(policy.model.trainableParameters).fill(0.01)).catch(() => {}),
       policy.load(saved),
       policy.step({ learningRate: 0.02 }),
@@ -269,7 +273,7 @@ describe("references", () => {
 
   it("of a fully trained model can be any checkpoint", async () => {
     const policy = await loadNativePolicy({ dir: await makeTinyModel("mistral") });
-    await policy.addValueHead(1);
+    await policy.addValueHead();
     const snapshot = await temporaryFolder();
     await learn(policy);
     const then = await scores(policy);

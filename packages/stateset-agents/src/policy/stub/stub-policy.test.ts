@@ -112,7 +112,7 @@ describe("a stub policy", () => {
       () => policy.backward({ logprobs: new Float32Array(3), release() {} }, {}),
       () => policy.step({ learningRate: 1 }),
       () => policy.reference(),
-      () => policy.addValueHead(1),
+      () => policy.addValueHead(),
       () => policy.readVector("parameters"),
       () => policy.save("nowhere"),
       () => policy.snapshot("nowhere"),
@@ -125,7 +125,7 @@ describe("a stub policy", () => {
   it("lets a dry run through without learning, and leaves no file that looks like a model", async () => {
     const policy = createStubPolicy({ dryRun: true });
     await expect(policy.forward(tree, { values: true })).rejects.toThrow(/addValueHead/);
-    await policy.addValueHead(1);
+    await policy.addValueHead();
     const pass = await policy.forward(tree, { entropy: true, values: true });
     const uniform = Math.fround(-Math.log(policy.model.vocabSize));
     expect(pass.logprobs).toEqual(Float32Array.of(0, uniform, uniform));

@@ -146,7 +146,7 @@ export function createStubPolicy(options: StubOptions = {}): Policy & { readonly
       trainable("scoring for training");
       if (options.values && !valueHead) {
         throw new StatesetError("INVALID_OPTION", "forward() was asked for values, but there is no value head.", {
-          hint: "Call addValueHead(seed) first.",
+          hint: "Call addValueHead() first.",
         });
       }
       return forward(batch, options);
