@@ -14,7 +14,7 @@ export interface Learner {
 
 /** Gives the policy what the algorithm needs of it. A stub's run goes through the motions and learns nothing. */
 export async function openLearner(learner: Learner): Promise<Learner> {
-  const { policy, algorithm, settings } = learner;
+  const { policy, algorithm } = learner;
   if (policy.model.stub) return learner;
   requireTrainable(policy);
   if (algorithm.needs.values) await policy.addValueHead();
