@@ -155,7 +155,8 @@ def turn_credit(b, o):
     adv = np.zeros_like(b["old"])
     for i, k, t, _ in entries:
         peers = [e for e in entries if b["group"][e[0]] == b["group"][i] and e[1] == k]
-        values = centre([e[3] for e in peers], o["scale"], std)
+        ends = [b["rewards"][j] for j in range(len(b["rewards"])) if b["group"][j] == b["group"][i] and j != i]
+        values = centre([e[3] for e in peers] + (ends if len(peers) == 1 else []), o["scale"], std)
         adv[i, b["turn"][i] == t] = values[[e[0] for e in peers].index(i)]
     return adv, None
 

@@ -38,6 +38,10 @@ export interface Sequence {
   turnsInReward?: boolean;
   /** True when the reply was cut at the token limit. */
   truncated: boolean;
+  /** True when nothing is learnt from it (`maskTruncated`). Others are compared with it all the same; counts of tokens that learn leave it out. */
+  masked?: boolean;
+  /** What shapeReward() added to `reward`, for advantages that are not made of it. */
+  shaping?: number;
 }
 
 /** What advantages() adds to a sequence. */
@@ -66,7 +70,7 @@ export interface BatchCounts {
   sequences: number;
   tokens: number;
   groups: number;
-  /** Sampled tokens a conversation may have: the limit of a reply, times the replies of the longest one so far (Dr. GRPO's L_max). */
+  /** Sampled tokens a conversation may have, by the settings: the limit of a reply × the limit of replies (Dr. GRPO's L_max). */
   maxTokens: number;
 }
 
@@ -109,7 +113,7 @@ export interface Algorithm {
   /** One entry per sequence, in order. A sequence whose advantages are all zero is skipped by the loop, unless the flag above is set. */
   advantages(sequences: readonly Sequence[]): Advantages[];
   loss(micro: readonly LossSequence[], counts: BatchCounts): LossResult;
-  /** Keeps a group in the batch or drops it (DAPO's dynamic sampling), by its rewards before they are shaped; dropped groups are sampled anew. */
+  /** Keeps a group in the batch or drops it (DAPO's dynamic sampling), before its rewards are shaped; dropped groups are sampled anew. */
   keepGroup?(group: readonly Sequence[]): boolean;
   /** Set when conversations are only compared with others of their group: a conversation alone would teach nothing. */
   readonly comparesGroups?: boolean;

@@ -15,7 +15,7 @@ import { adaptKl } from "./kl.ts";
 import { a2cLoss } from "./loss/a2c.ts";
 import { bnpoLoss } from "./loss/bnpo.ts";
 import { cispoLoss } from "./loss/cispo.ts";
-import { dapoLoss, overlongPenalty, rewardsDiffer } from "./loss/dapo.ts";
+import { dapoLoss, overlongPenalty, teaches } from "./loss/dapo.ts";
 import { drGrpoLoss } from "./loss/dr-grpo.ts";
 import { gepoLoss, withGroupExpectation } from "./loss/gepo.ts";
 import { grpoLoss } from "./loss/grpo.ts";
@@ -93,7 +93,7 @@ export const factories: { [N in AlgorithmName]: (options: Resolved<N>) => Parts 
   },
   dapo: (o) => ({
     ...relative(o, dapoLoss(inLoss(o))),
-    ...(o.dynamicSampling && { keepGroup: rewardsDiffer, maxSamplingRounds: o.maxSamplingRounds }),
+    ...(o.dynamicSampling && { keepGroup: teaches(relativeAdvantages(o)), maxSamplingRounds: o.maxSamplingRounds }),
     ...(o.overlongPenalty > 0 && {
       shapeReward: (sequence, replyTokens) =>
         sequence.reward + o.overlongPenalty * overlongPenalty(sequence, replyTokens, o.overlongBuffer),

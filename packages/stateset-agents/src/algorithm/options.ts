@@ -57,7 +57,7 @@ const scale = (value: "group" | "batch" | "none") => ({
   rewardWeights: z.record(z.string(), z.number()).optional(),
 });
 
-/** "episode": one advantage for the whole conversation. "turn": each reply is compared with the same reply of its group's other members. */
+/** "episode": one advantage for the whole conversation. "turn": each reply is compared with the same reply of its group's other members (turn-credit.ts). */
 const credit = { credit: z.enum(["episode", "turn"]).default("episode") };
 
 /** Clip, KL, entropy and mismatch: what every clipped surrogate has. */
@@ -100,7 +100,7 @@ export const schemas = {
     ...clipped(0.2, 0.28),
     ...scale("group"),
     ...credit,
-    /** Drop groups whose rewards are all equal and sample others in their place. */
+    /** Drop groups whose advantages are all 0 (before shaping) and sample others in their place. */
     dynamicSampling: z.boolean().default(true),
     maxSamplingRounds: z.int().positive().default(10),
     /** How much is taken off the reward of a reply that reaches the token limit; 0: off. */

@@ -1,19 +1,33 @@
 import { starterModelPath } from "@stateset-agents/starter-model";
 import { describe, expect, it } from "vitest";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
-import type { Algorithm, BatchCounts, Sequence } from "../algorithm/algorithm.ts";
+import type { Algorithm, BatchCounts, LossSequence, Sequence } from "../algorithm/algorithm.ts";
 import { type AlgorithmConfig, createAlgorithm } from "../algorithm/algorithms.ts";
 import type { Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
 import { ConversationEnvironment } from "../environment/conversation-environment.ts";
 import { loadNativePolicy } from "../policy/native/load.ts";
 import { rewardFunction } from "../reward/define-reward.ts";
 import { harvestBestOfN } from "../supervised/best-of-n.ts";
-import { FunctionReward, politeShare, quickRun, tableAgent, tableEnvironment } from "../test-support/table-training.ts";
+import {
+  FunctionReward,
+  politeShare,
+  quickRun,
+  tableAgent,
+  tableEnvironment,
+  tableScenarios,
+} from "../test-support/table-training.ts";
 import { train } from "../training/train.ts";
 import { learnFrom } from "./learn-from.ts";
 import { learningRateAt } from "./optimiser.ts";
 
 const polite = new FunctionReward(politeShare);
+
+/** Conversations of one reply, of which some end by themselves and some at the limit of 12 tokens. */
+async function raggedGroups(agent: MultiTurnAgent, reward: FunctionReward): Promise<TrajectoryGroup[]> {
+  const environment = new ConversationEnvironment({ scenarios: tableScenarios, maxTurns: 1 });
+  const sampling = { maxTokens: 12 };
+  return (await harvestBestOfN({ agent, environment, reward, aboveMean: false, sampling })).groups;
+}
 
 describe("overlong shaping in conversations of several turns", () => {
   it("takes the penalty off for a reply at its own limit, however many replies there are", async () => {
@@ -40,7 +54,72 @@ describe("overlong shaping in conversations of several turns", () => {
   });
 });
 
-it("never shortens the longest conversation, so that Dr. GRPO divides by the same length in every step", async () => {
+it("lets overlong replies count where parts of the reward are weighed", async () => {
+  const { agent, policy } = tableAgent({ seed: 3, spread: 1 });
+  const reward = new FunctionReward(() => 0.5);
+  const groups = await raggedGroups(agent, reward);
+  for (const { trajectories } of groups) for (const own of trajectories) own.reward.breakdown = { style: 0.5 };
+  const seen: (Sequence & { advantage: number })[] = [];
+  const dapo = createAlgorithm({ algorithm: "dapo", dynamicSampling: false, rewardWeights: { style: 1 } });
+  const algorithm: Algorithm = {
+    ...dapo,
+    advantages(sequences) {
+      const result = dapo.advantages(sequences);
+      seen.push(...sequences.map((own, i) => ({ ...own, advantage: result[i]!.advantages[0]! })));
+      return result;
+    },
+  };
+  await learnFrom(policy, groups, { algorithm, replyTokens: 12 });
+  const overlong = seen.filter(({ reward }) => reward === -0.5);
+  const short = seen.filter(({ reward }) => reward === 0.5);
+  expect(Math.min(overlong.length, short.length)).toBeGreaterThan(0);
+  expect(Math.max(...overlong.map(({ advantage }) => advantage))).toBeLessThanOrEqual(0);
+  expect(Math.min(...short.map(({ advantage }) => advantage))).toBeGreaterThanOrEqual(0);
+  expect(seen.some(({ advantage }) => advantage !== 0)).toBe(true);
+});
+
+describe("maskTruncated", () => {
+  it.each([
+    [
+      "bnpo",
+      ({ group, context }: LossSequence, micro: LossSequence[]) => {
+        const counted = micro.filter((own) => own.group === group).reduce((sum, { old }) => sum + old.length, 0);
+        expect(context!.groupTokens).toBe(counted);
+      },
+    ],
+    [
+      "vapo",
+      ({ context, reward }: LossSequence, micro: LossSequence[]) => {
+        const tokens = (list: LossSequence[]) => list.reduce((sum, { old }) => sum + old.length, 0);
+        const positive = tokens(micro.filter((own) => own.reward >= 0.5));
+        expect(context!.positiveScale).toBe(reward >= 0.5 ? tokens(micro) / positive : 0);
+      },
+    ],
+  ] as const)("divides %s's loss by the tokens that are learnt from", async (name, check) => {
+    const { agent, policy } = tableAgent({ seed: 3, spread: 1 });
+    const groups = await raggedGroups(agent, polite);
+    const all = groups.flatMap(({ trajectories }) => trajectories);
+    const given = createAlgorithm({
+      algorithm: name,
+      ...(name === "vapo" && { successThreshold: 0.5 }),
+    } as AlgorithmConfig);
+    let learnt = 0;
+    const algorithm: Algorithm = {
+      ...given,
+      usesZeroAdvantages: true,
+      loss(micro, counts) {
+        learnt += micro.length;
+        for (const sequence of micro) check(sequence, [...micro]);
+        return given.loss(micro, counts);
+      },
+    };
+    await learnFrom(policy, groups, { algorithm, maskTruncated: true, tokenBudget: 1e6 });
+    expect(learnt).toBeGreaterThan(0);
+    expect(learnt).toBeLessThan(all.length);
+  });
+});
+
+it("divides Dr. GRPO's loss by maxTurns × maxTokens in every step, however long conversations are", async () => {
   const counts: BatchCounts[] = [];
   const { agent } = tableAgent();
   const plain = createAlgorithm("dr-grpo");
@@ -53,11 +132,11 @@ it("never shortens the longest conversation, so that Dr. GRPO divides by the sam
   };
   let call = 0;
   const environment = tableEnvironment();
-  // From the second step on conversations have one reply.
+  // In the first step conversations have one reply.
   const { step } = environment;
   environment.step = async (state, action) => {
     const next = await step.call(environment, state, action);
-    return call < 1 ? next : { ...next, state: { ...next.state, done: true }, done: true };
+    return call > 0 ? next : { ...next, state: { ...next.state, done: true }, done: true };
   };
   await train({
     ...quickRun,
@@ -66,9 +145,10 @@ it("never shortens the longest conversation, so that Dr. GRPO divides by the sam
     reward: polite,
     algorithm,
     steps: 3,
+    maxTurns: 4,
     callbacks: { onStepEnd: () => void call++ },
   });
-  expect(new Set(counts.map(({ maxTokens }) => maxTokens))).toEqual(new Set([3 * 6]));
+  expect(new Set(counts.map(({ maxTokens }) => maxTokens))).toEqual(new Set([4 * 6]));
 });
 
 describe("learnFrom", () => {

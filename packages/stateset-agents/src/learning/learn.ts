@@ -36,7 +36,7 @@ export interface LearnStep {
   entropyBonus: number;
   /** Shortens the step of a trust region, which has no learning rate. */
   learningRateScale: number;
-  /** The limit of one reply, for overlong shaping, and the tokens a conversation may have in all (Dr. GRPO's constant). */
+  /** The limit of one reply, for overlong shaping, and the tokens a conversation may have in all (Dr. GRPO's constant), by the settings. */
   replyTokens: number;
   maxTokens: number;
   skips: SkippedUpdates;
@@ -81,7 +81,7 @@ export async function learn(
   for (let epoch = 0; epoch < settings.updatesPerRollout; epoch++) {
     for (const [minibatch, dealt] of dealGroups(sequences, settings, step.step, epoch).entries()) {
       const batch = {
-        ...batchOf(sequences, advantages, dealt, { useAll, settings, maxTokens: step.maxTokens }),
+        ...batchOf(sequences, advantages, dealt, { useAll, maxTokens: step.maxTokens }),
         learnt,
       };
       if (epoch === 0) summary.learnedConversations! += batch.members.length;
@@ -116,13 +116,17 @@ export async function learn(
 }
 
 function shapedSequences(
-  { algorithm }: Learner,
+  { algorithm, settings }: Learner,
   groups: readonly TrajectoryGroup[],
   replyTokens: number,
 ): ChainSequence[] {
   const sequences = sequencesOf(groups);
-  if (algorithm.shapeReward) {
-    for (const sequence of sequences) sequence.reward = algorithm.shapeReward(sequence, replyTokens);
+  for (const sequence of sequences) {
+    if (settings.maskTruncated && sequence.truncated) sequence.masked = true;
+    if (!algorithm.shapeReward) continue;
+    const shaped = algorithm.shapeReward(sequence, replyTokens);
+    sequence.shaping = shaped - sequence.reward;
+    sequence.reward = shaped;
   }
   return sequences;
 }
@@ -132,11 +136,9 @@ function batchOf(
   sequences: readonly ChainSequence[],
   advantages: Batch["advantages"],
   groups: ReadonlySet<number>,
-  { useAll, settings, maxTokens }: { useAll: boolean; settings: LearnSettings; maxTokens: number },
+  { useAll, maxTokens }: { useAll: boolean; maxTokens: number },
 ): Batch {
-  const counted = sequences.flatMap(({ group, truncated }, i) =>
-    groups.has(group) && !(settings.maskTruncated && truncated) ? [i] : [],
-  );
+  const counted = sequences.flatMap(({ group, masked }, i) => (groups.has(group) && !masked ? [i] : []));
   return {
     sequences,
     advantages,

@@ -64,7 +64,7 @@ export async function collect(plan: CollectPlan): Promise<Collected> {
   return collected;
 }
 
-/** Asked of the rewards as they were given: a group in which nobody passes teaches nothing, however its replies differ in length. */
+/** Asked before rewards are shaped: a group in which nobody passes teaches nothing, however its replies differ in length. */
 function keeps(algorithm: Algorithm, group: TrajectoryGroup): boolean {
   if (!algorithm.keepGroup) return true;
   const sequences = sequencesOf([group]);

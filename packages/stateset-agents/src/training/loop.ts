@@ -32,8 +32,6 @@ export interface LoopState extends SkippedUpdates {
   position: number;
   optimiserSteps: number;
   conversations: number;
-  /** Replies of the longest conversation so far: with the limit of a reply, Dr. GRPO's constant length. */
-  mostReplies: number;
   /** Steps since the last one in which a conversation came through. */
   lostInARow: number;
   /** The step that did best on the selection scenarios, and how many of them there were. Step 0 is the policy the run began with. */
@@ -129,16 +127,12 @@ async function learnFromStep(
   const { controls } = state;
   if (learner.policy.model.stub) return { stub: 1 };
   if (controls.klCoefficient > 0 && !learner.reference) await dropKl(loop, step);
-  const replies = groups.flatMap(({ trajectories }) =>
-    trajectories.map(({ turns }) => turns.filter(({ role }) => role === "assistant").length),
-  );
-  state.mostReplies = Math.max(state.mostReplies, ...replies);
   const learnt = await learn(learner, groups, {
     ...controls,
     step,
     learningRate,
     replyTokens,
-    maxTokens: replyTokens * state.mostReplies,
+    maxTokens: replyTokens * config.maxTurns,
     skips: state,
     learnt: tokens,
     onSkipped: (what) => reportSkipped(loop, step, what),

@@ -164,7 +164,6 @@ function initialState(config: TrainingConfig, agent: Agent): LoopState {
     position: 0,
     optimiserSteps: 0,
     conversations: 0,
-    mostReplies: 1,
     notFinite: 0,
     notFiniteInARow: 0,
     lostInARow: 0,

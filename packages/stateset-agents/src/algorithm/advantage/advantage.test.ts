@@ -98,7 +98,7 @@ describe("per-turn credit", () => {
     expect([...tokenRewards(sequence([1, 3], { turnRewards: { 0: 7 }, reward: 0 }))]).toEqual([7, 0]);
   });
 
-  it("compares each reply with the same reply of the others, and gives 0 where there is none", () => {
+  it("compares each reply with the same reply of the others", () => {
     const good = sequence([1, 3, 5], { turnRewards: { 1: 1 }, reward: 0 });
     const bad = sequence([1, 3], { turnRewards: {}, reward: 0 });
     const result = turnAdvantages([good, bad], { scale: "none" });
@@ -106,6 +106,21 @@ describe("per-turn credit", () => {
       [0.5, 0, 0],
       [-0.5, 0],
     ]);
+  });
+
+  it("compares a reply that no other member reached with what the others still had to come at their end", () => {
+    // Going on to a third reply earned 3; the others were over by then, with an episode's reward of 0 to come.
+    const went = sequence([1, 3, 5], { turnRewards: { 5: 3 }, reward: 0 });
+    const others = [sequence([1], { reward: 0 }), sequence([1, 3], { reward: 0 })];
+    const [alone] = turnAdvantages([went, ...others], { scale: "none" });
+    expect([...alone!.advantages]).toEqual([2, 1.5, 2]);
+    // A group of one has nobody to be compared with.
+    expect([...turnAdvantages([went])[0]!.advantages]).toEqual([0, 0, 0]);
+  });
+
+  it("without rewards on turns gives a lone reply the advantage of its conversation", () => {
+    const batch = [sequence([1, 3, 5], { reward: 1 }), sequence([1], { reward: 0 }), sequence([1], { reward: 0.5 })];
+    expect(turnAdvantages(batch)).toEqual(groupAdvantages(batch));
   });
 });
 
@@ -130,6 +145,16 @@ describe("multi-reward", () => {
     const [first, second] = multiRewardAdvantages(batch, { weights: { correct: 2, length: 1 } });
     expect(first!.advantages[0]).toBeGreaterThan(0.5);
     expect(second!.advantages[0]).toBeCloseTo(-first!.advantages[0]!, 6);
+  });
+
+  it("counts what shaping took off, compared within the group", () => {
+    const batch = [0, -1, -1, -1].map((shaping, i) =>
+      sequence([1], { group: i >> 1, breakdown: { correct: 1 }, shaping, reward: 1 + shaping }),
+    );
+    const advantages = multiRewardAdvantages(batch, { weights: { correct: 1 } }).map((own) => own.advantages[0]!);
+    expect(advantages[0]).toBeGreaterThan(0.5);
+    expect(advantages[1]).toBe(-advantages[0]!);
+    expect(advantages.slice(2)).toEqual([0, 0]);
   });
 
   it("names a part that the reward does not have", () => {

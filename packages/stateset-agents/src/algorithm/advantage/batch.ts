@@ -43,10 +43,11 @@ export function rewardsOf(sequences: readonly Sequence[], beta = 0): number[] {
   return sequences.map(({ reward, old, ref }) => (beta > 0 && ref ? reward - beta * sampledKl(old, ref) : reward));
 }
 
-/** Adds the token count of each sequence's group to its context (BNPO). */
+/** Adds the count of tokens that learn in each sequence's group to its context (BNPO). */
 export function withGroupTokens(sequences: readonly Sequence[], advantages: readonly Advantages[]): Advantages[] {
   const tokens = new Map<number, number>();
-  for (const { group, old } of sequences) tokens.set(group, (tokens.get(group) ?? 0) + old.length);
+  for (const { group, old, masked } of sequences)
+    tokens.set(group, (tokens.get(group) ?? 0) + (masked ? 0 : old.length));
   return advantages.map((own, i) => ({
     ...own,
     context: { ...own.context, groupTokens: tokens.get(sequences[i]!.group)! },

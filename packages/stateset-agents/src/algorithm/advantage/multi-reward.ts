@@ -2,7 +2,8 @@
  * Multi-reward (GDPO): every named part of the reward is normalised in its group, so that no part drowns another by its scale;
  * the weighted sum of these is then normalised over the batch: A = (s − mean_batch(s)) / (std_batch(s) + ε), unbiased std, ε = 1e-4.
  * Source: Liu et al., "GDPO: Group reward-Decoupled Normalization Policy Optimization for Multi-reward RL Optimization", 2026.
- * The reward's `score` is not used: the weights say how parts add up. A part that failed for a conversation and was skipped says nothing
+ * The reward's `score` is not used: the weights say how parts add up. What shaping took off it (overlong replies) is added to the sum, centred in
+ * the group: a penalty of 1 counts like one standard deviation of a part of weight 1. A part that failed for a conversation and was skipped says nothing
  * of it: the others of the group are compared without it, and it gets 0 for that part, their mean.
  */
 import { StatesetError } from "../../error.ts";
@@ -25,6 +26,12 @@ export function multiRewardAdvantages(
     );
     for (const [n, i] of scored.entries()) sums[i]! += weight * normalised[n]!;
   }
+  const shaping = normaliseInGroups(
+    sequences,
+    sequences.map((sequence) => sequence.shaping ?? 0),
+    "none",
+  );
+  for (const [i, own] of shaping.entries()) sums[i]! += own;
   return spread(sequences, normalise(sums, "batch", standardDeviation(sums)));
 }
 

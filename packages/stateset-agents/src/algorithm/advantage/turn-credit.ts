@@ -3,12 +3,14 @@
  * GAE and REINFORCE++ start from these token rewards.
  *
  * `turnAdvantages` is the critic-free use of them: reply k of a conversation returns R_k = Σ_{j ≥ k} r_turn(j) + r_episode and is compared with
- * reply k of the other members of its group (scale as in group.ts). A reply that no other member has gets 0.
+ * reply k of the other members of its group (scale as in group.ts). A reply that no other member reached is compared with what the others still
+ * had to come when their conversations were over, their r_episode: so it counts whether going on paid, and without rewards on turns every
+ * lone reply has its conversation's advantage.
  * Source: Zeng et al., "Reinforcing Multi-Turn Reasoning in LLM Agents via Turn-Level Credit Assignment", 2025 (returns to go instead of
  * the paper's fixed two turns).
  */
 import type { Advantages, Sequence } from "../algorithm.ts";
-import { standardDeviation } from "./batch.ts";
+import { membersByGroup, standardDeviation } from "./batch.ts";
 import { normalise, type Scale } from "./group.ts";
 
 /** First and last token of each reply, in order. */
@@ -61,7 +63,7 @@ export function turnAdvantages(
       ahead += returns[k]!;
       returns[k] = ahead;
     }
-    return { replies, returns, advantages: new Float32Array(sequence.turn.length) };
+    return { replies, returns, end, advantages: new Float32Array(sequence.turn.length) };
   });
   const batchStd = standardDeviation(batch.flatMap(({ returns }) => [...returns]));
   const positions = new Map<string, { sequence: number; reply: number }[]>();
@@ -72,8 +74,15 @@ export function turnAdvantages(
       if (others) others.push({ sequence: i, reply: k });
       else positions.set(key, [{ sequence: i, reply: k }]);
     }
+  const groups = membersByGroup(sequences);
+  const endsOfOthers = (one: number) =>
+    groups
+      .get(sequences[one]!.group)!
+      .filter((other) => other !== one)
+      .map((other) => batch[other]!.end);
   for (const peers of positions.values()) {
     const own = peers.map(({ sequence, reply }) => batch[sequence]!.returns[reply]!);
+    if (peers.length === 1) own.push(...endsOfOthers(peers[0]!.sequence));
     const normalised = normalise(own, options.scale ?? "group", batchStd);
     for (const [n, { sequence, reply }] of peers.entries()) {
       const { first, last } = batch[sequence]!.replies[reply]!;

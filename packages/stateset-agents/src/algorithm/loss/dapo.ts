@@ -3,14 +3,17 @@
  * Its other two parts are not in the loss: dynamic sampling (keepGroup) and overlong shaping (shapeReward), below.
  * Source: Yu et al., "DAPO: An Open-Source LLM Reinforcement Learning System at Scale", 2025.
  */
-import type { LossFunction, Sequence } from "../algorithm.ts";
+import type { AdvantageFunction, LossFunction, Sequence } from "../algorithm.ts";
 import { type ClippedLossOptions, clippedTokenLoss } from "./grpo.ts";
 
 export const dapoLoss = (options: ClippedLossOptions): LossFunction => clippedTokenLoss(options, "token-mean");
 
-/** Dynamic sampling: a group teaches only when its rewards differ (pass/fail: 0 < passes < G). */
-export function rewardsDiffer(group: readonly Sequence[]): boolean {
-  return group.some(({ reward }) => reward !== group[0]!.reward);
+/**
+ * Dynamic sampling: a group teaches only when its advantages are not all 0. With one advantage for the episode that is when its rewards
+ * differ (pass/fail: 0 < passes < G); with credit by turn or by part of the reward, groups of equal rewards may teach too.
+ */
+export function teaches(advantages: AdvantageFunction): (group: readonly Sequence[]) => boolean {
+  return (group) => advantages(group).some((own) => own.advantages.some((a) => a !== 0));
 }
 
 /**

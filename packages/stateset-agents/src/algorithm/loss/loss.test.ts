@@ -69,6 +69,24 @@ describe("DAPO", () => {
     expect(createAlgorithm({ algorithm: "dapo", dynamicSampling: false }).keepGroup).toBe(undefined);
   });
 
+  it("keeps a group of equal rewards where turns or parts of the reward tell its members apart", () => {
+    const equal = group(1, 1).map((sequence, i) => ({
+      ...sequence,
+      turnRewards: { 1: i },
+      turnsInReward: true,
+      breakdown: { correct: 1, style: i },
+    }));
+    const keeps = (options: object, own = equal) => createAlgorithm({ algorithm: "dapo", ...options }).keepGroup!(own);
+    expect(keeps({})).toBe(false);
+    const [first, second] = [Int32Array.of(1, 3), Int32Array.of(1, 3)];
+    const played = equal.map((own, i) => ({ ...own, old: Float32Array.of(-1, -1), turn: i ? first : second }));
+    expect(keeps({ credit: "turn" }, played)).toBe(true);
+    expect(keeps({ rewardWeights: { style: 1 } })).toBe(true);
+    // And the other way round: rewards differ by a part that has no weight.
+    const other = equal.map((own, i) => ({ ...own, reward: i }));
+    expect(keeps({ rewardWeights: { correct: 1 } }, other)).toBe(false);
+  });
+
   it("shapes the reward of long replies: 0 up to L−C, then down to −1 at L", () => {
     const reply = (...lengths: number[]) => ({
       ...randomSequences()[0]!,

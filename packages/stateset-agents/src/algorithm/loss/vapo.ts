@@ -30,7 +30,7 @@ function positiveTerm(coefficient: number): Term {
   };
 }
 
-/** positiveScale: tokens of the batch / tokens of its successful samples for these, 0 for others; it turns a token mean into one over them. */
+/** positiveScale: tokens that learn / those of successful samples for these, 0 for others; it turns a token mean into one over them. */
 export function withPositiveScale(
   sequences: readonly Sequence[],
   advantages: readonly Advantages[],
@@ -38,7 +38,8 @@ export function withPositiveScale(
 ): Advantages[] {
   let tokens = 0;
   let positive = 0;
-  for (const { reward, old } of sequences) {
+  for (const { reward, old, masked } of sequences) {
+    if (masked) continue;
     tokens += old.length;
     if (reward >= successThreshold) positive += old.length;
   }
