@@ -137,7 +137,7 @@ def n_step(b, o):
 def length_adaptive(b, o):
     r = token_rewards(b, b["rewards"])
     lengths = b["mask"].sum(1)
-    lam = np.clip(1 - 1 / (o["alpha"] * lengths), 0, 1)
+    lam = np.maximum(o["floor"], 1 - 1 / (o["alpha"] * lengths))
     adv = masked_gae(b, r, b["oldValues"], o["gamma"], lam)
     zero = np.zeros_like(b["oldValues"])
     returns = masked_gae(b, r, zero, o["gamma"], np.ones(len(r)))  # λ = 1 without values: the discounted return
@@ -192,7 +192,12 @@ ADVANTAGES = {
     "n-step": (n_step, lambda rng: {"nSteps": int(rng.integers(1, 6)), "gamma": [1, 0.9][rng.integers(2)]}),
     "length-adaptive-gae": (
         length_adaptive,
-        lambda rng: {"alpha": [0.05, 0.5, 2][rng.integers(3)], "gamma": [1, 0.98][rng.integers(2)], "whiten": bool(rng.integers(2))},
+        lambda rng: {
+            "alpha": [0.05, 0.5, 2][rng.integers(3)],
+            "floor": [0, 0.5, 0.99][rng.integers(3)],
+            "gamma": [1, 0.98][rng.integers(2)],
+            "whiten": bool(rng.integers(2)),
+        },
     ),
     "turn-credit": (turn_credit, lambda rng: {"scale": SCALES[rng.integers(3)]}),
     "multi-reward": (

@@ -121,8 +121,8 @@ export interface Algorithm {
   readonly maxSamplingRounds?: number;
   /** Adjusts the reward of a sequence before advantages (overlong shaping). `replyTokens` is the limit of one reply. */
   shapeReward?(sequence: Sequence, replyTokens: number): number;
-  /** Steps in which only the value head learns, before the policy moves (VAPO). */
-  readonly valueWarmupSteps?: number;
+  /** Steps in which only the value head learns, before the policy moves (VAPO): so many, or as many as suit a run of so many steps. */
+  readonly valueWarmupSteps?: number | ((steps: number) => number);
   /** Set when the loss has no importance ratio, so that only the first pass over a rollout is on policy. */
   readonly singlePass?: boolean;
   /** After an optimiser batch: lets adaptive coefficients move. State must be plain data, kept in checkpoints. */

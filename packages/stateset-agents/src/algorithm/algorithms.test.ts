@@ -49,7 +49,7 @@ describe("createAlgorithm", () => {
     expect(algorithmDefaults("cispo")).toMatchObject({ ratioCap: 5 });
     expect(algorithmDefaults("ppo")).toMatchObject({
       gamma: 1,
-      lambda: 0.95,
+      lambda: 1,
       valueCoefficient: 0.1,
       valueClip: 0.2,
       beta: 0.05,
@@ -59,10 +59,15 @@ describe("createAlgorithm", () => {
     expect(algorithmDefaults("vapo")).toMatchObject({
       epsilonHigh: 0.28,
       lengthAlpha: 0.05,
+      lambdaFloor: 0.99,
       positiveCoefficient: 0.1,
-      valueWarmupSteps: 50,
     });
-    expect(algorithmDefaults("a2c")).toMatchObject({ valueCoefficient: 0.5, entropyCoefficient: 0.01 });
+    expect(algorithmDefaults("a2c")).toMatchObject({
+      lambda: 1,
+      valueCoefficient: 0.5,
+      entropyCoefficient: 0.01,
+      whiten: true,
+    });
     expect(createAlgorithm("trpo").trustRegion).toMatchObject({
       maxKl: 0.01,
       cgSteps: 10,
@@ -145,7 +150,8 @@ describe("createAlgorithm", () => {
       whiten: "flip",
       valueCoefficient: 0.9,
       valueClip: null,
-      lengthAlpha: 3,
+      lengthAlpha: 100,
+      lambdaFloor: 0.2,
       positiveCoefficient: 2,
       successThreshold: 0.05,
       valueWarmupSteps: 7,

@@ -110,9 +110,10 @@ export const factories: { [N in AlgorithmName]: (options: Resolved<N>) => Parts 
   vapo: (o) => ({
     needs: needsOf(o, true),
     usesZeroAdvantages: true,
-    valueWarmupSteps: o.valueWarmupSteps,
+    valueWarmupSteps: o.valueWarmupSteps ?? ((steps) => Math.min(50, Math.floor(steps / 10))),
     advantages: (sequences) => {
-      const options = { alpha: o.lengthAlpha, gamma: o.gamma, beta: betaInReward(o), whiten: o.whiten };
+      const { lengthAlpha: alpha, lambdaFloor: floor, gamma, whiten } = o;
+      const options = { alpha, floor, gamma, beta: betaInReward(o), whiten };
       return withPositiveScale(sequences, lengthAdaptiveAdvantages(sequences, options), o.successThreshold);
     },
     loss: vapoLoss(inLoss(o)),

@@ -78,7 +78,8 @@ export const algorithmMetrics = {
     learners: ["ppo", "vapo"],
   },
   explainedVariance: {
-    meaning: "1 where the value head predicts the returns, 0 or less where it is no better than a constant.",
+    meaning:
+      "1 − Var(return − value) / Var(return) over the tokens that were learnt from: 1 where the value head predicts the returns, 0 or less where it is no better than a constant. Missing where the returns do not vary.",
     unit: "number",
     learners: withValues,
   },

@@ -82,14 +82,16 @@ const valueClip = {
 /** Discount for each token, or for each reply where `level` is "turn". */
 const gamma = { gamma: fraction(1) };
 
-const gae = (whitened: boolean) => ({
+const gae = {
   /** "token": each token is a step. "turn": each reply is one. */
   level: z.enum(["token", "turn"]).default("token"),
   /** Discount per step. Default: 1 for tokens, 0.99 for turns. */
   gamma: z.number().min(0).max(1).optional(),
-  lambda: fraction(0.95),
-  whiten: z.boolean().default(whitened),
-});
+  /** Below 1 a reward reaches back 1/(1 − λ) steps, and further only as far as the value head has learnt to expect it (gae.ts). */
+  lambda: fraction(1),
+  /** Centres and scales advantages over the batch's tokens. Without it, all of them are as far off as the value head's mean is. */
+  whiten: z.boolean().default(true),
+};
 
 export const schemas = {
   grpo: z.strictObject({ algorithm: z.literal("grpo"), ...clipped(0.2, 0.2), ...scale("group"), ...credit }),
@@ -133,7 +135,7 @@ export const schemas = {
     targetKl: z.number().positive().optional(),
     /** Sequences over which beta may change by its own size. */
     klHorizon: z.number().positive().default(10_000),
-    ...gae(true),
+    ...gae,
     ...value(0.1),
     ...valueClip,
   }),
@@ -143,6 +145,8 @@ export const schemas = {
     ...gamma,
     /** α of λ = 1 − 1/(α·length). */
     lengthAlpha: z.number().positive().default(0.05),
+    /** The least λ: α is meant for thousands of tokens, and would make λ 0 for a reply of twenty. */
+    lambdaFloor: z.number().min(0).lt(1).default(0.99),
     whiten: z.boolean().default(true),
     ...value(0.1),
     ...valueClip,
@@ -150,12 +154,12 @@ export const schemas = {
     positiveCoefficient: coefficient(0.1),
     /** The reward from which a sample is successful. */
     successThreshold: z.number().default(0.5),
-    /** Steps in which only the value head learns. */
-    valueWarmupSteps: z.int().nonnegative().default(50),
+    /** Steps in which only the value head learns. Default: a tenth of the run, at most 50. */
+    valueWarmupSteps: z.int().nonnegative().optional(),
   }),
   a2c: z.strictObject({
     algorithm: z.literal("a2c"),
-    ...gae(false),
+    ...gae,
     /** Use n-step returns of this many tokens instead of GAE; null: GAE. */
     nSteps: z.int().positive().nullable().default(null),
     ...value(0.5),
@@ -233,9 +237,9 @@ export const defaultGroupSizes: Readonly<Record<AlgorithmName, number>> = {
   "gspo-token": 4,
   gepo: 8,
   cispo: 8,
-  ppo: 4,
+  ppo: 8,
   vapo: 8,
-  a2c: 4,
+  a2c: 8,
   trpo: 8,
   rloo: 4,
   reinforce: 4,

@@ -23,6 +23,7 @@ const schema = z.strictObject({
     .min(1)
     .default(1)
     .describe("Which step this is: a value head's warm-up and the dealing of minibatches go by it."),
+  steps: z.int().min(1).optional().describe("Of how many: a value head's warm-up may be a share of them (VAPO)."),
   replyTokens: z.int().min(1).optional().describe("The limit a reply had, for overlong shaping (DAPO)."),
   maxTokens: z
     .int()
@@ -67,7 +68,7 @@ async function learnOnce(
   options: LearnFromOptions,
 ): Promise<LearnFromResult> {
   const { chosen, rest } = splitChoice(options, "learnFrom()");
-  const { step, replyTokens, maxTokens, reference, ...own } = parseOptions(schema, rest, "learnFrom()");
+  const { step, steps, replyTokens, maxTokens, reference, ...own } = parseOptions(schema, rest, "learnFrom()");
   const algorithm = chosenAlgorithm(chosen);
   requireTrainable(policy);
   const longest = longestOf(groups);
@@ -76,15 +77,19 @@ async function learnOnce(
       hint: 'Make it before the first step and pass it on: reference: await policy.reference("present").',
     });
   }
-  for (const [limit, value, reader] of [
-    ["replyTokens", replyTokens, algorithm.shapeReward !== undefined],
-    ["maxTokens", maxTokens, algorithm.needs.maxTokens === true],
+  // The longest that happened to be sampled would stand for a limit, and the loss would change with every call.
+  for (const [limit, value, reader, hint] of [
+    ["replyTokens", replyTokens, algorithm.shapeReward !== undefined, "Say how many tokens a reply could have had."],
+    ["maxTokens", maxTokens, algorithm.needs.maxTokens === true, "Say how many tokens a conversation could have had."],
+    [
+      "steps",
+      steps,
+      typeof algorithm.valueWarmupSteps === "function",
+      "Say how many steps there will be, or set valueWarmupSteps.",
+    ],
   ] as const) {
-    // The longest that happened to be sampled would stand for it, and the loss would change with every call.
     if (!reader || value !== undefined) continue;
-    throw new StatesetError("INVALID_OPTION", `learnFrom() with ${algorithm.name} needs ${limit}.`, {
-      hint: "Say how many tokens a reply (replyTokens) or a conversation (maxTokens) could have had.",
-    });
+    throw new StatesetError("INVALID_OPTION", `learnFrom() with ${algorithm.name} needs ${limit}.`, { hint });
   }
   const learningRate = own.learningRate ?? learningRateFor(policy.model);
   const settings = { ...own, learningRate, valueLearningRate: own.valueLearningRate ?? learningRate };
@@ -93,6 +98,7 @@ async function learnOnce(
   const result: LearnFromResult = { metrics: {}, updates: 0, skipped: [] };
   result.metrics = await learn(learner, groups, {
     step,
+    steps: steps ?? step,
     learningRate,
     learningRateScale: 1,
     klCoefficient: own.kl.coefficient,

@@ -113,7 +113,7 @@ describe("maskTruncated", () => {
         return given.loss(micro, counts);
       },
     };
-    await learnFrom(policy, groups, { algorithm, maskTruncated: true, tokenBudget: 1e6 });
+    await learnFrom(policy, groups, { algorithm, maskTruncated: true, tokenBudget: 1e6, steps: 1 });
     expect(learnt).toBeGreaterThan(0);
     expect(learnt).toBeLessThan(all.length);
   });
@@ -189,6 +189,40 @@ describe("learnFrom", () => {
       expect(second.policy.parameters).toEqual(first.policy.parameters);
     },
   );
+
+  it("begins with a critic at zero, so that the first advantages are the returns", async () => {
+    const policy = await loadNativePolicy({ dir: starterModelPath });
+    const { groups } = await harvestBestOfN({
+      agent: new MultiTurnAgent({ policy, sampling: { maxTokens: 8 } }),
+      environment: new ConversationEnvironment({ scenarios: [{ id: "late", userResponses: ["It is late.", "Yes."] }] }),
+      reward: rewardFunction(({ turns }) => turns.at(-1)!.content.length),
+      n: 4,
+      aboveMean: false,
+    });
+    const plain = createAlgorithm({ algorithm: "a2c", gamma: 0.9, whiten: false });
+    let checked = 0;
+    const algorithm: Algorithm = {
+      ...plain,
+      advantages(sequences) {
+        const result = plain.advantages(sequences);
+        sequences.forEach(({ oldValues, reward }, i) => {
+          const { advantages, returns } = result[i]!;
+          expect(oldValues).toEqual(new Float32Array(advantages.length));
+          const discounted = advantages.map((_, t) => reward * 0.9 ** (advantages.length - 1 - t));
+          advantages.forEach((advantage, t) => {
+            expect(advantage).toBeCloseTo(discounted[t]!, 4);
+          });
+          expect(advantages).toEqual(returns);
+          checked++;
+        });
+        return result;
+      },
+    };
+    const { metrics } = await learnFrom(policy, groups, { algorithm });
+    expect(checked).toBe(4);
+    expect(metrics).toMatchObject({ value: 0, explainedVariance: 0 });
+    await policy.close();
+  });
 
   it("gives the weights of train() on the embedded engine too, with a KL penalty and an adapter", async () => {
     const lora = { rank: 4, alpha: 8, dropout: 0, targetModules: "all-linear" } as const;
@@ -312,6 +346,7 @@ describe("learnFrom", () => {
       })),
     }));
     await expect(learnFrom(policy, groups, { algorithm: "dapo" })).rejects.toThrow(/dapo needs replyTokens/);
+    await expect(learnFrom(policy, groups, { algorithm: "vapo" })).rejects.toThrow(/vapo needs steps/);
     await expect(learnFrom(policy, groups, { algorithm: "dr-grpo" })).rejects.toThrow(/dr-grpo needs maxTokens/);
     await expect(learnFrom(policy, groups, { kl: { coefficient: 0.1 } })).rejects.toThrow(/needs a reference/);
     const grpo = createAlgorithm("grpo");

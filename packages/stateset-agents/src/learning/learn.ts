@@ -3,6 +3,7 @@
  * optimiser step. The log-probs recorded while sampling are the old log-probs: nothing is scored twice, and the first importance
  * ratio is exactly 1.
  */
+import type { Algorithm } from "../algorithm/algorithm.ts";
 import { meanMetrics, mergeMetrics } from "../algorithm/metrics.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { createRandom, seedOf } from "../random.ts";
@@ -31,6 +32,8 @@ export interface UpdateEvent {
 export interface LearnStep {
   /** Counted from 1. */
   step: number;
+  /** Those of the run: a warm-up may be a share of them. */
+  steps: number;
   learningRate: number;
   klCoefficient: number;
   entropyBonus: number;
@@ -70,7 +73,7 @@ export async function learn(
   const rates = {
     ...stepOptions(settings, step.learningRate),
     valueLearningRate: (step.learningRate / settings.learningRate) * settings.valueLearningRate,
-    scope: step.step <= (algorithm.valueWarmupSteps ?? 0) ? ("value" as const) : ("all" as const),
+    scope: step.step <= warmupSteps(algorithm, step.steps) ? ("value" as const) : ("all" as const),
   };
   const useAll = algorithm.usesZeroAdvantages === true || klCoefficient > 0 || entropyBonus > 0;
 
@@ -113,6 +116,11 @@ export async function learn(
     ...mismatchOf(sequences),
     ...(last && { loss: last.loss, gradNorm: last.gradNorm }),
   };
+}
+
+/** Steps in which only the value head learns, in a run of so many. */
+export function warmupSteps({ valueWarmupSteps = 0 }: Algorithm, steps: number): number {
+  return typeof valueWarmupSteps === "number" ? valueWarmupSteps : valueWarmupSteps(steps);
 }
 
 function shapedSequences(

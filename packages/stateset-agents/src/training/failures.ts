@@ -3,6 +3,7 @@ import type { Failure } from "../conversation/failure.ts";
 import { countByPart } from "../conversation/part-failures.ts";
 import { StatesetError } from "../error.ts";
 import { notFiniteError, tooManySkipped } from "../learning/finite.ts";
+import { warmupSteps } from "../learning/learn.ts";
 import { isShaped, type Sampling } from "../policy/policy.ts";
 import { failuresBySource, lostBySource } from "../rollout/report.ts";
 import { evaluationLines } from "../run/evaluation-metrics.ts";
@@ -83,10 +84,11 @@ export async function reportHeldOut({ run }: Loop, problems: readonly string[]):
 /** Options that are allowed and yet hardly meant, said before the first step. */
 export async function reportUnusual({ learner: { algorithm }, config, run }: Loop): Promise<void> {
   const warn = (message: string) => run.warnAtStart({ kind: "options-unusual", message });
-  const { valueWarmupSteps = 0, singlePass, name } = algorithm;
-  if (valueWarmupSteps >= config.steps)
+  const { singlePass, name } = algorithm;
+  const warmup = warmupSteps(algorithm, config.steps);
+  if (warmup >= config.steps)
     await warn(
-      `All ${config.steps} steps are the warm-up of ${name}'s value head (valueWarmupSteps ${valueWarmupSteps}): the policy will not move.`,
+      `All ${config.steps} steps are the warm-up of ${name}'s value head (valueWarmupSteps ${warmup}): the policy will not move.`,
     );
   if (singlePass && config.updatesPerRollout > 1)
     await warn(

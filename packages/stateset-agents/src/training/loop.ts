@@ -130,6 +130,7 @@ async function learnFromStep(
   const learnt = await learn(learner, groups, {
     ...controls,
     step,
+    steps: config.steps,
     learningRate,
     replyTokens,
     maxTokens: replyTokens * config.maxTurns,

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Sequence } from "../algorithm.ts";
-import { gae, gaeAdvantages } from "./gae.ts";
+import { algorithmDefaults } from "../algorithms.ts";
+import { type GaeOptions, gae, gaeAdvantages } from "./gae.ts";
 import { groupAdvantages } from "./group.ts";
 import { adaptiveLambda, lengthAdaptiveAdvantages } from "./length-adaptive-gae.ts";
 import { multiRewardAdvantages } from "./multi-reward.ts";
@@ -21,6 +22,16 @@ function sequence(turn: number[], changes: Partial<Sequence> = {}): Sequence {
 }
 
 describe("GAE over turns", () => {
+  it("by default gives the first reply all of a reward that is paid at the end, whatever the critic knows", () => {
+    const turn = [1, 3, 5].flatMap((reply) => new Array<number>(20).fill(reply));
+    for (const algorithm of ["ppo", "a2c"] as const) {
+      const { lambda, gamma } = algorithmDefaults(algorithm) as Required<GaeOptions>;
+      const [result] = gaeAdvantages([sequence(turn, { oldValues: new Float32Array(60) })], { lambda, gamma });
+      // At λ 0.95 it was 0.95⁵⁹: one twentieth.
+      expect(result!.advantages[0], algorithm).toBe(1);
+    }
+  });
+
   it("bootstraps a reply from the first token of the next reply", () => {
     // Two replies of two tokens; λ = 0, so that A_t = r_t + γ·V_{t+1} − V_t.
     const own = sequence([1, 1, 3, 3], { oldValues: Float32Array.of(1, 2, 4, 8), reward: 16 });
@@ -60,14 +71,25 @@ describe("GAE over turns", () => {
 });
 
 describe("length-adaptive GAE", () => {
-  it("has λ = 1 − 1/(α·l), never below 0 and always below 1", () => {
-    expect(adaptiveLambda(100, 0.05)).toBeCloseTo(0.8, 12);
-    expect(adaptiveLambda(5, 0.05)).toBe(0);
-    expect(adaptiveLambda(1e18, 1)).toBeLessThan(1);
+  it("has λ = 1 − 1/(α·l), never below its floor and always below 1", () => {
+    expect(adaptiveLambda(100, 0.05, 0)).toBeCloseTo(0.8, 12);
+    expect(adaptiveLambda(100, 0.05, 0.99)).toBe(0.99);
+    expect(adaptiveLambda(5, 0.05, 0)).toBe(0);
+    expect(adaptiveLambda(1e18, 1, 0)).toBeLessThan(1);
+  });
+
+  it("lets the first token of a short conversation see the reward at its end", () => {
+    // Twelve tokens: without a floor λ would be 0, and with a critic at zero only the last token would have an advantage.
+    const short = sequence(new Array<number>(12).fill(1), { oldValues: new Float32Array(12) });
+    const [result] = lengthAdaptiveAdvantages([short]);
+    expect(result!.advantages[0]).toBeCloseTo(0.99 ** 11, 6);
   });
 
   it("targets Monte-Carlo returns whatever the values are", () => {
-    const [result] = lengthAdaptiveAdvantages([sequence([1, 1, 1], { turnRewards: { 1: 1 } })], { gamma: 0.5 });
+    const [result] = lengthAdaptiveAdvantages([sequence([1, 1, 1], { turnRewards: { 1: 1 } })], {
+      gamma: 0.5,
+      floor: 0,
+    });
     expect([...result!.returns!]).toEqual([0.5, 1, 2]);
     expect([...result!.advantages]).toEqual([
       ...Float32Array.from(gae([0, 0, 2], Float32Array.of(0.1, 0.2, 0.3), 0.5, 0)),

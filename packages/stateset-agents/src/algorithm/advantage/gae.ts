@@ -6,6 +6,9 @@
  * running sum is carried with it. What users or tools wrote has no value and no advantage here, so nothing leaks through it.
  * level "turn": a reply is one step (V of its first token, the sum of its rewards); its tokens share the advantage and the target.
  *
+ * λ is 1 by default. Below it, what a token learns of a reward n tokens ahead is λ^n of it, plus what V has learnt to expect; V starts at 0 and
+ * learns slowly, so that at 0.95 the first of three replies hardly learns, and whitening makes the distance from the end itself an advantage.
+ *
  * Left out: a bootstrap after the last token. V beyond the end is 0, also where a reply was cut at the token limit.
  */
 import type { Advantages, Sequence } from "../algorithm.ts";
@@ -56,7 +59,7 @@ export function nStep(
 }
 
 export function gaeAdvantages(sequences: readonly Sequence[], options: GaeOptions = {}): Advantages[] {
-  const { gamma = options.level === "turn" ? 0.99 : 1, lambda = 0.95, level = "token", beta = 0 } = options;
+  const { gamma = options.level === "turn" ? 0.99 : 1, lambda = 1, level = "token", beta = 0 } = options;
   return valueAdvantages(sequences, options.whiten ?? false, (sequence, values) => {
     const rewards = penalise(tokenRewards(sequence), sequence, beta);
     return level === "token" ? gae(rewards, values, gamma, lambda) : turnGae(sequence, rewards, values, gamma, lambda);
