@@ -33,7 +33,9 @@ export const passShape = {
     .int()
     .min(16)
     .default(8192)
-    .describe("Distinct tokens per forward pass, for memory; results do not depend on it."),
+    .describe(
+      "Distinct tokens per forward pass, for memory. Another budget adds up the same gradient in another order: it differs by rounding, about 1e-6 of its size. The same budget gives the same bits.",
+    ),
   recompute: z.boolean().default(false).describe("Recompute activations in the backward pass: less memory, more time."),
 } as const;
 
