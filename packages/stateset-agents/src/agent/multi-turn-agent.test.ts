@@ -150,6 +150,16 @@ describe("a conversation's tokens", () => {
     expect(await first).toMatchObject({ kind: "reply" });
   });
 
+  it("hold every message: one whose role no template knows is refused", async () => {
+    const session = newAgent().startConversation({ seed: 1 });
+    const odd = { role: "moderator", content: "Be brief." } as unknown as Turn;
+    await expect(session.reply([user("help"), odd])).rejects.toMatchObject({
+      code: "INVALID_MESSAGE",
+      message: expect.stringMatching(/message 2 has role "moderator".*Use one of system, developer, user/),
+    });
+    expect(session.chains()).toEqual([]);
+  });
+
   it("keep a thought where it was sampled, although the template no longer shows it", async () => {
     const policy = talking("<think> hmm </think> yes", "no");
     const session = newAgent({ policy, reasoning: true }).startConversation({ seed: 1 });
