@@ -6,7 +6,7 @@ import type { AgentOptions } from "../agent/agent-options.ts";
 import { StatesetError } from "../error.ts";
 import { didYouMean } from "../suggest.ts";
 import type { TrainingOptions } from "./config.ts";
-import { type PythonRecord, rulesOverSeveralKeys } from "./python-rules.ts";
+import { rulesOverSeveralKeys } from "./python-rules.ts";
 
 export interface MappedConfig {
   agent: AgentOptions;
@@ -141,7 +141,7 @@ export const pythonConfigKeys: readonly string[] = [
  * Maps a flat snake_case record by what its keys mean there. Unknown keys are an error that names the nearest known one; a key
  * whose meaning cannot be had here is an error that says what to give instead.
  */
-export function fromPythonConfig(record: PythonRecord): MappedConfig {
+export function fromPythonConfig(record: Readonly<Record<string, unknown>>): MappedConfig {
   const config: MappedConfig = {
     agent: {},
     training: {},

@@ -3,7 +3,7 @@ import type { ContextWindowOptions } from "../agent/context-window.ts";
 import { StatesetError } from "../error.ts";
 import type { MappedConfig } from "./python-config.ts";
 
-export type PythonRecord = Readonly<Record<string, unknown>>;
+type PythonRecord = Readonly<Record<string, unknown>>;
 
 interface Rule {
   keys: readonly string[];
