@@ -42,7 +42,7 @@ ${profileNames
 
 ## Names of Python configurations
 
-The CLI and \`fromPythonConfig()\` of \`stateset-agents/compat\` also read: ${pythonConfigKeys.map((key) => `\`${key}\``).join(", ")}.
+The CLI and \`fromPythonConfig()\` of \`stateset-agents/compat\` also read: ${pythonConfigKeys.map((key) => `\`${key}\``).join(", ")}. They mean what they mean there (TRL counts a batch in conversations, and steps of the optimiser); what cannot be had here is refused with what to give instead.
 `;
 }
 

@@ -63,7 +63,13 @@ function byBestOfN({ rounds, keep, updates }: { rounds: number; keep: number; up
       conversations += report.completed;
       if (kept.length === 0) continue;
       const { learningRate } = demoSettings;
-      const falling = { steps: rounds, learningRate, schedule: "cosine", warmup: 0, finalLearningRate: 0.1 } as const;
+      const falling = {
+        steps: rounds,
+        learningRate,
+        schedule: "cosine",
+        warmup: 0,
+        finalLearningRateShare: 0.1,
+      } as const;
       await trainSupervised({
         agent,
         examples: chainsOf(kept),

@@ -132,7 +132,7 @@ export function byBestOfN({ rounds, n, keep, updates: perRound }: Harvesting): L
         batchSize,
         learningRate: rounds === 1 ? run.learningRate : learningRateAt(round + 1, { ...run, steps: rounds }),
         schedule: rounds === 1 ? run.schedule : "constant",
-        finalLearningRate: run.finalLearningRate,
+        finalLearningRateShare: run.finalLearningRateShare,
         warmup: rounds === 1 ? run.warmup : 0,
         seed: seedOf(seed, "sft", round),
       });

@@ -31,7 +31,7 @@ export const run = {
   learningRate: 3e-3,
   schedule: "cosine",
   warmup: 0.05,
-  finalLearningRate: 0.1,
+  finalLearningRateShare: 0.1,
 } as const;
 
 export const sampling = { temperature: 1, maxTokens: 8 };

@@ -7,6 +7,9 @@ describe("nearest", () => {
     expect(nearest("learning_rat", ["learningRate", "weightDecay"])).toBe("learningRate");
     expect(nearest("grop", ["grpo", "gspo", "dapo"])).toBe("grpo");
   });
+  it("of two as near finds the one that goes on where the name stops", () => {
+    expect(nearest("finalLearningRate", ["learningRate", "finalLearningRateShare"])).toBe("finalLearningRateShare");
+  });
   it("suggests nothing when nothing is near, and then lists what is valid", () => {
     expect(nearest("banana", ["learningRate", "seed"])).toBeUndefined();
     expect(didYouMean("banana", ["learningRate", "seed"])).toBe("Valid: learningRate, seed.");

@@ -6,7 +6,12 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
   for (const candidate of candidates) {
     // `maxTokens` is meant for `sampling.maxTokens` more than for `maxTurns`.
     const own = candidate.slice(candidate.lastIndexOf(".") + 1);
-    const distance = Math.min(...[candidate, own].map((text) => editDistance(plain(name), plain(text))));
+    // Of two as near, the one that only goes on is meant.
+    const distance = Math.min(
+      ...[candidate, own].map(
+        (text) => editDistance(plain(name), plain(text)) - (plain(text).startsWith(plain(name)) ? 0.5 : 0),
+      ),
+    );
     if (distance < bestDistance) {
       best = candidate;
       bestDistance = distance;

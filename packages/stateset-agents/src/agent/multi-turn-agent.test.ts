@@ -56,7 +56,7 @@ describe("a conversation's tokens", () => {
     const policy = createTablePolicy({ spread: 1 });
     const session = newAgent({ policy, systemPrompt: "help" }).startConversation({ seed: 7 });
     const history: Turn[] = [user("refund please")];
-    for (const next of ["order late", "thanks"]) {
+    for (const next of ["order late", "thanks", "no"]) {
       const reply = await session.reply(history);
       if (reply.kind !== "reply") throw new Error("unexpected");
       history.push(reply.turn, user(next));
@@ -66,9 +66,10 @@ describe("a conversation's tokens", () => {
     const sampled = (turn: number) => chain!.tokens.filter((_, i) => chain!.turn[i] === turn);
     expect(policy.tokenizer.decode(sampled(1))).toBe(history[1]!.content);
     expect(policy.tokenizer.decode(sampled(3))).toBe(history[3]!.content);
+    expect(policy.tokenizer.decode(sampled(5))).toBe(history[5]!.content);
     expect([...chain!.learn]).toEqual(Array.from(chain!.turn, (turn) => (turn >= 0 ? 1 : 0)));
     // The whole chain is what the template prints for the whole conversation: nothing was lost or doubled.
-    const rendered = policy.tokenizer.render([{ role: "system", content: "help" }, ...history.slice(0, 4)]);
+    const rendered = policy.tokenizer.render([{ role: "system", content: "help" }, ...history.slice(0, 6)]);
     const complete = rendered.endsWith("<end> ") && chain!.tokens.at(-1) !== policy.idOf("<end>") ? 1 : 0;
     expect([...chain!.tokens]).toEqual(
       [...policy.tokenizer.encode(rendered, { control: true })].slice(0, complete ? -1 : undefined),
@@ -148,6 +149,16 @@ describe("a conversation's tokens", () => {
     const first = session.reply([user("help")]);
     await expect(session.reply([user("help")])).rejects.toThrow("still being sampled");
     expect(await first).toMatchObject({ kind: "reply" });
+  });
+
+  it("hold every message: one whose role no template knows is refused", async () => {
+    const session = newAgent().startConversation({ seed: 1 });
+    const odd = { role: "moderator", content: "Be brief." } as unknown as Turn;
+    await expect(session.reply([user("help"), odd])).rejects.toMatchObject({
+      code: "INVALID_MESSAGE",
+      message: expect.stringMatching(/message 2 has role "moderator".*Use one of system, developer, user/),
+    });
+    expect(session.chains()).toEqual([]);
   });
 
   it("keep a thought where it was sampled, although the template no longer shows it", async () => {

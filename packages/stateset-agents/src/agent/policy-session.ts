@@ -4,6 +4,7 @@ import { ChainBuilder, type ReplyEnd } from "../conversation/chain.ts";
 import { hasAnswered } from "../conversation/continues.ts";
 import type { Message } from "../conversation/message.ts";
 import type { TokenChain, Turn } from "../conversation/trajectory.ts";
+import { requireKnownRoles } from "../conversation/validate-messages.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import {
   isShaped,
@@ -90,6 +91,7 @@ export class PolicySession implements ConversationSession {
     const turn = messages.length;
     const seed = options.seed ?? seedOf(this.#options.seed, "turn", turn);
     const shown = before ? await hook("beforeGeneration", () => before(messages), options.signal) : messages;
+    requireKnownRoles(shown);
     const prompt = await this.#fit(shown, seed, options.signal);
     if (!prompt) return { kind: "context-full", promptTokens: policy.model.contextLength };
 

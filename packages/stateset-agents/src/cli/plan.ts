@@ -7,7 +7,7 @@ import type { ModelInfo } from "../policy/policy.ts";
 import type { Project } from "../project/build-project.ts";
 import { seedOf } from "../random.ts";
 import { emptyReport } from "../rollout/report.ts";
-import { environmentRollout, sampleGroups } from "../rollout/rollout.ts";
+import { environmentRollout, sampleGroups, scorerOf } from "../rollout/rollout.ts";
 import { encodeStep } from "../run/trajectories.ts";
 import type { TrainingConfig } from "../training/config.ts";
 
@@ -31,17 +31,20 @@ export interface DiskPlan {
   total: number;
 }
 
-/** Plays one group and scores it once. Sampling whole steps batches more groups together, so this is rather too long than too short. */
+/** Plays one group, scores it once, and sees whether the reward asks how likely replies are. Sampling whole steps batches more groups together, so this is rather too long than too short. */
 export async function planTime(
   project: Project,
   config: TrainingConfig,
-): Promise<{ time: TimePlan; groups: TrajectoryGroup[] }> {
+): Promise<{ time: TimePlan; groups: TrajectoryGroup[]; asksScores: boolean }> {
   const scenario = project.environment.scenarios[0]!;
   const report = emptyReport();
   const startedAt = performance.now();
-  const rollout = environmentRollout({ ...project, settings: config, learn: true });
+  const scorer = scorerOf(project.agent);
+  const rollout = environmentRollout({ ...project, settings: config, learn: true, scorer });
   const request = { id: "plan", scenario, size: config.groupSize, seed: seedOf(config.seed, "plan") };
   const groups = await sampleGroups(rollout, [request], { report, minimum: 1 });
+  const asksScores = scorer?.asked === true;
+  await scorer?.close();
   const sampledAt = performance.now();
   const chains = groups.flatMap((group) => group.trajectories.flatMap((one) => one.chains));
   if (chains.length > 0) {
@@ -60,7 +63,7 @@ export async function planTime(
     updateMsPerStep,
     totalMs: config.steps * (rolloutMsPerStep + updateMsPerStep),
   };
-  return { time, groups };
+  return { time, groups, asksScores };
 }
 
 export interface DiskNeeds {

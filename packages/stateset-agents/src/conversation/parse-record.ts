@@ -16,6 +16,11 @@ export function parseRecord(value: unknown, where: string, id: string): Conversa
   }
   const { breakdown, reward, turns, ...given } = line as Record<string, unknown>;
   const messages = validateMessages(line.messages, { where, code: "INVALID_DATA" });
+  if (given.chains !== undefined && !(Array.isArray(given.chains) && given.chains.every(isChain))) {
+    throw new StatesetError("INVALID_DATA", `${where}: "chains" is no list of chains.`, {
+      hint: 'Each is {"length": …, "learnLength": …}; leave "chains" out where no tokens are known.',
+    });
+  }
   const notes = (turns as ConversationRecord["turns"]) ?? oldNotes(line.messages as Turn[]);
   const scored = typeof reward === "number" ? { score: reward, breakdown: breakdown ?? {} } : reward;
   return {
@@ -26,6 +31,11 @@ export function parseRecord(value: unknown, where: string, id: string): Conversa
     ...(Object.keys(notes).length > 0 && { turns: notes }),
     ...(scored !== undefined && { reward: scored as RewardResult }),
   };
+}
+
+function isChain(value: unknown): boolean {
+  const { length, learnLength } = (value ?? {}) as Partial<Record<string, unknown>>;
+  return [length, learnLength].every((count) => Number.isInteger(count) && (count as number) >= 0);
 }
 
 function oldNotes(messages: readonly Turn[]): Record<number, TurnRecord> {

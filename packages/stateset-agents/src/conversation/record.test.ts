@@ -141,4 +141,17 @@ describe("the record of a conversation", () => {
     });
     expect(third).toEqual({ id: "3", messages: [], chains: [] });
   });
+
+  it.each([null, {}, [null], [{ length: 2 }], [{ length: "2", learnLength: 1 }]])(
+    "has chains or none, and names the line that has something else: %j",
+    async (chains) => {
+      const path = join(dir, "chains.jsonl");
+      const good = { messages: [], chains: [{ length: 2, learnLength: 1 }] };
+      writeFileSync(path, [good, { ...good, chains }].map((line) => JSON.stringify(line)).join("\n"));
+      await expect(all(path)).rejects.toMatchObject({
+        code: "INVALID_DATA",
+        message: expect.stringMatching(/chains\.jsonl, line 2: "chains" is no list of chains/),
+      });
+    },
+  );
 });

@@ -2,6 +2,7 @@ import { type ErrorCode, StatesetError } from "../error.ts";
 import type { Message, Role } from "./message.ts";
 
 const roles: readonly Role[] = ["system", "developer", "user", "assistant", "tool"];
+const roleHint = `Use one of ${roles.join(", ")}.`;
 
 export interface ValidateOptions {
   /** Put before the message in errors: `file.jsonl, line 3`. */
@@ -20,6 +21,14 @@ export function validateMessages(value: unknown, options: ValidateOptions = {}):
   return value.map((message, i) => validateMessage(message, `${where}: message ${i + 1}`, code));
 }
 
+/** A chat template leaves out what it has no branch for, so that a role nobody knows would be a message nobody reads. */
+export function requireKnownRoles(messages: readonly { role: string }[]): void {
+  const at = messages.findIndex(({ role }) => !roles.includes(role as Role));
+  if (at < 0) return;
+  const what = `messages: message ${at + 1} has role ${JSON.stringify(messages[at]!.role)}.`;
+  throw new StatesetError("INVALID_MESSAGE", what, { hint: roleHint });
+}
+
 function validateMessage(value: unknown, where: string, code: ErrorCode): Message {
   const fail = (what: string, hint?: string): never => {
     throw new StatesetError(code, `${where} ${what}.`, hint === undefined ? {} : { hint });
@@ -29,7 +38,7 @@ function validateMessage(value: unknown, where: string, code: ErrorCode): Messag
   // What was sampled is known to whoever sampled it; no file or caller may say so.
   const { sampled: _, refusal, ...message } = withoutNulls(value);
   if (typeof message.role !== "string" || !roles.includes(message.role as Role)) {
-    return fail(`has role ${JSON.stringify(message.role)}`, `Use one of ${roles.join(", ")}.`);
+    return fail(`has role ${JSON.stringify(message.role)}`, roleHint);
   }
   const role = message.role as Role;
   const calls = message.tool_calls;

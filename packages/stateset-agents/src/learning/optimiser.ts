@@ -23,7 +23,7 @@ export const optimiserShape = {
 
 export const scheduleShape = {
   schedule: z.enum(["constant", "linear", "cosine"]).default("cosine").describe("How the rate falls after warm-up."),
-  finalLearningRate: share.default(0.1).describe("Share of the peak rate that is left at the last step."),
+  finalLearningRateShare: share.default(0.1).describe("Share of the peak rate that is left at the last step."),
   warmup: share.default(0.05).describe("Share of the steps over which the rate rises from 0."),
 } as const;
 
@@ -33,7 +33,9 @@ export const passShape = {
     .int()
     .min(16)
     .default(8192)
-    .describe("Distinct tokens per forward pass, for memory; results do not depend on it."),
+    .describe(
+      "Distinct tokens per forward pass, for memory. Another budget adds up the same gradient in another order: it differs by rounding, about 1e-6 of its size. The same budget gives the same bits.",
+    ),
   recompute: z.boolean().default(false).describe("Recompute activations in the backward pass: less memory, more time."),
 } as const;
 
@@ -47,18 +49,18 @@ export function stepOptions(settings: Omit<OptimiserSettings, "learningRate">, l
   return { learningRate, weightDecay, beta1, beta2, epsilon, clipNorm };
 }
 
-/** The rate of a step (counted from 1): a linear rise over the warm-up, then the schedule down to `finalLearningRate` of the peak. */
+/** The rate of a step (counted from 1): a linear rise over the warm-up, then the schedule down to `finalLearningRateShare` of the peak. */
 export function learningRateAt(
   step: number,
   settings: ScheduleSettings & { steps: number; learningRate: number },
 ): number {
-  const { steps, learningRate, schedule, finalLearningRate } = settings;
+  const { steps, learningRate, schedule, finalLearningRateShare } = settings;
   const warmupSteps = Math.round(settings.warmup * steps);
   if (step <= warmupSteps) return (learningRate * step) / (warmupSteps + 1);
   if (schedule === "constant" || steps - warmupSteps <= 1) return learningRate;
   const progress = (step - warmupSteps - 1) / (steps - warmupSteps - 1);
   const left = schedule === "linear" ? 1 - progress : 0.5 * (1 + Math.cos(Math.PI * progress));
-  return learningRate * (finalLearningRate + (1 - finalLearningRate) * left);
+  return learningRate * (finalLearningRateShare + (1 - finalLearningRateShare) * left);
 }
 
 /**

@@ -1,4 +1,4 @@
-/** Deals work into forward passes of at most `tokenBudget` distinct tokens. Results depend on the units and their order alone. */
+/** Deals work into forward passes of at most `tokenBudget` distinct tokens. Who goes with whom depends on the units, their order and the budget alone. */
 import { PrefixForest, type TreeChain } from "../conversation/token-tree.ts";
 
 /** What goes into one pass whole: a conversation, an example, the two sides of a pair. */

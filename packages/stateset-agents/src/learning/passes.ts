@@ -1,4 +1,8 @@
-/** Forward and backward passes over micro-batches. Micro-batches only split the work; the result is that of the whole. */
+/**
+ * Forward and backward passes over micro-batches. They only split the work: the result is that of the whole, but for rounding. A beginning
+ * that conversations share is gone back through once in each micro-batch that has it, with the sum of their derivatives there, so that
+ * the split decides the order of float32 sums. To make that exact, nothing could be shared.
+ */
 import { throwIfAborted } from "../abort.ts";
 import { hasCode, messageOf, StatesetError } from "../error.ts";
 import type { Derivatives, Forward, ForwardOptions, Policy } from "../policy/policy.ts";

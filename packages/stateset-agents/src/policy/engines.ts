@@ -50,7 +50,7 @@ const stub: Engine = {
     return createStubPolicy({ ...options, ...(model?.startsWith("stub://") && { model }) });
   },
   plan: async () => {
-    const none = { weights: 0, optimiser: 0, reference: 0, activations: 0, cache: 0 };
+    const none = { weights: 0, optimiser: 0, reference: 0, scorer: 0, activations: 0, cache: 0 };
     return { ...none, total: 0, available: 0, parameters: 0 };
   },
 };

@@ -264,6 +264,8 @@ export interface MemoryPlan {
   optimiser: number;
   /** A reference, once the weights have moved away from it. */
   reference: number;
+  /** What rewards are told the likelihood of replies by: the model as it was opened, or without its adapter, which needs no copy. */
+  scorer: number;
   /** What one forward pass of `tokenBudget` tokens keeps for the backward pass. */
   activations: number;
   /** For the keys and values of conversations. */
@@ -276,6 +278,8 @@ export interface PlanOptions {
   tokenBudget: number;
   recompute: boolean;
   reference: boolean;
+  /** A reward asks how likely replies are, and no reference holds the same weights already. Default false. */
+  scorer?: boolean;
 }
 
 /** What an engine can do. The loop asks before it begins, and corrects for what is not exact. */

@@ -24,6 +24,8 @@ export interface ReferenceScorer {
    * on who asks when. Other turns are tokenised as the chat template prints them. `signal` stops the work.
    */
   forGroup(group: readonly SampledConversation[], signal?: AbortSignal): ScoreTurns;
+  /** Whether a reward has asked, and a reference is kept for it. */
+  readonly asked: boolean;
   close(): Promise<void>;
 }
 
@@ -82,6 +84,9 @@ export function createReferenceScorer(policy: Policy): ReferenceScorer {
         );
       }
       return known.get(turns)!;
+    },
+    get asked() {
+      return reference !== undefined;
     },
     async close() {
       const made = await reference?.catch(() => undefined);

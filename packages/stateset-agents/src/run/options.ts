@@ -2,7 +2,7 @@
 import { z } from "zod";
 import type { RunCallbacks } from "./callbacks.ts";
 import { placeShape } from "./place.ts";
-import type { Tracker } from "./tracker.ts";
+import { type Tracker, trackersProblem } from "./tracker.ts";
 
 /** `every` is the default: a round of conversations takes longer than a batch of examples. */
 export function checkpointSchema(every: number) {
@@ -47,7 +47,11 @@ export const runShape = {
     .optional()
     .describe("Told what happens; see RunCallbacks."),
   trackers: z
-    .custom<readonly Tracker[]>((value) => Array.isArray(value) && value.every(isObject), "expected a list of trackers")
+    .custom<readonly Tracker[]>()
+    .superRefine((value, context) => {
+      const problem = trackersProblem(value);
+      if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
+    })
     .optional()
     .describe("Where the numbers go beside the run's own files."),
   signal: z

@@ -1,7 +1,7 @@
 import type { RunCallbacks } from "./callbacks.ts";
 import { evaluationMetrics } from "./evaluation-metrics.ts";
 import { finiteMetrics } from "./metrics.ts";
-import { guardTrackers, type Tracker } from "./tracker.ts";
+import { guardTrackers, outcomeOf, type Tracker } from "./tracker.ts";
 
 /** Trackers as a callback of a run. They only ever get numbers, and a failing one is left alone after a warning. */
 export function trackerCallbacks(
@@ -20,7 +20,7 @@ export function trackerCallbacks(
     },
     onEnd: ({ status, steps, reason }) =>
       all.finish({
-        status: status === "stopped-early" ? "finished" : status,
+        status: outcomeOf(status),
         steps,
         ...(reason !== undefined && status === "failed" && { error: reason }),
       }),

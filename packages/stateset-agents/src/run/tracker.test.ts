@@ -1,7 +1,19 @@
 import { describe, expect, it } from "vitest";
-import { guardTrackers, type Tracker } from "./tracker.ts";
+import { guardTrackers, outcomeOf, type Tracker } from "./tracker.ts";
 
 const quiet: Tracker = { name: "quiet", start() {}, log() {}, finish() {} };
+
+it("tells tools how a run ended in the words they know", () => {
+  const states = ["running", "finished", "stopped-early", "interrupted", "failed", "lost"] as const;
+  expect(states.map(outcomeOf)).toEqual([
+    "interrupted",
+    "finished",
+    "finished",
+    "interrupted",
+    "failed",
+    "interrupted",
+  ]);
+});
 
 describe("guardTrackers", () => {
   it("keeps going when a tracker throws, counts every failure and warns once", async () => {

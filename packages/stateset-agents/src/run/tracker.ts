@@ -1,6 +1,7 @@
 import { withDeadline } from "../abort.ts";
 import { messageOf } from "../error.ts";
 import type { Metrics } from "./metrics.ts";
+import type { RunState } from "./status.ts";
 
 /**
  * Where the numbers of a run go besides its own files. A tracker gets the run once, then the numbers of each step and of each
@@ -29,6 +30,23 @@ export interface RunOutcome {
   /** Steps done in all. */
   steps: number;
   error?: string;
+}
+
+/** How a run ended, as tools know it: one that stopped early has done what it should, one that is no more was interrupted. */
+export function outcomeOf(state: RunState): RunOutcome["status"] {
+  if (state === "finished" || state === "stopped-early") return "finished";
+  return state === "failed" ? "failed" : "interrupted";
+}
+
+/** What keeps a list from being one of trackers, in words. */
+export function trackersProblem(value: unknown): string | undefined {
+  if (!Array.isArray(value)) return "is no list of trackers";
+  for (const [i, tracker] of value.entries()) {
+    const missing = (["start", "log", "finish"] as const).find((name) => typeof tracker?.[name] !== "function");
+    if (typeof tracker?.name !== "string") return `holds no tracker at [${i}]: it has no name`;
+    if (missing !== undefined) return `holds no tracker at [${i}]: it has no ${missing}()`;
+  }
+  return undefined;
 }
 
 export interface GuardedTrackers extends Tracker {

@@ -131,6 +131,9 @@ describe("trainSupervised", () => {
     expect(run).toMatchObject({ status: "interrupted", steps: 0 });
     await expect(trainSupervised({ policy, dir: false, examples: chats, epoch: 2 } as never)).rejects.toThrow(/epochs/);
     await expect(trainSupervised({ examples: chats, dir: false } as never)).rejects.toThrow(/an agent or a policy/);
+    await expect(trainSupervised({ policy, dir: false, examples: chats, trackers: [{}] } as never)).rejects.toThrow(
+      /trackers.*holds no tracker at \[0\]: it has no name/,
+    );
   });
 });
 

@@ -191,7 +191,16 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
       return { version, drained: false };
     },
 
-    plan: () => ({ weights: 0, optimiser: 0, reference: 0, activations: 0, cache: 0, total: 0, available: 0 }),
+    plan: () => ({
+      weights: 0,
+      optimiser: 0,
+      reference: 0,
+      scorer: 0,
+      activations: 0,
+      cache: 0,
+      total: 0,
+      available: 0,
+    }),
 
     async close() {
       closed = true;

@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { learningRateAt, learningRateFor } from "../learning/optimiser.ts";
-import { resolveConfig } from "./config.ts";
+import { resolveConfig, type TrainingOptions } from "./config.ts";
 import { configForTask, profileNames } from "./profiles.ts";
-import { fromPythonConfig } from "./python-config.ts";
 
 describe("resolveConfig", () => {
   it("fills in every number", () => {
@@ -41,6 +40,11 @@ describe("resolveConfig", () => {
     expect(() => resolveConfig({ epsilon: 0.2 })).toThrow(/epsilonLow and epsilonHigh/);
   });
 
+  it("does not take a share of the rate for a rate", () => {
+    const given = { finalLearningRate: 1e-5 } as TrainingOptions;
+    expect(() => resolveConfig(given)).toThrow(/"finalLearningRate".*"finalLearningRateShare"/);
+  });
+
   it("turns episodes into steps", () => {
     expect(resolveConfig({ episodes: 100, groupsPerStep: 2, groupSize: 4, accumulation: 2 }).steps).toBe(7);
   });
@@ -52,54 +56,8 @@ describe("resolveConfig", () => {
   });
 });
 
-describe("fromPythonConfig", () => {
-  it("maps the names users know", () => {
-    const mapped = fromPythonConfig({
-      num_episodes: 1000,
-      learning_rate: 5e-6,
-      max_grad_norm: 1,
-      warmup_ratio: 0.1,
-      per_device_train_batch_size: 2,
-      gradient_accumulation_steps: 4,
-      num_generations: 16,
-      max_completion_length: 512,
-      eval_steps: 50,
-      save_steps: 100,
-      beta: 0.1,
-      clip_range_left: 3e-4,
-      clip_range_right: 4e-4,
-      use_lora: true,
-      lora_r: 8,
-      model_name: "gpt2",
-      bf16: true,
-      report_to: "wandb",
-    });
-    expect(resolveConfig(mapped.training)).toMatchObject({
-      steps: Math.ceil(1000 / 128),
-      learningRate: 5e-6,
-      clipNorm: 1,
-      warmup: 0.1,
-      groupsPerStep: 2,
-      accumulation: 4,
-      groupSize: 16,
-      sampling: { maxTokens: 512 },
-      checkpoint: { every: 100 },
-    });
-    expect(mapped.algorithm).toEqual({ beta: 0.1, epsilonLow: 3e-4, epsilonHigh: 4e-4 });
-    expect(mapped.agent).toEqual({ model: "gpt2", lora: { rank: 8 } });
-    expect(mapped.ignored).toEqual([
-      { key: "bf16", reason: "The engine computes in float32." },
-      { key: "report_to", reason: "Trackers are given to train() or by the CLI's --tracker." },
-    ]);
-  });
-
-  it("names an unknown key and the nearest known one", () => {
-    expect(() => fromPythonConfig({ num_generation: 4 })).toThrow(/"num_generation".*"num_generations"/);
-  });
-});
-
 describe("learningRateAt", () => {
-  const config = { steps: 20, learningRate: 1, warmup: 0.2, finalLearningRate: 0.1 };
+  const config = { steps: 20, learningRate: 1, warmup: 0.2, finalLearningRateShare: 0.1 };
   it.each(["linear", "cosine"] as const)("rises over the warm-up and falls to its end (%s)", (schedule) => {
     const rates = Array.from({ length: 20 }, (_, i) => learningRateAt(i + 1, { ...config, schedule }));
     expect(rates.slice(0, 4)).toEqual([0.2, 0.4, 0.6, 0.8]);

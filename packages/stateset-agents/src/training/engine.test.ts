@@ -4,8 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
-import { algorithmNames, createAlgorithm } from "../algorithm/algorithms.ts";
+import { type AlgorithmName, algorithmNames, createAlgorithm } from "../algorithm/algorithms.ts";
 import { demoEnvironment, demoReward } from "../cli/demo/parts.ts";
+import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { scoreSequences } from "../learning/score-sequences.ts";
 import { sequencesOf } from "../learning/sequence.ts";
 import { accumulate } from "../learning/update.ts";
@@ -119,32 +120,32 @@ describe("training on the engine", { timeout: 300_000 }, () => {
 
   it("gives every algorithm the gradient of one-by-one processing, whatever the token budget", () =>
     withAgent({ lora: true }, async (agent) => {
-      const { policy } = agent;
-      await policy.addValueHead();
-      const reference = await policy.reference();
+      await agent.policy.addValueHead();
       const { groups } = await sampled(agent);
       for (const name of algorithmNames) {
-        const algorithm = createAlgorithm(name);
-        const gradient = async (tokenBudget: number) => {
-          const learner = { policy, algorithm, reference, settings: { ...resolveConfig(), tokenBudget } };
-          const sequences = sequencesOf(groups);
-          await scoreSequences(learner, sequences, { values: true, reference: true });
-          const tokens = sequences.reduce((sum, { old }) => sum + old.length, 0);
-          const batch = {
-            sequences,
-            advantages: algorithm.advantages(sequences),
-            members: [...sequences.keys()],
-            counts: { sequences: sequences.length, tokens, groups: groups.length, maxTokens: 60 },
-          };
-          await accumulate(learner, batch, (micro, counts) => algorithm.loss(micro, counts));
-          const vector = await policy.readVector("gradients");
-          await policy.zeroGradients();
-          return vector;
-        };
+        const gradient = (tokenBudget: number) => gradientOf(agent, groups, name, tokenBudget);
         const [together, alone] = [await gradient(1e5), await gradient(1)];
         expect(relativeDifference(together, alone), name).toBeLessThan(1e-4);
       }
     }));
+
+  it.each([
+    ["all weights", false],
+    ["an adapter", true],
+  ])(
+    "gives the gradient of %s the same bits with the same token budget, and another rounding with another",
+    (_, lora) =>
+      withAgent({ lora }, async (agent) => {
+        const { groups } = await sampled(agent);
+        const [whole, split, again] = [
+          await gradientOf(agent, groups, "grpo", 1e5),
+          await gradientOf(agent, groups, "grpo", 16),
+          await gradientOf(agent, groups, "grpo", 16),
+        ];
+        expect(relativeDifference(split, whole)).toBeLessThan(1e-5);
+        expect(Buffer.from(again.buffer).equals(Buffer.from(split.buffer))).toBe(true);
+      }),
+  );
 
   it("puts gradient on the tokens the policy sampled and on no others", () =>
     withAgent({ lora: true }, async (agent) => {
@@ -200,6 +201,31 @@ async function sampled(agent: MultiTurnAgent) {
   const rollout = environmentRollout({ agent, environment, reward, settings: config, learn: true });
   const requests = [0, 1].map((i) => ({ id: `g${i}`, scenario: environment.scenarios[i]!, size: 3, seed: i }));
   return { groups: await sampleGroups(rollout, requests, { report }), report };
+}
+
+async function gradientOf(
+  { policy }: MultiTurnAgent,
+  groups: readonly TrajectoryGroup[],
+  name: AlgorithmName,
+  tokenBudget: number,
+): Promise<Float32Array> {
+  const algorithm = createAlgorithm(name);
+  const reference = await policy.reference();
+  const learner = { policy, algorithm, reference, settings: { ...resolveConfig(), tokenBudget } };
+  const sequences = sequencesOf(groups);
+  await scoreSequences(learner, sequences, { values: algorithm.needs.values === true, reference: true });
+  const tokens = sequences.reduce((sum, { old }) => sum + old.length, 0);
+  const batch = {
+    sequences,
+    advantages: algorithm.advantages(sequences),
+    members: [...sequences.keys()],
+    counts: { sequences: sequences.length, tokens, groups: groups.length, maxTokens: 60 },
+  };
+  await accumulate(learner, batch, (micro, counts) => algorithm.loss(micro, counts));
+  const vector = await policy.readVector("gradients");
+  await policy.zeroGradients();
+  await reference.close();
+  return vector;
 }
 
 /** ‖a − b‖ / ‖b‖ of gradients that are not nothing. */

@@ -6,6 +6,7 @@ import type { AgentOptions } from "../agent/agent-options.ts";
 import { StatesetError } from "../error.ts";
 import { didYouMean } from "../suggest.ts";
 import type { TrainingOptions } from "./config.ts";
+import { rulesOverSeveralKeys } from "./python-rules.ts";
 
 export interface MappedConfig {
   agent: AgentOptions;
@@ -57,14 +58,10 @@ const clipRange: Target = (config, value) => Object.assign(config.algorithm, { e
 
 const targets: Record<string, Target> = {
   num_episodes: training("episodes"),
-  num_epochs: training("updatesPerRollout"),
-  num_train_epochs: training("updatesPerRollout"),
   num_iterations: training("updatesPerRollout"),
   num_outer_iterations: training("steps"),
   max_steps: training("steps"),
   seed: training("seed"),
-  per_device_train_batch_size: training("groupsPerStep"),
-  gradient_accumulation_steps: training("accumulation"),
   num_generations: training("groupSize"),
   learning_rate: training("learningRate"),
   value_learning_rate: training("valueLearningRate"),
@@ -102,6 +99,7 @@ const targets: Record<string, Target> = {
   model_name: agent("model"),
   model_name_or_path: agent("model"),
   system_prompt: agent("systemPrompt"),
+  enable_reasoning: agent("reasoning"),
   max_new_tokens: sampling("maxTokens"),
   top_p: sampling("topP"),
   top_k: sampling("topK"),
@@ -134,9 +132,15 @@ const targets: Record<string, Target> = {
 };
 
 /** The Python names that are understood, for documentation and for suggestions. */
-export const pythonConfigKeys: readonly string[] = Object.keys(targets);
+export const pythonConfigKeys: readonly string[] = [
+  ...Object.keys(targets),
+  ...rulesOverSeveralKeys.flatMap(({ keys }) => keys),
+];
 
-/** Maps a flat snake_case record. Unknown keys are an error that names the nearest known one. */
+/**
+ * Maps a flat snake_case record by what its keys mean there. Unknown keys are an error that names the nearest known one; a key
+ * whose meaning cannot be had here is an error that says what to give instead.
+ */
 export function fromPythonConfig(record: Readonly<Record<string, unknown>>): MappedConfig {
   const config: MappedConfig = {
     agent: {},
@@ -147,17 +151,19 @@ export function fromPythonConfig(record: Readonly<Record<string, unknown>>): Map
     ignored: [],
   };
   for (const [key, value] of Object.entries(record)) {
-    const target = Object.hasOwn(targets, key) ? targets[key] : undefined;
-    if (!target) {
+    if (!pythonConfigKeys.includes(key)) {
       throw new StatesetError("INVALID_OPTION", `Unknown option "${key}" in the configuration.`, {
         hint: didYouMean(key, pythonConfigKeys),
       });
     }
-    if (value === undefined || value === null) continue;
+    const target = Object.hasOwn(targets, key) ? targets[key] : undefined;
+    if (!target || value === undefined || value === null) continue;
     target(config, value);
     const note = config.ignored.at(-1);
     if (note && note.key === "") note.key = key;
   }
   if (record.use_lora === false) delete config.agent.lora;
+  const given = Object.fromEntries(Object.entries(record).filter(([, value]) => value !== undefined && value !== null));
+  for (const { apply } of rulesOverSeveralKeys) apply(given, config);
   return config;
 }

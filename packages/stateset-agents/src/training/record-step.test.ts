@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -177,6 +177,14 @@ describe("the record of a step", { timeout: 60_000 }, () => {
     const refused = readTrajectories(dir, 1).filter(({ leftOut }) => leftOut === "refused");
     expect(refused.length).toBeGreaterThanOrEqual(4);
     expect(refused[0]).toMatchObject({ scenarioId: "scenario-0", reward: { score: 1 } });
+  });
+
+  it("is refused by its line when a line of it is damaged", async () => {
+    const { dir } = await recorded({ steps: 1 });
+    const file = join(dir, "trajectories/step-000001.jsonl");
+    const [first, second, ...rest] = readFileSync(file, "utf8").split("\n");
+    writeFileSync(file, [first, JSON.stringify({ ...JSON.parse(second!), chains: null }), ...rest].join("\n"));
+    expect(() => readTrajectories(dir, 1)).toThrow(/step-000001\.jsonl, line 2: "chains" is no list of chains/);
   });
 
   it("marks what a stub made up", async () => {

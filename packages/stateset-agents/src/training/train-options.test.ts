@@ -37,6 +37,16 @@ describe("the options of train()", () => {
     expect(splitOptions({ ...parts }).algorithm).toBeUndefined();
   });
 
+  it("name what is no tracker, and what it lacks", () => {
+    const tracker = { name: "mine", start() {}, log() {}, finish() {} };
+    expect(splitOptions({ ...parts, trackers: [tracker] }).parts.trackers).toEqual([tracker]);
+    const given = (trackers: unknown) => () => splitOptions({ ...parts, trackers } as never);
+    expect(given([tracker, {}])).toThrow('The option "trackers" of train() holds no tracker at [1]: it has no name.');
+    expect(given([{ ...tracker, log: undefined }])).toThrow(/at \[0\]: it has no log\(\)/);
+    expect(given(["wandb"])).toThrow(/at \[0\]: it has no name/);
+    expect(given(tracker)).toThrow(/is no list of trackers/);
+  });
+
   it("need an agent and an environment, and no stray option beside an Algorithm", () => {
     expect(() => splitOptions({ environment: parts.environment } as never)).toThrow(/needs the option "agent"/);
     const algorithm = defineAlgorithm({

@@ -8,7 +8,7 @@ import { optionPaths } from "../options.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import { requireParts } from "../rollout/parts.ts";
 import { placeShape, type RunPlace } from "../run/place.ts";
-import type { Tracker } from "../run/tracker.ts";
+import { type Tracker, trackersProblem } from "../run/tracker.ts";
 import { didYouMean } from "../suggest.ts";
 import type { TrainingCallbacks } from "./callbacks.ts";
 import { type TrainingOptions, trainingConfigSchema } from "./config.ts";
@@ -64,6 +64,8 @@ export function splitOptions<A extends Agent>(options: TrainOptions<A>): SplitOp
     ((partNames as readonly string[]).includes(key) ? parts : rest)[key] = value;
   }
   requireParts(parts, "train()");
+  const problem = parts.trackers === undefined ? undefined : trackersProblem(parts.trackers);
+  if (problem !== undefined) throw new StatesetError("INVALID_OPTION", `The option "trackers" of train() ${problem}.`);
   const { chosen, rest: training } = splitChoice(rest, "train()");
   const known = Object.keys(trainingConfigSchema.shape);
   for (const key of Object.keys(training)) {

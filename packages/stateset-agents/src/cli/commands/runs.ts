@@ -11,6 +11,7 @@ import { holderOf, lockRun } from "../../run/lock.ts";
 import { readJsonLines } from "../../run/log.ts";
 import { finiteMetrics } from "../../run/metrics.ts";
 import { abandonedIn, findRun, listRuns, type RunInfo, sizeOf } from "../../run/read-run.ts";
+import { outcomeOf } from "../../run/tracker.ts";
 import { bytes, number, sparkline, table } from "../../telemetry/format.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 import { modelLabel } from "../model-label.ts";
@@ -193,9 +194,7 @@ async function exportRun(io: CliIo, run: RunInfo, tool: string, { json }: Common
   const tracker = trackerNamed(tool, "runs export");
   await tracker.start({ id: run.id, dir: run.dir, config: { ...run.config } });
   for (const { step, ...metrics } of told(run)) await tracker.log(step, metrics);
-  const outcome = run.state === "stopped-early" ? "finished" : run.state;
-  const status = outcome === "finished" || outcome === "failed" ? outcome : "interrupted";
-  await tracker.finish({ status, steps: run.step });
+  await tracker.finish({ status: outcomeOf(run.state), steps: run.step });
   const folder = join(run.dir, tool);
   if (json) return printJson(io, { run: run.id, tool, folder, steps: run.metrics.length });
   const next = tool === "wandb" ? `wandb sync ${folder}/offline-run-*` : `tensorboard --logdir ${folder}`;

@@ -107,11 +107,18 @@ describe("train", () => {
     expect(resumed.algorithm).toMatchObject({ algorithm: "gspo", epsilonLow: 0.2, epsilonHigh: 0.1 });
     expect(resumed).toMatchObject({ resumedAfter: 2, conversations: 3 * 2 * settings.groupSize });
     // autoAdjust may turn the KL penalty on, so the run keeps a reference.
-    const reference = async (args: string) =>
-      (await run(`train --dry-run --json --model ${place.model}${args}`, { cwd: await optionsProject() })).json[0]!
-        .memory.reference;
-    expect(await reference("")).toBe(0);
-    expect(await reference(" --auto-adjust")).toBeGreaterThan(0);
+    const memory = async (args: string, reward?: string) =>
+      (await run(`train --dry-run --json --model ${place.model}${args}`, { cwd: await optionsProject(reward) }))
+        .json[0]!.memory;
+    expect(await memory("", "")).toMatchObject({ reference: 0, scorer: 0 });
+    // A reward that asks how likely replies are keeps the first weights, unless a reference holds them already.
+    const { weights, total, ...others } = await memory("");
+    expect(others).toMatchObject({ reference: 0, scorer: weights });
+    expect(total).toBe(2 * weights + others.optimiser + others.activations + others.cache);
+    expect(await memory(" --auto-adjust")).toMatchObject({ reference: weights, scorer: 0 });
+    expect(await memory(" --kl 0.1 --set kl.renewEvery=2")).toMatchObject({ reference: weights, scorer: weights });
+    const { stdout } = await run(`train --dry-run --model ${place.model}`, { cwd: await optionsProject() });
+    expect(stdout).toMatch(/memory .*the reward's reference \d/);
   });
   flag("train --stub", async () => {
     const empty = await temporaryFolder();
@@ -221,11 +228,11 @@ describe("train", () => {
   });
 });
 
-async function optionsProject(): Promise<string> {
+async function optionsProject(reward = "reward:\n  politeness: 1\n"): Promise<string> {
   const cwd = await temporaryFolder();
   writeFileSync(
     join(cwd, "stateset.config.yaml"),
-    "environment:\n  preset: customer_service\nreward:\n  politeness: 1\ntraining:\n  group_size: 2\n  groups_per_step: 1\n  steps: 1\n",
+    `environment:\n  preset: customer_service\n${reward}training:\n  group_size: 2\n  groups_per_step: 1\n  steps: 1\n`,
   );
   return cwd;
 }

@@ -39,9 +39,12 @@ export async function printPlan(options: {
     const steps = Math.max(0, config.steps - done);
     const { tokenBudget, recompute } = config;
     const reference = wantsReference(algorithm, config.kl.coefficient) || adjusts;
-    const memory = model.stub ? undefined : agent.policy.plan({ tokenBudget, recompute, reference });
     const left = { ...config, steps };
     const played = model.stub ? undefined : await planTime(project, left);
+    // A run's own reference is what the scorer needs until it is renewed, or made anew of a checkpoint.
+    const shared = reference && config.kl.renewEvery === 0 && done === 0;
+    const scorer = played?.asksScores === true && !shared;
+    const memory = played && agent.policy.plan({ tokenBudget, recompute, reference, scorer });
     const values = algorithm.needs.values === true;
     const disk = played && planDisk(config, { model, ...played, reference, values, evaluates: heldOut !== undefined });
     const conversations = steps * config.groupsPerStep * config.accumulation * config.groupSize;
@@ -90,6 +93,7 @@ export async function printPlan(options: {
 function memoryText(plan: MemoryPlan, colors: ReturnType<typeof colorsOf>): string {
   const parts = [`weights ${bytes(plan.weights)}`, `optimiser ${bytes(plan.optimiser)}`];
   if (plan.reference > 0) parts.push(`reference ${bytes(plan.reference)}`);
+  if (plan.scorer > 0) parts.push(`the reward's reference ${bytes(plan.scorer)}`);
   parts.push(`activations up to ${bytes(plan.activations)}`, `conversations up to ${bytes(plan.cache)}`);
   const fits = plan.total <= plan.available;
   const verdict = fits

@@ -64,7 +64,7 @@ export function memoryNeeds({ engine }: ModelConfig, adapter: Adapter | undefine
 export function planMemory(
   config: ModelConfig,
   adapter: Adapter | undefined,
-  { tokenBudget, recompute, reference, cacheBytes }: PlanOptions & { cacheBytes?: number | undefined },
+  { tokenBudget, recompute, reference, scorer, cacheBytes }: PlanOptions & { cacheBytes?: number | undefined },
 ): MemoryPlan {
   const { engine } = config;
   const needs = memoryNeeds(config, adapter);
@@ -73,6 +73,7 @@ export function planMemory(
     weights: needs.weights,
     optimiser: needs.optimiser,
     reference: reference ? needs.reference : 0,
+    scorer: scorer && !adapter ? needs.reference : 0,
     activations: 4 * tokenBudget * engine.layers * perLayer,
     cache: cacheBytes ?? defaultCacheBytes(engine),
   };

@@ -316,6 +316,9 @@ it("plans the memory of a model from its folder, and of one that is open", async
   expect(whole).toMatchObject({ parameters: 260_032, weights, optimiser: 3 * weights, reference: weights });
   const { activations, cache } = whole;
   expect(whole.total).toBe(weights + 3 * weights + weights + activations + cache);
+  expect(await planFolder(storiesDir, { ...options, scorer: true })).toMatchObject({ scorer: weights });
+  // Without its adapter the model is there anyway.
+  expect(await planFolder(storiesDir, { ...options, lora, scorer: true })).toMatchObject({ scorer: 0 });
   const part = await planFolder(storiesDir, { ...options, lora, recompute: true });
   expect(part.activations).toBeLessThan(activations / 10);
   const policy = await loadNativePolicy({ dir: storiesDir, lora, cacheBytes: 5 });

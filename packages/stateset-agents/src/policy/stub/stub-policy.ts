@@ -202,7 +202,16 @@ export function createStubPolicy(options: StubOptions = {}): Policy & { readonly
       await readMark(dir);
       return unchanged;
     },
-    plan: () => ({ weights: 0, optimiser: 0, reference: 0, activations: 0, cache: 0, total: 0, available: 0 }),
+    plan: () => ({
+      weights: 0,
+      optimiser: 0,
+      reference: 0,
+      scorer: 0,
+      activations: 0,
+      cache: 0,
+      total: 0,
+      available: 0,
+    }),
     async close() {
       closed = true;
     },
