@@ -41,17 +41,7 @@ export async function openAgent(checkpoint: string | undefined, flags: OpenAgent
     const dir = folderOf(checkpoint, io);
     const agent = await loadAgentFromCheckpoint(dir, { ...(await habitsFor(dir, flags, io)), ...overrides });
     if (Object.keys(sampling).length === 0) return agent;
-    // The model is loaded once; only the way it is used changes.
-    const { sampling: saved, systemPrompt, tools, templateVariables, reasoning, contextWindow } = agent.options;
-    return new SharedPolicyAgent(agent, {
-      ...overrides,
-      systemPrompt,
-      tools,
-      templateVariables,
-      reasoning,
-      contextWindow,
-      sampling: { ...saved, ...sampling },
-    });
+    return usedAs(agent, { ...overrides, sampling: { ...agent.options.sampling, ...sampling } });
   }
   if (flags.config !== undefined || findConfig(io.cwd) !== undefined) {
     const { agent } = await buildProject(await loadProject(flags.config, io.cwd), {
@@ -86,6 +76,22 @@ async function habitsFor(dir: string, flags: OpenAgentFlags, io: CliIo): Promise
   if (agent === undefined || agent instanceof Agent) return {};
   const { systemPrompt, sampling, tools, templateVariables, reasoning, contextWindow } = agent;
   return { systemPrompt, sampling, tools, templateVariables, reasoning, contextWindow };
+}
+
+/** Drops the oldest messages of a conversation that outgrows the model, where the agent itself has nothing to say about that. */
+export function withRoom(agent: Agent): Agent {
+  // A class of the user's may do anything with its conversations, so they are not changed behind its back.
+  const plain = agent.constructor === MultiTurnAgent || agent.constructor === SharedPolicyAgent;
+  if (!plain) return agent;
+  const own = agent as MultiTurnAgent;
+  return own.options.contextWindow === undefined ? usedAs(own, { contextWindow: "truncate" }) : agent;
+}
+
+/** The same model, loaded once, used another way. */
+function usedAs(agent: MultiTurnAgent, changes: AgentOptions): MultiTurnAgent {
+  const { sampling, systemPrompt, tools, templateVariables, reasoning, contextWindow, seed, memory } = agent.options;
+  const habits = { sampling, systemPrompt, tools, templateVariables, reasoning, contextWindow, seed, memory };
+  return new SharedPolicyAgent(agent, { ...habits, ...changes });
 }
 
 /** An agent on another one's model, which closing it closes. */

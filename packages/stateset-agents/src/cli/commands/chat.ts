@@ -21,7 +21,8 @@ export function addChat(program: Command, io: CliIo): void {
     .addHelpText(
       "after",
       `
-In the chat: /reset starts anew, /undo takes back the last exchange, /exit leaves. Ctrl-C stops a reply.
+In the chat: /help lists what it knows, /reset starts anew, /undo takes back the last exchange, /exit leaves. Ctrl-C stops a reply.
+A conversation that outgrows the model goes on without its oldest messages, unless the agent has a contextWindow of its own.
 Lines on standard input work too: echo "Where is my order?" | stateset-agents chat`,
     )
     .action(async (flags: ChatFlags) => {
