@@ -108,6 +108,6 @@ export function sizeOf(path: string): number {
 }
 
 /** Also one that was killed before its first step, or whose configuration is gone. */
-function isRun(dir: string): boolean {
+export function isRun(dir: string): boolean {
   return existsSync(pathIn(dir, "config")) || existsSync(pathIn(dir, "status"));
 }

@@ -9,7 +9,7 @@ export function addChat(program: Command, io: CliIo): void {
     .description("Talk to an agent, or to two side by side.")
     .option(
       "--checkpoint <folder...>",
-      "a trained agent, `last` (the newest finished run) or `starter`; two for side by side (default: the configured model)",
+      "a trained agent: a run (its name or folder, finished or not), one of its checkpoints (runs/a/checkpoints/step-000040, …/best, …/last), a model folder, `last` or `best` (of the newest run) or `starter`; two for side by side (default: the configured model)",
     )
     .option("-c, --config <file>", "the configuration that names the model")
     .option("--temperature <t>", "the sampling temperature; 0 is greedy", notNegative)
