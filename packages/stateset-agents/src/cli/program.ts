@@ -63,7 +63,7 @@ function suggest(command: Command, io: CliIo): void {
     const near = nearest(name, candidates);
     const text =
       near === undefined && candidates.length > 12
-        ? `See \`stateset-agents ${pathOf(command)}--help\`.`
+        ? `See \`npx stateset-agents ${pathOf(command)}--help\`.`
         : didYouMean(name, candidates);
     io.stderr.write(`${colors.cyan("→")} ${text}\n`);
   };
