@@ -17,7 +17,7 @@ const rooms: Record<string, string> = {
   rollout: "agent conversation environment reward",
   evaluation: "agent conversation environment reward rollout",
   learning: "algorithm conversation policy",
-  run: "conversation evaluation learning policy rollout",
+  run: "agent conversation evaluation learning policy rollout",
   supervised: "agent algorithm conversation environment learning policy reward rollout run",
   preference: "agent algorithm conversation learning policy reward run supervised",
   training: "agent algorithm conversation environment evaluation learning policy reward rollout run",

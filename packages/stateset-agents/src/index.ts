@@ -2,7 +2,6 @@
 export { Agent, type AgentContext } from "./agent/agent.ts";
 export type { AgentOptions, ResolvedAgentOptions } from "./agent/agent-options.ts";
 export type { ContextWindowOptions } from "./agent/context-window.ts";
-export { loadAgentFromCheckpoint } from "./agent/load-agent.ts";
 export { ConversationMemory, type MemoryOptions, type MemoryTurn, type Summarize } from "./agent/memory.ts";
 export { type AgentReply, MultiTurnAgent } from "./agent/multi-turn-agent.ts";
 export type { ConversationOptions, ConversationSession, Reply, ReplyOptions } from "./agent/session.ts";
@@ -84,6 +83,7 @@ export {
   type TurnScore,
 } from "./reward/reward-function.ts";
 export type { RunCallbacks } from "./run/callbacks.ts";
+export { loadAgentFromCheckpoint } from "./run/load-agent.ts";
 export type { RunSummary } from "./run/summary.ts";
 export { chainsOf, type Harvest, type HarvestOptions, harvestBestOfN } from "./supervised/best-of-n.ts";
 export type { SupervisedConversation, SupervisedExample } from "./supervised/example.ts";

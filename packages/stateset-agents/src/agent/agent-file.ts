@@ -26,6 +26,15 @@ export function storedOptions(
   return { systemPrompt, sampling, tools, templateVariables, reasoning, seed, contextWindow };
 }
 
+/** Those among what describe() said of an agent: how it talked when a run began. */
+export function storedOptionsIn(described: Readonly<Record<string, unknown>>): AgentOptions {
+  const kept = Object.keys(storedOptionsShape).filter(
+    (name) => described[name] !== undefined && described[name] !== null,
+  );
+  const picked = Object.fromEntries(kept.map((name) => [name, described[name]]));
+  return parseOptions(z.strictObject(storedOptionsShape), picked, "the run's agent", "CHECKPOINT_INVALID");
+}
+
 /** The options kept beside a model; none when it was not saved by an agent (a plain model folder). */
 export async function readAgentFile(dir: string): Promise<AgentOptions> {
   const path = join(dir, agentFileName);

@@ -5,11 +5,11 @@ import { describe, expect, it } from "vitest";
 import type { Message } from "../conversation/message.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import type { Policy, Sample } from "../policy/policy.ts";
+import { loadAgentFromCheckpoint } from "../run/load-agent.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
 import type { AgentContext } from "./agent.ts";
 import { readAgentFile } from "./agent-file.ts";
 import type { AgentOptions } from "./agent-options.ts";
-import { loadAgentFromCheckpoint } from "./load-agent.ts";
 import { ConversationMemory } from "./memory.ts";
 import { MultiTurnAgent } from "./multi-turn-agent.ts";
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { buildTokenTree } from "../conversation/token-tree.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { customerService } from "../environment/preset/index.ts";
-import { loadAgentFromCheckpoint } from "./load-agent.ts";
+import { loadAgentFromCheckpoint } from "../run/load-agent.ts";
 import { MultiTurnAgent } from "./multi-turn-agent.ts";
 import type { ConversationSession } from "./session.ts";
 

@@ -66,7 +66,7 @@ describe("the exit status is", () => {
     const cwd = await temporaryFolder();
     const missing = await cli(["train"], { cwd });
     expect(missing.status).toBe(3);
-    expect(missing.stderr).toContain("→ Make a project with `stateset-agents init`");
+    expect(missing.stderr).toContain("→ Make a project with `npx stateset-agents init`");
     writeFileSync(join(cwd, "bad.yaml"), "environment:\n  preset: [\n");
     expect((await cli(["train", "--config", "bad.yaml"], { cwd })).stderr).toMatch(/bad\.yaml, line \d/);
     writeFileSync(join(cwd, "bad.jsonl"), '{"id": "x", "userResponses": []}\n');
@@ -163,7 +163,7 @@ describe("the exit status is", () => {
     expect(await run.exit).toBe(130);
     expect(run.output()).toContain("Saving the steps done");
     expect(run.output()).toMatch(
-      /Stopped after step \d+ and saved. Go on with:\n {2}stateset-agents train --resume runs\/r/,
+      /Stopped after step \d+ and saved. Go on with:\n {2}npx stateset-agents train --resume runs\/r/,
     );
     const resumed = spawnCli(["train", "--resume", "runs/r"], cwd);
     expect(await resumed.exit, resumed.output()).toBe(0);
@@ -180,6 +180,23 @@ describe("the exit status is", () => {
       );
     }
   });
+
+  for (const [code, signal, when] of [
+    [143, "SIGTERM", "when it is asked to end, in the middle of a reply"],
+    [129, "SIGHUP", "when its terminal goes away"],
+  ] as const) {
+    status(code, when, async () => {
+      const cwd = await tableProject(await temporaryFolder(), {
+        training: { steps: 12, checkpoint: { every: 0 } },
+        rest: "agent: new MultiTurnAgent({ policy: createTablePolicy({ sampleDelayMs: 25 }), sampling: { maxTokens: 6 } }),",
+      });
+      const run = spawnCli(["train", "--name", "r"], cwd);
+      await run.saw(/step 2\/12/);
+      run.child.kill(signal);
+      expect(await run.exit).toBe(code);
+      expect((await cli(["runs", "list"], { cwd })).stdout).toMatch(/… r +interrupted/);
+    });
+  }
 
   status(130, "at once on a second Ctrl-C", async () => {
     const cwd = await tableProject(await temporaryFolder(), {

@@ -12,10 +12,13 @@ export const exitCodes = {
   7: "The run failed: rewards, environments or losses broke down, or nothing can be trained.",
   8: "A file could not be written.",
   9: "doctor found a problem.",
+  129: "The terminal or the reader of the output went away; a training run has saved what it did.",
   130: "Interrupted by Ctrl-C; a training run has saved what it did.",
+  143: "Asked to end (SIGTERM); a training run has saved what it did.",
 } as const;
 
 export type ExitCode = keyof typeof exitCodes;
+export type InterruptCode = 129 | 130 | 143;
 
 const byErrorCode: Record<ErrorCode, ExitCode> = {
   INVALID_OPTION: 2,

@@ -13,16 +13,23 @@ export class CliExit extends Error {
   }
 }
 
-/** One readable message and what to do about it; the stack only with STATESET_DEBUG=1. Returns the exit status. */
+/** Writes what failed on standard error. Returns the exit status. */
 export function reportFailure(error: unknown, io: CliIo): ExitCode {
-  const colors = colorsOf(io, io.stderr);
-  const say = (mark: string, text: string) => io.stderr.write(`${mark} ${text}\n`);
   // Commander has already written help, version or its own message.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   if (error instanceof CliExit) {
-    if (error.message !== "") say(colors.red("✗"), error.message);
+    if (error.message !== "") io.stderr.write(`${colorsOf(io, io.stderr).red("✗")} ${error.message}\n`);
     return error.status;
   }
+  for (const line of failureLines(error, io)) io.stderr.write(`${line}\n`);
+  return exitCodeOf(error);
+}
+
+/** One readable message and what to do about it; the stack only with STATESET_DEBUG=1. */
+export function failureLines(error: unknown, io: CliIo): string[] {
+  const colors = colorsOf(io, io.stderr);
+  const lines: string[] = [];
+  const say = (mark: string, text: string) => lines.push(`${mark} ${text}`);
   if (StatesetError.isInstance(error)) {
     const { hint, code } = error;
     const message =
@@ -35,9 +42,9 @@ export function reportFailure(error: unknown, io: CliIo): ExitCode {
   }
   if (debugging(io)) {
     for (let cause: unknown = error; cause instanceof Error; cause = cause.cause)
-      io.stderr.write(`${colors.dim(cause.stack ?? "")}\n`);
+      lines.push(colors.dim(cause.stack ?? ""));
   }
-  return exitCodeOf(error);
+  return lines;
 }
 
 function debugging(io: CliIo): boolean {

@@ -1,5 +1,6 @@
 import pc from "picocolors";
 import type { ViewStream } from "../telemetry/live-view.ts";
+import type { InterruptCode } from "./exit-codes.ts";
 
 /** What a command sees of the outside. Tests give their own; `processIo()` is the real one. */
 export interface CliIo {
@@ -8,12 +9,12 @@ export interface CliIo {
   stdin: NodeJS.ReadableStream & { isTTY?: boolean };
   env: Readonly<Record<string, string | undefined>>;
   cwd: string;
-  /** Calls back on each request to stop (Ctrl-C and the like) until the returned function is called. */
-  onInterrupt(listener: () => void): () => void;
+  /** Calls back on each request to stop, with the status the process is to end with, until the returned function is called. */
+  onInterrupt(listener: (status: InterruptCode) => void): () => void;
 }
 
-/** Ctrl-C and `kill`. */
-const interrupts = ["SIGINT", "SIGTERM"] as const;
+/** Ctrl-C and `kill`, with the statuses that shells know them by. */
+const interrupts = { SIGINT: 130, SIGTERM: 143 } as const;
 
 export function processIo(): CliIo {
   return {
@@ -26,14 +27,15 @@ export function processIo(): CliIo {
       // A terminal that goes away says so by a signal, and with every line that is written to it; a closed pipe by the latter alone.
       let gone = false;
       const left = () => {
-        if (!gone) listener();
+        if (!gone) listener(129);
         gone = true;
       };
-      for (const signal of interrupts) process.on(signal, listener);
+      const stops = Object.entries(interrupts).map(([signal, status]) => [signal, () => listener(status)] as const);
+      for (const [signal, stop] of stops) process.on(signal, stop);
       process.on("SIGHUP", left);
       process.stdout.on("error", left);
       return () => {
-        for (const signal of interrupts) process.off(signal, listener);
+        for (const [signal, stop] of stops) process.off(signal, stop);
         process.off("SIGHUP", left);
         process.stdout.off("error", left);
       };

@@ -55,7 +55,7 @@ it("stops and saves when nobody reads its output any more", async () => {
   const live = spawnCli(["train", "--name", "r"], cwd);
   await live.saw(/step 2\/12/);
   live.child.stdout!.destroy();
-  expect(await live.exit).toBe(130);
+  expect(await live.exit).toBe(129);
   expect((await cli(["runs", "list"], { cwd })).stdout).toMatch(/… r +interrupted +grpo/);
   expect(existsSync(join(cwd, "runs/r/lock"))).toBe(false);
 });

@@ -4,13 +4,13 @@ import { starterModelPath } from "@stateset-agents/starter-model";
 import { Agent } from "../agent/agent.ts";
 import { agentFileName } from "../agent/agent-file.ts";
 import type { AgentOptions } from "../agent/agent-options.ts";
-import { loadAgentFromCheckpoint } from "../agent/load-agent.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { StatesetError } from "../error.ts";
 import { buildProject } from "../project/build-project.ts";
 import { findConfig, loadProject } from "../project/load-project.ts";
 import { pathIn } from "../run/layout.ts";
-import { listRuns, type RunInfo } from "../run/read-run.ts";
+import { findAgent, loadAgentFromCheckpoint } from "../run/load-agent.ts";
+import { isRun, listRuns, type RunInfo } from "../run/read-run.ts";
 import type { CliIo } from "./io.ts";
 
 export interface OpenAgentFlags {
@@ -41,17 +41,7 @@ export async function openAgent(checkpoint: string | undefined, flags: OpenAgent
     const dir = folderOf(checkpoint, io);
     const agent = await loadAgentFromCheckpoint(dir, { ...(await habitsFor(dir, flags, io)), ...overrides });
     if (Object.keys(sampling).length === 0) return agent;
-    // The model is loaded once; only the way it is used changes.
-    const { sampling: saved, systemPrompt, tools, templateVariables, reasoning, contextWindow } = agent.options;
-    return new SharedPolicyAgent(agent, {
-      ...overrides,
-      systemPrompt,
-      tools,
-      templateVariables,
-      reasoning,
-      contextWindow,
-      sampling: { ...saved, ...sampling },
-    });
+    return usedAs(agent, { ...overrides, sampling: { ...agent.options.sampling, ...sampling } });
   }
   if (flags.config !== undefined || findConfig(io.cwd) !== undefined) {
     const { agent } = await buildProject(await loadProject(flags.config, io.cwd), {
@@ -66,26 +56,53 @@ export async function openAgent(checkpoint: string | undefined, flags: OpenAgent
   return agent;
 }
 
+/** A path, the name of a run below `runs/`, or a word for one of those. */
 function folderOf(checkpoint: string, io: CliIo): string {
   if (checkpoint === "starter") return starterModelPath;
-  if (checkpoint !== "last") return resolve(io.cwd, checkpoint);
+  const path = resolve(io.cwd, checkpoint);
   const runs = join(io.cwd, "runs");
-  const talks = ({ dir, config }: RunInfo) => config?.learner !== "reward-model" && existsSync(pathIn(dir, "final"));
+  if (existsSync(path)) return path;
+  if (isRun(join(runs, checkpoint))) return join(runs, checkpoint);
+  if (checkpoint !== "last" && checkpoint !== "best") return path;
+  const talks = ({ config, checkpoints, best, dir }: RunInfo) =>
+    config?.learner !== "reward-model" &&
+    config?.learner !== "value-function" &&
+    (checkpoint === "best" ? best !== undefined : checkpoints.length > 0 || existsSync(pathIn(dir, "final")));
   const newest = listRuns(runs).find(talks);
-  if (newest) return newest.dir;
+  if (newest) return checkpoint === "best" ? newest.best! : newest.dir;
   throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no trained agent in ${runs}.`, {
-    hint: "Train one with `stateset-agents train`.",
+    hint:
+      checkpoint === "best"
+        ? "A run names its best checkpoint when it has held-out scenarios."
+        : "Train one with `npx stateset-agents train`.",
   });
 }
 
 /** A model that no agent saved (an untrained one) is used the way the project's agent would use it. */
 async function habitsFor(dir: string, flags: OpenAgentFlags, io: CliIo): Promise<AgentOptions> {
-  const saved = [dir, join(dir, "final")].some((folder) => existsSync(join(folder, agentFileName)));
+  const place = findAgent(dir);
+  const saved = place.kind === "checkpoint" || existsSync(join(place.dir, agentFileName));
   if (saved || (flags.config === undefined && findConfig(io.cwd) === undefined)) return {};
   const { agent } = (await loadProject(flags.config, io.cwd)).config;
   if (agent === undefined || agent instanceof Agent) return {};
   const { systemPrompt, sampling, tools, templateVariables, reasoning, contextWindow } = agent;
   return { systemPrompt, sampling, tools, templateVariables, reasoning, contextWindow };
+}
+
+/** Drops the oldest messages of a conversation that outgrows the model, where the agent itself has nothing to say about that. */
+export function withRoom(agent: Agent): Agent {
+  // A class of the user's may do anything with its conversations, so they are not changed behind its back.
+  const plain = agent.constructor === MultiTurnAgent || agent.constructor === SharedPolicyAgent;
+  if (!plain) return agent;
+  const own = agent as MultiTurnAgent;
+  return own.options.contextWindow === undefined ? usedAs(own, { contextWindow: "truncate" }) : agent;
+}
+
+/** The same model, loaded once, used another way. */
+function usedAs(agent: MultiTurnAgent, changes: AgentOptions): MultiTurnAgent {
+  const { sampling, systemPrompt, tools, templateVariables, reasoning, contextWindow, seed, memory } = agent.options;
+  const habits = { sampling, systemPrompt, tools, templateVariables, reasoning, contextWindow, seed, memory };
+  return new SharedPolicyAgent(agent, { ...habits, ...changes });
 }
 
 /** An agent on another one's model, which closing it closes. */

@@ -5,6 +5,7 @@ import { addCompletion } from "./commands/completion.ts";
 import { addDemo } from "./commands/demo.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addEvaluate } from "./commands/evaluate.ts";
+import { addExport } from "./commands/export.ts";
 import { addInit } from "./commands/init.ts";
 import { addRuns } from "./commands/runs.ts";
 import { addTrain } from "./commands/train.ts";
@@ -31,7 +32,18 @@ export function createProgram(io: CliIo): Command {
       getOutHelpWidth: () => io.stdout.columns ?? 100,
       getErrHelpWidth: () => io.stderr.columns ?? 100,
     });
-  const commands = [addDemo, addInit, addTrain, addEvaluate, addChat, addRuns, addDoctor, addCompletion, addVersion];
+  const commands = [
+    addDemo,
+    addInit,
+    addTrain,
+    addEvaluate,
+    addChat,
+    addExport,
+    addRuns,
+    addDoctor,
+    addCompletion,
+    addVersion,
+  ];
   for (const add of commands) add(program, io);
   for (const command of allCommands(program)) {
     command.copyInheritedSettings(program);
@@ -51,7 +63,7 @@ function suggest(command: Command, io: CliIo): void {
     const near = nearest(name, candidates);
     const text =
       near === undefined && candidates.length > 12
-        ? `See \`stateset-agents ${pathOf(command)}--help\`.`
+        ? `See \`npx stateset-agents ${pathOf(command)}--help\`.`
         : didYouMean(name, candidates);
     io.stderr.write(`${colors.cyan("→")} ${text}\n`);
   };

@@ -24,7 +24,7 @@ export async function loadProject(path: string | undefined, cwd: string): Promis
   const file = path === undefined ? findConfig(cwd) : resolve(cwd, path);
   if (file === undefined) {
     throw new StatesetError("CONFIG_NOT_FOUND", `There is no stateset.config.ts in ${cwd}.`, {
-      hint: "Make a project with `stateset-agents init`, or name a file with --config.",
+      hint: "Make a project with `npx stateset-agents init`, or name a file with --config.",
     });
   }
   if (!existsSync(file)) {

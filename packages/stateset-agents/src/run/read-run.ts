@@ -51,7 +51,7 @@ export function findRun(dir: string, name: string, cwd: string): RunInfo {
   if (name === "last" && runs[0]) return runs[0];
   const names = runs.map((run) => basename(run.dir));
   throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no run "${name}" in ${dir}.`, {
-    hint: names.length === 0 ? "Train one with `stateset-agents train`." : didYouMean(name, names),
+    hint: names.length === 0 ? "Train one with `npx stateset-agents train`." : didYouMean(name, names),
   });
 }
 
@@ -108,6 +108,6 @@ export function sizeOf(path: string): number {
 }
 
 /** Also one that was killed before its first step, or whose configuration is gone. */
-function isRun(dir: string): boolean {
+export function isRun(dir: string): boolean {
   return existsSync(pathIn(dir, "config")) || existsSync(pathIn(dir, "status"));
 }

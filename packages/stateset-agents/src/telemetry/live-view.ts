@@ -10,6 +10,7 @@ export interface ViewStream {
   write(text: string): unknown;
   isTTY?: boolean | undefined;
   columns?: number | undefined;
+  rows?: number | undefined;
 }
 
 export interface LiveViewOptions {

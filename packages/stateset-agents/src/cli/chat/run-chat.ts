@@ -1,22 +1,16 @@
 import { createInterface } from "node:readline";
-import type { Agent } from "../../agent/agent.ts";
-import type { Message } from "../../conversation/message.ts";
-import { StatesetError } from "../../error.ts";
+import { messageOf, StatesetError } from "../../error.ts";
+import { didYouMean } from "../../suggest.ts";
 import { quantity } from "../../telemetry/format.ts";
+import { CliExit, failureLines } from "../failure.ts";
 import { type CliIo, colorsOf, isInteractive, print, printJson } from "../io.ts";
 import { modelLabel } from "../model-label.ts";
-import { type OpenAgentFlags, openAgent } from "../open-agent.ts";
-import { sideBySide } from "./columns.ts";
+import { type OpenAgentFlags, openAgent, withRoom } from "../open-agent.ts";
+import { answer, type Speaker } from "./answer.ts";
 
 export interface ChatFlags extends OpenAgentFlags {
   checkpoint?: string[];
   json?: boolean;
-}
-
-interface Speaker {
-  name: string;
-  agent: Agent;
-  messages: Message[];
 }
 
 /** The `chat` command: one agent streams; two answer the same messages and are shown side by side. */
@@ -30,7 +24,7 @@ export async function runChat(flags: ChatFlags, io: CliIo): Promise<void> {
   const speakers: Speaker[] = [];
   try {
     for (const checkpoint of checkpoints) {
-      const agent = await openAgent(checkpoint, flags, io);
+      const agent = withRoom(await openAgent(checkpoint, flags, io));
       speakers.push({ name: checkpoint ?? modelLabel(agent.policy.model.name), agent, messages: [] });
     }
     await converse(speakers, flags, io);
@@ -39,11 +33,20 @@ export async function runChat(flags: ChatFlags, io: CliIo): Promise<void> {
   }
 }
 
+/** What a line that begins with a slash does, by its first word. */
+const commands = {
+  "/help": "this list",
+  "/reset": "start a new conversation",
+  "/undo": "take back the last exchange",
+  "/exit": "leave (also Ctrl-D, or Ctrl-C at the prompt)",
+} as const;
+
 async function converse(speakers: Speaker[], flags: ChatFlags, io: CliIo): Promise<void> {
   const colors = colorsOf(io);
   const interactive = isInteractive(io) && !flags.json;
   const lines = createInterface({ input: io.stdin, ...(interactive && { output: process.stdout, terminal: true }) });
   let stopReply: AbortController | undefined;
+  let failed = 0;
   lines.on("SIGINT", () => {
     if (stopReply) stopReply.abort();
     else lines.close();
@@ -54,77 +57,65 @@ async function converse(speakers: Speaker[], flags: ChatFlags, io: CliIo): Promi
       const label = speakers.length > 1 ? `${"ab"[i]}  ${name}` : name;
       print(io, `${colors.bold(label)}  ${colors.dim(stub ? "a stub" : `${quantity(parameters)} parameters`)}`);
     }
-    print(io, colors.dim("/reset  /undo  /exit"), "");
+    print(io, colors.dim(Object.keys(commands).join("  ")), "");
   }
   const prompt = () => {
     if (!interactive) return;
     lines.setPrompt(colors.cyan("you ▸ "));
     lines.prompt();
   };
-  prompt();
-  for await (const line of lines) {
-    const text = line.trim();
-    if (text === "/exit" || text === "/quit") break;
-    if (text === "/reset") for (const speaker of speakers) speaker.messages = [];
-    else if (text === "/undo") for (const speaker of speakers) speaker.messages.splice(-2);
-    else if (text !== "") {
-      stopReply = new AbortController();
-      await answer(speakers, text, flags, io, stopReply.signal);
-      stopReply = undefined;
-    }
+  try {
     prompt();
+    for await (const line of lines) {
+      const text = line.trim();
+      const command = /^\/(?!\/)\S*/.exec(text)?.[0];
+      if (command === "/exit" || command === "/quit") break;
+      if (command !== undefined) obey(command, speakers, io);
+      else if (text !== "") {
+        stopReply = new AbortController();
+        try {
+          await answer(
+            speakers,
+            text.replace(/^\/\//, "/"),
+            { ...flags, signal: stopReply.signal, live: interactive },
+            io,
+          );
+        } catch (error) {
+          // The conversation is what it was before: the next message may fit, or the next try succeed.
+          failed++;
+          if (flags.json) printJson(io, { message: text, error: jsonOf(error) });
+          else
+            io.stderr.write(
+              failureLines(error, io)
+                .map((one) => `${one}\n`)
+                .join(""),
+            );
+        }
+        stopReply = undefined;
+      }
+      prompt();
+    }
+  } finally {
+    lines.close();
   }
-  lines.close();
+  // A person has seen it; a script looks at the status.
+  if (failed > 0 && !interactive) throw new CliExit(1);
 }
 
-async function answer(
-  speakers: Speaker[],
-  text: string,
-  flags: ChatFlags,
-  io: CliIo,
-  signal: AbortSignal,
-): Promise<void> {
+function obey(command: string, speakers: Speaker[], io: CliIo): void {
   const colors = colorsOf(io);
-  const context = (speaker: Speaker) => ({
-    signal,
-    // Another turn of the same conversation must not draw the same numbers.
-    ...(flags.seed !== undefined && { seed: flags.seed + speaker.messages.length }),
-  });
-  const asked = (speaker: Speaker): Message[] => [...speaker.messages, { role: "user", content: text }];
-  const replies: string[] = [];
-  const [only] = speakers;
-  if (speakers.length === 1 && !flags.json) {
-    let reply = "";
-    io.stdout.write(colors.green("agent ▸ "));
-    try {
-      for await (const piece of only!.agent.stream(asked(only!), context(only!))) {
-        reply += piece;
-        io.stdout.write(piece);
-      }
-    } catch (error) {
-      if (!(StatesetError.isInstance(error) && error.code === "ABORTED")) throw error;
-      io.stdout.write(colors.dim(" (stopped)"));
-    }
-    io.stdout.write("\n\n");
-    replies.push(reply);
-  } else {
-    for (const speaker of speakers)
-      replies.push(await speaker.agent.generateResponse(asked(speaker), context(speaker)));
-    if (flags.json)
-      printJson(io, { message: text, replies: speakers.map(({ name }, i) => ({ agent: name, reply: replies[i] })) });
-    else
-      print(
-        io,
-        ...sideBySide(
-          speakers.map(({ name }) => name),
-          replies,
-          io.stdout.columns ?? 80,
-          colors,
-        ),
-        "",
-      );
+  if (command === "/reset") for (const speaker of speakers) speaker.messages = [];
+  else if (command === "/undo") for (const speaker of speakers) speaker.messages = speaker.messages.slice(0, -2);
+  else if (command === "/help")
+    print(io, ...Object.entries(commands).map(([name, does]) => `${name.padEnd(8)}${colors.dim(does)}`));
+  else {
+    const hint = didYouMean(command, Object.keys(commands));
+    io.stderr.write(
+      `${colors.red("✗")} There is no ${command}. ${hint} A message that begins with / is sent by writing //.\n`,
+    );
   }
-  speakers.forEach((speaker, i) => {
-    speaker.messages = [...asked(speaker), { role: "assistant", content: replies[i]! }];
-  });
+}
+
+function jsonOf(error: unknown): { code: string; message: string } {
+  return { code: StatesetError.isInstance(error) ? error.code : "UNEXPECTED", message: messageOf(error) };
 }

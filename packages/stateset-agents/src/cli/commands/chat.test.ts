@@ -59,6 +59,46 @@ describe("chat", () => {
   });
 });
 
+describe("a chat that something goes wrong in", () => {
+  const long = "word ".repeat(4000);
+
+  it("says that a message does not fit, keeps the conversation and goes on", async () => {
+    const { status, stdout, stderr } = await run(`chat --checkpoint ${place.model} --max-tokens 4 --seed 1`, {
+      input: `hello\n${long}\nhello\n`,
+    });
+    expect(stderr).toContain("CONTEXT_OVERFLOW");
+    expect(status).toBe(1);
+    const plain = await run(`chat --checkpoint ${place.model} --max-tokens 4 --seed 1`, { input: "hello\nhello\n" });
+    const replies = (text: string) => text.split("\n").filter((line) => /^agent ▸ .*[^)]$/.test(line));
+    expect(replies(stdout).filter((line) => !line.endsWith("(failed)"))).toEqual(replies(plain.stdout));
+  });
+
+  it("says so in JSON, and in two columns", async () => {
+    const { json } = await run(`chat --checkpoint ${place.model} --max-tokens 4 --json`, { input: `${long}\nhi\n` });
+    expect(json).toMatchObject([{ error: { code: "CONTEXT_OVERFLOW" } }, { replies: [{}] }]);
+    const two = await run(`chat --checkpoint ${place.model} ${place.other} --max-tokens 4`, { input: `${long}\nhi\n` });
+    expect(two.stderr).toContain("CONTEXT_OVERFLOW");
+    expect(two.stdout.match(/a {2}.+ │ b {2}/g)).toHaveLength(2);
+  });
+
+  it("goes on without its oldest messages when it outgrows the model", async () => {
+    const { status, json, stderr } = await run(`chat --checkpoint ${place.model} --max-tokens 8 --json`, {
+      input: "tell me more about the order that I made\n".repeat(60),
+    });
+    expect(stderr).toBe("");
+    expect(status).toBe(0);
+    expect(json).toHaveLength(60);
+  });
+
+  it("knows its commands, and refuses others", async () => {
+    const { stdout, stderr } = await run("chat --stub", { input: "/help\n/rest\n/frobnicate it\n//etc is full\n" });
+    expect(stdout).toContain("/undo");
+    expect(stderr).toContain('There is no /rest. Did you mean "/reset"?');
+    expect(stderr).toContain("There is no /frobnicate. Valid: /help, /reset, /undo, /exit.");
+    expect(stdout.match(/agent ▸/g)).toHaveLength(1);
+  });
+});
+
 describe("the agent of a project", () => {
   it.each(["evaluate --message hello", "chat"])("takes the sampling flags of %s", async (command) => {
     const cwd = await temporaryFolder();

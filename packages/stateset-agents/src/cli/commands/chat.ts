@@ -9,7 +9,7 @@ export function addChat(program: Command, io: CliIo): void {
     .description("Talk to an agent, or to two side by side.")
     .option(
       "--checkpoint <folder...>",
-      "a trained agent, `last` (the newest finished run) or `starter`; two for side by side (default: the configured model)",
+      "a trained agent: a run (its name or folder, finished or not), one of its checkpoints (runs/a/checkpoints/step-000040, …/best, …/last), a model folder, `last` or `best` (of the newest run) or `starter`; two for side by side (default: the configured model)",
     )
     .option("-c, --config <file>", "the configuration that names the model")
     .option("--temperature <t>", "the sampling temperature; 0 is greedy", notNegative)
@@ -21,7 +21,8 @@ export function addChat(program: Command, io: CliIo): void {
     .addHelpText(
       "after",
       `
-In the chat: /reset starts anew, /undo takes back the last exchange, /exit leaves. Ctrl-C stops a reply.
+In the chat: /help lists what it knows, /reset starts anew, /undo takes back the last exchange, /exit leaves. Ctrl-C stops a reply.
+A conversation that outgrows the model goes on without its oldest messages, unless the agent has a contextWindow of its own.
 Lines on standard input work too: echo "Where is my order?" | stateset-agents chat`,
     )
     .action(async (flags: ChatFlags) => {

@@ -11,7 +11,7 @@ export function addEvaluate(program: Command, io: CliIo): void {
     )
     .option(
       "--checkpoint <folder>",
-      "a trained agent: a run, its final/, a model folder, `last` (the newest finished run) or `starter` (default: the configured model)",
+      "a trained agent: a run (its name or folder, finished or not), one of its checkpoints (runs/a/checkpoints/step-000040, …/best, …/last), a model folder, `last` or `best` (of the newest run) or `starter` (default: the configured model)",
     )
     .option("--compare <folder>", "another one, to compare with by a paired test over scenarios")
     .option("--message <text>", "print the reply to one message")

@@ -102,7 +102,7 @@ function list(io: CliIo, runs: readonly RunInfo[], { json }: Common): void {
     return;
   }
   if (runs.length === 0) {
-    print(io, "No runs yet. Train one with `stateset-agents train`.");
+    print(io, "No runs yet. Train one with `npx stateset-agents train`.");
     return;
   }
   const rows = runs.map((run) => {

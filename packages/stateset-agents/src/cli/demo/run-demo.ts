@@ -5,6 +5,7 @@ import { claimFolder, releaseEmpty } from "../../run/place.ts";
 import { duration } from "../../telemetry/format.ts";
 import { createLiveView } from "../../telemetry/live-view.ts";
 import { train } from "../../training/train.ts";
+import type { InterruptCode } from "../exit-codes.ts";
 import { CliExit } from "../failure.ts";
 import { type CliIo, colorsOf, print, printJson, wantsColor } from "../io.ts";
 import { modelLabel } from "../model-label.ts";
@@ -56,8 +57,10 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
   const stop = new AbortController();
   const { signal } = stop;
   const measure = () => evaluate({ agent, environment: heldOut, reward: demoReward(), samples: 2, seed, signal });
-  const listening = io.onInterrupt(() => {
-    if (stop.signal.aborted) process.exit(130);
+  let interrupted: InterruptCode = 130;
+  const listening = io.onInterrupt((status) => {
+    if (stop.signal.aborted) process.exit(status);
+    interrupted = status;
     stop.abort();
     view.note("Stopping … (Ctrl-C again stops at once)");
   });
@@ -85,7 +88,7 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
       signal: stop.signal,
     });
     if (run.status === "interrupted")
-      throw new CliExit(130, "The demo was stopped; start it again with `npm run demo`.");
+      throw new CliExit(interrupted, "The demo was stopped; start it again with `npm run demo`.");
     say("", colors.dim("Talking to the trained agent …"));
     const after = await measure();
     const [first, last] = [measuresOf(before), measuresOf(after)];

@@ -33,7 +33,7 @@ export async function runInit(folder: string | undefined, flags: InitFlags, io: 
       { [basename(file)]: yamlConfig({ model: flags.model }, flags.template ?? "support") },
       flags.force === true,
     );
-    return report([file], [`stateset-agents train --config ${given}`], flags, io);
+    return report([file], [`npx stateset-agents train --config ${given}`], flags, io);
   }
   const answers = isInteractive(io) && !flags.yes && !flags.json ? await ask(given, flags) : defaults(given, flags);
   const dir = resolve(io.cwd, answers.folder);

@@ -250,7 +250,7 @@ Change the reward or the scenarios first; \`npx stateset-agents runs diff <a> <b
 export function yamlConfig({ model }: Pick<TemplateOptions, "model">, template: TemplateName): string {
   const preset =
     template === "tech-support" ? "technical_support" : template === "sales" ? "sales" : "customer_service";
-  return `# stateset-agents train --config <this file>
+  return `# npx stateset-agents train --config <this file>
 agent:
 ${model === undefined ? "  # model: a folder or hub id; the bundled starter model when left out" : `  model: ${model}\n  lora: true`}
   system_prompt: You are a polite customer support agent.

@@ -17,6 +17,7 @@ import { watchHealth } from "../../training/diagnostics/watch.ts";
 import { resolveRun } from "../../training/resolve-run.ts";
 import { type TrainResult, train } from "../../training/train.ts";
 import type { TrainOptions } from "../../training/train-options.ts";
+import type { InterruptCode } from "../exit-codes.ts";
 import { CliExit } from "../failure.ts";
 import { type CliIo, colorsOf, print, printJson, wantsColor } from "../io.ts";
 import { acceptChanges, unasked } from "./accept-changes.ts";
@@ -76,10 +77,10 @@ export async function runTrain(given: TrainFlags, io: CliIo): Promise<void> {
     await closeQuietly(project);
   }
   if (run.status === "interrupted") {
-    const command = `stateset-agents train --resume ${shown(run.dir ?? "", io)}`;
+    const command = `npx stateset-agents train --resume ${shown(run.dir ?? "", io)}`;
     if (flags.json) printJson(io, { type: "interrupted", steps: run.steps, resumeFrom: run.dir, command });
     else print(io, "", `Stopped after step ${run.steps} and saved. Go on with:`, `  ${colorsOf(io).cyan(command)}`);
-    throw new CliExit(130);
+    throw new CliExit(interruption.status());
   }
   printResult(run, flags.json === true, io, (path) => shown(path, io));
 }
@@ -140,14 +141,16 @@ function keepInvocation(flags: TrainFlags, project: Project): TrainingCallbacks 
 }
 
 /** First Ctrl-C: stop sampling and save. Second: leave at once. */
-function stopOnInterrupt(view: LiveView, io: CliIo): { signal: AbortSignal; done(): void } {
+function stopOnInterrupt(view: LiveView, io: CliIo): { signal: AbortSignal; status(): InterruptCode; done(): void } {
   const controller = new AbortController();
-  const done = io.onInterrupt(() => {
-    if (controller.signal.aborted) process.exit(130);
+  let status: InterruptCode = 130;
+  const done = io.onInterrupt((asked) => {
+    if (controller.signal.aborted) process.exit(asked);
+    status = asked;
     controller.abort();
     view.note("Saving the steps done … (Ctrl-C again stops at once)");
   });
-  return { signal: controller.signal, done };
+  return { signal: controller.signal, status: () => status, done };
 }
 
 function resumePath(resume: string | true, io: CliIo): string {

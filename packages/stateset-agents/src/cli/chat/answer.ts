@@ -1,0 +1,92 @@
+import type { Agent } from "../../agent/agent.ts";
+import type { Message } from "../../conversation/message.ts";
+import { hasCode } from "../../error.ts";
+import { type CliIo, colorsOf, print, printJson } from "../io.ts";
+import { sideBySide } from "./columns.ts";
+
+export interface Speaker {
+  name: string;
+  agent: Agent;
+  messages: Message[];
+}
+
+export interface AnswerOptions {
+  signal: AbortSignal;
+  seed?: number;
+  json?: boolean;
+  /** Whether what was written may be written over: on a terminal. */
+  live: boolean;
+}
+
+/** Each speaker's reply to a message, shown as it comes. Rejects with nothing changed; a reply that was stopped counts as far as it came. */
+export async function answer(speakers: Speaker[], text: string, options: AnswerOptions, io: CliIo): Promise<void> {
+  const colors = colorsOf(io);
+  const { signal, seed } = options;
+  const asked = (speaker: Speaker): Message[] => [...speaker.messages, { role: "user", content: text }];
+  const replies = speakers.map(() => "");
+  const show = options.json ? undefined : speakers.length === 1 ? oneBelow(io) : columns(speakers, options.live, io);
+  let stopped = false;
+  const speak = async (speaker: Speaker, i: number) => {
+    // Another turn of the same conversation must not draw the same numbers.
+    const context = { signal, ...(seed !== undefined && { seed: seed + speaker.messages.length }) };
+    try {
+      for await (const piece of speaker.agent.stream(asked(speaker), context)) {
+        replies[i] += piece;
+        show?.piece(piece, replies);
+      }
+    } catch (error) {
+      if (!hasCode(error, "ABORTED") || !signal.aborted) throw error;
+      stopped = true;
+    }
+  };
+  const outcomes = await Promise.allSettled(speakers.map(speak));
+  const failure = outcomes.find((outcome) => outcome.status === "rejected");
+  show?.end(replies, failure ? colors.dim(" (failed)") : stopped ? colors.dim(" (stopped)") : "");
+  if (failure) throw failure.reason;
+  if (options.json)
+    printJson(io, { message: text, replies: speakers.map(({ name }, i) => ({ agent: name, reply: replies[i] })) });
+  speakers.forEach((speaker, i) => {
+    speaker.messages = [...asked(speaker), { role: "assistant", content: replies[i]! }];
+  });
+}
+
+interface Show {
+  piece(piece: string, replies: readonly string[]): void;
+  end(replies: readonly string[], mark: string): void;
+}
+
+function oneBelow(io: CliIo): Show {
+  io.stdout.write(colorsOf(io).green("agent ▸ "));
+  return {
+    piece: (piece) => void io.stdout.write(piece),
+    end: (_, mark) => void io.stdout.write(`${mark}\n\n`),
+  };
+}
+
+/** Two columns that grow; where nothing can be written over, they are written once, whole. */
+function columns(speakers: readonly Speaker[], live: boolean, io: CliIo): Show {
+  const colors = colorsOf(io);
+  let drawn = 0;
+  const render = (replies: readonly string[]) =>
+    sideBySide(
+      speakers.map(({ name }) => name),
+      replies,
+      io.stdout.columns || 80,
+      colors,
+    );
+  const draw = (lines: readonly string[]) => {
+    if (drawn > 0) io.stdout.write(`\u001b[${drawn}A\u001b[0J`);
+    print(io, ...lines);
+    drawn = lines.length;
+  };
+  return {
+    piece(_, replies) {
+      // What has scrolled off the screen cannot be written over: while it grows, its end is shown.
+      if (live) draw(render(replies).slice(-Math.max(2, (io.stdout.rows || 24) - 2)));
+    },
+    end(replies, mark) {
+      draw([...render(replies), ...(mark === "" ? [] : [mark.trim()])]);
+      print(io, "");
+    },
+  };
+}
