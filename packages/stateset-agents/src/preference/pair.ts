@@ -2,6 +2,7 @@ import { readJsonl } from "../conversation/jsonl.ts";
 import { learnCount } from "../conversation/learn-tokens.ts";
 import type { Message, MessageInput } from "../conversation/message.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
+import { totalOf } from "../conversation/total.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { validateMessages } from "../conversation/validate-messages.ts";
 import { StatesetError } from "../error.ts";
@@ -185,11 +186,11 @@ export function pairsFromGroups(groups: readonly TrajectoryGroup[], options: Pai
     // Conversations whose template restarted have several chains; the last one holds the whole conversation.
     const ranked = trajectories
       .filter((trajectory) => trajectory.chains.length > 0 && !trajectory.stub)
-      .sort((a, b) => b.reward.score - a.reward.score);
+      .sort((a, b) => totalOf(b.reward) - totalOf(a.reward));
     const pairs: PairChains[] = [];
     for (let i = 0; i < perGroup && i < ranked.length - 1 - i; i++) {
       const [best, worst] = [ranked[i]!, ranked[ranked.length - 1 - i]!];
-      const margin = best.reward.score - worst.reward.score;
+      const margin = totalOf(best.reward) - totalOf(worst.reward);
       if (!(margin > minGap)) break;
       const [chosen, rejected] = [best.chains.at(-1)!, worst.chains.at(-1)!];
       if (!sameTokens({ chosen, rejected })) pairs.push({ chosen, rejected, margin });

@@ -3,6 +3,7 @@ import type { Failure } from "../conversation/failure.ts";
 import type { RewardResult, Trajectory } from "../conversation/trajectory.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { hasCode, messageOf, StatesetError } from "../error.ts";
+import { EnvironmentReward } from "../reward/builtin/environment.ts";
 import { checkResult } from "../reward/define-reward.ts";
 import { stoppable } from "../reward/reference-scorer.ts";
 import type { RewardContext, RewardFunction, RewardInput } from "../reward/reward-function.ts";
@@ -31,10 +32,8 @@ export async function rewardGroup(
   const { rewardMs } = settings.timeouts;
   const rewarded = await Promise.all(
     came.map(async ({ trajectory, reward: own }, i): Promise<Trajectory | Unrewarded> => {
-      // Rewards the environment gave on single turns count beside those of a reward function.
-      const environment = environmentReward(trajectory);
       try {
-        checkResult("environment", environment);
+        const environment = checkResult("environment", await environmentReward.compute(trajectory));
         const given = own ?? environment;
         const result = reward ? await rewardOne(reward, group[i]!, context, rewardMs, signal) : given;
         return { ...trajectory, reward: checkResult(reward?.name ?? "environment", result) };
@@ -52,10 +51,8 @@ export async function rewardGroup(
   };
 }
 
-function environmentReward({ turns }: Unrewarded): RewardResult {
-  const score = turns.reduce((sum, { reward = 0 }) => sum + reward, 0);
-  return { score, breakdown: { environment: score }, turnsInScore: true };
-}
+/** The reward where there is no other. */
+const environmentReward = new EnvironmentReward();
 
 /** How a reward's time limit travels to failureOf. */
 class RewardTimeout extends StatesetError {}

@@ -10,7 +10,11 @@ const all = ["rl", ...dataLearners] as const;
 const pairs = ["dpo", "ipo"] as const;
 
 export const metrics = {
-  reward: { meaning: "Mean reward of the step's conversations.", unit: "reward", learners: rl },
+  reward: {
+    meaning: "Mean reward of the step's conversations: the total each is learnt from.",
+    unit: "reward",
+    learners: rl,
+  },
   rewardStd: { meaning: "Standard deviation of the rewards of the step.", unit: "reward", learners: rl },
   rewardMin: { meaning: "The lowest reward of the step.", unit: "reward", learners: rl },
   rewardMax: { meaning: "The highest reward of the step.", unit: "reward", learners: rl },
