@@ -38,6 +38,8 @@ export interface Sequence {
   turnsInReward?: boolean;
   /** True when the reply was cut at the token limit. */
   truncated: boolean;
+  /** Set when the environment failed at a reply: `reward` is what that counts, and the breakdown is empty. */
+  failed?: boolean;
 }
 
 /** What advantages() adds to a sequence. */

@@ -73,7 +73,7 @@ export interface RewardResult {
 
 /**
  * Why a conversation ended: its environment said so; the replies ran out; the last reply was cut at its token limit; the prompt left no
- * room for another; or the environment failed for good (`failure` says how).
+ * room for another; or the environment failed (`failure` says how).
  */
 export type Ended = "done" | "max-turns" | "max-tokens" | "context-full" | "failed";
 
@@ -103,7 +103,8 @@ export interface TrajectoryGroup {
   trajectories: Trajectory[];
 }
 
-/** True when a token limit cut it short: in one of its replies, or because the context was full. */
+/** True when a token limit cut it short: in one of its replies, or because the context was full. A failure is an end of its own. */
 export function isCut({ turns, ended }: { turns: readonly Turn[]; ended: Ended }): boolean {
+  if (ended === "failed") return false;
   return ended === "context-full" || turns.some(({ sampled }) => sampled?.finishReason === "length");
 }

@@ -1,3 +1,4 @@
+import { isAnswer } from "../conversation/failure.ts";
 import { totalOf } from "../conversation/total.ts";
 import type { TokenChain, Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
@@ -20,7 +21,8 @@ export function checkGroups(groups: readonly TrajectoryGroup[], where: string): 
 
 function checkTrajectory(trajectory: Trajectory, at: string, where: string): Trajectory {
   const { chains, reward, turns, temperature, failure } = trajectory ?? {};
-  if (failure !== undefined) throw invalid(where, `${at}, which failed: ${failure.message}`);
+  if (failure !== undefined && !(reward && isAnswer(failure)))
+    throw invalid(where, `${at}, which failed: ${failure.message}`);
   if (!Array.isArray(chains)) throw invalid(where, `no chains in ${at}`);
   if (!Array.isArray(turns)) throw invalid(where, `no turns in ${at}`);
   if (!reward || !Number.isFinite(totalOf(reward))) {

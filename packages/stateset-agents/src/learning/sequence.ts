@@ -46,5 +46,6 @@ export function sequenceOf(trajectory: Trajectory, group: number): ChainSequence
     turnRewards: reward.turns ?? {},
     turnsInReward: true,
     truncated: isCut(trajectory),
+    ...(trajectory.ended === "failed" && { failed: true }),
   };
 }

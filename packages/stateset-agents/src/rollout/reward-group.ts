@@ -10,13 +10,13 @@ import type { RewardContext, RewardFunction, RewardInput } from "../reward/rewar
 import type { Played, Unrewarded } from "./play.ts";
 import type { Rollout } from "./rollout.ts";
 
-/** The members with their rewards, and those that failed before or whose reward failed, with the failure. */
+/** The members with their rewards; those that failed before or whose reward failed have none, and say how. */
 export async function rewardGroup(
   { reward, settings, learn, scorer }: Rollout,
   scenario: Scenario,
   members: readonly Played[],
   signal: AbortSignal | undefined,
-): Promise<{ trajectories: Trajectory[]; lost: Unrewarded[]; notices: string[] }> {
+): Promise<{ members: (Trajectory | Unrewarded)[]; notices: string[] }> {
   const came = members.filter(({ trajectory }) => trajectory.failure === undefined);
   const group = came.map(
     ({ trajectory: { turns, ended, metadata } }): RewardInput => ({ turns, scenario, ended, metadata }),
@@ -43,12 +43,7 @@ export async function rewardGroup(
       }
     }),
   );
-  const all = members.map((member) => rewarded[came.indexOf(member)] ?? member.trajectory);
-  return {
-    trajectories: all.filter((one): one is Trajectory => one.failure === undefined),
-    lost: all.filter(({ failure }) => failure !== undefined),
-    notices,
-  };
+  return { members: members.map((member) => rewarded[came.indexOf(member)] ?? member.trajectory), notices };
 }
 
 /** The reward where there is no other. */

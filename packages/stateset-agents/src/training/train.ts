@@ -167,6 +167,7 @@ function initialState(config: TrainingConfig, agent: Agent): LoopState {
     mostReplies: 1,
     notFinite: 0,
     notFiniteInARow: 0,
+    lowestReward: 0,
     lostInARow: 0,
     best: null,
     controls: initialControls(config, agent.sampling.temperature),
