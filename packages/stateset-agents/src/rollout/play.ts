@@ -3,14 +3,15 @@
  * It depends on its seed, the weights and the scenario alone: not on which others run beside it, nor on their order.
  */
 import type { Agent } from "../agent/agent.ts";
-import type { ConversationSession, Reply } from "../agent/session.ts";
+import type { Reply } from "../agent/session.ts";
 import { type Failure, isAnswer } from "../conversation/failure.ts";
-import type { Ended, RewardResult, Trajectory, Turn } from "../conversation/trajectory.ts";
-import type { Environment, EnvironmentState } from "../environment/environment.ts";
+import type { Ended, RewardResult, Trajectory } from "../conversation/trajectory.ts";
+import type { Environment } from "../environment/environment.ts";
 import { type GuardedEnvironment, runGuarded } from "../environment/guard.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { hasCode, messageOf } from "../error.ts";
 import { seedOf } from "../random.ts";
+import { type Episode, trajectoryOf } from "./episode.ts";
 import type { RolloutSettings } from "./settings.ts";
 
 /** One conversation to be played. */
@@ -47,17 +48,6 @@ export interface EnvironmentPlay {
   settings: RolloutSettings;
 }
 
-/** What has happened so far. */
-interface Episode {
-  session: ConversationSession;
-  state: EnvironmentState | undefined;
-  ended: Ended | undefined;
-  /** A reply that the environment has not answered yet. */
-  unanswered: Turn | undefined;
-  /** By turn: what was sampled, and the environment's reward for it. */
-  notes: Map<number, Pick<Turn, "sampled" | "reward">>;
-}
-
 /**
  * An environment that fails before the first reply, or hangs, costs one retry with other draws; when that fails too, the conversation has
  * failed. One that throws at a reply has failed at once: drawn anew until it passes, the reply would never be seen to be a bad one.
@@ -82,7 +72,7 @@ export function playInEnvironment({ agent, environment, settings }: EnvironmentP
       },
     );
     if (value?.failure) failures.push(value.failure);
-    const trajectory = trajectoryOf(request, episode!);
+    const trajectory = trajectoryOf(id, scenario, episode!);
     const failed = value === undefined || value.failure !== undefined;
     return {
       trajectory: failed ? { ...trajectory, ended: "failed", failure: failures.at(-1)! } : trajectory,
@@ -132,22 +122,4 @@ async function converse(
     if (over) episode.ended = reply.finishReason === "length" ? "max-tokens" : over;
   }
   return {};
-}
-
-function trajectoryOf({ id, scenario }: PlayRequest, episode: Episode): Unrewarded {
-  const { session, state, ended, unanswered, notes } = episode;
-  const chains = session.chains();
-  const turns = [...(state?.turns ?? []), ...(unanswered ? [unanswered] : [])];
-  return {
-    id,
-    scenarioId: scenario.id,
-    // The environment may have built its turns anew; what is known of a reply is known by its place.
-    turns: turns.map((turn, index) => ({ ...turn, ...notes.get(index) })),
-    chains,
-    ended: ended ?? state?.ended ?? "done",
-    versions: [...new Set(chains.flatMap(({ versions = {} }) => Object.values(versions)))],
-    temperature: session.temperature,
-    stub: session.stub,
-    metadata: { ...state?.metadata },
-  };
 }
