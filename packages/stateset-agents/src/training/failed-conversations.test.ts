@@ -52,7 +52,7 @@ describe("replies that break the environment", () => {
           failed.push((report.lost.length + report.failed.length) / report.requested);
         },
       };
-      await train({ ...quickRun, ...options, environment, reward, agent: tableAgent().agent, steps: 20, callbacks });
+      await train({ ...quickRun, ...options, environment, reward, agent: tableAgent().agent, steps: 15, callbacks });
       const mean = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
       return [mean(failed.slice(0, 5)), mean(failed.slice(-5))] as const;
     };
