@@ -135,7 +135,7 @@ const ways: Record<string, (text: string) => Promise<Prompts> | Prompts> = {
       tokenizer,
       [{ prompt: text, chosen: text, rejected: `${text}.`, tools: [toolFor(text)] }],
       4096,
-    ).pairs.flatMap(({ chosen, rejected }) => [chosen.tokens, rejected.tokens]),
+    ).pairs.flatMap(({ chosen, rejected }) => [...chosen, ...rejected].map(({ tokens }) => tokens)),
   "reward data": (text) => {
     const pair = encodeRewardExample(tokenizer, { prompt: text, chosen: text, rejected: `${text}.` }, 4096, "pair");
     const good = encodeRewardExample(tokenizer, { messages: toolTalk(text), good: true }, 4096, "label");

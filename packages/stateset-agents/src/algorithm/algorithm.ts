@@ -26,7 +26,7 @@ export interface Sequence {
   turn: Int32Array;
   /** V(state before the token) under the policy that sampled; present when the algorithm needs values. */
   oldValues?: Float32Array;
-  /** The reward of the whole conversation. */
+  /** The total of the conversation: what every algorithm learns from, however it places it. */
   reward: number;
   /** Named parts of the reward, for multi-reward advantages. */
   breakdown: Record<string, number>;
@@ -34,7 +34,7 @@ export interface Sequence {
   failedParts?: readonly string[];
   /** Rewards given on single turns, by turn number. */
   turnRewards: Record<number, number>;
-  /** True when `reward` already counts them (an environment's own rewards, added up); otherwise they come on top. */
+  /** True when they are shares of `reward`, as in everything the library samples: what is left of it falls on the end. */
   turnsInReward?: boolean;
   /** True when the reply was cut at the token limit. */
   truncated: boolean;
@@ -42,6 +42,8 @@ export interface Sequence {
   masked?: boolean;
   /** What shapeReward() added to `reward`, for advantages that are not made of it. */
   shaping?: number;
+  /** Set when the environment failed at a reply: `reward` is what that counts, and the breakdown is empty. */
+  failed?: boolean;
 }
 
 /** What advantages() adds to a sequence. */

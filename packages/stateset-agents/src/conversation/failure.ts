@@ -8,3 +8,11 @@ export interface Failure {
   trajectoryId: string;
   message: string;
 }
+
+/**
+ * True of an environment that threw at a reply: an answer to what the policy said, as far as anybody can tell. A call that hangs says
+ * more about the machine, and what fails before a reply or in a reward or hook says nothing of the policy.
+ */
+export function isAnswer({ kind, during }: Failure): boolean {
+  return kind === "threw" && during === "step";
+}

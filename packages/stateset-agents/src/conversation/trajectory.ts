@@ -5,7 +5,7 @@ import type { ToolDefinition } from "./tool-definition.ts";
 
 /** A message with what was learnt about it. Index i of `Trajectory.turns` is the turn number used everywhere. */
 export interface Turn extends Message {
-  /** The reward given for this turn alone, where a reward or environment gives one. */
+  /** The environment's own reward for this turn. It counts where the run has no reward function, or as an `EnvironmentReward`. */
   reward?: number;
   metadata?: Record<string, unknown>;
   /** What the policy sampled for this turn, special tokens printed; the message may have been parsed or edited since. */
@@ -60,19 +60,20 @@ export interface TokenChain {
 
 /** What a reward says of one conversation. */
 export interface RewardResult {
+  /** Of the whole conversation. In a Trajectory it is the total that everything learns from and shows: score + Σ turns. */
   score: number;
   /** One number per named part; for the user's eyes, for diagnostics and for multi-reward advantages. */
   breakdown: Record<string, number>;
-  /** Rewards for single turns, by turn index; the score still counts for the whole episode. */
+  /** Rewards for single turns, by turn index. They come on top of the score, unless `turnsInScore` says that it holds them. */
   turns?: Record<number, number>;
-  /** Set when the score already counts the rewards of single turns, as where an environment's own are added up. */
+  /** Set when `turns` are shares of the score: they say where it was earned and add nothing. In a Trajectory they always are. */
   turnsInScore?: true;
   metadata?: Record<string, unknown>;
 }
 
 /**
  * Why a conversation ended: its environment said so; the replies ran out; the last reply was cut at its token limit; the prompt left no
- * room for another; or the environment failed for good (`failure` says how).
+ * room for another; or the environment failed (`failure` says how).
  */
 export type Ended = "done" | "max-turns" | "max-tokens" | "context-full" | "failed";
 
@@ -102,7 +103,8 @@ export interface TrajectoryGroup {
   trajectories: Trajectory[];
 }
 
-/** True when a token limit cut it short: in one of its replies, or because the context was full. */
+/** True when a token limit cut it short: in one of its replies, or because the context was full. A failure is an end of its own. */
 export function isCut({ turns, ended }: { turns: readonly Turn[]; ended: Ended }): boolean {
+  if (ended === "failed") return false;
   return ended === "context-full" || turns.some(({ sampled }) => sampled?.finishReason === "length");
 }

@@ -23,6 +23,7 @@ export {
   createTechnicalSupportReward,
 } from "../reward/builtin/domains.ts";
 export { EngagementReward } from "../reward/builtin/engagement.ts";
+export { EnvironmentReward } from "../reward/builtin/environment.ts";
 export { HelpfulnessReward } from "../reward/builtin/helpfulness.ts";
 export { isPolite, PolitenessReward } from "../reward/builtin/politeness.ts";
 export { SafetyReward } from "../reward/builtin/safety.ts";

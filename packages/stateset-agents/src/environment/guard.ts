@@ -18,10 +18,12 @@ export interface GuardOptions {
   /** What failures are reported of. */
   scenarioId: string;
   trajectoryId: string;
+  /** Whether an episode that failed so is begun anew. Left out: always. */
+  retry?: (failure: Failure) => boolean;
 }
 
 export interface GuardedResult<T> {
-  /** Absent when every attempt failed. */
+  /** Absent when the last attempt failed. */
   value: T | undefined;
   /** One entry per failed attempt; the caller counts and reports them. */
   failures: Failure[];
@@ -44,6 +46,7 @@ export async function runGuarded<S extends Scenario, T>(
     } catch (error) {
       if (!(error instanceof EpisodeFailed)) throw error;
       failures.push(error.failure);
+      if (options.retry?.(error.failure) === false) break;
     }
   }
   return { value: undefined, failures };

@@ -69,7 +69,7 @@ describe("evaluate", () => {
       return 1;
     });
     const result = await evaluate({ agent, environment, reward: flaky, samples: 3 });
-    expect(result.failed).toBe(3);
+    expect(result).toMatchObject({ failed: 0, lost: 3 });
     expect(result.failures[0]).toContain("no judge");
     expect(result.scenarios.reduce((sum, { samples }) => sum + samples, 0)).toBe(6);
     const broken = new FunctionReward(() => {

@@ -10,7 +10,7 @@ import { seedOf } from "../random.ts";
 import type { ReferenceScorer } from "../reward/reference-scorer.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import { requireParts } from "../rollout/parts.ts";
-import { allFailed, emptyReport } from "../rollout/report.ts";
+import { allFailed, emptyReport, noneCameThrough } from "../rollout/report.ts";
 import { environmentRollout, sampleGroups } from "../rollout/rollout.ts";
 import { rolloutShape } from "../rollout/settings.ts";
 import { type Estimate, estimateGroups, mean, standardDeviation } from "./estimate.ts";
@@ -53,8 +53,10 @@ export interface Evaluation {
   /** Words per reply. */
   words: Estimate;
   scenarios: ScenarioScore[];
-  /** Conversations that failed and are in no number. */
+  /** Conversations in which the environment threw at a reply: they are in the numbers, with the score of `onFailure`. */
   failed: number;
+  /** Conversations that came to nothing and are in no number. */
+  lost: number;
   /** What the first few failures said. */
   failures: string[];
   /** In how many conversations a part of the reward failed and was skipped or stood in for, by its name. */
@@ -97,7 +99,7 @@ export async function evaluateWith(options: EvaluateOptions, scorer: ReferenceSc
   }));
   const rollout = environmentRollout({ agent, environment, reward, settings, learn: false, scorer });
   const groups = await sampleGroups(rollout, requests, { report, minimum: 1, signal: settings.signal });
-  if (groups.length === 0) throw allFailed(report, "evaluate()");
+  if (groups.length === 0 || noneCameThrough(report)) throw allFailed(report, "evaluate()");
   const estimate = (of: (trajectory: Trajectory) => number | undefined): Estimate =>
     estimateGroups(
       groups.map((group) => group.trajectories.map(of).filter((value) => value !== undefined)),
@@ -121,7 +123,8 @@ export async function evaluateWith(options: EvaluateOptions, scorer: ReferenceSc
         words: mean(trajectories.map(wordsPerReply)),
       };
     }),
-    failed: report.requested - report.completed,
+    failed: report.failed.length,
+    lost: report.requested - report.completed,
     failures: report.failures.slice(0, 3).map(({ message }) => message),
     partFailures: countByPart(report.partFailures),
     stub: groups.some((group) => group.trajectories.some((one) => one.stub)),

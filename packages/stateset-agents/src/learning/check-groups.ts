@@ -1,3 +1,5 @@
+import { isAnswer } from "../conversation/failure.ts";
+import { totalOf } from "../conversation/total.ts";
 import type { TokenChain, Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
 
@@ -19,10 +21,13 @@ export function checkGroups(groups: readonly TrajectoryGroup[], where: string): 
 
 function checkTrajectory(trajectory: Trajectory, at: string, where: string): Trajectory {
   const { chains, reward, turns, temperature, failure } = trajectory ?? {};
-  if (failure !== undefined) throw invalid(where, `${at}, which failed: ${failure.message}`);
+  if (failure !== undefined && !(reward && isAnswer(failure)))
+    throw invalid(where, `${at}, which failed: ${failure.message}`);
   if (!Array.isArray(chains)) throw invalid(where, `no chains in ${at}`);
   if (!Array.isArray(turns)) throw invalid(where, `no turns in ${at}`);
-  if (!Number.isFinite(reward?.score)) throw invalid(where, `no finite reward in ${at}: ${String(reward?.score)}`);
+  if (!reward || !Number.isFinite(totalOf(reward))) {
+    throw invalid(where, `no finite reward in ${at}: ${reward && String(totalOf(reward))}`);
+  }
   if (!(temperature > 0)) {
     throw invalid(where, `the temperature ${temperature} in ${at}`, "Say the one its tokens were sampled at.");
   }

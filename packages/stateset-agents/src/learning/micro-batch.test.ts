@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { algorithmNames, createAlgorithm } from "../algorithm/algorithms.ts";
 import type { TokenChain, Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
 import { createRandom } from "../random.ts";
+import { EnvironmentReward } from "../reward/builtin/environment.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
 import { resolveConfig } from "../training/config.ts";
 import type { Learner } from "./learner.ts";
@@ -87,15 +88,14 @@ describe("an environment's own rewards", () => {
   const { chains } = groups[0]!.trajectories[1]!;
   const of = (reward: Trajectory["reward"]) => sequenceOf({ ...groups[0]!.trajectories[1]!, turns, chains, reward }, 0);
 
-  it("stay on their turns, once, when they are the whole reward", () => {
-    const sequence = of({ score: 1.5, breakdown: {}, turnsInScore: true });
+  it("stay on their turns, once, when they are the whole reward", async () => {
+    const sequence = of(await new EnvironmentReward().compute({ turns }));
     expect(sequence).toMatchObject({ reward: 1.5, turnRewards: { 1: 1, 3: 0.5 }, turnsInReward: true });
   });
 
-  it("come on top of a reward function's", () => {
+  it("do not count beside a reward function's, whose own turns do", () => {
     const sequence = of({ score: 2, breakdown: {}, turns: { 3: 1 } });
-    expect(sequence).toMatchObject({ reward: 2, turnRewards: { 1: 1, 3: 1.5 } });
-    expect(sequence.turnsInReward).toBeUndefined();
+    expect(sequence).toMatchObject({ reward: 3, turnRewards: { 3: 1 }, turnsInReward: true });
   });
 });
 

@@ -1,6 +1,7 @@
 import type { Sequence } from "../algorithm/algorithm.ts";
 import { learnPlaces } from "../conversation/learn-tokens.ts";
 import { partFailuresOf } from "../conversation/part-failures.ts";
+import { withTotal } from "../conversation/total.ts";
 import { isCut, type TokenChain, type Trajectory, type TrajectoryGroup } from "../conversation/trajectory.ts";
 
 /** What an algorithm sees of a trajectory, beside the chains its numbers belong to. */
@@ -22,19 +23,13 @@ export function sequencesOf(groups: readonly TrajectoryGroup[]): ChainSequence[]
 }
 
 export function sequenceOf(trajectory: Trajectory, group: number): ChainSequence {
-  const { reward, turns, temperature } = trajectory;
+  const { temperature } = trajectory;
+  const reward = withTotal(trajectory.reward);
   const learnt = trajectory.chains.map((chain) => ({ chain, places: learnPlaces(chain) }));
   const held = learnt.filter(({ places }) => places.length > 0);
   const gather = (numbers: (chain: TokenChain) => ArrayLike<number>) =>
     held.flatMap(({ chain, places }) => places.map((place) => numbers(chain)[place]!));
   const shaped = held.some(({ chain }) => chain.samplerLogprobs);
-  const turnRewards: Record<number, number> = {};
-  turns.forEach((turn, index) => {
-    if (turn.reward !== undefined) turnRewards[index] = turn.reward;
-  });
-  for (const [index, value] of Object.entries(reward.turns ?? {})) {
-    turnRewards[Number(index)] = (turnRewards[Number(index)] ?? 0) + value;
-  }
   const failed = partFailuresOf(reward.metadata).map(({ name }) => name);
   return {
     group,
@@ -48,8 +43,9 @@ export function sequenceOf(trajectory: Trajectory, group: number): ChainSequence
     reward: reward.score,
     breakdown: reward.breakdown,
     ...(failed.length > 0 && { failedParts: failed }),
-    turnRewards,
-    ...(reward.turnsInScore && { turnsInReward: true }),
+    turnRewards: reward.turns ?? {},
+    turnsInReward: true,
     truncated: isCut(trajectory),
+    ...(trajectory.ended === "failed" && { failed: true }),
   };
 }

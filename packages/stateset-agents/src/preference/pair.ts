@@ -2,6 +2,7 @@ import { readJsonl } from "../conversation/jsonl.ts";
 import { learnCount } from "../conversation/learn-tokens.ts";
 import type { Message, MessageInput } from "../conversation/message.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
+import { totalOf } from "../conversation/total.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { validateMessages } from "../conversation/validate-messages.ts";
 import { StatesetError } from "../error.ts";
@@ -37,11 +38,18 @@ export interface PreferenceInput extends Pick<PreferencePair, "tools" | "templat
   rejected: string | readonly MessageInput[];
 }
 
-/** A pair as tokens. `learn` marks the assistant's tokens after the prompt. */
+/**
+ * A pair as tokens. `learn` marks the assistant's tokens after the prompt. A side that was sampled has several chains where the template
+ * printed its past anew: each holds the replies of its part of the conversation, and all of them are the side.
+ */
 export interface PairChains {
-  chosen: TreeChain;
-  rejected: TreeChain;
+  chosen: readonly TreeChain[];
+  rejected: readonly TreeChain[];
   margin?: number;
+}
+
+export function sideTokens(side: readonly TreeChain[]): number {
+  return side.reduce((sum, chain) => sum + learnCount(chain), 0);
 }
 
 /** Pairs of a JSONL file, one `PreferenceInput` a line. */
@@ -113,7 +121,9 @@ export function encodePairs(
     for (const token of found) spelt.add(token);
     const sides = [encoded.chosen, encoded.rejected];
     // Cutting a reply would change which of the two is better, so a pair that does not fit is left out.
-    const fits = sides.every((side) => side.tokens.length <= contextLength && learnCount(side) > 0);
+    const fits = sides.every(
+      (side) => sideTokens(side) > 0 && side.every(({ tokens }) => tokens.length <= contextLength),
+    );
     if (fits && !sameTokens(encoded)) {
       result.pairs.push(encoded);
       result.sources.push({ index: i, pair: read });
@@ -134,7 +144,7 @@ export function pairExamples(sides: PairChains, { index, pair }: EncodedPairs["s
     id: `pair-${index}-${side}`,
     pair: `pair-${index}`,
     side,
-    chain: sides[side],
+    chains: sides[side],
     ...(pair && {
       messages: [...pair.prompt, ...pair[side]],
       tools: pair.tools,
@@ -144,7 +154,7 @@ export function pairExamples(sides: PairChains, { index, pair }: EncodedPairs["s
 }
 
 function isPairChains(pair: PreferenceInput | PairChains): pair is PairChains {
-  return isChain(pair?.chosen) && isChain(pair.rejected);
+  return [pair?.chosen, pair?.rejected].every((side) => Array.isArray(side) && side.length > 0 && side.every(isChain));
 }
 
 /** Adds the control tokens that a side's own replies only spell to `spelt`. */
@@ -157,14 +167,12 @@ function encodePair(tokenizer: ChatTokenizer, pair: PreferencePair, spelt: Set<s
     for (const { tokens } of own) for (const token of tokens) spelt.add(token);
     return { tokens: encoded.tokens, learn };
   };
-  return { chosen: side(chosen), rejected: side(rejected), ...(margin === undefined ? {} : { margin }) };
+  return { chosen: [side(chosen)], rejected: [side(rejected)], ...(margin === undefined ? {} : { margin }) };
 }
 
 function sameTokens({ chosen, rejected }: PairChains): boolean {
-  return (
-    chosen.tokens.length === rejected.tokens.length &&
-    sharedLength(chosen.tokens, rejected.tokens) === chosen.tokens.length
-  );
+  const same = (a: Int32Array, b: Int32Array) => a.length === b.length && sharedLength(a, b) === a.length;
+  return chosen.length === rejected.length && chosen.every(({ tokens }, i) => same(tokens, rejected[i]!.tokens));
 }
 
 export interface PairsFromGroupOptions {
@@ -182,17 +190,17 @@ export function pairsFromGroups(groups: readonly TrajectoryGroup[], options: Pai
     "pairsFromGroups()",
   );
   return groups.flatMap(({ trajectories }) => {
-    // Conversations whose template restarted have several chains; the last one holds the whole conversation.
     const ranked = trajectories
-      .filter((trajectory) => trajectory.chains.length > 0 && !trajectory.stub)
-      .sort((a, b) => b.reward.score - a.reward.score);
+      .filter((trajectory) => sideTokens(trajectory.chains) > 0 && !trajectory.stub)
+      .sort((a, b) => totalOf(b.reward) - totalOf(a.reward));
     const pairs: PairChains[] = [];
     for (let i = 0; i < perGroup && i < ranked.length - 1 - i; i++) {
       const [best, worst] = [ranked[i]!, ranked[ranked.length - 1 - i]!];
-      const margin = best.reward.score - worst.reward.score;
+      const margin = totalOf(best.reward) - totalOf(worst.reward);
       if (!(margin > minGap)) break;
-      const [chosen, rejected] = [best.chains.at(-1)!, worst.chains.at(-1)!];
-      if (!sameTokens({ chosen, rejected })) pairs.push({ chosen, rejected, margin });
+      const [chosen, rejected] = [best, worst].map(({ chains }) => chains.filter((chain) => learnCount(chain) > 0));
+      const pair = { chosen: chosen!, rejected: rejected!, margin };
+      if (!sameTokens(pair)) pairs.push(pair);
     }
     return pairs;
   });

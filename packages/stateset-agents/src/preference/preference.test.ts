@@ -8,7 +8,7 @@ import type { Policy } from "../policy/policy.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
 import { loadNeuralReward } from "./neural-reward.ts";
 import { NeuralRewardTrainer } from "./neural-reward-trainer.ts";
-import { encodePairs, loadPreferencePairs, type PreferencePair, pairsFromGroups } from "./pair.ts";
+import { encodePairs, loadPreferencePairs, type PairChains, type PreferencePair, pairsFromGroups } from "./pair.ts";
 import { trainPreference } from "./train-preference.ts";
 
 const user = (content: string): Message => ({ role: "user", content });
@@ -75,8 +75,8 @@ describe("pairs", () => {
     const prompt = [user("order late"), assistant("sorry"), user("help")];
     const chosen = [assistant("yes please"), user("ok"), assistant("thanks")];
     const { pairs: encoded } = encodePairs(tokenizer, [{ prompt, chosen, rejected: [assistant("no")] }], 100);
-    const text = ({ tokens, learn }: { tokens: Int32Array; learn: Uint8Array }) =>
-      tokenizer.decode(tokens.filter((_, i) => learn[i] === 1));
+    const text = ([chain]: PairChains["chosen"]) =>
+      tokenizer.decode(chain!.tokens.filter((_, i) => chain!.learn[i] === 1));
     expect(text(encoded[0]!.chosen)).toBe("yes please thanks");
     expect(text(encoded[0]!.rejected)).toBe("no");
   });
@@ -113,7 +113,7 @@ describe("pairs", () => {
       trajectories: scores.map((score, i) => trajectory(score, i)),
     });
     const found = pairsFromGroups([group(0.2, 1, 0, 0.4), group(1, 1)], { perGroup: 2 });
-    expect(found.map(({ chosen, rejected }) => [chosen.tokens[1], rejected.tokens[1]])).toEqual([
+    expect(found.map(({ chosen, rejected }) => [chosen[0]!.tokens[1], rejected[0]!.tokens[1]])).toEqual([
       [1, 2],
       [3, 0],
     ]);

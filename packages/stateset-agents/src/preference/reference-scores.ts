@@ -2,13 +2,12 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { throwIfAborted } from "../abort.ts";
-import { learnCount } from "../conversation/learn-tokens.ts";
 import { fingerprint } from "../describe.ts";
 import { alikeBatches, gather } from "../learning/micro-batch.ts";
 import type { Unit } from "../learning/pack.ts";
 import type { Policy, Reference } from "../policy/policy.ts";
 import type { RunPart } from "../run/checkpoint/store.ts";
-import type { PairChains } from "./pair.ts";
+import { type PairChains, sideTokens } from "./pair.ts";
 
 /** A pair with the reference's log-probs of both sides. [learn tokens] */
 export interface ScoredPair extends PairChains {
@@ -77,8 +76,8 @@ export class ReferenceScores implements RunPart {
     };
     this.#scored = this.#all().map((pair) => ({
       ...pair,
-      refChosen: take(learnCount(pair.chosen)),
-      refRejected: take(learnCount(pair.rejected)),
+      refChosen: take(sideTokens(pair.chosen)),
+      refRejected: take(sideTokens(pair.rejected)),
     }));
   }
 
@@ -89,7 +88,7 @@ export class ReferenceScores implements RunPart {
 
   #fingerprint(): string {
     const { of } = this.#options;
-    const chains = this.#all().flatMap(({ chosen, rejected }) => [chosen, rejected]);
+    const chains = this.#all().flatMap(({ chosen, rejected }) => [...chosen, ...rejected]);
     return fingerprint([of, chains.map(({ tokens, learn }) => [tokens, learn])]);
   }
 }
@@ -114,11 +113,11 @@ export async function scorePairs(
 }
 
 export function unitOf({ chosen, rejected }: PairChains): Unit {
-  return { chains: [chosen, rejected] };
+  return { chains: [...chosen, ...rejected] };
 }
 
 /** A pair's numbers come one side after the other. */
 export function splitSides({ chosen }: PairChains, numbers: Float32Array): [Float32Array, Float32Array] {
-  const at = learnCount(chosen);
+  const at = sideTokens(chosen);
   return [numbers.subarray(0, at), numbers.subarray(at)];
 }

@@ -50,12 +50,12 @@ export function encodeRewardExample(
 /** An example as it was learnt from, for the record of a run. */
 export function rewardExamples({ better, worse }: RewardUnit, example: RewardExample, index: number): LearntExample[] {
   if (!("messages" in example)) {
-    const sides = { chosen: better!, rejected: worse! };
+    const sides = { chosen: [better!], rejected: [worse!] };
     return pairExamples(sides, { index, pair: readPair(example, `examples[${index}]`) });
   }
   const { messages, tools, templateVariables } = readConversation<LabelledConversation>(example, `examples[${index}]`);
   const side = better ? "chosen" : "rejected";
-  return [{ id: `example-${index}`, chain: (better ?? worse)!, side, messages, tools, templateVariables }];
+  return [{ id: `example-${index}`, chains: [(better ?? worse)!], side, messages, tools, templateVariables }];
 }
 
 /** The whole conversation, as the reward model reads it. Beyond `maxTokens` the oldest tokens are left out. */

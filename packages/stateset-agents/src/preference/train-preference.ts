@@ -6,7 +6,6 @@ import { z } from "zod";
 import { dpoLoss } from "../algorithm/loss/dpo.ts";
 import { ipoLoss } from "../algorithm/loss/ipo.ts";
 import type { PreferenceLoss } from "../algorithm/loss/preference.ts";
-import { learnCount } from "../conversation/learn-tokens.ts";
 import { describeList } from "../describe.ts";
 import { alikeBatches, gather, scatter } from "../learning/micro-batch.ts";
 import type { PassSettings } from "../learning/optimiser.ts";
@@ -24,7 +23,7 @@ import {
   readFitOptions,
   splitFitOptions,
 } from "../supervised/fit-options.ts";
-import { encodePairs, type PairChains, type PreferenceInput, pairExamples } from "./pair.ts";
+import { encodePairs, type PairChains, type PreferenceInput, pairExamples, sideTokens } from "./pair.ts";
 import { ReferenceScores, type ScoredPair, scorePairs, splitSides, unitOf } from "./reference-scores.ts";
 
 export interface PreferenceEvaluation {
@@ -96,7 +95,7 @@ export async function trainPreference(options: PreferenceOptions): Promise<Prefe
     heldOut: test,
   });
   const lossOf = loss === "dpo" ? dpoLoss(settings) : ipoLoss(settings);
-  const tokens = encoded.pairs.map(({ chosen, rejected }) => learnCount(chosen) + learnCount(rejected));
+  const tokens = encoded.pairs.map(({ chosen, rejected }) => sideTokens(chosen) + sideTokens(rejected));
 
   const result = await fit<PreferenceEvaluation>({
     learner: loss,

@@ -3,6 +3,7 @@ import { StatesetError } from "../error.ts";
 import { ConcisenessReward } from "../reward/builtin/conciseness.ts";
 import { CorrectnessReward } from "../reward/builtin/correctness.ts";
 import { EngagementReward } from "../reward/builtin/engagement.ts";
+import { EnvironmentReward } from "../reward/builtin/environment.ts";
 import { HelpfulnessReward } from "../reward/builtin/helpfulness.ts";
 import { PolitenessReward } from "../reward/builtin/politeness.ts";
 import { SafetyReward } from "../reward/builtin/safety.ts";
@@ -50,6 +51,7 @@ const rewards = {
   helpfulness: HelpfulnessReward,
   safety: SafetyReward,
   engagement: EngagementReward,
+  environment: EnvironmentReward,
   correctness: CorrectnessReward,
   taskCompletion: TaskCompletionReward,
 } as const;

@@ -137,17 +137,17 @@ export function joinMetadata(
   return { ...(parts.length > 0 && { parts: Object.fromEntries(parts) }), ...(failures.length > 0 && { failures }) };
 }
 
-/** Rewards of single turns, each part's times its factor. */
-export function joinTurns(parts: readonly { result: RewardResult; factor: number }[]): {
-  turns?: Record<number, number>;
-} {
+/** Rewards of single turns, each part's times its factor: shares of the whole, since each part's are of its own score. */
+export function joinTurns(
+  parts: readonly { result: RewardResult; factor: number }[],
+): Pick<RewardResult, "turns" | "turnsInScore"> {
   const turns: Record<number, number> = {};
   for (const { result, factor } of parts) {
     for (const [turn, value] of Object.entries(result.turns ?? {})) {
       turns[Number(turn)] = (turns[Number(turn)] ?? 0) + factor * value;
     }
   }
-  return Object.keys(turns).length > 0 ? { turns } : {};
+  return Object.keys(turns).length > 0 ? { turns, turnsInScore: true } : {};
 }
 
 function totalWeight(rewards: readonly RewardFunction[]): number {

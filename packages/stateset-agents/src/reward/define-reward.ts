@@ -1,3 +1,4 @@
+import { withTotal } from "../conversation/total.ts";
 import type { RewardResult } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
 import { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "./reward-function.ts";
@@ -40,12 +41,15 @@ class FunctionReward extends RewardFunction {
     const value = await this.#fn(conversation, context);
     // A string or null is no score either, and is named as what it is.
     const result = typeof value === "object" && value !== null ? value : { score: value };
-    return checkResult(this.name, { ...result, breakdown: result.breakdown ?? { [this.name]: result.score } });
+    return checkResult(this.name, result);
   }
 }
 
-/** A result with a score, a part or a turn that is not a finite number is a failure, not a zero. */
-export function checkResult(name: string, result: RewardResult): RewardResult {
+/** The result with its total as score. A score, a part or a turn that is not a finite number is a failure, not a zero. */
+export function checkResult(
+  name: string,
+  result: Omit<RewardResult, "breakdown"> & Partial<RewardResult>,
+): RewardResult {
   const check = (value: unknown, where: string) => {
     if (Number.isFinite(value)) return;
     throw new StatesetError(
@@ -56,5 +60,6 @@ export function checkResult(name: string, result: RewardResult): RewardResult {
   check(result.score, "");
   for (const [part, value] of Object.entries(result.breakdown ?? {})) check(value, ` for its part "${part}"`);
   for (const [turn, value] of Object.entries(result.turns ?? {})) check(value, ` for turn ${turn}`);
-  return result.breakdown ? result : { ...result, breakdown: { [name]: result.score } };
+  const given = withTotal({ ...result, breakdown: result.breakdown ?? {} });
+  return result.breakdown ? given : { ...given, breakdown: { [name]: given.score } };
 }

@@ -126,8 +126,8 @@ function aggregate(
 }
 
 /**
- * What a single turn's reward of an objective counts, on the scale of the score. They are added up whatever the aggregation, since one
- * turn is no score of its own; of "min" only the objective that decides has a say.
+ * What a single turn's reward of an objective counts, on the scale of the score: where that was earned, the rest falling on the end. They
+ * are added up whatever the aggregation, since one turn is no score of its own; of "min" only the objective that decides has a say.
  */
 function turnFactor(
   parts: readonly { weight: number; scale: number; score: number }[],

@@ -3,14 +3,15 @@
  * It depends on its seed, the weights and the scenario alone: not on which others run beside it, nor on their order.
  */
 import type { Agent } from "../agent/agent.ts";
-import type { ConversationSession, Reply } from "../agent/session.ts";
-import type { Failure } from "../conversation/failure.ts";
-import type { Ended, RewardResult, Trajectory, Turn } from "../conversation/trajectory.ts";
-import type { Environment, EnvironmentState } from "../environment/environment.ts";
+import type { Reply } from "../agent/session.ts";
+import { type Failure, isAnswer } from "../conversation/failure.ts";
+import type { Ended, RewardResult, Trajectory } from "../conversation/trajectory.ts";
+import type { Environment } from "../environment/environment.ts";
 import { type GuardedEnvironment, runGuarded } from "../environment/guard.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { hasCode, messageOf } from "../error.ts";
 import { seedOf } from "../random.ts";
+import { type Episode, trajectoryOf } from "./episode.ts";
 import type { RolloutSettings } from "./settings.ts";
 
 /** One conversation to be played. */
@@ -30,7 +31,7 @@ export interface PlayRequest {
 export type Unrewarded = Omit<Trajectory, "reward">;
 
 export interface Played {
-  /** `ended` is "failed" when nothing came of it; it then holds what was said before. */
+  /** `ended` is "failed" when the environment or a hook failed; it then holds what was said until then. */
   trajectory: Unrewarded;
   /** Where whoever drove it has judged it already. */
   reward?: RewardResult;
@@ -47,16 +48,10 @@ export interface EnvironmentPlay {
   settings: RolloutSettings;
 }
 
-/** What has happened so far. */
-interface Episode {
-  session: ConversationSession;
-  state: EnvironmentState | undefined;
-  ended: Ended | undefined;
-  /** By turn: what was sampled, and the environment's reward for it. */
-  notes: Map<number, Pick<Turn, "sampled" | "reward">>;
-}
-
-/** An environment that throws or hangs costs one retry; when that fails too, the conversation has failed. */
+/**
+ * An environment that fails before the first reply, or hangs, costs one retry with other draws; when that fails too, the conversation has
+ * failed. One that throws at a reply has failed at once: drawn anew until it passes, the reply would never be seen to be a bad one.
+ */
 export function playInEnvironment({ agent, environment, settings }: EnvironmentPlay): Play {
   return async (request, signal) => {
     const { scenario, id, learn, sampling } = request;
@@ -64,14 +59,20 @@ export function playInEnvironment({ agent, environment, settings }: EnvironmentP
     const begin = () => agent.startConversation({ scenario, learn, ...sampling });
     const { value, failures } = await runGuarded(
       environment,
-      async (guarded) => {
-        episode = { session: begin(), state: undefined, ended: undefined, notes: new Map() };
-        return converse(guarded, episode, request, settings.maxTurns, signal);
+      async (guarded, attempt) => {
+        episode = { session: begin(), state: undefined, ended: undefined, unanswered: undefined, notes: new Map() };
+        return converse(guarded, episode, request, { attempt, maxTurns: settings.maxTurns, signal });
       },
-      { timeoutMs: settings.timeouts.environmentMs, signal, scenarioId: scenario.id, trajectoryId: id },
+      {
+        timeoutMs: settings.timeouts.environmentMs,
+        signal,
+        scenarioId: scenario.id,
+        trajectoryId: id,
+        retry: (failure) => !isAnswer(failure),
+      },
     );
     if (value?.failure) failures.push(value.failure);
-    const trajectory = trajectoryOf(request, episode!);
+    const trajectory = trajectoryOf(id, scenario, episode!);
     const failed = value === undefined || value.failure !== undefined;
     return {
       trajectory: failed ? { ...trajectory, ended: "failed", failure: failures.at(-1)! } : trajectory,
@@ -84,16 +85,16 @@ async function converse(
   environment: GuardedEnvironment,
   episode: Episode,
   { id, scenario, seed, member }: PlayRequest,
-  maxTurns: number,
-  signal: AbortSignal | undefined,
+  { attempt, maxTurns, signal }: { attempt: number; maxTurns: number; signal: AbortSignal | undefined },
 ): Promise<{ failure?: Failure }> {
-  let state = await environment.reset(scenario, { seed: seedOf(seed, "environment") });
+  const anew = attempt === 0 ? [] : ["attempt", attempt];
+  let state = await environment.reset(scenario, { seed: seedOf(seed, "environment", ...anew) });
   episode.state = state;
   while (!state.done && episode.ended === undefined) {
     const turn = state.turns.length;
     let reply: Reply;
     try {
-      const own = seedOf(seed, "member", member, "turn", turn);
+      const own = seedOf(seed, "member", member, "turn", turn, ...anew);
       reply = await episode.session.reply(state.turns, { seed: own, ...(signal && { signal }) });
     } catch (error) {
       if (!hasCode(error, "HOOK_FAILED")) throw error;
@@ -107,7 +108,9 @@ async function converse(
     }
     const { sampled } = reply.turn;
     episode.notes.set(turn, sampled ? { sampled } : {});
+    episode.unanswered = reply.turn;
     const { state: next, reward } = await environment.step(state, reply.turn);
+    episode.unanswered = undefined;
     if (reward !== undefined) episode.notes.get(turn)!.reward = reward;
     state = next;
     episode.state = next;
@@ -119,20 +122,4 @@ async function converse(
     if (over) episode.ended = reply.finishReason === "length" ? "max-tokens" : over;
   }
   return {};
-}
-
-function trajectoryOf({ id, scenario }: PlayRequest, { session, state, ended, notes }: Episode): Unrewarded {
-  const chains = session.chains();
-  return {
-    id,
-    scenarioId: scenario.id,
-    // The environment may have built its turns anew; what is known of a reply is known by its place.
-    turns: (state?.turns ?? []).map((turn, index) => ({ ...turn, ...notes.get(index) })),
-    chains,
-    ended: ended ?? state?.ended ?? "done",
-    versions: [...new Set(chains.flatMap(({ versions = {} }) => Object.values(versions)))],
-    temperature: session.temperature,
-    stub: session.stub,
-    metadata: { ...state?.metadata },
-  };
 }

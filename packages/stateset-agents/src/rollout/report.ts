@@ -1,6 +1,6 @@
 import type { Failure } from "../conversation/failure.ts";
 import type { PartFailure } from "../conversation/part-failures.ts";
-import type { TrajectoryGroup } from "../conversation/trajectory.ts";
+import type { Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
 import type { Unrewarded } from "./play.ts";
 
@@ -8,8 +8,12 @@ import type { Unrewarded } from "./play.ts";
 export interface RolloutReport {
   /** Conversations asked for. */
   requested: number;
-  /** Conversations that came through with a reward. */
+  /** Conversations that have a reward, the failed ones among them. */
   completed: number;
+  /** Conversations in which the environment threw at a reply: they count, with the score of `onFailure`. */
+  failed: Trajectory[];
+  /** min(0, the lowest reward so far). Whoever goes on from earlier rollouts begins with theirs. */
+  lowestReward: number;
   /** Every failed attempt, the retried ones included, and every failed reward. */
   failures: Failure[];
   /** Parts of rewards that failed without failing the whole, one a conversation. */
@@ -24,10 +28,12 @@ export interface RolloutReport {
   sampledTokens: number;
 }
 
-export function emptyReport(): RolloutReport {
+export function emptyReport(lowestReward = 0): RolloutReport {
   return {
     requested: 0,
     completed: 0,
+    failed: [],
+    lowestReward,
     failures: [],
     partFailures: [],
     notices: [],
@@ -54,6 +60,11 @@ type Source = "environment" | "agent" | "reward";
 
 function sourceOf(during: Failure["during"]): Source {
   return during === "reward" ? "reward" : during === "hook" ? "agent" : "environment";
+}
+
+/** Whether every conversation failed: then the environment is likelier to be broken than the policy. */
+export function noneCameThrough({ completed, failed }: Pick<RolloutReport, "completed" | "failed">): boolean {
+  return completed === failed.length;
 }
 
 /** For work that has nothing to go on with when no conversation came through. */

@@ -3,19 +3,20 @@ import type { Failure } from "../conversation/failure.ts";
 import type { RewardResult, Trajectory } from "../conversation/trajectory.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { hasCode, messageOf, StatesetError } from "../error.ts";
+import { EnvironmentReward } from "../reward/builtin/environment.ts";
 import { checkResult } from "../reward/define-reward.ts";
 import { stoppable } from "../reward/reference-scorer.ts";
 import type { RewardContext, RewardFunction, RewardInput } from "../reward/reward-function.ts";
 import type { Played, Unrewarded } from "./play.ts";
 import type { Rollout } from "./rollout.ts";
 
-/** The members with their rewards, and those that failed before or whose reward failed, with the failure. */
+/** The members with their rewards; those that failed before or whose reward failed have none, and say how. */
 export async function rewardGroup(
   { reward, settings, learn, scorer }: Rollout,
   scenario: Scenario,
   members: readonly Played[],
   signal: AbortSignal | undefined,
-): Promise<{ trajectories: Trajectory[]; lost: Unrewarded[]; notices: string[] }> {
+): Promise<{ members: (Trajectory | Unrewarded)[]; notices: string[] }> {
   const came = members.filter(({ trajectory }) => trajectory.failure === undefined);
   const group = came.map(
     ({ trajectory: { turns, ended, metadata } }): RewardInput => ({ turns, scenario, ended, metadata }),
@@ -31,10 +32,8 @@ export async function rewardGroup(
   const { rewardMs } = settings.timeouts;
   const rewarded = await Promise.all(
     came.map(async ({ trajectory, reward: own }, i): Promise<Trajectory | Unrewarded> => {
-      // Rewards the environment gave on single turns count beside those of a reward function.
-      const environment = environmentReward(trajectory);
       try {
-        checkResult("environment", environment);
+        const environment = checkResult("environment", await environmentReward.compute(trajectory));
         const given = own ?? environment;
         const result = reward ? await rewardOne(reward, group[i]!, context, rewardMs, signal) : given;
         return { ...trajectory, reward: checkResult(reward?.name ?? "environment", result) };
@@ -44,18 +43,11 @@ export async function rewardGroup(
       }
     }),
   );
-  const all = members.map((member) => rewarded[came.indexOf(member)] ?? member.trajectory);
-  return {
-    trajectories: all.filter((one): one is Trajectory => one.failure === undefined),
-    lost: all.filter(({ failure }) => failure !== undefined),
-    notices,
-  };
+  return { members: members.map((member) => rewarded[came.indexOf(member)] ?? member.trajectory), notices };
 }
 
-function environmentReward({ turns }: Unrewarded): RewardResult {
-  const score = turns.reduce((sum, { reward = 0 }) => sum + reward, 0);
-  return { score, breakdown: { environment: score }, turnsInScore: true };
-}
+/** The reward where there is no other. */
+const environmentReward = new EnvironmentReward();
 
 /** How a reward's time limit travels to failureOf. */
 class RewardTimeout extends StatesetError {}

@@ -76,21 +76,62 @@ describe("a failure is typed, counted and kept with what was said before it", ()
   };
 
   it.each([
-    ["threw", () => Promise.reject(new Error("boom"))],
-    ["timeout", () => new Promise<never>(() => {})],
-  ] as const)("an environment that %s", async (kind, how) => {
-    const { report, groups } = await play({ environment: failing(how), timeouts: { environmentMs: 50 } });
-    expect(groups.map(({ scenarioId }) => scenarioId)).toEqual(["b"]);
+    ["threw", () => Promise.reject(new Error("boom")), 3],
     // One retry each.
-    expect(report.failures).toHaveLength(6);
+    ["timeout", () => new Promise<never>(() => {}), 6],
+  ] as const)("an environment that %s, where such conversations are dropped", async (kind, how, failures) => {
+    const options = { timeouts: { environmentMs: 50 }, onFailure: "drop" as const };
+    const { report, groups } = await play({ environment: failing(how), ...options });
+    expect(groups.map(({ scenarioId }) => scenarioId)).toEqual(["b"]);
+    expect(report.failures).toHaveLength(failures);
     expect(report.failures[0]).toMatchObject({ kind, during: "step", scenarioId: "a", trajectoryId: "g0-m0" });
     expect(lostBySource(report)).toEqual({ environment: 3, agent: 0, reward: 0 });
     expect(report.lost.map(({ id, ended, failure }) => [id, ended, failure!.kind])).toEqual(
       [0, 1, 2].map((member) => [`g0-m${member}`, "failed", kind]),
     );
-    // The first reply and the user's answer to it.
-    expect(report.lost[0]!.turns.map(({ role }) => role)).toEqual(["user", "assistant", "user"]);
+    // The second reply is the one that was not answered.
+    expect(report.lost[0]!.turns.map(({ role }) => role)).toEqual(["user", "assistant", "user", "assistant"]);
+    expect(report.lost[0]!.turns.at(-1)!.sampled).toBeDefined();
     expect(report.lost[0]!.chains[0]!.learn).toContain(1);
+  });
+
+  it("an environment that threw at a reply, which is kept and not tried again", async () => {
+    const less = rewardFunction({ name: "less" }, () => -0.5);
+    const { report, groups } = await play({
+      environment: failing(() => Promise.reject(new Error("boom"))),
+      reward: less,
+    });
+    expect(groups.map(({ trajectories }) => trajectories.length)).toEqual([3, 3]);
+    expect(report).toMatchObject({ requested: 6, completed: 6, lost: [], lowestReward: -0.5 });
+    expect(report.failures).toHaveLength(3);
+    expect(report.failed).toEqual(groups[0]!.trajectories);
+    for (const one of report.failed) expect(one).toMatchObject({ ended: "failed", reward: { score: -0.5 } });
+  });
+
+  it("an environment that hung or failed before a reply, which is tried again with other draws", async () => {
+    const healthy = (await play()).groups[0]!.trajectories;
+    for (const during of ["reset", "step"] as const) {
+      const environment = new ConversationEnvironment({ scenarios });
+      const { reset, step } = environment;
+      const seeds: number[] = [];
+      let calls = 0;
+      environment.reset = async (scenario, options) => {
+        seeds.push(options!.seed!);
+        if (during === "reset" && ++calls === 1) throw new Error("busy");
+        return reset.call(environment, scenario, options);
+      };
+      environment.step = (state, action) =>
+        during === "step" && ++calls === 1 ? new Promise(() => {}) : step.call(environment, state, action);
+      const { report, groups } = await play({ environment, timeouts: { environmentMs: 50 }, concurrency: 1 });
+      expect(report.failures).toMatchObject([{ during, trajectoryId: "g0-m0" }]);
+      expect(seeds[0]).toBe(seeds[2]);
+      expect(seeds[1]).not.toBe(seeds[0]);
+      const [first, ...others] = groups[0]!.trajectories;
+      const said = ({ turns }: { turns: Turn[] }) => turns.map(({ content }) => content);
+      expect(said(first!)).not.toEqual(said(healthy[0]!));
+      // Nobody else notices.
+      expect(others.map(said)).toEqual(healthy.slice(1).map(said));
+    }
   });
 
   it.each([

@@ -1,11 +1,12 @@
 /**
- * Groups of conversations with their rewards. A failure of the environment or of the reward loses a conversation, not the run:
- * it is counted and named in the report.
+ * Groups of conversations with their rewards. A failure of the environment or of the reward costs a conversation, not the run: it is
+ * counted and named in the report. Where the environment threw at a reply the conversation stays, with the score of a failure.
  */
 import { linkSignals } from "../abort.ts";
 import type { Agent } from "../agent/agent.ts";
+import { isAnswer } from "../conversation/failure.ts";
 import { partFailuresOf } from "../conversation/part-failures.ts";
-import type { TrajectoryGroup } from "../conversation/trajectory.ts";
+import type { Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { createReferenceScorer, type ReferenceScorer } from "../reward/reference-scorer.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
@@ -92,12 +93,15 @@ async function sampleAll(
   });
   const rewarded = await runLimited(rewarding, concurrency, stop);
   // Only now, in the order of the requests: the report must not depend on who was done first.
-  for (const { trajectory, failures } of played) {
-    countTokens(report, trajectory);
-    report.failures.push(...failures);
-  }
+  for (const { failures } of played) report.failures.push(...failures);
+  for (const one of rewarded.flatMap(({ members }) => members).filter(isRewarded))
+    report.lowestReward = Math.min(report.lowestReward, one.reward.score);
   const groups = requests.map(({ id, scenario }, i): TrajectoryGroup => {
-    const { trajectories, lost, notices } = rewarded[i]!;
+    const { notices } = rewarded[i]!;
+    const members = rewarded[i]!.members.map((one) => withFailureScore(one, rollout.settings, report));
+    const trajectories = members.filter(isRewarded);
+    const lost = members.filter((one) => !isRewarded(one));
+    for (const one of members) if (isRewarded(one) || one.ended !== "failed") countTokens(report, one);
     for (const notice of notices) if (!report.notices.includes(notice)) report.notices.push(notice);
     report.lost.push(...lost.map((one) => ({ ...one, group: id })));
     for (const { id: trajectoryId, reward } of trajectories) {
@@ -116,9 +120,25 @@ async function sampleAll(
   });
 }
 
-/** Only what came through: a lost conversation's tokens are not in the rate. */
-function countTokens(report: RolloutReport, { ended, chains, turns }: Unrewarded): void {
-  if (ended === "failed") return;
+/** A conversation that failed at a reply, with its score; others as they are. */
+function withFailureScore(
+  one: Trajectory | Unrewarded,
+  { onFailure }: RolloutSettings,
+  report: RolloutReport,
+): Trajectory | Unrewarded {
+  if (isRewarded(one) || onFailure === "drop" || !one.failure || !isAnswer(one.failure)) return one;
+  const score = onFailure === "lowest" ? report.lowestReward : onFailure.score;
+  const failed: Trajectory = { ...one, reward: { score, breakdown: {} } };
+  report.failed.push(failed);
+  return failed;
+}
+
+function isRewarded(one: Trajectory | Unrewarded): one is Trajectory {
+  return "reward" in one;
+}
+
+/** A lost conversation's tokens are not in the rate. */
+function countTokens(report: RolloutReport, { chains, turns }: Unrewarded): void {
   for (const chain of chains) for (const turn of chain.turn) if (turn >= 0) report.sampledTokens++;
   report.replies += turns.filter(({ role }) => role === "assistant").length;
 }

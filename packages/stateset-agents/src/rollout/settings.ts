@@ -21,6 +21,15 @@ export const rolloutShape = {
       rewardMs: timeMs.default(60_000).describe("The longest the reward of one conversation may take."),
     })
     .prefault({}),
+  onFailure: z
+    .union(
+      [z.enum(["lowest", "drop"]), z.strictObject({ score: z.number() })],
+      '"lowest", "drop" or {score} was expected',
+    )
+    .default("lowest")
+    .describe(
+      'What a conversation counts in which the environment threw at a reply. `"lowest"`: the lowest reward so far, and at most 0. `{"score": n}`: that. `"drop"`: it is left out, which teaches replies that break the environment.',
+    ),
 } as const;
 
 const schema = z.strictObject(rolloutShape);

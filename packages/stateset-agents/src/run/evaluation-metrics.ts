@@ -8,7 +8,7 @@ export function evaluationMetrics(evaluation: FactOf<"evaluation">): Metrics {
     for (const [name, value] of Object.entries(evaluation.numbers)) metrics[`held-out/${name}`] = value;
     return metrics;
   }
-  const { set, reward, parts, failed, partFailures = {} } = evaluation;
+  const { set, reward, parts, failed, lost, partFailures = {} } = evaluation;
   metrics[`${set}/reward`] = reward.mean;
   if (reward.low !== undefined) {
     metrics[`${set}/low`] = reward.low;
@@ -16,6 +16,7 @@ export function evaluationMetrics(evaluation: FactOf<"evaluation">): Metrics {
   }
   metrics[`${set}/count`] = reward.count;
   metrics[`${set}/failed`] = failed;
+  metrics[`${set}/lost`] = lost;
   for (const [name, value] of Object.entries(parts)) metrics[`${set}/part/${name}`] = value;
   for (const [name, value] of Object.entries(partFailures)) metrics[`${set}/partFailures/${name}`] = value;
   return metrics;

@@ -34,8 +34,10 @@ export interface RewardEvaluation {
   /** Mean of every part of the reward's breakdown. */
   parts: Record<string, number>;
   scenarios: ScenarioScore[];
-  /** Conversations that failed and are not in the numbers. */
+  /** Conversations in which the environment threw at a reply: they are in the numbers, with the score of `onFailure`. */
   failed: number;
+  /** Conversations that came to nothing and are in no number. */
+  lost: number;
   /** What the first few failures said. */
   failures: string[];
   /** In how many conversations a part of the reward failed, by its name; these are not in the part's mean. */
@@ -138,6 +140,7 @@ interface Facts {
   rollouts: {
     requested: number;
     completed: number;
+    failed: number;
     lost: number;
     refusedGroups: number;
     droppedGroups: number;

@@ -11,7 +11,7 @@ import type { RecordedChain, RecordedConversation } from "./trajectories.ts";
 export interface LearntExample {
   id: string;
   /** With `learn` on what is imitated or compared. */
-  chain: RecordedChain;
+  chains: readonly RecordedChain[];
   /** None where tokens are all there is. */
   messages?: readonly Message[];
   tools?: readonly ToolDefinition[] | undefined;
@@ -25,7 +25,7 @@ export interface LearntExample {
 
 /** For writeTrajectories(): the examples of a step. */
 export function exampleRecords(step: number, examples: readonly LearntExample[]): RecordedConversation[] {
-  return examples.map(({ id, chain, messages = [], tools, templateVariables, pair, side, learnt }) => ({
+  return examples.map(({ id, chains, messages = [], tools, templateVariables, pair, side, learnt }) => ({
     record: {
       id,
       ...(pair !== undefined && { group: pair }),
@@ -34,9 +34,9 @@ export function exampleRecords(step: number, examples: readonly LearntExample[])
       messages: messages.map(chatMessage),
       ...(tools && { tools }),
       ...(templateVariables && { templateVariables }),
-      chains: [{ length: chain.tokens.length, learnLength: learnCount(chain) }],
+      chains: chains.map((chain) => ({ length: chain.tokens.length, learnLength: learnCount(chain) })),
     },
-    chains: [chain],
+    chains,
     ...(learnt && { learnt }),
   }));
 }

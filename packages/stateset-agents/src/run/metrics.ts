@@ -10,7 +10,11 @@ const all = ["rl", ...dataLearners] as const;
 const pairs = ["dpo", "ipo"] as const;
 
 export const metrics = {
-  reward: { meaning: "Mean reward of the step's conversations.", unit: "reward", learners: rl },
+  reward: {
+    meaning: "Mean reward of the step's conversations: the total each is learnt from.",
+    unit: "reward",
+    learners: rl,
+  },
   rewardStd: { meaning: "Standard deviation of the rewards of the step.", unit: "reward", learners: rl },
   rewardMin: { meaning: "The lowest reward of the step.", unit: "reward", learners: rl },
   rewardMax: { meaning: "The highest reward of the step.", unit: "reward", learners: rl },
@@ -37,6 +41,11 @@ export const metrics = {
   },
   environmentFailures: {
     meaning: "Failures of the environment, those that a retry made up for included.",
+    unit: "count",
+    learners: rl,
+  },
+  failedConversations: {
+    meaning: "Conversations in which the environment threw at a reply: they count, with the score of `onFailure`.",
     unit: "count",
     learners: rl,
   },
@@ -75,7 +84,17 @@ export const metrics = {
   "selection/low": { meaning: "Lower end of its 95% interval.", unit: "reward", learners: rl },
   "selection/high": { meaning: "Upper end of its 95% interval.", unit: "reward", learners: rl },
   "selection/count": { meaning: "Scenarios of that evaluation.", unit: "count", learners: rl },
-  "selection/failed": { meaning: "Conversations of that evaluation that failed.", unit: "count", learners: rl },
+  "selection/failed": {
+    meaning:
+      "Conversations of that evaluation in which the environment threw at a reply; they count, with the score of `onFailure`.",
+    unit: "count",
+    learners: rl,
+  },
+  "selection/lost": {
+    meaning: "Conversations of that evaluation that came to nothing and are in no number.",
+    unit: "count",
+    learners: rl,
+  },
   "report/reward": {
     meaning: "Mean reward on the held-out scenarios that are only looked at, before the first step and after the last.",
     unit: "reward",
@@ -84,7 +103,17 @@ export const metrics = {
   "report/low": { meaning: "Lower end of its 95% interval.", unit: "reward", learners: rl },
   "report/high": { meaning: "Upper end of its 95% interval.", unit: "reward", learners: rl },
   "report/count": { meaning: "Scenarios of that evaluation.", unit: "count", learners: rl },
-  "report/failed": { meaning: "Conversations of that evaluation that failed.", unit: "count", learners: rl },
+  "report/failed": {
+    meaning:
+      "Conversations of that evaluation in which the environment threw at a reply; they count, with the score of `onFailure`.",
+    unit: "count",
+    learners: rl,
+  },
+  "report/lost": {
+    meaning: "Conversations of that evaluation that came to nothing and are in no number.",
+    unit: "count",
+    learners: rl,
+  },
   "held-out/loss": { meaning: "Loss on the held-out data.", unit: "nats", learners: ["sft", ...pairs, "reward-model"] },
   "held-out/perplexity": { meaning: "e to the loss on the held-out data.", unit: "number", learners: ["sft"] },
   "held-out/tokens": { meaning: "Assistant tokens of the held-out data.", unit: "tokens", learners: ["sft"] },

@@ -143,9 +143,9 @@ describe("examples of learners from data", () => {
     const messages = [{ role: "user" as const, content: "Hi" }];
     const reference = Float32Array.of(-1, -2);
     const records = exampleRecords(2, [
-      { id: "e1", chain, messages },
-      { id: "p1-chosen", chain, pair: "p1", side: "chosen", learnt: { reference } },
-      { id: "p1-rejected", chain, pair: "p1", side: "rejected" },
+      { id: "e1", chains: [chain], messages },
+      { id: "p1-chosen", chains: [chain], pair: "p1", side: "chosen", learnt: { reference } },
+      { id: "p1-rejected", chains: [chain], pair: "p1", side: "rejected" },
     ]);
     writeTrajectories(dir, 2, records, { tokens: true });
     const [example, chosen, rejected] = readTrajectories(dir, 2);
@@ -159,7 +159,7 @@ describe("examples of learners from data", () => {
   });
 
   it("are refused when their numbers are not one a learn token", () => {
-    const records = exampleRecords(2, [{ id: "e1", chain, learnt: { value: new Float32Array(3) } }]);
+    const records = exampleRecords(2, [{ id: "e1", chains: [chain], learnt: { value: new Float32Array(3) } }]);
     expect(() => writeTrajectories(dir, 2, records, { tokens: true })).toThrow(
       'The conversation e1 has 2 tokens to learn from, and 3 numbers "value".',
     );

@@ -12,7 +12,7 @@ import { parseOptions } from "../options.ts";
 import { seedOf } from "../random.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import { requireParts } from "../rollout/parts.ts";
-import { allFailed, emptyReport, type RolloutReport } from "../rollout/report.ts";
+import { allFailed, emptyReport, noneCameThrough, type RolloutReport } from "../rollout/report.ts";
 import { environmentRollout, sampleGroups } from "../rollout/rollout.ts";
 import { rolloutShape } from "../rollout/settings.ts";
 
@@ -66,11 +66,12 @@ export async function harvestBestOfN(options: HarvestOptions): Promise<Harvest> 
   }));
   const rollout = environmentRollout({ agent, environment, reward, settings: o, learn: true });
   const groups = await sampleGroups(rollout, requests, { report, signal: o.signal });
-  if (groups.length === 0) throw allFailed(report, "harvestBestOfN()");
+  if (groups.length === 0 || noneCameThrough(report)) throw allFailed(report, "harvestBestOfN()");
   const sampled = groups.flatMap((group) => group.trajectories);
   const kept = groups.flatMap(({ trajectories }) => {
     const mean = meanReward(trajectories);
-    return [...trajectories]
+    return trajectories
+      .filter(({ ended }) => ended !== "failed")
       .sort((a, b) => b.reward.score - a.reward.score)
       .slice(0, o.keep)
       .filter(

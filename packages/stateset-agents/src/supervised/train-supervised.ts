@@ -96,7 +96,7 @@ export async function trainSupervised(options: SupervisedOptions): Promise<Super
         step,
         batch.map((i) => {
           const { index, conversation } = sources[i]!;
-          return { id: `example-${index}`, chain: chains[i]!, ...conversation };
+          return { id: `example-${index}`, chains: [chains[i]!], ...conversation };
         }),
       ),
     tokens: (batch) => sum(batch.map((i) => tokens[i]!)),

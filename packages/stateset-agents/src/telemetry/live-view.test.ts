@@ -85,6 +85,7 @@ function play(options: Partial<LiveViewOptions>, columns = 100): string[] {
     parts: {},
     scenarios: [],
     failed: 0,
+    lost: 0,
     failures: [],
     stop: () => {},
   });
@@ -96,6 +97,7 @@ function play(options: Partial<LiveViewOptions>, columns = 100): string[] {
     parts: {},
     scenarios: [],
     failed: 0,
+    lost: 0,
     failures: [],
     stop: () => {},
   });

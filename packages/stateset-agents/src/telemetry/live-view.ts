@@ -140,7 +140,7 @@ export function createLiveView(options: LiveViewOptions): LiveView {
     onRollouts({ report }) {
       const lost = lostBySource(report);
       state.conversations += report.requested;
-      state.failed.environment += lost.environment + lost.agent;
+      state.failed.environment += report.failed.length + lost.environment + lost.agent;
       state.failed.reward += lost.reward;
     },
     onStepEnd(event) {

@@ -15,6 +15,7 @@ function plan(algorithm: CollectPlan["algorithm"]): CollectPlan {
   return {
     step: 1,
     position: 0,
+    lowestReward: 0,
     config,
     controls: { temperature: 1, scenarioWeights: {} },
     algorithm,

@@ -23,6 +23,8 @@ export interface CollectPlan {
   step: number;
   /** Scenarios drawn before this step. */
   position: number;
+  /** min(0, the lowest reward of the run so far). */
+  lowestReward: number;
   config: TrainingConfig;
   controls: Pick<TrainingControls, "temperature" | "scenarioWeights">;
   algorithm: Algorithm;
@@ -37,7 +39,7 @@ export async function collect(plan: CollectPlan): Promise<Collected> {
   const sampling = { ...settings.sampling, temperature: controls.temperature };
   const rollout = { ...plan.rollout, settings: { ...settings, sampling } };
   const wanted = config.groupsPerStep * config.accumulation;
-  const collected: Collected = { groups: [], report: emptyReport(), drawn: 0, refused: [], rounds: 0 };
+  const collected: Collected = { groups: [], report: emptyReport(plan.lowestReward), drawn: 0, refused: [], rounds: 0 };
   const scenarioAt = plan.scenarios.weightedBy(controls.scenarioWeights);
   const draw = () => {
     const ordinal = collected.drawn++;

@@ -165,12 +165,12 @@ describe("what fails in a run", { timeout: 300_000 }, () => {
     const { agent } = tableAgent();
     const { run } = await train({ ...settings, agent, reward, heldOut, steps: 2, evaluation: { every: 1 } });
     expect(run.status).toBe("finished");
-    expect(run.evaluation!.before.failed).toBe(4);
+    expect(run.evaluation!.before).toMatchObject({ failed: 0, lost: 4 });
     expect(run.best).toBeNull();
-    expect(run.metrics[1]).toMatchObject({ "selection/failed": 4 });
+    expect(run.metrics[1]).toMatchObject({ "selection/failed": 0, "selection/lost": 4 });
     const said = run.warnings.filter(({ kind }) => kind === "evaluation-failed");
     expect(said.map(({ step }) => step)).toEqual([0, 0, 1, 2, 2]);
-    expect(said[0]!.message).toMatch(/4 conversations of the evaluation failed and nothing was left.*no verdict/);
+    expect(said[0]!.message).toMatch(/4 were lost and nothing was left.*no verdict/);
   });
 
   it("reports a callback that throws and goes on", async () => {

@@ -30,7 +30,7 @@ export async function reportFailures(
   if (environment.length > 0) {
     const messages = messagesOf(environment);
     const lost = lostBySource(report).environment;
-    const message = `Step ${step}: the environment failed ${times(messages)}; ${lost} conversations were lost. ${examples(messages)}`;
+    const message = `Step ${step}: the environment failed ${times(messages)}; ${lost} conversations were lost${scoredText(report)}. ${examples(messages)}`;
     await run.warn({ kind: "environment-failed", message }, step);
   }
   if (reward.length > 0) {
@@ -70,6 +70,13 @@ async function reportFailedParts(
     const message = `Step ${step}: the part "${name}" of the reward failed in ${count} of ${of}; they were scored without it, or with the score that stands in for it.${why(name)} From now on only the metric ${metric}/${name} tells.`;
     await run.warn({ kind: "reward-part-failed", message }, step);
   }
+}
+
+/** What conversations that failed at a reply count, in words. */
+function scoredText({ failed }: Collected["report"]): string {
+  if (failed.length === 0) return "";
+  const scores = [...new Set(failed.map(({ reward }) => reward.score))].join(" or ");
+  return `, and ${failed.length} in which it threw at a reply count with a reward of ${scores} (onFailure)`;
 }
 
 function messageIn({ message, scenarioId }: { message: string; scenarioId: string }): string {
@@ -132,13 +139,18 @@ export async function reportEvaluation(
   const { step, scenarios, ...fact } = result;
   run.recordEvaluation(evaluationLines(result));
   await run.tell("evaluation", step, fact, { scenarios, stop: run.stop });
-  const { failed, failures, reward, set, partFailures = {} } = result;
+  const { failed, lost, failures, reward, set, partFailures = {} } = result;
   const samples = scenarios.reduce((sum, scenario) => sum + scenario.samples, 0);
   const of = `${samples} conversations of the evaluation`;
   await reportFailedParts({ run, state }, step, partFailures, { of, why: () => "", metric: `${set}/partFailures` });
-  if (failed === 0) return;
-  const left = reward.count === 0 ? "and nothing was left to measure" : "and are not in its numbers";
-  const message = `Step ${step}: ${failed} conversations of the evaluation failed ${left}. ${examples(failures)}`;
+  if (failed + lost === 0) return;
+  const said = [
+    ...(failed > 0 ? [`in ${failed} the environment threw at a reply, which counts (onFailure)`] : []),
+    ...(lost > 0
+      ? [`${lost} were lost ${reward.count === 0 ? "and nothing was left to measure" : "and are in no number"}`]
+      : []),
+  ];
+  const message = `Step ${step}: of the conversations of the evaluation ${said.join("; ")}. ${examples(failures)}`;
   await run.warn({ kind: "evaluation-failed", message }, step);
 }
 
@@ -149,7 +161,8 @@ export async function reportSkipped({ state, run }: Loop, step: number, what: st
 }
 
 export function countLost(state: LoopState, { groups, refused }: Collected): void {
-  state.lostInARow = groups.length + refused.length > 0 ? 0 : state.lostInARow + 1;
+  const played = [...groups, ...refused].flatMap(({ trajectories }) => trajectories);
+  state.lostInARow = played.some(({ ended }) => ended !== "failed") ? 0 : state.lostInARow + 1;
 }
 
 /**

@@ -61,7 +61,7 @@ export function createHeldOut({ scenarios, config, scorer, ...parts }: HeldOutOp
       hint: "Give at least one held-out scenario, or leave the evaluation out.",
     });
   }
-  const { seed, evaluation, maxTurns, concurrency, timeouts } = config;
+  const { seed, evaluation, maxTurns, concurrency, timeouts, onFailure } = config;
   const { temperature = config.sampling.temperature } = evaluation;
   const sampling = { ...config.sampling, ...(temperature !== undefined && { temperature }) };
   const samples = temperature === 0 ? 1 : evaluation.samples;
@@ -71,7 +71,8 @@ export function createHeldOut({ scenarios, config, scorer, ...parts }: HeldOutOp
       : splitHeldOut(scenarios, { seed: seedOf(seed, "held-out"), selectionShare: evaluation.selectionShare });
   return {
     async evaluate(step, set, signal) {
-      const settings = { samples, seed: seedOf(seed, "evaluation"), sampling, maxTurns, concurrency, timeouts, signal };
+      const rollout = { sampling, maxTurns, concurrency, timeouts, onFailure };
+      const settings = { ...rollout, samples, seed: seedOf(seed, "evaluation"), signal };
       try {
         const result = await evaluateWith({ ...parts, ...settings, scenarios: sets[set] }, scorer);
         const means = Object.entries(result.parts).map(([name, estimate]) => [name, estimate.mean]);
@@ -82,6 +83,7 @@ export function createHeldOut({ scenarios, config, scorer, ...parts }: HeldOutOp
           parts: Object.fromEntries(means),
           scenarios: result.scenarios,
           failed: result.failed,
+          lost: result.lost,
           failures: result.failures,
           partFailures: result.partFailures,
         };
@@ -93,8 +95,8 @@ export function createHeldOut({ scenarios, config, scorer, ...parts }: HeldOutOp
         )
           throw error;
         const none = { mean: Number.NaN, count: 0 };
-        const failed = sets[set].length * samples;
-        return { step, set, reward: none, parts: {}, scenarios: [], failed, failures: [error.message] };
+        const lost = sets[set].length * samples;
+        return { step, set, reward: none, parts: {}, scenarios: [], failed: 0, lost, failures: [error.message] };
       }
     },
   };

@@ -32,6 +32,8 @@ export interface LoopState extends SkippedUpdates {
   position: number;
   optimiserSteps: number;
   conversations: number;
+  /** min(0, the lowest reward so far): what a failed conversation counts. */
+  lowestReward: number;
   /** Steps since the last one in which a conversation came through. */
   lostInARow: number;
   /** The step that did best on the selection scenarios, and how many of them there were. Step 0 is the policy the run began with. */
@@ -81,9 +83,10 @@ async function runStep(loop: Loop): Promise<void> {
 
   const startedAt = performance.now();
   const { rollout, scenarios } = loop;
-  const { position, controls } = state;
+  const { position, lowestReward, controls } = state;
   const { algorithm } = loop.learner;
-  const collected = await collect({ step, position, config, controls, algorithm, rollout, scenarios, signal });
+  const plan = { step, position, lowestReward, config, controls, algorithm, rollout, scenarios, signal };
+  const collected = await collect(plan);
   const sampledAt = performance.now();
   const { groups, report } = collected;
   await reportFailures(loop, step, collected);
@@ -95,6 +98,7 @@ async function runStep(loop: Loop): Promise<void> {
   const updatedAt = performance.now();
   run.step = step;
   state.position += collected.drawn;
+  state.lowestReward = report.lowestReward;
   state.conversations += report.completed;
   const { optimiserSteps, notFinite } = state;
   const metrics = finiteMetrics(step, rolloutMetrics(collected), learnt, { learningRate, optimiserSteps, notFinite });
@@ -169,7 +173,7 @@ async function endStep(loop: Loop, metrics: StepMetrics, broken = false): Promis
 }
 
 function rolloutFacts({ report, refused }: Collected): FactOf<"rollouts"> {
-  const { requested, completed, lost, droppedGroups, replies, sampledTokens } = report;
+  const { requested, completed, failed, lost, droppedGroups, replies, sampledTokens } = report;
   const groups = { refusedGroups: refused.length, droppedGroups: droppedGroups.length };
-  return { requested, completed, lost: lost.length, ...groups, replies, sampledTokens };
+  return { requested, completed, failed: failed.length, lost: lost.length, ...groups, replies, sampledTokens };
 }

@@ -19,6 +19,7 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
     replies: report.replies,
     ...(report.replies > 0 && { replyTokens: report.sampledTokens / report.replies }),
     environmentFailures: failures.environment.length,
+    failedConversations: report.failed.length,
     environmentLost: lostBySource(report).environment,
     rewardFailures: failures.reward.length,
     ...(failures.agent.length > 0 && { hookFailures: failures.agent.length }),

@@ -166,6 +166,7 @@ function initialState(config: TrainingConfig, agent: Agent): LoopState {
     conversations: 0,
     notFinite: 0,
     notFiniteInARow: 0,
+    lowestReward: 0,
     lostInARow: 0,
     best: null,
     controls: initialControls(config, agent.sampling.temperature),

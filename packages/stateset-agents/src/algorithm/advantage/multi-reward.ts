@@ -4,7 +4,8 @@
  * Source: Liu et al., "GDPO: Group reward-Decoupled Normalization Policy Optimization for Multi-reward RL Optimization", 2026.
  * The reward's `score` is not used: the weights say how parts add up. What shaping took off it (overlong replies) is added to the sum, centred in
  * the group: a penalty of 1 counts like one standard deviation of a part of weight 1. A part that failed for a conversation and was skipped says nothing
- * of it: the others of the group are compared without it, and it gets 0 for that part, their mean.
+ * of it: the others of the group are compared without it, and it gets 0 for that part, their mean. A conversation that failed has no
+ * parts: it gets the worst of its group's in each, and nothing better than its own reward.
  */
 import { StatesetError } from "../../error.ts";
 import { didYouMean } from "../../suggest.ts";
@@ -18,7 +19,8 @@ export function multiRewardAdvantages(
 ): Advantages[] {
   const sums = new Array<number>(sequences.length).fill(0);
   for (const [part, weight] of Object.entries(options.weights)) {
-    const values = sequences.map((sequence) => partOf(sequence, part));
+    const given = sequences.map((sequence) => (sequence.failed ? undefined : partOf(sequence, part)));
+    const values = sequences.map((one, i) => (one.failed ? worstOf(sequences, given, one, weight) : given[i]));
     const scored = sequences.map((_, i) => i).filter((i) => values[i] !== undefined);
     const normalised = normaliseInGroups(
       scored.map((i) => sequences[i]!),
@@ -33,6 +35,17 @@ export function multiRewardAdvantages(
   );
   for (const [i, own] of shaping.entries()) sums[i]! += own;
   return spread(sequences, normalise(sums, "batch", standardDeviation(sums)));
+}
+
+function worstOf(
+  sequences: readonly Sequence[],
+  values: readonly (number | undefined)[],
+  { group, reward }: Sequence,
+  weight: number,
+): number {
+  const sign = weight < 0 ? -1 : 1;
+  const others = values.filter((value, i) => value !== undefined && sequences[i]!.group === group) as number[];
+  return sign * Math.min(reward, ...others.map((value) => sign * value));
 }
 
 function partOf({ breakdown, failedParts }: Sequence, part: string): number | undefined {

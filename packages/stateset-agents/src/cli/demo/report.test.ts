@@ -31,6 +31,7 @@ const evaluation = (reward: number, words: number, ...talks: Trajectory[]): Eval
   parts: {},
   scenarios: [],
   failed: 0,
+  lost: 0,
   failures: [],
   partFailures: {},
   stub: false,

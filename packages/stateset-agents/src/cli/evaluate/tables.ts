@@ -8,7 +8,7 @@ const cells = (estimate: Estimate) => [number(estimate.mean), intervalText(estim
 
 export function evaluationLines(evaluation: Evaluation, io: CliIo): string[] {
   const colors = colorsOf(io);
-  const { reward, parts, words, scenarios, failed, failures, partFailures, stub } = evaluation;
+  const { reward, parts, words, scenarios, failed, lost, failures, partFailures, stub } = evaluation;
   const measures = [
     [colors.bold("reward"), ...cells(reward)],
     ...Object.entries(parts).map(([name, estimate]) => [`  ${name}`, ...cells(estimate)]),
@@ -31,7 +31,11 @@ export function evaluationLines(evaluation: Evaluation, io: CliIo): string[] {
     ),
     "",
     colors.dim(
-      `${scenarios.length} scenarios, hardest first${failed > 0 ? `; ${failed} conversations failed and are not counted` : ""}`,
+      [
+        `${scenarios.length} scenarios, hardest first`,
+        ...(failed > 0 ? [`in ${failed} conversations the environment threw at a reply, which counts`] : []),
+        ...(lost > 0 ? [`${lost} conversations were lost and are not counted`] : []),
+      ].join("; "),
     ),
     ...failures.map((message) => colors.yellow(`! ${message}`)),
     ...Object.entries(partFailures).map(([name, count]) =>
