@@ -51,7 +51,7 @@ describe("a search over words", { timeout: soak ? 7_200_000 : 300_000 }, () => {
     await policy.close();
   });
 
-  it.each(rewards)("does not beat honest conversations: %s", async (_, reward) => {
+  it.each(rewards)("does not beat honest conversations: %s", async (name, reward) => {
     const score = scorer.forGroup([]);
     const scores = await Promise.all(
       honest.map(async (replies) => (await reward.compute({ turns: chat(users, replies) }, { score })).score),
@@ -62,7 +62,10 @@ describe("a search over words", { timeout: soak ? 7_200_000 : 300_000 }, () => {
     expect(words.score).toBeGreaterThanOrEqual(Math.min(...scores));
     for (const start of [words.replies, undefined]) {
       const found = await attackGuarded({ ...attack, start }, { policy, scorer, rounds, blind: soak });
-      expect(found.score, found.replies.join(" | ")).toBeLessThan(0.85 * Math.min(...scores));
+      const least = Math.min(...scores);
+      const what = `${name}: ${found.score.toFixed(3)} of ${least.toFixed(3)} by ${JSON.stringify(found.replies.join(" | "))}`;
+      if (soak) process.stdout.write(`${what}\n`);
+      expect(found.score, what).toBeLessThan(0.85 * least);
     }
   });
 
