@@ -52,7 +52,7 @@ describe("createAlgorithm", () => {
       lambda: 1,
       valueCoefficient: 0.1,
       valueClip: 0.2,
-      beta: 0.05,
+      beta: 0.01,
       klIn: "reward",
       whiten: true,
     });

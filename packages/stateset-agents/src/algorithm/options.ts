@@ -130,7 +130,7 @@ export const schemas = {
   }),
   ppo: z.strictObject({
     algorithm: z.literal("ppo"),
-    ...clipped(0.2, 0.2, 0.05, "reward"),
+    ...clipped(0.2, 0.2, 0.01, "reward"),
     /** Lets beta move so that the KL per token stays near this. Off when absent. */
     targetKl: z.number().positive().optional(),
     /** Sequences over which beta may change by its own size. */

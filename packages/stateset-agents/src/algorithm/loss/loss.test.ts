@@ -107,7 +107,7 @@ describe("adaptive KL", () => {
   });
 
   it("is kept in a checkpoint", () => {
-    const create = () => createAlgorithm({ algorithm: "ppo", targetKl: 0.01, klHorizon: 10 });
+    const create = () => createAlgorithm({ algorithm: "ppo", beta: 0.05, targetKl: 0.01, klHorizon: 10 });
     const sequences = randomLossSequences();
     const run = create();
     run.loss(sequences, countsOf(sequences));
