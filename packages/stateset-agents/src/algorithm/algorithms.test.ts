@@ -59,7 +59,7 @@ describe("createAlgorithm", () => {
     expect(algorithmDefaults("vapo")).toMatchObject({
       epsilonHigh: 0.28,
       lengthAlpha: 0.05,
-      lambdaFloor: 0.99,
+      lambdaFloor: 0.999,
       positiveCoefficient: 0.1,
     });
     expect(algorithmDefaults("a2c")).toMatchObject({

@@ -146,7 +146,7 @@ export const schemas = {
     /** α of λ = 1 − 1/(α·length). */
     lengthAlpha: z.number().positive().default(0.05),
     /** The least λ: α is meant for thousands of tokens, and would make λ 0 for a reply of twenty. */
-    lambdaFloor: z.number().min(0).lt(1).default(0.99),
+    lambdaFloor: z.number().min(0).lt(1).default(0.999),
     whiten: z.boolean().default(true),
     ...value(0.1),
     ...valueClip,
