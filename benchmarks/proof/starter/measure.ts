@@ -2,7 +2,14 @@ import { ConversationEnvironment, evaluate, MultiTurnAgent, type RewardFunction,
 import type { AlgorithmName } from "../../../packages/stateset-agents/src/algorithm/algorithms.ts";
 import { imitateBestOfN } from "../best-of-n.ts";
 import { meanOf } from "../measure.ts";
-import { conversationsPerStep, evaluationSamples, harvestingOf, passes, steps, systemPrompt } from "./settings.ts";
+import {
+  conversationsPerStep,
+  evaluationSamples,
+  harvestingOf,
+  passes,
+  steps as stepsOf,
+  systemPrompt,
+} from "./settings.ts";
 import { maxTokens, type StarterTask, type TaskName, taskReward, tasks, turnReward } from "./tasks.ts";
 
 /** How a run learns. */
@@ -20,6 +27,8 @@ export interface StarterJob {
   learner: Learner;
   seed: number;
   sign: 1 | -1;
+  /** In place of the task's own, for a quick look. */
+  steps?: number;
 }
 
 export interface StarterResult {
@@ -55,7 +64,8 @@ function environmentOf(task: StarterTask, which: "training" | "heldOut"): Conver
   return new ConversationEnvironment({ scenarios: task[which], maxTurns: task.maxTurns });
 }
 
-async function learn(agent: MultiTurnAgent, { task: name, learner, seed, sign }: StarterJob): Promise<Learnt> {
+async function learn(agent: MultiTurnAgent, job: StarterJob): Promise<Learnt> {
+  const { task: name, learner, seed, sign, steps = stepsOf[name] } = job;
   const task = tasks[name];
   const environment = environmentOf(task, "training");
   const reward = taskReward(task, sign);
@@ -72,10 +82,10 @@ async function learn(agent: MultiTurnAgent, { task: name, learner, seed, sign }:
       return counts;
     }
     case "defaults":
-      return reinforced({ agent, environment, reward, seed, steps: steps[name], algorithm: learner.algorithm });
+      return reinforced({ agent, environment, reward, seed, steps, algorithm: learner.algorithm });
     case "passes": {
       const { algorithm, updatesPerRollout, credit } = learner;
-      const common = { agent, environment, seed, steps: steps[name], updatesPerRollout, groupSize: 8 };
+      const common = { agent, environment, seed, steps, updatesPerRollout, groupSize: 8 };
       return credit
         ? reinforced({ ...common, reward: turnReward(task, sign), algorithm: "gspo-token", credit })
         : reinforced({ ...common, reward, algorithm });
