@@ -13,9 +13,9 @@ export const tuningSeeds = [1, 2];
 /** Which algorithms are put to the proof: every one, at its defaults except where the size of the toy asks for another. */
 export const algorithms: Record<string, AlgorithmConfig> = {
   ...Object.fromEntries(algorithmNames.map((algorithm) => [algorithm, { algorithm }])),
-  // Nearly all replies of the toy run into the token limit, so the overlong penalty would punish everything alike. One round of sampling: more
-  // would give it more conversations than the others have, and once all nine scenarios are solved there is nothing else to sample.
-  dapo: { algorithm: "dapo", overlongPenalty: 0, maxSamplingRounds: 1 },
+  // One round of sampling: more would give it seven times the conversations that the others have, since once all nine scenarios are solved there
+  // is nothing else to sample.
+  dapo: { algorithm: "dapo", maxSamplingRounds: 1 },
 };
 
 /** GRPO with four passes over every rollout, with its clip and without. */
@@ -32,7 +32,7 @@ export const sampling = { temperature: 1, maxTokens: 8 };
 export const evaluationSamples = 32;
 
 /** Rates that SFT was tried with. */
-export const triedRates = [1e-3, 3e-3, 1e-2];
+export const triedRates = [1e-3, 3e-3, 1e-2, 3e-2];
 
 /** As many conversations in all as the others have, rounded up, and twice as many updates: imitating oftener costs no samples, and it helps. */
 function inRounds(rounds: number, keep: number, learningRate: number): Harvesting {
@@ -43,7 +43,7 @@ function inRounds(rounds: number, keep: number, learningRate: number): Harvestin
 /** SFT on best-of-N. How many are kept and at which rate is what served each of them best of several tried. */
 export const baselines = {
   "sft-best-of-n": inRounds(1, 1, 1e-2),
-  "sft-best-of-n-3": inRounds(3, 2, 3e-3),
+  "sft-best-of-n-3": inRounds(3, 2, 1e-2),
   "sft-best-of-n-10": inRounds(10, 3, 3e-3),
 } as const satisfies Record<string, Harvesting>;
 

@@ -1,5 +1,6 @@
 import { ConversationEnvironment, evaluate, MultiTurnAgent, type RewardFunction, train } from "stateset-agents";
 import type { AlgorithmName } from "../../../packages/stateset-agents/src/algorithm/algorithms.ts";
+import { resolveConfig } from "../../../packages/stateset-agents/src/training/config.ts";
 import { imitateBestOfN } from "../best-of-n.ts";
 import { meanOf } from "../measure.ts";
 import {
@@ -98,7 +99,12 @@ async function reinforced(options: Parameters<typeof train>[0] & { reward: Rewar
   const [clipFraction, approxKl] = [meanOf(run.metrics, "clipFraction"), meanOf(run.metrics, "approxKl")];
   return {
     updates: run.metrics.at(-1)?.optimiserSteps ?? 0,
-    conversations: run.metrics.reduce((sum, { conversations = 0 }) => sum + conversations, 0),
+    // Those of refused groups (DAPO) were sampled too.
+    conversations: run.metrics.reduce(
+      (sum, { conversations = 0, refusedGroups = 0 }) =>
+        sum + conversations + refusedGroups * resolveConfig().groupSize,
+      0,
+    ),
     ...(Number.isFinite(clipFraction) && { clipFraction: Number(clipFraction.toPrecision(4)) }),
     ...(Number.isFinite(approxKl) && { approxKl: Number(approxKl.toPrecision(4)) }),
   };
