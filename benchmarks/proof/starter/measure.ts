@@ -16,7 +16,7 @@ import { maxTokens, type StarterTask, type TaskName, taskReward, tasks, turnRewa
 /** How a run learns. */
 export type Learner =
   | { by: "nothing" }
-  /** With nothing said but the steps. */
+  /** With nothing said but the steps and how many turns a conversation has. */
   | { by: "defaults"; algorithm: AlgorithmName }
   /** With several passes and the same group size for all, so that their losses alone differ; `credit`: each turn has its own reward. */
   | { by: "passes"; algorithm: AlgorithmName; updatesPerRollout: number; credit?: "turn" }
@@ -70,6 +70,7 @@ async function learn(agent: MultiTurnAgent, job: StarterJob): Promise<Learnt> {
   const task = tasks[name];
   const environment = environmentOf(task, "training");
   const reward = taskReward(task, sign);
+  const { maxTurns } = task;
   switch (learner.by) {
     case "nothing":
       return { updates: 0, conversations: 0 };
@@ -83,10 +84,10 @@ async function learn(agent: MultiTurnAgent, job: StarterJob): Promise<Learnt> {
       return counts;
     }
     case "defaults":
-      return reinforced({ agent, environment, reward, seed, steps, algorithm: learner.algorithm });
+      return reinforced({ agent, environment, reward, seed, steps, maxTurns, algorithm: learner.algorithm });
     case "passes": {
       const { algorithm, updatesPerRollout, credit } = learner;
-      const common = { agent, environment, seed, steps, updatesPerRollout, groupSize: 8 };
+      const common = { agent, environment, seed, steps, maxTurns, updatesPerRollout, groupSize: 8 };
       return credit
         ? reinforced({ ...common, reward: turnReward(task, sign), algorithm: "gspo-token", credit })
         : reinforced({ ...common, reward, algorithm });

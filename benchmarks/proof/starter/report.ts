@@ -32,7 +32,7 @@ export function starterSection(runs: Runs, machines: readonly string[]): string 
   if (runs.length === 0) return "";
   return `## On the starter model, at the options a user gets
 
-The bundled starter model, trained by \`train({ agent, environment, reward, algorithm, steps, seed })\` and nothing else: rate, group size, clip,
+The bundled starter model, trained by \`train({ agent, environment, reward, algorithm, steps, maxTurns, seed })\` and nothing else: rate, group size, clip,
 critic and all the rest are the defaults. Replies have at most ${maxTokens} tokens; rewards are checked by code and lie between 0 and 1. Every
 number is of held-out scenarios, which word things differently from those trained on, at the temperature of training. *before* is the untrained model
 (${evaluationSamples.untrained} conversations a scenario); *after* the mean over the seeds ${seeds.join(", ")} (${evaluationSamples.trained} a scenario and seed), with the least and the greatest of them. Tasks, steps
