@@ -198,7 +198,7 @@ describe("the proof on the starter model", () => {
 
   it("puts every algorithm with a clip to four passes", () => {
     expect(passes.algorithms).toEqual(
-      expect.arrayContaining(["grpo", "dr-grpo", "bnpo", "dapo", "gspo", "gspo-token", "gepo", "ppo", "vapo"]),
+      expect.arrayContaining(["grpo", "dr-grpo", "bnpo", "dapo", "gspo", "gspo-token", "gepo", "cispo", "ppo", "vapo"]),
     );
     expect(passes.algorithms).not.toContain("reinforce");
   });

@@ -105,7 +105,7 @@ share of right letters; whoever does not listen has a third.
 Every algorithm has the same ${run.steps} steps of ${run.groupsPerStep} × ${run.groupSize} conversations, the same learning rate (${run.learningRate}, falling by train()'s default schedule) and its
 default options, but for one that does not fit so small a task: DAPO
 does not sample on in place of groups that are all alike (it would have seven times the conversations of the others). Means over the seeds ${seeds.join(", ")}; *before* and *after* are
-measured on conversations sampled apart from training. GRPO, GSPO and GSPO-token have one pass over every rollout and groups of one size here: then they are one gradient, and their rows are the same.
+measured on conversations sampled apart from training. GRPO, GSPO and GSPO-token have one pass over every rollout and groups of one size here: then they are one gradient, and their rows are the same but for rounding.
 
 *rises*: in every seed the 95% interval after training lies above the one before. *falls*: with the reward's sign flipped it lies below.
 *beats best-of-N*: the 95% interval of the difference to \`${baseline}\` lies above zero; *even*: it holds zero.

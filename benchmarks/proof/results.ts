@@ -64,13 +64,14 @@ export function mergeLetters(before: Letters, rows: readonly JobRow<LettersJob, 
     const [right, flipped] = [of(name, 1), of(name, -1)];
     return right.length > 0 && right.length === flipped.length ? [[name, judge(right, flipped)] as const] : [];
   });
+  const renewed = Object.keys(before.verdicts).every((name) => fresh.some(([own]) => own === name));
   const found = { ...before.verdicts, ...Object.fromEntries(fresh) };
   const clip = clipOf(of("clipped", 1), of("unclipped", 1)) ?? before.clip;
   return {
     settings,
     verdicts: Object.fromEntries(learners.flatMap((name) => (found[name] ? [[name, found[name]]] : []))),
     ...(clip && { clip }),
-    machines: machinesOf(before.machines, rows),
+    machines: machinesOf(renewed ? [] : before.machines, rows),
   };
 }
 
@@ -87,14 +88,17 @@ function clipOf(clipped: readonly Measured[], unclipped: readonly Measured[]): C
 export function mergeStarter(before: Starter, rows: readonly JobRow<StarterJob, StarterResult>[]): Starter {
   const key = ({ task, learner, seed, sign }: Omit<StarterJob, "part">) => JSON.stringify([task, learner, sign, seed]);
   const runs = new Map(before.runs.map((run) => [key(run), run]));
+  const fresh = new Set(rows.map(({ job }) => key(job)));
+  const machines = before.runs.every((run) => fresh.has(key(run))) ? [] : before.machines;
   for (const { job, result, cpuSeconds } of rows) {
     const { part: _, ...rest } = job;
     runs.set(key(rest), { ...rest, ...result, cpuSeconds });
   }
   const ordered = [...runs.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, run]) => run);
-  return { settings: starterSettings, machines: machinesOf(before.machines, rows), runs: ordered };
+  return { settings: starterSettings, machines: machinesOf(machines, rows), runs: ordered };
 }
 
+/** Those of results that stay, and of the new ones. */
 function machinesOf(before: readonly string[], rows: readonly { machine: string }[]): string[] {
   return [...new Set([...before, ...rows.map(({ machine }) => machine)])];
 }
