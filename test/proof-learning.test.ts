@@ -7,7 +7,7 @@ async function heldOut(job: Pick<StarterJob, "learner" | "sign">): Promise<numbe
   return mean((await measureStarter({ part: "starter", task: "echo", seed: 1, steps: 8, ...job })).scenarios);
 }
 
-it.each(["grpo", "ppo"] as const)("%s learns what it is paid for", { timeout: 120_000 }, async (algorithm) => {
+it.each(["grpo", "ppo"] as const)("%s learns what it is paid for", { timeout: 300_000 }, async (algorithm) => {
   const learner = { by: "defaults", algorithm } as const;
   const [right, flipped] = await Promise.all(([1, -1] as const).map((sign) => heldOut({ learner, sign })));
   // The untrained model scores 0.40; nothing learnt would be no difference at all.
