@@ -40,7 +40,7 @@ export interface JobsOptions<Job> {
   processes?: number;
   /** That each process uses. Default 1. */
   threads?: number;
-  /** After so many no job is started; those that run are finished. For machines that are lent for a while. */
+  /** Since the start of this process: after so many no job is started; those that run are finished. For machines that are lent for a while. */
   minutes?: number;
   /** What a job is called in progress lines. */
   label?: (job: Job) => string;
@@ -89,7 +89,7 @@ export async function runJobs<Job, Result>({
   const machine = describeMachine();
   const startedAt = performance.now();
   let done = 0;
-  const next = () => (performance.now() - startedAt < 60_000 * minutes ? waiting.shift() : undefined);
+  const next = () => (performance.now() < 60_000 * minutes ? waiting.shift() : undefined);
   const work = async () => {
     for (let job = next(); job !== undefined; job = next()) {
       const jobStartedAt = performance.now();

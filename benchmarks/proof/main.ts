@@ -150,7 +150,7 @@ async function tune(): Promise<void> {
     const { rows } = await done<StarterJob, StarterResult>(jobs.starter, starterSettings);
     for (const { job, result } of rows) {
       const score = result.scenarios.reduce((sum, value) => sum + value, 0) / result.scenarios.length;
-      note(`starter, ${learnerName(job.learner)}`, score);
+      note(`starter, ${nameAndRate(job)}`, score);
     }
   }
   for (const [key, found] of scores) {
@@ -161,8 +161,12 @@ async function tune(): Promise<void> {
 
 function label(job: Job): string {
   const { seed, sign } = job;
-  const what = job.part === "letters" ? job.learner : `${job.task}, ${learnerName(job.learner)}`;
+  const what = job.part === "letters" ? job.learner : `${job.task}, ${nameAndRate(job)}`;
   return `${what}, seed ${seed}${sign === 1 ? "" : ", flipped"}`;
+}
+
+function nameAndRate({ learner }: StarterJob): string {
+  return `${learnerName(learner)}${learner.by === "best-of-n" ? ` at ${learner.rate}` : ""}`;
 }
 
 function choice<T extends string>(flag: "part" | "only" | "task", valid: readonly T[]): T[] {

@@ -2,7 +2,14 @@
 import { algorithmNames } from "../../packages/stateset-agents/src/algorithm/algorithms.ts";
 import { type LettersJob, type Measured, measure } from "./measure.ts";
 import * as letters from "./settings.ts";
-import { type Learner, measureStarter, passLearners, type StarterJob, type StarterResult } from "./starter/measure.ts";
+import {
+  baselineLearner,
+  type Learner,
+  measureStarter,
+  passLearners,
+  type StarterJob,
+  type StarterResult,
+} from "./starter/measure.ts";
 import { baselineName, passes, rounds, triedRates } from "./starter/settings.ts";
 import { type TaskName, tasks } from "./starter/tasks.ts";
 
@@ -50,7 +57,7 @@ export function starterJobs({ names, seeds }: Wanted, which: readonly TaskName[]
         .flatMap((algorithm) => trained(task, { by: "defaults", algorithm }, signs)),
       ...rounds
         .filter((inRounds) => names.includes(baselineName(inRounds)))
-        .flatMap((inRounds) => trained(task, { by: "best-of-n", rounds: inRounds }, [1])),
+        .flatMap((inRounds) => trained(task, baselineLearner(inRounds), [1])),
     ]),
     ...which.map((task): StarterJob => ({ part: "starter", task, learner: { by: "nothing" }, seed: 0, sign: 1 })),
   ];

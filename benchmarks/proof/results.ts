@@ -104,7 +104,9 @@ function machinesOf(before: readonly string[], rows: readonly { machine: string 
 }
 
 /** Writes results, page and plots: the same bytes for the same results. */
-export function write(letters: Letters, starter: Starter): void {
+export function write(exact: Letters, starter: Starter): void {
+  // What is kept is what the page is made of, so that --render makes the same one of it.
+  const letters = JSON.parse(JSON.stringify(exact, rounded)) as Letters;
   if (!existsSync(new URL("benchmarks/results/", root))) {
     throw new Error(
       "There is no benchmarks/results here to write to: start in the root of the repository, or give --no-write.",
@@ -115,7 +117,7 @@ export function write(letters: Letters, starter: Starter): void {
     mkdirSync(new URL(".", url), { recursive: true });
     writeFileSync(url, text);
   };
-  put(files.letters, `${JSON.stringify(letters, rounded)}\n`);
+  put(files.letters, `${JSON.stringify(letters)}\n`);
   if (starter.runs.length > 0) {
     // A run a line.
     const { runs, ...rest } = starter;

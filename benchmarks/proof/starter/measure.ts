@@ -8,6 +8,7 @@ import {
   evaluationSamples,
   harvestingOf,
   passes,
+  rates,
   steps as stepsOf,
   systemPrompt,
 } from "./settings.ts";
@@ -20,7 +21,7 @@ export type Learner =
   | { by: "defaults"; algorithm: AlgorithmName }
   /** With several passes and the same group size for all, so that their losses alone differ; `credit`: each turn has its own reward. */
   | { by: "passes"; algorithm: AlgorithmName; updatesPerRollout: number; credit?: "turn" }
-  | { by: "best-of-n"; rounds: number; rate?: number };
+  | { by: "best-of-n"; rounds: number; rate: number };
 
 export interface StarterJob {
   part: "starter";
@@ -75,12 +76,8 @@ async function learn(agent: MultiTurnAgent, job: StarterJob): Promise<Learnt> {
     case "nothing":
       return { updates: 0, conversations: 0 };
     case "best-of-n": {
-      const harvesting = harvestingOf(name, learner.rounds);
       const plan = { agent, environment, reward, seed, batchSize: conversationsPerStep };
-      const { sampled: _, ...counts } = await imitateBestOfN(
-        { ...harvesting, learningRate: learner.rate ?? harvesting.learningRate },
-        plan,
-      );
+      const { sampled: _, ...counts } = await imitateBestOfN(harvestingOf(name, learner.rounds, learner.rate), plan);
       return counts;
     }
     case "defaults":
@@ -126,12 +123,18 @@ export const passLearners: readonly Learner[] = [
   { by: "passes", algorithm: "gspo-token", updatesPerRollout: passes.updatesPerRollout, credit: "turn" },
 ];
 
+export const baselineLearner = (inRounds: number): Learner => ({
+  by: "best-of-n",
+  rounds: inRounds,
+  rate: rates[inRounds]!,
+});
+
 export function learnerName(learner: Learner): string {
   switch (learner.by) {
     case "nothing":
       return "untrained";
     case "best-of-n":
-      return `sft-best-of-n, ${learner.rounds} round${learner.rounds === 1 ? "" : "s"}${learner.rate ? ` at ${learner.rate}` : ""}`;
+      return `sft-best-of-n, ${learner.rounds} round${learner.rounds === 1 ? "" : "s"}`;
     case "defaults":
       return learner.algorithm;
     case "passes":

@@ -2,7 +2,7 @@
 import { algorithmNames } from "../../../packages/stateset-agents/src/algorithm/algorithms.ts";
 import { markdown } from "../report.ts";
 import { seeds, tuningSeeds } from "../settings.ts";
-import { type Learner, learnerName, passLearners } from "./measure.ts";
+import { baselineLearner, type Learner, learnerName, passLearners } from "./measure.ts";
 import {
   baselineName,
   conversationsPerStep,
@@ -25,7 +25,7 @@ const yes = (holds: boolean) => (holds ? "yes" : "NO");
 
 export const learners: readonly Learner[] = [
   ...algorithmNames.map((algorithm) => ({ by: "defaults" as const, algorithm })),
-  ...rounds.map((inRounds) => ({ by: "best-of-n" as const, rounds: inRounds })),
+  ...rounds.map(baselineLearner),
 ];
 
 export function starterSection(runs: Runs, machines: readonly string[]): string {
@@ -152,12 +152,12 @@ function baselineSection(runs: Runs): string {
     return cells.every((cell) => cell === "–") ? [] : [[`${inRounds} round${inRounds === 1 ? "" : "s"}`, ...cells]];
   });
   if (counts.length === 0) return "";
-  const plans = rounds.map((inRounds) => harvestingOf("echo", inRounds));
+  const plans = rounds.map((inRounds) => harvestingOf("echo", inRounds, rates[inRounds]!));
   return `### Against SFT on best-of-N, on the starter model
 
 As many conversations as GRPO has (${conversationsPerStep} a step), in 1, 3 and 10 rounds, and twice as many updates; of every scenario ${plans.map(({ n, keep }) => `${keep} of ${n}`).join(", ")} (task "echo") are imitated.
-Its rate is tuned, on seeds ${tuningSeeds.join(" and ")} and the mean of the three tasks: of ${triedRates.join(", ")} the best were ${rounds.map((inRounds) => `${rates[inRounds]} (${inRounds})`).join(", ")}.
-How many of the ${algorithmNames.length} algorithms are better / even / worse, by the paired test over scenarios at 5%:
+Its rate is tuned (\`npm run proof -- --tune\`: seeds ${tuningSeeds.join(" and ")}, mean over the three tasks): of ${triedRates.join(", ")} the best were ${rounds.map((inRounds) => `${rates[inRounds]} (${inRounds})`).join(", ")}.
+The algorithms have their default rate, which is not tuned to these tasks. How many of the ${algorithmNames.length} are better / even / worse, by the paired test over scenarios at 5%:
 
 ${markdown(["", ...taskNames], counts)}`;
 }

@@ -25,16 +25,16 @@ export const passes = {
 const { groupsPerStep, groupSize } = resolveConfig();
 export const conversationsPerStep = groupsPerStep * groupSize;
 
-/** Rates that SFT was tried with. */
-export const triedRates = [3e-5, 1e-4, 3e-4];
-export const rates: Record<number, number> = { 1: 1e-4, 3: 1e-4, 10: 1e-4 };
-export const rounds = [1, 3, 10];
+/** Rates that SFT was tried with, and which was best, by rounds. They are named in each job, so that another one renews its own rows alone. */
+export const triedRates = [1e-4, 3e-4, 1e-3];
+export const rates: Readonly<Record<number, number>> = { 1: 3e-4, 3: 3e-4, 10: 1e-3 };
+export const rounds = Object.keys(rates).map(Number);
 
 /** SFT on the best of as many conversations as GRPO has, with twice its updates; an eighth is kept. */
-export function harvestingOf(task: TaskName, inRounds: number): Harvesting {
+export function harvestingOf(task: TaskName, inRounds: number, learningRate: number): Harvesting {
   const n = Math.max(2, Math.ceil((steps[task] * conversationsPerStep) / inRounds / tasks[task].training.length));
   const updates = Math.ceil((2 * steps[task]) / inRounds);
-  return { rounds: inRounds, n, keep: Math.max(1, Math.round(n / 8)), updates, learningRate: rates[inRounds]! };
+  return { rounds: inRounds, n, keep: Math.max(1, Math.round(n / 8)), updates, learningRate };
 }
 
 export const baselineName = (inRounds: number) => (inRounds === 1 ? "sft-best-of-n" : `sft-best-of-n-${inRounds}`);
@@ -43,5 +43,5 @@ export const baselineName = (inRounds: number) => (inRounds === 1 ? "sft-best-of
 export const settings = {
   // The title says how a task is scored; the source of a function would differ between a bundle and this.
   tasks: Object.values(tasks).map(({ title, training, heldOut, maxTurns }) => ({ title, training, heldOut, maxTurns })),
-  ...{ systemPrompt, maxTokens, steps, evaluationSamples, passes, rates, defaults },
+  ...{ systemPrompt, maxTokens, steps, evaluationSamples, passes, defaults },
 };

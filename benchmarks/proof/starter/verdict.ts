@@ -1,5 +1,5 @@
 import { type PairedResult, pairedTest } from "stateset-agents/telemetry";
-import type { Learner, StarterJob, StarterResult } from "./measure.ts";
+import { baselineLearner, type Learner, type StarterJob, type StarterResult } from "./measure.ts";
 import { baselineName, rounds } from "./settings.ts";
 import { type TaskName, tasks } from "./tasks.ts";
 
@@ -72,7 +72,7 @@ export function againstBestOfN(
 ): Record<string, PairedResult> {
   const own = find(runs, task, learner, 1);
   const found = rounds.flatMap((inRounds) => {
-    const other = find(runs, task, { by: "best-of-n", rounds: inRounds }, 1);
+    const other = find(runs, task, baselineLearner(inRounds), 1);
     if (own.length === 0 || other.length === 0) return [];
     const [a, b] = [other, own].map((some) => overSeeds(some.map(({ scenarios }) => scenarios)));
     return [[baselineName(inRounds), pairedTest(a!, b!, { level })] as const];
