@@ -2,6 +2,10 @@
 import { describe, expect, it } from "vitest";
 import { against, comparisons, table } from "../benchmarks/proof/report.ts";
 import { baselines, run } from "../benchmarks/proof/settings.ts";
+import { starterSection } from "../benchmarks/proof/starter/report.ts";
+import { conversationsPerStep, harvestingOf, passes, rounds, steps } from "../benchmarks/proof/starter/settings.ts";
+import { type TaskName, taskReward, tasks, turnReward } from "../benchmarks/proof/starter/tasks.ts";
+import { find, judgeStarter, type StarterRun } from "../benchmarks/proof/starter/verdict.ts";
 import { LetterReward, letterEnvironment, task } from "../benchmarks/proof/task.ts";
 import { compare, conversationsTo, type Verdict } from "../benchmarks/proof/verdict.ts";
 
@@ -96,5 +100,106 @@ describe("the proof's task", () => {
       expect(Number.isInteger(updates)).toBe(true);
       expect(keep).toBeLessThan(n);
     }
+  });
+});
+
+describe("the proof on the starter model", () => {
+  const names = Object.keys(tasks) as TaskName[];
+  const talk = (...replies: string[]) => ({
+    turns: replies.flatMap((content) => [
+      { role: "user" as const, content: "Hello." },
+      { role: "assistant" as const, content },
+    ]),
+  });
+
+  it("holds at least 30 scenarios out of each task, none of them a sentence that was trained on", () => {
+    for (const name of names) {
+      const { training, heldOut } = tasks[name];
+      const trained = new Set(training.map(({ userResponses }) => userResponses?.[0]));
+      expect(heldOut.length).toBeGreaterThanOrEqual(30);
+      expect(heldOut.filter(({ userResponses }) => trained.has(userResponses?.[0]))).toEqual([]);
+      expect(new Set([...training, ...heldOut].map(({ id }) => id)).size).toBe(training.length + heldOut.length);
+    }
+  });
+
+  it("pays what each task asks for, and its negative with the sign flipped", async () => {
+    const score = async (name: TaskName, scenario: object, ...replies: string[]) =>
+      (await taskReward(tasks[name]).compute({ ...talk(...replies), scenario: { id: "one", ...scenario } })).score;
+    expect(await score("echo", { expected: "hotel" }, "Which hotel would you like?")).toBe(1);
+    expect(await score("echo", { expected: "hotel" }, "Where?")).toBe(0.5);
+    expect(await score("echo", { expected: "hotel" }, "I have found a hotel.")).toBe(0.5);
+    expect(await score("echo", { expected: "hotel" }, "Yes.")).toBe(0);
+    expect(await score("delayed", {}, "What is it?", "Which one?", "Done.")).toBe(1);
+    expect(await score("delayed", {}, "Okay.", "Which one?", "What else?")).toBe(0.5);
+    expect(await score("delayed", {}, "Okay.", "Done.", "What else?")).toBe(0);
+    expect(await score("classes", { topic: "trouble" }, "I am sorry to hear that.")).toBe(1);
+    expect(await score("classes", { topic: "booking" }, "I am sorry to hear that.")).toBe(0);
+    expect(await score("classes", { topic: "booking" }, "For how many people?")).toBe(1);
+    expect(await score("classes", { topic: "facts" }, "We open at 9.")).toBe(1);
+    expect(await score("classes", { topic: "goodbye" }, "Thank you, goodbye.")).toBe(1);
+    expect(await score("classes", { topic: "goodbye" }, "Thank you, anything else?")).toBe(0);
+    const flipped = await taskReward(tasks.delayed, -1).compute(talk("What is it?", "Which one?", "Done."));
+    expect(flipped.score).toBe(-1);
+  });
+
+  it("pays turn by turn the same in all", async () => {
+    const { score, turns } = await turnReward(tasks.delayed).compute(talk("What is it?", "Which one?", "Done."));
+    expect([score, turns]).toEqual([1, { 1: 0.5, 3: 0.5, 5: 0 }]);
+  });
+
+  it("gives the baselines as many conversations as GRPO has, and no fewer updates", () => {
+    for (const name of names) {
+      for (const inRounds of rounds) {
+        const { n, keep, updates } = harvestingOf(name, inRounds, 1e-4);
+        expect(inRounds * n * tasks[name].training.length).toBeGreaterThanOrEqual(conversationsPerStep * steps[name]);
+        expect(inRounds * updates).toBeGreaterThanOrEqual(steps[name]);
+        expect(keep).toBeLessThan(n);
+      }
+    }
+  });
+
+  /** Every scenario `before` on the untrained model; one seed a score after it, with a little noise over scenarios. */
+  function runs(before: number, after: readonly number[], flipped: readonly number[]): StarterRun[] {
+    const numbers = { updates: 30, conversations: 960, cpuSeconds: 10 };
+    const scores = (mean: number) => tasks.classes.heldOut.map((_, i) => mean + 0.05 * ((i % 3) - 1));
+    const trained = (mean: number, i: number, sign: 1 | -1): StarterRun => ({
+      ...{ task: "classes", learner: { by: "defaults", algorithm: "grpo" }, seed: 101 + i, sign },
+      ...{ scenarios: scores(mean), ...numbers },
+    });
+    return [
+      { task: "classes", learner: { by: "nothing" }, seed: 0, sign: 1, scenarios: scores(before), ...numbers },
+      ...after.map((mean, i) => trained(mean, i, 1)),
+      ...flipped.map((mean, i) => trained(mean, i, -1)),
+    ];
+  }
+  const grpo = { by: "defaults", algorithm: "grpo" } as const;
+
+  it("says that one rises only where the mean and every seed do, and falls likewise", () => {
+    const clear = judgeStarter(runs(0.4, [0.7, 0.8], [0.2, 0.1]), "classes", grpo)!;
+    expect(clear).toMatchObject({ rises: true, flipped: { falls: true } });
+    expect(clear.after).toBeCloseTo(0.75, 12);
+    expect(clear.pValue).toBeLessThan(0.001);
+    expect(clear.classes.booking!.after).toBeCloseTo(0.75, 12);
+    const oneSeed = judgeStarter(runs(0.4, [0.9, 0.39], [0.1, 0.41]), "classes", grpo)!;
+    expect(oneSeed).toMatchObject({ rises: false, flipped: { falls: false } });
+    expect(judgeStarter(runs(0.4, [0.4], [0.4]), "classes", grpo)).toMatchObject({ rises: false, pValue: 1 });
+    expect(judgeStarter(runs(0.4, [], []), "classes", grpo)).toBeUndefined();
+  });
+
+  it("writes the same page from the same runs, whatever their order", () => {
+    const some = runs(0.4, [0.7, 0.8], [0.2, 0.1]);
+    const text = starterSection(some, ["a machine"]);
+    expect(starterSection([...some].reverse(), ["a machine"])).toBe(text);
+    expect(text).toContain("| grpo | 0.400 | 0.750 | 0.700–0.800 | 0.0002 | yes | 0.150 | 0.0002 | yes | 960 | 10 |");
+    expect(text).toContain("Machine: a machine.");
+    expect(starterSection([], [])).toBe("");
+    expect(find(some, "classes", grpo, 1).map(({ seed }) => seed)).toEqual([101, 102]);
+  });
+
+  it("puts every algorithm with a clip to four passes", () => {
+    expect(passes.algorithms).toEqual(
+      expect.arrayContaining(["grpo", "dr-grpo", "bnpo", "dapo", "gspo", "gspo-token", "gepo", "cispo", "ppo", "vapo"]),
+    );
+    expect(passes.algorithms).not.toContain("reinforce");
   });
 });

@@ -1,135 +1,185 @@
 /**
- * `npm run proof`: trains a tiny model with every algorithm, and with the reward's sign flipped, and prints what came of it.
- * --only NAME (several: comma), --seeds N, --json (last line: one object), --no-write (leave results and docs alone).
- * Results are kept in benchmarks/results/proof.json, so that a run with --only renews its own rows of the page.
+ * `npm run proof`: trains with every algorithm, and with the reward's sign flipped, a tiny model on letters and the starter model on three
+ * tasks, and prints what came of it. Each training has a process of its own.
+ * --part letters|starter, --only NAME (several: comma), --task NAME (of the starter's; likewise), --seeds N,N (others than the page's: a trial, nothing is written), --jobs N,
+ * --rows FILE (where finished trainings are kept; default .fleet/proof.jsonl), --minutes N (start none after that),
+ * --json (last line: one object), --no-write (leave results and docs alone), --render (train nothing; write the pages from what is kept),
+ * --tune (SFT's rates, with the seeds for trying out).
  */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
-import type { MetricName, Metrics } from "stateset-agents/telemetry";
-import { describeMachine } from "../machine.ts";
-import { byBestOfN, byReinforcement, type Measured, measure } from "./measure.ts";
-import { plot } from "./plot.ts";
-import { against, comparisons, page, table } from "./report.ts";
-import { algorithms, baseline, baselines, settings } from "./settings.ts";
-import { judge, type Verdict } from "./verdict.ts";
+import { type FailedJob, type JobRow, keptRows, runJobs, serveJob } from "../parallel.ts";
+import type { LettersJob, Measured } from "./measure.ts";
+import { type Job, learners, lettersJobs, type Result, runJob, starterJobs, taskNames, tuningJobs } from "./plan.ts";
+import { against, comparisons, table } from "./report.ts";
+import { keptResults, type Letters, mergeLetters, mergeStarter, type Starter, write } from "./results.ts";
+import { algorithms, baseline, seeds as defaultSeeds, settings as lettersSettings } from "./settings.ts";
+import { learnerName, type StarterJob, type StarterResult } from "./starter/measure.ts";
+import { learners as starterLearners } from "./starter/report.ts";
+import { settings as starterSettings } from "./starter/settings.ts";
+import type { TaskName } from "./starter/tasks.ts";
+import { judgeStarter } from "./starter/verdict.ts";
 
-export interface ClipResult {
-  clipped: { clipFraction: number; approxKl: number };
-  unclipped: { approxKl: number };
-}
+await serveJob(runJob);
 
 const { values: flags } = parseArgs({
   options: {
-    only: { type: "string" },
-    seeds: { type: "string", default: "3" },
+    part: { type: "string", default: "letters,starter" },
+    only: { type: "string", default: learners.join(",") },
+    task: { type: "string", default: taskNames.join(",") },
+    seeds: { type: "string", default: defaultSeeds.join(",") },
+    jobs: { type: "string" },
+    rows: { type: "string", default: ".fleet/proof.jsonl" },
+    minutes: { type: "string" },
     json: { type: "boolean", default: false },
     write: { type: "boolean", default: true },
+    render: { type: "boolean", default: false },
+    tune: { type: "boolean", default: false },
   },
   allowNegative: true,
 });
-const seeds = Array.from({ length: Number(flags.seeds) }, (_, i) => i + 1);
-if (!(seeds.length >= 1)) fail(`--seeds ${flags.seeds} is not a number of at least 1.`);
-const learners = {
-  ...Object.fromEntries(Object.entries(algorithms).map(([name, a]) => [name, byReinforcement(a)])),
-  ...Object.fromEntries(Object.entries(baselines).map(([name, harvesting]) => [name, byBestOfN(harvesting)])),
+const parts = choice("part", ["letters", "starter"] as const);
+const names = choice("only", learners);
+const which = choice("task", taskNames);
+const seeds = flags.seeds.split(",").map((seed) => whole("seeds", seed));
+const file = resolve(flags.rows);
+const limits = {
+  ...(flags.jobs !== undefined && { processes: whole("jobs", flags.jobs) }),
+  ...(flags.minutes !== undefined && { minutes: whole("minutes", flags.minutes) }),
 };
-const wanted = flags.only?.split(",") ?? Object.keys(learners);
-const file = new URL("../results/proof.json", import.meta.url);
-const unknown = wanted.find((name) => !Object.hasOwn(learners, name));
-if (unknown !== undefined) fail(`--only ${unknown}: no such algorithm. Valid: ${Object.keys(learners).join(", ")}.`);
+const say = (line: string) => console.error(line);
 
-const say = (text: string) => console.error(text);
-const verdicts: Record<string, Verdict> = {};
-for (const name of wanted) {
-  const learn = learners[name]!;
-  const right: Measured[] = [];
-  const flipped: Measured[] = [];
-  for (const seed of seeds) {
-    right.push(await measure(learn, seed, 1));
-    flipped.push(await measure(learn, seed, -1));
-  }
-  const verdict = judge(right, flipped);
-  verdicts[name] = verdict;
-  if (flags.write) keep({ verdicts: { [name]: verdict } });
-  const { before, after, flipped: down, seconds } = verdict;
-  say(
-    `${name.padEnd(18)} ${before.toFixed(3)} → ${after.toFixed(3)}, flipped ${down.toFixed(3)} (${seconds.toFixed(1)} s a run)`,
-  );
-}
-const clip = flags.only === undefined || wanted.includes("grpo") ? await clipComparison() : undefined;
+if (flags.tune) await tune();
+else await prove();
 
-if (clip && flags.write) keep({ verdicts: {}, clip });
-
-// What is compared with but not measured now is taken from the kept results.
-const known = { ...kept().verdicts, ...verdicts };
-console.log(table(verdicts, known));
-const compared = comparisons(verdicts, known);
-if (compared) console.log(`\nAgainst SFT on best-of-N (share of right letters, 95% interval):\n\n${compared}`);
-if (clip) {
-  const { clipped, unclipped } = clip;
-  console.log(
-    `\nFour passes a rollout: clip fraction ${clipped.clipFraction.toFixed(4)}, KL ${clipped.approxKl.toFixed(5)} with the clip, ${unclipped.approxKl.toFixed(5)} without.`,
-  );
-}
-if (flags.json) {
-  const short = Object.entries(verdicts).map(([name, { curve: _, flippedCurve: __, ...rest }]) => [
-    name,
-    { ...rest, against: against(name, known), ...(name === "grpo" && clip && { clip }) },
-  ]);
-  console.log(JSON.stringify(Object.fromEntries(short)));
-}
-const failed = Object.entries(verdicts).flatMap(([name, { rises, falls }]) => [
-  ...(rises && falls ? [] : [`${name} does not ${rises ? "fall" : "rise"} beyond noise`]),
-  ...(name in algorithms && against(name, known)[baseline]?.verdict === "worse"
-    ? [`${name} is worse than ${baseline}`]
-    : []),
-]);
-for (const failure of failed) say(failure);
-if (failed.length > 0) process.exitCode = 1;
-
-interface Kept {
-  settings: unknown;
-  verdicts: Record<string, Verdict>;
-  clip?: ClipResult;
-}
-
-/** The committed results, unless they were measured with other settings. */
-function kept(): Kept {
-  const none: Kept = { settings, verdicts: {} };
-  if (!existsSync(file)) return none;
-  const found = JSON.parse(readFileSync(file, "utf8")) as Kept;
-  return JSON.stringify(found.settings) === JSON.stringify(settings) ? found : none;
-}
-
-/** Adds to the committed results and renders the page and the plot from all of them. */
-function keep(fresh: Pick<Kept, "verdicts" | "clip">): void {
-  const docs = new URL("../../docs/", import.meta.url);
-  const before = kept();
-  const found = { ...before.verdicts, ...fresh.verdicts };
-  const ordered = Object.keys(learners).flatMap((name) => (found[name] ? [[name, found[name]] as const] : []));
-  const all: Kept = { ...before, ...fresh, verdicts: Object.fromEntries(ordered) };
-  mkdirSync(new URL(".", file), { recursive: true });
-  mkdirSync(new URL("images/", docs), { recursive: true });
-  const machine = describeMachine();
-  writeFileSync(file, `${JSON.stringify({ ...all, machine }, rounded)}\n`);
-  writeFileSync(new URL("proof.md", docs), page(all.verdicts, all.clip, machine));
-  writeFileSync(new URL("images/proof.svg", docs), plot(all.verdicts));
-}
-
-function rounded(_: string, value: unknown): unknown {
-  return typeof value === "number" ? Number(value.toPrecision(5)) : value;
-}
-
-/** GRPO with four passes over every rollout, with and without its clip. */
-async function clipComparison(): Promise<ClipResult> {
-  const means = async (epsilonLow: number, epsilonHigh: number) => {
-    const learn = byReinforcement({ algorithm: "grpo", epsilonLow, epsilonHigh }, { updatesPerRollout: 4 });
-    const metrics: Metrics[] = [];
-    for (const seed of seeds) metrics.push((await measure(learn, seed, 1)).metrics);
-    const mean = (name: MetricName) => metrics.reduce((sum, one) => sum + one[name]!, 0) / metrics.length;
-    return { clipFraction: mean("clipFraction"), approxKl: mean("approxKl") };
+async function prove(): Promise<void> {
+  const wanted = { names, seeds };
+  const own = {
+    letters: parts.includes("letters") ? lettersJobs(wanted) : [],
+    starter: parts.includes("starter") ? starterJobs(wanted, which) : [],
   };
-  return { clipped: await means(0.2, 0.2), unclipped: await means(0.9999, 1e6) };
+  const ofLetters = await done<LettersJob, Measured>(own.letters, lettersSettings);
+  const ofStarter = await done<StarterJob, StarterResult>(own.starter, starterSettings);
+  const trial = String(seeds) !== String(defaultSeeds);
+  const kept = keptResults(trial);
+  const letters = mergeLetters(kept.letters, ofLetters.rows);
+  const starter = mergeStarter(kept.starter, ofStarter.rows);
+  const left = ofLetters.left + ofStarter.left;
+  if (flags.write && !trial) write(letters, starter);
+  const failed = [
+    ...[...ofLetters.failed, ...ofStarter.failed].map(({ job, message }) => `${label(job)} failed: ${message}`),
+    ...(parts.includes("letters") ? lettersFailures(letters) : []),
+    ...(parts.includes("starter") ? starterFailures(starter) : []),
+    ...(left > 0 ? [`${left} trainings are left: the same command goes on with them.`] : []),
+  ];
+  for (const failure of failed) say(failure);
+  if (failed.length > 0) process.exitCode = 1;
+  if (flags.json) console.log(JSON.stringify(summary(letters, starter)));
+}
+
+async function done<J extends Job, R extends Result>(
+  jobs: readonly J[],
+  settings: unknown,
+): Promise<{ rows: JobRow<J, R>[]; failed: FailedJob<J>[]; left: number }> {
+  if (!flags.render) return runJobs<J, R>({ jobs, settings, file, label, say, ...limits });
+  const asked = new Set(jobs.map((job) => JSON.stringify(job)));
+  const rows = keptRows<J, R>(file, settings).filter(({ job }) => asked.has(JSON.stringify(job)));
+  return { rows, failed: [], left: 0 };
+}
+
+function lettersFailures({ verdicts: known }: Letters): string[] {
+  const verdicts = Object.fromEntries(Object.entries(known).filter(([name]) => names.includes(name)));
+  console.log(table(verdicts, known));
+  const compared = comparisons(verdicts, known);
+  if (compared) console.log(`\nAgainst SFT on best-of-N (share of right letters, 95% interval):\n\n${compared}\n`);
+  return Object.entries(verdicts).flatMap(([name, { rises, falls }]) => [
+    ...(rises && falls ? [] : [`${name} does not ${rises ? "fall" : "rise"} beyond noise on the letters`]),
+    ...(name in algorithms && against(name, known)[baseline]?.verdict === "worse"
+      ? [`${name} is worse than ${baseline} on the letters`]
+      : []),
+  ]);
+}
+
+function starterFailures({ runs }: Starter): string[] {
+  return which.flatMap((task) =>
+    starterLearners.flatMap((learner) => {
+      const verdict = judgeStarter(runs, task, learner);
+      if (!verdict || (learner.by === "defaults" && !names.includes(learner.algorithm))) return [];
+      const { before, after, pValue, rises, flipped } = verdict;
+      const down = flipped ? `, flipped ${flipped.after.toFixed(3)} (p ${flipped.pValue.toFixed(4)})` : "";
+      const name = `${task}, ${learnerName(learner)}`;
+      console.log(`${name}: ${before.toFixed(3)} → ${after.toFixed(3)} (p ${pValue.toFixed(4)})${down}`);
+      if (learner.by !== "defaults") return [];
+      return [
+        ...(rises ? [] : [`${name} does not rise beyond noise`]),
+        ...(flipped && !flipped.falls ? [`${name} does not fall beyond noise`] : []),
+      ];
+    }),
+  );
+}
+
+function summary(letters: Letters, starter: Starter): unknown {
+  const short = Object.entries(letters.verdicts).map(([name, { curve: _, flippedCurve: __, ...rest }]) => [
+    name,
+    { ...rest, against: against(name, letters.verdicts) },
+  ]);
+  const ofTask = (task: TaskName) =>
+    starterLearners.flatMap((learner) => {
+      const verdict = judgeStarter(starter.runs, task, learner);
+      if (!verdict) return [];
+      const { runs: _, ...rest } = verdict;
+      return [[learnerName(learner), rest]];
+    });
+  return {
+    letters: Object.fromEntries(short),
+    ...(letters.clip && { clip: letters.clip }),
+    starter: Object.fromEntries(taskNames.map((task) => [task, Object.fromEntries(ofTask(task))])),
+  };
+}
+
+/** Every baseline at every rate: the mean over the seeds for trying out, in the starter part over its tasks too. */
+async function tune(): Promise<void> {
+  const jobs = tuningJobs();
+  const scores = new Map<string, number[]>();
+  const note = (key: string, score: number) => scores.set(key, [...(scores.get(key) ?? []), score]);
+  if (parts.includes("letters")) {
+    const { rows } = await done<LettersJob, Measured>(jobs.letters, lettersSettings);
+    for (const { job, result } of rows) note(`letters, ${job.learner} at ${job.rate}`, result.after.mean);
+  }
+  if (parts.includes("starter")) {
+    const { rows } = await done<StarterJob, StarterResult>(jobs.starter, starterSettings);
+    for (const { job, result } of rows) {
+      const score = result.scenarios.reduce((sum, value) => sum + value, 0) / result.scenarios.length;
+      note(`starter, ${nameAndRate(job)}`, score);
+    }
+  }
+  for (const [key, found] of scores) {
+    const mean = found.reduce((sum, score) => sum + score, 0) / found.length;
+    console.log(`${key}: ${mean.toFixed(4)} over ${found.length} runs`);
+  }
+}
+
+function label(job: Job): string {
+  const { seed, sign } = job;
+  const what = job.part === "letters" ? job.learner : `${job.task}, ${nameAndRate(job)}`;
+  return `${what}, seed ${seed}${sign === 1 ? "" : ", flipped"}`;
+}
+
+function nameAndRate({ learner }: StarterJob): string {
+  return `${learnerName(learner)}${learner.by === "best-of-n" ? ` at ${learner.rate}` : ""}`;
+}
+
+function choice<T extends string>(flag: "part" | "only" | "task", valid: readonly T[]): T[] {
+  const chosen = flags[flag].split(",");
+  const unknown = chosen.find((name) => !(valid as readonly string[]).includes(name));
+  if (unknown !== undefined) fail(`--${flag} ${unknown}: no such one. Valid: ${valid.join(", ")}.`);
+  return chosen as T[];
+}
+
+function whole(flag: string, value: string): number {
+  const number = Number(value);
+  if (!Number.isInteger(number) || number < 1) fail(`--${flag} ${value} is not a whole number of at least 1.`);
+  return number;
 }
 
 function fail(message: string): never {

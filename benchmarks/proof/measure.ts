@@ -1,12 +1,12 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { chainsOf, evaluate, harvestBestOfN, MultiTurnAgent, seedOf, train, trainSupervised } from "stateset-agents";
+import { evaluate, MultiTurnAgent, seedOf, train } from "stateset-agents";
 import type { AlgorithmConfig } from "stateset-agents/algorithms";
 import type { MetricName, Metrics } from "stateset-agents/telemetry";
 import { estimateMean, standardDeviation } from "../../packages/stateset-agents/src/evaluation/estimate.ts";
-import { learningRateAt } from "../../packages/stateset-agents/src/learning/optimiser.ts";
-import { evaluationSamples, type Harvesting, run, sampling } from "./settings.ts";
+import { type Harvesting, imitateBestOfN } from "./best-of-n.ts";
+import { algorithms, baselines, clipPair, evaluationSamples, run, sampling } from "./settings.ts";
 import { LetterReward, letterEnvironment } from "./task.ts";
 import { writeTinyModel } from "./tiny-model.ts";
 
@@ -32,14 +32,34 @@ export interface Score {
   standardError: number;
 }
 
+/** What one training of this part is. `rate` in place of a baseline's own, for tuning. */
+export interface LettersJob {
+  part: "letters";
+  learner: string;
+  seed: number;
+  sign: 1 | -1;
+  rate?: number;
+}
+
 type Learn = (
   agent: MultiTurnAgent,
   reward: LetterReward,
   seed: number,
 ) => Promise<Omit<Measured, "seed" | "before" | "after" | "seconds">>;
 
-/** Trains a fresh tiny model by `learn` and measures it before and after. */
-export async function measure(learn: Learn, seed: number, sign: 1 | -1): Promise<Measured> {
+function learnerOf({ learner, rate }: LettersJob): Learn {
+  if (Object.hasOwn(algorithms, learner)) return byReinforcement(algorithms[learner]!);
+  if (Object.hasOwn(clipPair, learner)) {
+    return byReinforcement(clipPair[learner as keyof typeof clipPair], { updatesPerRollout: 4 });
+  }
+  const harvesting = baselines[learner as keyof typeof baselines];
+  return byBestOfN(rate === undefined ? harvesting : { ...harvesting, learningRate: rate });
+}
+
+/** Trains a fresh tiny model and measures it before and after. */
+export async function measure(job: LettersJob): Promise<Measured> {
+  const { seed, sign } = job;
+  const learn = learnerOf(job);
   const dir = await mkdtemp(join(tmpdir(), "stateset-proof-"));
   try {
     await writeTinyModel(dir, seedOf(seed, "tiny-model"));
@@ -73,7 +93,7 @@ async function score(agent: MultiTurnAgent, seed: number): Promise<Score> {
 }
 
 /** By reinforcement, with the settings all algorithms share. */
-export function byReinforcement(algorithm: AlgorithmConfig, overrides: { updatesPerRollout?: number } = {}): Learn {
+function byReinforcement(algorithm: AlgorithmConfig, overrides: { updatesPerRollout?: number } = {}): Learn {
   return async (agent, reward, seed) => {
     const { run: done } = await train({
       ...run,
@@ -99,46 +119,13 @@ export function byReinforcement(algorithm: AlgorithmConfig, overrides: { updates
   };
 }
 
-/**
- * By imitating the best of N samples. In one round all of them come from the untrained model; in several, each round samples from what the
- * one before has made. The rate falls over the rounds as it does over the steps of the others.
- */
-export function byBestOfN({ rounds, n, keep, updates: perRound }: Harvesting): Learn {
+/** By imitating the best of N samples. */
+function byBestOfN(harvesting: Harvesting): Learn {
   return async (agent, reward, seed) => {
-    const curve: number[] = [];
-    let updates = 0;
-    let conversations = 0;
-    for (let round = 0; round < rounds; round++) {
-      const { kept, sampledReward, report } = await harvestBestOfN({
-        agent,
-        environment: letterEnvironment(),
-        reward,
-        n,
-        keep,
-        seed: seedOf(seed, "harvest", round),
-      });
-      curve.push(reward.shareOf(sampledReward));
-      conversations += report.completed;
-      // Once every sample is equally good there is nothing to choose from.
-      if (kept.length === 0) continue;
-      // A conversation whose reply was cut at the token limit has a chain of tokens for each reply.
-      const examples = chainsOf(kept);
-      const batchSize = Math.min(examples.length, run.groupsPerStep * run.groupSize);
-      const { steps } = await trainSupervised({
-        agent,
-        examples,
-        dir: false,
-        epochs: Math.ceil(perRound / Math.ceil(examples.length / batchSize)),
-        batchSize,
-        learningRate: rounds === 1 ? run.learningRate : learningRateAt(round + 1, { ...run, steps: rounds }),
-        schedule: rounds === 1 ? run.schedule : "constant",
-        finalLearningRateShare: run.finalLearningRateShare,
-        warmup: rounds === 1 ? run.warmup : 0,
-        seed: seedOf(seed, "sft", round),
-      });
-      updates += steps;
-    }
-    return { curve, updates, conversations, metrics: {} };
+    const environment = letterEnvironment();
+    const batchSize = run.groupsPerStep * run.groupSize;
+    const { sampled, ...counts } = await imitateBestOfN(harvesting, { agent, environment, reward, seed, batchSize });
+    return { curve: sampled.map((score) => reward.shareOf(score)), ...counts, metrics: {} };
   };
 }
 
@@ -151,7 +138,7 @@ function filled(shares: readonly (number | undefined)[]): number[] {
   });
 }
 
-function meanOf(records: readonly Metrics[], name: MetricName): number {
+export function meanOf(records: readonly Metrics[], name: MetricName): number {
   const values = records.flatMap((record) => (record[name] === undefined ? [] : [record[name]]));
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }

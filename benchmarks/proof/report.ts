@@ -1,5 +1,5 @@
-import type { ClipResult } from "./main.ts";
-import { algorithms, baseline, baselines, run } from "./settings.ts";
+import type { ClipResult, Letters } from "./results.ts";
+import { algorithms, baseline, baselines, run, seeds, triedRates, tuningSeeds } from "./settings.ts";
 import { task } from "./task.ts";
 import { compare, conversationsTo, type Difference, type Verdict } from "./verdict.ts";
 
@@ -79,28 +79,33 @@ function differenceText(difference: Difference | undefined): string {
   return `${signed(mean)} [${signed(low)}, ${signed(high)}] ${verdict}`;
 }
 
-function markdown(head: readonly string[], rows: readonly (readonly string[])[]): string {
+export function markdown(head: readonly string[], rows: readonly (readonly string[])[]): string {
   return [head, head.map((_, i) => (i === 0 ? "---" : "--:")), ...rows]
     .map((row) => `| ${row.join(" | ")} |`)
     .join("\n");
 }
 
-export function page(verdicts: Verdicts, clip: ClipResult | undefined, machine: string): string {
+export function page({ verdicts, clip, machines }: Letters, starter: string): string {
   const conversations = run.steps * run.groupsPerStep * run.groupSize;
   const { [baseline]: once, ...others } = baselines;
   const repeated = Object.values(others);
   const compared = comparisons(verdicts);
   return `# Every algorithm learns
 
-Written by \`npm run proof\`. A transformer with random weights (Llama, 2 layers of 32, one token a letter) is trained through the embedded
+Written by \`npm run proof\`, in two parts: a toy on which every algorithm has hundreds of steps and can reach the top, and the bundled starter model
+at the options a user gets.
+
+## A toy: letters
+
+A transformer with random weights (Llama, 2 layers of 32, one token a letter) is trained through the embedded
 engine on a reward that code checks: the user says "low", "middle" or "high", the assistant should answer with letters of that third of the
 alphabet, over ${task.replies} turns (${task.scenarios} scenarios, at most 8 letters a reply). A reply earns 1 when all its letters are right, −1 when none is. The numbers below are the
 share of right letters; whoever does not listen has a third.
 
 Every algorithm has the same ${run.steps} steps of ${run.groupsPerStep} × ${run.groupSize} conversations, the same learning rate (${run.learningRate}, falling by train()'s default schedule) and its
-default options, but for two that do not fit so small a task: DAPO's overlong penalty is off (nearly every reply reaches the limit of 8 tokens) and it
-does not sample on in place of groups that are all alike (it would have more conversations than the others); VAPO's warm-up and length scale are made for thousands of tokens. Means over the seeds (the column says how many); *before* and *after* are
-measured on conversations sampled apart from training.
+default options, but for one that does not fit so small a task: DAPO
+does not sample on in place of groups that are all alike (it would have seven times the conversations of the others). Means over the seeds ${seeds.join(", ")}; *before* and *after* are
+measured on conversations sampled apart from training. GRPO, GSPO and GSPO-token have one pass over every rollout and groups of one size here: then they are one gradient, and their rows are the same but for rounding.
 
 *rises*: in every seed the 95% interval after training lies above the one before. *falls*: with the reward's sign flipped it lies below.
 *beats best-of-N*: the 95% interval of the difference to \`${baseline}\` lies above zero; *even*: it holds zero.
@@ -112,9 +117,12 @@ ${table(verdicts)}
 
 ![Learning curves](images/proof.svg)
 
-## Against SFT on best-of-N
+### Against SFT on best-of-N
 
-The baseline has as many conversations (${conversations}), the same rate, and twice as many updates (they cost no samples, and it is better with them).
+The baseline has as many conversations (${conversations}) and twice as many updates (they cost no samples, and it is better with them). Its rate is tuned, on seeds ${tuningSeeds.join(" and ")}: of
+${triedRates.join(", ")} the best were ${Object.values(baselines)
+    .map(({ rounds, learningRate }) => `${learningRate} (${roundsText(rounds)})`)
+    .join(", ")}.
 \`${baseline}\` is the classic form: ${once.n} conversations of every scenario from the untrained model, the best one imitated. It is bound to what
 the untrained model happened to say. The others (${repeated.map(({ rounds }) => rounds).join(" and ")} rounds) sample anew from what the round before has made and imitate
 ${repeated.map(({ keep, n }) => `${keep} of ${n}`).join(" and ")} a scenario. That is reinforcement learning by another name: learning from one's own samples, with a weight
@@ -122,15 +130,15 @@ of 1 for the best and 0 for the rest (RAFT, expert iteration, filtered policy gr
 
 ${conclusion(verdicts)}
 
-The task is easy enough that the best rows all end near 1, so small differences at the top say little. Task, size of the model's first logits, steps and rate were chosen with the
-seeds shown here, after easier settings in which repeated best-of-N was ahead of several algorithms. How many samples each baseline keeps was
-chosen on these seeds too, in its favour: of 1, 2 and 4 in one round, 3, 6 and 13 in ten, 2 and 3 in fifty.
+The task is easy enough that the best rows all end near 1, so small differences at the top say little. Task, size of the model's first logits, steps and rate were chosen with
+seeds 1 to 3, after easier settings in which repeated best-of-N was ahead of several algorithms. How many samples each baseline keeps was
+chosen there too, in its favour: of 1, 2 and 4 in one round, 3, 6 and 13 in ten; three rounds keep 2.
 
 Differences in the share of right letters after training, with 95% intervals over seeds and conversations:
 
 ${compared ?? ""}
 
-## Why these settings
+### Why these settings
 
 - Thirds of the alphabet, not halves: with halves the best of a thousand replies is nearly perfect by luck, and imitating it leaves nothing to beat.
 - Rewards of about one: PPO's KL penalty (0.05 a token), A2C's entropy bonus and the weight of the value loss are prices against the reward. Were a
@@ -142,8 +150,9 @@ ${compared ?? ""}
 - What holds some below the others is part of them: PPO's KL penalty, A2C's entropy bonus, and GEPO's clip, which acts on fresh samples too, since
   its weight compares a reply with its group instead of with its own likelihood.
 
-${clip ? clipSection(clip) : ""}Machine: ${machine}.
-`;
+${clip ? clipSection(clip) : ""}Machine${machines.length === 1 ? "" : "s"}: ${machines.join("; ")}.
+
+${starter}`;
 }
 
 /** How many algorithms are better, even or worse, for each baseline. */
@@ -162,7 +171,7 @@ function conclusion(verdicts: Verdicts): string {
 }
 
 function clipSection({ clipped, unclipped }: ClipResult): string {
-  return `## The clip is in force
+  return `### The clip is in force
 
 GRPO with four passes over every rollout: with the clip (ε 0.2) and without it, mean over the steps and seeds.
 

@@ -145,3 +145,34 @@ describe("a group whose rewards are all the same", () => {
     for (const { advantages } of algorithm.advantages(sequences)) expect(advantages.every((a) => a === 0)).toBe(true);
   });
 });
+
+describe("GRPO, GSPO and GSPO-token", () => {
+  const sequences = randomSequences({ seed: 12 });
+  const gradient = (config: AlgorithmConfig, drift: number) => {
+    const algorithm = createAlgorithm(config);
+    const micro = score(algorithm, sequences, drift);
+    const scored = drift === 0 ? micro.map((own) => ({ ...own, logprobs: own.old })) : micro;
+    return Float32Array.from(algorithm.loss(scored, countsOf(sequences)).dLogprobs.flatMap((own) => [...own]));
+  };
+  const distance = (a: Float32Array, b: Float32Array) => Math.max(...a.map((value, i) => Math.abs(value - b[i]!)));
+
+  it("are one gradient in the first pass over a rollout", () => {
+    const [grpo, gspo, token] = (["grpo", "gspo", "gspo-token"] as const).map((name) =>
+      gradient({ algorithm: name }, 0),
+    );
+    expect(Math.max(...grpo!)).toBeGreaterThan(0.01);
+    expect(distance(gspo!, grpo!)).toBeLessThan(1e-7);
+    expect(distance(token!, grpo!)).toBeLessThan(1e-7);
+  });
+
+  it("part in later ones: GSPO from GRPO, GSPO-token from GSPO where turns have advantages of their own", () => {
+    // The clip is out of the way, so that it is the ratios that differ.
+    const wide = { epsilonLow: 0.9999, epsilonHigh: 1e6 };
+    const grpo = gradient({ algorithm: "grpo", ...wide }, 0.4);
+    const gspo = gradient({ algorithm: "gspo", ...wide }, 0.4);
+    expect(distance(gspo, grpo)).toBeGreaterThan(1e-3);
+    expect(distance(gradient({ algorithm: "gspo-token", ...wide }, 0.4), gspo)).toBeLessThan(1e-7);
+    const byTurn = gradient({ algorithm: "gspo-token", credit: "turn", ...wide }, 0.4);
+    expect(distance(byTurn, gspo)).toBeGreaterThan(1e-3);
+  });
+});
