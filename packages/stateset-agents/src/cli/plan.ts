@@ -6,7 +6,7 @@ import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import type { ModelInfo } from "../policy/policy.ts";
 import type { Project } from "../project/build-project.ts";
 import { seedOf } from "../random.ts";
-import { emptyReport } from "../rollout/report.ts";
+import { allFailed, emptyReport, noneCameThrough } from "../rollout/report.ts";
 import { environmentRollout, sampleGroups, scorerOf } from "../rollout/rollout.ts";
 import { encodeStep } from "../run/trajectories.ts";
 import type { TrainingConfig } from "../training/config.ts";
@@ -45,6 +45,7 @@ export async function planTime(
   const groups = await sampleGroups(rollout, [request], { report, minimum: 1 });
   const asksScores = scorer?.asked === true;
   await scorer?.close();
+  if (noneCameThrough(report)) throw allFailed(report, "the group that was tried");
   const sampledAt = performance.now();
   const chains = groups.flatMap((group) => group.trajectories.flatMap((one) => one.chains));
   if (chains.length > 0) {

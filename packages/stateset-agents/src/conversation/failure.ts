@@ -7,6 +7,28 @@ export interface Failure {
   scenarioId: string;
   trajectoryId: string;
   message: string;
+  /** Of a mistake in code: what was thrown, with the lines of the user's files it came through. In no file, since paths differ. */
+  mistake?: string;
+}
+
+/**
+ * What a TypeError and the like say of the code that threw them; undefined for other failures, which may pass when tried again. The
+ * innermost cause decides: fetch() throws a TypeError when there is no connection, and names the reason as its cause.
+ */
+export function mistakeIn(thrown: unknown): string | undefined {
+  let error = thrown;
+  while (error instanceof Error && error.cause instanceof Error) error = error.cause;
+  if (!isMistake(error)) return undefined;
+  const [first = "", ...frames] = (error.stack ?? String(error)).split("\n");
+  const own = frames.filter(
+    (line) => !/node:internal|[\\/]node_modules[\\/]|[\\/]stateset-agents[\\/](?:dist|src)[\\/]/.test(line),
+  );
+  return [first, ...own.slice(0, 4)].join("\n");
+}
+
+function isMistake(error: unknown): error is Error {
+  const kinds = [TypeError, ReferenceError, SyntaxError, RangeError];
+  return error instanceof Error && kinds.some((kind) => error instanceof kind);
 }
 
 /**

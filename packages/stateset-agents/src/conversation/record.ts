@@ -96,7 +96,7 @@ export function toConversationRecord(
     ...(first?.templateVariables && { templateVariables: first.templateVariables }),
     ...(reward && { reward: rewardOf(reward) }),
     ended,
-    ...(failure && { failure }),
+    ...(failure && { failure: withoutMistake(failure) }),
     ...(place.leftOut && { leftOut: place.leftOut }),
     ...(versions && versions.length > 0 && { versions }),
     temperature,
@@ -175,4 +175,8 @@ function rewardOf({ score, breakdown, turns, turnsInScore, ...rest }: RewardResu
     ...(turnsInScore && { turnsInScore }),
     ...(metadata && { metadata }),
   };
+}
+
+function withoutMistake({ mistake: _, ...failure }: Failure): Failure {
+  return failure;
 }

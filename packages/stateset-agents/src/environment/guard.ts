@@ -1,5 +1,5 @@
 import { withDeadline } from "../abort.ts";
-import type { Failure } from "../conversation/failure.ts";
+import { type Failure, mistakeIn } from "../conversation/failure.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import type { Environment, EnvironmentState, StepResult } from "./environment.ts";
@@ -93,8 +93,11 @@ async function timed<T>(
   { timeoutMs, signal, scenarioId, trajectoryId }: GuardOptions,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const failed = (kind: Failure["kind"], message: string, cause?: unknown) =>
-    new EpisodeFailed({ kind, during, scenarioId, trajectoryId, message }, cause);
+  const failed = (kind: Failure["kind"], message: string, cause?: unknown) => {
+    const mistake = mistakeIn(cause);
+    const failure = { kind, during, scenarioId, trajectoryId, message, ...(mistake !== undefined && { mistake }) };
+    return new EpisodeFailed(failure, cause);
+  };
   const answer = async (own: AbortSignal) => {
     try {
       return await work(own);

@@ -4,7 +4,7 @@
  */
 import type { Agent } from "../agent/agent.ts";
 import type { Reply } from "../agent/session.ts";
-import { type Failure, isAnswer } from "../conversation/failure.ts";
+import { type Failure, isAnswer, mistakeIn } from "../conversation/failure.ts";
 import type { Ended, RewardResult, Trajectory } from "../conversation/trajectory.ts";
 import type { Environment } from "../environment/environment.ts";
 import { type GuardedEnvironment, runGuarded } from "../environment/guard.ts";
@@ -100,7 +100,9 @@ async function converse(
       if (!hasCode(error, "HOOK_FAILED")) throw error;
       // The agent would fail the same way again.
       const message = messageOf(error);
-      return { failure: { kind: "threw", during: "hook", scenarioId: scenario.id, trajectoryId: id, message } };
+      const mistake = mistakeIn(error);
+      const of = { scenarioId: scenario.id, trajectoryId: id, message, ...(mistake !== undefined && { mistake }) };
+      return { failure: { kind: "threw", during: "hook", ...of } };
     }
     if (reply.kind === "context-full") {
       episode.ended = "context-full";

@@ -71,6 +71,9 @@ export function noneCameThrough({ completed, failed }: Pick<RolloutReport, "comp
 export function allFailed(report: RolloutReport, where: string): StatesetError {
   const { reward, agent } = lostBySource(report);
   const code = reward > 0 ? "REWARD_FAILED" : agent > 0 ? "HOOK_FAILED" : "ENVIRONMENT_FAILED";
-  const first = report.failures[0]?.message ?? "?";
-  return new StatesetError(code, `All ${report.requested} conversations of ${where} failed. First: ${first}`);
+  const { message = "?", mistake } = report.failures.find((failure) => failure.mistake) ?? report.failures[0] ?? {};
+  return new StatesetError(
+    code,
+    `All ${report.requested} conversations of ${where} failed. First: ${mistake === undefined ? message : `\n${mistake}`}`,
+  );
 }

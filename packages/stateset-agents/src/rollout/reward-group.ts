@@ -1,5 +1,5 @@
 import { isAbort, withDeadline } from "../abort.ts";
-import type { Failure } from "../conversation/failure.ts";
+import { type Failure, mistakeIn } from "../conversation/failure.ts";
 import type { RewardResult, Trajectory } from "../conversation/trajectory.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { hasCode, messageOf, StatesetError } from "../error.ts";
@@ -77,5 +77,13 @@ function rewardOne(
 function failureOf(error: unknown, { id, scenarioId }: Unrewarded): Failure {
   const kind =
     error instanceof RewardTimeout ? "timeout" : hasCode(error, "REWARD_NOT_FINITE") ? "not-finite" : "threw";
-  return { kind, during: "reward", scenarioId, trajectoryId: id, message: messageOf(error) };
+  const mistake = mistakeIn(error);
+  return {
+    kind,
+    during: "reward",
+    scenarioId,
+    trajectoryId: id,
+    message: messageOf(error),
+    ...(mistake !== undefined && { mistake }),
+  };
 }

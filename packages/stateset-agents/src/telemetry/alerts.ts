@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { z } from "zod";
 import { messageOf } from "../error.ts";
+import { endpointOf, request } from "../network.ts";
 import { parseOptions } from "../options.ts";
 import type { RunCallbacks } from "../run/callbacks.ts";
 
@@ -63,9 +64,10 @@ export function alertWith(options: AlertOptions, warn: (message: string) => void
 async function post(webhook: string, alert: Alert, timeoutMs: number): Promise<void> {
   let response: Response;
   try {
-    response = await fetch(webhook, {
+    const { url, headers } = endpointOf(webhook);
+    response = await request(url, {
       method: "POST",
-      headers: { "content-type": "application/json" },
+      headers: { "content-type": "application/json", ...headers },
       body: JSON.stringify(alert),
       signal: AbortSignal.timeout(timeoutMs),
     });

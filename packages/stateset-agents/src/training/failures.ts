@@ -5,7 +5,7 @@ import { StatesetError } from "../error.ts";
 import { notFiniteError, tooManySkipped } from "../learning/finite.ts";
 import { warmupSteps } from "../learning/learn.ts";
 import { isShaped, type Sampling } from "../policy/policy.ts";
-import { failuresBySource, lostBySource } from "../rollout/report.ts";
+import { allFailed, failuresBySource, lostBySource } from "../rollout/report.ts";
 import { evaluationLines } from "../run/evaluation-metrics.ts";
 import type { RewardEvaluation } from "../run/event.ts";
 import type { Metrics } from "../run/metrics.ts";
@@ -172,7 +172,9 @@ export function countLost(state: LoopState, { groups, refused }: Collected): voi
 export function stopOf({ state, run }: Loop, step: number, { report }: Collected): StatesetError | undefined {
   const { lostInARow } = state;
   const skipped = tooManySkipped(state);
-  if (!skipped && lostInARow < lostLimit) return undefined;
+  // Code that is wrong is as wrong in the next step; what a machine or a server did may pass.
+  const wrong = lostInARow > 0 && report.failures.some(({ mistake }) => mistake !== undefined);
+  if (!skipped && !wrong && lostInARow < lostLimit) return undefined;
   const [saved, goOn] =
     run.dir !== undefined
       ? ["A checkpoint was saved.", "resume"]
@@ -182,6 +184,7 @@ export function stopOf({ state, run }: Loop, step: number, { report }: Collected
     const hint = `${saved} Lower the learning rate, or check the reward for NaN, then ${goOn}.`;
     return notFiniteError("loss, gradient or reward", step, hint);
   }
+  if (wrong) return allFailed(report, `step ${step}`);
   const { environment, agent, reward } = failuresBySource(report);
   const [code, what, failures] =
     reward.length > 0

@@ -91,6 +91,18 @@ describe("train", () => {
     expect(existsSync(join(place.dir, "runs/really"))).toBe(true);
     expect((await run("train --dry-run perhaps")).status).toBe(2);
   });
+  it("train stops at once at a mistake in the code of a reward, and shows the line; --dry-run too", async () => {
+    const cwd = await tableProject(await temporaryFolder(), {
+      head: "const broken = rewardFunction({ name: 'broken' }, ({ turns }) => (turns as any).missing.length);",
+      rest: "reward: broken,",
+    });
+    for (const args of ["train --dry-run", "train --name r"]) {
+      const { status, stderr } = await run(args, { cwd });
+      expect(status, args).toBe(7);
+      expect(stderr).toMatch(/TypeError: Cannot read properties of undefined[\s\S]*stateset\.config\.ts:\d+:\d+/);
+    }
+    expect((await run("runs show r --json", { cwd })).json[0]).toMatchObject({ status: "failed", steps: 1 });
+  });
   it("train --dry-run plans what the run will do", async () => {
     const cwd = await tableProject(join(place.dir, "plans"), { training: { groupSize: undefined, seed: 8 } });
     const first = async (args: string) => (await run(`train --json ${args}`, { cwd })).json[0]!;

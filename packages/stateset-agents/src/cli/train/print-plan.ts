@@ -9,6 +9,7 @@ import type { ProfileName } from "../../training/profiles.ts";
 import { resolveRun } from "../../training/resolve-run.ts";
 import { defaultsOf } from "../../training/train.ts";
 import type { TrainOptions } from "../../training/train-options.ts";
+import { CliExit } from "../failure.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 import { modelLabel } from "../model-label.ts";
 import { type DiskPlan, planDisk, planTime, type TimePlan } from "../plan.ts";
@@ -68,6 +69,7 @@ export async function printPlan(options: {
         time: played?.time ?? null,
         disk: disk ?? null,
       });
+      refuseUnfit(memory);
       return;
     }
     const colors = colorsOf(io);
@@ -85,9 +87,15 @@ export async function printPlan(options: {
     if (memory) print(io, `${label("memory")}${memoryText(memory, colors)}`);
     if (disk) print(io, `${label("disk")}${diskText(disk)}`);
     if (played) print(io, `${label("time")}${timeText(played.time)}`);
+    refuseUnfit(memory);
   } finally {
     await agent.close();
   }
+}
+
+/** A script that asks for the plan must not go on with a run that would fail. */
+function refuseUnfit(memory: MemoryPlan | undefined): void {
+  if (memory && memory.total > memory.available) throw new CliExit(6, "The plan does not fit in memory.");
 }
 
 function memoryText(plan: MemoryPlan, colors: ReturnType<typeof colorsOf>): string {

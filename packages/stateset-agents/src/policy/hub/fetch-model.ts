@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { HubApiError, type ListFileEntry, listFiles, modelInfo } from "@huggingface/hub";
 import { messageOf, StatesetError } from "../../error.ts";
+import { endpointOf, request } from "../../network.ts";
 import { type DownloadProgress, downloadToBlob, type HubFile } from "./download-file.ts";
 import { blobPath, exists, linkBlob, repoDir, writeRef } from "./hub-cache.ts";
 
@@ -13,8 +14,8 @@ export interface FetchOptions {
 
 /** Downloads what is needed of a model and is not here yet; returns the folder of the snapshot. */
 export async function fetchModel(id: string, { revision, cacheDir, token, onProgress }: FetchOptions): Promise<string> {
-  const hubUrl = (process.env.HF_ENDPOINT ?? "https://huggingface.co").replace(/\/+$/, "");
-  const access = { hubUrl, fetch: createFetch(hubUrl, token) };
+  const { url: hubUrl, headers } = endpointOf(process.env.HF_ENDPOINT ?? "https://huggingface.co");
+  const access = { hubUrl, fetch: createFetch(hubUrl, token ? { Authorization: `Bearer ${token}` } : headers) };
   const repo = repoDir(cacheDir, id);
   try {
     const { sha: commit } = await modelInfo({ name: id, revision, additionalFields: ["sha"], ...access });
@@ -42,14 +43,14 @@ export async function fetchModel(id: string, { revision, cacheDir, token, onProg
   }
 }
 
-/** The token goes to the hub itself and nowhere else, also not where the hub redirects downloads to. */
-function createFetch(hubUrl: string, token: string | undefined): typeof fetch {
+/** Credentials go to the hub itself and nowhere else, also not where the hub redirects downloads to. */
+function createFetch(hubUrl: string, credentials: Readonly<Record<string, string>>): typeof fetch {
   const { origin } = new URL(hubUrl);
   return (input, init) => {
     const url = new URL(input instanceof Request ? input.url : input);
     const headers = new Headers(init?.headers);
-    if (token && url.origin === origin) headers.set("Authorization", `Bearer ${token}`);
-    return fetch(url, { ...init, headers });
+    if (url.origin === origin) for (const [name, value] of Object.entries(credentials)) headers.set(name, value);
+    return request(url, { ...init, headers });
   };
 }
 

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { messageOf, StatesetError } from "../../error.ts";
+import { endpointOf, pathBelow, request } from "../../network.ts";
 import { parseOptions } from "../../options.ts";
 import { type JudgeModel, JudgeModelError, type JudgeReply, type JudgeRequest } from "./judge-model.ts";
 
@@ -33,47 +34,48 @@ const replySchema = z.object({
   usage: z.object({ prompt_tokens: z.number(), completion_tokens: z.number() }).nullish(),
 });
 
-/** A judge behind any OpenAI-compatible `/chat/completions` endpoint: a provider, vLLM, llama.cpp, this library's own server. */
+/** A judge behind any OpenAI-compatible `/chat/completions` endpoint: a provider, vLLM, llama.cpp. */
 export function openaiJudgeModel(options: OpenAIJudgeModelOptions): JudgeModel {
   const o = parseOptions(schema, options, "openaiJudgeModel()");
-  const baseURL = (o.baseURL ?? process.env.OPENAI_BASE_URL ?? "https://api.openai.com/v1").replace(/\/+$/, "");
+  const given = o.baseURL ?? process.env.OPENAI_BASE_URL ?? "https://api.openai.com/v1";
   const apiKey = o.apiKey ?? process.env.OPENAI_API_KEY;
-  if (apiKey === undefined && /^https:\/\/api\.openai\.com\//.test(baseURL)) {
+  if (apiKey === undefined && /^https:\/\/api\.openai\.com\//.test(given)) {
     throw new StatesetError("INVALID_OPTION", "openaiJudgeModel() has no API key for https://api.openai.com.", {
       hint: "Pass apiKey, set OPENAI_API_KEY, or point baseURL at a server that needs none.",
     });
   }
-  // A server may echo the key in an error page; it must not reach a log through our messages.
-  const redact = (text: string) => (apiKey ? text.replaceAll(apiKey, "[api key]") : text);
+  // A server may echo what it was sent in an error page; it must not reach a log through our messages.
+  const { url, shown, headers, redact } = endpointOf(given, { ...o.headers, "api key": apiKey });
 
   return {
     // What is asked for in another way must not be answered from the same cache entry.
-    id: `${baseURL}#${o.model}${o.extraBody ? `+${fingerprint(o.extraBody)}` : ""}`,
-    async complete(request: JudgeRequest): Promise<JudgeReply> {
+    id: `${shown}#${o.model}${o.extraBody ? `+${fingerprint(o.extraBody)}` : ""}`,
+    async complete(asked: JudgeRequest): Promise<JudgeReply> {
       let response: Response;
       let body: string;
       try {
-        response = await fetch(`${baseURL}/chat/completions`, {
+        response = await request(pathBelow(url, "chat/completions"), {
           method: "POST",
           headers: {
             "content-type": "application/json",
+            ...headers,
             ...(apiKey ? { authorization: `Bearer ${apiKey}` } : {}),
             ...o.headers,
           },
           body: JSON.stringify({
-            temperature: request.temperature,
-            seed: request.seed,
-            max_tokens: request.maxTokens,
+            temperature: asked.temperature,
+            seed: asked.seed,
+            max_tokens: asked.maxTokens,
             ...o.extraBody,
             model: o.model,
-            messages: request.messages,
+            messages: asked.messages,
           }),
-          signal: request.signal,
+          signal: asked.signal,
         });
         body = await response.text();
       } catch (thrown) {
-        if (request.signal.aborted) throw thrown;
-        throw new JudgeModelError("network", redact(`no connection to ${baseURL}: ${messageOf(thrown)}`), {
+        if (asked.signal.aborted) throw thrown;
+        throw new JudgeModelError("network", redact(`no connection to ${shown}: ${messageOf(thrown)}`), {
           cause: thrown,
         });
       }
@@ -82,7 +84,7 @@ export function openaiJudgeModel(options: OpenAIJudgeModelOptions): JudgeModel {
       if (!reply.success) {
         throw new JudgeModelError(
           "malformed",
-          `the endpoint did not answer in the chat format: ${redact(brief(body))}`,
+          `the endpoint did not answer in the chat format: ${brief(redact(body))}`,
         );
       }
       const { choices, usage } = reply.data;
