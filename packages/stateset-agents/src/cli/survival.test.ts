@@ -6,10 +6,13 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { chatModel, cli, tableProject } from "../../test/cli.ts";
 import { spawnCli } from "../../test/spawn-cli.ts";
 import { temporaryFolder } from "../../test/tiny-model.ts";
+import { createRandom } from "../random.ts";
 import { flipBit, hashesOf } from "../test-support/run-folder.ts";
 
 /** How many times a run is killed; the full proof is STATESET_KILLS=50. */
 const kills = Number(process.env.STATESET_KILLS ?? 1);
+/** Where in a run they come, as shares of its time: the same each time, and other ones with another seed. */
+const moments = createRandom(Number(process.env.STATESET_KILL_SEED ?? 1));
 
 describe("a run on the engine that is killed", () => {
   let model: string;
@@ -49,7 +52,7 @@ describe("a run on the engine that is killed", () => {
       const dir = project(`killed-${i}`);
       const run = spawnCli(["train", "--name", "r"], dir);
       await run.saw(/checkpoint/);
-      setTimeout(() => run.child.kill("SIGKILL"), Math.random() * duration);
+      setTimeout(() => run.child.kill("SIGKILL"), moments.next() * duration);
       if ((await run.exit) === null) {
         died++;
         expect(await spawnCli(["train", "--resume", "runs/r"], dir).exit).toBe(0);

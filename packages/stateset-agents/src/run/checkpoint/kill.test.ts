@@ -5,11 +5,14 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "tsdown";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createRandom } from "../../random.ts";
 import { hashesOf } from "../../test-support/run-folder.ts";
 import { tableLearners } from "../../test-support/table-learners.ts";
 
 /** How many kills of each learner; the full proof is STATESET_KILLS=50. */
 const kills = Number(process.env.STATESET_KILLS ?? 1);
+/** Where in a run they come, as shares of its time: the same each time, and other ones with another seed. */
+const moments = createRandom(Number(process.env.STATESET_KILL_SEED ?? 1));
 
 const root = mkdtempSync(join(tmpdir(), "kill-"));
 // Below node_modules, so that the bundle finds its dependencies.
@@ -56,11 +59,11 @@ describe("a run that is killed", () => {
       // Until that many have really died: a kill that comes after the end does not count.
       for (let i = 0; died < kills; i++) {
         const dir = join(root, `${learner}-${i}`);
-        if (await killed(learner, dir, Math.random() * duration)) died++;
+        if (await killed(learner, dir, moments.next() * duration)) died++;
         const checkpoints = join(dir, "checkpoints");
         if (existsSync(checkpoints) && readdirSync(checkpoints).some((name) => name.startsWith(".tmp-"))) insideWrite++;
         // Some are killed a second time, while they resume.
-        if (i % 2 === 1 && (await killed(learner, dir, (Math.random() * duration) / 2))) died++;
+        if (i % 2 === 1 && (await killed(learner, dir, (moments.next() * duration) / 2))) died++;
         expect(await start(learner, dir).exit).toBe(0);
         expect(hashesOf(dir)).toEqual(expected);
         rmSync(dir, { recursive: true });
