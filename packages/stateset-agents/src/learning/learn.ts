@@ -11,6 +11,7 @@ import type { Learner } from "./learner.ts";
 import type { LearntTokens } from "./learnt-tokens.ts";
 import { type LearningMetrics, ownNames } from "./metric-table.ts";
 import { stepOptions } from "./optimiser.ts";
+import { policyMove, sampledEntropy } from "./policy-move.ts";
 import { mismatchOf, scoreSequences } from "./score-sequences.ts";
 import { type ChainSequence, sequencesOf } from "./sequence.ts";
 import type { LearnSettings } from "./settings.ts";
@@ -77,7 +78,8 @@ export async function learn(
   const metrics = {};
   let last: UpdateResult | undefined;
   let updates = 0;
-  const summary: LearningMetrics = { learnedConversations: 0 };
+  let moved = false;
+  const summary: LearningMetrics = { learnedConversations: 0, entropy: sampledEntropy(sequences) };
   for (let epoch = 0; epoch < settings.updatesPerRollout; epoch++) {
     for (const [minibatch, dealt] of dealGroups(sequences, settings, step.step, epoch).entries()) {
       const batch = {
@@ -95,8 +97,10 @@ export async function learn(
       mergeMetrics(metrics, result.metrics);
       algorithm.afterUpdate?.(meanMetrics(result.metrics));
       const { loss, gradNorm, skipped } = result;
-      if (skipped === undefined) noteApplied(skips);
-      else {
+      if (skipped === undefined) {
+        moved = rates.scope === "all";
+        noteApplied(skips);
+      } else {
         noteSkipped(skips);
         await step.onSkipped?.(skipped);
       }
@@ -104,9 +108,11 @@ export async function learn(
     }
   }
   const means = meanMetrics(metrics);
-  // One update sees only the policy that sampled: its distance and clipping are 0 by construction and say nothing of where it went.
-  const sawOnlyItself = updates === 1 && summary.firstRatioMax! < 1 + 1e-5;
-  if (sawOnlyItself) for (const name of ["approxKl", "clipFraction"]) delete means[name];
+  // What the updates saw is the way there; where it led is measured once they are made.
+  delete means.approxKl;
+  if (moved) summary.approxKl = await policyMove(learner, sequences);
+  // One update sees only the policy that sampled: its clipping is 0 by construction.
+  if (updates === 1 && summary.firstRatioMax! < 1 + 1e-5) delete means.clipFraction;
   return {
     ...ownNames(means),
     ...summary,

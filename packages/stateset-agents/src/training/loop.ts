@@ -109,7 +109,9 @@ async function runStep(loop: Loop): Promise<void> {
     tokensPerSecond: (1000 * report.sampledTokens) / Math.max(1, sampledAt - startedAt),
   };
   // Before the checkpoint, because callbacks may change the controls and their own state.
-  const told = { totalSteps: config.steps, timing, groups, report, controls, stop: run.stop, tell: run.tellFinding };
+  const vocabulary = loop.learner.policy.model.vocabSize;
+  const { stop, tellFinding: tell } = run;
+  const told = { totalSteps: config.steps, timing, groups, report, vocabulary, controls, stop, tell };
   await run.tell("step", step, { metrics }, told satisfies Omit<TrainingStepEnd, "step" | "metrics">);
   const broken = stopOf(loop, step, collected);
   await endStep(loop, metrics, broken !== undefined);

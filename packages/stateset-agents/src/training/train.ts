@@ -24,7 +24,7 @@ import { initialControls } from "./controls.ts";
 import { reportHeldOut, reportMismatch, reportUnusual } from "./failures.ts";
 import { createHeldOut, type HeldOutEvaluation, heldOutProblems } from "./held-out.ts";
 import { type Loop, type LoopState, runLoop } from "./loop.ts";
-import { type ResolvedRun, resolveRun } from "./resolve-run.ts";
+import { mayAdjustKl, type ResolvedRun, resolveRun } from "./resolve-run.ts";
 import { restoreLoop, type SavedState, saveLoop } from "./saved-loop.ts";
 import { ScenarioOrder } from "./scenario-order.ts";
 import { chooseWeights, evaluateAfter, evaluateBefore } from "./selection.ts";
@@ -108,8 +108,7 @@ async function openLoop(
   const { policy } = agent;
   const { kl } = config;
   const scorer = scorerOf(agent);
-  const adjusts = [parts.callbacks ?? []].flat().some(({ adjustsKl }) => adjustsKl);
-  const keepsReference = wantsReference(algorithm, kl.coefficient) || adjusts;
+  const keepsReference = wantsReference(algorithm, kl.coefficient) || mayAdjustKl(parts);
   if (kl.renewEvery > 0 && !keepsReference) {
     throw new StatesetError("INVALID_OPTION", "kl.renewEvery has nothing to renew: the run keeps no reference.", {
       hint: "Set kl.coefficient, or the algorithm's beta, above 0.",
