@@ -49,7 +49,7 @@ export const algorithmMetrics = {
   },
   entropy: {
     meaning:
-      "Entropy of the policy at its sampling temperature, estimated as the mean −log p of all tokens it sampled in the step.",
+      "Entropy of the policy at its sampling temperature, estimated as the mean −log p of all tokens it sampled in the step; too low where top-p or the like leaves the unlikely ones out.",
     unit: "nats a token",
     learners: ["rl"],
   },

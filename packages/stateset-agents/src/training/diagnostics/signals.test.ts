@@ -24,6 +24,7 @@ describe("readSignals", () => {
       step: 3,
       conversations: 4,
       reward: { mean: 0.5 },
+      rewardSpread: Math.sqrt(0.5 / 3),
       entropy: 2,
       kl: 0.1,
       approxKl: 0.02,

@@ -32,6 +32,8 @@ export interface StepSignals {
   conversations: number;
   /** Over groups: conversations of one scenario are alike. */
   reward: Measured;
+  /** Standard deviation over all conversations. */
+  rewardSpread: number;
   /** Nats per sampled token, estimated as −log p of what was sampled. */
   entropy: number;
   /** Of the most it could be; null where the vocabulary is unknown or no more than an alphabet. */
@@ -80,6 +82,7 @@ export function readSignals({ step, metrics, groups, vocabulary }: StepObservati
     step,
     conversations: conversations.length,
     reward: overGroups(groups, ({ reward }) => reward.score),
+    rewardSpread: standardDeviation(conversations.map(({ reward }) => reward.score)),
     entropy,
     entropyShare: vocabulary === undefined || vocabulary < leastVocabulary ? null : entropy / Math.log(vocabulary),
     kl: metrics.kl ?? null,
