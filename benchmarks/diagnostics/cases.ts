@@ -43,6 +43,8 @@ const support = (where: Where) => supportLines(where);
 const healthy = { expected: [] } as const;
 const gaming = ["reward-hacking", "repetition"] as const;
 const ruin = ["divergence", "noise", "collapse"] as const;
+/** A run that goes wrong for long, at a rate that does not fall: what is done about it has time to show. */
+const lasting = { schedule: "constant", warmup: 0, steps: 24 } as const;
 
 /** Rare users want the reply that the usual ones must not get. */
 const byKind = (name: string, usualWants: (text: string) => boolean, of: "all" | "rare" = "all"): RewardFunction =>
@@ -117,7 +119,7 @@ export const cases: Record<string, Case> = {
     environment: support,
     reward: worth.polite,
     wanted: quality(),
-    settings: { learningRate: 1e-2 },
+    settings: { ...lasting, learningRate: 1e-2 },
     expected: ruin,
   },
   "courteous-words": {
@@ -126,7 +128,7 @@ export const cases: Record<string, Case> = {
     environment: support,
     reward: counting("courteous-words", /\b(please|thank|thanks|sorry|welcome|happy|glad)\b/g, 12),
     wanted: quality(),
-    settings: { learningRate: 4e-4 },
+    settings: { ...lasting, learningRate: 4e-4 },
     expected: gaming,
   },
   "word-count": {
@@ -135,7 +137,7 @@ export const cases: Record<string, Case> = {
     environment: support,
     reward: perReply("word-count", (text) => words(text).length / 40),
     wanted: quality(),
-    settings: { learningRate: 4e-4 },
+    settings: { ...lasting, learningRate: 4e-4 },
     expected: gaming,
   },
   "self-imitation": {
@@ -170,13 +172,13 @@ export const cases: Record<string, Case> = {
     settings: { algorithm: "ppo", valueLearningRate: 0.3 },
     expected: ["critic"],
   },
-  "lost-question": {
+  "lost-statements": {
     ...on,
     seed: 8,
-    environment: (where) => mixedLines(where, 4),
+    environment: (where) => mixedLines(where, ["package", "subscription", "email"]),
     reward: byKind("question-unless-rare", has(/\?/)),
     wanted: byKind("rare", has(/\?/), "rare"),
-    settings: { steps: 24, learningRate: 4e-4 },
+    settings: { ...lasting, learningRate: 4e-4 },
     expected: ["lost-scenarios"],
   },
 
@@ -287,7 +289,7 @@ export const cases: Record<string, Case> = {
     environment: support,
     reward: worth.brief,
     wanted: quality(),
-    settings: { learningRate: 3e-3, algorithm: "rloo" },
+    settings: { ...lasting, learningRate: 3e-3, algorithm: "rloo" },
     expected: ruin,
   },
   "forty-passes": {
@@ -312,7 +314,7 @@ export const cases: Record<string, Case> = {
     environment: support,
     reward: counting("exclamation-marks", /!/g, 10),
     wanted: quality(),
-    settings: { learningRate: 4e-4 },
+    settings: { ...lasting, learningRate: 4e-4 },
     expected: gaming,
   },
   "number-stuffing": {
@@ -321,7 +323,7 @@ export const cases: Record<string, Case> = {
     environment: support,
     reward: counting("number-stuffing", /\d/g, 16),
     wanted: quality(),
-    settings: { learningRate: 4e-4 },
+    settings: { ...lasting, learningRate: 4e-4 },
     expected: gaming,
   },
   commas: {
@@ -330,7 +332,7 @@ export const cases: Record<string, Case> = {
     environment: (where) => supportLines(where, ["And then?"]),
     reward: counting("commas", /,|\band\b/g, 8),
     wanted: quality(),
-    settings: { learningRate: 4e-4, algorithm: "gspo" },
+    settings: { ...lasting, learningRate: 4e-4, algorithm: "gspo" },
     expected: gaming,
   },
   "nothing-said": {
@@ -339,7 +341,7 @@ export const cases: Record<string, Case> = {
     environment: support,
     reward: perReply("nothing-said", (text) => 1 - Math.min(1, words(text).length / 20)),
     wanted: quality(),
-    settings: { learningRate: 4e-4, steps: 24 },
+    settings: { ...lasting, learningRate: 4e-4 },
     expected: gaming,
   },
   "statement-not-help": {
@@ -353,13 +355,13 @@ export const cases: Record<string, Case> = {
     wanted: perReply("asks", (text) => Number(text.includes("?"))),
     expected: gaming,
   },
-  "lost-apology": {
+  "lost-explanations": {
     ...proof,
     seed: 49,
-    environment: (where) => mixedLines(where, 5),
-    reward: byKind("apology-unless-rare", has(/sorry|thank/i)),
-    wanted: byKind("rare", has(/sorry|thank/i), "rare"),
-    settings: { steps: 24, learningRate: 4e-4 },
+    environment: (where) => mixedLines(where, ["package", "refund", "headphones"]),
+    reward: byKind("brief-unless-rare", (text) => words(text).length <= 12),
+    wanted: byKind("rare", (text) => words(text).length <= 12, "rare"),
+    settings: { ...lasting, learningRate: 4e-4 },
     expected: ["lost-scenarios"],
   },
   "a2c-critic-rate": {

@@ -34,11 +34,11 @@ export function supportLines({ heldOut }: Where, next: readonly string[] = []): 
   });
 }
 
-/** Every `rare`-th user is of another kind, which nothing but what they talk about shows. */
-export function mixedLines(where: Where, rare: number): ConversationEnvironment {
+/** A few users are of another kind, which nothing but what they talk about shows. */
+export function mixedLines(where: Where, rare: readonly string[]): ConversationEnvironment {
   const { scenarios } = supportLines(where);
   return new ConversationEnvironment({
-    scenarios: scenarios.map((scenario, i) => ({ ...scenario, topic: i % rare === 0 ? "rare" : "usual" })),
+    scenarios: scenarios.map((scenario) => ({ ...scenario, topic: rare.includes(scenario.id) ? "rare" : "usual" })),
   });
 }
 

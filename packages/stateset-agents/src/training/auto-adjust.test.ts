@@ -68,7 +68,7 @@ describe("autoAdjust", () => {
     const rates = adjuster.adjustments.filter(({ setting }) => setting === "learningRateScale");
     expect(rates.map(({ step }) => step)).toEqual([5, 9]);
     expect(controls.learningRateScale).toBe(0.2);
-    expect(controls.klCoefficient).toBe(1);
+    expect(controls.klCoefficient).toBe(2);
     expect(controls.temperature).toBeCloseTo(1.15);
   });
 
@@ -81,13 +81,13 @@ describe("autoAdjust", () => {
       [0.8, 0.9, 0.85, 0.95].map((reward, i) => ({ reward, text: `own${i} ${loop(times)}` }));
     for (let step = 1; step <= 3; step++) show(adjuster, controls, step, { a: sampled(1.5) });
     for (let step = 4; step <= 6; step++) show(adjuster, controls, step, { a: chant(40) });
-    expect(controls).toMatchObject({ klCoefficient: 0.2, learningRateScale: 1 });
+    expect(controls).toMatchObject({ klCoefficient: 0.5, learningRateScale: 1 });
     // Less repetitive than at the last action: no further push.
     for (let step = 7; step <= 9; step++) show(adjuster, controls, step, { a: chant(12) });
-    expect(controls.klCoefficient).toBe(0.2);
+    expect(controls.klCoefficient).toBe(0.5);
     // But when it stays there, the leash tightens.
     for (let step = 10; step <= 12; step++) show(adjuster, controls, step, { a: chant(12) });
-    expect(controls.klCoefficient).toBeCloseTo(0.6);
+    expect(controls.klCoefficient).toBe(1);
   });
 
   it("draws a scenario that is too easy less often, until it varies again", () => {
@@ -107,9 +107,18 @@ describe("autoAdjust", () => {
     const controls = fresh();
     show(adjuster, controls, 1, { a: sampled(1.5) }, { approxKl: 8 });
     expect(controls.learningRateScale).toBeCloseTo(Math.sqrt(0.02 / 8));
-    show(adjuster, controls, 2, { a: sampled(1.5) }, { approxKl: 2 });
+    expect(controls.klCoefficient).toBe(0.5);
+    // Large steps on the way back to the reference are what was asked for; away from it they are not.
+    show(adjuster, controls, 2, { a: sampled(1.5) }, { approxKl: 2, kl: 30 });
+    expect(adjuster.adjustments).toHaveLength(2);
+    for (const [step, kl] of [
+      [3, 30],
+      [4, 31],
+      [5, 40],
+    ] as const) {
+      show(adjuster, controls, step, { a: sampled(1.5) }, { approxKl: 2, kl });
+    }
     expect(controls.learningRateScale).toBe(1 / 64);
-    expect(adjuster.adjustments.map(({ step }) => step)).toEqual([1, 1, 2, 2]);
   });
 
   it("answers noise with a temperature of 1", () => {

@@ -17,7 +17,7 @@ const schema = z.strictObject({
     .positive()
     .max(1)
     .default(1 / 64),
-  maxKlCoefficient: z.number().positive().default(1),
+  maxKlCoefficient: z.number().positive().default(2),
   maxTemperature: z.number().positive().default(1.5),
   minScenarioWeight: z.number().positive().max(1).default(0.1),
 });
@@ -68,12 +68,13 @@ export function autoAdjust(options: AutoAdjustOptions & { diagnostics?: Diagnost
         adjustments = [...adjustments, adjustment];
       };
       // A leap undoes whatever the last action was to bring about, so it comes first and is answered at once.
-      const trouble = isLeap(now) ? "divergence" : urgency.find((kind) => monitor.holds(kind));
+      const leapt = isLeap(now, lastActed);
+      const trouble = leapt ? "divergence" : urgency.find((kind) => monitor.holds(kind));
       const rested = lastActed === null || step - lastActed.step >= limits.cooldown;
-      if (trouble && (rested || isLeap(now))) {
+      if (trouble && (rested || leapt)) {
         const { message } = monitor.verdicts.findLast((verdict) => verdict.kind === trouble)!;
         // A run that is on its way back needs time, not another push.
-        if (lastActed === null || isLeap(now) || !recovering(now, lastActed)) {
+        if (lastActed === null || leapt || !recovering(now, lastActed)) {
           act(trouble, now, controls, limits, (setting, from, to) =>
             record({ step, setting, from, to, reason: message }),
           );
@@ -108,9 +109,10 @@ const urgency = [
   "no-signal",
 ] as const satisfies VerdictKind[];
 
-/** One step that took the policy where no step should. */
-function isLeap({ approxKl }: StepSignals): boolean {
-  return approxKl !== null && approxKl > leap;
+/** One step that took the policy where no step should: away, not back to the reference, which may well take large steps. */
+function isLeap({ approxKl, kl }: StepSignals, lastActed: StepSignals | null): boolean {
+  const away = kl === null || (lastActed !== null && lastActed.kl !== null && kl > lastActed.kl);
+  return approxKl !== null && approxKl > leap && away;
 }
 
 /** Nearer to the model it started from, or less repetitive, than when something was last done. */
@@ -159,7 +161,7 @@ function act(
       break;
     case "divergence":
       slower(0.3);
-      closer(0.05, 2);
+      closer(approxKl !== null && approxKl > leap ? 0.5 : 0.05, 2);
       break;
     case "collapse":
       slower(0.3);
@@ -169,7 +171,7 @@ function act(
     // The reward pulls the wrong way, so the leash must be as strong as it; the rate is what carries the policy back.
     case "reward-hacking":
     case "repetition":
-      closer(0.2, 3);
+      closer(0.5, 2);
       break;
     // Nothing teaches a scenario that always fails, except the reference, under which it did not.
     case "lost-scenarios":
@@ -203,7 +205,9 @@ function reweigh(
   for (const id of visited) {
     const flat = easy.get(id) ?? hard.get(id) ?? 0;
     const rarer = Math.max(limits.minScenarioWeight, 0.5 ** Math.floor(flat / flatVisits));
-    if (lost.has(id)) set(id, 2, `Scenario "${id}" used to succeed and now always fails.`);
+    if (lost.has(id) && monitor.holds("lost-scenarios"))
+      set(id, 2, `Scenario "${id}" used to succeed and now always fails.`);
+    else if (lost.has(id)) continue;
     else if (easy.has(id)) set(id, rarer, `Scenario "${id}" always gets the best reward.`);
     else if (hard.has(id)) set(id, rarer, `Scenario "${id}" always gets the worst reward.`);
     else set(id, 1, `Scenario "${id}" has differing rewards again.`);

@@ -212,6 +212,13 @@ describe("the monitor", () => {
     expect(monitor.scenarios("too-hard").map(({ id }) => id)).toEqual(["never"]);
   });
 
+  it("does not call scenarios lost when the whole run falls back", () => {
+    const lines = said(new DiagnosticsMonitor(), 14, (step) => ({
+      groups: three(step < 4 ? 0.2 : step < 9 ? 0.9 : 0.1),
+    }));
+    expect(lines.filter((line) => line.includes("lost"))).toEqual([]);
+  });
+
   it("does not call a scenario lost that succeeds rarely and rests for a while", () => {
     const lines = said(new DiagnosticsMonitor(), 12, (step) => ({
       groups: {

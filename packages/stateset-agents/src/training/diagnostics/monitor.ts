@@ -92,7 +92,11 @@ export class DiagnosticsMonitor {
     const evidence = { now, start, recent, progress, range, heldOut };
     const found = rules.map((rule) => rule(evidence)).filter((finding) => finding !== undefined);
     // When hardly any group varies, it is the run that is ill, not each of its scenarios.
-    if (!found.some(({ kind }) => kind === "no-signal")) found.push(...difficultyFindings(records, range));
+    // The same where all fail that was better before: scenarios are lost while the others do well.
+    const ofScenarios = difficultyFindings(records, range).filter(
+      ({ kind }) => kind !== "lost-scenarios" || progress.atBest,
+    );
+    if (!found.some(({ kind }) => kind === "no-signal")) found.push(...ofScenarios);
     const { findings, fresh } = this.count(found, now.step);
     this.current = {
       ...this.current,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { fakeGroup } from "../../test-support/fake-group.ts";
-import { correlation, readSignals } from "./signals.ts";
+import { readSignals } from "./signals.ts";
 import { repeatedShare, repeatedWordShare, sharedTextShare } from "./text.ts";
 
 describe("readSignals", () => {
@@ -22,7 +22,6 @@ describe("readSignals", () => {
     });
     expect(signals).toMatchObject({
       step: 3,
-      conversations: 4,
       reward: { mean: 0.5 },
       rewardSpread: Math.sqrt(0.5 / 3),
       entropy: 2,
@@ -39,7 +38,6 @@ describe("readSignals", () => {
       ],
     });
     expect(signals.entropyShare).toBeCloseTo(2 / Math.log(8192));
-    expect(signals.lengthCorrelation).toBeCloseTo(1);
   });
 
   it("takes the metric of the entropy, and estimates it from the log-probs where there is none", () => {
@@ -61,10 +59,6 @@ describe("readSignals", () => {
     expect(share(["yes", "yes"], ["no", "no"])).toBe(0);
     expect(share(["yes", "Yes"], ["yes", "no"])).toBe(0.75);
     expect(share(["yes", "yes"])).toBeNull();
-  });
-
-  it("finds no correlation with a constant", () => {
-    expect(correlation([1, 1, 1], [1, 2, 3])).toBeNull();
   });
 });
 

@@ -29,7 +29,6 @@ export interface ScenarioVisit {
 /** One step in a handful of numbers. Plain data: the monitor's history goes into checkpoints. */
 export interface StepSignals {
   step: number;
-  conversations: number;
   /** Over groups: conversations of one scenario are alike. */
   reward: Measured;
   /** Standard deviation over all conversations. */
@@ -57,8 +56,6 @@ export interface StepSignals {
   repeatedWordShare: number;
   /** Of first replies that another scenario was answered with as well, word for word; null where the step has one scenario. */
   sharedReplyShare: number | null;
-  /** Pearson correlation of reward and reply length inside groups; null when either is constant. */
-  lengthCorrelation: number | null;
   parts: Record<string, Measured>;
   /** Those with several conversations. */
   scenarios: ScenarioVisit[];
@@ -80,7 +77,6 @@ export function readSignals({ step, metrics, groups, vocabulary }: StepObservati
   }
   return {
     step,
-    conversations: conversations.length,
     reward: overGroups(groups, ({ reward }) => reward.score),
     rewardSpread: standardDeviation(conversations.map(({ reward }) => reward.score)),
     entropy,
@@ -95,7 +91,6 @@ export function readSignals({ step, metrics, groups, vocabulary }: StepObservati
     repeatedTextShare: orZero(mean(replies.map(repeatedShare))),
     repeatedWordShare: orZero(mean(replies.map(repeatedWordShare))),
     sharedReplyShare: sharedTextShare([...firstReplies.values()]),
-    lengthCorrelation: withinGroups(groups, ({ reward }) => reward.score, tokensPerReply),
     parts: Object.fromEntries(
       partNames.map((name) => [name, overGroups(groups, ({ reward }) => measuredParts(reward)[name])]),
     ),
@@ -113,34 +108,6 @@ function overGroups(groups: readonly TrajectoryGroup[], of: (one: Trajectory) =>
   const means = values.filter((own) => own.length > 0).map((own) => mean(own));
   const between = means.length > 1 ? standardDeviation(means) / Math.sqrt(means.length) : 0;
   return { mean: mean(all), error: Math.max(between, standardDeviation(all) / Math.sqrt(all.length)) };
-}
-
-/** Pearson's r of the differences from the group's mean, so that long scenarios which also pay well do not count. */
-function withinGroups(
-  groups: readonly TrajectoryGroup[],
-  a: (one: Trajectory) => number,
-  b: (one: Trajectory) => number,
-): number | null {
-  const centred = (of: (one: Trajectory) => number) =>
-    groups.flatMap(({ trajectories }) => {
-      const values = trajectories.map(of);
-      return values.map((value) => value - mean(values));
-    });
-  return correlation(centred(a), centred(b));
-}
-
-/** Pearson's r; null when either side does not vary. */
-export function correlation(a: readonly number[], b: readonly number[]): number | null {
-  const [ma, mb] = [mean(a), mean(b)];
-  let [ab, aa, bb] = [0, 0, 0];
-  for (let i = 0; i < a.length; i++) {
-    const da = a[i]! - ma;
-    const db = b[i]! - mb;
-    ab += da * db;
-    aa += da * da;
-    bb += db * db;
-  }
-  return aa < 1e-18 || bb < 1e-18 ? null : ab / Math.sqrt(aa * bb);
 }
 
 /** For steps whose metrics say nothing of it: a stub's, or another learner's. */
