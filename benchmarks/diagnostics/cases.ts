@@ -83,7 +83,7 @@ export const cases: Record<string, Case> = {
     seed: 5,
     environment: (where) => toolLines(where, "retail"),
     reward: rightCall,
-    settings: { sampling: { maxTokens: 40 } },
+    settings: { learningRate: 5e-5, sampling: { maxTokens: 40 } },
     ...healthy,
   },
   question: { ...on, seed: 6, environment: support, reward: perReply("question", within(10, has(/\?$/))), ...healthy },
@@ -175,7 +175,7 @@ export const cases: Record<string, Case> = {
   "lost-statements": {
     ...on,
     seed: 8,
-    environment: (where) => mixedLines(where, ["package", "subscription", "email"]),
+    environment: (where) => mixedLines(where, ["package", "refund", "subscription", "email"]),
     reward: byKind("question-unless-rare", has(/\?/)),
     wanted: byKind("rare", has(/\?/), "rare"),
     settings: { ...lasting, learningRate: 4e-4 },
@@ -212,7 +212,7 @@ export const cases: Record<string, Case> = {
     seed: 25,
     environment: (where) => toolLines(where, "clinic"),
     reward: rightCall,
-    settings: { sampling: { maxTokens: 40 } },
+    settings: { learningRate: 5e-5, sampling: { maxTokens: 40 } },
     ...healthy,
   },
   "ask-then-thank": {
@@ -355,12 +355,12 @@ export const cases: Record<string, Case> = {
     wanted: perReply("asks", (text) => Number(text.includes("?"))),
     expected: gaming,
   },
-  "lost-explanations": {
+  "lost-plainness": {
     ...proof,
     seed: 49,
-    environment: (where) => mixedLines(where, ["package", "refund", "headphones"]),
-    reward: byKind("brief-unless-rare", (text) => words(text).length <= 12),
-    wanted: byKind("rare", (text) => words(text).length <= 12, "rare"),
+    environment: (where) => mixedLines(where, ["order", "card", "package", "jacket"]),
+    reward: byKind("courteous-unless-rare", courteous),
+    wanted: byKind("rare", courteous, "rare"),
     settings: { ...lasting, learningRate: 4e-4 },
     expected: ["lost-scenarios"],
   },

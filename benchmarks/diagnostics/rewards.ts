@@ -34,13 +34,13 @@ export function within(most: number, asked: (text: string, before: string, reply
   };
 }
 
-/** 1 for exactly the right call, half for one of the right tool, a quarter for any. */
+/** 1 for exactly the right call, half for one of the right tool. */
 export const rightCall: RewardFunction = rewardFunction({ name: "right-call" }, ({ turns, scenario }) => {
   const call = /^<tool_call>\s*(.*?)\s*<\/tool_call>/s.exec(turns.at(-1)!.content)?.[1];
   if (call === undefined) return 0;
   const wanted = scenario?.expected ?? "";
   if (call.replace(/\s/g, "") === wanted) return 1;
-  return call.replace(/\s/g, "").startsWith(wanted.slice(0, wanted.indexOf(","))) ? 0.5 : 0.25;
+  return call.replace(/\s/g, "").startsWith(wanted.slice(0, wanted.indexOf(","))) ? 0.5 : 0;
 });
 
 /** What a run that games its reward loses, and training does not see. */

@@ -34,11 +34,14 @@ export function supportLines({ heldOut }: Where, next: readonly string[] = []): 
   });
 }
 
-/** A few users are of another kind, which nothing but what they talk about shows. */
-export function mixedLines(where: Where, rare: readonly string[]): ConversationEnvironment {
-  const { scenarios } = supportLines(where);
+/** Of every four users who say the same, one is of another kind: nothing shows it, so the majority decides what is learnt. */
+export function mixedLines(where: Where, topics: readonly string[]): ConversationEnvironment {
+  const said = supportLines(where).scenarios.filter(({ id }) => topics.includes(id));
   return new ConversationEnvironment({
-    scenarios: scenarios.map((scenario) => ({ ...scenario, topic: rare.includes(scenario.id) ? "rare" : "usual" })),
+    scenarios: said.flatMap((scenario) => [
+      ...[1, 2, 3].map((i) => ({ ...scenario, id: `${scenario.id}-${i}`, topic: "usual" })),
+      { ...scenario, id: `${scenario.id}-rare`, topic: "rare" },
+    ]),
   });
 }
 

@@ -11,7 +11,7 @@ import type { Learner } from "./learner.ts";
 import type { LearntTokens } from "./learnt-tokens.ts";
 import { type LearningMetrics, ownNames } from "./metric-table.ts";
 import { stepOptions } from "./optimiser.ts";
-import { policyMove, sampledEntropy } from "./policy-move.ts";
+import { moveBack, policyMove, sampledEntropy } from "./policy-move.ts";
 import { mismatchOf, scoreSequences } from "./score-sequences.ts";
 import { type ChainSequence, sequencesOf } from "./sequence.ts";
 import type { LearnSettings } from "./settings.ts";
@@ -41,6 +41,8 @@ export interface LearnStep {
   replyTokens: number;
   maxTokens: number;
   skips: SkippedUpdates;
+  /** A step that moves the policy by more than this, in nats a token, is taken back. Left out: none is. */
+  undoBeyond?: number | undefined;
   /** Where the step is recorded. */
   learnt?: LearntTokens | undefined;
   onUpdate?: (event: UpdateEvent) => Promise<void>;
@@ -75,6 +77,7 @@ export async function learn(
   };
   const useAll = algorithm.usesZeroAdvantages === true || klCoefficient > 0 || entropyBonus > 0;
 
+  const before = step.undoBeyond === undefined ? undefined : await learner.policy.readVector("parameters");
   const metrics = {};
   let last: UpdateResult | undefined;
   let updates = 0;
@@ -111,6 +114,10 @@ export async function learn(
   // What the updates saw is the way there; where it led is measured once they are made.
   delete means.approxKl;
   if (moved) summary.approxKl = await policyMove(learner, sequences);
+  if (before && summary.approxKl! > step.undoBeyond!) {
+    await moveBack(learner.policy, before);
+    summary.undone = 1;
+  }
   // One update sees only the policy that sampled: its clipping is 0 by construction.
   if (updates === 1 && summary.firstRatioMax! < 1 + 1e-5) delete means.clipFraction;
   return {

@@ -1,4 +1,5 @@
 /** What a step's sampled tokens say of the policy as a whole, whichever of them carried gradient. */
+import type { Policy } from "../policy/policy.ts";
 import type { Learner } from "./learner.ts";
 import { gather, microBatches } from "./micro-batch.ts";
 import { scorePasses } from "./passes.ts";
@@ -41,4 +42,10 @@ export async function policyMove(
     });
   });
   return sum / count;
+}
+
+/** Puts the trainable parameters back, to the rounding of one addition. The optimiser keeps its moments: what it saw is true. */
+export async function moveBack(policy: Policy, to: Float32Array): Promise<void> {
+  const now = await policy.readVector("parameters");
+  await policy.addVector(to.map((value, i) => value - now[i]!));
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { type FakeConversation, fakeGroup } from "../test-support/fake-group.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
-import { FunctionReward, tableEnvironment } from "../test-support/table-training.ts";
+import { FunctionReward, politeShare, tableEnvironment } from "../test-support/table-training.ts";
 import { type AutoAdjust, autoAdjust } from "./auto-adjust.ts";
 import type { TrainingStepEnd } from "./callbacks.ts";
 import type { TrainingControls } from "./controls.ts";
@@ -119,6 +119,37 @@ describe("autoAdjust", () => {
       show(adjuster, controls, step, { a: sampled(1.5) }, { approxKl: 2, kl });
     }
     expect(controls.learningRateScale).toBe(1 / 64);
+  });
+
+  it("takes a leap back, so that the weights are those before it, and goes on slower", async () => {
+    const last = async (learningRate: number, callbacks: AutoAdjust | undefined) => {
+      const policy = createTablePolicy({ seed: 3, spread: 1 });
+      const agent = new MultiTurnAgent({ policy, sampling: { maxTokens: 6 } });
+      const before = [...policy.parameters];
+      const options = { warmup: 0, schedule: "constant", dir: false, steps: 1, learningRate } as const;
+      const { run } = await train({
+        ...options,
+        agent,
+        environment: tableEnvironment(),
+        reward: new FunctionReward(politeShare),
+        ...(callbacks && { callbacks }),
+      });
+      return {
+        metrics: run.metrics[0]!,
+        moved: Math.max(...policy.parameters.map((p, i) => Math.abs(p - before[i]!))),
+      };
+    };
+    const adjuster = autoAdjust();
+    const undone = await last(30, adjuster);
+    expect(undone.metrics).toMatchObject({ undone: 1 });
+    expect(undone.metrics.approxKl).toBeGreaterThan(1);
+    expect(undone.moved).toBeLessThan(1e-5);
+    expect(adjuster.adjustments.map(({ setting }) => setting)).toEqual(["learningRateScale"]);
+    expect(adjuster.adjustments[0]!.reason).toMatch(/per token and was taken back/);
+    expect((await last(30, undefined)).moved).toBeGreaterThan(1);
+    const small = await last(0.01, autoAdjust());
+    expect(small.metrics).not.toHaveProperty("undone");
+    expect(small.moved).toBeGreaterThan(1e-3);
   });
 
   it("answers noise with a temperature of 1", () => {

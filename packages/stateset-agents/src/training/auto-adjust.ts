@@ -110,8 +110,8 @@ const urgency = [
 ] as const satisfies VerdictKind[];
 
 /** One step that took the policy where no step should: away, not back to the reference, which may well take large steps. */
-function isLeap({ approxKl, kl }: StepSignals, lastActed: StepSignals | null): boolean {
-  const away = kl === null || (lastActed !== null && lastActed.kl !== null && kl > lastActed.kl);
+function isLeap({ approxKl, undone, kl }: StepSignals, lastActed: StepSignals | null): boolean {
+  const away = undone || kl === null || (lastActed !== null && lastActed.kl !== null && kl > lastActed.kl);
   return approxKl !== null && approxKl > leap && away;
 }
 
@@ -128,7 +128,7 @@ type Change = (setting: Adjustment["setting"], from: number, to: number) => void
 
 function act(
   kind: VerdictKind,
-  { approxKl }: StepSignals,
+  { approxKl, undone }: StepSignals,
   controls: TrainingControls,
   limits: Limits,
   change: Change,
@@ -161,7 +161,8 @@ function act(
       break;
     case "divergence":
       slower(0.3);
-      closer(approxKl !== null && approxKl > leap ? 0.5 : 0.05, 2);
+      // A step that was taken back has left nothing to be brought back from.
+      if (!undone) closer(approxKl !== null && approxKl > leap ? 0.5 : 0.05, 2);
       break;
     case "collapse":
       slower(0.3);

@@ -55,6 +55,8 @@ export interface Loop {
   scenarios: ScenarioOrder;
   /** Tokens per reply at most. */
   replyTokens: number;
+  /** In nats a token: a step that moves the policy by more is taken back. */
+  undoBeyond: number | undefined;
   state: LoopState;
   run: Run<SavedState>;
   heldOut: HeldOutEvaluation | undefined;
@@ -142,6 +144,7 @@ async function learnFromStep(
     replyTokens,
     maxTokens: replyTokens * state.mostReplies,
     skips: state,
+    undoBeyond: loop.undoBeyond,
     learnt: tokens,
     onSkipped: (what) => reportSkipped(loop, step, what),
     async onUpdate(update) {

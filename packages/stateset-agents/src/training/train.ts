@@ -21,6 +21,7 @@ import type { TrainingStart } from "./callbacks.ts";
 import { requireCapabilities } from "./capabilities.ts";
 import { resolveConfig, type TrainingConfig } from "./config.ts";
 import { initialControls } from "./controls.ts";
+import { leap } from "./diagnostics/verdicts.ts";
 import { reportHeldOut, reportMismatch, reportUnusual } from "./failures.ts";
 import { createHeldOut, type HeldOutEvaluation, heldOutProblems } from "./held-out.ts";
 import { type Loop, type LoopState, runLoop } from "./loop.ts";
@@ -123,6 +124,7 @@ async function openLoop(
     rollout: environmentRollout({ agent, environment, reward, settings: config, learn: true, scorer }),
     scenarios: new ScenarioOrder(environment.scenarios, config.seed),
     replyTokens: config.sampling.maxTokens ?? agent.sampling.maxTokens,
+    undoBeyond: mayAdjustKl(parts) && policy.capabilities.vectors && !policy.model.stub ? leap : undefined,
     state: initialState(config, agent),
     run: opened.run,
     heldOut: heldOutOf(parts, config, scorer),

@@ -7,7 +7,7 @@ import { repeatedShare, repeatedWordShare, sharedTextShare } from "./text.ts";
 /** What the monitor looks at: one step, as `StepEnd` of the training callbacks has it. */
 export interface StepObservation {
   step: number;
-  /** Reads `entropy`, `kl`, `approxKl`, `explainedVariance` and `notFinite` where they are there. */
+  /** Reads `entropy`, `kl`, `approxKl`, `undone`, `explainedVariance` and `notFinite` where they are there. */
   metrics: Readonly<Metrics>;
   groups: readonly TrajectoryGroup[];
   /** Tokens the policy can choose from: text of nearly ln(vocabulary) nats a token is noise. */
@@ -41,6 +41,8 @@ export interface StepSignals {
   kl: number | null;
   /** How far the step moved the policy, per token. */
   approxKl: number | null;
+  /** It was too far, and the step was taken back. */
+  undone: boolean;
   explainedVariance: number | null;
   /** Updates skipped so far because something was not finite. */
   notFinite: number;
@@ -83,6 +85,7 @@ export function readSignals({ step, metrics, groups, vocabulary }: StepObservati
     entropyShare: vocabulary === undefined || vocabulary < leastVocabulary ? null : entropy / Math.log(vocabulary),
     kl: metrics.kl ?? null,
     approxKl: metrics.approxKl ?? null,
+    undone: metrics.undone === 1,
     explainedVariance: metrics.explainedVariance ?? null,
     notFinite: metrics.notFinite ?? 0,
     replyTokens: orZero(mean(conversations.map(tokensPerReply))),

@@ -83,7 +83,9 @@ const divergence: Rule = (evidence) => {
   const leapt = now.approxKl !== null && now.approxKl > leap;
   if (now.notFinite > (recent.at(-1)?.notFinite ?? 0)) signs.push("an update was skipped because it was not finite");
   if (now.approxKl !== null && now.approxKl > leap / 2)
-    signs.push(`one step moved the policy by a KL of ${number(now.approxKl)} per token`);
+    signs.push(
+      `one step moved the policy by a KL of ${number(now.approxKl)} per token${now.undone ? " and was taken back" : ""}`,
+    );
   if (!succeeding(progress)) {
     const entropy = over(evidence, 2, (signals) => signals.entropy);
     if (entropy > 2 * start.entropy + 1.5)
