@@ -178,7 +178,7 @@ export const cases: Record<string, Case> = {
     environment: (where) => mixedLines(where, ["package", "refund", "subscription", "email"]),
     reward: byKind("question-unless-rare", has(/\?/)),
     wanted: byKind("rare", has(/\?/), "rare"),
-    settings: { ...lasting, learningRate: 4e-4 },
+    settings: { learningRate: 1.5e-4, groupsPerStep: 8 },
     expected: ["lost-scenarios"],
   },
 
@@ -361,7 +361,7 @@ export const cases: Record<string, Case> = {
     environment: (where) => mixedLines(where, ["order", "card", "package", "jacket"]),
     reward: byKind("courteous-unless-rare", courteous),
     wanted: byKind("rare", courteous, "rare"),
-    settings: { ...lasting, learningRate: 4e-4 },
+    settings: { learningRate: 1.5e-4, groupsPerStep: 8 },
     expected: ["lost-scenarios"],
   },
   "a2c-critic-rate": {

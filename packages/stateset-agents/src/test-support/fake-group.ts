@@ -34,7 +34,7 @@ function fakeTrajectory(scenarioId: string, index: number, conversation: FakeCon
     id: `${scenarioId}-${index}`,
     scenarioId,
     turns: [
-      { role: "user", content: "hello" },
+      { role: "user", content: `hello, this is ${scenarioId}` },
       { role: "assistant", content: text, sampled: { text, finishReason: cut ? "length" : "stop" } },
     ],
     chains: [

@@ -59,6 +59,11 @@ describe("readSignals", () => {
     expect(share(["yes", "yes"], ["no", "no"])).toBe(0);
     expect(share(["yes", "Yes"], ["yes", "no"])).toBe(0.75);
     expect(share(["yes", "yes"])).toBeNull();
+    const same = [
+      fakeGroup("a", [{ reward: 0, text: "yes" }]),
+      { ...fakeGroup("a", [{ reward: 0, text: "yes" }]), scenarioId: "b" },
+    ];
+    expect(readSignals({ step: 1, metrics: {}, groups: same }).sharedReplyShare).toBeNull();
   });
 });
 

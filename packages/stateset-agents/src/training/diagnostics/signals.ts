@@ -56,7 +56,7 @@ export interface StepSignals {
   repeatedTextShare: number;
   /** Of words inside replies that the same reply had before. */
   repeatedWordShare: number;
-  /** Of first replies that another scenario was answered with as well, word for word; null where the step has one scenario. */
+  /** Of first replies that a user who said something else got as well, word for word; null where all said the same. */
   sharedReplyShare: number | null;
   parts: Record<string, Measured>;
   /** Those with several conversations. */
@@ -74,8 +74,9 @@ export function readSignals({ step, metrics, groups, vocabulary }: StepObservati
   const partNames = [...new Set(conversations.flatMap(({ reward }) => Object.keys(measuredParts(reward))))].sort();
   const firstReplies = new Map<string, string[]>();
   for (const { scenarioId, trajectories } of groups) {
-    const own = trajectories.map(firstReply);
-    firstReplies.set(scenarioId, [...(firstReplies.get(scenarioId) ?? []), ...own]);
+    // Those who say the same may well be answered the same.
+    const said = trajectories[0]?.turns.find(({ role }) => role === "user")?.content ?? scenarioId;
+    firstReplies.set(said, [...(firstReplies.get(said) ?? []), ...trajectories.map(firstReply)]);
   }
   return {
     step,
