@@ -86,6 +86,14 @@ export const cases: Record<string, Case> = {
     settings: { learningRate: 5e-5, sampling: { maxTokens: 40 } },
     ...healthy,
   },
+  "clinic-call": {
+    ...on,
+    seed: 25,
+    environment: (where) => toolLines(where, "clinic"),
+    reward: rightCall,
+    settings: { learningRate: 5e-5, sampling: { maxTokens: 40 } },
+    ...healthy,
+  },
   question: { ...on, seed: 6, environment: support, reward: perReply("question", within(10, has(/\?$/))), ...healthy },
   long: {
     ...on,
@@ -199,7 +207,13 @@ export const cases: Record<string, Case> = {
     ),
     ...healthy,
   },
-  number: { ...proof, seed: 23, environment: support, reward: perReply("number", within(12, has(/\d/))), ...healthy },
+  offer: {
+    ...proof,
+    seed: 23,
+    environment: support,
+    reward: perReply("offer", within(12, has(/\b(can|could|let me|will)\b/i))),
+    ...healthy,
+  },
   letters: {
     ...proof,
     seed: 24,
@@ -207,10 +221,10 @@ export const cases: Record<string, Case> = {
     reward: perReply("letters", within(10, has(/^[a-m]/i))),
     ...healthy,
   },
-  "clinic-call": {
+  "library-call": {
     ...proof,
     seed: 25,
-    environment: (where) => toolLines(where, "clinic"),
+    environment: (where) => toolLines(where, "library"),
     reward: rightCall,
     settings: { learningRate: 5e-5, sampling: { maxTokens: 40 } },
     ...healthy,
@@ -225,11 +239,11 @@ export const cases: Record<string, Case> = {
     ),
     ...healthy,
   },
-  "name-question": {
+  "what-question": {
     ...proof,
     seed: 27,
     environment: support,
-    reward: perReply("name-question", within(8, has(/name/i))),
+    reward: perReply("what-question", within(8, has(/^(what|which)\b/i))),
     settings: { algorithm: "rloo" },
     ...healthy,
   },
@@ -278,7 +292,7 @@ export const cases: Record<string, Case> = {
   "temperature-2.5": {
     ...proof,
     seed: 41,
-    environment: (where) => toolLines(where, "clinic"),
+    environment: (where) => toolLines(where, "library"),
     reward: rightCall,
     settings: { sampling: { temperature: 2.5, maxTokens: 40 } },
     expected: ["noise"],

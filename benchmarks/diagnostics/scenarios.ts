@@ -54,7 +54,7 @@ const tool = (name: string, ...parameters: string[]): ToolDefinition => ({
 });
 
 /** Requests with one right call each; the reply is that call. */
-export function toolLines({ heldOut }: Where, shop: "retail" | "clinic"): ConversationEnvironment {
+export function toolLines({ heldOut }: Where, shop: "retail" | "clinic" | "library"): ConversationEnvironment {
   const requests = {
     retail: [
       ["get_order", "order_id", "What is the status of order #?"],
@@ -65,6 +65,11 @@ export function toolLines({ heldOut }: Where, shop: "retail" | "clinic"): Conver
       ["find_patient", "patient_id", "Show me patient #."],
       ["book_visit", "patient_id", "Please book a visit for patient #."],
       ["get_results", "test_id", "Are the results of test # there?"],
+    ],
+    library: [
+      ["find_book", "book_id", "Do you have book #?"],
+      ["renew_loan", "loan_id", "Please renew loan #."],
+      ["get_member", "member_id", "Show me member #."],
     ],
   } as const;
   const random = createRandom(heldOut ? 71 : 72);

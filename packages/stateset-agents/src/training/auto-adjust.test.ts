@@ -35,8 +35,11 @@ function show(
 }
 
 const sampled = (surprise: number): FakeConversation[] => [0.2, 0.4, 0.6, 0.5].map((reward) => ({ reward, surprise }));
-/** Low enough, for long enough, to be a collapse from step 5 on. */
-const falling = (step: number) => sampled(step < 3 ? 1.6 : 0.1);
+/** Certain of one middling reward in two of three scenarios: a collapse from step 5 on. */
+const falling = (step: number): Record<string, FakeConversation[]> => {
+  const stuck = step < 3 ? sampled(1.6) : Array(4).fill({ reward: 0.4, surprise: 0.1 });
+  return { a: stuck, b: stuck, c: sampled(step < 3 ? 1.6 : 0.1) };
+};
 
 describe("autoAdjust", () => {
   it("leaves a healthy run alone", () => {
@@ -50,7 +53,7 @@ describe("autoAdjust", () => {
   it("answers a collapse with a lower rate, a KL leash and a higher temperature, and says why", () => {
     const adjuster = autoAdjust();
     const controls = fresh();
-    for (let step = 1; step <= 5; step++) show(adjuster, controls, step, { a: falling(step) });
+    for (let step = 1; step <= 5; step++) show(adjuster, controls, step, falling(step));
     expect(controls.learningRateScale).toBeCloseTo(0.3);
     expect(controls.klCoefficient).toBe(0.05);
     expect(controls.temperature).toBeCloseTo(1.1);
@@ -64,7 +67,7 @@ describe("autoAdjust", () => {
   it("waits for an action to work before the next one, and stays within its limits", () => {
     const adjuster = autoAdjust({ cooldown: 4, minLearningRateScale: 0.2, maxTemperature: 1.15 });
     const controls = fresh();
-    for (let step = 1; step <= 30; step++) show(adjuster, controls, step, { a: falling(step) });
+    for (let step = 1; step <= 30; step++) show(adjuster, controls, step, falling(step));
     const rates = adjuster.adjustments.filter(({ setting }) => setting === "learningRateScale");
     expect(rates.map(({ step }) => step)).toEqual([5, 9]);
     expect(controls.learningRateScale).toBe(0.2);
@@ -210,14 +213,14 @@ describe("autoAdjust", () => {
   it("makes the same decisions after a resume", () => {
     const whole = autoAdjust();
     const wholeControls = fresh();
-    for (let step = 1; step <= 12; step++) show(whole, wholeControls, step, { a: falling(step) });
+    for (let step = 1; step <= 12; step++) show(whole, wholeControls, step, falling(step));
 
     const first = autoAdjust();
     const controls = fresh();
-    for (let step = 1; step <= 5; step++) show(first, controls, step, { a: falling(step) });
+    for (let step = 1; step <= 5; step++) show(first, controls, step, falling(step));
     const second = autoAdjust();
     second.restore!(JSON.parse(JSON.stringify(first.state!())));
-    for (let step = 6; step <= 12; step++) show(second, controls, step, { a: falling(step) });
+    for (let step = 6; step <= 12; step++) show(second, controls, step, falling(step));
     expect(second.adjustments).toEqual(whole.adjustments);
     expect(controls).toEqual(wholeControls);
   });

@@ -193,6 +193,8 @@ function reweigh(
   limits: Limits,
   record: (change: Omit<Adjustment, "step">) => void,
 ): void {
+  // When hardly any group varies, it is the run that is ill, not each of its scenarios.
+  if (monitor.holds("no-signal")) return;
   const visited = new Set(monitor.latest?.scenarios.map(({ id }) => id));
   const set = (id: string, to: number, reason: string) => {
     const from = controls.scenarioWeights[id] ?? 1;

@@ -58,6 +58,20 @@ describe("a healthy run", () => {
     expect(lines).toEqual([]);
   });
 
+  it("that grows certain while its groups still differ is told nothing", () => {
+    const lines = said(new DiagnosticsMonitor(), 20, (step) => ({
+      groups: three(0.5, (s, i) => (early(step) ? {} : { text: `call ${s} ${i}`, surprise: 0.02 })),
+    }));
+    expect(lines).toEqual([]);
+  });
+
+  it("that misses a scenario once on its way is told nothing", () => {
+    const lines = said(new DiagnosticsMonitor(), 9, (step) => ({
+      groups: { ...three(0.5), found: Array(8).fill({ reward: step === 5 ? 0.4 : 0.6 }) },
+    }));
+    expect(lines.filter((line) => line.includes("lost"))).toEqual([]);
+  });
+
   it("that has solved its scenarios is told so in one note, not that it has no signal", () => {
     const monitor = new DiagnosticsMonitor();
     const lines = said(monitor, 40, (step) => ({
@@ -92,7 +106,7 @@ describe("the monitor", () => {
   it("names a collapse when all scenarios get the same reply and the reward is no better for it", () => {
     const monitor = new DiagnosticsMonitor();
     const lines = said(monitor, 12, (step) => ({
-      groups: three(0.5, () => (early(step) ? {} : { text: "ok", surprise: 0.02 })),
+      groups: three(0.5, () => (early(step) ? {} : { text: "ok", surprise: 0.02, reward: 0.5 })),
     }));
     expect(lines).toContain("6 collapse");
     expect(message(monitor, "collapse")).toBe(

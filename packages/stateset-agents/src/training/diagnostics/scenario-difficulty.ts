@@ -11,8 +11,8 @@ export interface ScenarioRecord {
   last: number;
   /** Conversations before the present row of failures, and those among them that did not fail. */
   earlier: { conversations: number; succeeded: number };
-  /** Conversations in a row that failed, over whole visits. */
-  failing: number;
+  /** Visits in a row in which all conversations failed, and how many those were. */
+  failing: { visits: number; conversations: number };
 }
 
 export type DifficultyKind = Extract<VerdictKind, "too-easy" | "too-hard" | "lost-scenarios">;
@@ -35,19 +35,26 @@ export function visitScenarios(
     high: Math.max(range?.high ?? rewards[0]!, ...rewards),
   };
   const next = { ...records };
+  const none = { visits: 0, conversations: 0 };
   for (const { id, rewards: own } of visits) {
-    const before = next[id] ?? { flat: 0, last: 0, earlier: { conversations: 0, succeeded: 0 }, failing: 0 };
+    const before = next[id] ?? { flat: 0, last: 0, earlier: { conversations: 0, succeeded: 0 }, failing: none };
     const succeeded = own.filter((reward) => placeIn(seen, reward) >= 0.2).length;
     const { conversations, succeeded: successes } = before.earlier;
     next[id] = {
       flat: isFlat(own) ? before.flat + 1 : 0,
       last: own.reduce((sum, reward) => sum + reward, 0) / own.length,
-      failing: succeeded === 0 ? before.failing + own.length : 0,
+      failing:
+        succeeded === 0
+          ? { visits: before.failing.visits + 1, conversations: before.failing.conversations + own.length }
+          : none,
       // A success ends the row, which then counts as part of what came before.
       earlier:
         succeeded === 0
           ? before.earlier
-          : { conversations: conversations + before.failing + own.length, succeeded: successes + succeeded },
+          : {
+              conversations: conversations + before.failing.conversations + own.length,
+              succeeded: successes + succeeded,
+            },
     };
   }
   return { records: next, range: seen };
@@ -70,9 +77,13 @@ export function difficultyOf(
   return of;
 }
 
-/** (1 − p)ⁿ, with p from before the row of n failures, counted as if one more had failed: two lucky conversations are no habit. */
+/**
+ * (1 − p)ⁿ, with p from before the row of n failures, counted as if one more had failed: two lucky conversations are no habit.
+ * One visit may be a detour of learning; two are not.
+ */
 function isLost({ earlier: { conversations, succeeded }, failing }: ScenarioRecord): boolean {
-  return succeeded > 1 && (1 - succeeded / (conversations + 1)) ** failing < lostChance;
+  const chance = (1 - succeeded / (conversations + 1)) ** failing.conversations;
+  return succeeded > 1 && failing.visits > 1 && chance < lostChance;
 }
 
 /** One finding for all scenarios of a kind. */

@@ -43,7 +43,9 @@ const collapse: Rule = (evidence) => {
   const { now, start, progress } = evidence;
   if (succeeding(progress)) return undefined;
   const entropy = over(evidence, 2, (signals) => signals.entropy);
-  const lowEntropy = start.entropy > 0.05 && entropy < 0.2 * start.entropy;
+  // Certainty is one's end only where it leaves nothing to compare.
+  const stuck = over(evidence, 2, (signals) => unsolvedShare(signals, evidence.range));
+  const lowEntropy = start.entropy > 0.05 && entropy < 0.2 * start.entropy && stuck > 0.5;
   const shared = over(evidence, 2, (signals) => signals.sharedReplyShare);
   const oneVoice = shared > 0.7 && shared > (start.sharedReplyShare ?? 0) + 0.4;
   if (!lowEntropy && !oneVoice) return undefined;
@@ -181,8 +183,7 @@ function isRepetitive(now: StepSignals, start: StepSignals): boolean {
 
 /** Groups that are all alike at the best reward are solved; all others that are alike were sampled for nothing. */
 const noSignal: Rule = ({ now, range }) => {
-  const flat = now.scenarios.filter(({ rewards }) => isFlat(rewards) && !isSolved(rewards, range));
-  const share = flat.length / Math.max(1, now.scenarios.length);
+  const share = unsolvedShare(now, range);
   if (share < 0.8) return undefined;
   return {
     kind: "no-signal",
@@ -233,6 +234,12 @@ export const rules: readonly Rule[] = [
 
 export function isFlat(rewards: readonly number[]): boolean {
   return rewards.every((reward) => Math.abs(reward - rewards[0]!) < 1e-9);
+}
+
+/** Of groups, those that are all alike and not at the best reward. */
+function unsolvedShare({ scenarios }: StepSignals, range: RewardRange | null): number {
+  const flat = scenarios.filter(({ rewards }) => isFlat(rewards) && !isSolved(rewards, range));
+  return flat.length / Math.max(1, scenarios.length);
 }
 
 /** Rewards have no fixed scale, so "best" is the upper fifth of what the run has seen. */
