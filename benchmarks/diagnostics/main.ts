@@ -41,7 +41,7 @@ const { rows, failed } = await runJobs<Job, RunResult>({
   jobs: names.flatMap((name) =>
     (values.plain ? [false] : [false, true]).map((autoAdjust) => ({ case: name, autoAdjust })),
   ),
-  settings: { usual, version: 1 },
+  settings: { usual, cases: Object.entries(cases).map(([name, { seed, settings }]) => ({ name, seed, settings })) },
   file: resolve(".fleet/diagnostics.jsonl"),
   processes: Number(values.jobs),
   label: (job) => `${job.case}${job.autoAdjust ? " with autoAdjust" : ""}`,
