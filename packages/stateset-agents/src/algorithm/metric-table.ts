@@ -42,11 +42,17 @@ const withValues = ["ppo", "a2c", "vapo"] as const;
 
 export const algorithmMetrics = {
   approxKl: {
-    meaning: "How far the policy has moved from the one that sampled, per token (the k3 estimate).",
+    meaning:
+      "How far the step moved the policy from the one that sampled, per token: the k3 estimate on four of its conversations, scored again after the last update.",
     unit: "nats a token",
     learners: ["rl"],
   },
-  entropy: { meaning: "Mean entropy of the policy at the sampled tokens.", unit: "nats a token", learners: ["rl"] },
+  entropy: {
+    meaning:
+      "Entropy of the policy at its sampling temperature, estimated as the mean −log p of all tokens it sampled in the step; too low where top-p or the like leaves the unlikely ones out.",
+    unit: "nats a token",
+    learners: ["rl"],
+  },
   kl: {
     meaning: "KL of the policy to the reference, per token; only where the run has a reference.",
     unit: "nats a token",

@@ -21,4 +21,6 @@ export type { TracedSpan } from "../telemetry/opentelemetry.ts";
 export type { TrainingCallbacks, TrainingStart, TrainingStepEnd } from "../training/callbacks.ts";
 export type { TrainingControls } from "../training/controls.ts";
 export * from "../training/diagnostics/index.ts";
-export type { RewardRange, ScenarioRecord } from "../training/diagnostics/scenario-difficulty.ts";
+export type { RewardRange } from "../training/diagnostics/progress.ts";
+export type { DifficultyKind, ScenarioRecord } from "../training/diagnostics/scenario-difficulty.ts";
+export type { HeldOutReward } from "../training/diagnostics/verdicts.ts";

@@ -12,6 +12,7 @@ import type { Learner } from "./learner.ts";
 import type { LearntTokens } from "./learnt-tokens.ts";
 import { type LearningMetrics, ownNames } from "./metric-table.ts";
 import { stepOptions } from "./optimiser.ts";
+import { moveBack, policyMove, sampledEntropy } from "./policy-move.ts";
 import { mismatchOf, scoreSequences } from "./score-sequences.ts";
 import { type ChainSequence, sequencesOf } from "./sequence.ts";
 import type { LearnSettings } from "./settings.ts";
@@ -43,6 +44,8 @@ export interface LearnStep {
   replyTokens: number;
   maxTokens: number;
   skips: SkippedUpdates;
+  /** A step that moves the policy by more than this, in nats a token, is taken back. Left out: none is. */
+  undoBeyond?: number | undefined;
   /** Where the step is recorded. */
   learnt?: LearntTokens | undefined;
   onUpdate?: (event: UpdateEvent) => Promise<void>;
@@ -77,10 +80,12 @@ export async function learn(
   };
   const useAll = algorithm.usesZeroAdvantages === true || klCoefficient > 0 || entropyBonus > 0;
 
+  const before = step.undoBeyond === undefined ? undefined : await learner.policy.readVector("parameters");
   const metrics = {};
   let last: UpdateResult | undefined;
   let updates = 0;
-  const summary: LearningMetrics = { learnedConversations: 0 };
+  let moved = false;
+  const summary: LearningMetrics = { learnedConversations: 0, entropy: sampledEntropy(sequences) };
   for (let epoch = 0; epoch < settings.updatesPerRollout; epoch++) {
     for (const [minibatch, dealt] of dealGroups(sequences, settings, step.step, epoch).entries()) {
       const batch = {
@@ -98,8 +103,10 @@ export async function learn(
       mergeMetrics(metrics, result.metrics);
       algorithm.afterUpdate?.(meanMetrics(result.metrics));
       const { loss, gradNorm, skipped } = result;
-      if (skipped === undefined) noteApplied(skips);
-      else {
+      if (skipped === undefined) {
+        moved = rates.scope === "all";
+        noteApplied(skips);
+      } else {
         noteSkipped(skips);
         await step.onSkipped?.(skipped);
       }
@@ -107,9 +114,15 @@ export async function learn(
     }
   }
   const means = meanMetrics(metrics);
-  // One update sees only the policy that sampled: its distance and clipping are 0 by construction and say nothing of where it went.
-  const sawOnlyItself = updates === 1 && summary.firstRatioMax! < 1 + 1e-5;
-  if (sawOnlyItself) for (const name of ["approxKl", "clipFraction"]) delete means[name];
+  // What the updates saw is the way there; where it led is measured once they are made.
+  delete means.approxKl;
+  if (moved) summary.approxKl = await policyMove(learner, sequences);
+  if (before && summary.approxKl! > step.undoBeyond!) {
+    await moveBack(learner.policy, before);
+    summary.undone = 1;
+  }
+  // One update sees only the policy that sampled: its clipping is 0 by construction.
+  if (updates === 1 && summary.firstRatioMax! < 1 + 1e-5) delete means.clipFraction;
   return {
     ...ownNames(means),
     ...summary,

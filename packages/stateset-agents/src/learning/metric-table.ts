@@ -24,6 +24,11 @@ export const learningMetrics = {
     unit: "ratio",
     learners: ["rl"],
   },
+  undone: {
+    meaning: "1 where the step moved the policy too far and was taken back; only with autoAdjust.",
+    unit: "share",
+    learners: ["rl"],
+  },
   mismatch: {
     meaning: "Mean |log-prob difference| of sampler and trainer; only where they differ.",
     unit: "nats a token",

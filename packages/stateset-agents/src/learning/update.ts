@@ -57,7 +57,7 @@ export async function accumulate(
 ): Promise<Omit<UpdateResult, "gradNorm">> {
   const metrics: MetricSums = {};
   let ratioMax = 1;
-  // The entropy is always asked for: the diagnostics watch it, and it costs one multiplication per logit in a sweep that is made anyway.
+  // The entropy is always asked for: it is recorded with the tokens, and costs one multiplication per logit in a sweep that is made anyway.
   const want = { entropy: true, values: algorithm.needs.values === true, recompute: settings.recompute };
   const batches = microBatches(batch.sequences, batch.members, settings.tokenBudget);
   const loss = await addGradients(policy, batches, want, (micro, pass) => {

@@ -68,7 +68,10 @@ export interface RunCallbacks {
   onEnd?: Told<RunEnd>;
   /** Names the entry in checkpoints, for callbacks that have a state. */
   readonly name?: string;
-  /** Set by callbacks that may raise `controls.klCoefficient` from 0: the run then keeps a reference from its start. */
+  /**
+   * Set by callbacks that may raise `controls.klCoefficient` from 0: the run then keeps a reference from its start, estimates the KL by k2
+   * unless told otherwise, and takes back a step that moved the policy by more than 1 nat a token.
+   */
   readonly adjustsKl?: true;
   /** Plain data that must survive a resume for the run to go on bit for bit. */
   state?(): unknown;

@@ -82,9 +82,12 @@ export interface RunWarning {
 }
 
 export type VerdictKind =
+  | "noise"
   | "collapse"
   | "divergence"
+  | "critic"
   | "reward-hacking"
+  | "lost-scenarios"
   | "no-signal"
   | "length-drift"
   | "repetition"
@@ -101,8 +104,8 @@ export interface Verdict {
   message: string;
   /** What to do about it. */
   advice: string;
-  /** For too-easy and too-hard: the scenario. */
-  scenarioId?: string;
+  /** For lost-scenarios, too-easy and too-hard: which, when it was said. */
+  scenarioIds?: string[];
 }
 
 /** One change of one setting while the run went on, with the reason in words. */

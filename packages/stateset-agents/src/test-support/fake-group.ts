@@ -8,6 +8,8 @@ export interface FakeConversation {
   tokens?: number;
   /** -log p of each of them. */
   surprise?: number;
+  /** The reply was cut at the token limit. */
+  cut?: boolean;
 }
 
 /** A group as rollouts give it, made from what the monitor reads. For tests. */
@@ -26,13 +28,14 @@ function fakeTrajectory(scenarioId: string, index: number, conversation: FakeCon
     parts = {},
     tokens = 20,
     surprise = 1,
+    cut = false,
   } = conversation;
   return {
     id: `${scenarioId}-${index}`,
     scenarioId,
     turns: [
-      { role: "user", content: "hello" },
-      { role: "assistant", content: text },
+      { role: "user", content: `hello, this is ${scenarioId}` },
+      { role: "assistant", content: text, sampled: { text, finishReason: cut ? "length" : "stop" } },
     ],
     chains: [
       {

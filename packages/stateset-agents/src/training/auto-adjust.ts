@@ -4,7 +4,9 @@ import type { Adjustment, VerdictKind } from "../run/event.ts";
 import type { TrainingCallbacks } from "./callbacks.ts";
 import type { TrainingControls } from "./controls.ts";
 import { DiagnosticsMonitor, type DiagnosticsOptions, type MonitorState } from "./diagnostics/monitor.ts";
+import { type DifficultyKind, flatVisits } from "./diagnostics/scenario-difficulty.ts";
 import type { StepSignals } from "./diagnostics/signals.ts";
+import { leap } from "./diagnostics/verdicts.ts";
 
 const schema = z.strictObject({
   /** Steps that an action is given to show its effect before the next of its kind. */
@@ -15,7 +17,7 @@ const schema = z.strictObject({
     .positive()
     .max(1)
     .default(1 / 64),
-  maxKlCoefficient: z.number().positive().default(1),
+  maxKlCoefficient: z.number().positive().default(2),
   maxTemperature: z.number().positive().default(1.5),
   minScenarioWeight: z.number().positive().max(1).default(0.1),
 });
@@ -55,31 +57,35 @@ export function autoAdjust(options: AutoAdjustOptions & { diagnostics?: Diagnost
     get adjustments() {
       return adjustments;
     },
-    async onStepEnd({ step, metrics, groups, controls, tell }) {
+    async onStepEnd({ tell, controls, ...observation }) {
+      const { step } = observation;
       const before = adjustments.length;
-      const fresh = monitor.observe({ step, metrics, groups });
+      const fresh = monitor.observe(observation);
+      const now = monitor.latest;
+      // Only a step with conversations says anything.
+      if (now?.step !== step) return;
       const record = (adjustment: Adjustment) => {
         adjustments = [...adjustments, adjustment];
       };
-      const now = monitor.latest!;
-      const trouble = urgency.find((kind) => monitor.holds(kind));
-      if (trouble && (lastActed === null || step - lastActed.step >= limits.cooldown)) {
+      // A leap undoes whatever the last action was to bring about, so it comes first and is answered at once.
+      const leapt = isLeap(now, lastActed);
+      const trouble = leapt ? "divergence" : urgency.find((kind) => monitor.holds(kind));
+      const rested = lastActed === null || step - lastActed.step >= limits.cooldown;
+      if (trouble && (rested || leapt)) {
         const { message } = monitor.verdicts.findLast((verdict) => verdict.kind === trouble)!;
         // A run that is on its way back needs time, not another push.
-        if (lastActed === null || !recovering(now, lastActed)) {
-          act(trouble, controls, limits, (setting, from, to) => record({ step, setting, from, to, reason: message }));
+        if (lastActed === null || leapt || !recovering(now, lastActed)) {
+          act(trouble, now, controls, limits, (setting, from, to) =>
+            record({ step, setting, from, to, reason: message }),
+          );
         }
         lastActed = now;
       }
-      for (const verdict of fresh) {
-        if (verdict.scenarioId !== undefined) {
-          reweigh(controls, verdict.scenarioId, verdict.message, limits, (change) => record({ step, ...change }));
-        }
-      }
-      restoreWeights(controls, monitor, (change) => record({ step, ...change }));
+      reweigh(controls, monitor, limits, (change) => record({ step, ...change }));
       for (const verdict of fresh) await tell({ type: "verdict", ...verdict });
       for (const adjustment of adjustments.slice(before)) await tell({ type: "adjustment", ...adjustment });
     },
+    onEvaluation: (evaluation) => monitor.observeEvaluation(evaluation),
     state(): State {
       return { monitor: monitor.state(), adjustments, lastActed };
     },
@@ -94,12 +100,20 @@ export function autoAdjust(options: AutoAdjustOptions & { diagnostics?: Diagnost
 
 /** Troubles that are acted on, the one that explains the others first: one cause, one action. */
 const urgency = [
+  "noise",
   "collapse",
   "reward-hacking",
   "divergence",
+  "lost-scenarios",
   "repetition",
   "no-signal",
 ] as const satisfies VerdictKind[];
+
+/** One step that took the policy where no step should: away, not back to the reference, which may well take large steps. */
+function isLeap({ approxKl, undone, kl }: StepSignals, lastActed: StepSignals | null): boolean {
+  const away = undone || kl === null || (lastActed !== null && lastActed.kl !== null && kl > lastActed.kl);
+  return approxKl !== null && approxKl > leap && away;
+}
 
 /** Nearer to the model it started from, or less repetitive, than when something was last done. */
 function recovering(now: StepSignals, then: StepSignals): boolean {
@@ -107,72 +121,98 @@ function recovering(now: StepSignals, then: StepSignals): boolean {
   return nearer || now.repeatedTextShare < then.repeatedTextShare - 0.05;
 }
 
+/** What a step may well move the policy by, in nats a token. */
+const usualMove = 0.02;
+
 type Change = (setting: Adjustment["setting"], from: number, to: number) => void;
 
-function act(kind: VerdictKind, controls: TrainingControls, limits: Limits, change: Change): void {
-  const slower = (factor: number) => {
-    const from = controls.learningRateScale;
-    controls.learningRateScale = Math.max(limits.minLearningRateScale, from * factor);
-    if (controls.learningRateScale !== from) change("learningRateScale", from, controls.learningRateScale);
+function act(
+  kind: VerdictKind,
+  { approxKl, undone }: StepSignals,
+  controls: TrainingControls,
+  limits: Limits,
+  change: Change,
+): void {
+  const set = (setting: "learningRateScale" | "klCoefficient" | "temperature", to: number) => {
+    const from = controls[setting];
+    if (to === from) return;
+    controls[setting] = to;
+    change(setting, from, to);
   };
-  const closer = (floor: number, factor: number) => {
-    const from = controls.klCoefficient;
-    controls.klCoefficient = Math.min(limits.maxKlCoefficient, Math.max(floor, from * factor));
-    if (controls.klCoefficient !== from) change("klCoefficient", from, controls.klCoefficient);
-  };
-  const warmer = (factor: number) => {
-    const from = controls.temperature;
-    const to = Math.min(limits.maxTemperature, from * factor);
-    if (to <= from) return;
-    controls.temperature = to;
-    change("temperature", from, to);
-  };
+  // The KL of a step goes with the square of its length.
+  const needed = approxKl === null ? 1 : Math.sqrt(usualMove / approxKl);
+  const slower = (factor: number) =>
+    set(
+      "learningRateScale",
+      Math.max(limits.minLearningRateScale, controls.learningRateScale * Math.min(factor, needed)),
+    );
+  const closer = (floor: number, factor: number) =>
+    set("klCoefficient", Math.min(limits.maxKlCoefficient, Math.max(floor, controls.klCoefficient * factor)));
+  const warmer = (factor: number) =>
+    set("temperature", Math.max(controls.temperature, Math.min(limits.maxTemperature, controls.temperature * factor)));
   switch (kind) {
-    case "divergence":
+    case "noise":
+      if (controls.temperature > 1) {
+        set("temperature", 1);
+        break;
+      }
       slower(0.3);
       closer(0.05, 2);
-      return;
+      break;
+    case "divergence":
+      slower(0.3);
+      // A step that was taken back has left nothing to be brought back from.
+      if (!undone) closer(approxKl !== null && approxKl > leap ? 0.5 : 0.05, 2);
+      break;
     case "collapse":
       slower(0.3);
       closer(0.05, 2);
       warmer(1.1);
-      return;
+      break;
     // The reward pulls the wrong way, so the leash must be as strong as it; the rate is what carries the policy back.
     case "reward-hacking":
     case "repetition":
-      closer(0.2, 3);
-      return;
+      closer(0.5, 2);
+      break;
+    // Nothing teaches a scenario that always fails, except the reference, under which it did not.
+    case "lost-scenarios":
+      slower(0.5);
+      closer(0.05, 2);
+      break;
     case "no-signal":
       warmer(1.1);
-      return;
+      break;
     default:
   }
 }
 
+/** Too easy or too hard: half as often for every three visits that showed it. Lost: twice as often. Back to its share when neither. */
 function reweigh(
   controls: TrainingControls,
-  id: string,
-  reason: string,
+  monitor: DiagnosticsMonitor,
   limits: Limits,
   record: (change: Omit<Adjustment, "step">) => void,
 ): void {
-  const from = controls.scenarioWeights[id] ?? 1;
-  const to = Math.max(limits.minScenarioWeight, from * 0.5);
-  if (to === from) return;
-  controls.scenarioWeights = { ...controls.scenarioWeights, [id]: to };
-  record({ setting: `scenarioWeights.${id}`, from, to, reason });
-}
-
-/** A scenario that varies again gets its full share back. */
-function restoreWeights(
-  controls: TrainingControls,
-  monitor: DiagnosticsMonitor,
-  record: (change: Omit<Adjustment, "step">) => void,
-): void {
-  for (const { id, spread } of monitor.latest?.scenarios ?? []) {
-    const from = controls.scenarioWeights[id];
-    if (from === undefined || from >= 1 || spread < 1e-9) continue;
-    controls.scenarioWeights = { ...controls.scenarioWeights, [id]: 1 };
-    record({ setting: `scenarioWeights.${id}`, from, to: 1, reason: `Scenario "${id}" has differing rewards again.` });
+  // When hardly any group varies, it is the run that is ill, not each of its scenarios.
+  if (monitor.holds("no-signal")) return;
+  const visited = new Set(monitor.latest?.scenarios.map(({ id }) => id));
+  const set = (id: string, to: number, reason: string) => {
+    const from = controls.scenarioWeights[id] ?? 1;
+    if (to === from) return;
+    const { [id]: _, ...rest } = controls.scenarioWeights;
+    controls.scenarioWeights = to === 1 ? rest : { ...rest, [id]: to };
+    record({ setting: `scenarioWeights.${id}`, from, to, reason });
+  };
+  const flatOf = (kind: DifficultyKind) => new Map(monitor.scenarios(kind).map(({ id, flat }) => [id, flat]));
+  const [easy, hard, lost] = [flatOf("too-easy"), flatOf("too-hard"), flatOf("lost-scenarios")];
+  for (const id of visited) {
+    const flat = easy.get(id) ?? hard.get(id) ?? 0;
+    const rarer = Math.max(limits.minScenarioWeight, 0.5 ** Math.floor(flat / flatVisits));
+    if (lost.has(id) && monitor.holds("lost-scenarios"))
+      set(id, 2, `Scenario "${id}" used to succeed and now always fails.`);
+    else if (lost.has(id)) continue;
+    else if (easy.has(id)) set(id, rarer, `Scenario "${id}" always gets the best reward.`);
+    else if (hard.has(id)) set(id, rarer, `Scenario "${id}" always gets the worst reward.`);
+    else set(id, 1, `Scenario "${id}" has differing rewards again.`);
   }
 }

@@ -13,6 +13,8 @@ export interface TrainingStart extends RunStart {
 export interface TrainingStepEnd extends StepEnd {
   groups: readonly TrajectoryGroup[];
   report: RolloutReport;
+  /** Tokens the policy can choose from. */
+  vocabulary: number;
   /** Changes take effect with the next step and are kept in checkpoints. */
   controls: TrainingControls;
 }

@@ -12,7 +12,7 @@ export interface TrainingControls {
   entropyBonus: number;
   /** Of rollouts. */
   temperature: number;
-  /** How often a scenario is drawn relative to others, by id; 1 where absent. Empty: each once per round, shuffled. */
+  /** How often a scenario is drawn relative to others, by id; 1 where absent. While all are the same each comes once per round, shuffled. */
   scenarioWeights: Record<string, number>;
 }
 

@@ -55,6 +55,8 @@ export interface Loop {
   scenarios: ScenarioOrder;
   /** Tokens per reply at most. */
   replyTokens: number;
+  /** In nats a token: a step that moves the policy by more is taken back. */
+  undoBeyond: number | undefined;
   state: LoopState;
   run: Run<SavedState>;
   heldOut: HeldOutEvaluation | undefined;
@@ -111,7 +113,9 @@ async function runStep(loop: Loop): Promise<void> {
     tokensPerSecond: (1000 * report.sampledTokens) / Math.max(1, sampledAt - startedAt),
   };
   // Before the checkpoint, because callbacks may change the controls and their own state.
-  const told = { totalSteps: config.steps, timing, groups, report, controls, stop: run.stop, tell: run.tellFinding };
+  const vocabulary = loop.learner.policy.model.vocabSize;
+  const { stop, tellFinding: tell } = run;
+  const told = { totalSteps: config.steps, timing, groups, report, vocabulary, controls, stop, tell };
   await run.tell("step", step, { metrics }, told satisfies Omit<TrainingStepEnd, "step" | "metrics">);
   const broken = stopOf(loop, step, collected);
   await endStep(loop, metrics, broken !== undefined);
@@ -139,6 +143,7 @@ async function learnFromStep(
     replyTokens,
     maxTokens: replyTokens * config.maxTurns,
     skips: state,
+    undoBeyond: loop.undoBeyond,
     learnt: tokens,
     onSkipped: (what) => reportSkipped(loop, step, what),
     async onUpdate(update) {

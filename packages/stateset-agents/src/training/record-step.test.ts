@@ -80,7 +80,10 @@ describe("the record of a step", { timeout: 60_000 }, () => {
       const ratios = known(column(records, "ratio"));
       expect(new Set(ratios)).toEqual(new Set([1]));
       expect(firstRatioMax).toBe(1);
-      expect(mean(known(column(records, "entropy")))).toBeCloseTo(entropy!, 5);
+      const surprises = columnsOf(records).flatMap(({ logprobs, learn }) =>
+        [...logprobs].flatMap((logprob, i) => (learn[i] === 1 ? [-logprob] : [])),
+      );
+      expect(mean(surprises)).toBeCloseTo(entropy!, 5);
       // The k3 estimate of KL(policy ‖ reference), by what each token has.
       const points = columnsOf(records).flatMap(({ logprobs, learn, reference, ratio }) => {
         const sampled = [...logprobs].filter((_, i) => learn[i] === 1);

@@ -32,7 +32,11 @@ export async function resolveRun<A extends Agent>(options: TrainOptions<A>): Pro
   await agent.initialize();
   const before = saved?.settings as TrainingConfig | undefined;
   const config = resolveConfig(before ? withSaved(training, before) : training, {
-    defaults: { groupSize: defaultGroupSize(algorithm.name) },
+    defaults: {
+      groupSize: defaultGroupSize(algorithm.name),
+      // Far from the reference only k2 has the gradient of the KL, and it is from afar that autoAdjust brings a policy back.
+      ...(mayAdjustKl(parts) && { kl: { estimator: "k2" } }),
+    },
     profile: parts.profile ?? before?.profile ?? "balanced",
     model: agent.policy.model,
   });
@@ -75,6 +79,11 @@ function algorithmOf(chosen: ChosenAlgorithm, saved: RunConfig | undefined): Alg
   }
   const own = { ...(name === before?.algorithm && before), ...given, algorithm: name };
   return chosenAlgorithm(own);
+}
+
+/** Whether a callback may raise the KL coefficient while the run goes on. */
+export function mayAdjustKl({ callbacks = [] }: Pick<TrainParts, "callbacks">): boolean {
+  return [callbacks].flat().some(({ adjustsKl }) => adjustsKl);
 }
 
 /** The options of the resumed run under those that are given now. */

@@ -2,8 +2,8 @@ import type { Scenario } from "../environment/scenario.ts";
 import { createRandom, seedOf } from "../random.ts";
 
 /**
- * The scenario at each position of a run. Without weights every scenario comes once per round, each round newly shuffled; with weights
- * each position is drawn by them. It depends on (seed, position, weights) alone, so the position is all a checkpoint needs.
+ * The scenario at each position of a run. Where all weigh the same every scenario comes once per round, each round newly shuffled;
+ * otherwise each position is drawn by the weights. It depends on (seed, position, weights) alone, so the position is all a checkpoint needs.
  */
 export class ScenarioOrder<S extends Scenario = Scenario> {
   readonly #scenarios: readonly S[];
@@ -18,9 +18,12 @@ export class ScenarioOrder<S extends Scenario = Scenario> {
 
   /** The draws of one step, whose weights stay as they are now. */
   weightedBy(weights: Readonly<Record<string, number>>): (position: number) => S {
-    const sums = Object.keys(weights).length > 0 ? this.#sumsOf(weights) : undefined;
-    const total = sums?.at(-1) ?? 0;
-    if (!sums || total <= 0) return (position) => this.#inRound(position);
+    if (Object.keys(weights).length === 0) return (position) => this.#inRound(position);
+    const weightOf = ({ id }: S) => Math.max(0, weights[id] ?? 1);
+    const first = this.#scenarios[0] && weightOf(this.#scenarios[0]);
+    if (this.#scenarios.every((scenario) => weightOf(scenario) === first)) return (position) => this.#inRound(position);
+    const sums = this.#sumsOf(weightOf);
+    const total = sums.at(-1)!;
     return (position) => {
       const target = createRandom(seedOf(this.#seed, "scenario", position)).next() * total;
       return this.#scenarios[firstAbove(sums, target)]!;
@@ -37,10 +40,10 @@ export class ScenarioOrder<S extends Scenario = Scenario> {
     return this.#scenarios[this.#round.order[position % count]!]!;
   }
 
-  #sumsOf(weights: Readonly<Record<string, number>>): Float64Array {
+  #sumsOf(weightOf: (scenario: S) => number): Float64Array {
     let sum = 0;
-    return Float64Array.from(this.#scenarios, ({ id }) => {
-      sum += Math.max(0, weights[id] ?? 1);
+    return Float64Array.from(this.#scenarios, (scenario) => {
+      sum += weightOf(scenario);
       return sum;
     });
   }

@@ -21,10 +21,11 @@ import type { TrainingStart } from "./callbacks.ts";
 import { requireCapabilities } from "./capabilities.ts";
 import { resolveConfig, type TrainingConfig } from "./config.ts";
 import { initialControls } from "./controls.ts";
+import { leap } from "./diagnostics/verdicts.ts";
 import { reportHeldOut, reportMismatch, reportUnusual } from "./failures.ts";
 import { createHeldOut, type HeldOutEvaluation, heldOutProblems } from "./held-out.ts";
 import { type Loop, type LoopState, runLoop } from "./loop.ts";
-import { type ResolvedRun, resolveRun } from "./resolve-run.ts";
+import { mayAdjustKl, type ResolvedRun, resolveRun } from "./resolve-run.ts";
 import { restoreLoop, type SavedState, saveLoop } from "./saved-loop.ts";
 import { ScenarioOrder } from "./scenario-order.ts";
 import { chooseWeights, evaluateAfter, evaluateBefore } from "./selection.ts";
@@ -108,8 +109,7 @@ async function openLoop(
   const { policy } = agent;
   const { kl } = config;
   const scorer = scorerOf(agent);
-  const adjusts = [parts.callbacks ?? []].flat().some(({ adjustsKl }) => adjustsKl);
-  const keepsReference = wantsReference(algorithm, kl.coefficient) || adjusts;
+  const keepsReference = wantsReference(algorithm, kl.coefficient) || mayAdjustKl(parts);
   if (kl.renewEvery > 0 && !keepsReference) {
     throw new StatesetError("INVALID_OPTION", "kl.renewEvery has nothing to renew: the run keeps no reference.", {
       hint: "Set kl.coefficient, or the algorithm's beta, above 0.",
@@ -124,6 +124,7 @@ async function openLoop(
     rollout: environmentRollout({ agent, environment, reward, settings: config, learn: true, scorer }),
     scenarios: new ScenarioOrder(environment.scenarios, config.seed),
     replyTokens: config.sampling.maxTokens ?? agent.sampling.maxTokens,
+    undoBeyond: mayAdjustKl(parts) && policy.capabilities.vectors && !policy.model.stub ? leap : undefined,
     state: initialState(config, agent),
     run: opened.run,
     heldOut: heldOutOf(parts, config, scorer),

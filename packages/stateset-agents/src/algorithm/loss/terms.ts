@@ -44,18 +44,14 @@ export function sumTerms(
   return result;
 }
 
-/** Metrics every loss reports: approxKl = k3 of the new policy against the one that sampled; entropy when it is there. */
-function observe(sequence: LossSequence, metrics: MetricSums): void {
-  const { logprobs, old, entropy } = sequence;
+/** What every loss reports: approxKl = k3 of the policy as the update found it against the one that sampled. */
+function observe({ logprobs, old }: LossSequence, metrics: MetricSums): void {
   let approxKl = 0;
-  let entropySum = 0;
   for (let t = 0; t < logprobs.length; t++) {
     const logRatio = clampLogRatio(logprobs[t]! - old[t]!);
     approxKl += Math.expm1(logRatio) - logRatio;
-    if (entropy) entropySum += entropy[t]!;
   }
   addMetric(metrics, "approxKl", approxKl, logprobs.length);
-  if (entropy) addMetric(metrics, "entropy", entropySum, logprobs.length);
 }
 
 /** A term that is asked for must not fall away in silence. */

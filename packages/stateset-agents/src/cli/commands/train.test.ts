@@ -154,6 +154,8 @@ describe("train", () => {
     });
     const state = readFileSync(join(place.dir, "runs/adjusted/checkpoints/step-000002/state.json"), "utf8");
     expect(JSON.parse(state).callbacks).toHaveProperty("auto-adjust");
+    const config = JSON.parse(readFileSync(join(place.dir, "runs/adjusted/config.json"), "utf8"));
+    expect(config.settings.kl.estimator).toBe("k2");
   });
   it("train shows a verdict for as long as it holds", async () => {
     // The same reward for the two evaluations before training and for two steps, then one that tells replies apart.

@@ -5,8 +5,9 @@ import type { Project } from "../../project/build-project.ts";
 import { findCheckpoint } from "../../run/checkpoint/store.ts";
 import { bytes, duration, percent, quantity } from "../../telemetry/format.ts";
 import { changedSettings } from "../../telemetry/live-view.ts";
+import type { TrainingCallbacks } from "../../training/callbacks.ts";
 import type { ProfileName } from "../../training/profiles.ts";
-import { resolveRun } from "../../training/resolve-run.ts";
+import { mayAdjustKl, resolveRun } from "../../training/resolve-run.ts";
 import { defaultsOf } from "../../training/train.ts";
 import type { TrainOptions } from "../../training/train-options.ts";
 import { CliExit } from "../failure.ts";
@@ -20,12 +21,12 @@ export async function printPlan(options: {
   settings: Record<string, unknown>;
   profile: ProfileName | undefined;
   resumeFrom: string | undefined;
-  /** autoAdjust acts on this run, so a reference is kept even where nothing else needs one. */
-  adjusts: boolean;
+  /** Those that decide about settings: one that acts on the KL has a reference kept and another estimator. */
+  callbacks: TrainingCallbacks[];
   json: boolean;
   io: CliIo;
 }): Promise<void> {
-  const { project, settings, profile, resumeFrom, adjusts, json, io } = options;
+  const { project, settings, profile, resumeFrom, callbacks, json, io } = options;
   const { agent, environment, reward, heldOut } = project;
   try {
     const { algorithm, config } = await resolveRun({
@@ -34,12 +35,13 @@ export async function printPlan(options: {
       environment,
       profile,
       resumeFrom,
+      callbacks,
     } as TrainOptions);
     const { model } = agent.policy;
     const done = resumeFrom === undefined ? 0 : (findCheckpoint(resumeFrom, () => {})?.step ?? 0);
     const steps = Math.max(0, config.steps - done);
     const { tokenBudget, recompute } = config;
-    const reference = wantsReference(algorithm, config.kl.coefficient) || adjusts;
+    const reference = wantsReference(algorithm, config.kl.coefficient) || mayAdjustKl({ callbacks });
     const left = { ...config, steps };
     const played = model.stub ? undefined : await planTime(project, left);
     // A run's own reference is what the scorer needs until it is renewed, or made anew of a checkpoint.

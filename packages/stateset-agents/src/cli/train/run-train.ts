@@ -11,9 +11,9 @@ import { listRuns } from "../../run/read-run.ts";
 import { checkRunName } from "../../run/run-id.ts";
 import { alertWith } from "../../telemetry/alerts.ts";
 import { createLiveView, type LiveView } from "../../telemetry/live-view.ts";
-import { autoAdjust } from "../../training/auto-adjust.ts";
+import { type AutoAdjust, autoAdjust } from "../../training/auto-adjust.ts";
 import type { TrainingCallbacks } from "../../training/callbacks.ts";
-import { watchHealth } from "../../training/diagnostics/watch.ts";
+import { type HealthWatch, watchHealth } from "../../training/diagnostics/watch.ts";
 import { resolveRun } from "../../training/resolve-run.ts";
 import { type TrainResult, train } from "../../training/train.ts";
 import type { TrainOptions } from "../../training/train-options.ts";
@@ -35,11 +35,10 @@ export async function runTrain(given: TrainFlags, io: CliIo): Promise<void> {
   // A resumed run goes on with its own settings; only what is on the command line changes them.
   const own = resumeFrom === undefined ? project.config.training : algorithmOf(resumeFrom, project);
   const settings = applyFlags({ ...own }, flags);
-  if (resumeFrom === undefined && adjusts(project, flags)) preferStrongLeash(settings);
   const profile = flags.profile ?? (resumeFrom === undefined ? project.config.profile : undefined);
+  const health = healthOf(project, flags);
   if (flags.dryRun) {
-    const adjusting = adjusts(project, flags);
-    await printPlan({ project, settings, profile, resumeFrom, adjusts: adjusting, json: flags.json === true, io });
+    await printPlan({ project, settings, profile, resumeFrom, callbacks: [health], json: flags.json === true, io });
     return;
   }
 
@@ -66,7 +65,7 @@ export async function runTrain(given: TrainFlags, io: CliIo): Promise<void> {
       ...place,
       ...(flags.discardLater && { discardLater: true }),
       trackers: [...project.trackers, ...(flags.tracker ?? []).map((name) => trackerNamed(name, "--tracker"))],
-      callbacks: [...onlookers(project, flags, view, warn), keepInvocation(flags, project)],
+      callbacks: [...onlookers(project, health, view, warn), keepInvocation(flags, project)],
       ...(flags.save !== undefined && { savePath: resolve(io.cwd, flags.save) }),
       signal: interruption.signal,
     });
@@ -106,28 +105,21 @@ function algorithmOf(resumeFrom: string, { config }: Project): Record<string, un
   return typeof made === "object" && made.name === saved?.algorithm ? { algorithm: made } : { ...saved };
 }
 
-function adjusts({ config }: Project, flags: TrainFlags): boolean {
-  return flags.autoAdjust ?? (config.autoAdjust !== undefined && config.autoAdjust !== false);
+/** Watches the run's health, and acts on it where that is asked for. */
+function healthOf({ config: { autoAdjust: configured } }: Project, flags: TrainFlags): AutoAdjust | HealthWatch {
+  const adjusts = flags.autoAdjust ?? (configured !== undefined && configured !== false);
+  return adjusts ? autoAdjust(typeof configured === "object" ? configured : {}) : watchHealth();
 }
 
-/** autoAdjust relies on the KL penalty to bring a policy back from afar, which k2 does and the default estimator does not. */
-function preferStrongLeash(settings: Record<string, unknown>): void {
-  settings.kl = { estimator: "k2", ...(settings.kl as object | undefined) };
-}
-
-/** The live view, the health watch (which may act) and the alerts. */
+/** The live view, the health watch and the alerts. */
 function onlookers(
-  project: Project,
-  flags: TrainFlags,
+  { config: { alerts } }: Project,
+  health: AutoAdjust | HealthWatch,
   view: LiveView,
   warn: (message: string) => void,
 ): TrainingCallbacks[] {
-  const { alerts, autoAdjust: configured } = project.config;
   const alerter = alerts && alertWith(alerts, warn);
-  const health = adjusts(project, flags) ? autoAdjust(typeof configured === "object" ? configured : {}) : watchHealth();
-  const recheck: TrainingCallbacks = {
-    onStepEnd: () => view.recheck(({ kind, scenarioId }) => health.monitor.holds(kind, scenarioId)),
-  };
+  const recheck: TrainingCallbacks = { onStepEnd: () => view.recheck(({ kind }) => health.monitor.holds(kind)) };
   return [view, health, recheck, ...(alerter ? [alerter] : [])];
 }
 

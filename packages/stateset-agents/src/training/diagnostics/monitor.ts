@@ -1,28 +1,56 @@
 import { z } from "zod";
 import { parseOptions } from "../../options.ts";
-import type { Verdict } from "../../run/event.ts";
-import { difficultyFindings, type RewardRange, type ScenarioRecord, visitScenarios } from "./scenario-difficulty.ts";
+import type { RewardEvaluation, Verdict } from "../../run/event.ts";
+import { progressOf, type RewardRange } from "./progress.ts";
+import {
+  type DifficultyKind,
+  difficultyFindings,
+  difficultyOf,
+  type ScenarioRecord,
+  visitScenarios,
+} from "./scenario-difficulty.ts";
 import { readSignals, type StepObservation, type StepSignals } from "./signals.ts";
-import { type Finding, rules } from "./verdicts.ts";
+import { type Finding, type HeldOutReward, rules } from "./verdicts.ts";
 
 const schema = z.strictObject({
-  /** Steps in a row a finding must hold before it is said; critical ones included, so that one odd batch alarms nobody. */
+  /** Steps in a row a finding must hold before it is said, so that one odd batch alarms nobody; what is beyond doubt is said at once. */
   patience: z.int().min(1).default(2),
-  /** Steps of history that rules may look at. */
+  /** Steps of history that rules may look at, and steps that a finding must be gone before it is said again. */
   window: z.int().min(5).default(20),
 });
 
 export type DiagnosticsOptions = z.input<typeof schema>;
+
+/** How a kind of finding stands. */
+export interface FindingRecord {
+  /** Steps in a row it has held. */
+  streak: number;
+  /** The step it was last seen at, once it has been said. */
+  seen: number | null;
+}
 
 export interface MonitorState {
   start: StepSignals | null;
   recent: StepSignals[];
   scenarios: Record<string, ScenarioRecord>;
   range: RewardRange | null;
-  /** Steps in a row each finding has held, by kind and scenario. */
-  streaks: Record<string, number>;
+  /** The best mean reward of several steps. */
+  best: number | null;
+  heldOut: { first: HeldOutReward; last: HeldOutReward } | null;
+  findings: Partial<Record<Verdict["kind"], FindingRecord>>;
   verdicts: Verdict[];
 }
+
+const nothing: MonitorState = {
+  start: null,
+  recent: [],
+  scenarios: {},
+  range: null,
+  best: null,
+  heldOut: null,
+  findings: {},
+  verdicts: [],
+};
 
 /**
  * Watches the health of a run and says in words what is wrong. A pure function of what it was shown:
@@ -34,48 +62,83 @@ export interface MonitorState {
  */
 export class DiagnosticsMonitor {
   private readonly options: z.output<typeof schema>;
-  private current: MonitorState = { start: null, recent: [], scenarios: {}, range: null, streaks: {}, verdicts: [] };
+  private current: MonitorState = structuredClone(nothing);
 
   constructor(options: DiagnosticsOptions = {}) {
     this.options = parseOptions(schema, options, "DiagnosticsMonitor");
   }
 
-  /** Takes in a step and returns the verdicts that are new with it. A verdict is said once, and again only after it cleared. */
+  /**
+   * Takes in a step and returns the verdicts that are new with it. Each kind is said once, and again only after it was gone for `window`
+   * steps. A step without conversations says nothing of the policy and is passed over.
+   */
   observe(observation: StepObservation): Verdict[] {
-    const now = readSignals(observation);
-    const { recent } = this.current;
+    return observation.groups.length === 0 ? [] : this.judge(readSignals(observation));
+  }
+
+  /** Takes in an evaluation on held-out scenarios; only those that select are compared, since the others are played twice a run. */
+  observeEvaluation({ set, reward }: Pick<RewardEvaluation, "set" | "reward">): void {
+    if (set !== "selection" || !Number.isFinite(reward.mean)) return;
+    const { mean, low, high } = reward;
+    const last = { mean, low, high };
+    this.current = { ...this.current, heldOut: { first: this.current.heldOut?.first ?? last, last } };
+  }
+
+  private judge(now: StepSignals): Verdict[] {
+    const { recent, best, heldOut } = this.current;
     const start = this.current.start ?? now;
-    const { records, range } = visitScenarios(this.current.scenarios, this.current.range, now);
-    const findings: Finding[] = rules
-      .map((rule) => rule({ now, start, recent }))
-      .filter((finding) => finding !== undefined);
+    const { records, range } = visitScenarios(this.current.scenarios, this.current.range, now.scenarios);
+    const progress = progressOf(now, start, recent, { best, range });
+    const evidence = { now, start, recent, progress, range, heldOut };
+    const found = rules.map((rule) => rule(evidence)).filter((finding) => finding !== undefined);
     // When hardly any group varies, it is the run that is ill, not each of its scenarios.
-    if (!findings.some(({ kind }) => kind === "no-signal")) findings.push(...difficultyFindings(records, range));
-    const streaks: Record<string, number> = {};
-    const fresh: Verdict[] = [];
-    for (const finding of findings) {
-      const key = keyOf(finding);
-      const streak = (this.current.streaks[key] ?? 0) + 1;
-      streaks[key] = streak;
-      // Scenario findings have waited for several visits already.
-      const needed = finding.scenarioId === undefined ? this.options.patience : 1;
-      if (streak === needed) fresh.push({ ...finding, step: now.step });
-    }
+    // The same where all fail that was better before: scenarios are lost while the others do well.
+    const ofScenarios = difficultyFindings(records, range).filter(
+      ({ kind }) => kind !== "lost-scenarios" || progress.atBest,
+    );
+    if (!found.some(({ kind }) => kind === "no-signal")) found.push(...ofScenarios);
+    const { findings, fresh } = this.count(found, now.step);
     this.current = {
+      ...this.current,
       start,
       recent: [...recent, now].slice(-this.options.window),
       scenarios: records,
       range,
-      streaks,
+      best: Math.max(best ?? progress.level, progress.level),
+      findings,
       verdicts: [...this.current.verdicts, ...fresh],
     };
     return fresh;
   }
 
+  private count(found: readonly Finding[], step: number): { findings: MonitorState["findings"]; fresh: Verdict[] } {
+    const { patience, window } = this.options;
+    const findings: MonitorState["findings"] = {};
+    for (const [kind, record] of Object.entries(this.current.findings)) {
+      // What was said is remembered for as long as it must not be said again.
+      if (record.seen !== null && step - record.seen <= window) {
+        findings[kind as Verdict["kind"]] = { streak: 0, seen: record.seen };
+      }
+    }
+    const fresh: Verdict[] = [];
+    for (const { sure, ...finding } of found) {
+      const streak = Math.max((this.current.findings[finding.kind]?.streak ?? 0) + 1, sure ? patience : 1);
+      const seen = findings[finding.kind]?.seen ?? null;
+      const said = streak >= patience;
+      if (said && seen === null) fresh.push({ ...finding, step });
+      findings[finding.kind] = { streak, seen: said ? step : seen };
+    }
+    return { findings, fresh };
+  }
+
   /** Whether a finding of this kind holds now, and has for the required steps. */
-  holds(kind: Verdict["kind"], scenarioId?: string): boolean {
-    const needed = scenarioId === undefined ? this.options.patience : 1;
-    return (this.current.streaks[keyOf({ kind, ...(scenarioId === undefined ? {} : { scenarioId }) })] ?? 0) >= needed;
+  holds(kind: Verdict["kind"]): boolean {
+    return (this.current.findings[kind]?.streak ?? 0) >= this.options.patience;
+  }
+
+  /** The scenarios that are too easy, too hard or lost, as it stands now, and how many visits in a row were all alike. */
+  scenarios(kind: DifficultyKind): readonly { id: string; flat: number }[] {
+    return difficultyOf(this.current.scenarios, this.current.range)[kind];
   }
 
   /** Everything said so far, oldest first. */
@@ -89,7 +152,8 @@ export class DiagnosticsMonitor {
   }
 
   get healthy(): boolean {
-    return !(["collapse", "divergence", "reward-hacking", "repetition"] as const).some((kind) => this.holds(kind));
+    const ill = ["noise", "collapse", "divergence", "reward-hacking", "repetition"] as const;
+    return !ill.some((kind) => this.holds(kind));
   }
 
   state(): MonitorState {
@@ -99,8 +163,4 @@ export class DiagnosticsMonitor {
   restore(state: Readonly<MonitorState>): void {
     this.current = structuredClone(state) as MonitorState;
   }
-}
-
-function keyOf({ kind, scenarioId }: Pick<Finding, "kind" | "scenarioId">): string {
-  return scenarioId === undefined ? kind : `${kind}:${scenarioId}`;
 }

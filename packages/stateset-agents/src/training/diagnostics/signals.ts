@@ -1,119 +1,122 @@
-import type { Trajectory, TrajectoryGroup } from "../../conversation/trajectory.ts";
+import { measuredParts } from "../../conversation/part-failures.ts";
+import { isCut, type Trajectory, type TrajectoryGroup } from "../../conversation/trajectory.ts";
 import { mean, standardDeviation } from "../../evaluation/estimate.ts";
 import type { Metrics } from "../../run/metrics.ts";
-import { repeatedShare, sameTextShare } from "./text.ts";
+import { repeatedShare, repeatedWordShare, sharedTextShare } from "./text.ts";
 
 /** What the monitor looks at: one step, as `StepEnd` of the training callbacks has it. */
 export interface StepObservation {
   step: number;
-  /** Reads `gradNorm`, `kl`, `approxKl`, `entropy` and `clipFraction` where they are there. */
+  /** Reads `entropy`, `kl`, `approxKl`, `undone`, `explainedVariance` and `notFinite` where they are there. */
   metrics: Readonly<Metrics>;
   groups: readonly TrajectoryGroup[];
+  /** Tokens the policy can choose from: text of nearly ln(vocabulary) nats a token is noise. */
+  vocabulary?: number | undefined;
+}
+
+/** A mean and the standard error of it. */
+export interface Measured {
+  mean: number;
+  error: number;
+}
+
+/** What one scenario's conversations of the step got. */
+export interface ScenarioVisit {
+  id: string;
+  rewards: number[];
 }
 
 /** One step in a handful of numbers. Plain data: the monitor's history goes into checkpoints. */
 export interface StepSignals {
   step: number;
-  conversations: number;
-  rewardMean: number;
-  /** Standard deviation over all conversations of the step. */
+  /** Over groups: conversations of one scenario are alike. */
+  reward: Measured;
+  /** Standard deviation over all conversations. */
   rewardSpread: number;
-  /** Of groups in which every conversation got the same reward: they teach a group-relative algorithm nothing. */
-  zeroVarianceShare: number;
-  /** Nats per sampled token: the engine's exact mean where the run computes it, else estimated as -log p of what was sampled. */
+  /** Nats per sampled token, estimated as −log p of what was sampled. */
   entropy: number;
+  /** Of the most it could be; null where the vocabulary is unknown or no more than an alphabet. */
+  entropyShare: number | null;
   /** Against the reference, per token; null when the run has none. */
   kl: number | null;
-  /** Against the policy that sampled, per token. */
+  /** How far the step moved the policy, per token. */
   approxKl: number | null;
-  clipFraction: number | null;
-  gradNorm: number | null;
+  /** It was too far, and the step was taken back. */
+  undone: boolean;
+  explainedVariance: number | null;
+  /** Updates skipped so far because something was not finite. */
+  notFinite: number;
   /** Sampled tokens per reply. */
   replyTokens: number;
+  /** Of conversations with a reply cut at the token limit. */
+  cutShare: number;
+  /** Of replies without a single word. */
+  emptyShare: number;
   /** Of three-word sequences inside replies that the same reply had before. */
   repeatedTextShare: number;
-  /** Of replies that another conversation of the group has word for word (first replies only). */
-  sameReplyShare: number;
-  /** Pearson correlation of reward and reply length over the step's conversations; null when either is constant. */
-  lengthCorrelation: number | null;
-  /** Mean of each reward part. */
-  parts: Record<string, number>;
-  /** Correlation of each pair of parts, keyed "a~b". Pairs with a constant part are left out. */
-  partCorrelations: Record<string, number>;
-  scenarios: { id: string; mean: number; spread: number }[];
+  /** Of words inside replies that the same reply had before. */
+  repeatedWordShare: number;
+  /** Of first replies that a user who said something else got as well, word for word; null where all said the same. */
+  sharedReplyShare: number | null;
+  parts: Record<string, Measured>;
+  /** Those with several conversations. */
+  scenarios: ScenarioVisit[];
 }
 
+/** Below it a token is a letter or a toy's word, and sensible text may well be near the most entropy there is. */
+const leastVocabulary = 1000;
+
 /** Reduces one step to its signals. Pure. */
-export function readSignals({ step, metrics, groups }: StepObservation): StepSignals {
+export function readSignals({ step, metrics, groups, vocabulary }: StepObservation): StepSignals {
   const conversations = groups.flatMap((group) => group.trajectories);
-  // One conversation alone has nothing to vary against.
-  const several = groups.filter((group) => group.trajectories.length > 1);
-  const rewards = conversations.map((trajectory) => trajectory.reward.score);
-  const lengths = conversations.map(tokensPerReply);
-  const partNames = [
-    ...new Set(conversations.flatMap((trajectory) => Object.keys(trajectory.reward.breakdown))),
-  ].sort();
-  const partValues = new Map(
-    partNames.map((name) => [name, conversations.map((trajectory) => trajectory.reward.breakdown[name] ?? 0)]),
-  );
-  const replies = conversations.flatMap((trajectory) => repliesOf(trajectory));
+  const replies = conversations.flatMap(repliesOf);
+  const entropy = metrics.entropy ?? sampledEntropy(conversations);
+  const partNames = [...new Set(conversations.flatMap(({ reward }) => Object.keys(measuredParts(reward))))].sort();
+  const firstReplies = new Map<string, string[]>();
+  for (const { scenarioId, trajectories } of groups) {
+    // Those who say the same may well be answered the same.
+    const said = trajectories[0]?.turns.find(({ role }) => role === "user")?.content ?? scenarioId;
+    firstReplies.set(said, [...(firstReplies.get(said) ?? []), ...trajectories.map(firstReply)]);
+  }
   return {
     step,
-    conversations: conversations.length,
-    rewardMean: orZero(mean(rewards)),
-    rewardSpread: standardDeviation(rewards),
-    zeroVarianceShare: orZero(mean(several.map((group) => (isConstant(scoresOf(group)) ? 1 : 0)))),
-    entropy: metrics.entropy ?? sampledEntropy(conversations),
+    reward: overGroups(groups, ({ reward }) => reward.score),
+    rewardSpread: standardDeviation(conversations.map(({ reward }) => reward.score)),
+    entropy,
+    entropyShare: vocabulary === undefined || vocabulary < leastVocabulary ? null : entropy / Math.log(vocabulary),
     kl: metrics.kl ?? null,
     approxKl: metrics.approxKl ?? null,
-    clipFraction: metrics.clipFraction ?? null,
-    gradNorm: metrics.gradNorm ?? null,
-    replyTokens: orZero(mean(lengths)),
+    undone: metrics.undone === 1,
+    explainedVariance: metrics.explainedVariance ?? null,
+    notFinite: metrics.notFinite ?? 0,
+    replyTokens: orZero(mean(conversations.map(tokensPerReply))),
+    cutShare: orZero(mean(conversations.map((one) => (isCut(one) ? 1 : 0)))),
+    emptyShare: orZero(mean(conversations.map((one) => (/[\p{L}\p{N}]/u.test(firstReply(one)) ? 0 : 1)))),
     repeatedTextShare: orZero(mean(replies.map(repeatedShare))),
-    sameReplyShare: orZero(
-      mean(groups.map((group) => sameTextShare(group.trajectories.map((t) => repliesOf(t)[0] ?? "")))),
+    repeatedWordShare: orZero(mean(replies.map(repeatedWordShare))),
+    sharedReplyShare: sharedTextShare([...firstReplies.values()]),
+    parts: Object.fromEntries(
+      partNames.map((name) => [name, overGroups(groups, ({ reward }) => measuredParts(reward)[name])]),
     ),
-    lengthCorrelation: correlation(rewards, lengths),
-    parts: Object.fromEntries([...partValues].map(([name, values]) => [name, orZero(mean(values))])),
-    partCorrelations: pairCorrelations(partNames, partValues),
-    scenarios: several.map((group) => ({
-      id: group.scenarioId,
-      mean: orZero(mean(scoresOf(group))),
-      spread: standardDeviation(scoresOf(group)),
-    })),
+    scenarios: groups
+      .filter(({ trajectories }) => trajectories.length > 1)
+      .map(({ scenarioId, trajectories }) => ({ id: scenarioId, rewards: trajectories.map((t) => t.reward.score) })),
   };
 }
 
-/** Pearson's r; null when either side does not vary. */
-export function correlation(a: readonly number[], b: readonly number[]): number | null {
-  const ma = mean(a);
-  const mb = mean(b);
-  let [ab, aa, bb] = [0, 0, 0];
-  for (let i = 0; i < a.length; i++) {
-    const da = a[i]! - ma;
-    const db = b[i]! - mb;
-    ab += da * db;
-    aa += da * da;
-    bb += db * db;
-  }
-  return aa < 1e-18 || bb < 1e-18 ? null : ab / Math.sqrt(aa * bb);
+/** The mean of what conversations say; its error from how group means and, where that is more, single conversations differ. */
+function overGroups(groups: readonly TrajectoryGroup[], of: (one: Trajectory) => number | undefined): Measured {
+  const values = groups.map(({ trajectories }) => trajectories.map(of).filter((value) => value !== undefined));
+  const all = values.flat();
+  if (all.length === 0) return { mean: 0, error: 0 };
+  const means = values.filter((own) => own.length > 0).map((own) => mean(own));
+  const between = means.length > 1 ? standardDeviation(means) / Math.sqrt(means.length) : 0;
+  return { mean: mean(all), error: Math.max(between, standardDeviation(all) / Math.sqrt(all.length)) };
 }
 
-function pairCorrelations(names: readonly string[], values: ReadonlyMap<string, number[]>): Record<string, number> {
-  const result: Record<string, number> = {};
-  for (const [i, a] of names.entries()) {
-    for (const b of names.slice(i + 1)) {
-      const r = correlation(values.get(a)!, values.get(b)!);
-      if (r !== null) result[`${a}~${b}`] = r;
-    }
-  }
-  return result;
-}
-
-/** E[-log p] over sampled tokens is the policy's entropy, so sampling itself estimates it. */
+/** For steps whose metrics say nothing of it: a stub's, or another learner's. */
 function sampledEntropy(conversations: readonly Trajectory[]): number {
-  let sum = 0;
-  let count = 0;
+  let [sum, count] = [0, 0];
   for (const { chains } of conversations) {
     for (const { logprobs, learn } of chains) {
       for (let i = 0; i < learn.length; i++) {
@@ -136,12 +139,10 @@ function repliesOf(trajectory: Trajectory): string[] {
   return trajectory.turns.filter((turn) => turn.role === "assistant").map((turn) => turn.content);
 }
 
-function scoresOf(group: TrajectoryGroup): number[] {
-  return group.trajectories.map((trajectory) => trajectory.reward.score);
-}
-
-function isConstant(values: readonly number[]): boolean {
-  return values.every((value) => Math.abs(value - values[0]!) < 1e-9);
+/** As it was sampled: a tool call has no other text. */
+function firstReply({ turns }: Trajectory): string {
+  const first = turns.find(({ role }) => role === "assistant");
+  return first?.sampled?.text ?? first?.content ?? "";
 }
 
 function orZero(value: number): number {

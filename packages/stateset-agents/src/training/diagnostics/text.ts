@@ -8,15 +8,25 @@ export function repeatedShare(text: string): number {
   return 1 - seen.size / total;
 }
 
-/** The share of texts that some other text of the list equals, case and punctuation aside. */
-export function sameTextShare(texts: readonly string[]): number {
-  if (texts.length < 2) return 0;
-  const counts = new Map<string, number>();
-  const keys = texts.map((text) => wordsOf(text).join(" "));
-  for (const key of keys) counts.set(key, (counts.get(key) ?? 0) + 1);
-  return keys.filter((key) => counts.get(key)! > 1).length / texts.length;
+/** The share of words that occurred before in the reply: a chant in ever new order has no repeated sequence. 0 for short replies. */
+export function repeatedWordShare(text: string): number {
+  const words = wordsOf(text);
+  return words.length < 6 ? 0 : 1 - new Set(words).size / words.length;
 }
 
+/** Of several lists of texts, the share of texts that are also in another list, case and spaces aside. Null where there is only one list. */
+export function sharedTextShare(lists: readonly (readonly string[])[]): number | null {
+  if (lists.length < 2) return null;
+  const owners = new Map<string, Set<number>>();
+  const keys = lists.map((texts) => texts.map((text) => wordsOf(text).join(" ")));
+  keys.forEach((own, list) => {
+    for (const key of own) owners.set(key, (owners.get(key) ?? new Set()).add(list));
+  });
+  const all = keys.flat();
+  return all.length === 0 ? null : all.filter((key) => owners.get(key)!.size > 1).length / all.length;
+}
+
+/** Words, and marks one by one: a row of exclamation marks is repetition too. */
 function wordsOf(text: string): string[] {
-  return text.toLowerCase().match(/[\p{L}\p{N}']+/gu) ?? [];
+  return text.toLowerCase().match(/[\p{L}\p{N}']+|[^\s\p{L}\p{N}']/gu) ?? [];
 }

@@ -11,9 +11,10 @@ export function watchHealth(options: DiagnosticsOptions = {}): HealthWatch {
   return {
     name: "diagnostics",
     monitor,
-    async onStepEnd({ step, metrics, groups, tell }) {
-      for (const verdict of monitor.observe({ step, metrics, groups })) await tell({ type: "verdict", ...verdict });
+    async onStepEnd({ tell, ...step }) {
+      for (const verdict of monitor.observe(step)) await tell({ type: "verdict", ...verdict });
     },
+    onEvaluation: (evaluation) => monitor.observeEvaluation(evaluation),
     state: () => monitor.state(),
     restore: (state) => monitor.restore(state as MonitorState),
   };
