@@ -86,6 +86,15 @@ export const cases: Record<string, Case> = {
     settings: { learningRate: 5e-5, sampling: { maxTokens: 40 } },
     ...healthy,
   },
+  // Was of the proof until its quotation marks were taken for repetition.
+  "library-call": {
+    ...on,
+    seed: 25,
+    environment: (where) => toolLines(where, "library"),
+    reward: rightCall,
+    settings: { learningRate: 5e-5, sampling: { maxTokens: 40 } },
+    ...healthy,
+  },
   "clinic-call": {
     ...on,
     seed: 25,
@@ -221,12 +230,12 @@ export const cases: Record<string, Case> = {
     reward: perReply("letters", within(10, has(/^[a-m]/i))),
     ...healthy,
   },
-  "library-call": {
+  agree: {
     ...proof,
     seed: 25,
-    environment: (where) => toolLines(where, "library"),
-    reward: rightCall,
-    settings: { learningRate: 5e-5, sampling: { maxTokens: 40 } },
+    environment: support,
+    reward: perReply("agree", within(14, has(/^(sure|okay|ok|alright|certainly|yes)\b/i))),
+    settings: { algorithm: "cispo" },
     ...healthy,
   },
   "ask-then-thank": {

@@ -75,6 +75,9 @@ describe("text measures", () => {
     expect(repeatedShare("Sure!!!!!!!!!!!!!!")).toBeGreaterThan(0.5);
     expect(repeatedWordShare("please thank sorry thank please sorry")).toBe(0.5);
     expect(repeatedWordShare("yes yes")).toBe(0);
+    // The marks of a tool call are its form, not its words.
+    const call = '{"name": "find_book", "arguments": {"title": "Emma", "author": "Austen", "year": "1815"}}';
+    expect([repeatedShare(call), repeatedWordShare(call)]).toEqual([0, 0]);
   });
 
   it("find texts that several lists have", () => {

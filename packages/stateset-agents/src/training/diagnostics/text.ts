@@ -28,5 +28,5 @@ export function sharedTextShare(lists: readonly (readonly string[])[]): number |
 
 /** Words, and marks one by one: a row of exclamation marks is repetition too. */
 function wordsOf(text: string): string[] {
-  return text.toLowerCase().match(/[\p{L}\p{N}']+|[^\s\p{L}\p{N}']/gu) ?? [];
+  return text.toLowerCase().match(/[\p{L}\p{N}']+|[^\s\p{L}\p{N}'"{}[\]:,]/gu) ?? [];
 }

@@ -113,12 +113,12 @@ const divergence: Rule = (evidence) => {
 const criticWarmup = 5;
 const criticSteps = 4;
 
-/** A value head that predicts worse than a constant makes advantages of noise. Where all is well rewarded there is no variance to explain. */
+/** A value head that predicts worse than a constant makes advantages of noise. Healthy ones of short runs stay above -0.15. Where all is well rewarded there is no variance to explain. */
 const critic: Rule = ({ now, recent, range }) => {
   const varies = ({ rewardSpread }: StepSignals) => range !== null && rewardSpread > 0.1 * (range.high - range.low);
   const seen = [...recent, now].filter(varies).flatMap(({ explainedVariance }) => explainedVariance ?? []);
   const last = seen.slice(criticWarmup).slice(-criticSteps);
-  if (now.explainedVariance === null || last.length < criticSteps || Math.max(...last) > -0.1) return undefined;
+  if (now.explainedVariance === null || last.length < criticSteps || Math.max(...last) > -0.3) return undefined;
   return {
     kind: "critic",
     severity: "warning",
