@@ -3,7 +3,7 @@
  * Writes .fleet/NAME.mjs, and beside it what it looks for at run time: the engine and the starter model. The whole of .fleet/ travels.
  * NAME is by default the entry's folder: benchmarks/proof/main.ts becomes .fleet/proof.mjs.
  */
-import { copyFileSync, cpSync, mkdirSync } from "node:fs";
+import { copyFileSync, cpSync, mkdirSync, rmSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -35,6 +35,8 @@ await build({
     ].join("\n"),
   },
 });
+// Removed first: writing into a library that a running benchmark has loaded would crash it.
+rmSync(join(fleet, "stateset-engine.node"), { force: true });
 copyFileSync(join(root, "packages/engine/dist/stateset-engine.node"), join(fleet, "stateset-engine.node"));
 // The starter model's package looks for ./model beside its own file, which is now the bundle.
 cpSync(join(root, "packages/starter-model/model"), join(fleet, "model"), { recursive: true });

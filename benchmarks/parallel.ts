@@ -20,6 +20,8 @@ export interface JobRow<Job, Result> {
   result: Result;
   /** By the clock, the start of the process included. */
   seconds: number;
+  /** Of the processors. */
+  cpuSeconds: number;
   machine: string;
 }
 
@@ -38,6 +40,8 @@ export interface JobsOptions<Job> {
   processes?: number;
   /** That each process uses. Default 1. */
   threads?: number;
+  /** After so many no job is started; those that run are finished. For machines that are lent for a while. */
+  minutes?: number;
   /** What a job is called in progress lines. */
   label?: (job: Job) => string;
   say?: (line: string) => void;
@@ -52,7 +56,9 @@ export async function serveJob<Job, Result>(run: (job: Job) => Promise<Result>):
   if (at < 0) return;
   try {
     const result = await run(JSON.parse(process.argv[at + 1]!) as Job);
-    await new Promise<void>((written) => process.stdout.write(`\n${JSON.stringify(result)}\n`, () => written()));
+    const { user, system } = process.cpuUsage();
+    const answer = JSON.stringify({ result, cpuSeconds: Number(((user + system) / 1e6).toFixed(2)) });
+    await new Promise<void>((written) => process.stdout.write(`\n${answer}\n`, () => written()));
   } catch (error) {
     console.error(error);
     process.exit(1);
@@ -60,16 +66,17 @@ export async function serveJob<Job, Result>(run: (job: Job) => Promise<Result>):
   process.exit(0);
 }
 
-/** Rows of all jobs in their order, kept ones included, and those that failed with what they wrote last. A failure does not stop the others. */
+/** Rows of all jobs in their order, kept ones included, those that failed with what they wrote last, and how many were not begun. A failure does not stop the others. */
 export async function runJobs<Job, Result>({
   jobs,
   settings,
   file,
   threads = 1,
+  minutes = Number.POSITIVE_INFINITY,
   processes = Math.max(1, Math.floor(availableParallelism() / threads)),
   label = (job) => JSON.stringify(job),
   say = (line) => console.error(line),
-}: JobsOptions<Job>): Promise<{ rows: JobRow<Job, Result>[]; failed: FailedJob<Job>[] }> {
+}: JobsOptions<Job>): Promise<{ rows: JobRow<Job, Result>[]; failed: FailedJob<Job>[]; left: number }> {
   const hash = settingsHash(settings);
   const rows = new Map(keptRows<Job, Result>(file, settings).map((row) => [JSON.stringify(row.job), row]));
   const waiting = jobs.filter((job) => !rows.has(JSON.stringify(job)));
@@ -77,20 +84,23 @@ export async function runJobs<Job, Result>({
   const total = waiting.length;
   if (total < jobs.length) say(`${jobs.length - total} of ${jobs.length} jobs are kept in ${file}.`);
   mkdirSync(dirname(file), { recursive: true });
+  // After a line cut short the next row must not be glued to it.
+  if (existsSync(file) && !readFileSync(file, "utf8").endsWith("\n")) appendFileSync(file, "\n");
   const machine = describeMachine();
   const startedAt = performance.now();
   let done = 0;
+  const next = () => (performance.now() - startedAt < 60_000 * minutes ? waiting.shift() : undefined);
   const work = async () => {
-    for (let job = waiting.shift(); job !== undefined; job = waiting.shift()) {
+    for (let job = next(); job !== undefined; job = next()) {
       const jobStartedAt = performance.now();
       let outcome: string;
       try {
-        const result = await runInProcess<Result>(job);
+        const answer = await runInProcess<Result>(job);
         const seconds = (performance.now() - jobStartedAt) / 1000;
-        const row = { settings: hash, job, result, seconds: Number(seconds.toFixed(2)), machine };
+        const row = { settings: hash, job, ...answer, seconds: Number(seconds.toFixed(2)), machine };
         rows.set(JSON.stringify(job), row);
         appendFileSync(file, `${JSON.stringify(row)}\n`);
-        outcome = `${seconds.toFixed(1)} s`;
+        outcome = `${seconds.toFixed(1)} s (processor ${answer.cpuSeconds.toFixed(1)} s)`;
       } catch (error) {
         const message = error instanceof Error ? error.message : String(error);
         failed.push({ job, message });
@@ -105,6 +115,7 @@ export async function runJobs<Job, Result>({
   return {
     rows: jobs.flatMap((job) => rows.get(JSON.stringify(job)) ?? []),
     failed,
+    left: waiting.length,
   };
 }
 
@@ -128,7 +139,7 @@ export function settingsHash(settings: unknown): string {
   return createHash("sha256").update(JSON.stringify(settings)).digest("hex").slice(0, 12);
 }
 
-function runInProcess<Result>(job: unknown): Promise<Result> {
+function runInProcess<Result>(job: unknown): Promise<{ result: Result; cpuSeconds: number }> {
   return new Promise((resolve, reject) => {
     // execArgv holds tsx's loader where the entry is TypeScript.
     const args = [...process.execArgv, process.argv[1]!, "--job", JSON.stringify(job)];
@@ -146,7 +157,7 @@ function runInProcess<Result>(job: unknown): Promise<Result> {
       if (code !== 0) return reject(new Error(`${signal ?? `exit code ${code}`}: ${complaints.trim()}`));
       const last = output.trimEnd().split("\n").at(-1)!;
       try {
-        resolve(JSON.parse(last) as Result);
+        resolve(JSON.parse(last) as { result: Result; cpuSeconds: number });
       } catch {
         reject(new Error(`its last line of output is no JSON: ${last.slice(0, 200)}. ${complaints.trim()}`));
       }
