@@ -43,6 +43,8 @@ export interface LearnStep {
   replyTokens: number;
   maxTokens: number;
   skips: SkippedUpdates;
+  /** Conversations of earlier steps that join the groups they name. */
+  recalled?: readonly ChainSequence[];
   /** Where the step is recorded. */
   learnt?: LearntTokens | undefined;
   onUpdate?: (event: UpdateEvent) => Promise<void>;
@@ -57,7 +59,7 @@ export async function learn(
   step: LearnStep,
 ): Promise<LearningMetrics> {
   const { algorithm, settings } = learner;
-  const sequences = shapedSequences(learner, groups, step.replyTokens);
+  const sequences = shapedSequences(learner, groups, step);
   if (sequences.length === 0) return {};
   const { klCoefficient, entropyBonus, skips } = step;
   await scoreSequences(learner, sequences, {
@@ -80,7 +82,11 @@ export async function learn(
   const metrics = {};
   let last: UpdateResult | undefined;
   let updates = 0;
-  const summary: LearningMetrics = { learnedConversations: 0 };
+  const recalled = step.recalled?.length ?? 0;
+  const summary: LearningMetrics = {
+    learnedConversations: 0,
+    ...(recalled > 0 && { recalledConversations: recalled }),
+  };
   for (let epoch = 0; epoch < settings.updatesPerRollout; epoch++) {
     for (const [minibatch, dealt] of dealGroups(sequences, settings, step.step, epoch).entries()) {
       const batch = {
@@ -126,9 +132,10 @@ export function warmupSteps({ valueWarmupSteps = 0 }: Algorithm, steps: number):
 function shapedSequences(
   { algorithm, settings }: Learner,
   groups: readonly TrajectoryGroup[],
-  replyTokens: number,
+  { replyTokens, recalled = [] }: LearnStep,
 ): ChainSequence[] {
-  const sequences = sequencesOf(groups);
+  // Beside their groups, with whom they share a beginning.
+  const sequences = [...sequencesOf(groups), ...recalled].sort((a, b) => a.group - b.group);
   for (const sequence of sequences) {
     if (settings.maskTruncated && sequence.truncated) sequence.masked = true;
     if (!algorithm.shapeReward) continue;

@@ -20,6 +20,7 @@ import type { TrainingConfig } from "./config.ts";
 import type { TrainingControls } from "./controls.ts";
 import { countLost, dropKl, reportFailures, reportFirstRatio, reportSkipped, stopOf } from "./failures.ts";
 import type { HeldOutEvaluation } from "./held-out.ts";
+import type { Recall } from "./recall.ts";
 import { openRecord } from "./record-step.ts";
 import { type SavedState, saveLoop } from "./saved-loop.ts";
 import type { ScenarioOrder } from "./scenario-order.ts";
@@ -51,6 +52,8 @@ export interface Loop {
   config: TrainingConfig;
   rollout: Rollout;
   scenarios: ScenarioOrder;
+  /** Undefined where nothing is recalled. */
+  recall: Recall | undefined;
   /** Tokens per reply at most. */
   replyTokens: number;
   state: LoopState;
@@ -80,10 +83,10 @@ async function runStep(loop: Loop): Promise<void> {
   await run.stepStart({ step, totalSteps: config.steps, learningRate });
 
   const startedAt = performance.now();
-  const { rollout, scenarios } = loop;
+  const { rollout, scenarios, recall } = loop;
   const { position, controls } = state;
   const { algorithm } = loop.learner;
-  const collected = await collect({ step, position, config, controls, algorithm, rollout, scenarios, signal });
+  const collected = await collect({ step, position, config, controls, algorithm, rollout, scenarios, recall, signal });
   const sampledAt = performance.now();
   const { groups, report } = collected;
   await reportFailures(loop, step, collected);
@@ -94,6 +97,7 @@ async function runStep(loop: Loop): Promise<void> {
   const learnt = await learnFromStep(loop, step, learningRate, collected, record?.learnt);
   const updatedAt = performance.now();
   run.step = step;
+  recall?.note([...groups, ...collected.refused]);
   state.position += collected.drawn;
   state.conversations += report.completed;
   const { optimiserSteps, notFinite } = state;
@@ -135,6 +139,7 @@ async function learnFromStep(
     replyTokens,
     maxTokens: replyTokens * config.maxTurns,
     skips: state,
+    recalled: groups.flatMap((group, index) => loop.recall?.joining(group, index) ?? []),
     learnt: tokens,
     onSkipped: (what) => reportSkipped(loop, step, what),
     async onUpdate(update) {
