@@ -148,16 +148,20 @@ describe("a remembered conversation", () => {
     expect(run.metrics.at(-1)!.learnedConversations).toBe(20);
   });
 
-  it("counts as if the present policy had sampled it, whatever shaped the sampling", async () => {
+  it.each([
+    ["top-p shapes the sampling", true],
+    ["another program samples", false],
+  ])("counts as if the present policy had sampled it where %s", async (_, exact) => {
     const { algorithm, shown } = watched({ algorithm: "grpo", correction: { mode: "truncate" } });
     const { policy } = tableAgent({ seed: 3, spread: 1 });
-    const agent = new MultiTurnAgent({ policy, sampling: { maxTokens: 6, temperature: 1.3, topP: 0.9 } });
+    Object.assign(policy.capabilities, { exact });
+    const sampling = { maxTokens: 6, temperature: 1.3, ...(exact && { topP: 0.9 }) };
+    const agent = new MultiTurnAgent({ policy, sampling });
     const { run } = await train({ ...short, ...losing(), agent, algorithm });
     const joined = shown.at(-1)!.filter(({ reward }) => reward > 0);
     expect(joined).toHaveLength(4);
-    for (const { sampled } of joined) expect(sampled).toBeUndefined();
+    for (const one of shown.at(-1)!) expect(one.sampled === undefined).toBe(joined.includes(one));
     expect(run.metrics.map(({ firstRatioMax }) => firstRatioMax)).toEqual([1, 1, 1, 1]);
-    expect(run.warnings.filter(({ kind }) => kind === "first-ratio")).toEqual([]);
   });
 
   it.each([
