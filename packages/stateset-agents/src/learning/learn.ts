@@ -46,6 +46,8 @@ export interface LearnStep {
   skips: SkippedUpdates;
   /** A step that moves the policy by more than this, in nats a token, is taken back. Left out: none is. */
   undoBeyond?: number | undefined;
+  /** Conversations of earlier steps that join the groups they name. */
+  recalled?: readonly ChainSequence[];
   /** Where the step is recorded. */
   learnt?: LearntTokens | undefined;
   onUpdate?: (event: UpdateEvent) => Promise<void>;
@@ -60,7 +62,7 @@ export async function learn(
   step: LearnStep,
 ): Promise<LearningMetrics> {
   const { algorithm, settings } = learner;
-  const sequences = shapedSequences(learner, groups, step.replyTokens);
+  const sequences = shapedSequences(learner, groups, step);
   if (sequences.length === 0) return {};
   const { klCoefficient, entropyBonus, skips } = step;
   await scoreSequences(learner, sequences, {
@@ -85,7 +87,13 @@ export async function learn(
   let last: UpdateResult | undefined;
   let updates = 0;
   let moved = false;
-  const summary: LearningMetrics = { learnedConversations: 0, entropy: sampledEntropy(sequences) };
+  const sampled = sequences.filter((sequence) => !sequence.recalled);
+  const recalled = sequences.length - sampled.length;
+  const summary: LearningMetrics = {
+    learnedConversations: 0,
+    entropy: sampledEntropy(sampled),
+    ...(recalled > 0 && { recalledConversations: recalled }),
+  };
   for (let epoch = 0; epoch < settings.updatesPerRollout; epoch++) {
     for (const [minibatch, dealt] of dealGroups(sequences, settings, step.step, epoch).entries()) {
       const batch = {
@@ -116,7 +124,7 @@ export async function learn(
   const means = meanMetrics(metrics);
   // What the updates saw is the way there; where it led is measured once they are made.
   delete means.approxKl;
-  if (moved) summary.approxKl = await policyMove(learner, sequences);
+  if (moved) summary.approxKl = await policyMove(learner, sampled);
   if (before && summary.approxKl! > step.undoBeyond!) {
     await moveBack(learner.policy, before);
     summary.undone = 1;
@@ -139,9 +147,10 @@ export function warmupSteps({ valueWarmupSteps = 0 }: Algorithm, steps: number):
 function shapedSequences(
   { algorithm, settings }: Learner,
   groups: readonly TrajectoryGroup[],
-  replyTokens: number,
+  { replyTokens, recalled = [] }: LearnStep,
 ): ChainSequence[] {
-  const sequences = sequencesOf(groups);
+  // Beside their groups, with whom they share a beginning.
+  const sequences = [...sequencesOf(groups), ...recalled].sort((a, b) => a.group - b.group);
   for (const sequence of sequences) {
     if (settings.maskTruncated && sequence.truncated) sequence.masked = true;
     if (!algorithm.shapeReward) continue;

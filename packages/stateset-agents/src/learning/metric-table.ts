@@ -18,6 +18,12 @@ export const learningMetrics = {
     unit: "count",
     learners: ["rl"],
   },
+  recalledConversations: {
+    meaning:
+      "Remembered conversations that joined a group whose scenario is lost (`recall`); only where there were any.",
+    unit: "count",
+    learners: ["rl"],
+  },
   firstRatioMax: {
     meaning:
       "The largest importance ratio before the first update: 1 where the policy that learns is the one that sampled.",

@@ -7,14 +7,16 @@ import type { ChainSequence } from "./sequence.ts";
 
 /**
  * Adds to the sequences what the algorithm or the run needs: V(state before each token), the reference's log-probs, and with `sampled`
- * the trainer's own log-probs as `old`, for a policy whose sampler is another program.
+ * the trainer's own log-probs as `old`, for a policy whose sampler is another program. Recalled sequences get them always, and are from
+ * then on as if the policy had sampled them.
  */
 export async function scoreSequences(
   { policy, reference, settings }: Learner,
   sequences: readonly ChainSequence[],
   want: { values: boolean; reference: boolean; sampled?: boolean },
 ): Promise<void> {
-  const batches = () => microBatches(sequences, sequences.keys(), settings.tokenBudget);
+  const batches = (members: Iterable<number> = sequences.keys()) =>
+    microBatches(sequences, members, settings.tokenBudget);
   if (want.reference) {
     for (const batch of batches()) {
       const { temperature } = batch;
@@ -24,14 +26,16 @@ export async function scoreSequences(
       });
     }
   }
-  if (!want.values && !want.sampled) return;
-  await scorePasses(policy, batches(), { values: want.values }, (batch, pass) => {
+  const recalled = [...sequences.keys()].filter((i) => sequences[i]!.recalled);
+  const members = want.values || want.sampled ? sequences.keys() : recalled;
+  await scorePasses(policy, batches(members), { values: want.values }, (batch, pass) => {
     const values = want.values ? gatherValues(batch, pass.values!) : undefined;
     const scores = gather(batch, pass.logprobs);
     batch.members.forEach((member, i) => {
       const sequence = sequences[member]!;
       if (values) sequence.oldValues = values[i]!;
-      if (want.sampled) Object.assign(sequence, { sampled: sequence.sampled ?? sequence.old, old: scores[i]! });
+      if (sequence.recalled) sequence.old = scores[i]!;
+      else if (want.sampled) Object.assign(sequence, { sampled: sequence.sampled ?? sequence.old, old: scores[i]! });
     });
   });
 }

@@ -10,6 +10,8 @@ export interface ChainSequence extends Sequence {
   chains: readonly TokenChain[];
   /** The tokens were sampled at it, and must be scored at it. */
   temperature: number;
+  /** An earlier policy sampled it: `old` is what the present one says of it. */
+  recalled?: true;
 }
 
 /** One sequence per trajectory that has something to learn from (a stub's has not); `group` counts the groups from 0. */

@@ -33,7 +33,8 @@ describe("every algorithm in the loop", { timeout: 300_000 }, () => {
     const reward = new FunctionReward((turns, { scenario }) =>
       Number(scenario!.id.at(-1)) < 2 ? 1 : politeShare(turns),
     );
-    const { run } = await train({ ...settings, agent: tableAgent().agent, reward, steps: 3, algorithm: "dapo" });
+    const dapo = { algorithm: "dapo", recall: false } as const;
+    const { run } = await train({ ...settings, ...dapo, agent: tableAgent().agent, reward, steps: 3 });
     for (const metrics of run.metrics) {
       expect(metrics.refusedGroups).toBeGreaterThan(0);
       expect(metrics.samplingRounds).toBeGreaterThan(1);

@@ -49,6 +49,12 @@ export const trainingConfigSchema = z.strictObject({
     ),
 
   ...rolloutShape,
+  recall: z
+    .boolean()
+    .default(true)
+    .describe(
+      "When a scenario's group is all alike below what the scenario once reached, its best conversation joins the group, and the scenario is drawn more often. For algorithms that compare the conversations of a group.",
+    ),
 
   checkpoint: checkpointSchema(25),
   evaluation: z

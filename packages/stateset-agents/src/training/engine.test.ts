@@ -7,6 +7,7 @@ import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { type AlgorithmName, algorithmNames, createAlgorithm } from "../algorithm/algorithms.ts";
 import { demoEnvironment, demoReward } from "../cli/demo/parts.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
+import { ConversationEnvironment } from "../environment/conversation-environment.ts";
 import { scoreSequences } from "../learning/score-sequences.ts";
 import { sequencesOf } from "../learning/sequence.ts";
 import { accumulate } from "../learning/update.ts";
@@ -80,6 +81,17 @@ describe("training on the engine", { timeout: 300_000 }, () => {
       const after = await weights(agent);
       const moved = Math.sqrt(after.reduce((sum, value, i) => sum + (value - before[i]!) ** 2, 0));
       expect(moved / metrics!.stepNorm!).toBeCloseTo(1, 3);
+    }));
+
+  it("scores a recalled conversation as the update does, so that its first ratio is exactly 1", () =>
+    withAgent({}, async (agent) => {
+      let rewarded = 0;
+      const once = rewardFunction({ name: "once" }, () => (rewarded++ === 0 ? 1 : 0));
+      const one = new ConversationEnvironment({ scenarios: environment.scenarios.slice(0, 1) });
+      const { run } = await train({ ...settings, agent, environment: one, reward: once, groupsPerStep: 1, dir: false });
+      expect(run.metrics.map((metrics) => metrics.recalledConversations)).toEqual([undefined, 1]);
+      expect(run.metrics[1]).toMatchObject({ firstRatioMax: 1, reward: 0, learnedConversations: 5 });
+      expect(run.metrics[1]!.gradNorm).toBeGreaterThan(0);
     }));
 
   it("does not move a single weight with a constant reward", () =>

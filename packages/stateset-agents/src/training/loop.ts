@@ -20,6 +20,7 @@ import type { TrainingConfig } from "./config.ts";
 import type { TrainingControls } from "./controls.ts";
 import { countLost, dropKl, reportFailures, reportFirstRatio, reportSkipped, stopOf } from "./failures.ts";
 import type { HeldOutEvaluation } from "./held-out.ts";
+import type { Recall } from "./recall.ts";
 import { openRecord } from "./record-step.ts";
 import { type SavedState, saveLoop } from "./saved-loop.ts";
 import type { ScenarioOrder } from "./scenario-order.ts";
@@ -53,6 +54,8 @@ export interface Loop {
   config: TrainingConfig;
   rollout: Rollout;
   scenarios: ScenarioOrder;
+  /** Undefined where nothing is recalled. */
+  recall: Recall | undefined;
   /** Tokens per reply at most. */
   replyTokens: number;
   /** In nats a token: a step that moves the policy by more is taken back. */
@@ -84,10 +87,10 @@ async function runStep(loop: Loop): Promise<void> {
   await run.stepStart({ step, totalSteps: config.steps, learningRate });
 
   const startedAt = performance.now();
-  const { rollout, scenarios } = loop;
+  const { rollout, scenarios, recall } = loop;
   const { position, lowestReward, controls } = state;
   const { algorithm } = loop.learner;
-  const plan = { step, position, lowestReward, config, controls, algorithm, rollout, scenarios, signal };
+  const plan = { step, position, lowestReward, config, controls, algorithm, rollout, scenarios, recall, signal };
   const collected = await collect(plan);
   const sampledAt = performance.now();
   const { groups, report } = collected;
@@ -99,6 +102,7 @@ async function runStep(loop: Loop): Promise<void> {
   const learnt = await learnFromStep(loop, step, learningRate, collected, record?.learnt);
   const updatedAt = performance.now();
   run.step = step;
+  recall?.note([...groups, ...collected.refused]);
   state.position += collected.drawn;
   state.lowestReward = report.lowestReward;
   state.conversations += report.completed;
@@ -144,6 +148,7 @@ async function learnFromStep(
     maxTokens: replyTokens * config.maxTurns,
     skips: state,
     undoBeyond: loop.undoBeyond,
+    recalled: groups.flatMap((group, index) => loop.recall?.joining(group, index) ?? []),
     learnt: tokens,
     onSkipped: (what) => reportSkipped(loop, step, what),
     async onUpdate(update) {

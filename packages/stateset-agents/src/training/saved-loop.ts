@@ -1,6 +1,5 @@
 /** A run's state to and from its checkpoints. */
 import type { EarlyStoppingState } from "../evaluation/early-stopping.ts";
-import type { Learner } from "../learning/learner.ts";
 import { type RunPart, restoreParts } from "../run/checkpoint/store.ts";
 import type { RewardEvaluation } from "../run/event.ts";
 import type { OpenedRun } from "../run/open-run.ts";
@@ -25,15 +24,16 @@ export async function saveLoop(loop: Loop, options: { best: boolean; planned: bo
     earlyStopping: loop.earlyStopping?.state() ?? null,
     before: loop.before ?? null,
   };
-  await run.save(policy.model, partsOf(learner), saved, options);
+  await run.save(policy.model, partsOf(loop), saved, options);
 }
 
 /** What a checkpoint keeps in folders of their own. */
-function partsOf(learner: Learner): Record<string, RunPart> {
+function partsOf({ learner, recall }: Loop): Record<string, RunPart> {
   const { policy } = learner;
-  if (!learner.reference) return { policy };
+  const kept = { policy, ...(recall && { recall }) };
+  if (!learner.reference) return kept;
   return {
-    policy,
+    ...kept,
     // A run that had no use for one so far begins with the weights the agent was given with.
     reference: {
       snapshot: (dir) => learner.reference!.save(dir),
@@ -50,7 +50,7 @@ export async function restoreLoop(loop: Loop, { checkpoint, takenUp }: OpenedRun
   if (!checkpoint) return;
   const { state, learner } = loop;
   const saved = checkpoint.state.learner;
-  await restoreParts(checkpoint.dir, partsOf(learner));
+  await restoreParts(checkpoint.dir, partsOf(loop));
   Object.assign(state, saved.loop);
   learner.algorithm.restore?.(saved.algorithm);
   if (saved.earlyStopping && !takenUp) loop.earlyStopping?.restore(saved.earlyStopping);

@@ -30,6 +30,10 @@ export class ScenarioOrder<S extends Scenario = Scenario> {
     };
   }
 
+  find(id: string): S | undefined {
+    return this.#scenarios.find((scenario) => scenario.id === id);
+  }
+
   #inRound(position: number): S {
     const count = this.#scenarios.length;
     const number = Math.floor(position / count);

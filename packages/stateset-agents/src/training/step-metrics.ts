@@ -52,6 +52,7 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
   return metrics;
 }
 
-function isConstant({ trajectories }: TrajectoryGroup): boolean {
+/** Whether comparing its conversations says nothing. */
+export function isConstant({ trajectories }: TrajectoryGroup): boolean {
   return trajectories.every(({ reward }) => reward.score === trajectories[0]!.reward.score);
 }

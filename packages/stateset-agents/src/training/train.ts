@@ -25,6 +25,7 @@ import { leap } from "./diagnostics/verdicts.ts";
 import { reportHeldOut, reportMismatch, reportUnusual } from "./failures.ts";
 import { createHeldOut, type HeldOutEvaluation, heldOutProblems } from "./held-out.ts";
 import { type Loop, type LoopState, runLoop } from "./loop.ts";
+import { Recall } from "./recall.ts";
 import { mayAdjustKl, type ResolvedRun, resolveRun } from "./resolve-run.ts";
 import { restoreLoop, type SavedState, saveLoop } from "./saved-loop.ts";
 import { ScenarioOrder } from "./scenario-order.ts";
@@ -123,6 +124,7 @@ async function openLoop(
     config,
     rollout: environmentRollout({ agent, environment, reward, settings: config, learn: true, scorer }),
     scenarios: new ScenarioOrder(environment.scenarios, config.seed),
+    recall: config.recall && algorithm.comparesGroups && !policy.model.stub ? new Recall(config) : undefined,
     replyTokens: config.sampling.maxTokens ?? agent.sampling.maxTokens,
     undoBeyond: mayAdjustKl(parts) && policy.capabilities.vectors && !policy.model.stub ? leap : undefined,
     state: initialState(config, agent),
