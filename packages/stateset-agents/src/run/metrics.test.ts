@@ -8,6 +8,7 @@ import type { Metric } from "../learning/metric-table.ts";
 import { fitLearners, tableLearner } from "../test-support/table-learners.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
 import { FunctionReward, politeShare, quickRun, tableAgent } from "../test-support/table-training.ts";
+import { autoAdjust } from "../training/auto-adjust.ts";
 import { train } from "../training/train.ts";
 import { evaluationMetrics } from "./evaluation-metrics.ts";
 import type { StepMetrics } from "./event.ts";
@@ -45,7 +46,7 @@ beforeAll(async () => {
       onEvaluation: (evaluation: Parameters<typeof evaluationMetrics>[0]) =>
         void records.push(finiteMetrics(0, evaluationMetrics(evaluation))),
     };
-    records.push(...(await train({ ...options, callbacks } as never)).run.metrics);
+    records.push(...(await train({ callbacks, ...options } as never)).run.metrics);
   };
   // Enough for an interval on each of the two parts.
   const heldOut = Array.from({ length: 10 }, (_, i) => ({ id: `held-${i}`, userResponses: ["help card"] }));
@@ -63,6 +64,12 @@ beforeAll(async () => {
   }
   const forgetful = new Forgetful({ policy: createTablePolicy(), sampling: { maxTokens: 6 } });
   await noted(forgetful, {});
+  // What paid in the first steps pays no more: it is recalled.
+  let scored = 0;
+  const fading = new FunctionReward((turns) => (scored++ < 24 ? politeShare(turns) : 0));
+  await noted(tableAgent().agent, { reward: fading, steps: 6 });
+  // A step that goes much too far is taken back.
+  await noted(tableAgent().agent, { learningRate: 30, callbacks: [autoAdjust()] });
   note("rl", records);
   await noteData();
 }, 120_000);
