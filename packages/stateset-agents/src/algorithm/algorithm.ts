@@ -13,7 +13,7 @@
 export interface Sequence {
   /** Index of its group in the optimiser batch. */
   group: number;
-  /** Log-probs recorded when the tokens were sampled. */
+  /** Log-probs by the policy before the update: recorded when the tokens were sampled, or scored where that cannot be relied on. */
   old: Float32Array;
   /**
    * The log-probs of what was really drawn from, only where that was not the policy as the trainer scores it (another engine, a stale
@@ -115,7 +115,7 @@ export interface Algorithm {
   /** One entry per sequence, in order. A sequence whose advantages are all zero is skipped by the loop, unless the flag above is set. */
   advantages(sequences: readonly Sequence[]): Advantages[];
   loss(micro: readonly LossSequence[], counts: BatchCounts): LossResult;
-  /** Keeps a group in the batch or drops it (DAPO's dynamic sampling), before its rewards are shaped; dropped groups are sampled anew. */
+  /** Keeps a group in the batch or refuses it (DAPO's dynamic sampling), before its rewards are shaped; others are sampled in its place. */
   keepGroup?(group: readonly Sequence[]): boolean;
   /** Set when conversations are only compared with others of their group: a conversation alone would teach nothing. */
   readonly comparesGroups?: boolean;

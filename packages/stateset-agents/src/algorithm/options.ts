@@ -102,7 +102,7 @@ export const schemas = {
     ...clipped(0.2, 0.28),
     ...scale("group"),
     ...credit,
-    /** Drop groups whose advantages are all 0 (before shaping) and sample others in their place. */
+    /** Refuse groups whose advantages are all 0 (before shaping) and sample others in their place. */
     dynamicSampling: z.boolean().default(true),
     maxSamplingRounds: z.int().positive().default(10),
     /** How much is taken off the reward of a reply that reaches the token limit; 0: off. */

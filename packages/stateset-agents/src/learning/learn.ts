@@ -1,14 +1,13 @@
 /**
  * One step of learning from groups of conversations: rewards → advantages → for each pass and minibatch: forward, loss, backward,
- * optimiser step. The log-probs recorded while sampling are the old log-probs: nothing is scored twice, and the first importance
- * ratio is exactly 1.
+ * optimiser step. The log-probs recorded while sampling are the old log-probs, so that the first importance ratio is exactly 1; scored anew are
+ * conversations that are recalled and, once the step is made, a few that show how far it led.
  */
-import type { Algorithm } from "../algorithm/algorithm.ts";
 import { meanMetrics, mergeMetrics } from "../algorithm/metrics.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { createRandom, seedOf } from "../random.ts";
 import { noteApplied, noteSkipped, type SkippedUpdates, tooManySkipped } from "./finite.ts";
-import type { Learner } from "./learner.ts";
+import { type Learner, warmupSteps } from "./learner.ts";
 import type { LearntTokens } from "./learnt-tokens.ts";
 import { type LearningMetrics, ownNames } from "./metric-table.ts";
 import { stepOptions } from "./optimiser.ts";
@@ -82,7 +81,8 @@ export async function learn(
   };
   const useAll = algorithm.usesZeroAdvantages === true || klCoefficient > 0 || entropyBonus > 0;
 
-  const before = step.undoBeyond === undefined ? undefined : await learner.policy.readVector("parameters");
+  const before =
+    step.undoBeyond === undefined || rates.scope !== "all" ? undefined : await learner.policy.readVector("parameters");
   const metrics = {};
   let last: UpdateResult | undefined;
   let updates = 0;
@@ -125,7 +125,8 @@ export async function learn(
   // What the updates saw is the way there; where it led is measured once they are made.
   delete means.approxKl;
   if (moved) summary.approxKl = await policyMove(learner, sampled);
-  if (before && summary.approxKl! > step.undoBeyond!) {
+  // Also where it is no number.
+  if (before && moved && !(summary.approxKl! <= step.undoBeyond!)) {
     await moveBack(learner.policy, before);
     summary.undone = 1;
   }
@@ -137,11 +138,6 @@ export async function learn(
     ...mismatchOf(sequences),
     ...(last && { loss: last.loss, gradNorm: last.gradNorm }),
   };
-}
-
-/** Steps in which only the value head learns, in a run of so many. */
-export function warmupSteps({ valueWarmupSteps = 0 }: Algorithm, steps: number): number {
-  return typeof valueWarmupSteps === "number" ? valueWarmupSteps : valueWarmupSteps(steps);
 }
 
 function shapedSequences(

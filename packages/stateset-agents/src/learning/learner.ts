@@ -25,3 +25,8 @@ export async function openLearner(learner: Learner): Promise<Learner> {
 export function wantsReference(algorithm: Algorithm, klCoefficient: number): boolean {
   return algorithm.needs.reference === true || klCoefficient > 0;
 }
+
+/** Steps in which only the value head learns, in a run of so many. */
+export function warmupSteps({ valueWarmupSteps = 0 }: Algorithm, steps: number): number {
+  return typeof valueWarmupSteps === "number" ? valueWarmupSteps : valueWarmupSteps(steps);
+}

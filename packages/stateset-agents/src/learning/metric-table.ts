@@ -31,7 +31,8 @@ export const learningMetrics = {
     learners: ["rl"],
   },
   undone: {
-    meaning: "1 where the step moved the policy too far and was taken back; only with autoAdjust.",
+    meaning:
+      "1 where the step moved the policy too far and was taken back; only with autoAdjust or another callback that adjusts the KL.",
     unit: "share",
     learners: ["rl"],
   },

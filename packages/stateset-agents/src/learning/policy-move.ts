@@ -44,7 +44,7 @@ export async function policyMove(
   return sum / count;
 }
 
-/** Puts the trainable parameters back, to the rounding of one addition. The optimiser keeps its moments: what it saw is true. */
+/** Puts the trainable parameters back, to the rounding of one addition. The optimiser keeps its moments: what it saw is true. Weights that are no numbers it cannot mend. */
 export async function moveBack(policy: Policy, to: Float32Array): Promise<void> {
   const now = await policy.readVector("parameters");
   await policy.addVector(to.map((value, i) => value - now[i]!));

@@ -137,7 +137,7 @@ function isRewarded(one: Trajectory | Unrewarded): one is Trajectory {
   return "reward" in one;
 }
 
-/** A lost conversation's tokens are not in the rate. */
+/** Of conversations that were played to their end, also where their reward failed. */
 function countTokens(report: RolloutReport, { chains, turns }: Unrewarded): void {
   for (const chain of chains) for (const turn of chain.turn) if (turn >= 0) report.sampledTokens++;
   report.replies += turns.filter(({ role }) => role === "assistant").length;

@@ -28,8 +28,8 @@ type Limits = z.output<typeof schema>;
 interface State {
   monitor: MonitorState;
   adjustments: Adjustment[];
-  /** How the run stood when something was last done about its health. */
-  lastActed: StepSignals | null;
+  /** How the run stood when its health was last judged: something was done, or it was found on its way back. */
+  lastJudged: StepSignals | null;
 }
 
 export interface AutoAdjust extends TrainingCallbacks {
@@ -48,7 +48,7 @@ export function autoAdjust(options: AutoAdjustOptions & { diagnostics?: Diagnost
   const limits = parseOptions(schema, rest, "autoAdjust");
   const monitor = new DiagnosticsMonitor(diagnostics);
   let adjustments: Adjustment[] = [];
-  let lastActed: StepSignals | null = null;
+  let lastJudged: StepSignals | null = null;
 
   return {
     name: "auto-adjust",
@@ -68,18 +68,16 @@ export function autoAdjust(options: AutoAdjustOptions & { diagnostics?: Diagnost
         adjustments = [...adjustments, adjustment];
       };
       // A leap undoes whatever the last action was to bring about, so it comes first and is answered at once.
-      const leapt = isLeap(now, lastActed);
+      const leapt = isLeap(now, lastJudged);
       const trouble = leapt ? "divergence" : urgency.find((kind) => monitor.holds(kind));
-      const rested = lastActed === null || step - lastActed.step >= limits.cooldown;
+      const rested = lastJudged === null || step - lastJudged.step >= limits.cooldown;
       if (trouble && (rested || leapt)) {
-        const { message } = monitor.verdicts.findLast((verdict) => verdict.kind === trouble)!;
         // A run that is on its way back needs time, not another push.
-        if (lastActed === null || leapt || !recovering(now, lastActed)) {
-          act(trouble, now, controls, limits, (setting, from, to) =>
-            record({ step, setting, from, to, reason: message }),
-          );
+        if (lastJudged === null || leapt || !recovering(now, lastJudged)) {
+          const reason = monitor.says(trouble) ?? "";
+          act(trouble, now, controls, limits, (setting, from, to) => record({ step, setting, from, to, reason }));
         }
-        lastActed = now;
+        lastJudged = now;
       }
       reweigh(controls, monitor, limits, (change) => record({ step, ...change }));
       for (const verdict of fresh) await tell({ type: "verdict", ...verdict });
@@ -87,13 +85,13 @@ export function autoAdjust(options: AutoAdjustOptions & { diagnostics?: Diagnost
     },
     onEvaluation: (evaluation) => monitor.observeEvaluation(evaluation),
     state(): State {
-      return { monitor: monitor.state(), adjustments, lastActed };
+      return { monitor: monitor.state(), adjustments, lastJudged };
     },
     restore(state) {
       const kept = state as State;
       monitor.restore(kept.monitor);
       adjustments = [...kept.adjustments];
-      lastActed = kept.lastActed;
+      lastJudged = kept.lastJudged;
     },
   };
 }
@@ -110,12 +108,12 @@ const urgency = [
 ] as const satisfies VerdictKind[];
 
 /** One step that took the policy where no step should: away, not back to the reference, which may well take large steps. */
-function isLeap({ approxKl, undone, kl }: StepSignals, lastActed: StepSignals | null): boolean {
-  const away = undone || kl === null || (lastActed !== null && lastActed.kl !== null && kl > lastActed.kl);
-  return approxKl !== null && approxKl > leap && away;
+function isLeap({ approxKl, undone, kl }: StepSignals, lastJudged: StepSignals | null): boolean {
+  const away = undone || kl === null || (lastJudged !== null && lastJudged.kl !== null && kl > lastJudged.kl);
+  return undone || (approxKl !== null && approxKl > leap && away);
 }
 
-/** Nearer to the model it started from, or less repetitive, than when something was last done. */
+/** Nearer to the model it started from, or less repetitive, than when it was last judged. */
 function recovering(now: StepSignals, then: StepSignals): boolean {
   const nearer = now.kl !== null && then.kl !== null && now.kl < 0.9 * then.kl;
   return nearer || now.repeatedTextShare < then.repeatedTextShare - 0.05;

@@ -147,6 +147,17 @@ describe("an environment that throws at every reply", () => {
   }
   const broken = new Broken({ scenarios: tableScenarios });
 
+  it("ends a run after three steps also where it cannot parse what the policy says: that may be learnt", async () => {
+    class Parsing extends ConversationEnvironment {
+      override async step(_: EnvironmentState<ConversationScenario>, { content }: Turn): Promise<never> {
+        return JSON.parse(content) as never;
+      }
+    }
+    const parsing = new Parsing({ scenarios: tableScenarios });
+    const run = train({ ...quickRun, environment: parsing, reward, agent: tableAgent().agent });
+    await expect(run).rejects.toThrow(/3 steps in a row/);
+  });
+
   it("ends a run after three steps, and an evaluation at once", async () => {
     const { agent } = tableAgent();
     await expect(train({ ...quickRun, environment: broken, reward, agent })).rejects.toMatchObject({

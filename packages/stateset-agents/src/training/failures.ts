@@ -1,9 +1,9 @@
 /** What goes wrong in a step, said once per step and kind. */
-import type { Failure } from "../conversation/failure.ts";
+import { type Failure, isAnswer } from "../conversation/failure.ts";
 import { countByPart } from "../conversation/part-failures.ts";
 import { StatesetError } from "../error.ts";
 import { notFiniteError, tooManySkipped } from "../learning/finite.ts";
-import { warmupSteps } from "../learning/learn.ts";
+import { warmupSteps } from "../learning/learner.ts";
 import { isShaped, type Sampling } from "../policy/policy.ts";
 import { allFailed, failuresBySource, lostBySource } from "../rollout/report.ts";
 import { evaluationLines } from "../run/evaluation-metrics.ts";
@@ -160,8 +160,8 @@ export async function reportSkipped({ state, run }: Loop, step: number, what: st
   await run.warn({ kind: "not-finite", message }, step);
 }
 
-export function countLost(state: LoopState, { groups, refused }: Collected): void {
-  const played = [...groups, ...refused].flatMap(({ trajectories }) => trajectories);
+export function countLost(state: LoopState, { groups, refused, report }: Collected): void {
+  const played = [...groups, ...refused, ...report.droppedGroups].flatMap(({ trajectories }) => trajectories);
   state.lostInARow = played.some(({ ended }) => ended !== "failed") ? 0 : state.lostInARow + 1;
 }
 
@@ -172,8 +172,8 @@ export function countLost(state: LoopState, { groups, refused }: Collected): voi
 export function stopOf({ state, run }: Loop, step: number, { report }: Collected): StatesetError | undefined {
   const { lostInARow } = state;
   const skipped = tooManySkipped(state);
-  // Code that is wrong is as wrong in the next step; what a machine or a server did may pass.
-  const wrong = lostInARow > 0 && report.failures.some(({ mistake }) => mistake !== undefined);
+  // Code that is wrong is as wrong in the next step; what a machine or a server did, or an environment said to a reply, may pass.
+  const wrong = lostInARow > 0 && report.failures.some((one) => one.mistake !== undefined && !isAnswer(one));
   if (!skipped && !wrong && lostInARow < lostLimit) return undefined;
   const [saved, goOn] =
     run.dir !== undefined

@@ -11,7 +11,7 @@ import type { Learner } from "../learning/learner.ts";
 import type { LearntTokens } from "../learning/learnt-tokens.ts";
 import { learningRateAt } from "../learning/optimiser.ts";
 import type { Rollout } from "../rollout/rollout.ts";
-import type { FactOf, RewardEvaluation, RunEnd, StepMetrics } from "../run/event.ts";
+import type { RewardEvaluation, RunEnd, StepMetrics } from "../run/event.ts";
 import { finiteMetrics, type Metrics } from "../run/metrics.ts";
 import type { Run } from "../run/run.ts";
 import type { TrainingStepEnd } from "./callbacks.ts";
@@ -25,14 +25,13 @@ import { openRecord } from "./record-step.ts";
 import { type SavedState, saveLoop } from "./saved-loop.ts";
 import type { ScenarioOrder } from "./scenario-order.ts";
 import { evaluateStep } from "./selection.ts";
-import { rolloutMetrics } from "./step-metrics.ts";
+import { rolloutFacts, rolloutMetrics } from "./step-metrics.ts";
 
 /** Everything that changes while a run goes on, as plain data: with the policy's snapshot, this is a checkpoint. */
 export interface LoopState extends SkippedUpdates {
   /** Scenarios drawn so far: the data position. */
   position: number;
   optimiserSteps: number;
-  conversations: number;
   /** min(0, the lowest reward so far): what a failed conversation counts. */
   lowestReward: number;
   /** Steps since the last one in which a conversation came through. */
@@ -105,7 +104,6 @@ async function runStep(loop: Loop): Promise<void> {
   recall?.note([...groups, ...collected.refused]);
   state.position += collected.drawn;
   state.lowestReward = report.lowestReward;
-  state.conversations += report.completed;
   const { optimiserSteps, notFinite } = state;
   const metrics = finiteMetrics(step, rolloutMetrics(collected), learnt, { learningRate, optimiserSteps, notFinite });
   state.pending = metrics;
@@ -180,10 +178,4 @@ async function endStep(loop: Loop, metrics: StepMetrics, broken = false): Promis
   const due = config.checkpoint.every > 0 && step % config.checkpoint.every === 0;
   const last = step === config.steps || run.stopped !== null || broken;
   if (due || last || improved) await saveLoop(loop, { best: improved, planned: true });
-}
-
-function rolloutFacts({ report, refused }: Collected): FactOf<"rollouts"> {
-  const { requested, completed, failed, lost, droppedGroups, replies, sampledTokens } = report;
-  const groups = { refusedGroups: refused.length, droppedGroups: droppedGroups.length };
-  return { requested, completed, failed: failed.length, lost: lost.length, ...groups, replies, sampledTokens };
 }

@@ -53,6 +53,10 @@ describe("what a run remembers", () => {
     for (const recall of [masked!, whole!]) recall.note([cut]);
     expect(joining(masked!, group("a", 0, 0))).toMatchObject([{ reward: 0.5 }]);
     expect(joining(whole!, group("a", 0, 0))).toMatchObject([{ reward: 1 }]);
+    const broken = group("b", 0, 0);
+    for (const trajectory of broken.trajectories) trajectory.ended = "failed";
+    whole!.note([broken]);
+    expect(joining(whole!, group("b", -1, -1))).toEqual([]);
   });
 
   it("names the lost scenarios, the one that waited longest first", () => {

@@ -81,8 +81,8 @@ export class Recall implements RunPart {
 
   /** The best of a group, where that is no worse than what was reached. */
   #better({ trajectories }: TrajectoryGroup, reached = Number.NEGATIVE_INFINITY): Remembered["best"] | undefined {
-    // Nothing is learnt from those that are masked.
-    const whole = this.#maskTruncated ? trajectories.filter((trajectory) => !isCut(trajectory)) : trajectories;
+    // What broke its environment is nothing to go back to, and nothing is learnt from what is masked.
+    const whole = trajectories.filter((one) => one.ended !== "failed" && !(this.#maskTruncated && isCut(one)));
     const top = Math.max(...whole.map(({ reward }) => reward.score));
     const best = whole.find(({ reward }) => reward.score === top);
     if (!best || top < reached) return undefined;

@@ -2,6 +2,7 @@ import { countByPart, measuredParts } from "../conversation/part-failures.ts";
 import { isCut, type TrajectoryGroup } from "../conversation/trajectory.ts";
 import { mean, standardDeviation } from "../evaluation/estimate.ts";
 import { failuresBySource, lostBySource } from "../rollout/report.ts";
+import type { FactOf } from "../run/event.ts";
 import type { Metrics } from "../run/metrics.ts";
 import type { Collected } from "./collect.ts";
 
@@ -55,4 +56,10 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
 /** Whether comparing its conversations says nothing. */
 export function isConstant({ trajectories }: TrajectoryGroup): boolean {
   return trajectories.every(({ reward }) => reward.score === trajectories[0]!.reward.score);
+}
+
+export function rolloutFacts({ report, refused }: Collected): FactOf<"rollouts"> {
+  const { requested, completed, failed, lost, droppedGroups, replies, sampledTokens } = report;
+  const groups = { refusedGroups: refused.length, droppedGroups: droppedGroups.length };
+  return { requested, completed, failed: failed.length, lost: lost.length, ...groups, replies, sampledTokens };
 }

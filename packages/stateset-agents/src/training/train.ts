@@ -166,7 +166,6 @@ function initialState(config: TrainingConfig, agent: Agent): LoopState {
   return {
     position: 0,
     optimiserSteps: 0,
-    conversations: 0,
     notFinite: 0,
     notFiniteInARow: 0,
     lowestReward: 0,

@@ -16,7 +16,7 @@ const schema = z.strictObject({
   /** Steps in a row a finding must hold before it is said, so that one odd batch alarms nobody; what is beyond doubt is said at once. */
   patience: z.int().min(1).default(2),
   /** Steps of history that rules may look at, and steps that a finding must be gone before it is said again. */
-  window: z.int().min(5).default(20),
+  window: z.int().min(9).default(20),
 });
 
 export type DiagnosticsOptions = z.input<typeof schema>;
@@ -27,6 +27,8 @@ export interface FindingRecord {
   streak: number;
   /** The step it was last seen at, once it has been said. */
   seen: number | null;
+  /** With its latest numbers. */
+  message: string;
 }
 
 export interface MonitorState {
@@ -117,7 +119,7 @@ export class DiagnosticsMonitor {
     for (const [kind, record] of Object.entries(this.current.findings)) {
       // What was said is remembered for as long as it must not be said again.
       if (record.seen !== null && step - record.seen <= window) {
-        findings[kind as Verdict["kind"]] = { streak: 0, seen: record.seen };
+        findings[kind as Verdict["kind"]] = { ...record, streak: 0 };
       }
     }
     const fresh: Verdict[] = [];
@@ -126,7 +128,7 @@ export class DiagnosticsMonitor {
       const seen = findings[finding.kind]?.seen ?? null;
       const said = streak >= patience;
       if (said && seen === null) fresh.push({ ...finding, step });
-      findings[finding.kind] = { streak, seen: said ? step : seen };
+      findings[finding.kind] = { streak, seen: said ? step : seen, message: finding.message };
     }
     return { findings, fresh };
   }
@@ -134,6 +136,11 @@ export class DiagnosticsMonitor {
   /** Whether a finding of this kind holds now, and has for the required steps. */
   holds(kind: Verdict["kind"]): boolean {
     return (this.current.findings[kind]?.streak ?? 0) >= this.options.patience;
+  }
+
+  /** A finding in words, with the numbers of the step it was last found in. */
+  says(kind: Verdict["kind"]): string | undefined {
+    return this.current.findings[kind]?.message;
   }
 
   /** The scenarios that are too easy, too hard or lost, as it stands now, and how many visits in a row were all alike. */
@@ -149,11 +156,6 @@ export class DiagnosticsMonitor {
   /** The signals of the last step. */
   get latest(): StepSignals | undefined {
     return this.current.recent.at(-1);
-  }
-
-  get healthy(): boolean {
-    const ill = ["noise", "collapse", "divergence", "reward-hacking", "repetition"] as const;
-    return !ill.some((kind) => this.holds(kind));
   }
 
   state(): MonitorState {

@@ -82,8 +82,9 @@ export const leap = 1;
 const divergence: Rule = (evidence) => {
   const { now, start, recent, progress } = evidence;
   const signs: string[] = [];
-  const leapt = now.approxKl !== null && now.approxKl > leap;
+  const leapt = now.undone || (now.approxKl !== null && now.approxKl > leap);
   if (now.notFinite > (recent.at(-1)?.notFinite ?? 0)) signs.push("an update was skipped because it was not finite");
+  if (now.undone && now.approxKl === null) signs.push("one step moved the policy beyond measure and was taken back");
   if (now.approxKl !== null && now.approxKl > leap / 2)
     signs.push(
       `one step moved the policy by a KL of ${number(now.approxKl)} per token${now.undone ? " and was taken back" : ""}`,
