@@ -44,6 +44,7 @@ export function plotStarter(runs: readonly StarterRun[]): string {
     ].join("\n");
   });
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${bottom + frame.bottom}" font-family="system-ui, sans-serif" font-size="11" fill="#334155">
+<title>Before, after and flipped on each task</title>
 <rect width="100%" height="100%" fill="#ffffff"/>
 <text x="10" y="22" font-size="14" font-weight="600">Held-out score on the starter model, at defaults</text>
 <text x="10" y="38" fill="#64748b">grey: untrained · blue: after training (small: each seed) · red: sign flipped</text>

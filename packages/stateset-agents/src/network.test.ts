@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { connect } from "node:net";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { endpointOf } from "./network.ts";
 import { openaiJudgeModel } from "./reward/judge/openai-judge-model.ts";
 
 const servers: Server[] = [];
@@ -58,6 +59,31 @@ describe("an address that holds secrets", () => {
     expect(said).toContain("no connection to http://127.0.0.1:9/v1");
     for (const secret of ["p@ssw0rd", "p%40ssw0rd", "tk-88aa77bb66", "2025-key-123", "YW5uYTpwQHNzdzByZA"])
       expect(said).not.toContain(secret);
+  });
+});
+
+describe("what is redacted", () => {
+  it.each([
+    ["http://TOKENSECRET@host/v1", ["TOKENSECRET"]],
+    ["http://bob:s3cr@host/v1", ["s3cr", "bob:s3cr"]],
+    ["http://bob:100%hunter22@host/v1", ["100%hunter22"]],
+  ])("%s", (address, secrets) => {
+    const { url, shown, redact } = endpointOf(address);
+    const said = [url, shown, ...secrets.map((secret) => redact(`refused ${secret}!`))].join(" ");
+    for (const secret of secrets) expect(said).not.toContain(secret);
+  });
+
+  it("is not what was never an address", () => {
+    vi.stubEnv("OPENAI_BASE_URL", "bob:hunter22@host");
+    const thrown = (() => {
+      try {
+        return openaiJudgeModel({ model: "m" }).id;
+      } catch (error) {
+        return String(error);
+      }
+    })();
+    expect(thrown).toContain("OPENAI_BASE_URL is no address");
+    expect(thrown).not.toContain("hunter22");
   });
 });
 

@@ -14,21 +14,29 @@ export interface Endpoint {
 /** An address that may hold credentials, and what else is secret about it, by what it is called where it was. */
 export function endpointOf(address: string, secrets: Readonly<Record<string, string | undefined>> = {}): Endpoint {
   const url = new URL(address);
-  const [user, password] = [decodeURIComponent(url.username), decodeURIComponent(url.password)];
+  const [user, password] = [decoded(url.username), decoded(url.password)];
   const basic = Buffer.from(`${user}:${password}`).toString("base64");
   const given = Object.entries(secrets).map(
     ([name, value]) => [name, value?.replace(/^(?:Bearer|Basic) /i, "")] as const,
   );
   const hidden = [
     ...given,
-    ...(user || password ? ([["credentials", basic]] as const) : []),
-    ["password", password],
-    ["password", url.password],
-    ["query", url.search.slice(1)],
+    ...(user || password
+      ? ([
+          ["credentials", basic],
+          ["credentials", `${user}:${password}`],
+          ["credentials", `${url.username}:${url.password}`],
+        ] as const)
+      : []),
+    // Whatever its length: a password is a secret, and so is a token that stands for the user.
+    ...[password, url.password, ...(password === "" ? [user, url.username] : [])].map(
+      (one) => ["credentials", one, 1] as const,
+    ),
+    ["query", url.search.slice(1)] as const,
     ...[...url.searchParams].map(([name, value]) => [name, value] as const),
   ]
-    // Shorter ones are no secrets, and would take every other word of a text.
-    .filter((one): one is readonly [string, string] => (one[1]?.length ?? 0) >= 6)
+    // Other short ones are no secrets, and would take every other word of a text.
+    .flatMap(([name, secret = "", least = 6]) => (secret.length >= least ? [[name, secret] as const] : []))
     .sort(([, a], [, b]) => b.length - a.length);
   url.username = "";
   url.password = "";
@@ -39,6 +47,15 @@ export function endpointOf(address: string, secrets: Readonly<Record<string, str
     headers: user || password ? { authorization: `Basic ${basic}` } : {},
     redact: (text) => hidden.reduce((rest, [name, secret]) => rest.replaceAll(secret, `[${name}]`), text),
   };
+}
+
+/** A literal % stands for itself. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 /** A path below an address, in front of its query. */

@@ -64,18 +64,22 @@ function folderOf(checkpoint: string, io: CliIo): string {
   if (existsSync(path)) return path;
   if (isRun(join(runs, checkpoint))) return join(runs, checkpoint);
   if (checkpoint !== "last" && checkpoint !== "best") return path;
-  const talks = ({ config, checkpoints, best, dir }: RunInfo) =>
-    config?.learner !== "reward-model" &&
-    config?.learner !== "value-function" &&
-    (checkpoint === "best" ? best !== undefined : checkpoints.length > 0 || existsSync(pathIn(dir, "final")));
   const newest = listRuns(runs).find(talks);
-  if (newest) return checkpoint === "best" ? newest.best! : newest.dir;
-  throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no trained agent in ${runs}.`, {
-    hint:
-      checkpoint === "best"
-        ? "A run names its best checkpoint when it has held-out scenarios."
-        : "Train one with `npx stateset-agents train`.",
+  if (!newest) {
+    throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no trained agent in ${runs}.`, {
+      hint: "Train one with `npx stateset-agents train`.",
+    });
+  }
+  if (checkpoint === "last") return newest.dir;
+  if (newest.best !== undefined) return newest.best;
+  throw new StatesetError("CHECKPOINT_NOT_FOUND", `The newest run, ${newest.id}, has no best checkpoint.`, {
+    hint: "A run names its best where it has held-out scenarios. Name another run: --checkpoint runs/NAME/checkpoints/best.",
   });
+}
+
+function talks({ config, checkpoints, dir }: RunInfo): boolean {
+  const scores = config?.learner === "reward-model" || config?.learner === "value-function";
+  return !scores && (checkpoints.length > 0 || existsSync(pathIn(dir, "final")));
 }
 
 /** A model that no agent saved (an untrained one) is used the way the project's agent would use it. */

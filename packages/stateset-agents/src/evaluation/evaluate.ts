@@ -78,8 +78,12 @@ export function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   return evaluateWith(options, undefined);
 }
 
-/** The same with a scorer that is kept from one evaluation to the next. */
-export async function evaluateWith(options: EvaluateOptions, scorer: ReferenceScorer | undefined): Promise<Evaluation> {
+/** The same inside a run: with a scorer that is kept from one evaluation to the next, and the lowest reward that failures count at most. */
+export async function evaluateWith(
+  options: EvaluateOptions,
+  scorer: ReferenceScorer | undefined,
+  lowestReward?: number,
+): Promise<Evaluation> {
   requireParts({ ...options }, "evaluate()");
   const { agent, environment, scenarios = environment.scenarios, reward, ...rest } = options;
   const settings = parseOptions(settingsSchema, rest, "evaluate()");
@@ -89,7 +93,7 @@ export async function evaluateWith(options: EvaluateOptions, scorer: ReferenceSc
   await agent.initialize();
   const greedy = (settings.sampling.temperature ?? agent.sampling.temperature) === 0;
   const { samples = greedy ? 1 : 4 } = settings;
-  const report = emptyReport();
+  const report = emptyReport(lowestReward);
   const requests = scenarios.map((scenario) => ({
     id: scenario.id,
     scenario,
@@ -99,7 +103,9 @@ export async function evaluateWith(options: EvaluateOptions, scorer: ReferenceSc
   }));
   const rollout = environmentRollout({ agent, environment, reward, settings, learn: false, scorer });
   const groups = await sampleGroups(rollout, requests, { report, minimum: 1, signal: settings.signal });
-  if (groups.length === 0 || noneCameThrough(report)) throw allFailed(report, "evaluate()");
+  // Where it is known what a failure counts, failures alone are a measurement too.
+  const known = lowestReward !== undefined || typeof settings.onFailure === "object";
+  if (groups.length === 0 || (!known && noneCameThrough(report))) throw allFailed(report, "evaluate()");
   const estimate = (of: (trajectory: Trajectory) => number | undefined): Estimate =>
     estimateGroups(
       groups.map((group) => group.trajectories.map(of).filter((value) => value !== undefined)),

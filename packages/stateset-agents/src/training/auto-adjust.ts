@@ -91,7 +91,7 @@ export function autoAdjust(options: AutoAdjustOptions & { diagnostics?: Diagnost
       const kept = state as State;
       monitor.restore(kept.monitor);
       adjustments = [...kept.adjustments];
-      lastJudged = kept.lastJudged;
+      lastJudged = kept.lastJudged ?? null;
     },
   };
 }

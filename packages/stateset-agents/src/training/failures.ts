@@ -172,8 +172,9 @@ export function countLost(state: LoopState, { groups, refused, report }: Collect
 export function stopOf({ state, run }: Loop, step: number, { report }: Collected): StatesetError | undefined {
   const { lostInARow } = state;
   const skipped = tooManySkipped(state);
-  // Code that is wrong is as wrong in the next step; what a machine or a server did, or an environment said to a reply, may pass.
-  const wrong = lostInARow > 0 && report.failures.some((one) => one.mistake !== undefined && !isAnswer(one));
+  // Code through which nothing has come yet is as wrong in the next step; what a machine or a server did, or an environment said to a
+  // reply, may pass.
+  const wrong = lostInARow === step && report.failures.some((one) => one.mistake !== undefined && !isAnswer(one));
   if (!skipped && !wrong && lostInARow < lostLimit) return undefined;
   const [saved, goOn] =
     run.dir !== undefined

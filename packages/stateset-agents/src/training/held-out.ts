@@ -13,7 +13,13 @@ import type { TrainingConfig } from "./config.ts";
 
 /** Evaluation on scenarios that training never sees: one part selects the best checkpoint, the other is only reported. */
 export interface HeldOutEvaluation {
-  evaluate(step: number, set: RewardEvaluation["set"], signal?: AbortSignal): Promise<RewardEvaluation>;
+  /** `lowestReward`: what a conversation that breaks the environment counts at most. */
+  evaluate(
+    step: number,
+    set: RewardEvaluation["set"],
+    lowestReward: number,
+    signal?: AbortSignal,
+  ): Promise<RewardEvaluation>;
 }
 
 export interface HeldOutOptions {
@@ -70,11 +76,11 @@ export function createHeldOut({ scenarios, config, scorer, ...parts }: HeldOutOp
       ? { selection: scenarios, report: scenarios }
       : splitHeldOut(scenarios, { seed: seedOf(seed, "held-out"), selectionShare: evaluation.selectionShare });
   return {
-    async evaluate(step, set, signal) {
+    async evaluate(step, set, lowestReward, signal) {
       const rollout = { sampling, maxTurns, concurrency, timeouts, onFailure };
       const settings = { ...rollout, samples, seed: seedOf(seed, "evaluation"), signal };
       try {
-        const result = await evaluateWith({ ...parts, ...settings, scenarios: sets[set] }, scorer);
+        const result = await evaluateWith({ ...parts, ...settings, scenarios: sets[set] }, scorer, lowestReward);
         const means = Object.entries(result.parts).map(([name, estimate]) => [name, estimate.mean]);
         return {
           step,

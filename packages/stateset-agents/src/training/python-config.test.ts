@@ -156,4 +156,17 @@ describe("kl_penalty", () => {
     expect(() => training({ kl_penalty: 0.1, beta: 0.04 })).toThrow(/"kl_penalty".*on top of beta/s);
     expect(() => training({ kl_penalty: "abs" })).toThrow(/"abs" is no weight/);
   });
+
+  it("lets the particular key win over the general, and knows TRL's ways of not giving one", () => {
+    for (const given of [
+      { epsilon: 0.1, epsilon_high: 0.3 },
+      { epsilon_high: 0.3, epsilon: 0.1 },
+    ])
+      expect(fromPythonConfig(given).algorithm).toEqual({ epsilonLow: 0.1, epsilonHigh: 0.3 });
+    expect(fromPythonConfig({ max_steps: -1, num_episodes: 64 }).training).toEqual({ episodes: 64 });
+    expect(fromPythonConfig({ save_steps: 0, num_iterations: 2, max_steps: 4 }).training).toMatchObject({
+      steps: 2,
+      checkpoint: { every: 0 },
+    });
+  });
 });

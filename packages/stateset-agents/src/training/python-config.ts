@@ -54,7 +54,8 @@ const ignored =
     void config.ignored.push({ key: "", reason });
 
 const precision = ignored("The engine computes in float32.");
-const clipRange: Target = (config, value) => Object.assign(config.algorithm, { epsilonLow: value, epsilonHigh: value });
+const clipRange: Target = (config, value) =>
+  Object.assign(config.algorithm, { epsilonLow: value, epsilonHigh: value, ...config.algorithm });
 
 const targets: Record<string, Target> = {
   num_episodes: training("episodes"),
@@ -150,6 +151,12 @@ export function fromPythonConfig(record: Readonly<Record<string, unknown>>): Map
     savePath: undefined,
     ignored: [],
   };
+  // A max_steps of -1 is TRL's way of not giving it.
+  const given = Object.fromEntries(
+    Object.entries(record).filter(
+      ([key, value]) => value !== undefined && value !== null && !(key === "max_steps" && Number(value) <= 0),
+    ),
+  );
   for (const [key, value] of Object.entries(record)) {
     if (!pythonConfigKeys.includes(key)) {
       throw new StatesetError("INVALID_OPTION", `Unknown option "${key}" in the configuration.`, {
@@ -157,13 +164,12 @@ export function fromPythonConfig(record: Readonly<Record<string, unknown>>): Map
       });
     }
     const target = Object.hasOwn(targets, key) ? targets[key] : undefined;
-    if (!target || value === undefined || value === null) continue;
+    if (!target || !Object.hasOwn(given, key)) continue;
     target(config, value);
     const note = config.ignored.at(-1);
     if (note && note.key === "") note.key = key;
   }
   if (record.use_lora === false) delete config.agent.lora;
-  const given = Object.fromEntries(Object.entries(record).filter(([, value]) => value !== undefined && value !== null));
   for (const { apply } of rulesOverSeveralKeys) apply(given, config);
   return config;
 }

@@ -66,7 +66,7 @@ const optimiserSteps: Rule = {
   keys: [],
   apply(given, { training }) {
     const passes = countOf(given, "num_iterations") ?? 1;
-    const rounds = (key: string) => Math.ceil(countOf(given, key)! / passes);
+    const rounds = (key: string) => (given[key] === 0 ? 0 : Math.ceil(countOf(given, key)! / passes));
     if (passes === 1) return;
     if (given.max_steps !== undefined) training.steps = rounds("max_steps");
     if (given.save_steps !== undefined) training.checkpoint = { ...training.checkpoint, every: rounds("save_steps") };

@@ -19,8 +19,9 @@ export async function evaluateBefore(loop: Loop): Promise<void> {
   const { heldOut, run, state, config } = loop;
   if (!heldOut || loop.before) return;
   // Nothing is said before both are done: a run that is stopped in between begins with them again.
-  const report = await heldOut.evaluate(0, "report", run.signal);
-  const selection = config.evaluation.every > 0 ? await heldOut.evaluate(0, "selection", run.signal) : undefined;
+  const report = await heldOut.evaluate(0, "report", state.lowestReward, run.signal);
+  const selection =
+    config.evaluation.every > 0 ? await heldOut.evaluate(0, "selection", state.lowestReward, run.signal) : undefined;
   await reportEvaluation(loop, report);
   if (selection) await reportEvaluation(loop, selection);
   run.record(finiteMetrics(0, evaluationMetrics(report), selection ? evaluationMetrics(selection) : {}));
@@ -30,8 +31,8 @@ export async function evaluateBefore(loop: Loop): Promise<void> {
 }
 
 export async function evaluateAfter(loop: Loop, weights: FinalWeights): Promise<RewardEvaluation | undefined> {
-  const { heldOut, run } = loop;
-  const measured = await heldOut?.evaluate(run.step, "report", run.signal);
+  const { heldOut, run, state } = loop;
+  const measured = await heldOut?.evaluate(run.step, "report", state.lowestReward, run.signal);
   if (!measured) return undefined;
   const after = weights.step === run.step ? measured : { ...measured, weightsOf: weights.step };
   await reportEvaluation(loop, after);
@@ -62,7 +63,7 @@ export async function evaluateStep(loop: Loop, step: number) {
   const { heldOut, config, state, run, earlyStopping } = loop;
   const due = config.evaluation.every > 0 && (step % config.evaluation.every === 0 || step === config.steps);
   if (!heldOut || !due) return { evaluation: {} as Metrics, improved: false };
-  const result = await heldOut.evaluate(step, "selection", run.signal);
+  const result = await heldOut.evaluate(step, "selection", state.lowestReward, run.signal);
   await reportEvaluation(loop, result);
   const improved = noteBest(state, result);
   const decision = earlyStopping?.observe(step, result.reward.mean);

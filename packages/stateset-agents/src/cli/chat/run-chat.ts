@@ -70,7 +70,7 @@ async function converse(speakers: Speaker[], flags: ChatFlags, io: CliIo): Promi
       const text = line.trim();
       const command = /^\/(?!\/)\S*/.exec(text)?.[0];
       if (command === "/exit" || command === "/quit") break;
-      if (command !== undefined) obey(command, speakers, io);
+      if (command !== undefined) obey(command, speakers, flags.json ? { ...io, stdout: io.stderr } : io);
       else if (text !== "") {
         stopReply = new AbortController();
         try {

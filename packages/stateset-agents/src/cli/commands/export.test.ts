@@ -39,7 +39,17 @@ describe("export", () => {
     for (const _ of [1, 2]) expect((await run(`export ${place.model} out`, { cwd })).status).toBe(0);
     mkdirSync(join(cwd, "mine"));
     writeFileSync(join(cwd, "mine", "thesis.txt"), "do not lose");
-    expect((await run(`export ${place.model} mine`, { cwd })).stderr).toContain("exists and holds no model");
+    const refused = await run(`export ${place.model} mine`, { cwd });
+    expect([refused.status, refused.stderr]).toEqual([
+      8,
+      expect.stringContaining("holds more than a model: thesis.txt"),
+    ]);
+    writeFileSync(join(cwd, "mine", "config.json"), '{"port": 80}');
+    expect((await run(`export ${place.model} mine`, { cwd })).status).toBe(8);
+    mkdirSync(join(cwd, "runs", "x", "checkpoints"), { recursive: true });
+    writeFileSync(join(cwd, "runs", "x", "config.json"), '{"version": 2}');
+    expect((await run(`export ${place.model} runs/x`, { cwd })).status).toBe(8);
+    expect((await run(`export ${place.model} mine/thesis.txt`, { cwd })).status).toBe(8);
     expect(readFileSync(join(cwd, "mine", "thesis.txt"), "utf8")).toBe("do not lose");
   });
 });

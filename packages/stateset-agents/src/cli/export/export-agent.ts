@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { writeFolderAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
@@ -41,11 +41,33 @@ export async function exportAgent({ checkpoint, folder, merge, json }: ExportOpt
   }
 }
 
-/** A folder of something else was named by mistake more often than on purpose. */
+/** Replaces nothing but what an export wrote: what else lies there was named by mistake. */
 function refuseOther(folder: string): void {
-  if (!existsSync(folder) || readdirSync(folder).length === 0) return;
-  if (["config.json", "adapter_config.json"].some((name) => existsSync(join(folder, name)))) return;
-  throw new StatesetError("WRITE_FAILED", `${folder} exists and holds no model.`, {
+  if (!existsSync(folder)) return;
+  const foreign = statSync(folder).isDirectory()
+    ? readdirSync(folder).find((name) => !isModelFile(folder, name))
+    : "a file";
+  if (foreign === undefined) return;
+  throw new StatesetError("WRITE_FAILED", `${folder} exists and holds more than a model: ${foreign}.`, {
     hint: "Name a folder that is new or empty, or one that an export wrote.",
   });
+}
+
+function isModelFile(folder: string, name: string): boolean {
+  const written =
+    /^(?:(?:adapter_|generation_|tokenizer_)?config|tokenizer|agent|model\.safetensors\.index|special_tokens_map|added_tokens)\.json$|\.safetensors$|^chat_template\.jinja$|^README\.md$/;
+  return (
+    written.test(name) &&
+    statSync(join(folder, name)).isFile() &&
+    !(name === "config.json" && !isModelConfig(join(folder, name)))
+  );
+}
+
+/** A run, and many a program, has a config.json too. */
+function isModelConfig(path: string): boolean {
+  try {
+    return "model_type" in (JSON.parse(readFileSync(path, "utf8")) as object);
+  } catch {
+    return false;
+  }
 }

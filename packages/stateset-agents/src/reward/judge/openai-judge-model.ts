@@ -38,6 +38,9 @@ const replySchema = z.object({
 export function openaiJudgeModel(options: OpenAIJudgeModelOptions): JudgeModel {
   const o = parseOptions(schema, options, "openaiJudgeModel()");
   const given = o.baseURL ?? process.env.OPENAI_BASE_URL ?? "https://api.openai.com/v1";
+  if (!URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol)) {
+    throw new StatesetError("INVALID_OPTION", "OPENAI_BASE_URL is no address that begins with http:// or https://.");
+  }
   const apiKey = o.apiKey ?? process.env.OPENAI_API_KEY;
   if (apiKey === undefined && /^https:\/\/api\.openai\.com\//.test(given)) {
     throw new StatesetError("INVALID_OPTION", "openaiJudgeModel() has no API key for https://api.openai.com.", {

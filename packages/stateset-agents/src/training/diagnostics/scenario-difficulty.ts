@@ -22,23 +22,22 @@ export const flatVisits = 3;
 /** How unlikely a row of failures must be, had the scenario gone on succeeding as it did. */
 const lostChance = 0.005;
 
-/** Takes in the visits of a step. A conversation fails whose reward is in the lowest fifth of what the run has seen. */
+/** Takes in the visits of a step. A conversation fails that broke its environment, or whose reward is in the lowest fifth of what the run has seen. */
 export function visitScenarios(
   records: Readonly<Record<string, ScenarioRecord>>,
   range: RewardRange | null,
   visits: readonly ScenarioVisit[],
 ): { records: Record<string, ScenarioRecord>; range: RewardRange | null } {
-  const rewards = visits.flatMap((visit) => visit.rewards);
+  const rewards = [...(range ? [range.low, range.high] : []), ...visits.flatMap((visit) => visit.rewards)];
   if (rewards.length === 0) return { records, range };
-  const seen = {
-    low: Math.min(range?.low ?? rewards[0]!, ...rewards),
-    high: Math.max(range?.high ?? rewards[0]!, ...rewards),
-  };
+  const seen = { low: Math.min(...rewards), high: Math.max(...rewards) };
   const next = { ...records };
   const none = { visits: 0, conversations: 0 };
-  for (const { id, rewards: own } of visits) {
+  for (const { id, rewards: scored, failed } of visits) {
+    // A failure is as bad as anything; what it counts may lie far outside of what rewards are.
+    const own = [...scored, ...new Array<number>(failed).fill(seen.low)];
     const before = next[id] ?? { flat: 0, last: 0, earlier: { conversations: 0, succeeded: 0 }, failing: none };
-    const succeeded = own.filter((reward) => placeIn(seen, reward) >= 0.2).length;
+    const succeeded = scored.filter((reward) => placeIn(seen, reward) >= 0.2).length;
     const { conversations, succeeded: successes } = before.earlier;
     next[id] = {
       flat: isFlat(own) ? before.flat + 1 : 0,

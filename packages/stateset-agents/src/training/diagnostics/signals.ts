@@ -24,6 +24,8 @@ export interface Measured {
 export interface ScenarioVisit {
   id: string;
   rewards: number[];
+  /** Those that broke their environment. */
+  failed: number;
 }
 
 /** One step in a handful of numbers. Plain data: the monitor's history goes into checkpoints. */
@@ -100,7 +102,14 @@ export function readSignals({ step, metrics, groups, vocabulary }: StepObservati
     ),
     scenarios: groups
       .filter(({ trajectories }) => trajectories.length > 1)
-      .map(({ scenarioId, trajectories }) => ({ id: scenarioId, rewards: trajectories.map((t) => t.reward.score) })),
+      .map(({ scenarioId, trajectories }) => {
+        const whole = trajectories.filter(({ ended }) => ended !== "failed");
+        return {
+          id: scenarioId,
+          rewards: whole.map(({ reward }) => reward.score),
+          failed: trajectories.length - whole.length,
+        };
+      }),
   };
 }
 
