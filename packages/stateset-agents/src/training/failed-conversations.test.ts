@@ -170,6 +170,32 @@ describe("an environment that throws at every reply", () => {
   });
 });
 
+describe("held-out conversations that all fail", () => {
+  it("have a number: what the run says a failure counts", async () => {
+    class Closed extends ConversationEnvironment {
+      override async step(): Promise<never> {
+        throw new Error("closed");
+      }
+    }
+    const heldOut = new Closed({ scenarios: tableScenarios });
+    const { agent } = tableAgent();
+    const { run } = await train({
+      ...quickRun,
+      steps: 2,
+      agent,
+      environment,
+      reward,
+      heldOut,
+      onFailure: { score: -1 },
+    });
+    expect(run.evaluation?.after).toMatchObject({ reward: { mean: -1 }, lost: 0 });
+    expect(run.evaluation!.after!.failed).toBeGreaterThan(0);
+    await expect(evaluate({ agent, environment: heldOut, reward, onFailure: { score: -1 } })).resolves.toMatchObject({
+      reward: { mean: -1 },
+    });
+  });
+});
+
 describe("the lowest reward of a run", () => {
   it("is kept in its checkpoint: a resumed run counts failures as one that was not stopped", async () => {
     // The lowest comes in the first step, which scenario 0 has alone; the others fail at times, and never score below 0.

@@ -279,4 +279,17 @@ describe("the monitor", () => {
     said(second, 12, of, 7);
     expect(second.state()).toEqual(whole.state());
   });
+
+  it("measures scenarios by what rewards are, not by what a failure counts", () => {
+    const monitor = new DiagnosticsMonitor();
+    const failing = fakeGroup("broken", [{ reward: -10 }, { reward: -10 }]);
+    for (const trajectory of failing.trajectories) trajectory.ended = "failed";
+    for (let step = 1; step <= 8; step++) {
+      const hard = fakeGroup("hard", [{ reward: 0 }, { reward: 0 }]);
+      const varied = fakeGroup("varied", [{ reward: 0 }, { reward: 1 }]);
+      monitor.observe({ step, metrics: {}, groups: [hard, varied, failing] });
+    }
+    expect(monitor.scenarios("too-easy")).toEqual([]);
+    expect(monitor.scenarios("too-hard").map(({ id }) => id)).toEqual(["hard", "broken"]);
+  });
 });
