@@ -10,7 +10,8 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { describeMachine } from "../machine.ts";
 import { runJobs, serveJob } from "../parallel.ts";
-import { cases, usual } from "./cases.ts";
+import { usual } from "./case.ts";
+import { cases } from "./cases.ts";
 import { pageOf, reportOf, summarise } from "./report.ts";
 import { type Job, type RunResult, runCase } from "./run.ts";
 

@@ -7,7 +7,8 @@ import {
   type Verdict,
   watchHealth,
 } from "stateset-agents/telemetry";
-import { cases, usual } from "./cases.ts";
+import { usual } from "./case.ts";
+import { cases } from "./cases.ts";
 
 export interface Job {
   case: string;

@@ -1,6 +1,6 @@
 /** The engines by name. Each is imported only when it is asked for: a stub needs no engine, a local model no hub client. */
 import type { DownloadProgress } from "./hub/resolve-model.ts";
-import type { LoraOptions, MemoryPlan, PlanOptions, Policy } from "./policy.ts";
+import { type LoraOptions, type MemoryPlan, noMemory, type PlanOptions, type Policy } from "./policy.ts";
 import type { StubOptions } from "./stub/stub-policy.ts";
 
 export interface EngineOptions {
@@ -49,10 +49,7 @@ const stub: Engine = {
     const { createStubPolicy } = await import("./stub/stub-policy.ts");
     return createStubPolicy({ ...options, ...(model?.startsWith("stub://") && { model }) });
   },
-  plan: async () => {
-    const none = { weights: 0, optimiser: 0, reference: 0, scorer: 0, activations: 0, cache: 0 };
-    return { ...none, total: 0, available: 0, parameters: 0 };
-  },
+  plan: async () => ({ ...noMemory, parameters: 0 }),
 };
 
 export const engines = { native, stub } as const satisfies Record<string, Engine>;

@@ -6,15 +6,16 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { StatesetError } from "../error.ts";
-import type {
-  ModelInfo,
-  Policy,
-  Reference,
-  Sample,
-  SampleOptions,
-  SampleRequest,
-  StepOptions,
-  Version,
+import {
+  type ModelInfo,
+  noMemory,
+  type Policy,
+  type Reference,
+  type Sample,
+  type SampleOptions,
+  type SampleRequest,
+  type StepOptions,
+  type Version,
 } from "../policy/policy.ts";
 import { createReplyText, createTextStream } from "../policy/tokenizer/index.ts";
 import { changedVersion, loadedVersion } from "../policy/version.ts";
@@ -191,16 +192,7 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
       return { version, drained: false };
     },
 
-    plan: () => ({
-      weights: 0,
-      optimiser: 0,
-      reference: 0,
-      scorer: 0,
-      activations: 0,
-      cache: 0,
-      total: 0,
-      available: 0,
-    }),
+    plan: () => noMemory,
 
     async close() {
       closed = true;

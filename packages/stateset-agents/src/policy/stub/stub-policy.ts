@@ -3,15 +3,16 @@ import { z } from "zod";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import { seedOf } from "../../random.ts";
-import type {
-  Forward,
-  ForwardOptions,
-  ModelInfo,
-  Policy,
-  Sample,
-  SampleRequest,
-  SampleToken,
-  TokenTree,
+import {
+  type Forward,
+  type ForwardOptions,
+  type ModelInfo,
+  noMemory,
+  type Policy,
+  type Sample,
+  type SampleRequest,
+  type SampleToken,
+  type TokenTree,
 } from "../policy.ts";
 import type { LoadedTokenizer } from "../tokenizer/chat-tokenizer.ts";
 import { createReplyText } from "../tokenizer/reply-text.ts";
@@ -202,16 +203,7 @@ export function createStubPolicy(options: StubOptions = {}): Policy & { readonly
       await readMark(dir);
       return unchanged;
     },
-    plan: () => ({
-      weights: 0,
-      optimiser: 0,
-      reference: 0,
-      scorer: 0,
-      activations: 0,
-      cache: 0,
-      total: 0,
-      available: 0,
-    }),
+    plan: () => noMemory,
     async close() {
       closed = true;
     },
