@@ -59,6 +59,7 @@ export type WarningKind =
   | "reward-failed"
   | "reward-part-failed"
   | "reward-unguarded"
+  | "no-reward"
   | "group-dropped"
   | "evaluation-failed"
   | "not-finite"

@@ -16,10 +16,18 @@ import type { Loop, LoopState } from "./loop.ts";
 const lostLimit = 3;
 
 export async function reportFailures(
-  { run, state }: Pick<Loop, "run" | "state">,
+  { run, state, rollout }: Pick<Loop, "run" | "state" | "rollout">,
   step: number,
   { report, groups }: Collected,
 ): Promise<void> {
+  const played = groups.flatMap(({ trajectories }) => trajectories);
+  const rewarded =
+    rollout.reward !== undefined || played.some(({ turns }) => turns.some((turn) => turn.reward !== undefined));
+  if (step === 1 && played.length > 0 && !rewarded) {
+    const message =
+      "Nothing rewards these conversations: there is no `reward`, and the environment gave none for any reply. Give train() a reward.";
+    await run.warn({ kind: "no-reward", message }, step);
+  }
   const { droppedGroups } = report;
   const { environment, agent, reward } = failuresBySource(report);
   if (agent.length > 0) {
