@@ -10,7 +10,8 @@ const taking = (sampleDelayMs: number) => ({
   training: { steps: 12, checkpoint: { every: 2 } },
   rest: `agent: new MultiTurnAgent({ policy: createTablePolicy({ sampleDelayMs: ${sampleDelayMs} }), sampling: { maxTokens: 6 } }),`,
 });
-const slow = taking(60);
+// Long enough for another process to come between, also on a busy machine.
+const slow = taking(250);
 
 it("cannot be resumed, overwritten or pruned by another process, and is unharmed", async () => {
   const cwd = await tableProject(await temporaryFolder(), slow);

@@ -1,6 +1,7 @@
 /** The engines by name. Each is imported only when it is asked for: a stub needs no engine, a local model no hub client. */
 import type { DownloadProgress } from "./hub/resolve-model.ts";
-import { type LoraOptions, type MemoryPlan, noMemory, type PlanOptions, type Policy } from "./policy.ts";
+import { noMemory } from "./no-memory.ts";
+import type { LoraOptions, MemoryPlan, PlanOptions, Policy } from "./policy.ts";
 import type { StubOptions } from "./stub/stub-policy.ts";
 
 export interface EngineOptions {

@@ -274,18 +274,6 @@ export interface MemoryPlan {
   available: number;
 }
 
-/** Of what needs none worth counting. */
-export const noMemory: MemoryPlan = {
-  weights: 0,
-  optimiser: 0,
-  reference: 0,
-  scorer: 0,
-  activations: 0,
-  cache: 0,
-  total: 0,
-  available: 0,
-};
-
 export interface PlanOptions {
   tokenBudget: number;
   recompute: boolean;

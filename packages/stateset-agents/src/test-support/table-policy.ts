@@ -6,16 +6,16 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { StatesetError } from "../error.ts";
-import {
-  type ModelInfo,
-  noMemory,
-  type Policy,
-  type Reference,
-  type Sample,
-  type SampleOptions,
-  type SampleRequest,
-  type StepOptions,
-  type Version,
+import { noMemory } from "../policy/no-memory.ts";
+import type {
+  ModelInfo,
+  Policy,
+  Reference,
+  Sample,
+  SampleOptions,
+  SampleRequest,
+  StepOptions,
+  Version,
 } from "../policy/policy.ts";
 import { createReplyText, createTextStream } from "../policy/tokenizer/index.ts";
 import { changedVersion, loadedVersion } from "../policy/version.ts";

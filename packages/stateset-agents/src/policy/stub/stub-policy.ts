@@ -3,16 +3,16 @@ import { z } from "zod";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import { seedOf } from "../../random.ts";
-import {
-  type Forward,
-  type ForwardOptions,
-  type ModelInfo,
-  noMemory,
-  type Policy,
-  type Sample,
-  type SampleRequest,
-  type SampleToken,
-  type TokenTree,
+import { noMemory } from "../no-memory.ts";
+import type {
+  Forward,
+  ForwardOptions,
+  ModelInfo,
+  Policy,
+  Sample,
+  SampleRequest,
+  SampleToken,
+  TokenTree,
 } from "../policy.ts";
 import type { LoadedTokenizer } from "../tokenizer/chat-tokenizer.ts";
 import { createReplyText } from "../tokenizer/reply-text.ts";
