@@ -141,13 +141,12 @@ ${compared ?? ""}
 ### Why these settings
 
 - Thirds of the alphabet, not halves: with halves the best of a thousand replies is nearly perfect by luck, and imitating it leaves nothing to beat.
-- Rewards of about one: PPO's KL penalty (0.05 a token), A2C's entropy bonus and the weight of the value loss are prices against the reward. Were a
-  conversation to earn the plain share, a letter would be worth 1/16, and the best policy under PPO's penalty would have only
-  e^1.25 / (e^1.25 + 2) = 0.64 of its letters right. As it is, a letter is worth 1/4, and PPO's best is e^5 / (e^5 + 2) = 0.987.
+- Rewards of about one: PPO's KL penalty (0.01 a token), A2C's entropy bonus and the weight of the value loss are prices against the reward, and
+  were a conversation to earn the plain share, a letter would be worth 1/16. As it is, it is worth 1/4.
 - A falling rate: at a constant one, some runs ended in replies that ignore one of the requests. Such a group's conversations are all alike, so
   they teach nothing, and there is no way back.
 - ${run.steps} steps: critics (PPO, VAPO, A2C) have to learn before the policy can learn from them.
-- What holds some below the others is part of them: PPO's KL penalty, A2C's entropy bonus, and GEPO's clip, which acts on fresh samples too, since
+- What holds GEPO below the others is part of it: its clip, which acts on fresh samples too, since
   its weight compares a reply with its group instead of with its own likelihood.
 
 ${clip ? clipSection(clip) : ""}Machine${machines.length === 1 ? "" : "s"}: ${machines.join("; ")}.

@@ -156,7 +156,7 @@ function baselineSection(runs: Runs): string {
   return `### Against SFT on best-of-N, on the starter model
 
 As many conversations as GRPO has (${conversationsPerStep} a step), in 1, 3 and 10 rounds, and twice as many updates; of every scenario ${plans.map(({ n, keep }) => `${keep} of ${n}`).join(", ")} (task "echo") are imitated.
-Its rate is tuned (\`npm run proof -- --tune\`: seeds ${tuningSeeds.join(" and ")}, mean over the three tasks): of ${triedRates.join(", ")} the best were ${rounds.map((inRounds) => `${rates[inRounds]} (${inRounds})`).join(", ")}.
+Its rate was chosen by trials with seed ${tuningSeeds[0]} on the tasks "echo" and "classes", three rounds by what one and ten did (\`npm run proof -- --tune\` tries all of them with seeds ${tuningSeeds.join(" and ")}): of ${triedRates.join(", ")} the best were ${rounds.map((inRounds) => `${rates[inRounds]} (${inRounds})`).join(", ")}.
 The algorithms have their default rate, which is not tuned to these tasks. How many of the ${algorithmNames.length} are better / even / worse, by the paired test over scenarios at 5%:
 
 ${markdown(["", ...taskNames], counts)}`;

@@ -80,7 +80,8 @@ export async function openRun<State>(options: OpenRunOptions, policy: Policy): P
     run.writeConfig();
     return { run, checkpoint, takenUp };
   } catch (error) {
-    run.close("failed", messageOf(error));
+    if (run.before) run.leave();
+    else run.close("failed", messageOf(error));
     throw error;
   }
 }

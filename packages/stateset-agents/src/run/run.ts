@@ -274,6 +274,16 @@ export class Run<State = unknown> {
     this.#lock?.release();
   }
 
+  /** Lets go of a run that it could not go on with: as that stood, it stands. */
+  leave(): void {
+    clearInterval(this.#heartbeat);
+    this.#heartbeat = undefined;
+    const { state, ...rest } = this.before!;
+    // One is not written to be lost, but found so: its process is gone.
+    writeStatus(this.dir!, { ...rest, state: state === "lost" ? "running" : state });
+    this.#lock?.release();
+  }
+
   #write<T extends EventType>(type: T, step: number, fact: FactOf<T>): RunEvent {
     const event = { seq: this.#events++, step, type, ...fact } as RunEvent;
     this.evaluations.push(...evaluationsIn([event]));

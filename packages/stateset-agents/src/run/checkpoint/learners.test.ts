@@ -7,6 +7,7 @@ import { flipBit, hashesOf } from "../../test-support/run-folder.ts";
 import { fitLearners, tableLearner } from "../../test-support/table-learners.ts";
 import { forkRun } from "../fork.ts";
 import { runFiles } from "../layout.ts";
+import { readStatus } from "../status.ts";
 import type { Tracker } from "../tracker.ts";
 import { verifyManifest } from "./manifest.ts";
 
@@ -173,6 +174,7 @@ describe.each(fitLearners.filter((kind) => kind !== "ipo"))("a run of %s", (kind
     );
     expectSameFiles(dir, source);
     expect(bytes(dir, "config.json").equals(bytes(source, "config.json"))).toBe(true);
+    expect(readStatus(dir)).toEqual(readStatus(source));
   });
 
   it("goes on when a callback's state cannot be kept or put back", async () => {
