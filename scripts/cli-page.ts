@@ -1,4 +1,4 @@
-/** Writes docs/cli.md from the command definitions. Run with tsx; a test checks that the page is current. */
+/** Writes docs/reference/cli.md from the command definitions. Run with tsx; a test checks that the page is current. */
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Command, Option } from "commander";
@@ -6,7 +6,7 @@ import { exitCodes } from "../packages/stateset-agents/src/cli/exit-codes.ts";
 import { processIo } from "../packages/stateset-agents/src/cli/io.ts";
 import { allCommands, createProgram } from "../packages/stateset-agents/src/cli/program.ts";
 
-/** docs/cli.md: every command and flag as the program defines them, and the exit codes. */
+/** docs/reference/cli.md: every command and flag as the program defines them, and the exit codes. */
 export function cliPage(): string {
   const program = createProgram({ ...processIo(), env: { NO_COLOR: "1" } });
   const commands = allCommands(program).filter((command) => command !== program && command.commands.length === 0);
@@ -77,7 +77,7 @@ ${table}${notesOf(command)}${picturesOf(command)}`;
 }
 
 function picturesOf(command: Command): string {
-  return (pictures[pathOf(command)] ?? []).map(([file, alt]) => `\n![${alt}](images/${file}.svg)\n`).join("");
+  return (pictures[pathOf(command)] ?? []).map(([file, alt]) => `\n![${alt}](../images/${file}.svg)\n`).join("");
 }
 
 function cell(option: Option): string {
@@ -111,5 +111,5 @@ function pathOf(command: Command): string {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  writeFileSync(fileURLToPath(new URL("../docs/cli.md", import.meta.url)), cliPage());
+  writeFileSync(fileURLToPath(new URL("../docs/reference/cli.md", import.meta.url)), cliPage());
 }

@@ -1,9 +1,9 @@
-// Writes docs/errors.md from the table of error codes. Run with tsx; a test checks that the page is current.
+// Writes docs/reference/errors.md from the table of error codes. Run with tsx; a test checks that the page is current.
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { errorCodes } from "../packages/stateset-agents/src/error.ts";
 
-const page = fileURLToPath(new URL("../docs/errors.md", import.meta.url));
+const page = fileURLToPath(new URL("../docs/reference/errors.md", import.meta.url));
 
 export function errorsPage(): string {
   const rows = Object.entries(errorCodes).map(([code, meaning]) => `| \`${code}\` | ${meaning} |`);

@@ -1,4 +1,4 @@
-// Writes docs/metrics.md from the table of metrics and what the type checker finds of their use. Run with tsx; a test checks that the page
+// Writes docs/reference/metrics.md from the table of metrics and what the type checker finds of their use. Run with tsx; a test checks that the page
 // is current.
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -28,7 +28,7 @@ export function metricsPage(uses: MetricUses = metricUses()): string {
 
 Every number a run writes, with its meaning, who writes it and who reads it: in \`metrics.jsonl\` one line a step, \`step\` being its key.
 Trackers (TensorBoard, W&B, files, OpenTelemetry, your own), \`runs export\` and the live view's JSON get all of them; the last column says who asks for one by its name.
-The table is [\`run/metrics.ts\`](../packages/stateset-agents/src/run/metrics.ts), and \`StepMetrics\` is typed by it: to read a name that nobody writes is a type error.
+The table is [\`run/metrics.ts\`](../../packages/stateset-agents/src/run/metrics.ts), and \`StepMetrics\` is typed by it: to read a name that nobody writes is a type error.
 A number that is missing, or was not finite, says that there was nothing to report. Nothing here depends on the clock.
 
 Learners: \`rl\` is every algorithm of \`train()\`; a share lies between 0 and 1; a reward counts in whatever yours does.
@@ -49,5 +49,5 @@ export function modules(of: ReadonlyMap<string, ReadonlySet<string>>, name: stri
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  writeFileSync(fileURLToPath(new URL("../docs/metrics.md", import.meta.url)), metricsPage());
+  writeFileSync(fileURLToPath(new URL("../docs/reference/metrics.md", import.meta.url)), metricsPage());
 }

@@ -1,4 +1,4 @@
-// Writes docs/training-options.md from the schema that validates the options: npx tsx scripts/training-options-page.ts
+// Writes docs/reference/training-options.md from the schema that validates the options: npx tsx scripts/training-options-page.ts
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
@@ -20,7 +20,7 @@ export function trainingOptionsPage(): string {
   return `# Training options
 
 Every option of \`train()\` that every algorithm has, generated from the schema that validates them. An algorithm's own options stand beside them
-([algorithms](algorithms.md)); what belongs to the model (LoRA, threads, sampling) belongs to the agent ([agents](guides/agents.md)).
+([algorithms](algorithms.md)); what belongs to the model (LoRA, threads, sampling) belongs to the agent ([agents](../guides/agents.md)).
 
 | option | default | meaning |
 | --- | --- | --- |
@@ -62,5 +62,8 @@ function shown(option: JsonSchema): string {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  writeFileSync(fileURLToPath(new URL("../docs/training-options.md", import.meta.url)), trainingOptionsPage());
+  writeFileSync(
+    fileURLToPath(new URL("../docs/reference/training-options.md", import.meta.url)),
+    trainingOptionsPage(),
+  );
 }

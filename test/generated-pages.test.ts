@@ -9,12 +9,12 @@ import { trainingOptionsPage } from "../scripts/training-options-page.ts";
 
 const page = (path: string) => readFileSync(fileURLToPath(new URL(`../${path}`, import.meta.url)), "utf8");
 
-it("docs/errors.md lists every error code (npx tsx scripts/errors-page.ts writes it)", () => {
-  expect(page("docs/errors.md")).toBe(errorsPage());
+it("docs/reference/errors.md lists every error code (npx tsx scripts/errors-page.ts writes it)", () => {
+  expect(page("docs/reference/errors.md")).toBe(errorsPage());
 });
 
-it("docs/training-options.md lists every training option (npx tsx scripts/training-options-page.ts writes it)", () => {
-  expect(page("docs/training-options.md")).toBe(trainingOptionsPage());
+it("docs/reference/training-options.md lists every training option (npx tsx scripts/training-options-page.ts writes it)", () => {
+  expect(page("docs/reference/training-options.md")).toBe(trainingOptionsPage());
 });
 
 describe("metrics", () => {
@@ -23,8 +23,8 @@ describe("metrics", () => {
     uses = metricUses();
   }, 240_000);
 
-  it("are listed in docs/metrics.md (npx tsx scripts/metrics-page.ts writes it)", () => {
-    expect(page("docs/metrics.md")).toBe(metricsPage(uses));
+  it("are listed in docs/reference/metrics.md (npx tsx scripts/metrics-page.ts writes it)", () => {
+    expect(page("docs/reference/metrics.md")).toBe(metricsPage(uses));
   });
 
   it("are each written by some module", () => {

@@ -69,5 +69,5 @@ function write(): void {
   });
   const kept: Kept = { runs, tuning };
   writeFileSync(file, `${JSON.stringify(kept, null, 1)}\n`);
-  writeFileSync(at("../../docs/classes-results.md"), page(kept));
+  writeFileSync(at("../../docs/results/classes.md"), page(kept));
 }

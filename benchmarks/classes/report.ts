@@ -70,7 +70,7 @@ function measured(runs: readonly ClassesRun[]): string {
 ## Seeds that nothing was chosen with
 
 Seeds ${seeds.join(", ")}, ${job.steps} steps, ${result.conversations} conversations a run. Held-out scenarios, 8 conversations each, before → after, mean over the seeds. \`default\` recalls
-([how](guides/training.md#scenarios-that-are-lost)), \`no-recall\` is \`recall: false\`; \`recalled\` counts the conversations that joined a group.
+([how](../guides/training.md#scenarios-that-are-lost)), \`no-recall\` is \`recall: false\`; \`recalled\` counts the conversations that joined a group.
 
 ${head(["variant", ...columns, "`act` of each seed", "recalled"])}
 ${summary(runs).join("\n")}

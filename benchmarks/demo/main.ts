@@ -176,6 +176,6 @@ if (flags.write) {
     at("../results/demo.json"),
     `${JSON.stringify({ machine: describeMachine(), steps, runs }, null, 2)}\n`,
   );
-  writeFileSync(at("../../docs/demo-results.md"), page(runs));
+  writeFileSync(at("../../docs/results/demo.md"), page(runs));
 }
 if (flags.json) console.log(JSON.stringify({ steps, runs }));

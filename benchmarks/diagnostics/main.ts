@@ -6,7 +6,7 @@
  * --plain leaves the runs with autoAdjust out. Finished runs are kept in .fleet/diagnostics.jsonl and not run again.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { describeMachine } from "../machine.ts";
 import { runJobs, serveJob } from "../parallel.ts";
@@ -69,6 +69,6 @@ if (values.write && !only && failed.length === 0) {
     resolve("benchmarks/results/diagnostics.json"),
     `${JSON.stringify({ machine, usual, summary, reports }, null, 2)}\n`,
   );
-  if (values.set !== "tuning") writeFileSync(join(resolve("docs"), "diagnostics-results.md"), pageOf(reports, machine));
+  if (values.set !== "tuning") writeFileSync(resolve("docs/results/diagnostics.md"), pageOf(reports, machine));
 }
 process.exitCode = failed.length > 0 ? 1 : 0;

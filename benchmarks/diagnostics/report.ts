@@ -1,4 +1,4 @@
-/** What the runs say of the diagnostics, as numbers and as the page docs/diagnostics-results.md. */
+/** What the runs say of the diagnostics, as numbers and as the page docs/results/diagnostics.md. */
 import type { JobRow } from "../parallel.ts";
 import type { Case } from "./case.ts";
 import { cases } from "./cases.ts";
@@ -108,7 +108,7 @@ export function pageOf(reports: readonly CaseReport[], machine: string): string 
   return [
     "# How well diagnostics tell",
     "",
-    `Made by \`npm run bench:diagnostics\` on ${machine}. ${healthy} healthy and ${ill} ill runs of the starter model, of kinds and seeds that no threshold was tuned with. [What is looked at](guides/diagnostics.md) and \`benchmarks/diagnostics/proof-cases.ts\` say what each is.`,
+    `Made by \`npm run bench:diagnostics\` on ${machine}. ${healthy} healthy and ${ill} ill runs of the starter model, of kinds and seeds that no threshold was tuned with. [What is looked at](../guides/diagnostics.md) and \`benchmarks/diagnostics/proof-cases.ts\` say what each is.`,
     "",
     `- False alarms: **${falseAlarms.length} of ${healthy}**${named(falseAlarms)}. A verdict that is more than a note, in a healthy run.`,
     `- Misses: **${misses.length} of ${ill}**${named(misses)}. No verdict that names the illness.`,

@@ -48,7 +48,7 @@ const report = page();
 console.log(report);
 if (flags.write) {
   mkdirSync(new URL("../../docs/", import.meta.url), { recursive: true });
-  writeFileSync(new URL("../../docs/preference-results.md", import.meta.url), report);
+  writeFileSync(new URL("../../docs/results/preference.md", import.meta.url), report);
 }
 if (flags.json) console.log(JSON.stringify({ dpo, ...(reward && { reward }) }));
 

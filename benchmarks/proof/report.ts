@@ -115,7 +115,7 @@ measured on conversations sampled apart from training. GRPO, GSPO and GSPO-token
 
 ${table(verdicts)}
 
-![Learning curves](images/proof.svg)
+![Learning curves](../images/proof.svg)
 
 ### Against SFT on best-of-N
 

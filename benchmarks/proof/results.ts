@@ -125,7 +125,7 @@ export function write(exact: Letters, starter: Starter): void {
     put(files.starter, `${JSON.stringify(rest).slice(0, -1)},"runs":[\n${lines}\n]}\n`);
     put("docs/images/proof-starter.svg", plotStarter(starter.runs));
   }
-  put("docs/proof.md", page(letters, starterSection(starter.runs, starter.machines)));
+  put("docs/results/proof.md", page(letters, starterSection(starter.runs, starter.machines)));
   put("docs/images/proof.svg", plot(letters.verdicts));
 }
 

@@ -99,6 +99,6 @@ if (flags.write) {
   mkdirSync(at("../results"), { recursive: true });
   const result = { machine: describeMachine(), steps, topP, runs };
   writeFileSync(at("../results/truncated.json"), `${JSON.stringify(result, null, 2)}\n`);
-  writeFileSync(at("../../docs/truncated-results.md"), page(runs, { steps, topP, machine: describeMachine() }));
+  writeFileSync(at("../../docs/results/truncated.md"), page(runs, { steps, topP, machine: describeMachine() }));
 }
 if (flags.json) console.log(JSON.stringify({ steps, topP, runs }));

@@ -43,7 +43,7 @@ chance at 5%, and every seed ends above the untrained model. *flipped*, *falls*:
 
 ${taskNames.map((task) => taskSection(runs, task)).join("\n\n")}
 
-![Before, after and flipped on each task](images/proof-starter.svg)
+![Before, after and flipped on each task](../images/proof-starter.svg)
 
 ${classSection(runs)}
 

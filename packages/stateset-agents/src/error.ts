@@ -1,6 +1,6 @@
 const marker = Symbol.for("stateset-agents.error");
 
-/** Every code an error of this library can carry. Documented in docs/errors.md, which is generated from this table. */
+/** Every code an error of this library can carry. Documented in docs/reference/errors.md, which is generated from this table. */
 export const errorCodes = {
   INVALID_OPTION: "An option is unknown, missing or has a value that is not allowed.",
   INVALID_SCENARIO: "A scenario is malformed.",

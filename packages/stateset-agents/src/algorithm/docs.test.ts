@@ -1,10 +1,10 @@
-/** docs/algorithms.md holds a table of options and defaults that is written from the schemas: `UPDATE_DOCS=1 npx vitest run docs.test` renews it. */
+/** docs/reference/algorithms.md holds a table of options and defaults that is written from the schemas: `UPDATE_DOCS=1 npx vitest run docs.test` renews it. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { algorithmDefaults, algorithmNames, defaultGroupSize, optionNames } from "./algorithms.ts";
 
-const file = fileURLToPath(new URL("../../../../docs/algorithms.md", import.meta.url));
+const file = fileURLToPath(new URL("../../../../docs/reference/algorithms.md", import.meta.url));
 const [start, end] = ["<!-- options:start -->", "<!-- options:end -->"];
 
 function table(): string {
@@ -21,7 +21,7 @@ function table(): string {
   return ["| algorithm | options with their defaults |", "|---|---|", ...rows].join("\n");
 }
 
-it("docs/algorithms.md lists every option with its default", () => {
+it("docs/reference/algorithms.md lists every option with its default", () => {
   const text = readFileSync(file, "utf8");
   const [from, to] = [text.indexOf(start) + start.length, text.indexOf(end)];
   expect(to).toBeGreaterThan(from);
@@ -29,7 +29,7 @@ it("docs/algorithms.md lists every option with its default", () => {
   else expect(text.slice(from, to).trim()).toBe(table());
 });
 
-it("docs/algorithms.md explains every option and names every algorithm with its group size", () => {
+it("docs/reference/algorithms.md explains every option and names every algorithm with its group size", () => {
   const text = readFileSync(file, "utf8");
   const [, losses] = text.split("## Losses");
   const [, meanings] = text.split("What they mean:");

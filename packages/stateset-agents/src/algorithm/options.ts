@@ -1,6 +1,6 @@
 /**
  * Every option of every algorithm with its default, in one place. Objects are strict: an option that its algorithm does not have is an error.
- * Formulas and sources stand at the head of the file that computes them (advantage/*.ts, loss/*.ts); docs/algorithms.md is the overview.
+ * Formulas and sources stand at the head of the file that computes them (advantage/*.ts, loss/*.ts); docs/reference/algorithms.md is the overview.
  */
 import { z } from "zod";
 

@@ -1,6 +1,6 @@
 import { type ErrorCode, StatesetError } from "../error.ts";
 
-/** Every status the CLI ends with. docs/cli.md prints this table. */
+/** Every status the CLI ends with. docs/reference/cli.md prints this table. */
 export const exitCodes = {
   0: "Done.",
   1: "Something unexpected failed. STATESET_DEBUG=1 shows the stack.",

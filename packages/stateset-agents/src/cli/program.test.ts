@@ -10,9 +10,9 @@ import { checkNode } from "./doctor/checks.ts";
 
 const cwd = "/";
 
-describe("docs/cli.md", () => {
+describe("docs/reference/cli.md", () => {
   it("is what the command definitions say (npx tsx scripts/cli-page.ts writes it)", () => {
-    const path = fileURLToPath(new URL("../../../../docs/cli.md", import.meta.url));
+    const path = fileURLToPath(new URL("../../../../docs/reference/cli.md", import.meta.url));
     expect(readFileSync(path, "utf8")).toBe(cliPage());
   });
 });

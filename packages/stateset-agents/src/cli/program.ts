@@ -15,7 +15,7 @@ import { CliExit, reportFailure } from "./failure.ts";
 import { type CliIo, colorsOf, processIo } from "./io.ts";
 import { packageVersion } from "./version.ts";
 
-/** The whole command line, as data: parsing, help, completion and docs/cli.md all come from it. */
+/** The whole command line, as data: parsing, help, completion and docs/reference/cli.md all come from it. */
 export function createProgram(io: CliIo): Command {
   const colors = colorsOf(io, io.stderr);
   const program = new Command("stateset-agents")

@@ -1,5 +1,5 @@
 /**
- * Every number a run writes: metrics.jsonl, trackers, the live view, the diagnostics and docs/metrics.md use these names and no others.
+ * Every number a run writes: metrics.jsonl, trackers, the live view, the diagnostics and docs/reference/metrics.md use these names and no others.
  * A name that is read but not written is a type error. What losses and updates report is in the tables this one includes.
  */
 import { dataLearners, learningMetrics, type Metric } from "../learning/metric-table.ts";
