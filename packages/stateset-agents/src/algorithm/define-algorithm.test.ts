@@ -194,7 +194,7 @@ describe("docs/guides/custom-algorithms.md", () => {
     const [one, other] = [byLength, gmpo].map((algorithm) =>
       scored(algorithm).map((own) => algorithm.loss([own], countsOf(sequences)).loss),
     );
-    sequences.forEach(({ old }, i) => expect(one![i]).toBeCloseTo(old.length * other![i]!, 10));
+    for (const [i, { old }] of sequences.entries()) expect(one![i]).toBeCloseTo(old.length * other![i]!, 10);
   });
 
   it("shows advantages of one's own", async () => {
