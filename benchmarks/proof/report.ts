@@ -85,6 +85,11 @@ export function markdown(head: readonly string[], rows: readonly (readonly strin
     .join("\n");
 }
 
+/** Says which learners have no row; nothing is claimed of them. */
+export function notRun(names: readonly string[]): string {
+  return names.length === 0 ? "" : `\n\nNot run yet, and no part of what is said here: ${names.join(", ")}.`;
+}
+
 export function page({ verdicts, clip, machines }: Letters, starter: string): string {
   const conversations = run.steps * run.groupsPerStep * run.groupSize;
   const { [baseline]: once, ...others } = baselines;
@@ -113,7 +118,7 @@ measured on conversations sampled apart from training. GRPO, GSPO and GSPO-token
 *conversations to ${goal}*: sampled until the mean curve stays above that share.
 *seconds*: wall time of one run, with whatever else the machine was doing.
 
-${table(verdicts)}
+${table(verdicts)}${notRun(Object.keys(algorithms).filter((name) => !verdicts[name]))}
 
 ![Learning curves](../images/proof.svg)
 

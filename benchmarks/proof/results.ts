@@ -19,15 +19,20 @@ export interface ClipResult {
   unclipped: { approxKl: number };
 }
 
+/** What the learners share, and what each has of its own. */
+interface Settings {
+  learners: Record<string, unknown>;
+}
+
 export interface Letters {
-  settings: unknown;
+  settings: Settings;
   verdicts: Record<string, Verdict>;
   clip?: ClipResult;
   machines: string[];
 }
 
 export interface Starter {
-  settings: unknown;
+  settings: Settings;
   machines: string[];
   runs: StarterRun[];
 }
@@ -41,17 +46,43 @@ const nothing = {
   starter: { settings: starterSettings, runs: [], machines: [] } as Starter,
 };
 
-/** The committed results, unless they were measured with other settings. A trial of other seeds is not mixed with them. */
+/** The committed results, but for those that were measured with other settings. A trial of other seeds is not mixed with them. */
 export function keptResults(trial: boolean): { letters: Letters; starter: Starter } {
   if (trial) return nothing;
-  return { letters: kept(files.letters, nothing.letters), starter: kept(files.starter, nothing.starter) };
+  return {
+    letters: keptLetters(read(files.letters) ?? nothing.letters),
+    starter: keptStarter(read(files.starter) ?? nothing.starter),
+  };
 }
 
-function kept<T extends { settings: unknown }>(file: string, none: T): T {
+function read<T>(file: string): T | undefined {
   const url = new URL(file, root);
-  if (!existsSync(url)) return none;
-  const found = JSON.parse(readFileSync(url, "utf8")) as T;
-  return JSON.stringify(found.settings) === JSON.stringify(none.settings) ? found : none;
+  return existsSync(url) ? (JSON.parse(readFileSync(url, "utf8")) as T) : undefined;
+}
+
+export function keptLetters(found: Letters): Letters {
+  const same = sameLearners(found.settings, settings);
+  const { clip, ...rest } = found;
+  return {
+    ...rest,
+    verdicts: Object.fromEntries(Object.entries(found.verdicts).filter(([name]) => same(name))),
+    ...(clip && same("grpo") && { clip }),
+  };
+}
+
+export function keptStarter(found: Starter): Starter {
+  const same = sameLearners(found.settings, starterSettings);
+  return {
+    ...found,
+    runs: found.runs.filter(({ learner }) => same("algorithm" in learner ? learner.algorithm : "none")),
+  };
+}
+
+/** Of which learners what was measured then is what would be measured now: of none where what they share has changed. */
+function sameLearners(then: Settings, now: Settings): (name: string) => boolean {
+  const [{ learners: had, ...before }, { learners, ...shared }] = [then, now];
+  if (JSON.stringify(before) !== JSON.stringify(shared)) return () => false;
+  return (name) => name in learners && JSON.stringify(had[name]) === JSON.stringify(learners[name]);
 }
 
 /** The committed results with those rows in place of their own of the same learners. */

@@ -1,5 +1,6 @@
 import type { AlgorithmConfig } from "stateset-agents/algorithms";
 import { algorithmNames } from "../../packages/stateset-agents/src/algorithm/algorithms.ts";
+import { resolveConfig } from "../../packages/stateset-agents/src/training/config.ts";
 import { defaultsOf } from "../../packages/stateset-agents/src/training/train.ts";
 import { settingsHash } from "../parallel.ts";
 import type { Harvesting } from "./best-of-n.ts";
@@ -50,8 +51,19 @@ export const baselines = {
 /** The one that reinforcement has to beat. */
 export const baseline = "sft-best-of-n" satisfies keyof typeof baselines;
 
-/** Changes with every default of the library, for results depend on them. */
-export const defaults = settingsHash(algorithmNames.map(defaultsOf));
+/** Change with every default of the library, for results depend on them: those of a run with each algorithm, and with none. */
+export const defaults: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(algorithmNames.map((name) => [name, settingsHash(defaultsOf(name))])),
+  none: settingsHash(resolveConfig()),
+};
 
-/** Rows measured with other settings than these are not shown beside new ones. */
-export const settings = { task, algorithms, run, sampling, evaluationSamples, baselines, defaults };
+/** Rows measured with other settings than these are not shown beside new ones. A learner's own are those under its name. */
+export const settings = {
+  ...{ task, run, sampling, evaluationSamples },
+  learners: {
+    ...Object.fromEntries(
+      Object.entries(algorithms).map(([name, own]) => [name, { ...own, defaults: defaults[own.algorithm] }]),
+    ),
+    ...Object.fromEntries(Object.entries(baselines).map(([name, own]) => [name, { ...own, defaults: defaults.none }])),
+  } as Record<string, unknown>,
+};

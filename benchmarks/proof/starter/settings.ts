@@ -12,13 +12,13 @@ export const steps: Record<TaskName, number> = { echo: 30, delayed: 12, classes:
 /** Conversations of each held-out scenario: of the untrained model, which every run is compared with, and after a run. */
 export const evaluationSamples = { untrained: 16, trained: 4 };
 
-/** Those with a clip, which does nothing until a rollout is used more than once, get four passes on this task. */
+/** Those with a clip or a gate, which does nothing until a rollout is used more than once, get four passes on this task. */
 export const passes = {
   task: "delayed",
   updatesPerRollout: 4,
   algorithms: algorithmNames.filter((name) => {
-    const { epsilonHigh, ratioCap } = algorithmDefaults(name) as { epsilonHigh?: number; ratioCap?: number };
-    return epsilonHigh !== undefined || ratioCap !== undefined;
+    const own = algorithmDefaults(name) as { epsilonHigh?: number; ratioCap?: number; tauNegative?: number };
+    return (own.epsilonHigh ?? own.ratioCap ?? own.tauNegative) !== undefined;
   }),
 } as const;
 
@@ -39,9 +39,11 @@ export function harvestingOf(task: TaskName, inRounds: number, learningRate: num
 
 export const baselineName = (inRounds: number) => (inRounds === 1 ? "sft-best-of-n" : `sft-best-of-n-${inRounds}`);
 
-/** Rows measured with other settings than these are not shown beside new ones. */
+/** Rows measured with other settings than these are not shown beside new ones. An algorithm's own are those under its name. */
 export const settings = {
   // The title says how a task is scored; the source of a function would differ between a bundle and this.
   tasks: Object.values(tasks).map(({ title, training, heldOut, maxTurns }) => ({ title, training, heldOut, maxTurns })),
-  ...{ systemPrompt, maxTokens, steps, evaluationSamples, passes, defaults },
+  ...{ systemPrompt, maxTokens, steps, evaluationSamples },
+  passes: { task: passes.task, updatesPerRollout: passes.updatesPerRollout },
+  learners: defaults as Record<string, unknown>,
 };
