@@ -71,7 +71,7 @@ export async function learn(
     // What another program sampled is scored by the trainer, and the difference corrected for.
     sampled: !learner.policy.capabilities.exact,
   });
-  const { advantages, ...chosen } = chosenAdvantages(learner, sequences);
+  const { advantages, entropyThreshold } = chosenAdvantages(learner, sequences);
   const { learnt } = step;
   learnt?.begin(sequences, advantages);
   const regularisers = { klCoefficient, klEstimator: settings.kl.estimator, entropyBonus };
@@ -93,7 +93,7 @@ export async function learn(
   const summary: LearningMetrics = {
     learnedConversations: 0,
     entropy: sampledEntropy(sampled),
-    ...chosen,
+    ...(entropyThreshold !== undefined && { entropyThreshold }),
     ...(klCoefficient > 0 && { klCoefficient }),
     ...(recalled > 0 && { recalledConversations: recalled }),
   };
