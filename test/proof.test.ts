@@ -94,7 +94,7 @@ describe("the proof's kept results", () => {
       task: "echo",
       seed: 1,
       sign: 1,
-      scenarios: [],
+      scenarios: [] as number[],
       updates: 1,
       conversations: 1,
       cpuSeconds: 1,
