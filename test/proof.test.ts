@@ -1,18 +1,10 @@
 /** What `npm run proof` decides by: the reward, the budgets, and the comparison with SFT on best-of-N. The training itself is not run here. */
 import { describe, expect, it } from "vitest";
 import { against, comparisons, page, table } from "../benchmarks/proof/report.ts";
-import { keptLetters, keptStarter } from "../benchmarks/proof/results.ts";
-import { algorithms, baselines, settings as lettersSettings, run } from "../benchmarks/proof/settings.ts";
+import { algorithms, baselines, run } from "../benchmarks/proof/settings.ts";
 import { plotStarter } from "../benchmarks/proof/starter/plot.ts";
 import { starterSection } from "../benchmarks/proof/starter/report.ts";
-import {
-  conversationsPerStep,
-  harvestingOf,
-  passes,
-  rounds,
-  settings as starterSettings,
-  steps,
-} from "../benchmarks/proof/starter/settings.ts";
+import { conversationsPerStep, harvestingOf, passes, rounds, steps } from "../benchmarks/proof/starter/settings.ts";
 import { type TaskName, taskReward, tasks, turnReward } from "../benchmarks/proof/starter/tasks.ts";
 import { find, judgeStarter, type StarterRun } from "../benchmarks/proof/starter/verdict.ts";
 import { LetterReward, letterEnvironment, task } from "../benchmarks/proof/task.ts";
@@ -67,57 +59,16 @@ describe("the proof's comparison", () => {
   });
 });
 
-describe("the proof's kept results", () => {
-  const letters = {
-    settings: lettersSettings,
-    verdicts: { grpo: verdict([0.9]), a2c: verdict([0.9]), "sft-best-of-n": verdict([0.7]) },
-    clip: { clipped: { clipFraction: 0.1, approxKl: 0.1 }, unclipped: { approxKl: 0.2 } },
-    machines: ["one"],
-  };
-  const changed = (own: object) => ({ ...lettersSettings, learners: { ...lettersSettings.learners, ...own } });
-
-  it("are those of learners that would still be run the same, whatever other learners there are", () => {
-    expect(keptLetters(letters)).toEqual(letters);
-    const { sapo: _, ...without } = lettersSettings.learners;
-    expect(keptLetters({ ...letters, settings: { ...lettersSettings, learners: without } }).verdicts).toEqual(
-      letters.verdicts,
-    );
-    const other = keptLetters({ ...letters, settings: changed({ grpo: { algorithm: "grpo", defaults: "then" } }) });
-    expect(Object.keys(other.verdicts)).toEqual(["a2c", "sft-best-of-n"]);
-    expect(other).not.toHaveProperty("clip");
-    const task = keptLetters({ ...letters, settings: { ...lettersSettings, task: "another" } as never });
-    expect(task.verdicts).toEqual({});
-  });
-
-  it("of the starter model likewise, those without an algorithm by the defaults of a run", () => {
-    const numbers = {
-      task: "echo",
-      seed: 1,
-      sign: 1,
-      scenarios: [] as number[],
-      updates: 1,
-      conversations: 1,
-      cpuSeconds: 1,
-    } as const;
-    const runs: StarterRun[] = [
-      { ...numbers, learner: { by: "defaults", algorithm: "grpo" } },
-      { ...numbers, learner: { by: "passes", algorithm: "gspo", updatesPerRollout: 4 } },
-      { ...numbers, learner: { by: "nothing" } },
-    ];
-    const kept = (own: object) => {
-      const learners = { ...starterSettings.learners, ...own };
-      return keptStarter({ settings: { ...starterSettings, learners }, machines: [], runs }).runs;
-    };
-    expect(kept({})).toEqual(runs);
-    expect(kept({ gspo: "then" })).toEqual([runs[0], runs[2]]);
-    expect(kept({ none: "then" })).toEqual([runs[0], runs[1]]);
-  });
-
-  it("say on the page what has not been run", () => {
-    const text = page(letters, "");
+describe("the proof's page", () => {
+  it("says which algorithms have not been run", () => {
+    const verdicts = { grpo: verdict([0.9]), a2c: verdict([0.9]), "sft-best-of-n": verdict([0.7]) };
+    const letters = { settings: {}, verdicts, machines: ["one"] };
     const missing = Object.keys(algorithms).filter((name) => name !== "grpo" && name !== "a2c");
     expect(missing).toContain("luspo");
-    expect(text).toContain(`Not run yet, and no part of what is said here: ${missing.join(", ")}.`);
+    const text = page(letters, "");
+    expect(text).toContain(
+      `Not run yet, and no part of what is said here: ${missing.map((name) => `\`${name}\``).join(", ")}.`,
+    );
     expect(text).toContain("Of 2 algorithms:");
     const all = Object.fromEntries(Object.keys(algorithms).map((name) => [name, verdict([0.9])]));
     expect(page({ ...letters, verdicts: all }, "")).not.toContain("Not run yet");
@@ -226,7 +177,7 @@ describe("the proof on the starter model", () => {
 
   /** Every scenario `before` on the untrained model; one seed a score after it, with a little noise over scenarios. */
   function runs(before: number, after: readonly number[], flipped: readonly number[]): StarterRun[] {
-    const numbers = { updates: 30, conversations: 960, cpuSeconds: 10 };
+    const numbers = { updates: 30, conversations: 960, cpuSeconds: 10, settings: "" };
     const scores = (mean: number) => tasks.classes.heldOut.map((_, i) => mean + 0.05 * ((i % 3) - 1));
     const trained = (mean: number, i: number, sign: 1 | -1): StarterRun => ({
       ...{ task: "classes", learner: { by: "defaults", algorithm: "grpo" }, seed: 101 + i, sign },
@@ -258,7 +209,7 @@ describe("the proof on the starter model", () => {
     expect(starterSection([...some].reverse(), ["a machine"])).toBe(text);
     expect(text).toContain("| grpo | 0.400 | 0.750 | 0.700–0.800 | 0.0002 | yes | 0.150 | 0.0002 | yes | 960 | 10 |");
     expect(text).toContain("Machine: a machine.");
-    expect(text).toMatch(/Not run yet, and no part of what is said here: dr-grpo, .*sapo, gmpo, luspo, /);
+    expect(text).toMatch(/Not run yet, and no part of what is said here: `dr-grpo`, .*`sapo`, `gmpo`, `luspo`, /);
     expect(plotStarter(some)).toContain(">grpo<");
     expect(plotStarter(some)).not.toContain(">sapo<");
     expect(starterSection([], [])).toBe("");

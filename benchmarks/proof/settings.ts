@@ -1,8 +1,6 @@
 import type { AlgorithmConfig } from "stateset-agents/algorithms";
 import { algorithmNames } from "../../packages/stateset-agents/src/algorithm/algorithms.ts";
-import { resolveConfig } from "../../packages/stateset-agents/src/training/config.ts";
-import { defaultsOf } from "../../packages/stateset-agents/src/training/train.ts";
-import { settingsHash } from "../parallel.ts";
+import { defaultsStamp } from "../defaults.ts";
 import type { Harvesting } from "./best-of-n.ts";
 import { task } from "./task.ts";
 
@@ -51,19 +49,9 @@ export const baselines = {
 /** The one that reinforcement has to beat. */
 export const baseline = "sft-best-of-n" satisfies keyof typeof baselines;
 
-/** Change with every default of the library, for results depend on them: those of a run with each algorithm, and with none. */
-export const defaults: Readonly<Record<string, string>> = {
-  ...Object.fromEntries(algorithmNames.map((name) => [name, settingsHash(defaultsOf(name))])),
-  none: settingsHash(resolveConfig()),
-};
-
-/** Rows measured with other settings than these are not shown beside new ones. A learner's own are those under its name. */
-export const settings = {
-  ...{ task, run, sampling, evaluationSamples },
-  learners: {
-    ...Object.fromEntries(
-      Object.entries(algorithms).map(([name, own]) => [name, { ...own, defaults: defaults[own.algorithm] }]),
-    ),
-    ...Object.fromEntries(Object.entries(baselines).map(([name, own]) => [name, { ...own, defaults: defaults.none }])),
-  } as Record<string, unknown>,
-};
+/** What a learner was given. Results measured with other settings than these are not shown beside new ones. */
+export function settingsOf({ learner }: { learner: string }): unknown {
+  const own = { ...algorithms, ...clipPair, ...baselines }[learner];
+  const algorithm = own && "algorithm" in own ? own.algorithm : undefined;
+  return { task, run, sampling, evaluationSamples, own, defaults: defaultsStamp(algorithm) };
+}
