@@ -315,11 +315,27 @@ describe("MultiTurnAgent", () => {
   });
 
   it("says when a conversation is too long and what to do about it", async () => {
-    await expect(newAgent({ policy: talking("a") }).generateResponse([user("a ".repeat(80))])).rejects.toMatchObject({
+    const long = [user("a ".repeat(40)), { role: "assistant" as const, content: "a" }, user("a ".repeat(40))];
+    await expect(newAgent({ policy: talking("a") }).generateResponse(long)).rejects.toMatchObject({
       code: "CONTEXT_OVERFLOW",
       hint: expect.stringContaining("contextWindow"),
     });
   });
+
+  it.each([undefined, "truncate", "summary"] as const)(
+    "says when the last message alone is too long, which no strategy mends (%s)",
+    async (contextWindow) => {
+      const agent = newAgent({ policy: talking("a"), contextWindow, systemPrompt: "be brief" });
+      const history = [user("a"), { role: "assistant" as const, content: "a" }, user("a ".repeat(80))];
+      await expect(agent.generateResponse(history)).rejects.toMatchObject({
+        code: "CONTEXT_OVERFLOW",
+        message: expect.stringMatching(
+          /The last message alone is too long for .*: .* it takes 8\d tokens, and there is room for \d+/,
+        ),
+        hint: "Shorten it.",
+      });
+    },
+  );
 
   it("remembers across conversations, sums up with its own model, and does not repeat the current conversation", async () => {
     const policy = talking("hi Ann", "hello", "bye");

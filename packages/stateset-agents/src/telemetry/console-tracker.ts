@@ -1,3 +1,4 @@
+import { counted } from "../counted.ts";
 import type { MetricName, Metrics } from "../run/metrics.ts";
 import type { Tracker } from "../run/tracker.ts";
 
@@ -36,6 +37,6 @@ export function consoleTracker(options: ConsoleTrackerOptions = {}): Tracker {
       if (parts.length > 0) write(`step ${step}  ${parts.join("  ")}`);
     },
     finish: (outcome) =>
-      write(`${outcome.status} after ${outcome.steps} steps${outcome.error ? `: ${outcome.error}` : ""}`),
+      write(`${outcome.status} after ${counted(outcome.steps, "step")}${outcome.error ? `: ${outcome.error}` : ""}`),
   };
 }
