@@ -1,7 +1,7 @@
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import type { Message } from "../conversation/message.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import type { Policy, Sample } from "../policy/policy.ts";
@@ -373,7 +373,7 @@ describe("MultiTurnAgent", () => {
 
 describe("agent.json", () => {
   it("keeps what the agent is beside the model", async () => {
-    const dir = mkdtempSync(join(tmpdir(), "agent-"));
+    const dir = temporaryFolder();
     await newAgent({ systemPrompt: "Be kind.", contextWindow: "truncate", reasoning: true }).save(dir);
     expect(await readAgentFile(dir)).toMatchObject({
       systemPrompt: "Be kind.",
@@ -385,7 +385,7 @@ describe("agent.json", () => {
   });
 
   it("is refused with its path when it is damaged", async () => {
-    const dir = mkdtempSync(join(tmpdir(), "agent-"));
+    const dir = temporaryFolder();
     writeFileSync(join(dir, "agent.json"), '{"version": 1, "systemPromt": "x"}');
     await expect(readAgentFile(dir)).rejects.toMatchObject({
       code: "CHECKPOINT_INVALID",
@@ -396,7 +396,7 @@ describe("agent.json", () => {
   });
 
   it("has to be beside a model", async () => {
-    const dir = mkdtempSync(join(tmpdir(), "agent-"));
+    const dir = temporaryFolder();
     await expect(loadAgentFromCheckpoint(dir)).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
   });
 });

@@ -1,15 +1,14 @@
-import { cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { hashesOf } from "../test-support/run-folder.ts";
 import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../test-support/table-training.ts";
 import { train } from "../training/train.ts";
 import { MultiTurnGRPOTrainer } from "../training/trainer.ts";
 import { CheckpointCallback, EarlyStoppingCallback } from "./callbacks.ts";
 
-const root = mkdtempSync(join(tmpdir(), "compat-"));
-afterAll(() => rmSync(root, { recursive: true, force: true }));
+const root = temporaryFolder();
 
 const heldOut = Array.from({ length: 4 }, (_, i) => ({ id: `held-${i}`, userResponses: ["help card"] }));
 
