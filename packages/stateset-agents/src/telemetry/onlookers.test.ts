@@ -11,6 +11,8 @@ import { train } from "../training/train.ts";
 import { alertWith } from "./alerts.ts";
 import { consoleTracker } from "./console-tracker.ts";
 import { fileTracker } from "./file-tracker.ts";
+import { tensorBoardTracker } from "./tensorboard.ts";
+import { wandbTracker } from "./wandb.ts";
 
 const root = mkdtempSync(join(tmpdir(), "onlookers-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -80,6 +82,13 @@ describe("a run", () => {
     expect(lines[0]).toBe("run tracked");
     expect(lines[1]).toMatch(/^step 2 {2}reward \d/);
     expect(lines.at(-1)).toBe("finished after 4 steps");
+  });
+
+  it("is tracked by no tracker with an option that is misspelt or no option at all", () => {
+    expect(() => wandbTracker({ projet: "a" } as never)).toThrow(/"projet" in wandbTracker\. Did you mean "project"/);
+    expect(() => tensorBoardTracker("runs" as never)).toThrow(/tensorBoardTracker/);
+    expect(() => fileTracker({ file: "a" } as never)).toThrow(/fileTracker/);
+    expect(() => consoleTracker({ every: 0 })).toThrow(/consoleTracker\.every/);
   });
 
   it("is printed with its reward and its evaluations, or with its loss where it has no reward", async () => {
