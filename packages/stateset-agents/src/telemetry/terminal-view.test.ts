@@ -170,11 +170,13 @@ describe("on a terminal", () => {
     wait(4000);
     progress({ step: 13, phase: "sampling", done: 31, of: 96, tokens: 2345 });
     wait(400);
-    expect(terminal.text()).toMatch(/now +step 13: sampling {3}31 of 96 conversations {3}2.3k tokens {3}4s\n/);
+    expect(terminal.text()).toMatch(
+      /now +step 13: sampling {3}31 of 96 conversations {3}2.3k tokens {3}4s of about 10s\n/,
+    );
     expect(eta()).toBe("1m 16s");
     progress({ step: 13, phase: "learning" });
     wait(3000);
-    expect(terminal.text()).toMatch(/now +step 13: learning {3}7s\n/);
+    expect(terminal.text()).toMatch(/now +step 13: learning {3}7s of about 10s\n/);
     expect(eta()).toBe("1m 13s");
     // A step that takes longer than the others does not make those after it shorter.
     wait(60_000);

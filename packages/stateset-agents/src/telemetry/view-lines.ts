@@ -76,16 +76,17 @@ function stepLine(state: ViewState, frame: ViewFrame): string {
 }
 
 /** What is being done, how far it is, and for how long. */
-function nowLines({ now, latest, run, stepsBefore }: ViewState, frame: ViewFrame): string[] {
+function nowLines({ now, latest, stepsBefore, perStepMs }: ViewState, frame: ViewFrame): string[] {
   const { colors, columns, nowMs } = frame;
   if (!now) return [];
-  const done = latest?.step ?? stepsBefore;
-  const of = now.step > done && run ? `step ${now.step}: ` : "";
+  const within = now.step > (latest?.step ?? stepsBefore);
+  const of = within ? `step ${now.step}: ` : "";
+  const usual = within && perStepMs !== undefined ? colors.dim(` of about ${duration(perStepMs)}`) : "";
   const parts = [
     `${of}${colors.bold(now.phase)}`,
     now.of === undefined ? undefined : `${now.done} of ${now.of} ${colors.dim("conversations")}`,
     now.tokens ? `${quantity(now.tokens)} ${colors.dim("tokens")}` : undefined,
-    duration(nowMs - now.sinceMs),
+    `${duration(nowMs - now.sinceMs)}${usual}`,
   ].filter((part) => part !== undefined);
   return flow(labelled("now", frame), parts, { columns, gap: "   ", most: 2 });
 }

@@ -97,12 +97,17 @@ export class ViewState {
     return this.latest === undefined ? 0 : this.latest.step - this.stepsBefore;
   }
 
-  /** Milliseconds to the end of the last step, at the mean pace of this process so far; undefined before its first step is done. */
+  /** Milliseconds that a step of this process has taken so far, with what follows it; undefined before its first is done. */
+  get perStepMs(): number | undefined {
+    return this.stepsDone === 0 ? undefined : (this.#stepMs - this.#firstMs) / this.stepsDone;
+  }
+
+  /** Milliseconds to the end of the last step, at that pace. */
   etaMs(nowMs: number): number | undefined {
-    if (this.latest === undefined || this.stepsDone === 0) return undefined;
-    const perStep = (this.#stepMs - this.#firstMs) / this.stepsDone;
-    const left = this.latest.totalSteps - this.latest.step;
-    return left === 0 ? 0 : perStep * left - Math.min(perStep, nowMs - this.#stepMs);
+    const { perStepMs, latest } = this;
+    if (perStepMs === undefined) return undefined;
+    const left = latest!.totalSteps - latest!.step;
+    return left === 0 ? 0 : perStepMs * left - Math.min(perStepMs, nowMs - this.#stepMs);
   }
 }
 
