@@ -36,7 +36,7 @@ const redrawMs = 200;
 
 export function createLiveView(options: LiveViewOptions): LiveView {
   const { stream, now = Date.now, title } = options;
-  const mode = options.mode ?? (stream.isTTY && process.env.TERM !== "dumb" ? "tty" : "plain");
+  let mode = options.mode ?? (stream.isTTY && process.env.TERM !== "dumb" ? "tty" : "plain");
   const colors = pc.createColors(options.color ?? (mode === "tty" && pc.isColorSupported));
   const state = new ViewState();
   const screen = new Screen(stream, ({ columns, rows }) =>
@@ -80,6 +80,8 @@ export function createLiveView(options: LiveViewOptions): LiveView {
     },
     onStart(run) {
       state.begin(run, now());
+      // The lines of a second run go above the first one's view.
+      if (mode === "tty" && !screen.take()) mode = "plain";
       const { id, dir, learner, settings, resumedAfter = null } = run;
       json("start", { run: id, dir, learner, settings, resumedAfter });
       const changed = changedSettings(run);

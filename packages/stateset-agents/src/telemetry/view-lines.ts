@@ -81,14 +81,14 @@ function nowLines({ now, latest, stepsBefore, perStepMs }: ViewState, frame: Vie
   if (!now) return [];
   const within = now.step > (latest?.step ?? stepsBefore);
   const of = within ? `step ${now.step}: ` : "";
-  const usual = within && perStepMs !== undefined ? colors.dim(` of about ${duration(perStepMs)}`) : "";
+  const usual = within && perStepMs !== undefined ? colors.dim(` of ~${duration(perStepMs)}`) : "";
   const parts = [
     `${of}${colors.bold(now.phase)}`,
     now.of === undefined ? undefined : `${now.done} of ${now.of} ${colors.dim("conversations")}`,
     now.tokens ? `${quantity(now.tokens)} ${colors.dim("tokens")}` : undefined,
     `${duration(nowMs - now.sinceMs)}${usual}`,
   ].filter((part) => part !== undefined);
-  return flow(labelled("now", frame), parts, { columns, gap: "   ", most: 2 });
+  return flow(labelled("now", frame), parts, { columns, gap: "  ", most: 2 });
 }
 
 /** The number that matters, its course over the whole run, and how far it has come. */
@@ -120,7 +120,7 @@ function learningLines(state: ViewState, frame: ViewFrame): string[] {
   if (!latest) return [];
   const { columns } = frame;
   const { metrics, timing } = latest;
-  const spacious = columns >= 100;
+  const spacious = columns >= 110;
   const stated = (name: string, value: number | undefined, show = number): string[] =>
     value === undefined ? [] : [fact(name, show(value), frame)];
   const learning = [
