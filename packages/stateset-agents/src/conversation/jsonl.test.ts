@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
-import { type ChatRecord, readChats, writeChats } from "./jsonl.ts";
+import type { ChatRecord } from "./chat-layouts.ts";
+import { readChats, writeChats } from "./jsonl.ts";
 import type { Message } from "./message.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "jsonl-"));

@@ -6,6 +6,7 @@ import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { createRandom, seedOf } from "../random.ts";
 import { Environment, type EnvironmentState, type ResetOptions, type StepResult } from "./environment.ts";
+import { awaitsReply, givenTurns } from "./opening.ts";
 import { type ConversationScenarioInput, parseScenario, requireDistinctIds } from "./parse-scenario.ts";
 import type { ConversationScenario } from "./scenario.ts";
 
@@ -44,7 +45,8 @@ const optionsSchema = z.strictObject({
 });
 
 /**
- * Plays scripted users: each scenario's `userResponses` are said in order, one after every reply of the agent.
+ * Plays scripted users: each scenario's `userResponses` are said in order, one after every reply of the agent; after its `messages`, where
+ * the conversation has begun already.
  *
  * @example
  * const environment = new ConversationEnvironment({ scenarios: [{ id: "late", userResponses: ["My order is late.", "Thanks."] }] });
@@ -82,11 +84,17 @@ export class ConversationEnvironment extends Environment<ConversationScenario> {
     { seed = randomInt(2 ** 32) }: ResetOptions = {},
   ): Promise<EnvironmentState<ConversationScenario>> {
     const chosen = scenario ?? this.#choose(seed);
-    const first = chosen.userResponses[0];
-    if (first === undefined) {
-      throw new StatesetError("INVALID_SCENARIO", `Scenario "${chosen.id}" has no user turn.`);
+    const given = givenTurns(chosen.messages);
+    const answers = awaitsReply(chosen.messages);
+    // Scenarios from elsewhere need not be of this kind.
+    const first = answers ? undefined : chosen.userResponses?.[0];
+    if (first === undefined && !answers) {
+      throw new StatesetError("INVALID_SCENARIO", `Scenario "${chosen.id}" has no user turn.`, {
+        hint: "Give it userResponses; a `prompt` is read by loadScenarios() and by the environment's own list.",
+      });
     }
-    return { scenario: chosen, turns: [userTurn(first)], replies: 0, seed, done: false, metadata: {} };
+    const turns = first === undefined ? given : [...given, userTurn(first)];
+    return { scenario: chosen, turns, replies: 0, seed, done: false, metadata: {} };
   }
 
   override async step(
@@ -94,7 +102,8 @@ export class ConversationEnvironment extends Environment<ConversationScenario> {
     action: Turn,
   ): Promise<StepResult<ConversationScenario>> {
     const replies = state.replies + 1;
-    const next = state.scenario.userResponses[replies];
+    const { messages, userResponses } = state.scenario;
+    const next = userResponses?.[awaitsReply(messages) ? replies - 1 : replies];
     const turns = [...state.turns, action];
     const over = next === undefined || (await this.#ends(action, state));
     if (over || replies >= this.maxTurns) {

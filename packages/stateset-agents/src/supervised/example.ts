@@ -30,7 +30,7 @@ export interface EncodedConversation extends TreeChain {
   spelt: readonly { message: number; tokens: readonly string[] }[];
 }
 
-/** The tokens of a conversation as sampling would have seen them, with `learn` on what the assistant itself wrote. */
+/** The tokens of a conversation as sampling would have seen them, with `learn` on what the assistant itself wrote, unless it weighs 0. */
 export function encodeConversation(
   tokenizer: ChatTokenizer,
   { messages, tools, templateVariables }: CheckedConversation,
@@ -47,7 +47,8 @@ export function encodeConversation(
   let at = 0;
   for (const { tokens, generated, message } of segments) {
     encoded.tokens.set(tokens, at);
-    encoded.learn.fill(generated ? 1 : 0, at, at + tokens.length);
+    const learnt = generated && messages[message]?.weight !== 0;
+    encoded.learn.fill(learnt ? 1 : 0, at, at + tokens.length);
     encoded.message.fill(message, at, at + tokens.length);
     at += tokens.length;
   }

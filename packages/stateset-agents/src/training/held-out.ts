@@ -52,8 +52,15 @@ export function heldOutProblems(training: readonly Scenario[], heldOut: readonly
 
 /** What the agent gets to read, whatever the scenario is called. */
 function textOf(scenario: Scenario): string {
-  const { userResponses, prompt, goal, context, systemPrompt } = scenario as Partial<ConversationScenario & Task>;
-  const said = userResponses ?? prompt ?? goal ?? JSON.stringify({ ...scenario, id: "" });
+  const { messages, userResponses, prompt, goal, context, systemPrompt } = scenario as Partial<
+    ConversationScenario & Task
+  >;
+  const said =
+    (messages && [...messages, ...(userResponses ?? [])]) ??
+    userResponses ??
+    prompt ??
+    goal ??
+    JSON.stringify({ ...scenario, id: "" });
   return JSON.stringify([said, context, systemPrompt]).toLowerCase().replace(/\s+/g, " ");
 }
 
