@@ -75,7 +75,8 @@ describe("chat files", () => {
   });
 
   it.each([
-    ['{"prompt":"x"}', 'line 1: no "messages"'],
+    ['{"prompt":"x"}', 'line 1: no "messages". Each line is {"messages"'],
+    ['"hi"', "line 1: not an object"],
     ['{"messages":{}}', "expected a list of messages"],
     ['{"messages":["hi"]}', "message 1 is a string, not an object"],
     ['{"messages":[{"role":"bot","content":""}]}', 'message 1 has role "bot". Use one of system'],

@@ -18,8 +18,8 @@ export async function* readText(path: string): AsyncGenerator<string> {
 }
 
 /**
- * The lines of a file with their numbers (from 1); empty ones are left out. Only a line feed ends a line: JSON text may hold U+2028 and
- * U+2029 as they are, at which Node's readline would cut it.
+ * The lines of a file with their numbers (from 1); empty ones are left out. Only a line feed ends a line: JSON text may hold other
+ * separators, such as U+2028, as they are.
  */
 export async function* readLines(path: string): AsyncGenerator<TextEntry> {
   let line = 0;

@@ -58,6 +58,8 @@ export class ConversationEnvironment extends Environment<ConversationScenario> {
   readonly maxTurns: number;
   readonly #randomize: boolean;
   readonly #endWhen: readonly EndCondition[];
+  /** The round met last: its order follows from the seed, but shuffling is not for every reset(). */
+  #round: { number: number; order: readonly ConversationScenario[] } | undefined;
 
   constructor(options: ConversationEnvironmentOptions) {
     super();
@@ -117,9 +119,12 @@ export class ConversationEnvironment extends Environment<ConversationScenario> {
   /** Consecutive seeds visit every scenario once before any comes again. */
   #choose(seed: number): ConversationScenario {
     const count = this.scenarios.length;
-    const round = Math.floor(seed / count);
-    const order = this.#randomize ? createRandom(seedOf("scenarios", round)).shuffled(this.scenarios) : this.scenarios;
-    return order[seed % count]!;
+    if (!this.#randomize) return this.scenarios[seed % count]!;
+    const number = Math.floor(seed / count);
+    if (this.#round?.number !== number) {
+      this.#round = { number, order: createRandom(seedOf("scenarios", number)).shuffled(this.scenarios) };
+    }
+    return this.#round.order[seed % count]!;
   }
 
   async #ends(reply: Turn, state: EnvironmentState<ConversationScenario>): Promise<boolean> {

@@ -57,14 +57,7 @@ export function parseScenario(value: unknown, where: string, defaultId: string):
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw new StatesetError("INVALID_SCENARIO", `${where} is not an object.`, { hint: example });
   }
-  const renamed: Record<string, unknown> = { id: defaultId };
-  for (const [key, part] of Object.entries(value)) {
-    const name = pythonNames[key] ?? key;
-    if (name !== key && name in value) {
-      throw new StatesetError("INVALID_SCENARIO", `${where} has both "${key}" and "${name}".`, { hint: "Keep one." });
-    }
-    if (part !== undefined) renamed[name] = part;
-  }
+  const renamed = withOneName(value as Record<string, unknown>, where, defaultId);
   const named = () => `${where} (${JSON.stringify(renamed.id)})`;
   const result = schema.safeParse(renamed);
   // Before the check for user turns: if their key is misspelt, that is what to say.
@@ -76,10 +69,26 @@ export function parseScenario(value: unknown, where: string, defaultId: string):
   });
 }
 
+/** The scenario as it is where all its names are ours: of many thousands, a copy each would be felt. */
+function withOneName(value: Record<string, unknown>, where: string, defaultId: string): Record<string, unknown> {
+  const foreign = Object.keys(value).some((key) => Object.hasOwn(pythonNames, key));
+  if (!foreign && value.id !== undefined) return value;
+  const renamed: Record<string, unknown> = { id: defaultId };
+  for (const [key, part] of Object.entries(value)) {
+    const name = pythonNames[key] ?? key;
+    if (name !== key && name in value) {
+      throw new StatesetError("INVALID_SCENARIO", `${where} has both "${key}" and "${name}".`, { hint: "Keep one." });
+    }
+    if (part !== undefined) renamed[name] = part;
+  }
+  return renamed;
+}
+
 /** A text, or a list that is one message of the user, is the first of the user's turns. */
 function withOpening(parsed: z.output<typeof schema>, named: () => string): ConversationScenario {
-  const { prompt, messages, userResponses = [], ...rest } = parsed;
-  if (prompt === undefined && messages === undefined) return { ...rest, userResponses } as ConversationScenario;
+  parsed.userResponses ??= [];
+  if (parsed.prompt === undefined && parsed.messages === undefined) return parsed as ConversationScenario;
+  const { prompt: _, messages: __, userResponses, ...rest } = parsed;
   const opening = readOpening(parsed, named());
   const only = opening.messages?.length === 1 ? opening.messages[0]! : undefined;
   const plain = only?.role === "user" && Object.keys(only).length === 2 ? only.content : opening.prompt;

@@ -83,7 +83,8 @@ export function encodeExamples(
       const encoded = encodeConversation(tokenizer, conversation);
       if (encoded.spelt.length > 0) result.spelt++;
       for (const { tokens } of encoded.spelt) for (const token of tokens) spelt.add(token);
-      chain = encoded;
+      // Which message a token belongs to is not needed any more, and of many thousands it would be felt.
+      chain = { tokens: encoded.tokens, learn: encoded.learn };
     }
     if (chain.tokens.length > contextLength) {
       chain = { tokens: chain.tokens.subarray(0, contextLength), learn: chain.learn.subarray(0, contextLength) };
