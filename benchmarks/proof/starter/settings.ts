@@ -13,13 +13,13 @@ export const steps: Record<TaskName, number> = { echo: 30, delayed: 12, classes:
 /** Conversations of each held-out scenario: of the untrained model, which every run is compared with, and after a run. */
 export const evaluationSamples = { untrained: 16, trained: 4 };
 
-/** Those with a clip, which does nothing until a rollout is used more than once, get four passes on this task. */
+/** Those with a clip or a gate, which does nothing until a rollout is used more than once, get four passes on this task. */
 export const passes = {
   task: "delayed",
   updatesPerRollout: 4,
   algorithms: algorithmNames.filter((name) => {
-    const { epsilonHigh, ratioCap } = algorithmDefaults(name) as { epsilonHigh?: number; ratioCap?: number };
-    return epsilonHigh !== undefined || ratioCap !== undefined;
+    const own = algorithmDefaults(name) as { epsilonHigh?: number; ratioCap?: number; tauNegative?: number };
+    return (own.epsilonHigh ?? own.ratioCap ?? own.tauNegative) !== undefined;
   }),
 } as const;
 
@@ -29,7 +29,7 @@ export const conversationsPerStep = groupsPerStep * groupSize;
 /** Rates that SFT and GRPO were tried with, and which was best, by rounds. They are named in each job, so that another one renews its own rows alone. */
 export const triedRates = [1e-4, 3e-4, 1e-3];
 export const rates: Readonly<Record<number, number>> = { 1: 1e-3, 3: 1e-3, 10: 1e-3 };
-export const tunedRate = 3e-4;
+export const tunedRate = 1e-3;
 export const rounds = Object.keys(rates).map(Number);
 
 /** SFT on the best of as many conversations as GRPO has, with twice its updates; an eighth is kept. */

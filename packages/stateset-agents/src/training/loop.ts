@@ -17,7 +17,7 @@ import type { Run } from "../run/run.ts";
 import type { TrainingStepEnd } from "./callbacks.ts";
 import { type Collected, collect } from "./collect.ts";
 import type { TrainingConfig } from "./config.ts";
-import type { TrainingControls } from "./controls.ts";
+import { followKl, type TrainingControls } from "./controls.ts";
 import { countLost, dropKl, reportFailures, reportFirstRatio, reportSkipped, stopOf } from "./failures.ts";
 import type { HeldOutEvaluation } from "./held-out.ts";
 import type { Recall } from "./recall.ts";
@@ -80,7 +80,7 @@ export async function runLoop(loop: Loop): Promise<RunEnd> {
 async function runStep(loop: Loop): Promise<void> {
   const { config, state, run } = loop;
   const { signal } = run;
-  throwIfAborted(signal, `after ${run.step} steps`);
+  throwIfAborted(signal, run.afterSteps);
   const step = run.step + 1;
   const learningRate = learningRateAt(step, config) * state.controls.learningRateScale;
   await run.stepStart({ step, totalSteps: config.steps, learningRate });
@@ -154,6 +154,7 @@ async function learnFromStep(
       await run.tell("update", step, update);
     },
   });
+  followKl(controls, config.kl, learnt);
   await reportFirstRatio(loop, step, learnt);
   // Rewards that are not numbers count like losses that are not; conversations lost otherwise are only reported.
   if (groups.length === 0 && report.failures.some(({ kind }) => kind === "not-finite")) {
