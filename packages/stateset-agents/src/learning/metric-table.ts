@@ -1,12 +1,12 @@
 /** The numbers of learning from conversations, those of the losses among them. The whole table is in run/metrics.ts. */
+import { preferenceLossNames } from "../algorithm/loss/preference.ts";
 import { algorithmMetrics, type Metric, type NumbersOf } from "../algorithm/metric-table.ts";
 
 export type { Metric };
 
 export const dataLearners = [
   "sft",
-  "dpo",
-  "ipo",
+  ...preferenceLossNames,
   "reward-model",
   "value-function",
 ] as const satisfies Metric["learners"];

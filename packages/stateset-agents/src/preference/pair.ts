@@ -70,22 +70,30 @@ export function readPair(value: unknown, where: string): PreferencePair {
       });
     }
   }
-  const part = (key: "prompt" | "chosen" | "rejected", role: Message["role"]): Message[] => {
-    const content = record[key];
-    if (typeof content === "string") return [{ role, content }];
-    return validateMessages(content, { where: `${where}: ${key}`, code: "INVALID_DATA" });
-  };
   const { margin } = record;
   if (margin !== undefined && (typeof margin !== "number" || !Number.isFinite(margin))) {
     throw new StatesetError("INVALID_DATA", `${where}: the margin is not a finite number.`);
   }
   const pair = {
-    chosen: part("chosen", "assistant"),
-    rejected: part("rejected", "assistant"),
+    chosen: readPart(record, "chosen", "assistant", where),
+    rejected: readPart(record, "rejected", "assistant", where),
     ...readTemplateOptions(record, where),
     ...(margin === undefined ? {} : { margin }),
   };
-  return record.prompt === undefined ? splitPrompt(pair) : { prompt: part("prompt", "user"), ...pair };
+  if (record.prompt === undefined) return splitPrompt(pair);
+  return { prompt: readPart(record, "prompt", "user", where), ...pair };
+}
+
+/** Messages, or a string that stands for one of the role. */
+export function readPart(
+  record: Readonly<Record<string, unknown>>,
+  key: string,
+  role: Message["role"],
+  where: string,
+): Message[] {
+  const content = record[key];
+  if (typeof content === "string") return [{ role, content }];
+  return validateMessages(content, { where: `${where}: ${key}`, code: "INVALID_DATA" });
 }
 
 /** Takes the common beginning out of two whole conversations. */
@@ -157,17 +165,24 @@ function isPairChains(pair: PreferenceInput | PairChains): pair is PairChains {
   return [pair?.chosen, pair?.rejected].every((side) => Array.isArray(side) && side.length > 0 && side.every(isChain));
 }
 
-/** Adds the control tokens that a side's own replies only spell to `spelt`. */
 function encodePair(tokenizer: ChatTokenizer, pair: PreferencePair, spelt: Set<string>): PairChains {
-  const { prompt, chosen, rejected, margin, ...options } = pair;
-  const side = (messages: readonly Message[]): TreeChain => {
-    const encoded = encodeConversation(tokenizer, { ...options, messages: [...prompt, ...messages] });
-    const learn = encoded.learn.map((value, i) => (encoded.message[i]! >= prompt.length ? value : 0));
-    const own = encoded.spelt.filter(({ message }) => message >= prompt.length);
-    for (const { tokens } of own) for (const token of tokens) spelt.add(token);
-    return { tokens: encoded.tokens, learn };
-  };
-  return { chosen: [side(chosen)], rejected: [side(rejected)], ...(margin === undefined ? {} : { margin }) };
+  const side = (messages: readonly Message[]) => [encodeSide(tokenizer, pair, messages, spelt)];
+  const { margin } = pair;
+  return { chosen: side(pair.chosen), rejected: side(pair.rejected), ...(margin === undefined ? {} : { margin }) };
+}
+
+/** A prompt and how it went on, with `learn` on the latter. Adds the control tokens that its replies only spell to `spelt`. */
+export function encodeSide(
+  tokenizer: ChatTokenizer,
+  { prompt, tools, templateVariables }: Pick<PreferencePair, "prompt" | "tools" | "templateVariables">,
+  messages: readonly Message[],
+  spelt: Set<string>,
+): TreeChain {
+  const encoded = encodeConversation(tokenizer, { messages: [...prompt, ...messages], tools, templateVariables });
+  const learn = encoded.learn.map((value, i) => (encoded.message[i]! >= prompt.length ? value : 0));
+  const own = encoded.spelt.filter(({ message }) => message >= prompt.length);
+  for (const { tokens } of own) for (const token of tokens) spelt.add(token);
+  return { tokens: encoded.tokens, learn };
 }
 
 function sameTokens({ chosen, rejected }: PairChains): boolean {
