@@ -18,6 +18,7 @@ import torch
 from advantages import ADVANTAGES
 from batches import BATCHES, PER_TOKEN, compact, compact_rows, float32, make_batch, nine
 from losses import LOSSES, PREFERENCES, kto, token_mean
+from shaping import shaping_case
 
 DEFAULT_OUT = Path(__file__).resolve().parents[2] / "packages/stateset-agents/src/algorithm/fixtures"
 
@@ -150,6 +151,7 @@ def main():
             "kto": [kto_case(i) for i in range(args.batches)],
             "bradley-terry": [bradley_terry_case(i) for i in range(args.batches)],
         },
+        "shaping": [shaping_case(options_rng("shaping", i), i, nine) for i in range(args.batches)],
     }
     for name, content in files.items():
         (args.out / f"{name}.json").write_text(json.dumps(content, separators=(",", ":"), allow_nan=False) + "\n")

@@ -280,7 +280,7 @@ describe.skipIf(!python)("the fixtures are what the script makes (needs STATESET
     const out = mkdtempSync(join(tmpdir(), "goldens-"));
     try {
       execFileSync(python!, [script, "--out", out, "--batches", "5"], { stdio: "pipe" });
-      for (const name of ["batches", "losses", "advantages", "preferences"]) {
+      for (const name of ["batches", "losses", "advantages", "preferences", "shaping"]) {
         const fresh = load<unknown>(name, out);
         const stored = load<unknown>(name);
         const first = Array.isArray(stored)

@@ -1,6 +1,7 @@
 import type { Algorithm } from "../algorithm/algorithm.ts";
 import type { Policy, Reference } from "../policy/policy.ts";
 import type { LearnSettings } from "./settings.ts";
+import { requireShaping } from "./shape-rewards.ts";
 import { requireLoraPlus, requireTrainable } from "./trainable.ts";
 
 /** What learns, by which algorithm, against which reference, and how. */
@@ -18,6 +19,7 @@ export async function openLearner(learner: Learner): Promise<Learner> {
   if (policy.model.stub) return learner;
   requireTrainable(policy);
   const noRate = algorithm.trustRegion && `${algorithm.name} has no learning rate`;
+  requireShaping(learner);
   requireLoraPlus(policy, settings.loraPlusRatio, noRate);
   if (algorithm.needs.values) await policy.addValueHead();
   return learner;

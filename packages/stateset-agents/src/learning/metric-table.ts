@@ -24,6 +24,12 @@ export const learningMetrics = {
     unit: "count",
     learners: ["rl"],
   },
+  shapedReward: {
+    meaning:
+      "Mean reward once shaped (`rewardShaping`, DAPO's overlong penalty): what is learnt from; only where it is.",
+    unit: "reward",
+    learners: ["rl"],
+  },
   firstRatioMax: {
     meaning:
       "The largest importance ratio before the first update: 1 where the policy that learns is the one that sampled.",

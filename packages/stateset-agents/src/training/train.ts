@@ -9,6 +9,7 @@ import { StatesetError } from "../error.ts";
 import { EarlyStopping } from "../evaluation/early-stopping.ts";
 import { exclusively } from "../learning/exclusive.ts";
 import { type Learner, openLearner, wantsReference } from "../learning/learner.ts";
+import { noMoments } from "../learning/shape-rewards.ts";
 import { requireTrainable } from "../learning/trainable.ts";
 import type { ReferenceScorer } from "../reward/reference-scorer.ts";
 import { environmentRollout, scorerOf } from "../rollout/rollout.ts";
@@ -175,6 +176,7 @@ function initialState(config: TrainingConfig, agent: Agent): LoopState {
     pending: null,
     failedParts: [],
     notices: [],
+    rewardMoments: noMoments(),
     ratioReported: false,
   };
 }
