@@ -103,7 +103,7 @@ async function runStep(loop: Loop): Promise<void> {
   const learnt = await learnFromStep(loop, step, learningRate, collected, record?.learnt);
   const updatedAt = performance.now();
   run.step = step;
-  recall?.note([...groups, ...collected.refused]);
+  for (const one of [recall, scenarios.sampler]) one?.note([...groups, ...collected.refused]);
   state.position += collected.drawn;
   state.lowestReward = report.lowestReward;
   const { optimiserSteps, notFinite } = state;

@@ -30,6 +30,7 @@ import { Recall } from "./recall.ts";
 import { mayAdjustKl, type ResolvedRun, resolveRun } from "./resolve-run.ts";
 import { restoreLoop, type SavedState, saveLoop } from "./saved-loop.ts";
 import { ScenarioOrder } from "./scenario-order.ts";
+import { ScenarioSampler } from "./scenario-sampler.ts";
 import { chooseWeights, evaluateAfter, evaluateBefore } from "./selection.ts";
 import type { TrainOptions, TrainParts } from "./train-options.ts";
 
@@ -124,7 +125,7 @@ async function openLoop(
     learner,
     config,
     rollout: environmentRollout({ agent, environment, reward, settings: config, learn: true, scorer }),
-    scenarios: new ScenarioOrder(environment.scenarios, config.seed),
+    scenarios: new ScenarioOrder(environment.scenarios, config.seed, samplerOf(config)),
     recall: config.recall && algorithm.comparesGroups && !policy.model.stub ? new Recall(config) : undefined,
     replyTokens: config.sampling.maxTokens ?? agent.sampling.maxTokens,
     undoBeyond: mayAdjustKl(parts) && policy.capabilities.vectors && !policy.model.stub ? leap : undefined,
@@ -136,6 +137,10 @@ async function openLoop(
   };
   await restoreLoop(loop, opened);
   return loop;
+}
+
+function samplerOf({ sampler: { kind, floor } }: TrainingConfig): ScenarioSampler | undefined {
+  return kind === "uniform" ? undefined : new ScenarioSampler({ kind, floor });
 }
 
 async function begin(loop: Loop, { parts, config, algorithm, changes }: ResolvedRun): Promise<void> {
