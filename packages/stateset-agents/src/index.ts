@@ -52,8 +52,7 @@ export {
 export { type HeldOut, splitHeldOut } from "./evaluation/split.ts";
 export { type LearnFromOptions, type LearnFromResult, learnFrom } from "./learning/learn-from.ts";
 export type { Policy, Reference, Sampling } from "./policy/policy.ts";
-export { type LabelledCompletion, type LabelledInput, loadLabelledCompletions } from "./preference/labelled.ts";
-export type { PairLossName } from "./preference/losses.ts";
+export { type LabelledCompletion, loadLabelledCompletions } from "./preference/labelled.ts";
 export {
   loadPreferencePairs,
   type PairChains,
@@ -62,9 +61,8 @@ export {
   type PreferencePair,
   pairsFromGroups,
 } from "./preference/pair.ts";
-export type { KtoEvaluation, KtoTrainingResult } from "./preference/train-kto.ts";
+export type { KtoTrainingResult } from "./preference/train-kto.ts";
 export {
-  type EvaluatePreferenceOptions,
   evaluatePreference,
   type KtoTrainingOptions,
   type PreferenceEvaluation,

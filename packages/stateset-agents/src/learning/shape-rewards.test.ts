@@ -120,7 +120,7 @@ describe("in a run", () => {
 
   it('"run" goes on from a checkpoint to the same bits', async () => {
     const settings = {
-      rewardShaping: { normalise: "run", clipLow: -2, clipHigh: 2 },
+      rewardShaping: { normalise: "run" },
       checkpoint: { every: 1 },
     } as const;
     const whole = await run(settings, { dir: join(root, "whole"), name: "run" });

@@ -8,18 +8,18 @@ import type { LearntExample } from "../run/example-records.ts";
 import { type CheckedConversation, readTemplateOptions, warnOfSpelt } from "../supervised/example.ts";
 import { encodeSide, type PairChains, type PreferenceInput, readPair, readPart, sideTokens } from "./pair.ts";
 
+/** Messages, or strings that stand for one message of the user (prompt) or the assistant (completion). */
 export interface LabelledCompletion extends Pick<CheckedConversation, "tools" | "templateVariables"> {
-  prompt: readonly Message[];
+  prompt: string | readonly MessageInput[];
   /** How the conversation went on; only assistant messages teach. */
-  completion: readonly Message[];
+  completion: string | readonly MessageInput[];
   /** True: desirable. */
   label: boolean;
 }
 
-/** The same with strings for one message of the user (prompt) or the assistant (completion). */
-export interface LabelledInput extends Pick<LabelledCompletion, "tools" | "templateVariables" | "label"> {
-  prompt: string | readonly MessageInput[];
-  completion: string | readonly MessageInput[];
+export interface CheckedCompletion extends LabelledCompletion {
+  prompt: readonly Message[];
+  completion: readonly Message[];
 }
 
 /** Completions of a JSONL file: one `{"prompt", "completion", "label"}` a line; a preference pair counts as two of them. */
@@ -32,7 +32,7 @@ export async function loadLabelledCompletions(path: string): Promise<LabelledCom
 }
 
 /** Checks a labelled completion, or a pair, whose sides are one desirable and one undesirable completion. */
-export function readLabelled(value: unknown, where: string): LabelledCompletion[] {
+export function readLabelled(value: unknown, where: string): CheckedCompletion[] {
   const record = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
   if (record.completion === undefined && record.chosen !== undefined) {
     const { prompt, chosen, rejected, margin: _, ...options } = readPair(record, where);
@@ -63,7 +63,7 @@ export interface EncodedCompletions {
   /** As `chosen` the completion itself, as `rejected` its prompt with the completion of another: none where that does not fit. */
   chains: PairChains[];
   labels: boolean[];
-  sources: { index: number; completion: LabelledCompletion }[];
+  sources: { index: number; completion: CheckedCompletion }[];
   /** Completions left out: longer than the context, or without an assistant token. */
   dropped: number;
   /** Completions that spell control tokens in plain text. */
@@ -72,7 +72,7 @@ export interface EncodedCompletions {
 
 export function encodeCompletions(
   tokenizer: ChatTokenizer,
-  given: readonly (LabelledInput | PreferenceInput)[],
+  given: readonly (LabelledCompletion | PreferenceInput)[],
   { contextLength, seed, what }: { contextLength: number; seed: number; what: string },
 ): EncodedCompletions {
   const all = given.flatMap((one, i) => readLabelled(one, `${what}[${i}]`));

@@ -11,7 +11,7 @@ import { addGradients, scorePasses } from "../learning/passes.ts";
 import type { Policy } from "../policy/policy.ts";
 import { exampleRecords } from "../run/example-records.ts";
 import { type FitResult, fit } from "../supervised/fit.ts";
-import { completionExample, encodeCompletions, type LabelledInput } from "./labelled.ts";
+import { completionExample, encodeCompletions, type LabelledCompletion } from "./labelled.ts";
 import { fixedBy, type PreferenceRun } from "./losses.ts";
 import { type PreferenceInput, sideTokens } from "./pair.ts";
 import { ReferenceScores, type ScoredPair, splitSides, unitOf } from "./reference-scores.ts";
@@ -34,7 +34,7 @@ export interface KtoTrainingResult extends FitResult<KtoEvaluation> {
   spelt: number;
 }
 
-type AnyCompletion = LabelledInput | PreferenceInput;
+type AnyCompletion = LabelledCompletion | PreferenceInput;
 
 /** A completion (`chosen`) and its prompt with the completion of another (`rejected`), as the reference scored them. */
 interface Scored extends ScoredPair {

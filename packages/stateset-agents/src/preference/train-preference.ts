@@ -22,7 +22,7 @@ import {
   readFitOptions,
   splitFitOptions,
 } from "../supervised/fit-options.ts";
-import type { LabelledInput } from "./labelled.ts";
+import type { LabelledCompletion } from "./labelled.ts";
 import {
   fixedBy,
   type PairLossName,
@@ -72,11 +72,11 @@ export type KtoTrainingOptions = LearnsFrom & {
   /** Weights of the two kinds, to balance them. Default 1. */
   desirableWeight?: number;
   undesirableWeight?: number;
-  heldOut?: readonly (LabelledInput | PreferenceInput)[];
+  heldOut?: readonly (LabelledCompletion | PreferenceInput)[];
 } & (
     | {
         /** `loadLabelledCompletions` reads them from a file. */
-        completions: readonly LabelledInput[];
+        completions: readonly LabelledCompletion[];
         pairs?: never;
       }
     | {
@@ -189,20 +189,18 @@ function cutText(pairs: number, dropped: number): string {
   return `Of ${pairs} pairs ${dropped} were left out: their sides are equal, or do not fit the model's context.`;
 }
 
-export interface EvaluatePreferenceOptions {
-  /** Default "dpo". */
-  loss?: PairLossName;
-  beta?: number;
-  labelSmoothing?: number;
-  tokenBudget?: number;
-  reference?: Reference;
-}
-
 /** How a policy ranks pairs, against a reference: by default the model without an adapter, or as it was opened. ORPO asks none. */
 export async function evaluatePreference(
   policy: Policy,
   pairs: readonly AnyPair[],
-  options: EvaluatePreferenceOptions = {},
+  options: {
+    /** Default "dpo". */
+    loss?: PreferenceOptions["loss"];
+    beta?: number;
+    labelSmoothing?: number;
+    tokenBudget?: number;
+    reference?: Reference;
+  } = {},
 ): Promise<PreferenceEvaluation> {
   const { loss = "dpo", tokenBudget = 8192 } = options;
   const encoded = encodePairs(policy.tokenizer, pairs, policy.model.contextLength).pairs;

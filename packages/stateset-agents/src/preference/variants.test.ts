@@ -6,7 +6,13 @@ import { afterAll, describe, expect, it } from "vitest";
 import type { Message } from "../conversation/message.ts";
 import { openPolicy } from "../policy/open-policy.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
-import { encodeCompletions, type LabelledInput, loadLabelledCompletions, mismatch, readLabelled } from "./labelled.ts";
+import {
+  encodeCompletions,
+  type LabelledCompletion,
+  loadLabelledCompletions,
+  mismatch,
+  readLabelled,
+} from "./labelled.ts";
 import type { PreferenceInput } from "./pair.ts";
 import {
   evaluatePreference,
@@ -171,7 +177,7 @@ describe("KTO", () => {
     from
       .flatMap((one) => readLabelled(one, "x"))
       .map(
-        (one, i): LabelledInput => ({
+        (one, i): LabelledCompletion => ({
           ...one,
           prompt: i % 2 > 0 ? "help card" : "order late",
         }),
