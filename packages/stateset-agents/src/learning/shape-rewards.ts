@@ -12,6 +12,7 @@ import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
 import type { LearnStep } from "./learn.ts";
 import type { Learner } from "./learner.ts";
+import type { LearningMetrics } from "./metric-table.ts";
 import { type ChainSequence, sequencesOf } from "./sequence.ts";
 
 export const rewardShapingSchema = z
@@ -145,7 +146,7 @@ function normaliseRewards(
 export function shapedReward(
   { algorithm, settings: { rewardShaping: o } }: Pick<Learner, "algorithm" | "settings">,
   sequences: readonly ChainSequence[],
-): { shapedReward?: number } {
+): LearningMetrics {
   const clipped = o.clipLow !== undefined || o.clipHigh !== undefined;
   if (o.normalise === "none" && !clipped && o.overlongPenalty === 0 && !algorithm.shapeReward) return {};
   return { shapedReward: sequences.reduce((sum, { reward }) => sum + reward, 0) / sequences.length };

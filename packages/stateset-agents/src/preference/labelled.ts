@@ -6,7 +6,15 @@ import type { ChatTokenizer } from "../policy/policy.ts";
 import { createRandom, seedOf } from "../random.ts";
 import type { LearntExample } from "../run/example-records.ts";
 import { type CheckedConversation, readTemplateOptions, warnOfSpelt } from "../supervised/example.ts";
-import { encodeSide, type PairChains, type PreferenceInput, readPair, readPart, sideTokens } from "./pair.ts";
+import {
+  encodeSide,
+  isPairChains,
+  type PairChains,
+  type PreferenceInput,
+  readPair,
+  readPart,
+  sideTokens,
+} from "./pair.ts";
 
 /** Messages, or strings that stand for one message of the user (prompt) or the assistant (completion). */
 export interface LabelledCompletion extends Pick<CheckedConversation, "tools" | "templateVariables"> {
@@ -75,7 +83,12 @@ export function encodeCompletions(
   given: readonly (LabelledCompletion | PreferenceInput)[],
   { contextLength, seed, what }: { contextLength: number; seed: number; what: string },
 ): EncodedCompletions {
-  const all = given.flatMap((one, i) => readLabelled(one, `${what}[${i}]`));
+  const all = given.flatMap((one, i) => {
+    if (!isPairChains(one)) return readLabelled(one, `${what}[${i}]`);
+    throw new StatesetError("INVALID_DATA", `${what}[${i}] holds tokens, and KTO needs messages.`, {
+      hint: "It scores each prompt with the completion of another, which recorded tokens do not tell apart. Use DPO for sampled pairs.",
+    });
+  });
   const spelt = new Set<string>();
   const result: EncodedCompletions = { chains: [], labels: [], sources: [], dropped: 0, spelt: 0 };
   const fits = (side: PairChains["chosen"]) => sideTokens(side) > 0 && side[0]!.tokens.length <= contextLength;

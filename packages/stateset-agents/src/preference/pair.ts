@@ -161,8 +161,9 @@ export function pairExamples(sides: PairChains, { index, pair }: EncodedPairs["s
   }));
 }
 
-function isPairChains(pair: PreferenceInput | PairChains): pair is PairChains {
-  return [pair?.chosen, pair?.rejected].every((side) => Array.isArray(side) && side.length > 0 && side.every(isChain));
+export function isPairChains(pair: unknown): pair is PairChains {
+  const { chosen, rejected } = (pair ?? {}) as Partial<PairChains>;
+  return [chosen, rejected].every((side) => Array.isArray(side) && side.length > 0 && side.every(isChain));
 }
 
 function encodePair(tokenizer: ChatTokenizer, pair: PreferencePair, spelt: Set<string>): PairChains {

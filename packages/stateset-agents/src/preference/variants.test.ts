@@ -13,7 +13,7 @@ import {
   mismatch,
   readLabelled,
 } from "./labelled.ts";
-import type { PreferenceInput } from "./pair.ts";
+import { encodePairs, type PreferenceInput } from "./pair.ts";
 import {
   evaluatePreference,
   type KtoTrainingOptions,
@@ -206,6 +206,16 @@ describe("KTO", () => {
     const against = (await learn(pairs.map(flip))).evaluations.at(-1)!;
     expect(against.margin).toBeLessThan(-0.1);
     expect(against.accuracy).toBeLessThan(0.5);
+  });
+
+  it("refuses recorded tokens, of which it cannot tell prompt and completion apart", async () => {
+    const policy = createTablePolicy();
+    const { pairs: chains } = encodePairs(policy.tokenizer, pairs, 100);
+    const given = { policy, dir: false, loss: "kto", pairs: chains } as never;
+    await expect(trainPreference(given)).rejects.toMatchObject({
+      code: "INVALID_DATA",
+      message: expect.stringMatching(/^pairs\[0\] holds tokens, and KTO needs messages/),
+    });
   });
 
   it("takes pairs as well, each as two completions", async () => {
