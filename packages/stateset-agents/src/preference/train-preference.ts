@@ -59,7 +59,8 @@ export interface PreferenceResult extends FitResult<PreferenceEvaluation> {
   spelt: number;
 }
 
-const settingsShape = {
+/** The settings of trainPreference(), without those of its run. */
+export const preferenceShape = {
   ...fitShape,
   loss: z.enum(["dpo", "ipo"]).default("dpo"),
   beta: z.number().positive().default(0.1),
@@ -67,7 +68,7 @@ const settingsShape = {
 } as const;
 
 const schema = z.strictObject({
-  ...settingsShape,
+  ...preferenceShape,
   ...runShape,
   ...agentOrPolicyShape,
   pairs: z.array(z.custom<AnyPair>()).min(1),
@@ -82,7 +83,7 @@ export async function trainPreference(options: PreferenceOptions): Promise<Prefe
   const given = readFitOptions(schema, options, ["dpo", "ipo"], "trainPreference()");
   const { agent, pairs, heldOut } = given;
   const policy = await policyOf(given, "trainPreference()");
-  const { settings, on } = splitFitOptions(given, settingsShape, policy.model);
+  const { settings, on } = splitFitOptions(given, preferenceShape, policy.model);
   const { tokenBudget, loss } = settings;
   const { contextLength } = policy.model;
   const encoded = encodePairs(policy.tokenizer, pairs, contextLength);
@@ -103,7 +104,7 @@ export async function trainPreference(options: PreferenceOptions): Promise<Prefe
     agent,
     on,
     settings,
-    defaults: { ...z.object(settingsShape).parse({}), loss },
+    defaults: { ...z.object(preferenceShape).parse({}), loss },
     data: { pairs: describeList(pairs), ...(heldOut && { heldOut: describeList(heldOut) }) },
     // The weights it started from are gone: what they gave is kept, and nothing else can be scored with them.
     fixed: settings.reference === "start" ? ["data", "settings.reference"] : [],

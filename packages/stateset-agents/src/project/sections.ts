@@ -1,0 +1,61 @@
+/** The sections of a configuration for the ways to learn beside `train`: each is what its command would be told by flags. */
+import { z } from "zod";
+import { StatesetError } from "../error.ts";
+import { parseOptions } from "../options.ts";
+import { rewardModelShape } from "../preference/neural-reward-trainer.ts";
+import { preferenceShape } from "../preference/train-preference.ts";
+import { harvestShape } from "../supervised/best-of-n.ts";
+import { fitShape } from "../supervised/fit-options.ts";
+
+const nameShape = { name: z.string().min(1).optional().describe("The run's name; its folder is `runs/<name>`.") };
+
+const sourceShape = {
+  ...nameShape,
+  data: z.string().min(1).optional().describe("The file that is learnt from, beside the configuration."),
+  heldOut: z.string().min(1).optional().describe("A file of the same kind that is only measured on."),
+};
+
+/** What each learner takes beside its source: the settings of the library, by the same names. */
+export const learnerShapes = {
+  sft: {
+    ...fitShape,
+    minReward: z
+      .number()
+      .optional()
+      .describe("Of a run's conversations: learn only from those with this reward or more."),
+  },
+  dpo: preferenceShape,
+  rewardModel: rewardModelShape,
+  bestOfN: { ...harvestShape, ...fitShape },
+} as const;
+
+export type SectionName = keyof typeof learnerShapes;
+export const sectionNames = Object.keys(learnerShapes) as SectionName[];
+
+const schemas = {
+  sft: z.strictObject({ ...sourceShape, ...learnerShapes.sft }),
+  dpo: z.strictObject({ ...sourceShape, ...learnerShapes.dpo }),
+  rewardModel: z.strictObject({ ...sourceShape, ...learnerShapes.rewardModel }),
+  bestOfN: z.strictObject({ ...nameShape, ...learnerShapes.bestOfN }),
+} as const;
+
+/** Of `stateset-agents sft`: chats to imitate, or a run whose conversations are. */
+export type SupervisedSection = z.input<(typeof schemas)["sft"]>;
+/** Of `stateset-agents dpo`: pairs of replies. */
+export type PreferenceSection = z.input<(typeof schemas)["dpo"]>;
+/** Of `stateset-agents reward-model`: pairs, or conversations labelled good or bad. */
+export type RewardModelSection = z.input<(typeof schemas)["rewardModel"]>;
+/** Of `stateset-agents best-of-n`, which plays the scenarios of the environment. */
+export type BestOfNSection = z.input<(typeof schemas)["bestOfN"]>;
+
+/** Refuses what a section may not hold, also while another command runs: a misspelt key would wait there unseen. */
+export function checkSections(config: Readonly<Partial<Record<SectionName, unknown>>>, where: string): void {
+  for (const name of sectionNames) {
+    const section = config[name];
+    if (section === undefined) continue;
+    if (typeof section !== "object" || section === null) {
+      throw new StatesetError("INVALID_OPTION", `"${name}" in ${where} is no group of settings.`);
+    }
+    parseOptions(schemas[name], section, `${where}: ${name}`);
+  }
+}
