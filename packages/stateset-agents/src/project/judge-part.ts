@@ -7,6 +7,7 @@ import { createJudge, type JudgeOptions } from "../reward/judge/judge.ts";
 import { type JudgeRewardOptions, judgeReward } from "../reward/judge/judge-reward.ts";
 import { type OpenAIJudgeModelOptions, openaiJudgeModel } from "../reward/judge/openai-judge-model.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
+import { camelKeys } from "./plain-config.ts";
 import type { RewardPlace } from "./rewards.ts";
 
 /** An AI judge behind an OpenAI-compatible endpoint: what it is asked, whom, and how it is asked. */
@@ -36,7 +37,7 @@ const how = [
 const whom = ["model", "baseURL", "extraBody", "apiKeyEnv"] as const satisfies (keyof JudgePart)[];
 
 const all = [...asked, ...how, ...whom];
-const keysSchema = z.strictObject(Object.fromEntries(all.map((key) => [key, z.unknown()])));
+const keysSchema = z.strictObject(Object.fromEntries(all.map((key) => [key, z.unknown().optional()])));
 
 export function judgeFromPart(given: Readonly<Record<string, unknown>>, { dir, where }: RewardPlace): RewardFunction {
   const place = `the judge of ${where}`;
@@ -48,7 +49,7 @@ export function judgeFromPart(given: Readonly<Record<string, unknown>>, { dir, w
   // `base_url` is as good a way to write it.
   const spelt = Object.entries(given).map(([key, value]) => [
     all.find((known) => known.toLowerCase() === key.toLowerCase()) ?? key,
-    value,
+    key === "retry" || key === "breaker" ? camelKeys(key, value) : value,
   ]);
   const part = parseOptions(keysSchema, Object.fromEntries(spelt), place) as unknown as JudgePart;
   const { model, baseURL, extraBody, apiKeyEnv, cache } = part;

@@ -97,7 +97,7 @@ function setAt(target: Plain, path: readonly string[], value: unknown, file: str
 }
 
 /** Data of the user's own (scenarios, metadata) keeps its keys; options become camelCase. Names of rewards are looked up later. */
-function camelKeys(key: string, value: unknown): unknown {
+export function camelKeys(key: string, value: unknown): unknown {
   if (!isPlain(value) || key === "reward" || key === "check" || key === "metadata" || key === "context") return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, inner]) => [camelCase(name), camelKeys(camelCase(name), inner)]),
