@@ -59,8 +59,7 @@ export interface PreferenceResult extends FitResult<PreferenceEvaluation> {
   spelt: number;
 }
 
-/** The settings of trainPreference(), without those of its run. */
-export const preferenceShape = {
+const settingsShape = {
   ...fitShape,
   loss: z.enum(["dpo", "ipo"]).default("dpo"),
   beta: z.number().positive().default(0.1),
@@ -68,7 +67,7 @@ export const preferenceShape = {
 } as const;
 
 const schema = z.strictObject({
-  ...preferenceShape,
+  ...settingsShape,
   ...runShape,
   ...agentOrPolicyShape,
   pairs: z.array(z.custom<AnyPair>()).min(1),
@@ -83,7 +82,7 @@ export async function trainPreference(options: PreferenceOptions): Promise<Prefe
   const given = readFitOptions(schema, options, ["dpo", "ipo"], "trainPreference()");
   const { agent, pairs, heldOut } = given;
   const policy = await policyOf(given, "trainPreference()");
-  const { settings, on } = splitFitOptions(given, preferenceShape, policy.model);
+  const { settings, on } = splitFitOptions(given, settingsShape, policy.model);
   const { tokenBudget, loss } = settings;
   const { contextLength } = policy.model;
   const encoded = encodePairs(policy.tokenizer, pairs, contextLength);
@@ -104,7 +103,7 @@ export async function trainPreference(options: PreferenceOptions): Promise<Prefe
     agent,
     on,
     settings,
-    defaults: { ...z.object(preferenceShape).parse({}), loss },
+    defaults: { ...z.object(settingsShape).parse({}), loss },
     data: { pairs: describeList(pairs), ...(heldOut && { heldOut: describeList(heldOut) }) },
     // The weights it started from are gone: what they gave is kept, and nothing else can be scored with them.
     fixed: settings.reference === "start" ? ["data", "settings.reference"] : [],
@@ -215,3 +214,6 @@ function withLogprobs(pairs: readonly ScoredPair[], logprobs: readonly Float32Ar
 function mean(values: Float32Array): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
+
+/** The settings of trainPreference(), without those of its run. */
+export { settingsShape as preferenceShape };

@@ -7,7 +7,7 @@ import { NeuralRewardTrainer, type NeuralRewardTrainerOptions } from "../../pref
 import type { PreferencePair } from "../../preference/pair.ts";
 import { encodePairs } from "../../preference/pair.ts";
 import { encodeRewardExample, type RewardExample, unitChains } from "../../preference/reward-data.ts";
-import { type PreferenceOptions, trainPreference } from "../../preference/train-preference.ts";
+import { type PreferenceOptions, preferenceShape, trainPreference } from "../../preference/train-preference.ts";
 import type { SectionName } from "../../project/sections.ts";
 import type { LearnerKind } from "../../run/config.ts";
 import type { RunChoice } from "../../run/options.ts";
@@ -64,7 +64,8 @@ export const bestOfN: Learner<SupervisedExample> = { ...sft, command: "best-of-n
 export const dpo: Learner<PreferencePair> = {
   command: "dpo",
   section: "dpo",
-  kinds: ["dpo", "ipo"],
+  // A run is called after its loss.
+  kinds: preferenceShape.loss.unwrap().options,
   where: "trainPreference()",
   what: "pairs",
   encode({ tokenizer, model }, examples) {

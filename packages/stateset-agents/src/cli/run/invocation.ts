@@ -70,17 +70,14 @@ export function readInvocation(dir: string): Invocation & { command?: RunCommand
   }
 }
 
-const commands: Record<LearnerKind, RunCommand | undefined> = {
-  rl: "train",
-  sft: "sft",
-  dpo: "dpo",
-  ipo: "dpo",
-  "reward-model": "reward-model",
-  // The library alone trains one.
-  "value-function": undefined,
-};
+function commandFor(learner: LearnerKind): RunCommand | undefined {
+  if (learner === "rl") return "train";
+  if (learner === "sft" || learner === "reward-model") return learner;
+  // The library alone trains a value function; the others are the losses of preferences.
+  return learner === "value-function" ? undefined : "dpo";
+}
 
 /** The command that goes on with a run; undefined where none does. */
 export function commandOf(dir: string, learner: LearnerKind | undefined): RunCommand | undefined {
-  return readInvocation(dir).command ?? (learner && commands[learner]);
+  return readInvocation(dir).command ?? (learner && commandFor(learner));
 }
