@@ -1,14 +1,40 @@
 /** What users' own parts are, in a form that can be written down and compared: plain facts, and fingerprints of what is not plain. */
-import { createHash, type Hash } from "node:crypto";
+import { createHash } from "node:crypto";
 
 /**
  * Sixteen hex digits that are the same for the same value in every process. Keys count in no order; functions and classes by their
  * source, which does not hold what they close over.
  */
 export function fingerprint(value: unknown): string {
-  const hash = createHash("sha256");
-  feed(hash, value, new Set());
-  return hash.digest("hex").slice(0, 16);
+  const digest = new Digest();
+  feed(digest, value, new Set());
+  return digest.hex().slice(0, 16);
+}
+
+/** A hash that is fed in large pieces: that of a hundred thousand scenarios takes millions of small ones. */
+class Digest {
+  readonly #hash = createHash("sha256");
+  #text = "";
+
+  add(text: string): void {
+    this.#text += text;
+    if (this.#text.length >= 1 << 14) this.#flush();
+  }
+
+  addBytes(bytes: Uint8Array): void {
+    this.#flush();
+    this.#hash.update(bytes);
+  }
+
+  hex(): string {
+    this.#flush();
+    return this.#hash.digest("hex");
+  }
+
+  #flush(): void {
+    this.#hash.update(this.#text);
+    this.#text = "";
+  }
 }
 
 /** A list as its length and fingerprint. */
@@ -31,24 +57,25 @@ export function describeValue(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, describeValue(inner)]));
 }
 
-function feed(hash: Hash, value: unknown, above: Set<unknown>): void {
-  if (typeof value === "function") hash.update(`f${String(value)}`);
+function feed(digest: Digest, value: unknown, above: Set<unknown>): void {
+  if (typeof value === "function") digest.add(`f${String(value)}`);
   else if (ArrayBuffer.isView(value)) {
-    hash.update(`b${value.byteLength}:`).update(new Uint8Array(value.buffer, value.byteOffset, value.byteLength));
+    digest.add(`b${value.byteLength}:`);
+    digest.addBytes(new Uint8Array(value.buffer, value.byteOffset, value.byteLength));
   } else if (typeof value !== "object" || value === null || value instanceof RegExp) {
-    hash.update(`${typeof value}${String(value)};`);
-  } else if (above.has(value)) hash.update("circle;");
+    digest.add(`${typeof value}${String(value)};`);
+  } else if (above.has(value)) digest.add("circle;");
   else {
     above.add(value);
     const list = Array.isArray(value);
     const entries = list ? value.entries() : Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
-    hash.update(list ? "[" : "{");
+    digest.add(list ? "[" : "{");
     for (const [key, inner] of entries) {
       if (inner === undefined) continue;
-      hash.update(`${key}:`);
-      feed(hash, inner, above);
+      digest.add(`${key}:`);
+      feed(digest, inner, above);
     }
-    hash.update(list ? "]" : "}");
+    digest.add(list ? "]" : "}");
     above.delete(value);
   }
 }

@@ -5,8 +5,10 @@ export type { ContextWindowOptions } from "./agent/context-window.ts";
 export { ConversationMemory, type MemoryOptions, type MemoryTurn, type Summarize } from "./agent/memory.ts";
 export { type AgentReply, MultiTurnAgent } from "./agent/multi-turn-agent.ts";
 export type { ConversationOptions, ConversationSession, Reply, ReplyOptions } from "./agent/session.ts";
-export { type ChatRecord, readChats, readConversations, writeChats } from "./conversation/jsonl.ts";
-export type { Message, MessageInput, Role, ToolCall } from "./conversation/message.ts";
+export type { ChatRecord } from "./conversation/chat-layouts.ts";
+export { readChats, readConversations, writeChats } from "./conversation/jsonl.ts";
+export type { Message, MessageInput, Role, ToolCall, ToolCallInput } from "./conversation/message.ts";
+export type { ReadOptions, SkippedLines } from "./conversation/read-entries.ts";
 export { type ConversationRecord, toConversationRecord } from "./conversation/record.ts";
 export type { ToolDefinition } from "./conversation/tool-definition.ts";
 export type { Ended, RewardResult, TokenChain, Trajectory, TrajectoryGroup, Turn } from "./conversation/trajectory.ts";
@@ -39,6 +41,7 @@ export {
   type TaskCheck,
   TaskEnvironment,
   type TaskEnvironmentOptions,
+  type TaskInput,
 } from "./environment/task-environment.ts";
 export { type ErrorCode, type ErrorDetails, errorCodes, StatesetError } from "./error.ts";
 export {

@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
-import { type ChatRecord, readChats, writeChats } from "./jsonl.ts";
+import type { ChatRecord } from "./chat-layouts.ts";
+import { readChats, writeChats } from "./jsonl.ts";
 import type { Message } from "./message.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "jsonl-"));
@@ -74,7 +75,8 @@ describe("chat files", () => {
   });
 
   it.each([
-    ['{"prompt":"x"}', 'line 1: no "messages"'],
+    ['{"prompt":"x"}', 'line 1: no "messages". Each line is {"messages"'],
+    ['"hi"', "line 1: not an object"],
     ['{"messages":{}}', "expected a list of messages"],
     ['{"messages":["hi"]}', "message 1 is a string, not an object"],
     ['{"messages":[{"role":"bot","content":""}]}', 'message 1 has role "bot". Use one of system'],

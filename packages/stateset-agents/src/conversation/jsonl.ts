@@ -1,59 +1,27 @@
-import { createReadStream, createWriteStream } from "node:fs";
+import { createWriteStream } from "node:fs";
 import { mkdir, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
-import { createInterface } from "node:readline";
 import { finished } from "node:stream/promises";
 import { messageOf, StatesetError } from "../error.ts";
-import type { Message } from "./message.ts";
+import { type ChatRecord, readChat } from "./chat-layouts.ts";
 import { parseRecord } from "./parse-record.ts";
+import { type ReadOptions, readEntries } from "./read-entries.ts";
 import type { ConversationRecord } from "./record.ts";
-import { validateMessages } from "./validate-messages.ts";
-
-/** One line of a chat file: the OpenAI fine-tuning format, plus whatever else the line holds. */
-export interface ChatRecord {
-  messages: Message[];
-  [key: string]: unknown;
-}
 
 type ChatLine = ChatRecord | ConversationRecord;
 
-/** The objects of a JSONL file one by one, with their line numbers (from 1). Empty lines are skipped. Memory use does not grow. */
-export async function* readJsonl(path: string): AsyncGenerator<{ line: number; value: unknown }> {
-  const input = createReadStream(path, "utf8");
-  const lines = createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY });
-  let line = 0;
-  try {
-    for await (const text of lines) {
-      line++;
-      const json = line === 1 ? text.replace(/^\uFEFF/, "") : text;
-      if (json.trim() === "") continue;
-      yield { line, value: parseJsonLine(json, `${path}, line ${line}`) };
-    }
-  } catch (error) {
-    if (StatesetError.isInstance(error)) throw error;
-    throw new StatesetError("INVALID_DATA", `Could not read ${path}: ${messageOf(error)}.`, { cause: error });
-  } finally {
-    input.destroy();
-  }
-}
-
-/** Chats of a JSONL file one by one: `{"messages": [{"role": …, "content": …}, …]}` a line; a bare list of messages works too. */
-export async function* readChats(path: string): AsyncGenerator<ChatRecord> {
-  for await (const { line, value } of readJsonl(path)) {
-    const record = Array.isArray(value) ? { messages: value } : value;
-    const where = `${path}, line ${line}`;
-    if (typeof record !== "object" || record === null || !("messages" in record)) {
-      throw new StatesetError("INVALID_DATA", `${where}: no "messages".`, {
-        hint: 'Each line is {"messages": [{"role": "user", "content": "…"}, …]}.',
-      });
-    }
-    yield { ...record, messages: validateMessages(record.messages, { where, code: "INVALID_DATA" }) };
-  }
+/**
+ * Chats of a JSONL file one by one: memory use does not grow. A line is `{"messages": [{"role": …, "content": …}, …]}` or a bare list of
+ * messages, `{"prompt", "completion"}`, `{"conversations": [{"from", "value"}, …]}` or `{"instruction", "input", "output"}`.
+ */
+export function readChats(path: string, options: ReadOptions = {}): AsyncGenerator<ChatRecord> {
+  return readEntries(path, readChat, options, "readChats()");
 }
 
 /** The conversations of a file that writeChats() or a run wrote, one by one; also those of before this format. */
-export async function* readConversations(path: string): AsyncGenerator<ConversationRecord> {
-  for await (const { line, value } of readJsonl(path)) yield parseRecord(value, `${path}, line ${line}`, String(line));
+export function readConversations(path: string, options: ReadOptions = {}): AsyncGenerator<ConversationRecord> {
+  const read = (value: unknown, where: string, line: number) => parseRecord(value, where, String(line));
+  return readEntries(path, read, options, "readConversations()");
 }
 
 /** Writes chats or conversations (toConversationRecord() makes them of trajectories) as JSONL. The file appears under its name only when it is complete. */
@@ -82,17 +50,5 @@ export async function writeChats(
     await rm(temporary, { force: true });
     if (StatesetError.isInstance(error)) throw error;
     throw new StatesetError("WRITE_FAILED", `Could not write ${path}: ${messageOf(error)}.`, { cause: error });
-  }
-}
-
-/** `where` names the line in errors. */
-export function parseJsonLine(text: string, where: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new StatesetError("INVALID_DATA", `${where}: not valid JSON (${messageOf(error)}).`, {
-      hint: "Each line holds one JSON object.",
-      cause: error,
-    });
   }
 }

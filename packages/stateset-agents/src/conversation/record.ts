@@ -52,6 +52,8 @@ export interface TurnRecord {
   metadata?: Record<string, unknown>;
   /** `text` is left out where it is the message's content, with or without one mark that ends it. */
   sampled?: { finishReason: "stop" | "length"; text?: string };
+  /** The conversation began with it: nothing the agent said. */
+  given?: true;
 }
 
 export interface ChainRecord {
@@ -148,7 +150,7 @@ export function chatMessage({ role, content, name, tool_calls, tool_call_id, rea
 }
 
 function noteOf(turn: Turn, index: number): [number, TurnRecord][] {
-  const { reward, sampled } = turn;
+  const { reward, sampled, given } = turn;
   const metadata = turn.metadata && plainData(turn.metadata);
   const note: TurnRecord = {
     ...(reward !== undefined && { reward }),
@@ -156,6 +158,7 @@ function noteOf(turn: Turn, index: number): [number, TurnRecord][] {
     ...(sampled && {
       sampled: { finishReason: sampled.finishReason, ...(!saysAll(turn, sampled.text) && { text: sampled.text }) },
     }),
+    ...(given && { given }),
   };
   return Object.keys(note).length === 0 ? [] : [[index, note]];
 }

@@ -10,10 +10,17 @@ export interface Turn extends Message {
   metadata?: Record<string, unknown>;
   /** What the policy sampled for this turn, special tokens printed; the message may have been parsed or edited since. */
   sampled?: { text: string; finishReason: "stop" | "length" };
+  /** Part of what the conversation began with, as the scenario wrote it: nothing the agent said, and never learnt from. */
+  given?: true;
+}
+
+/** Whether a turn is something the agent said. */
+export function isReply({ role, given }: Pick<Turn, "role" | "given">): boolean {
+  return role === "assistant" && !given;
 }
 
 /** What a turn carries beside its message, for the library alone: chat templates never see it. */
-export const turnNotes: ReadonlySet<string> = new Set<keyof Turn>(["reward", "metadata", "sampled"]);
+export const turnNotes: ReadonlySet<string> = new Set<keyof Turn>(["reward", "metadata", "sampled", "given", "weight"]);
 
 /** Why a chain began instead of the one before going on. */
 export type ChainStart =

@@ -1,5 +1,6 @@
 import { type ErrorCode, StatesetError } from "../error.ts";
 import type { Message, Role } from "./message.ts";
+import { callHint, type Fail, readCall, withCallIds } from "./tool-call-ids.ts";
 
 const roles: readonly Role[] = ["system", "developer", "user", "assistant", "tool"];
 const roleHint = `Use one of ${roles.join(", ")}.`;
@@ -8,17 +9,24 @@ export interface ValidateOptions {
   /** Put before the message in errors: `file.jsonl, line 3`. */
   where?: string;
   code?: ErrorCode;
+  /** What was said before, where these go on with it: their tool messages may answer its calls. */
+  after?: readonly Message[];
 }
 
 /**
  * Checks that a value is a conversation in the OpenAI chat format and returns it with plain contents: text parts are joined, a
- * refusal is a content, and no content beside tool calls is an empty one.
+ * refusal is a content, and no content beside tool calls is an empty one. Tool calls are written out whole, and tool messages say
+ * which call they answer.
  */
 export function validateMessages(value: unknown, options: ValidateOptions = {}): Message[] {
-  const { where = "messages", code = "INVALID_MESSAGE" } = options;
+  const { where = "messages", code = "INVALID_MESSAGE", after = [] } = options;
   if (!Array.isArray(value))
     throw new StatesetError(code, `${where}: expected a list of messages, got ${kind(value)}.`);
-  return value.map((message, i) => validateMessage(message, `${where}: message ${i + 1}`, code));
+  const fail: Fail = (i, what, hint) => {
+    throw new StatesetError(code, `${where}: message ${i + 1} ${what}.`, hint === undefined ? {} : { hint });
+  };
+  const messages = value.map((message, i) => validateMessage(message, (what, hint) => fail(i, what, hint)));
+  return withCallIds(messages, after, fail);
 }
 
 /** A chat template leaves out what it has no branch for, so that a role nobody knows would be a message nobody reads. */
@@ -29,10 +37,7 @@ export function requireKnownRoles(messages: readonly { role: string }[]): void {
   throw new StatesetError("INVALID_MESSAGE", what, { hint: roleHint });
 }
 
-function validateMessage(value: unknown, where: string, code: ErrorCode): Message {
-  const fail = (what: string, hint?: string): never => {
-    throw new StatesetError(code, `${where} ${what}.`, hint === undefined ? {} : { hint });
-  };
+function validateMessage(value: unknown, fail: (what: string, hint?: string) => never): Message {
   if (typeof value !== "object" || value === null || Array.isArray(value))
     return fail(`is ${kind(value)}, not an object`);
   // What was sampled is known to whoever sampled it; no file or caller may say so.
@@ -45,9 +50,9 @@ function validateMessage(value: unknown, where: string, code: ErrorCode): Messag
   if (calls !== undefined) {
     if (role !== "assistant")
       fail(`has tool_calls, but its role is "${role}"`, "Only assistant messages can call tools.");
-    if (!Array.isArray(calls) || !calls.every(isToolCall)) {
-      fail("has malformed tool_calls", 'Each is {id, type: "function", function: {name, arguments: "<JSON text>"}}.');
-    }
+    const read = Array.isArray(calls) ? calls.map(readCall) : [undefined];
+    if (read.includes(undefined)) fail("has malformed tool_calls", callHint);
+    message.tool_calls = read;
   }
   const content = textOf(message.content) ?? refusal ?? (Array.isArray(calls) && calls.length > 0 ? "" : undefined);
   if (typeof content !== "string") {
@@ -56,13 +61,11 @@ function validateMessage(value: unknown, where: string, code: ErrorCode): Messag
   for (const key of ["name", "tool_call_id", "reasoning"]) {
     if (message[key] !== undefined && typeof message[key] !== "string") fail(`has a ${key} that is not a string`);
   }
-  if (role === "tool" && message.tool_call_id === undefined) {
-    fail("is a tool result without tool_call_id", "Name the call it answers.");
-  }
+  if (![undefined, 0, 1].includes(message.weight as 0 | 1 | undefined)) fail("has a weight that is neither 0 nor 1");
   return { ...message, role, content };
 }
 
-const nullable = new Set(["content", "refusal", "name", "tool_calls", "tool_call_id", "reasoning"]);
+const nullable = new Set(["content", "refusal", "name", "tool_calls", "tool_call_id", "reasoning", "weight"]);
 
 /** OpenAI's libraries write null for fields that do not apply. */
 function withoutNulls(value: object): Record<string, unknown> {
@@ -75,16 +78,6 @@ function textOf(content: unknown): unknown {
     (part as { type?: unknown } | null)?.type === "text" && typeof (part as { text?: unknown }).text === "string";
   if (!Array.isArray(content) || content.length === 0 || !content.every(isText)) return content;
   return content.map((part: { text: string }) => part.text).join("");
-}
-
-function isToolCall(value: unknown): boolean {
-  const call = value as { id?: unknown; type?: unknown; function?: { name?: unknown; arguments?: unknown } } | null;
-  return (
-    typeof call?.id === "string" &&
-    call.type === "function" &&
-    typeof call.function?.name === "string" &&
-    typeof call.function.arguments === "string"
-  );
 }
 
 function kind(value: unknown): string {

@@ -6,6 +6,7 @@ import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { createRandom, seedOf } from "../random.ts";
 import { Environment, type EnvironmentState, type ResetOptions, type StepResult } from "./environment.ts";
+import { awaitsReply, givenTurns } from "./opening.ts";
 import { type ConversationScenarioInput, parseScenario, requireDistinctIds } from "./parse-scenario.ts";
 import type { ConversationScenario } from "./scenario.ts";
 
@@ -44,7 +45,8 @@ const optionsSchema = z.strictObject({
 });
 
 /**
- * Plays scripted users: each scenario's `userResponses` are said in order, one after every reply of the agent.
+ * Plays scripted users: each scenario's `userResponses` are said in order, one after every reply of the agent; after its `messages`, where
+ * the conversation has begun already.
  *
  * @example
  * const environment = new ConversationEnvironment({ scenarios: [{ id: "late", userResponses: ["My order is late.", "Thanks."] }] });
@@ -56,6 +58,8 @@ export class ConversationEnvironment extends Environment<ConversationScenario> {
   readonly maxTurns: number;
   readonly #randomize: boolean;
   readonly #endWhen: readonly EndCondition[];
+  /** The round met last: its order follows from the seed, but shuffling is not for every reset(). */
+  #round: { number: number; order: readonly ConversationScenario[] } | undefined;
 
   constructor(options: ConversationEnvironmentOptions) {
     super();
@@ -82,11 +86,17 @@ export class ConversationEnvironment extends Environment<ConversationScenario> {
     { seed = randomInt(2 ** 32) }: ResetOptions = {},
   ): Promise<EnvironmentState<ConversationScenario>> {
     const chosen = scenario ?? this.#choose(seed);
-    const first = chosen.userResponses[0];
-    if (first === undefined) {
-      throw new StatesetError("INVALID_SCENARIO", `Scenario "${chosen.id}" has no user turn.`);
+    const given = givenTurns(chosen.messages);
+    const answers = awaitsReply(chosen.messages);
+    // Scenarios from elsewhere need not be of this kind.
+    const first = answers ? undefined : chosen.userResponses?.[0];
+    if (first === undefined && !answers) {
+      throw new StatesetError("INVALID_SCENARIO", `Scenario "${chosen.id}" has no user turn.`, {
+        hint: "Give it userResponses; a `prompt` is read by loadScenarios() and by the environment's own list.",
+      });
     }
-    return { scenario: chosen, turns: [userTurn(first)], replies: 0, seed, done: false, metadata: {} };
+    const turns = first === undefined ? given : [...given, userTurn(first)];
+    return { scenario: chosen, turns, replies: 0, seed, done: false, metadata: {} };
   }
 
   override async step(
@@ -94,7 +104,8 @@ export class ConversationEnvironment extends Environment<ConversationScenario> {
     action: Turn,
   ): Promise<StepResult<ConversationScenario>> {
     const replies = state.replies + 1;
-    const next = state.scenario.userResponses[replies];
+    const { messages, userResponses } = state.scenario;
+    const next = userResponses?.[awaitsReply(messages) ? replies - 1 : replies];
     const turns = [...state.turns, action];
     const over = next === undefined || (await this.#ends(action, state));
     if (over || replies >= this.maxTurns) {
@@ -108,9 +119,12 @@ export class ConversationEnvironment extends Environment<ConversationScenario> {
   /** Consecutive seeds visit every scenario once before any comes again. */
   #choose(seed: number): ConversationScenario {
     const count = this.scenarios.length;
-    const round = Math.floor(seed / count);
-    const order = this.#randomize ? createRandom(seedOf("scenarios", round)).shuffled(this.scenarios) : this.scenarios;
-    return order[seed % count]!;
+    if (!this.#randomize) return this.scenarios[seed % count]!;
+    const number = Math.floor(seed / count);
+    if (this.#round?.number !== number) {
+      this.#round = { number, order: createRandom(seedOf("scenarios", number)).shuffled(this.scenarios) };
+    }
+    return this.#round.order[seed % count]!;
   }
 
   async #ends(reply: Turn, state: EnvironmentState<ConversationScenario>): Promise<boolean> {

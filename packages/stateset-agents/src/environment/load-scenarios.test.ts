@@ -40,7 +40,7 @@ describe("loadScenarios", () => {
     [
       "e.json",
       '[\n  {"id": "a", "userResponses": ["x"]},\n  {"id": "a", "userResponses": ["y"]}\n]',
-      "line 3: scenario 2 has the id",
+      'line 3 has the id "a", which',
     ],
     ["f.json", '[\n  {"id": "a"\n', "f.json, line "],
     ["g.yaml", "hello", "expected a list"],

@@ -1,3 +1,4 @@
+import type { Message } from "../conversation/message.ts";
 import type { TemplateVariables } from "../conversation/template-variables.ts";
 import type { ToolDefinition } from "../conversation/tool-definition.ts";
 
@@ -22,5 +23,11 @@ export interface Scenario {
 
 /** A scenario whose user turns are written beforehand. */
 export interface ConversationScenario extends Scenario {
+  /**
+   * How the conversation began, where it has begun: the agent answers it when a message of the user or of a tool is its last. Never
+   * learnt from.
+   */
+  messages?: readonly Message[];
+  /** What the user says, in order; after `messages` where there are some. */
   userResponses: readonly string[];
 }

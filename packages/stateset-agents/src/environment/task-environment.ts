@@ -1,5 +1,6 @@
 import { randomInt } from "node:crypto";
 import { z } from "zod";
+import type { Message } from "../conversation/message.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { fingerprint } from "../describe.ts";
 import { StatesetError } from "../error.ts";
@@ -11,6 +12,7 @@ import {
   type StepOptions,
   type StepResult,
 } from "./environment.ts";
+import { awaitsReply, givenTurns, type OpeningInput, openingShape, readOpening } from "./opening.ts";
 import { requireDistinctIds, scenarioShape } from "./parse-scenario.ts";
 import type { Scenario } from "./scenario.ts";
 
@@ -18,6 +20,8 @@ import type { Scenario } from "./scenario.ts";
 export interface Task extends Scenario {
   goal: string;
   prompt?: string;
+  /** How the conversation began, in place of the prompt; the last message is one of the user or of a tool. Never learnt from. */
+  messages?: readonly Message[];
   /** What the user says after replies that did not succeed, in order. */
   followUps?: readonly string[];
 }
@@ -25,8 +29,11 @@ export interface Task extends Scenario {
 /** How far a reply got: yes or no, a number from 0 to 1, or either with something to tell the agent. */
 export type TaskCheck = boolean | number | { success: boolean; progress?: number; feedback?: string };
 
+/** A task as users write it: a `prompt` may be a list of messages, and messages as OpenAI writes them. */
+export type TaskInput = Omit<Task, "prompt" | "messages"> & OpeningInput;
+
 export interface TaskEnvironmentOptions {
-  tasks: readonly Task[];
+  tasks: readonly TaskInput[];
   /** Decides in code whether the task is done; `state.turns` does not hold the reply yet. */
   check: (reply: Turn, state: EnvironmentState<Task>, options: StepOptions) => TaskCheck | Promise<TaskCheck>;
   /** Replies of the agent after which a task counts as failed. Default 6. */
@@ -35,8 +42,8 @@ export interface TaskEnvironmentOptions {
 
 const taskSchema = z.strictObject({
   ...scenarioShape,
+  ...openingShape,
   goal: z.string().min(1),
-  prompt: z.string().min(1).optional(),
   followUps: z.array(z.string().min(1)).optional(),
 });
 
@@ -64,9 +71,7 @@ export class TaskEnvironment extends Environment<Task> {
       });
     }
     const where = (i: number) => `Task ${i + 1}`;
-    this.scenarios = parsed.tasks.map(
-      (task, i) => parseOptions(taskSchema, task, where(i), "INVALID_SCENARIO") as Task,
-    );
+    this.scenarios = parsed.tasks.map((task, i) => parseTask(task, where(i)));
     requireDistinctIds(this.scenarios, where);
     this.maxTurns = parsed.maxTurns;
     this.#check = parsed.check;
@@ -85,7 +90,7 @@ export class TaskEnvironment extends Environment<Task> {
         hint: "Give it one, or play it in a ConversationEnvironment.",
       });
     }
-    const turns: Turn[] = [{ role: "user", content }];
+    const turns: Turn[] = scenario.messages ? givenTurns(scenario.messages) : [{ role: "user", content }];
     return { scenario, turns, replies: 0, seed, done: false, metadata: { success: false, progress: 0 } };
   }
 
@@ -108,6 +113,19 @@ export class TaskEnvironment extends Environment<Task> {
     const userTurn: Turn = { role: "user", content: said };
     return { state: { ...next, turns: [...turns, userTurn] }, userTurn, reward, done: false };
   }
+}
+
+function parseTask(value: unknown, where: string): Task {
+  const task = parseOptions(taskSchema, value, where, "INVALID_SCENARIO");
+  const { prompt, messages, ...rest } = task;
+  if (prompt === undefined && messages === undefined) return rest as Task;
+  const opening = readOpening(task, where);
+  if (opening.messages && !awaitsReply(opening.messages)) {
+    throw new StatesetError("INVALID_SCENARIO", `${where} has no user turn to answer.`, {
+      hint: "End its messages with one of the user or a tool.",
+    });
+  }
+  return { ...rest, ...opening } as Task;
 }
 
 function readCheck(result: TaskCheck, taskId: string): { success: boolean; progress: number; feedback?: string } {

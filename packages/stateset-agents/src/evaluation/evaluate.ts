@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Agent } from "../agent/agent.ts";
 import { countByPart, measuredParts } from "../conversation/part-failures.ts";
-import type { Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
+import { isReply, type Trajectory, type TrajectoryGroup } from "../conversation/trajectory.ts";
 import type { Environment } from "../environment/environment.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
@@ -166,7 +166,7 @@ export function compare(a: Evaluation, b: Evaluation, options: { seed?: number; 
 }
 
 function wordsPerReply({ turns }: Trajectory): number {
-  const replies = turns.filter(({ role }) => role === "assistant");
+  const replies = turns.filter(isReply);
   const words = replies.reduce((sum, { content }) => sum + (content.match(/\S+/g)?.length ?? 0), 0);
   return words / Math.max(1, replies.length);
 }

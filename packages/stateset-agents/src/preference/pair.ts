@@ -1,10 +1,10 @@
-import { readJsonl } from "../conversation/jsonl.ts";
+import { readPart } from "../conversation/chat-layouts.ts";
 import { learnCount } from "../conversation/learn-tokens.ts";
 import type { Message, MessageInput } from "../conversation/message.ts";
+import { type ReadOptions, readEntries } from "../conversation/read-entries.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
 import { totalOf } from "../conversation/total.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
-import { validateMessages } from "../conversation/validate-messages.ts";
 import { StatesetError } from "../error.ts";
 import { sharedLength } from "../learning/pack.ts";
 import type { ChatTokenizer } from "../policy/policy.ts";
@@ -53,9 +53,9 @@ export function sideTokens(side: readonly TreeChain[]): number {
 }
 
 /** Pairs of a JSONL file, one `PreferenceInput` a line. */
-export async function loadPreferencePairs(path: string): Promise<PreferencePair[]> {
+export async function loadPreferencePairs(path: string, options: ReadOptions = {}): Promise<PreferencePair[]> {
   const pairs: PreferencePair[] = [];
-  for await (const { line, value } of readJsonl(path)) pairs.push(readPair(value, `${path}, line ${line}`));
+  for await (const pair of readEntries(path, readPair, options, "loadPreferencePairs()")) pairs.push(pair);
   if (pairs.length === 0) throw new StatesetError("INVALID_DATA", `${path} holds no pairs.`);
   return pairs;
 }
@@ -70,22 +70,22 @@ export function readPair(value: unknown, where: string): PreferencePair {
       });
     }
   }
-  const part = (key: "prompt" | "chosen" | "rejected", role: Message["role"]): Message[] => {
-    const content = record[key];
-    if (typeof content === "string") return [{ role, content }];
-    return validateMessages(content, { where: `${where}: ${key}`, code: "INVALID_DATA" });
-  };
   const { margin } = record;
   if (margin !== undefined && (typeof margin !== "number" || !Number.isFinite(margin))) {
     throw new StatesetError("INVALID_DATA", `${where}: the margin is not a finite number.`);
   }
+  // ShareGPT's pairs have the prompt under this name.
+  const asked = record.prompt ?? record.conversations;
+  const prompt = asked === undefined ? undefined : readPart(asked, "user", { where: `${where}: prompt` });
+  const side = (key: "chosen" | "rejected") =>
+    readPart(record[key], "assistant", { where: `${where}: ${key}`, ...(prompt && { after: prompt }) });
   const pair = {
-    chosen: part("chosen", "assistant"),
-    rejected: part("rejected", "assistant"),
+    chosen: side("chosen"),
+    rejected: side("rejected"),
     ...readTemplateOptions(record, where),
     ...(margin === undefined ? {} : { margin }),
   };
-  return record.prompt === undefined ? splitPrompt(pair) : { prompt: part("prompt", "user"), ...pair };
+  return prompt ? { prompt, ...pair } : splitPrompt(pair);
 }
 
 /** Takes the common beginning out of two whole conversations. */

@@ -40,6 +40,27 @@ describe("pairs", () => {
     expect(loaded).toEqual([expected, { ...expected, margin: 2 }, expected]);
   });
 
+  it("share their messages' layouts with chats: single ones, ShareGPT's, and short tool calls answered behind the prompt", async () => {
+    const file = join(folder(), "pairs.jsonl");
+    const shared = (from: string, value: string) => ({ from, value });
+    const call = { role: "assistant", tool_calls: [{ name: "find", arguments: { order: 5 } }] };
+    const found = { role: "tool", name: "find", content: "late" };
+    const lines = [
+      { prompt: "hello", chosen: assistant("hi"), rejected: assistant("no") },
+      { conversations: [shared("human", "hello")], chosen: shared("gpt", "hi"), rejected: shared("gpt", "no") },
+      { prompt: [user("hello"), call], chosen: [found, assistant("hi")], rejected: [found, assistant("no")] },
+    ];
+    writeFileSync(file, lines.map((line) => JSON.stringify(line)).join("\n"));
+    const [first, second, third] = await loadPreferencePairs(file);
+    expect(first).toEqual({ prompt: [user("hello")], chosen: [assistant("hi")], rejected: [assistant("no")] });
+    expect(second).toEqual(first);
+    const id = third!.prompt[1]!.tool_calls![0]!.id;
+    expect([third!.chosen[0], third!.rejected[0]]).toEqual([
+      { ...found, tool_call_id: id },
+      { ...found, tool_call_id: id },
+    ]);
+  });
+
   it("name the file and the line of what is malformed", async () => {
     const file = join(folder(), "pairs.jsonl");
     writeFileSync(file, '{"prompt":"a","chosen":"b","rejected":"c"}\n{"prompt":"a","chosen":"b"}');

@@ -6,7 +6,7 @@ import { linkSignals } from "../abort.ts";
 import type { Agent } from "../agent/agent.ts";
 import { isAnswer } from "../conversation/failure.ts";
 import { partFailuresOf } from "../conversation/part-failures.ts";
-import type { Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
+import { isReply, type Trajectory, type TrajectoryGroup } from "../conversation/trajectory.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { createReferenceScorer, type ReferenceScorer } from "../reward/reference-scorer.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
@@ -140,7 +140,7 @@ function isRewarded(one: Trajectory | Unrewarded): one is Trajectory {
 /** Of conversations that were played to their end, also where their reward failed. */
 function countTokens(report: RolloutReport, { chains, turns }: Unrewarded): void {
   for (const chain of chains) for (const turn of chain.turn) if (turn >= 0) report.sampledTokens++;
-  report.replies += turns.filter(({ role }) => role === "assistant").length;
+  report.replies += turns.filter(isReply).length;
 }
 
 /** Runs the tasks with at most `limit` at a time; results in their order. The first rejection stops the others, which are waited for. */

@@ -4,8 +4,8 @@
  */
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { parseJsonLine } from "../conversation/jsonl.ts";
 import { parseRecord } from "../conversation/parse-record.ts";
+import { parseJsonLine } from "../conversation/read-entries.ts";
 import type { ChainRecord, ConversationRecord } from "../conversation/record.ts";
 import type { TokenChain } from "../conversation/trajectory.ts";
 import { writeFileAtomic } from "../durable.ts";

@@ -30,7 +30,7 @@ export interface EncodedConversation extends TreeChain {
   spelt: readonly { message: number; tokens: readonly string[] }[];
 }
 
-/** The tokens of a conversation as sampling would have seen them, with `learn` on what the assistant itself wrote. */
+/** The tokens of a conversation as sampling would have seen them, with `learn` on what the assistant itself wrote, unless it weighs 0. */
 export function encodeConversation(
   tokenizer: ChatTokenizer,
   { messages, tools, templateVariables }: CheckedConversation,
@@ -47,7 +47,8 @@ export function encodeConversation(
   let at = 0;
   for (const { tokens, generated, message } of segments) {
     encoded.tokens.set(tokens, at);
-    encoded.learn.fill(generated ? 1 : 0, at, at + tokens.length);
+    const learnt = generated && messages[message]?.weight !== 0;
+    encoded.learn.fill(learnt ? 1 : 0, at, at + tokens.length);
     encoded.message.fill(message, at, at + tokens.length);
     at += tokens.length;
   }
@@ -82,7 +83,8 @@ export function encodeExamples(
       const encoded = encodeConversation(tokenizer, conversation);
       if (encoded.spelt.length > 0) result.spelt++;
       for (const { tokens } of encoded.spelt) for (const token of tokens) spelt.add(token);
-      chain = encoded;
+      // Which message a token belongs to is not needed any more, and of many thousands it would be felt.
+      chain = { tokens: encoded.tokens, learn: encoded.learn };
     }
     if (chain.tokens.length > contextLength) {
       chain = { tokens: chain.tokens.subarray(0, contextLength), learn: chain.learn.subarray(0, contextLength) };

@@ -144,3 +144,15 @@ it("marks the assistant's words and its end token", () => {
   expect(tokenizer.decode(learnt, { skipSpecial: false })).toBe("sorry please <end>");
   expect(new Set(message)).toEqual(new Set([0, 1]));
 });
+
+it("leaves out what weighs 0, as the replies in the prompt of a prompt and a completion", () => {
+  const { tokenizer } = createTablePolicy();
+  const [first, second] = [chat("order late", "sorry", "ok", "thanks"), chat("order late", "sorry", "ok", "thanks")];
+  second.messages[1]!.weight = 0;
+  const learnt = ({ messages }: typeof first) => {
+    const { tokens, learn } = encodeConversation(tokenizer, { messages });
+    return { tokens: [...tokens], text: tokenizer.decode(tokens.filter((_, i) => learn[i] === 1)) };
+  };
+  expect(learnt(second).tokens).toEqual(learnt(first).tokens);
+  expect([learnt(first).text, learnt(second).text]).toEqual(["sorry thanks", "thanks"]);
+});

@@ -33,7 +33,13 @@ export interface HeldOutOptions {
 
 /** What makes held-out numbers say less than they seem to, in words. */
 export function heldOutProblems(training: readonly Scenario[], heldOut: readonly Scenario[]): string[] {
-  const trained = new Set(training.map(textOf));
+  const asked = new Set(heldOut.map(textOf));
+  // Not the texts of all training scenarios at once: they may be a hundred thousand.
+  const trained = new Set<string>();
+  for (const scenario of training) {
+    const text = textOf(scenario);
+    if (asked.has(text)) trained.add(text);
+  }
   const seen = heldOut.filter((scenario) => trained.has(textOf(scenario))).map(({ id }) => id);
   const problems: string[] = [];
   if (seen.length > 0) {
@@ -52,8 +58,11 @@ export function heldOutProblems(training: readonly Scenario[], heldOut: readonly
 
 /** What the agent gets to read, whatever the scenario is called. */
 function textOf(scenario: Scenario): string {
-  const { userResponses, prompt, goal, context, systemPrompt } = scenario as Partial<ConversationScenario & Task>;
-  const said = userResponses ?? prompt ?? goal ?? JSON.stringify({ ...scenario, id: "" });
+  const { messages, userResponses, prompt, goal, context, systemPrompt } = scenario as Partial<
+    ConversationScenario & Task
+  >;
+  const begun = messages && [...messages, ...(userResponses ?? [])];
+  const said = begun ?? userResponses ?? prompt ?? goal ?? JSON.stringify({ ...scenario, id: "" });
   return JSON.stringify([said, context, systemPrompt]).toLowerCase().replace(/\s+/g, " ");
 }
 

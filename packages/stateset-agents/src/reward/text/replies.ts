@@ -1,4 +1,4 @@
-import type { RewardResult, Turn } from "../../conversation/trajectory.ts";
+import { isReply, type RewardResult, type Turn } from "../../conversation/trajectory.ts";
 import type { RewardContext, RewardInput } from "../reward-function.ts";
 import { fluencyOf } from "./fluency.ts";
 import { wordsOf } from "./words.ts";
@@ -20,10 +20,15 @@ export function repliesOf(turns: readonly Turn[]): ReplyInContext[] {
   const userTexts: string[] = [];
   const earlier: string[] = [];
   const replies: ReplyInContext[] = [];
-  for (const [index, { role, content, tool_calls: calls }] of turns.entries()) {
+  for (const [index, turn] of turns.entries()) {
+    const { role, content, tool_calls: calls } = turn;
     if (role === "user") userTexts.push(content);
     // A message that only calls a tool says nothing to the user yet.
     if (role !== "assistant" || (content === "" && calls?.length)) continue;
+    if (!isReply(turn)) {
+      earlier.push(content);
+      continue;
+    }
     replies.push({
       index,
       text: content,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { RewardResult, Turn } from "../../conversation/trajectory.ts";
+import { isReply, type RewardResult, type Turn } from "../../conversation/trajectory.ts";
 import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
 import { parseRewardOptions } from "../reward-options.ts";
 import { type JsonSchema, requireKnownKeywords, schemaProblems } from "./json-schema.ts";
@@ -75,8 +75,9 @@ interface Call {
   text: string;
 }
 
-function callsOf({ role, content, tool_calls: calls }: Turn): Call[] {
-  if (role !== "assistant") return [];
+function callsOf(turn: Turn): Call[] {
+  if (!isReply(turn)) return [];
+  const { content, tool_calls: calls } = turn;
   if (calls?.length) return calls.map(({ function: { name, arguments: text } }) => ({ name, text }));
   return [...content.matchAll(/<tool_call>\s*([\s\S]*?)\s*(?:<\/tool_call>|$)/g)].map(([, written]) =>
     readCall(written!),

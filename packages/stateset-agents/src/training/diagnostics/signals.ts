@@ -1,5 +1,5 @@
 import { measuredParts } from "../../conversation/part-failures.ts";
-import { isCut, type Trajectory, type TrajectoryGroup } from "../../conversation/trajectory.ts";
+import { isCut, isReply, type Trajectory, type TrajectoryGroup } from "../../conversation/trajectory.ts";
 import { mean, standardDeviation } from "../../evaluation/estimate.ts";
 import type { Metrics } from "../../run/metrics.ts";
 import { repeatedShare, repeatedWordShare, sharedTextShare } from "./text.ts";
@@ -145,12 +145,12 @@ function tokensPerReply(trajectory: Trajectory): number {
 }
 
 function repliesOf(trajectory: Trajectory): string[] {
-  return trajectory.turns.filter((turn) => turn.role === "assistant").map((turn) => turn.content);
+  return trajectory.turns.filter(isReply).map((turn) => turn.content);
 }
 
 /** As it was sampled: a tool call has no other text. */
 function firstReply({ turns }: Trajectory): string {
-  const first = turns.find(({ role }) => role === "assistant");
+  const first = turns.find(isReply);
   return first?.sampled?.text ?? first?.content ?? "";
 }
 
