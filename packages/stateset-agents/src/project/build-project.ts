@@ -3,6 +3,7 @@ import { join, resolve } from "node:path";
 import { Agent } from "../agent/agent.ts";
 import { type AgentOptions, defined } from "../agent/agent-options.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
+import type { ReadOptions } from "../conversation/read-entries.ts";
 import type { Environment } from "../environment/environment.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
@@ -62,8 +63,12 @@ export const defaultConfig: ProjectConfig = {
 
 export type Loaded = Omit<LoadedProject, "file" | "notes"> & { file?: string };
 
-export async function buildProject(loaded: Loaded, overrides: AgentOverrides): Promise<Project> {
-  const scene = await buildScene(loaded);
+export async function buildProject(
+  loaded: Loaded,
+  overrides: AgentOverrides,
+  reading: ReadOptions = {},
+): Promise<Project> {
+  const scene = await buildScene(loaded, reading);
   try {
     return { ...(await buildParts(loaded, overrides)), ...scene };
   } catch (error) {
@@ -88,8 +93,8 @@ export async function buildParts(loaded: Loaded, overrides: AgentOverrides): Pro
   };
 }
 
-/** Without the agent: a checkpoint may bring another. */
-export async function buildScene(loaded: Loaded): Promise<Scene> {
+/** Without the agent: a checkpoint may bring another. `reading` is how its files of scenarios are read. */
+export async function buildScene(loaded: Loaded, reading: ReadOptions = {}): Promise<Scene> {
   const { config, dir } = loaded;
   const where = whereOf(loaded);
   checkKeys(config, where);
@@ -100,8 +105,8 @@ export async function buildScene(loaded: Loaded): Promise<Scene> {
     });
   }
   return {
-    environment: await environmentFrom(environment, { dir, where }),
-    heldOut: await heldOutFrom(heldOut, environment, { dir, where }),
+    environment: await environmentFrom(environment, { dir, where, reading }),
+    heldOut: await heldOutFrom(heldOut, environment, { dir, where, reading }),
     reward: reward === undefined ? undefined : await rewardFrom(reward, { dir, where: `reward of ${where}` }),
   };
 }

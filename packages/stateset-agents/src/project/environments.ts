@@ -1,5 +1,6 @@
 /** Environments that a configuration names instead of building them in code: presets, scenarios, tasks, files. */
 import { resolve } from "node:path";
+import type { ReadOptions } from "../conversation/read-entries.ts";
 import {
   ConversationEnvironment,
   type ConversationEnvironmentOptions,
@@ -8,18 +9,18 @@ import { Environment } from "../environment/environment.ts";
 import { loadScenarios } from "../environment/load-scenarios.ts";
 import { customerService, sales, technicalSupport } from "../environment/preset/index.ts";
 import type { Scenario } from "../environment/scenario.ts";
-import { type Task, TaskEnvironment, type TaskEnvironmentOptions } from "../environment/task-environment.ts";
+import { TaskEnvironment, type TaskEnvironmentOptions, type TaskInput } from "../environment/task-environment.ts";
 import { StatesetError } from "../error.ts";
 import { importFile, namesCode } from "./import-file.ts";
 import { type PresetName, presetNamed } from "./names.ts";
 import { readList } from "./read-data.ts";
-import { type RewardParts, type RewardPlace, rewardFrom } from "./rewards.ts";
+import { type PartPlace, type RewardParts, rewardFrom } from "./rewards.ts";
 
 type Rules = Omit<ConversationEnvironmentOptions, "scenarios">;
 
 /** Goals that are checked; a file holds one a line of JSONL, or a list in YAML or JSON. */
 export interface TaskPart {
-  tasks: readonly Task[] | string;
+  tasks: readonly TaskInput[] | string;
   /**
    * What decides whether a reply solves the task: a function, a file whose default export is one (`./check.ts`), or a reward, whose score
    * is the progress: `exactMatch`, `{ numericAnswer: { tolerance: 0.01 } }`.
@@ -38,9 +39,12 @@ export type EnvironmentChoice =
 
 export type HeldOutChoice = Environment | readonly Scenario[] | string;
 
+/** How files of scenarios and tasks are read. */
+type ScenePlace = PartPlace & { reading: ReadOptions };
+
 const presets = { customerService, technicalSupport, sales };
 
-export async function environmentFrom(given: EnvironmentChoice, place: RewardPlace): Promise<Environment> {
+export async function environmentFrom(given: EnvironmentChoice, place: ScenePlace): Promise<Environment> {
   if (given instanceof Environment) return given;
   const { dir, where } = place;
   if (typeof given === "string") return environmentOfFile(given, place);
@@ -52,7 +56,7 @@ export async function environmentFrom(given: EnvironmentChoice, place: RewardPla
       hint: 'Write { preset: "customerService" }, { scenarios: "scenarios.jsonl" }, { tasks: …, check: … }, "./environment.ts" or an Environment.',
     });
   }
-  const list = typeof scenarios === "string" ? await loadScenarios(resolve(dir, scenarios)) : scenarios;
+  const list = typeof scenarios === "string" ? await loadScenarios(resolve(dir, scenarios), place.reading) : scenarios;
   return new ConversationEnvironment({ ...rest, scenarios: list as ConversationEnvironmentOptions["scenarios"] });
 }
 
@@ -60,7 +64,7 @@ export async function environmentFrom(given: EnvironmentChoice, place: RewardPla
 export async function heldOutFrom(
   heldOut: HeldOutChoice | undefined,
   environment: EnvironmentChoice,
-  place: RewardPlace,
+  place: ScenePlace,
 ): Promise<Environment | readonly Scenario[] | undefined> {
   const { dir, where } = place;
   const named = environment instanceof Environment || typeof environment === "string" ? undefined : environment;
@@ -75,7 +79,7 @@ export async function heldOutFrom(
   if (typeof heldOut !== "string") return heldOut;
   return namesCode(heldOut) && !/\.(jsonl|json|ya?ml)$/i.test(heldOut)
     ? environmentOfFile(heldOut, place)
-    : loadScenarios(resolve(dir, heldOut));
+    : loadScenarios(resolve(dir, heldOut), place.reading);
 }
 
 /** Tasks that a verifier or another reward checks say so in config.json. */
@@ -92,9 +96,11 @@ class CheckedTasks extends TaskEnvironment {
   }
 }
 
-async function tasksFrom({ tasks, check, ...rest }: TaskPart, place: RewardPlace): Promise<TaskEnvironment> {
+async function tasksFrom({ tasks, check, ...rest }: TaskPart, place: ScenePlace): Promise<TaskEnvironment> {
   const list =
-    typeof tasks === "string" ? ((await readList(resolve(place.dir, tasks), "tasks")) as readonly Task[]) : tasks;
+    typeof tasks === "string"
+      ? ((await readList(resolve(place.dir, tasks), "tasks", place.reading)) as readonly TaskInput[])
+      : tasks;
   if (typeof check === "function") return new TaskEnvironment({ ...rest, tasks: list, check });
   if (check === undefined) {
     throw new StatesetError("INVALID_OPTION", `The tasks of ${place.where} have no check.`, {
@@ -120,7 +126,7 @@ async function tasksFrom({ tasks, check, ...rest }: TaskPart, place: RewardPlace
   return new CheckedTasks({ ...rest, tasks: list, check: scored }, () => reward.describe());
 }
 
-async function environmentOfFile(path: string, { dir, where }: RewardPlace): Promise<Environment> {
+async function environmentOfFile(path: string, { dir, where }: PartPlace): Promise<Environment> {
   const file = resolve(dir, path);
   const value = await importFile(file, where);
   if (value instanceof Environment) return value;

@@ -8,7 +8,7 @@ import { type JudgeRewardOptions, judgeReward } from "../reward/judge/judge-rewa
 import { type OpenAIJudgeModelOptions, openaiJudgeModel } from "../reward/judge/openai-judge-model.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import { camelKeys } from "./plain-config.ts";
-import type { RewardPlace } from "./rewards.ts";
+import type { PartPlace } from "./rewards.ts";
 
 /** An AI judge behind an OpenAI-compatible endpoint: what it is asked, whom, and how it is asked. */
 export interface JudgePart
@@ -39,7 +39,7 @@ const whom = ["model", "baseURL", "extraBody", "apiKeyEnv"] as const satisfies (
 const all = [...asked, ...how, ...whom];
 const keysSchema = z.strictObject(Object.fromEntries(all.map((key) => [key, z.unknown().optional()])));
 
-export function judgeFromPart(given: Readonly<Record<string, unknown>>, { dir, where }: RewardPlace): RewardFunction {
+export function judgeFromPart(given: Readonly<Record<string, unknown>>, { dir, where }: PartPlace): RewardFunction {
   const place = `the judge of ${where}`;
   if ("apiKey" in given || "headers" in given) {
     throw new StatesetError("INVALID_OPTION", `${place[0]!.toUpperCase()}${place.slice(1)} is given a secret.`, {

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { extname } from "node:path";
 import { LineCounter, parseDocument } from "yaml";
-import { readJsonl } from "../conversation/jsonl.ts";
+import { type ReadOptions, readEntries } from "../conversation/read-entries.ts";
 import { messageOf, StatesetError } from "../error.ts";
 
 export const dataExtensions = [".yaml", ".yml", ".json"];
@@ -25,10 +25,10 @@ export function readData(file: string): unknown {
 }
 
 /** The list in a file: one entry a line of JSONL, or a list in YAML or JSON (or an object whose `key` is one). */
-export async function readList(file: string, key: string): Promise<unknown[]> {
+export async function readList(file: string, key: string, options: ReadOptions = {}): Promise<unknown[]> {
   if (!dataExtensions.includes(extname(file).toLowerCase())) {
     const entries: unknown[] = [];
-    for await (const { value } of readJsonl(file)) entries.push(value);
+    for await (const value of readEntries(file, (one) => one, options, "a list")) entries.push(value);
     return entries;
   }
   const data = readData(file);

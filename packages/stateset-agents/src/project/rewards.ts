@@ -72,8 +72,8 @@ export type RewardParts = {
 
 export const rewardNames = [...(Object.keys(classes) as ClassName[]), "pattern", "judge", "rewardModel"] as const;
 
-/** Where a reward stands: the folder its paths are relative to, and words for messages. */
-export interface RewardPlace {
+/** Where a part of a configuration stands: the folder its paths are relative to, and words for messages. */
+export interface PartPlace {
   dir: string;
   where: string;
 }
@@ -81,7 +81,7 @@ export interface RewardPlace {
 /** A reward as a configuration gives it: built, as a file of code, or as names with weights and options. */
 export async function rewardFrom(
   given: RewardFunction | string | RewardParts,
-  place: RewardPlace,
+  place: PartPlace,
 ): Promise<RewardFunction> {
   if (given instanceof RewardFunction) return given;
   if (typeof given === "string") {
@@ -104,7 +104,7 @@ export async function rewardFrom(
   }
 }
 
-async function partNamed(name: string, value: unknown, place: RewardPlace): Promise<RewardFunction> {
+async function partNamed(name: string, value: unknown, place: PartPlace): Promise<RewardFunction> {
   if (namesCode(name)) return rewardOfFile(name, weightOf(name, value, place), place);
   const plain = name.toLowerCase().replace(/[-_]/g, "");
   const known = rewardNames.find((candidate) => candidate.toLowerCase() === plain);
@@ -122,17 +122,17 @@ async function partNamed(name: string, value: unknown, place: RewardPlace): Prom
   return new classes[known](options as never);
 }
 
-function withWeight(name: string, value: unknown, place: RewardPlace): Record<string, unknown> {
+function withWeight(name: string, value: unknown, place: PartPlace): Record<string, unknown> {
   return typeof value === "object" ? optionsOf(name, value, place) : { weight: weightOf(name, value, place) };
 }
 
-function weightOf(name: string, value: unknown, { where }: RewardPlace): number {
+function weightOf(name: string, value: unknown, { where }: PartPlace): number {
   if (typeof value === "number") return value;
   throw new StatesetError("INVALID_OPTION", `The weight of reward "${name}" in ${where} is not a number.`);
 }
 
 /** Options may be in snake_case; what they hold is the user's own. */
-function optionsOf(name: string, value: unknown, { where }: RewardPlace): Record<string, unknown> {
+function optionsOf(name: string, value: unknown, { where }: PartPlace): Record<string, unknown> {
   if (typeof value !== "object" || value === null) {
     throw new StatesetError("INVALID_OPTION", `The reward "${name}" in ${where} needs its options.`, {
       hint: `Write ${name}: { … } with what docs/guides/rewards.md lists.`,
@@ -158,7 +158,7 @@ function patternOf({ pattern, flags, ...rest }: PatternPart): RewardFunction {
 /** A run keeps its reward model in `final/`. */
 async function rewardModelOf(
   { path, ...options }: RewardModelPart,
-  { dir, where }: RewardPlace,
+  { dir, where }: PartPlace,
 ): Promise<RewardFunction> {
   if (typeof path !== "string") {
     throw new StatesetError("INVALID_OPTION", `The reward model in ${where} has no path.`, {
@@ -169,7 +169,7 @@ async function rewardModelOf(
   return loadNeuralReward(existsSync(join(folder, "final")) ? join(folder, "final") : folder, options);
 }
 
-async function rewardOfFile(path: string, weight: number | undefined, place: RewardPlace): Promise<RewardFunction> {
+async function rewardOfFile(path: string, weight: number | undefined, place: PartPlace): Promise<RewardFunction> {
   const file = resolve(place.dir, path);
   const value = await importFile(file, place.where);
   const named: RewardOptions = weight === undefined ? {} : { weight };

@@ -13,6 +13,7 @@ const sourceShape = {
   ...nameShape,
   data: z.string().min(1).optional().describe("The file that is learnt from, beside the configuration."),
   heldOut: z.string().min(1).optional().describe("A file of the same kind that is only measured on."),
+  skipBad: z.boolean().optional().describe("Go on after lines that cannot be read, and say how many there were."),
 };
 
 /** What each learner takes beside its source: the settings of the library, by the same names. */

@@ -76,6 +76,18 @@ describe("evaluate", () => {
     const [json] = (await run("evaluate --stub --scenarios --samples 3 --json")).json;
     expect(json).toMatchObject({ scenarios: [{ samples: 3 }, { samples: 3 }], stub: true });
   });
+  flag("evaluate --skip-bad", async () => {
+    writeFileSync(join(place.dir, "mixed.jsonl"), '{"id": 1}\n{"id": "good", "userResponses": ["hello"]}\n');
+    const args = "evaluate --stub --json --samples 1 --scenarios mixed.jsonl";
+    expect((await run(args)).json.at(-1)).toMatchObject({
+      type: "error",
+      message: expect.stringContaining("line 1") as string,
+    });
+    expect((await run(`${args} --skip-bad`)).json).toMatchObject([
+      { type: "skipped", skipped: 1 },
+      { scenarios: [{ id: "good" }] },
+    ]);
+  });
   flag("evaluate --episodes", async () => {
     const samples = async (n: number) =>
       (await run(`evaluate --stub --scenarios --episodes ${n} --json`)).json[0]!.scenarios.map(

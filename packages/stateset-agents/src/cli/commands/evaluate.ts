@@ -31,6 +31,7 @@ export function addEvaluate(program: Command, io: CliIo): void {
     .option("--threads <n>", "threads of the embedded engine", wholeNumber)
     .option("--output <file>", "also write the result here, as JSON")
     .option("--stub", "use scripted replies instead of a model")
+    .option("--skip-bad", "go on after scenarios that cannot be read, and say how many there were")
     .option("--json", "print JSON instead of tables")
     .addOption(new Option("--num-episodes <n>").argParser(wholeNumber).conflicts("episodes").hideHelp())
     .addOption(new Option("--scenarios-file <file>").conflicts("scenarios").hideHelp())

@@ -176,6 +176,20 @@ describe.each(Object.keys(dataFiles) as (keyof typeof dataFiles)[])("%s", (comma
     const plan = (await run(`${command} --json --dry-run --data ${data}`)).json[0]!;
     expect(plan.examples).toBe(readFileSync(join(cwd, data), "utf8").trim().split("\n").length);
   });
+  flag(`${command} --skip-bad`, async () => {
+    writeFileSync(join(cwd, `bad-${data}`), `{"nothing": 1}\nnot JSON\n${readFileSync(join(cwd, data), "utf8")}`);
+    const refused = await run(`${command} --dry-run --data bad-${data}`);
+    expect([refused.status, refused.stderr]).toEqual([3, expect.stringContaining(`bad-${data}, line 1`)]);
+    const { json } = await run(`${command} --json --dry-run --skip-bad --data bad-${data}`);
+    expect(json[0]).toMatchObject({
+      type: "skipped",
+      skipped: 2,
+      problems: [expect.stringContaining("line 1") as string, expect.stringContaining("line 2") as string],
+    });
+    expect(json[1]).toMatchObject({ type: "plan", examples: json[0]!.of - 2 });
+    const { stderr } = await run(`${command} --dry-run --skip-bad --data bad-${data}`);
+    expect(stderr).toMatch(/^! 2 of \d+ entries of .* were left out: /);
+  });
   flag(`${command} --held-out`, async () => {
     const result = (await learn(command, `--name ${command}-held --held-out ${heldOut} --learning-rate 0.01`)).json.at(
       -1,
@@ -188,7 +202,11 @@ describe.each(Object.keys(dataFiles) as (keyof typeof dataFiles)[])("%s", (comma
 describe("the flags of one of them", () => {
   flag("sft --min-reward", async () => {
     await run("train --json --name played --steps 2 --set trajectories.every=1");
-    const count = async (args: string) => (await run(`sft --json --dry-run --data played${args}`)).json[0]!.examples;
+    const count = async (args: string) => {
+      // A reply may be empty, and then has nothing to learn from.
+      const { examples, dropped } = (await run(`sft --json --dry-run --data played${args}`)).json[0]!;
+      return examples + dropped;
+    };
     const rewards = [1, 2].flatMap((step) =>
       readFileSync(join(cwd, `runs/played/trajectories/step-00000${step}.jsonl`), "utf8")
         .trim()
@@ -200,6 +218,18 @@ describe("the flags of one of them", () => {
     expect(await count(` --min-reward ${middle}`)).toBe(rewards.filter((reward) => reward >= middle).length);
     expect((await run("sft --data played --min-reward 9")).stderr).toContain("The highest reward of the");
     expect((await run("sft --data chats.jsonl --min-reward 1")).stderr).toContain("have no rewards to choose by");
+  });
+  flag("best-of-n --skip-bad", async () => {
+    writeFileSync(join(cwd, "scenes.jsonl"), '{"id": 3}\n{"id": "good", "userResponses": ["say red"]}\n');
+    const text = readFileSync(join(cwd, "stateset.config.yaml"), "utf8");
+    const named = text.replace(/scenarios:\n[\s\S]*?heldOut/, "scenarios: scenes.jsonl\nheldOut");
+    writeFileSync(join(cwd, "from-file.yaml"), named);
+    expect((await run("best-of-n --dry-run --config from-file.yaml")).stderr).toContain("scenes.jsonl, line 1");
+    const { json } = await run("best-of-n --json --dry-run --n 2 --config from-file.yaml --skip-bad");
+    expect(json).toMatchObject([
+      { type: "skipped", skipped: 1, of: 2 },
+      { type: "plan", scenarios: 1 },
+    ]);
   });
   flag("dpo --loss", async () => {
     await learn("dpo", "--name ipo --loss ipo");

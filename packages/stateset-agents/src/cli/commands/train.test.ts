@@ -212,6 +212,18 @@ describe("train", () => {
     expect((await run("train --checkpoint taught --model x", { cwd })).stderr).toContain("both say what to start from");
     expect((await run(`train --checkpoint ${place.model}`)).stderr).toContain("cannot change the agent that");
   });
+  flag("train --skip-bad", async () => {
+    const cwd = await temporaryFolder();
+    writeFileSync(join(cwd, "scenes.jsonl"), 'no JSON\n{"id": "good", "userResponses": ["hello"]}\n');
+    writeFileSync(
+      join(cwd, "stateset.config.yaml"),
+      "environment: { scenarios: scenes.jsonl }\nreward: { politeness: 1 }\n",
+    );
+    expect((await run("train --stub --dry-run", { cwd })).stderr).toContain("scenes.jsonl, line 1");
+    const { status, stderr, stdout } = await run("train --stub --dry-run --skip-bad", { cwd });
+    expect([status, stdout]).toEqual([0, expect.stringContaining("1 to train on")]);
+    expect(stderr).toContain("! 1 of 2 entries of");
+  });
   flag("train --lora", async () => {
     const cwd = await learnFolder(place.model);
     const [plan] = (await run("train --dry-run --json --lora 4", { cwd })).json;

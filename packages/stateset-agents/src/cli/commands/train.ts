@@ -49,6 +49,7 @@ export function addTrain(program: Command, io: CliIo): void {
     .option("--temperature <t>", "the sampling temperature", positiveNumber)
     .option("--kl <coefficient>", "the weight of the KL penalty", notNegative)
     .option("--set <name=value>", "any other setting, such as checkpoint.every=5; may be given several times", setting)
+    .option("--skip-bad", "go on after scenarios that cannot be read, and say how many there were")
     .option("--json", "print one JSON object an event instead of the live view")
     .addOption(new Option("--model-name <model>").conflicts("model").hideHelp())
     .addOption(new Option("--num-episodes <n>").argParser(wholeNumber).conflicts("episodes").hideHelp())

@@ -11,7 +11,7 @@ import { closeReward } from "../../project/rewards.ts";
 import type { RewardFunction } from "../../reward/reward-function.ts";
 import { type CliIo, isInteractive, print, printJson } from "../io.ts";
 import { type OpenAgentFlags, openAgent } from "../open-agent.ts";
-import { loadConfig } from "../run/open-project.ts";
+import { loadConfig, readingOf } from "../run/open-project.ts";
 import { readInputs } from "./inputs.ts";
 import { comparisonLines, evaluationLines } from "./tables.ts";
 
@@ -23,6 +23,7 @@ export interface EvaluateFlags extends OpenAgentFlags {
   scenarios?: string | true;
   samples?: number;
   episodes?: number;
+  skipBad?: boolean;
   output?: string;
   json?: boolean;
 }
@@ -122,7 +123,10 @@ async function sceneOf(flags: EvaluateFlags, io: CliIo): Promise<Stage> {
   // The agent comes from the checkpoint, so the project's own is not opened here.
   const { config } = loaded;
   const file = typeof flags.scenarios === "string" ? { heldOut: resolve(io.cwd, flags.scenarios) } : {};
-  const { environment, heldOut, reward }: Scene = await buildScene({ ...loaded, config: { ...config, ...file } });
+  const { environment, heldOut, reward }: Scene = await buildScene(
+    { ...loaded, config: { ...config, ...file } },
+    readingOf(flags, io),
+  );
   if (heldOut instanceof Environment) return { environment: heldOut, reward };
   return { environment, reward, ...(heldOut && { scenarios: heldOut }) };
 }

@@ -56,7 +56,7 @@ describe("one adapter", () => {
     expect(readdirSync(join(cwd, "adapter"))).toContain("adapter_model.safetensors");
     expect(existsSync(join(cwd, "merged/adapter_config.json"))).toBe(false);
     // The same agent, whichever way it was written.
-    const examples = await readExamples(join(cwd, "other-chats.jsonl"), undefined);
+    const examples = await readExamples(join(cwd, "other-chats.jsonl"), undefined, {});
     const losses: number[] = [];
     for (const folder of ["runs/trained", "adapter", "merged", "runs/taught"]) {
       const agent = await loadAgentFromCheckpoint(join(cwd, folder), { threads: 1 });

@@ -1,6 +1,8 @@
 /** The four commands, each with what it reads. */
 import { existsSync } from "node:fs";
+import type { ReadOptions } from "../../conversation/read-entries.ts";
 import { StatesetError } from "../../error.ts";
+import { loadPreferencePairs } from "../../preference/pair.ts";
 import type { Scene } from "../../project/build-project.ts";
 import type { SectionName } from "../../project/sections.ts";
 import { runDirOf } from "../../run/checkpoint/store.ts";
@@ -8,9 +10,10 @@ import { type HarvestSettings, harvestShape } from "../../supervised/best-of-n.t
 import { fitShape } from "../../supervised/fit-options.ts";
 import { number } from "../../telemetry/format.ts";
 import { type CliIo, printJson } from "../io.ts";
+import { readingOf } from "../run/open-project.ts";
 import { commandLine, shown } from "../run/place.ts";
 import type { Settings } from "../settings.ts";
-import { readExamples, readPairs, readRewardExamples, type Sources, sourcesOf } from "./data.ts";
+import { readExamples, readRewardExamples, type Sources, sourcesOf } from "./data.ts";
 import type { LearnFlags } from "./flags.ts";
 import { type HarvestRound, harvest, harvested, harvestFolder } from "./harvest.ts";
 import { bestOfN, type Data, dpo, rewardModel, sft } from "./learner.ts";
@@ -19,27 +22,30 @@ import { type LearnJob, runLearn } from "./run-learn.ts";
 
 export function runSft(flags: LearnFlags, io: CliIo): Promise<void> {
   const read = async (job: LearnJob) => {
-    const { data, heldOut } = sources(job, "sft");
+    const { data, heldOut, reading } = sources(job, "sft");
     // A choice of what to learn from, not a setting of the learner's.
     const { minReward } = job.settings as { minReward?: number };
     delete job.settings.minReward;
-    return together(await readExamples(data, minReward), heldOut && (await readExamples(heldOut, undefined)));
+    return together(
+      await readExamples(data, minReward, reading),
+      heldOut && (await readExamples(heldOut, undefined, reading)),
+    );
   };
   return runLearn({ learner: sft, read }, flags, io);
 }
 
 export function runDpo(flags: LearnFlags, io: CliIo): Promise<void> {
   const read = async (job: LearnJob) => {
-    const { data, heldOut } = sources(job, "dpo");
-    return together(await readPairs(data), heldOut && (await readPairs(heldOut)));
+    const { data, heldOut, reading } = sources(job, "dpo");
+    return together(await loadPreferencePairs(data, reading), heldOut && (await loadPreferencePairs(heldOut, reading)));
   };
   return runLearn({ learner: dpo, read }, flags, io);
 }
 
 export function runRewardModel(flags: LearnFlags, io: CliIo): Promise<void> {
   const read = async (job: LearnJob) => {
-    const { data, heldOut } = sources(job, "rewardModel");
-    return together(await readRewardExamples(data), heldOut && (await readRewardExamples(heldOut)));
+    const { data, heldOut, reading } = sources(job, "rewardModel");
+    return together(await readRewardExamples(data, reading), heldOut && (await readRewardExamples(heldOut, reading)));
   };
   return runLearn({ learner: rewardModel, read }, flags, io);
 }
@@ -68,9 +74,14 @@ export function runBestOfN(flags: LearnFlags, io: CliIo): Promise<void> {
   );
 }
 
-function sources({ flags, project, io }: LearnJob, section: Exclude<SectionName, "bestOfN">): Sources {
+function sources(
+  { flags, project, io }: LearnJob,
+  section: Exclude<SectionName, "bestOfN">,
+): Sources & { reading: ReadOptions } {
   const command = section === "rewardModel" ? "reward-model" : section;
-  return sourcesOf(command, flags, project.config[section], project.dir, io);
+  const own = project.config[section];
+  const reading = readingOf({ ...flags, skipBad: flags.skipBad ?? own?.skipBad }, io);
+  return { ...sourcesOf(command, flags, own, project.dir, io), reading };
 }
 
 function together<E>(examples: readonly E[], heldOut: readonly E[] | "" | undefined): Data<E> {

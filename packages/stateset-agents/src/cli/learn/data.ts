@@ -1,11 +1,12 @@
 /** What is learnt from: files of chats, pairs or labelled conversations, and the conversations that a run kept. */
 import { existsSync, statSync } from "node:fs";
 import { resolve } from "node:path";
-import { readChats, readJsonl } from "../../conversation/jsonl.ts";
+import { readChats } from "../../conversation/jsonl.ts";
 import type { Message } from "../../conversation/message.ts";
+import { type ReadOptions, readEntries } from "../../conversation/read-entries.ts";
 import type { ConversationRecord } from "../../conversation/record.ts";
 import { StatesetError } from "../../error.ts";
-import { loadPreferencePairs, type PreferencePair, readPair } from "../../preference/pair.ts";
+import { readPair } from "../../preference/pair.ts";
 import type { LabelledConversation, RewardExample } from "../../preference/reward-data.ts";
 import { readTrajectories, trajectorySteps } from "../../run/trajectories.ts";
 import { readConversation, type SupervisedConversation } from "../../supervised/example.ts";
@@ -38,7 +39,11 @@ export function sourcesOf(
 }
 
 /** Chats of a file, or what a run kept of its conversations. */
-export async function readExamples(path: string, minReward: number | undefined): Promise<SupervisedConversation[]> {
+export async function readExamples(
+  path: string,
+  minReward: number | undefined,
+  options: ReadOptions,
+): Promise<SupervisedConversation[]> {
   if (existsSync(path) && statSync(path).isDirectory()) return conversationsOf(path, minReward);
   if (minReward !== undefined) {
     throw new StatesetError("INVALID_OPTION", `The lines of ${path} have no rewards to choose by.`, {
@@ -46,7 +51,7 @@ export async function readExamples(path: string, minReward: number | undefined):
     });
   }
   const chats: SupervisedConversation[] = [];
-  for await (const { messages, tools, templateVariables } of readChats(path)) {
+  for await (const { messages, tools, templateVariables } of readChats(path, options)) {
     chats.push({ messages, tools, templateVariables } as SupervisedConversation);
   }
   if (chats.length === 0) throw new StatesetError("INVALID_DATA", `${path} holds no chats.`);
@@ -87,18 +92,14 @@ export function conversationOf({
   return { messages: all, tools, templateVariables };
 }
 
-export function readPairs(path: string): Promise<PreferencePair[]> {
-  return loadPreferencePairs(path);
-}
-
 /** Lines with `chosen` and `rejected` are pairs, lines with `messages` and `good` are labelled conversations. */
-export async function readRewardExamples(path: string): Promise<RewardExample[]> {
+export async function readRewardExamples(path: string, options: ReadOptions): Promise<RewardExample[]> {
   const examples: RewardExample[] = [];
-  for await (const { line, value } of readJsonl(path)) {
-    const where = `${path}, line ${line}`;
-    const labelled = typeof value === "object" && value !== null && "messages" in value;
-    examples.push(labelled ? labelledFrom(value, where) : readPair(value, where));
-  }
+  const read = (value: unknown, where: string) =>
+    typeof value === "object" && value !== null && "messages" in value
+      ? labelledFrom(value, where)
+      : readPair(value, where);
+  for await (const example of readEntries(path, read, options, "reward-model")) examples.push(example);
   if (examples.length === 0) throw new StatesetError("INVALID_DATA", `${path} holds no examples.`);
   return examples;
 }

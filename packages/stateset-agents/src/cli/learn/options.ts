@@ -17,6 +17,7 @@ export function addRunOptions(command: Command): Command {
     .option("--model <model>", "a model folder or hub id instead of the configured one")
     .option("--checkpoint <folder>", `start from what was trained: ${checkpointHelp}`)
     .option("--lora [rank]", "train an adapter instead of all weights", rank)
+    .option("--skip-bad", "go on after lines of data that cannot be read, and say how many there were")
     .option("--threads <n>", "threads of the embedded engine", wholeNumber)
     .addOption(new Option("--tracker <name...>", "also write the run's numbers for another tool").choices(trackerNames))
     .option("--seed <n>", "everything random follows from it", wholeNumber)

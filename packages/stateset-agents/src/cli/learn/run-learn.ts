@@ -16,7 +16,7 @@ import { createLiveView, type LiveView } from "../../telemetry/live-view.ts";
 import { type CliIo, printJson, wantsColor } from "../io.ts";
 import { interrupted, stopOnInterrupt } from "../run/interruption.ts";
 import { readInvocation, writeInvocation } from "../run/invocation.ts";
-import { agentOverrides, loadConfig, trackersOf, withReward } from "../run/open-project.ts";
+import { agentOverrides, loadConfig, readingOf, trackersOf, withReward } from "../run/open-project.ts";
 import { placeOf, resumePath, shown } from "../run/place.ts";
 import type { Settings } from "../settings.ts";
 import { type LearnFlags, learnSettings } from "./flags.ts";
@@ -60,7 +60,7 @@ export async function runLearn<E>(command: LearnCommand<E>, given: LearnFlags, i
   const flags: LearnFlags = { ...(resumed !== undefined && readInvocation(runDirOf(resumed))), ...given };
   const overrides = agentOverrides(flags, io);
   const loaded = withReward(await loadConfig(flags, {}, io), flags.reward, io);
-  const scene = command.plays ? await buildScene(loaded) : {};
+  const scene = command.plays ? await buildScene(loaded, readingOf(flags, io)) : {};
   const project = await openParts(() => buildParts(loaded, overrides), scene);
   // What was stopped before its first step has no run yet: it begins where it left off.
   const resumeFrom = resumed !== undefined && existsSync(pathIn(runDirOf(resumed), "config")) ? resumed : undefined;

@@ -1,5 +1,6 @@
 /** The configuration that a command works with, and what its flags change about it. */
 import { existsSync, statSync } from "node:fs";
+import { type ReadOptions, type SkippedLines, skippedText } from "../../conversation/read-entries.ts";
 import { StatesetError } from "../../error.ts";
 import type { AgentOverrides, Loaded } from "../../project/build-project.ts";
 import { findConfig, loadProject } from "../../project/load-project.ts";
@@ -26,6 +27,19 @@ export async function loadConfig(
     else io.stderr.write(`· ${message}\n`);
   }
   return loaded;
+}
+
+/** Whether bad lines of data are passed over, and how that is told. */
+export function readingOf(
+  { skipBad, json }: { skipBad?: boolean | undefined; json?: boolean },
+  io: CliIo,
+): ReadOptions {
+  if (!skipBad) return {};
+  const onSkipped = (skipped: SkippedLines) => {
+    if (json) printJson(io, { type: "skipped", ...skipped });
+    else io.stderr.write(`! ${skippedText(skipped)}\n`);
+  };
+  return { skipBad, onSkipped };
 }
 
 export function agentOverrides(flags: Invocation, io: CliIo): AgentOverrides {

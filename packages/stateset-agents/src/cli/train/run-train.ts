@@ -15,7 +15,7 @@ import type { TrainOptions } from "../../training/train-options.ts";
 import { type CliIo, printJson, wantsColor } from "../io.ts";
 import { interrupted, stopOnInterrupt } from "../run/interruption.ts";
 import { readInvocation, writeInvocation } from "../run/invocation.ts";
-import { agentOverrides, loadConfig, trackersOf, withReward } from "../run/open-project.ts";
+import { agentOverrides, loadConfig, readingOf, trackersOf, withReward } from "../run/open-project.ts";
 import { placeOf, resumePath, shown } from "../run/place.ts";
 import { acceptChanges, unasked } from "./accept-changes.ts";
 import { applyFlags, type TrainFlags } from "./flags.ts";
@@ -32,7 +32,7 @@ export async function runTrain(given: TrainFlags, io: CliIo): Promise<void> {
   };
   const overrides = agentOverrides(flags, io);
   const loaded = await loadConfig(flags, flags.stub ? defaultConfig : undefined, io);
-  const project = await buildProject(withReward(loaded, flags.reward, io), overrides);
+  const project = await buildProject(withReward(loaded, flags.reward, io), overrides, readingOf(flags, io));
   // A resumed run goes on with its own settings; only what is on the command line changes them.
   const own = resumeFrom === undefined ? project.config.training : algorithmOf(resumeFrom, project);
   const settings = applyFlags({ ...own }, flags);
