@@ -2,10 +2,11 @@
 import { z } from "zod";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
-import { rewardModelShape } from "../preference/neural-reward-trainer.ts";
-import { preferenceShape } from "../preference/train-preference.ts";
-import { harvestShape } from "../supervised/best-of-n.ts";
-import { fitShape } from "../supervised/fit-options.ts";
+import { type NeuralRewardTrainerOptions, rewardModelShape } from "../preference/neural-reward-trainer.ts";
+import { type PreferenceOptions, preferenceShape } from "../preference/train-preference.ts";
+import type { RunChoice } from "../run/options.ts";
+import { type HarvestSettings, harvestShape } from "../supervised/best-of-n.ts";
+import { type AgentOrPolicy, type FitOptions, fitShape } from "../supervised/fit-options.ts";
 
 const nameShape = { name: z.string().min(1).optional().describe("The run's name; its folder is `runs/<name>`.") };
 
@@ -40,14 +41,37 @@ const schemas = {
   bestOfN: z.strictObject({ ...nameShape, ...learnerShapes.bestOfN }),
 } as const;
 
+/** What is the run's and the agent's is said elsewhere. */
+type Settings<Options> = Omit<
+  Options,
+  keyof RunChoice | keyof AgentOrPolicy | "examples" | "pairs" | "model" | "lora" | "threads"
+>;
+
+interface Named {
+  /** The run's name; its folder is `runs/<name>`. */
+  name?: string;
+}
+
+interface DataSource extends Named {
+  /** The file that is learnt from, beside the configuration. */
+  data?: string;
+  /** A file of the same kind that is only measured on. */
+  heldOut?: string;
+  /** Go on after lines that cannot be read, and say how many there were. */
+  skipBad?: boolean;
+}
+
 /** Of `stateset-agents sft`: chats to imitate, or a run whose conversations are. */
-export type SupervisedSection = z.input<(typeof schemas)["sft"]>;
+export interface SupervisedSection extends DataSource, Settings<FitOptions> {
+  /** Of a run's conversations: learn only from those with this reward or more. */
+  minReward?: number;
+}
 /** Of `stateset-agents dpo`: pairs of replies. */
-export type PreferenceSection = z.input<(typeof schemas)["dpo"]>;
+export type PreferenceSection = DataSource & Omit<Settings<PreferenceOptions>, "heldOut">;
 /** Of `stateset-agents reward-model`: pairs, or conversations labelled good or bad. */
-export type RewardModelSection = z.input<(typeof schemas)["rewardModel"]>;
+export type RewardModelSection = DataSource & Omit<Settings<NeuralRewardTrainerOptions>, "heldOut">;
 /** Of `stateset-agents best-of-n`, which plays the scenarios of the environment. */
-export type BestOfNSection = z.input<(typeof schemas)["bestOfN"]>;
+export type BestOfNSection = Named & Omit<HarvestSettings, "signal"> & Settings<FitOptions>;
 
 /** Refuses what a section may not hold, also while another command runs: a misspelt key would wait there unseen. */
 export function checkSections(config: Readonly<Partial<Record<SectionName, unknown>>>, where: string): void {

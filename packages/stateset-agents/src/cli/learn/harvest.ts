@@ -11,12 +11,13 @@ import { writeJsonAtomic } from "../../durable.ts";
 import { hasCode, StatesetError } from "../../error.ts";
 import type { Scene } from "../../project/build-project.ts";
 import { seedOf } from "../../random.ts";
+import { pathIn } from "../../run/layout.ts";
 import { readJsonLines } from "../../run/log.ts";
 import { readTrajectories, trajectorySteps, writeTrajectories } from "../../run/trajectories.ts";
 import { type HarvestSettings, harvestBestOfN } from "../../supervised/best-of-n.ts";
 
 export function harvestFolder(run: string): string {
-  return join(run, "harvest");
+  return pathIn(run, "harvest");
 }
 
 /** One call of harvestBestOfN(). */
