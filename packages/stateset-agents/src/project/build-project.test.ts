@@ -9,6 +9,7 @@ import { learnFolder } from "../../test/learn-data.ts";
 import { temporaryFolder } from "../../test/tiny-model.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { buildScene } from "./build-project.ts";
+import type { ProjectConfig } from "./define-config.ts";
 import { loadProject } from "./load-project.ts";
 
 /** A folder with a configuration and other files, read from another working folder. */
@@ -205,6 +206,27 @@ describe("environment", () => {
     const { scene } = await project("training: { steps: 1 }\n");
     await expect(scene()).rejects.toThrow("names no environment");
   });
+});
+
+it("is typed where it is code: names, options and files, and no others", () => {
+  const config = {
+    environment: {
+      tasks: [{ id: "sum", goal: "2 + 2?", expected: "4" }],
+      check: { numericAnswer: { tolerance: 0.1 } },
+    },
+    reward: { politeness: 0.5, pattern: [{ pattern: /a/ }, { pattern: "b", flags: "i" }], "./own.ts": 0.5 },
+    sft: { data: "chats.jsonl", epochs: 2, minReward: 0.5 },
+    dpo: { data: "pairs.jsonl", beta: 0.2 },
+    rewardModel: { data: "labels.jsonl", maxTokens: 64 },
+    bestOfN: { n: 4, keep: 2, learningRate: 1e-4 },
+  } satisfies ProjectConfig;
+  // @ts-expect-error: a reward that there is not
+  const reward: ProjectConfig = { ...config, reward: { politness: 1 } };
+  // @ts-expect-error: an option that the reward does not have
+  const option: ProjectConfig = { ...config, reward: { numericAnswer: { tolerence: 1 } } };
+  // @ts-expect-error: a setting that the learner does not have
+  const section: ProjectConfig = { ...config, sft: { data: "chats.jsonl", epoch: 1 } };
+  expect([reward, option, section]).toHaveLength(3);
 });
 
 describe("paths of a configuration", () => {

@@ -287,4 +287,12 @@ it("takes its settings from its section of the configuration, whose paths are be
   expect(misspelt.json.at(-1)).toMatchObject({ code: "INVALID_OPTION", hint: 'Did you mean "batchSize"?' });
 });
 
+it.each(["sft", "reward-model"] as const)("runs show says what comes after a run of %s", async (command) => {
+  await learn(command, `--name shown-${command}`);
+  const next = command === "sft" ? "chat --checkpoint" : "train --reward";
+  expect((await run(`runs show shown-${command}`)).stdout).toContain(
+    `next: npx stateset-agents ${next} runs/shown-${command}`,
+  );
+});
+
 complete();

@@ -209,6 +209,7 @@ describe("train", () => {
     expect((await played("--resume further --steps 2")).at(-1)).toMatchObject({ run: "further", steps: 2 });
     await played("--name from-step --checkpoint runs/further/checkpoints/step-000001");
     expect(config("from-step").model.lora).toMatchObject({ rank: 2 });
+    expect((await run("train --checkpoint taught --stub", { cwd })).stderr).toContain("nothing to train from");
     expect((await run("train --checkpoint taught --model x", { cwd })).stderr).toContain("both say what to start from");
     expect((await run(`train --checkpoint ${place.model}`)).stderr).toContain("cannot change the agent that");
   });

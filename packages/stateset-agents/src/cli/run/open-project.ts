@@ -49,6 +49,15 @@ export function agentOverrides(flags: Invocation, io: CliIo): AgentOverrides {
       hint: "Give one of them: a checkpoint knows its model.",
     });
   }
+  if (stub && (checkpoint !== undefined || lora !== undefined)) {
+    throw new StatesetError(
+      "INVALID_OPTION",
+      "--stub plays scripted replies: there is nothing to train from or with.",
+      {
+        hint: "Leave --checkpoint and --lora out, or leave --stub out to train.",
+      },
+    );
+  }
   return {
     ...(model !== undefined && { model }),
     ...(threads !== undefined && { threads }),
