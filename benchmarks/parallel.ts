@@ -32,8 +32,8 @@ export interface FailedJob<Job> {
 
 export interface JobsOptions<Job> {
   jobs: readonly Job[];
-  /** Everything beside the job that decides its result: rows kept under other settings are left alone. */
-  settings: unknown;
+  /** Everything beside a job that decides its result: rows kept under other settings are left alone. */
+  settingsOf: (job: Job) => unknown;
   /** The JSONL file that results are appended to. */
   file: string;
   /** Processes at once. */
@@ -69,7 +69,7 @@ export async function serveJob<Job, Result>(run: (job: Job) => Promise<Result>):
 /** Rows of all jobs in their order, kept ones included, those that failed with what they wrote last, and how many were not begun. A failure does not stop the others. */
 export async function runJobs<Job, Result>({
   jobs,
-  settings,
+  settingsOf,
   file,
   threads = 1,
   minutes = Number.POSITIVE_INFINITY,
@@ -77,8 +77,7 @@ export async function runJobs<Job, Result>({
   label = (job) => JSON.stringify(job),
   say = (line) => console.error(line),
 }: JobsOptions<Job>): Promise<{ rows: JobRow<Job, Result>[]; failed: FailedJob<Job>[]; left: number }> {
-  const hash = settingsHash(settings);
-  const rows = new Map(keptRows<Job, Result>(file, settings).map((row) => [JSON.stringify(row.job), row]));
+  const rows = new Map(keptRows<Job, Result>(file, settingsOf).map((row) => [JSON.stringify(row.job), row]));
   const waiting = jobs.filter((job) => !rows.has(JSON.stringify(job)));
   const failed: FailedJob<Job>[] = [];
   const total = waiting.length;
@@ -97,7 +96,13 @@ export async function runJobs<Job, Result>({
       try {
         const answer = await runInProcess<Result>(job);
         const seconds = (performance.now() - jobStartedAt) / 1000;
-        const row = { settings: hash, job, ...answer, seconds: Number(seconds.toFixed(2)), machine };
+        const row = {
+          settings: settingsHash(settingsOf(job)),
+          job,
+          ...answer,
+          seconds: Number(seconds.toFixed(2)),
+          machine,
+        };
         rows.set(JSON.stringify(job), row);
         appendFileSync(file, `${JSON.stringify(row)}\n`);
         outcome = `${seconds.toFixed(1)} s (processor ${answer.cpuSeconds.toFixed(1)} s)`;
@@ -119,10 +124,9 @@ export async function runJobs<Job, Result>({
   };
 }
 
-/** What the file holds for these settings. A line cut short by an interruption is left out: its job runs again. */
-export function keptRows<Job, Result>(file: string, settings: unknown): JobRow<Job, Result>[] {
+/** What the file holds for the settings of now. A line cut short by an interruption is left out: its job runs again. */
+export function keptRows<Job, Result>(file: string, settingsOf: (job: Job) => unknown): JobRow<Job, Result>[] {
   if (!existsSync(file)) return [];
-  const hash = settingsHash(settings);
   return readFileSync(file, "utf8")
     .split("\n")
     .flatMap((line) => {
@@ -132,7 +136,7 @@ export function keptRows<Job, Result>(file: string, settings: unknown): JobRow<J
         return [];
       }
     })
-    .filter((row) => row.settings === hash);
+    .filter((row) => row.settings === settingsHash(settingsOf(row.job)));
 }
 
 export function settingsHash(settings: unknown): string {

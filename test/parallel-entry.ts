@@ -13,7 +13,7 @@ await serveJob(async ({ n }: Job) => {
 const [file, settings, minutes] = process.argv.slice(2);
 const jobs: Job[] = [1, 2, 3].map((n) => ({ n }));
 const done = await runJobs<Job, { square: number }>({
-  ...{ jobs, settings, file: file!, processes: 2 },
+  ...{ jobs, settingsOf: () => settings, file: file!, processes: 2 },
   ...(minutes !== undefined && { minutes: Number(minutes) }),
 });
 console.log(

@@ -160,7 +160,7 @@ describe("the proof on the starter model", () => {
 
   /** Every scenario `before` on the untrained model; one seed a score after it, with a little noise over scenarios. */
   function runs(before: number, after: readonly number[], flipped: readonly number[]): StarterRun[] {
-    const numbers = { updates: 30, conversations: 960, cpuSeconds: 10 };
+    const numbers = { updates: 30, conversations: 960, cpuSeconds: 10, settings: "" };
     const scores = (mean: number) => tasks.classes.heldOut.map((_, i) => mean + 0.05 * ((i % 3) - 1));
     const trained = (mean: number, i: number, sign: 1 | -1): StarterRun => ({
       ...{ task: "classes", learner: { by: "defaults", algorithm: "grpo" }, seed: 101 + i, sign },

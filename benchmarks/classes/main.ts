@@ -7,6 +7,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { defaultsStamp } from "../defaults.ts";
 import { type JobRow, keptRows, runJobs, serveJob } from "../parallel.ts";
 import { type ClassesJob, type ClassesResult, learnShop, type VariantName, variants } from "./learn.ts";
 import { type Kept, page, summary } from "./report.ts";
@@ -34,7 +35,9 @@ const asked = flags.variants.split(",").map((text) => {
   if (!name) throw new Error(`--variants: there is no "${text}". Valid: ${names.join(", ")}.`);
   return name;
 });
-const settings = { task: "shop", variants };
+const settingsOf = ({ variant }: ClassesJob) => ({
+  ...{ task: "shop", options: variants[variant], defaults: defaultsStamp("grpo") },
+});
 
 /** Variant by variant, so that a run cut short has whole ones. */
 function jobsOf(of: readonly VariantName[], seeds: readonly number[], steps: number): ClassesJob[] {
@@ -43,7 +46,7 @@ function jobsOf(of: readonly VariantName[], seeds: readonly number[], steps: num
 
 const { rows, failed, left } = await runJobs<ClassesJob, ClassesResult>({
   jobs: jobsOf(asked, flags.seeds.split(",").map(Number), Number(flags.steps)),
-  settings,
+  settingsOf,
   file: flags.rows,
   ...(flags.jobs && { processes: Number(flags.jobs) }),
   ...(flags.minutes && { minutes: Number(flags.minutes) }),
@@ -60,7 +63,7 @@ function write(): void {
   const file = at("../results/classes.json");
   // What was tried first stays as it was: those runs were made by code that is gone.
   const { tuning } = JSON.parse(readFileSync(file, "utf8")) as Kept;
-  const all: JobRow<ClassesJob, ClassesResult>[] = keptRows(flags.rows, settings);
+  const all: JobRow<ClassesJob, ClassesResult>[] = keptRows(flags.rows, settingsOf);
   const runs = jobsOf(names, pageSeeds, pageSteps).flatMap((job) => {
     const own = all.find((row) => JSON.stringify(row.job) === JSON.stringify(job));
     if (!own) return [];

@@ -8,6 +8,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { defaultsStamp } from "../defaults.ts";
 import { describeMachine } from "../machine.ts";
 import { runJobs, serveJob } from "../parallel.ts";
 import { usual } from "./case.ts";
@@ -42,7 +43,10 @@ const { rows, failed } = await runJobs<Job, RunResult>({
   jobs: names.flatMap((name) =>
     (values.plain ? [false] : [false, true]).map((autoAdjust) => ({ case: name, autoAdjust })),
   ),
-  settings: { usual, cases: Object.entries(cases).map(([name, { seed, settings }]) => ({ name, seed, settings })) },
+  settingsOf: ({ case: name }) => {
+    const { seed, settings } = cases[name]!;
+    return { usual, seed, settings, defaults: defaultsStamp(settings?.algorithm ?? "grpo") };
+  },
   file: resolve(".fleet/diagnostics.jsonl"),
   processes: Number(values.jobs),
   label: (job) => `${job.case}${job.autoAdjust ? " with autoAdjust" : ""}`,

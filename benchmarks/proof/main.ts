@@ -4,19 +4,28 @@
  * --part letters|starter, --only NAME (several: comma), --task NAME (of the starter's; likewise), --seeds N,N (others than the page's: a trial, nothing is written), --jobs N,
  * --rows FILE (where finished trainings are kept; default .fleet/proof.jsonl), --minutes N (start none after that),
  * --json (last line: one object), --no-write (leave results and docs alone), --render (train nothing; write the pages from what is kept),
- * --tune (SFT's rates, with the seeds for trying out).
+ * --tune (the rates of SFT and GRPO, with the seeds for trying out).
  */
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { type FailedJob, type JobRow, keptRows, runJobs, serveJob } from "../parallel.ts";
 import type { LettersJob, Measured } from "./measure.ts";
-import { type Job, learners, lettersJobs, type Result, runJob, starterJobs, taskNames, tuningJobs } from "./plan.ts";
+import {
+  type Job,
+  learners,
+  lettersJobs,
+  type Result,
+  runJob,
+  settingsOf,
+  starterJobs,
+  taskNames,
+  tuningJobs,
+} from "./plan.ts";
 import { against, comparisons, table } from "./report.ts";
 import { keptResults, type Letters, mergeLetters, mergeStarter, type Starter, write } from "./results.ts";
-import { algorithms, baseline, seeds as defaultSeeds, settings as lettersSettings } from "./settings.ts";
+import { algorithms, baseline, seeds as defaultSeeds } from "./settings.ts";
 import { learnerName, type StarterJob, type StarterResult } from "./starter/measure.ts";
 import { learners as starterLearners } from "./starter/report.ts";
-import { settings as starterSettings } from "./starter/settings.ts";
 import type { TaskName } from "./starter/tasks.ts";
 import { judgeStarter } from "./starter/verdict.ts";
 
@@ -58,8 +67,8 @@ async function prove(): Promise<void> {
     letters: parts.includes("letters") ? lettersJobs(wanted) : [],
     starter: parts.includes("starter") ? starterJobs(wanted, which) : [],
   };
-  const ofLetters = await done<LettersJob, Measured>(own.letters, lettersSettings);
-  const ofStarter = await done<StarterJob, StarterResult>(own.starter, starterSettings);
+  const ofLetters = await done<LettersJob, Measured>(own.letters);
+  const ofStarter = await done<StarterJob, StarterResult>(own.starter);
   const trial = String(seeds) !== String(defaultSeeds);
   const kept = keptResults(trial);
   const letters = mergeLetters(kept.letters, ofLetters.rows);
@@ -79,11 +88,10 @@ async function prove(): Promise<void> {
 
 async function done<J extends Job, R extends Result>(
   jobs: readonly J[],
-  settings: unknown,
 ): Promise<{ rows: JobRow<J, R>[]; failed: FailedJob<J>[]; left: number }> {
-  if (!flags.render) return runJobs<J, R>({ jobs, settings, file, label, say, ...limits });
+  if (!flags.render) return runJobs<J, R>({ jobs, settingsOf, file, label, say, ...limits });
   const asked = new Set(jobs.map((job) => JSON.stringify(job)));
-  const rows = keptRows<J, R>(file, settings).filter(({ job }) => asked.has(JSON.stringify(job)));
+  const rows = keptRows<J, R>(file, settingsOf).filter(({ job }) => asked.has(JSON.stringify(job)));
   return { rows, failed: [], left: 0 };
 }
 
@@ -104,12 +112,12 @@ function starterFailures({ runs }: Starter): string[] {
   return which.flatMap((task) =>
     starterLearners.flatMap((learner) => {
       const verdict = judgeStarter(runs, task, learner);
-      if (!verdict || (learner.by === "defaults" && !names.includes(learner.algorithm))) return [];
+      if (!verdict || ("algorithm" in learner && !names.includes(learner.algorithm))) return [];
       const { before, after, pValue, rises, flipped } = verdict;
       const down = flipped ? `, flipped ${flipped.after.toFixed(3)} (p ${flipped.pValue.toFixed(4)})` : "";
       const name = `${task}, ${learnerName(learner)}`;
       console.log(`${name}: ${before.toFixed(3)} → ${after.toFixed(3)} (p ${pValue.toFixed(4)})${down}`);
-      if (learner.by !== "defaults") return [];
+      if (!("algorithm" in learner)) return [];
       return [
         ...(rises ? [] : [`${name} does not rise beyond noise`]),
         ...(flipped && !flipped.falls ? [`${name} does not fall beyond noise`] : []),
@@ -137,17 +145,17 @@ function summary(letters: Letters, starter: Starter): unknown {
   };
 }
 
-/** Every baseline at every rate: the mean over the seeds for trying out, in the starter part over its tasks too. */
+/** Every tuned learner at every rate: the mean over the seeds for trying out, in the starter part over its tasks too. */
 async function tune(): Promise<void> {
   const jobs = tuningJobs();
   const scores = new Map<string, number[]>();
   const note = (key: string, score: number) => scores.set(key, [...(scores.get(key) ?? []), score]);
   if (parts.includes("letters")) {
-    const { rows } = await done<LettersJob, Measured>(jobs.letters, lettersSettings);
+    const { rows } = await done<LettersJob, Measured>(jobs.letters);
     for (const { job, result } of rows) note(`letters, ${job.learner} at ${job.rate}`, result.after.mean);
   }
   if (parts.includes("starter")) {
-    const { rows } = await done<StarterJob, StarterResult>(jobs.starter, starterSettings);
+    const { rows } = await done<StarterJob, StarterResult>(jobs.starter);
     for (const { job, result } of rows) {
       const score = result.scenarios.reduce((sum, value) => sum + value, 0) / result.scenarios.length;
       note(`starter, ${nameAndRate(job)}`, score);
@@ -166,7 +174,7 @@ function label(job: Job): string {
 }
 
 function nameAndRate({ learner }: StarterJob): string {
-  return `${learnerName(learner)}${learner.by === "best-of-n" ? ` at ${learner.rate}` : ""}`;
+  return `${learnerName(learner)}${learner.by === "best-of-n" || learner.by === "tuned" ? ` at ${learner.rate}` : ""}`;
 }
 
 function choice<T extends string>(flag: "part" | "only" | "task", valid: readonly T[]): T[] {

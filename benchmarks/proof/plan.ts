@@ -9,8 +9,9 @@ import {
   passLearners,
   type StarterJob,
   type StarterResult,
+  tunedLearner,
 } from "./starter/measure.ts";
-import { baselineName, passes, rounds, triedRates } from "./starter/settings.ts";
+import { baselineName, passes, rounds, settingsOf as starterSettings, triedRates } from "./starter/settings.ts";
 import { type TaskName, tasks } from "./starter/tasks.ts";
 
 export type Job = LettersJob | StarterJob;
@@ -18,6 +19,10 @@ export type Result = Measured | StarterResult;
 
 export function runJob(job: Job): Promise<Result> {
   return job.part === "letters" ? measure(job) : measureStarter(job);
+}
+
+export function settingsOf(job: Job): unknown {
+  return job.part === "letters" ? letters.settingsOf(job) : starterSettings(job);
 }
 
 /** Rows of the letters' table, in their order. */
@@ -55,6 +60,7 @@ export function starterJobs({ names, seeds }: Wanted, which: readonly TaskName[]
       ...algorithmNames
         .filter((name) => names.includes(name))
         .flatMap((algorithm) => trained(task, { by: "defaults", algorithm }, signs)),
+      ...(names.includes("grpo") ? trained(task, tunedLearner, signs) : []),
       ...rounds
         .filter((inRounds) => names.includes(baselineName(inRounds)))
         .flatMap((inRounds) => trained(task, baselineLearner(inRounds), [1])),
@@ -63,7 +69,7 @@ export function starterJobs({ names, seeds }: Wanted, which: readonly TaskName[]
   ];
 }
 
-/** The baselines at every rate, with the seeds for trying out. */
+/** The baselines, and on the starter model GRPO, at every rate, with the seeds for trying out. */
 export function tuningJobs(): { letters: LettersJob[]; starter: StarterJob[] } {
   const seeds = letters.tuningSeeds;
   return {
@@ -73,16 +79,12 @@ export function tuningJobs(): { letters: LettersJob[]; starter: StarterJob[] } {
       ),
     ),
     starter: taskNames.flatMap((task) =>
-      rounds.flatMap((inRounds) =>
-        triedRates.flatMap((rate) =>
-          seeds.map(
-            (seed): StarterJob => ({
-              ...{ part: "starter", task, seed, sign: 1 },
-              learner: { by: "best-of-n", rounds: inRounds, rate },
-            }),
-          ),
-        ),
-      ),
+      triedRates
+        .flatMap((rate): Learner[] => [
+          { by: "tuned", algorithm: "grpo", rate },
+          ...rounds.map((inRounds) => ({ by: "best-of-n" as const, rounds: inRounds, rate })),
+        ])
+        .flatMap((learner) => seeds.map((seed): StarterJob => ({ part: "starter", task, learner, seed, sign: 1 }))),
     ),
   };
 }

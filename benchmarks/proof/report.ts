@@ -68,11 +68,11 @@ export function comparisons(verdicts: Verdicts, known: Verdicts = verdicts): str
   );
 }
 
-function roundsText(rounds: number): string {
+export function roundsText(rounds: number): string {
   return rounds === 1 ? "one round" : `${rounds} rounds`;
 }
 
-function differenceText(difference: Difference | undefined): string {
+export function differenceText(difference: Difference | undefined): string {
   if (!difference) return "–";
   const signed = (value: number) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
   const { mean, low, high, verdict } = difference;

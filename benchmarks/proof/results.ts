@@ -1,16 +1,16 @@
 /** What is committed of the proof, and the pages that are made of it. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
-import type { JobRow } from "../parallel.ts";
+import { type JobRow, settingsHash } from "../parallel.ts";
 import type { LettersJob, Measured } from "./measure.ts";
 import { learners } from "./plan.ts";
 import { plot } from "./plot.ts";
 import { page } from "./report.ts";
-import { settings } from "./settings.ts";
+import { settingsOf } from "./settings.ts";
 import type { StarterJob, StarterResult } from "./starter/measure.ts";
 import { plotStarter } from "./starter/plot.ts";
 import { starterSection } from "./starter/report.ts";
-import { settings as starterSettings } from "./starter/settings.ts";
+import { settingsOf as starterSettings } from "./starter/settings.ts";
 import type { StarterRun } from "./starter/verdict.ts";
 import { judge, type Verdict } from "./verdict.ts";
 
@@ -20,14 +20,14 @@ export interface ClipResult {
 }
 
 export interface Letters {
-  settings: unknown;
+  /** Of each learner, the hash of what it was measured with. */
+  settings: Record<string, string>;
   verdicts: Record<string, Verdict>;
   clip?: ClipResult;
   machines: string[];
 }
 
 export interface Starter {
-  settings: unknown;
   machines: string[];
   runs: StarterRun[];
 }
@@ -36,22 +36,28 @@ export interface Starter {
 const root = pathToFileURL(`${process.cwd()}/`);
 const files = { letters: "benchmarks/results/proof.json", starter: "benchmarks/results/proof-starter.json" };
 
-const nothing = {
-  letters: { settings, verdicts: {}, machines: [] } as Letters,
-  starter: { settings: starterSettings, runs: [], machines: [] } as Starter,
-};
-
-/** The committed results, unless they were measured with other settings. A trial of other seeds is not mixed with them. */
+/** The committed results but those measured with other settings. A trial of other seeds is not mixed with them. */
 export function keptResults(trial: boolean): { letters: Letters; starter: Starter } {
-  if (trial) return nothing;
-  return { letters: kept(files.letters, nothing.letters), starter: kept(files.starter, nothing.starter) };
+  const letters: Letters = (!trial && read(files.letters)) || { settings: {}, verdicts: {}, machines: [] };
+  const starter: Starter = (!trial && read(files.starter)) || { runs: [], machines: [] };
+  const current = (learner: string) => letters.settings[learner] === settingsHash(settingsOf({ learner }));
+  const { clip, ...rest } = letters;
+  return {
+    letters: {
+      ...rest,
+      verdicts: Object.fromEntries(Object.entries(letters.verdicts).filter(([learner]) => current(learner))),
+      ...(clip && Object.keys(clip).every(current) && { clip }),
+    },
+    starter: {
+      ...starter,
+      runs: starter.runs.filter((run) => run.settings === settingsHash(starterSettings(run))),
+    },
+  };
 }
 
-function kept<T extends { settings: unknown }>(file: string, none: T): T {
+function read<T>(file: string): T | undefined {
   const url = new URL(file, root);
-  if (!existsSync(url)) return none;
-  const found = JSON.parse(readFileSync(url, "utf8")) as T;
-  return JSON.stringify(found.settings) === JSON.stringify(none.settings) ? found : none;
+  return existsSync(url) ? (JSON.parse(readFileSync(url, "utf8")) as T) : undefined;
 }
 
 /** The committed results with those rows in place of their own of the same learners. */
@@ -67,8 +73,9 @@ export function mergeLetters(before: Letters, rows: readonly JobRow<LettersJob, 
   const renewed = Object.keys(before.verdicts).every((name) => fresh.some(([own]) => own === name));
   const found = { ...before.verdicts, ...Object.fromEntries(fresh) };
   const clip = clipOf(of("clipped", 1), of("unclipped", 1)) ?? before.clip;
+  const names = [...Object.keys(found), ...Object.keys(clip ?? {})];
   return {
-    settings,
+    settings: Object.fromEntries(names.map((learner) => [learner, settingsHash(settingsOf({ learner }))])),
     verdicts: Object.fromEntries(learners.flatMap((name) => (found[name] ? [[name, found[name]]] : []))),
     ...(clip && { clip }),
     machines: machinesOf(renewed ? [] : before.machines, rows),
@@ -90,12 +97,12 @@ export function mergeStarter(before: Starter, rows: readonly JobRow<StarterJob, 
   const runs = new Map(before.runs.map((run) => [key(run), run]));
   const fresh = new Set(rows.map(({ job }) => key(job)));
   const machines = before.runs.every((run) => fresh.has(key(run))) ? [] : before.machines;
-  for (const { job, result, cpuSeconds } of rows) {
+  for (const { job, result, cpuSeconds, settings } of rows) {
     const { part: _, ...rest } = job;
-    runs.set(key(rest), { ...rest, ...result, cpuSeconds });
+    runs.set(key(rest), { ...rest, ...result, cpuSeconds, settings });
   }
   const ordered = [...runs.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, run]) => run);
-  return { settings: starterSettings, machines: machinesOf(machines, rows), runs: ordered };
+  return { machines: machinesOf(machines, rows), runs: ordered };
 }
 
 /** Those of results that stay, and of the new ones. */

@@ -1,7 +1,6 @@
 import type { AlgorithmConfig } from "stateset-agents/algorithms";
 import { algorithmNames } from "../../packages/stateset-agents/src/algorithm/algorithms.ts";
-import { defaultsOf } from "../../packages/stateset-agents/src/training/train.ts";
-import { settingsHash } from "../parallel.ts";
+import { defaultsStamp } from "../defaults.ts";
 import type { Harvesting } from "./best-of-n.ts";
 import { task } from "./task.ts";
 
@@ -50,8 +49,9 @@ export const baselines = {
 /** The one that reinforcement has to beat. */
 export const baseline = "sft-best-of-n" satisfies keyof typeof baselines;
 
-/** Changes with every default of the library, for results depend on them. */
-export const defaults = settingsHash(algorithmNames.map(defaultsOf));
-
-/** Rows measured with other settings than these are not shown beside new ones. */
-export const settings = { task, algorithms, run, sampling, evaluationSamples, baselines, defaults };
+/** What a learner was given. Results measured with other settings than these are not shown beside new ones. */
+export function settingsOf({ learner }: { learner: string }): unknown {
+  const own = { ...algorithms, ...clipPair, ...baselines }[learner];
+  const algorithm = own && "algorithm" in own ? own.algorithm : undefined;
+  return { task, run, sampling, evaluationSamples, own, defaults: defaultsStamp(algorithm) };
+}

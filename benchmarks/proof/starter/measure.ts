@@ -11,6 +11,7 @@ import {
   rates,
   steps as stepsOf,
   systemPrompt,
+  tunedRate,
 } from "./settings.ts";
 import { maxTokens, type StarterTask, type TaskName, taskReward, tasks, turnReward } from "./tasks.ts";
 
@@ -19,6 +20,8 @@ export type Learner =
   | { by: "nothing" }
   /** With nothing said but the steps and how many turns a conversation has. */
   | { by: "defaults"; algorithm: AlgorithmName }
+  /** With a rate found by trials, as the baselines have it; all else at its default. */
+  | { by: "tuned"; algorithm: AlgorithmName; rate: number }
   /** With several passes and the same group size for all, so that their losses alone differ; `credit`: each turn has its own reward. */
   | { by: "passes"; algorithm: AlgorithmName; updatesPerRollout: number; credit?: "turn" }
   | { by: "best-of-n"; rounds: number; rate: number };
@@ -82,6 +85,10 @@ async function learn(agent: MultiTurnAgent, job: StarterJob): Promise<Learnt> {
     }
     case "defaults":
       return reinforced({ agent, environment, reward, seed, steps, maxTurns, algorithm: learner.algorithm });
+    case "tuned": {
+      const { algorithm, rate } = learner;
+      return reinforced({ agent, environment, reward, seed, steps, maxTurns, algorithm, learningRate: rate });
+    }
     case "passes": {
       const { algorithm, updatesPerRollout, credit } = learner;
       const common = { agent, environment, seed, steps, maxTurns, updatesPerRollout, groupSize: 8 };
@@ -123,6 +130,8 @@ export const passLearners: readonly Learner[] = [
   { by: "passes", algorithm: "gspo-token", updatesPerRollout: passes.updatesPerRollout, credit: "turn" },
 ];
 
+export const tunedLearner: Learner = { by: "tuned", algorithm: "grpo", rate: tunedRate };
+
 export const baselineLearner = (inRounds: number): Learner => ({
   by: "best-of-n",
   rounds: inRounds,
@@ -137,6 +146,8 @@ export function learnerName(learner: Learner): string {
       return `sft-best-of-n, ${learner.rounds} round${learner.rounds === 1 ? "" : "s"}`;
     case "defaults":
       return learner.algorithm;
+    case "tuned":
+      return `${learner.algorithm}, tuned rate`;
     case "passes":
       return `${learner.algorithm}${learner.credit ? `, credit by ${learner.credit}` : ""} × ${learner.updatesPerRollout}`;
   }

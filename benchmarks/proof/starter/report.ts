@@ -1,8 +1,8 @@
 /** The page's part on the starter model, from kept runs alone. */
 import { algorithmNames } from "../../../packages/stateset-agents/src/algorithm/algorithms.ts";
-import { markdown } from "../report.ts";
+import { differenceText, markdown, roundsText } from "../report.ts";
 import { seeds, tuningSeeds } from "../settings.ts";
-import { baselineLearner, type Learner, learnerName, passLearners } from "./measure.ts";
+import { baselineLearner, type Learner, learnerName, passLearners, tunedLearner } from "./measure.ts";
 import {
   baselineName,
   conversationsPerStep,
@@ -13,6 +13,7 @@ import {
   rounds,
   steps,
   triedRates,
+  tunedRate,
 } from "./settings.ts";
 import { maxTokens, type TaskName, tasks } from "./tasks.ts";
 import { againstBestOfN, find, judgeStarter, mean, type StarterRun, type StarterVerdict } from "./verdict.ts";
@@ -25,6 +26,7 @@ const yes = (holds: boolean) => (holds ? "yes" : "NO");
 
 export const learners: readonly Learner[] = [
   ...algorithmNames.map((algorithm) => ({ by: "defaults" as const, algorithm })),
+  tunedLearner,
   ...rounds.map(baselineLearner),
 ];
 
@@ -149,15 +151,36 @@ function baselineSection(runs: Runs): string {
       const count = (wanted: string) => verdicts.filter((verdict) => verdict === wanted).length;
       return verdicts.length === 0 ? "–" : `${count("b")} / ${count("same")} / ${count("a")}`;
     });
-    return cells.every((cell) => cell === "–") ? [] : [[`${inRounds} round${inRounds === 1 ? "" : "s"}`, ...cells]];
+    return cells.every((cell) => cell === "–") ? [] : [[roundsText(inRounds), ...cells]];
   });
   if (counts.length === 0) return "";
   const plans = rounds.map((inRounds) => harvestingOf("echo", inRounds, rates[inRounds]!));
   return `### Against SFT on best-of-N, on the starter model
 
 As many conversations as GRPO has (${conversationsPerStep} a step), in 1, 3 and 10 rounds, and twice as many updates; of every scenario ${plans.map(({ n, keep }) => `${keep} of ${n}`).join(", ")} (task "echo") are imitated.
-Its rate was chosen by trials with seed ${tuningSeeds[0]} on the tasks "echo" and "classes", three rounds by what one and ten did (\`npm run proof -- --tune\` tries all of them with seeds ${tuningSeeds.join(" and ")}): of ${triedRates.join(", ")} the best were ${rounds.map((inRounds) => `${rates[inRounds]} (${inRounds})`).join(", ")}.
+Its rate was chosen with seeds ${tuningSeeds.join(" and ")} over the three tasks (\`npm run proof -- --tune\`): of ${triedRates.join(", ")} the best were ${rounds.map((inRounds) => `${rates[inRounds]} (${inRounds})`).join(", ")}.
 The algorithms have their default rate, which is not tuned to these tasks. How many of the ${algorithmNames.length} are better / even / worse, by the paired test over scenarios at 5%:
 
-${markdown(["", ...taskNames], counts)}`;
+${markdown(["", ...taskNames], counts)}${tunedSection(runs)}`;
+}
+
+function tunedCell(runs: Runs, task: TaskName, inRounds: number): string {
+  const found = againstBestOfN(runs, task, tunedLearner)[baselineName(inRounds)];
+  if (!found) return "–";
+  const { mean: difference, low = difference, high = difference } = found.difference;
+  const words = { a: "worse", b: "better", same: "even", unknown: "even" } as const;
+  return differenceText({ mean: difference, low, high, verdict: words[found.verdict] });
+}
+
+function tunedSection(runs: Runs): string {
+  const rows = rounds.map((inRounds) => [
+    roundsText(inRounds),
+    ...taskNames.map((task) => tunedCell(runs, task, inRounds)),
+  ]);
+  if (rows.every(([, ...cells]) => cells.every((cell) => cell === "–"))) return "";
+  return `
+
+With GRPO's rate chosen in the same way (${tunedRate}) and everything else at its default, the same test says of it:
+
+${markdown(["", ...taskNames], rows)}`;
 }

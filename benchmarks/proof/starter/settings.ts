@@ -1,7 +1,8 @@
 import { algorithmDefaults, algorithmNames } from "../../../packages/stateset-agents/src/algorithm/algorithms.ts";
 import { resolveConfig } from "../../../packages/stateset-agents/src/training/config.ts";
+import { defaultsStamp } from "../../defaults.ts";
 import type { Harvesting } from "../best-of-n.ts";
-import { defaults } from "../settings.ts";
+import type { StarterJob } from "./measure.ts";
 import { maxTokens, type TaskName, tasks } from "./tasks.ts";
 
 export const systemPrompt = "You are a helpful customer support agent.";
@@ -25,9 +26,10 @@ export const passes = {
 const { groupsPerStep, groupSize } = resolveConfig();
 export const conversationsPerStep = groupsPerStep * groupSize;
 
-/** Rates that SFT was tried with, and which was best, by rounds. They are named in each job, so that another one renews its own rows alone. */
+/** Rates that SFT and GRPO were tried with, and which was best, by rounds. They are named in each job, so that another one renews its own rows alone. */
 export const triedRates = [1e-4, 3e-4, 1e-3];
-export const rates: Readonly<Record<number, number>> = { 1: 3e-4, 3: 3e-4, 10: 1e-3 };
+export const rates: Readonly<Record<number, number>> = { 1: 1e-3, 3: 1e-3, 10: 1e-3 };
+export const tunedRate = 3e-4;
 export const rounds = Object.keys(rates).map(Number);
 
 /** SFT on the best of as many conversations as GRPO has, with twice its updates; an eighth is kept. */
@@ -39,9 +41,12 @@ export function harvestingOf(task: TaskName, inRounds: number, learningRate: num
 
 export const baselineName = (inRounds: number) => (inRounds === 1 ? "sft-best-of-n" : `sft-best-of-n-${inRounds}`);
 
-/** Rows measured with other settings than these are not shown beside new ones. */
-export const settings = {
+/** What a training was given beside its job. Results measured with other settings than these are not shown beside new ones. */
+export function settingsOf({ task: name, learner }: Pick<StarterJob, "task" | "learner">): unknown {
   // The title says how a task is scored; the source of a function would differ between a bundle and this.
-  tasks: Object.values(tasks).map(({ title, training, heldOut, maxTurns }) => ({ title, training, heldOut, maxTurns })),
-  ...{ systemPrompt, maxTokens, steps, evaluationSamples, passes, defaults },
-};
+  const { title, training, heldOut, maxTurns } = tasks[name];
+  const task = { title, training, heldOut, maxTurns, steps: steps[name] };
+  const defaults =
+    learner.by === "nothing" ? "" : defaultsStamp(learner.by === "best-of-n" ? undefined : learner.algorithm);
+  return { task, systemPrompt, maxTokens, evaluationSamples, defaults };
+}

@@ -4,7 +4,7 @@ import { baselineName, rounds } from "./settings.ts";
 import { type TaskName, tasks } from "./tasks.ts";
 
 /** A training and what came of it. */
-export type StarterRun = Omit<StarterJob, "part"> & StarterResult & { cpuSeconds: number };
+export type StarterRun = Omit<StarterJob, "part"> & StarterResult & { cpuSeconds: number; settings: string };
 
 export interface StarterVerdict {
   before: number;

@@ -41,7 +41,6 @@ export {
   type TaskCheck,
   TaskEnvironment,
   type TaskEnvironmentOptions,
-  type TaskInput,
 } from "./environment/task-environment.ts";
 export { type ErrorCode, type ErrorDetails, errorCodes, StatesetError } from "./error.ts";
 export {

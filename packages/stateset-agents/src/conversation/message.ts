@@ -40,11 +40,7 @@ export interface ToolCall {
 }
 
 /** A call with its arguments as JSON text or as the object itself, and with or without an id: one is made up where it has none. */
-export type ToolCallInput =
-  | { id?: string | null; type?: "function"; function: ShortCall }
-  | (ShortCall & { id?: string | null; type?: "function" });
-
-interface ShortCall {
-  name: string;
-  arguments: string | Readonly<Record<string, unknown>>;
-}
+export type ToolCallInput = { id?: string | null; type?: "function" } & (
+  | { name: string; arguments: string | Readonly<Record<string, unknown>> }
+  | { function: { name: string; arguments: string | Readonly<Record<string, unknown>> } }
+);

@@ -1,16 +1,15 @@
-import { readFile } from "node:fs/promises";
 import { extname } from "node:path";
-import { isMap, isSeq, LineCounter, parseDocument } from "yaml";
 import { EntryReader, parseJson, type ReadOptions } from "../conversation/read-entries.ts";
 import { readLines, type TextEntry } from "../conversation/read-lines.ts";
-import { messageOf, StatesetError } from "../error.ts";
+import { StatesetError } from "../error.ts";
 import { readJsonItems } from "./json-items.ts";
 import { parseScenario, requireNewId } from "./parse-scenario.ts";
 import type { ConversationScenario } from "./scenario.ts";
+import { readYamlItems, type YamlItem } from "./yaml-items.ts";
 
 /**
  * Scenarios from a file: JSONL with one a line, or JSON or YAML with a list (or an object whose `scenarios` is one).
- * Errors name the file and the line. JSONL and JSON are read piece by piece; YAML as a whole, which takes long for many thousands.
+ * Errors name the file and the line. Read piece by piece: no more is kept than the scenarios.
  */
 export async function loadScenarios(path: string, options: ReadOptions = {}): Promise<ConversationScenario[]> {
   const reader = new EntryReader(path, options, "loadScenarios()");
@@ -37,7 +36,7 @@ export async function loadScenarios(path: string, options: ReadOptions = {}): Pr
   return scenarios;
 }
 
-type Entry = TextEntry | { line: number; value: unknown };
+type Entry = TextEntry | YamlItem;
 
 function entriesOf(path: string): AsyncIterable<Entry> {
   switch (extname(path).toLowerCase()) {
@@ -47,36 +46,10 @@ function entriesOf(path: string): AsyncIterable<Entry> {
       return readJsonItems(path, "scenarios");
     case ".yaml":
     case ".yml":
-      return readYamlItems(path);
+      return readYamlItems(path, "scenarios");
     default:
       throw new StatesetError("INVALID_DATA", `${path} is not a scenario file.`, {
         hint: "Use a .jsonl, .json, .yaml or .yml file.",
       });
-  }
-}
-
-async function* readYamlItems(path: string): AsyncGenerator<Entry> {
-  let text: string;
-  try {
-    text = await readFile(path, "utf8");
-  } catch (error) {
-    throw new StatesetError("INVALID_DATA", `Could not read ${path}: ${messageOf(error)}.`, { cause: error });
-  }
-  const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
-  const problem = document.errors[0];
-  if (problem) {
-    const { line } = lines.linePos(problem.pos[0]);
-    throw new StatesetError("INVALID_DATA", `${path}, line ${line}: ${problem.message}.`, { cause: problem });
-  }
-  const list = isMap(document.contents) ? document.contents.get("scenarios", true) : document.contents;
-  if (!isSeq(list)) {
-    throw new StatesetError("INVALID_DATA", `${path}, line 1: expected a list of scenarios.`, {
-      hint: "Write a list, or an object with a list named `scenarios`.",
-    });
-  }
-  for (const item of list.items) {
-    const node = item as { range?: [number, number, number]; toJS(doc: unknown): unknown };
-    yield { line: lines.linePos(node.range?.[0] ?? 0).line, value: node.toJS(document) };
   }
 }

@@ -1,21 +1,11 @@
 /** How a conversation begins that somebody has begun already: a scenario's `prompt` or `messages`. */
 import { z } from "zod";
-import type { Message, MessageInput } from "../conversation/message.ts";
+import type { Message } from "../conversation/message.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { validateMessages } from "../conversation/validate-messages.ts";
 import { StatesetError } from "../error.ts";
 
-/** The keys of it, as users write them. */
-export interface OpeningInput {
-  /** What the user says first; a list is the same as `messages`. */
-  prompt?: string | readonly MessageInput[] | undefined;
-  /**
-   * How the conversation began. The agent goes on from there; nothing in it is learnt from. A system message at its head is the
-   * scenario's `systemPrompt`.
-   */
-  messages?: readonly MessageInput[] | undefined;
-}
-
+/** The keys of it, as users write them: messages are checked by readOpening. */
 export const openingShape = {
   prompt: z
     .union([z.string().refine((text) => text.trim() !== "", "an empty prompt"), z.array(z.unknown())], {

@@ -1,14 +1,15 @@
 import { z } from "zod";
+import type { MessageInput } from "../conversation/message.ts";
 import { type TemplateVariables, templateVariablesSchema } from "../conversation/template-variables.ts";
 import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import { toolsSchema } from "../conversation/tool-definition.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
-import { awaitsReply, type OpeningInput, openingShape, readOpening } from "./opening.ts";
+import { awaitsReply, openingShape, readOpening } from "./opening.ts";
 import type { ConversationScenario } from "./scenario.ts";
 
 /** A scenario as users write it: the id may be left out, and Python's key names work. */
-export interface ConversationScenarioInput extends OpeningInput {
+export interface ConversationScenarioInput {
   id?: string | undefined;
   topic?: string | undefined;
   context?: string | undefined;
@@ -19,6 +20,13 @@ export interface ConversationScenarioInput extends OpeningInput {
   expected?: string | undefined;
   metadata?: Record<string, unknown> | undefined;
   userResponses?: readonly string[] | undefined;
+  /** What the user says before `userResponses`; a list is the same as `messages`. */
+  prompt?: string | readonly MessageInput[] | undefined;
+  /**
+   * How the conversation began. The agent goes on from there; nothing in it is learnt from. A system message at its head is the
+   * scenario's `systemPrompt`.
+   */
+  messages?: readonly MessageInput[] | undefined;
   /** Same as `userResponses`. */
   user_responses?: readonly string[] | undefined;
   /** Same as `systemPrompt`. */

@@ -12,8 +12,8 @@ import {
   type StepOptions,
   type StepResult,
 } from "./environment.ts";
-import { awaitsReply, givenTurns, type OpeningInput, openingShape, readOpening } from "./opening.ts";
-import { requireDistinctIds, scenarioShape } from "./parse-scenario.ts";
+import { awaitsReply, givenTurns, openingShape, readOpening } from "./opening.ts";
+import { type ConversationScenarioInput, requireDistinctIds, scenarioShape } from "./parse-scenario.ts";
 import type { Scenario } from "./scenario.ts";
 
 /** Something to achieve. `prompt` is what the user says first (default: the goal). */
@@ -29,11 +29,9 @@ export interface Task extends Scenario {
 /** How far a reply got: yes or no, a number from 0 to 1, or either with something to tell the agent. */
 export type TaskCheck = boolean | number | { success: boolean; progress?: number; feedback?: string };
 
-/** A task as users write it: a `prompt` may be a list of messages, and messages as OpenAI writes them. */
-export type TaskInput = Omit<Task, "prompt" | "messages"> & OpeningInput;
-
 export interface TaskEnvironmentOptions {
-  tasks: readonly TaskInput[];
+  /** As a scenario's, their `prompt` may be a list of messages. */
+  tasks: readonly (Omit<Task, "prompt" | "messages"> & Pick<ConversationScenarioInput, "prompt" | "messages">)[];
   /** Decides in code whether the task is done; `state.turns` does not hold the reply yet. */
   check: (reply: Turn, state: EnvironmentState<Task>, options: StepOptions) => TaskCheck | Promise<TaskCheck>;
   /** Replies of the agent after which a task counts as failed. Default 6. */

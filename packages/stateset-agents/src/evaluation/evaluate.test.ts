@@ -97,4 +97,31 @@ describe("compare", () => {
     expect(scenarios.map(({ id }) => id)).toEqual(["a", "b", "c"]);
     expect(() => compare(a, { ...a, scenarios: [] })).toThrow("no scenario in common");
   });
+
+  it("counts a failure the same on both sides, unless its score was given", async () => {
+    class Touchy extends ConversationEnvironment {
+      override step(...[state, reply]: Parameters<ConversationEnvironment["step"]>) {
+        if (state.scenario.id === "b") throw new Error("no such card");
+        return super.step(state, reply);
+      }
+    }
+    const touchy = new Touchy({ scenarios: environment.scenarios, maxTurns: 2 });
+    const of = (score: number, onFailure: "lowest" | { score: number } = "lowest") => {
+      const constant = new FunctionReward(() => score);
+      return evaluate({ agent: tableAgent().agent, environment: touchy, reward: constant, samples: 2, onFailure });
+    };
+    const [kind, harsh] = [await of(0.5), await of(-2)];
+    expect(kind.scenarios.map(({ mean, failed }) => [mean, failed])).toEqual([
+      [0.5, 0],
+      [0, 2],
+      [0.5, 0],
+    ]);
+    expect(compare(kind, harsh).scenarios.map(({ a, b }) => [a, b])).toEqual([
+      [0.5, -2],
+      [-2, -2],
+      [0.5, -2],
+    ]);
+    const given = await of(0.5, { score: -1 });
+    expect(compare(given, harsh).scenarios[1]).toEqual({ id: "b", a: -1, b: -2 });
+  });
 });

@@ -42,6 +42,8 @@ export interface ScenarioScore {
   mean: number;
   spread: number;
   samples: number;
+  /** How many of them the environment threw at. */
+  failed: number;
   words: number;
 }
 
@@ -55,6 +57,8 @@ export interface Evaluation {
   scenarios: ScenarioScore[];
   /** Conversations in which the environment threw at a reply: they are in the numbers, with the score of `onFailure`. */
   failed: number;
+  /** What each of them counts, where nothing else was said: min(0, the lowest reward). */
+  failureScore: number | undefined;
   /** Conversations that came to nothing and are in no number. */
   lost: number;
   /** What the first few failures said. */
@@ -126,10 +130,12 @@ export async function evaluateWith(
         mean: mean(scores),
         spread: standardDeviation(scores),
         samples: scores.length,
+        failed: trajectories.filter(({ failure }) => failure !== undefined).length,
         words: mean(trajectories.map(wordsPerReply)),
       };
     }),
     failed: report.failed.length,
+    failureScore: settings.onFailure === "lowest" ? report.lowestReward : undefined,
     lost: report.requested - report.completed,
     failures: report.failures.slice(0, 3).map(({ message }) => message),
     partFailures: countByPart(report.partFailures),
@@ -144,12 +150,18 @@ export interface Comparison {
   scenarios: { id: string; a: number; b: number }[];
 }
 
-/** Which of two evaluations of the same scenarios is better, by a paired test over scenarios. */
+/**
+ * Which of two evaluations of the same scenarios is better, by a paired test over scenarios. A failed conversation counts the same on both
+ * sides, the lowest reward of either: or the one that never did worse than its failures would be the better for them.
+ */
 export function compare(a: Evaluation, b: Evaluation, options: { seed?: number; level?: number } = {}): Comparison {
-  const ofB = new Map(b.scenarios.map((scenario) => [scenario.id, scenario.mean]));
+  const lowest = Math.min(a.failureScore ?? 0, b.failureScore ?? 0);
+  const meanOf = ({ failureScore = lowest }: Evaluation, { mean, failed, samples }: ScenarioScore) =>
+    mean + (failed * (lowest - failureScore)) / samples;
+  const ofB = new Map(b.scenarios.map((scenario) => [scenario.id, scenario]));
   const scenarios = a.scenarios
     .filter(({ id }) => ofB.has(id))
-    .map(({ id, mean }) => ({ id, a: mean, b: ofB.get(id)! }));
+    .map((scenario) => ({ id: scenario.id, a: meanOf(a, scenario), b: meanOf(b, ofB.get(scenario.id)!) }));
   if (scenarios.length === 0) {
     throw new StatesetError("INVALID_DATA", "The two evaluations have no scenario in common.", {
       hint: "Evaluate both on the same scenarios.",

@@ -6,6 +6,7 @@ export const noMemory: MemoryPlan = {
   optimiser: 0,
   reference: 0,
   scorer: 0,
+  undo: 0,
   activations: 0,
   cache: 0,
   total: 0,

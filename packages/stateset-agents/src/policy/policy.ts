@@ -266,6 +266,8 @@ export interface MemoryPlan {
   reference: number;
   /** What rewards are told the likelihood of replies by: the model as it was opened, or without its adapter, which needs no copy. */
   scorer: number;
+  /** What is trained, as it was before a step that may be taken back. */
+  undo: number;
   /** What one forward pass of `tokenBudget` tokens keeps for the backward pass. */
   activations: number;
   /** For the keys and values of conversations. */
@@ -280,6 +282,8 @@ export interface PlanOptions {
   reference: boolean;
   /** A reward asks how likely replies are, and no reference holds the same weights already. Default false. */
   scorer?: boolean;
+  /** A step that goes too far is taken back. Default false. */
+  undo?: boolean;
 }
 
 /** What an engine can do. The loop asks before it begins, and corrects for what is not exact. */

@@ -86,6 +86,12 @@ export function mayAdjustKl({ callbacks = [] }: Pick<TrainParts, "callbacks">): 
   return [callbacks].flat().some(({ adjustsKl }) => adjustsKl);
 }
 
+/** Whether a step that goes too far is taken back: where something acts on it, and the engine can give and take weights. */
+export function mayUndo(parts: Pick<TrainParts, "callbacks" | "agent">): boolean {
+  const { capabilities, model } = parts.agent.policy;
+  return mayAdjustKl(parts) && capabilities.vectors && !model.stub;
+}
+
 /** The options of the resumed run under those that are given now. */
 function withSaved(given: TrainingOptions, { profile: _, ...before }: TrainingConfig): TrainingOptions {
   return mergeOptions(given, before);

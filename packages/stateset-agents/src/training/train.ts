@@ -26,7 +26,7 @@ import { reportHeldOut, reportMismatch, reportUnusual } from "./failures.ts";
 import { createHeldOut, type HeldOutEvaluation, heldOutProblems } from "./held-out.ts";
 import { type Loop, type LoopState, runLoop } from "./loop.ts";
 import { Recall } from "./recall.ts";
-import { mayAdjustKl, type ResolvedRun, resolveRun } from "./resolve-run.ts";
+import { mayAdjustKl, mayUndo, type ResolvedRun, resolveRun } from "./resolve-run.ts";
 import { restoreLoop, type SavedState, saveLoop } from "./saved-loop.ts";
 import { ScenarioOrder } from "./scenario-order.ts";
 import { chooseWeights, evaluateAfter, evaluateBefore } from "./selection.ts";
@@ -126,7 +126,7 @@ async function openLoop(
     scenarios: new ScenarioOrder(environment.scenarios, config.seed),
     recall: config.recall && algorithm.comparesGroups && !policy.model.stub ? new Recall(config) : undefined,
     replyTokens: config.sampling.maxTokens ?? agent.sampling.maxTokens,
-    undoBeyond: mayAdjustKl(parts) && policy.capabilities.vectors && !policy.model.stub ? leap : undefined,
+    undoBeyond: mayUndo(parts) ? leap : undefined,
     state: initialState(config, agent),
     run: opened.run,
     heldOut: heldOutOf(parts, config, scorer),

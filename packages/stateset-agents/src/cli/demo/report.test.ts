@@ -31,6 +31,7 @@ const evaluation = (reward: number, words: number, ...talks: Trajectory[]): Eval
   parts: {},
   scenarios: [],
   failed: 0,
+  failureScore: 0,
   lost: 0,
   failures: [],
   partFailures: {},
@@ -59,7 +60,7 @@ describe("the demo's report", () => {
   it("claims a change only when scenarios, in pairs, bear it out", () => {
     const of = (...means: number[]): Evaluation => ({
       ...evaluation(0, 0),
-      scenarios: means.map((mean, i) => ({ id: `${i}`, mean, spread: 0, samples: 1, words: 1 })),
+      scenarios: means.map((mean, i) => ({ id: `${i}`, mean, spread: 0, samples: 1, failed: 0, words: 1 })),
     });
     const [low, high] = [of(0.1, 0.2, 0.3, 0.1, 0.2, 0.3), of(0.9, 0.8, 0.7, 0.9, 0.8, 0.9)];
     expect(conclusion(low, high, colors)).toMatch(/better: \+0\.\d+ \[.*\] over 6 scenarios, p = 0\.031/);

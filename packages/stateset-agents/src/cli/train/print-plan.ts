@@ -7,7 +7,7 @@ import { bytes, duration, percent, quantity } from "../../telemetry/format.ts";
 import { changedSettings } from "../../telemetry/live-view.ts";
 import type { TrainingCallbacks } from "../../training/callbacks.ts";
 import type { ProfileName } from "../../training/profiles.ts";
-import { mayAdjustKl, resolveRun } from "../../training/resolve-run.ts";
+import { mayAdjustKl, mayUndo, resolveRun } from "../../training/resolve-run.ts";
 import { defaultsOf } from "../../training/train.ts";
 import type { TrainOptions } from "../../training/train-options.ts";
 import { CliExit } from "../failure.ts";
@@ -47,7 +47,8 @@ export async function printPlan(options: {
     // A run's own reference is what the scorer needs until it is renewed, or made anew of a checkpoint.
     const shared = reference && config.kl.renewEvery === 0 && done === 0;
     const scorer = played?.asksScores === true && !shared;
-    const memory = played && agent.policy.plan({ tokenBudget, recompute, reference, scorer });
+    const memory =
+      played && agent.policy.plan({ tokenBudget, recompute, reference, scorer, undo: mayUndo({ agent, callbacks }) });
     const values = algorithm.needs.values === true;
     const disk = played && planDisk(config, { model, ...played, reference, values, evaluates: heldOut !== undefined });
     const conversations = steps * config.groupsPerStep * config.accumulation * config.groupSize;
@@ -105,6 +106,7 @@ export function memoryText(plan: MemoryPlan, colors: ReturnType<typeof colorsOf>
   const parts = [`weights ${bytes(plan.weights)}`, `optimiser ${bytes(plan.optimiser)}`];
   if (plan.reference > 0) parts.push(`reference ${bytes(plan.reference)}`);
   if (plan.scorer > 0) parts.push(`the reward's reference ${bytes(plan.scorer)}`);
+  if (plan.undo > 0) parts.push(`taking steps back ${bytes(plan.undo)}`);
   parts.push(`activations up to ${bytes(plan.activations)}`, `conversations up to ${bytes(plan.cache)}`);
   const fits = plan.total <= plan.available;
   const verdict = fits

@@ -64,7 +64,7 @@ export function memoryNeeds({ engine }: ModelConfig, adapter: Adapter | undefine
 export function planMemory(
   config: ModelConfig,
   adapter: Adapter | undefined,
-  { tokenBudget, recompute, reference, scorer, cacheBytes }: PlanOptions & { cacheBytes?: number | undefined },
+  { tokenBudget, recompute, reference, scorer, undo, cacheBytes }: PlanOptions & { cacheBytes?: number | undefined },
 ): MemoryPlan {
   const { engine } = config;
   const needs = memoryNeeds(config, adapter);
@@ -74,6 +74,7 @@ export function planMemory(
     optimiser: needs.optimiser,
     reference: reference ? needs.reference : 0,
     scorer: scorer && !adapter ? needs.reference : 0,
+    undo: undo ? needs.version : 0,
     activations: 4 * tokenBudget * engine.layers * perLayer,
     cache: cacheBytes ?? defaultCacheBytes(engine),
   };
