@@ -1,7 +1,8 @@
 /** What `npm run proof` decides by: the reward, the budgets, and the comparison with SFT on best-of-N. The training itself is not run here. */
 import { describe, expect, it } from "vitest";
-import { against, comparisons, table } from "../benchmarks/proof/report.ts";
-import { baselines, run } from "../benchmarks/proof/settings.ts";
+import { against, comparisons, page, table } from "../benchmarks/proof/report.ts";
+import { algorithms, baselines, run } from "../benchmarks/proof/settings.ts";
+import { plotStarter } from "../benchmarks/proof/starter/plot.ts";
 import { starterSection } from "../benchmarks/proof/starter/report.ts";
 import { conversationsPerStep, harvestingOf, passes, rounds, steps } from "../benchmarks/proof/starter/settings.ts";
 import { type TaskName, taskReward, tasks, turnReward } from "../benchmarks/proof/starter/tasks.ts";
@@ -55,6 +56,22 @@ describe("the proof's comparison", () => {
   it("counts conversations until the curve stays above a share", () => {
     expect(conversationsTo(0.9, verdict([0.97]))).toBe(800);
     expect(conversationsTo(0.9, verdict([0.85]))).toBeUndefined();
+  });
+});
+
+describe("the proof's page", () => {
+  it("says which algorithms have not been run", () => {
+    const verdicts = { grpo: verdict([0.9]), a2c: verdict([0.9]), "sft-best-of-n": verdict([0.7]) };
+    const letters = { settings: {}, verdicts, machines: ["one"] };
+    const missing = Object.keys(algorithms).filter((name) => name !== "grpo" && name !== "a2c");
+    expect(missing).toContain("luspo");
+    const text = page(letters, "");
+    expect(text).toContain(
+      `Not run yet, and no part of what is said here: ${missing.map((name) => `\`${name}\``).join(", ")}.`,
+    );
+    expect(text).toContain("Of 2 algorithms:");
+    const all = Object.fromEntries(Object.keys(algorithms).map((name) => [name, verdict([0.9])]));
+    expect(page({ ...letters, verdicts: all }, "")).not.toContain("Not run yet");
   });
 });
 
@@ -192,14 +209,18 @@ describe("the proof on the starter model", () => {
     expect(starterSection([...some].reverse(), ["a machine"])).toBe(text);
     expect(text).toContain("| grpo | 0.400 | 0.750 | 0.700–0.800 | 0.0002 | yes | 0.150 | 0.0002 | yes | 960 | 10 |");
     expect(text).toContain("Machine: a machine.");
+    expect(text).toMatch(/Not run yet, and no part of what is said here: `dr-grpo`, .*`sapo`, `gmpo`, `luspo`, /);
+    expect(plotStarter(some)).toContain(">grpo<");
+    expect(plotStarter(some)).not.toContain(">sapo<");
     expect(starterSection([], [])).toBe("");
     expect(find(some, "classes", grpo, 1).map(({ seed }) => seed)).toEqual([101, 102]);
   });
 
-  it("puts every algorithm with a clip to four passes", () => {
+  it("puts every algorithm with a clip or a gate to four passes", () => {
     expect(passes.algorithms).toEqual(
       expect.arrayContaining(["grpo", "dr-grpo", "bnpo", "dapo", "gspo", "gspo-token", "gepo", "cispo", "ppo", "vapo"]),
     );
+    expect(passes.algorithms).toEqual(expect.arrayContaining(["sapo", "gmpo", "luspo"]));
     expect(passes.algorithms).not.toContain("reinforce");
   });
 });

@@ -85,6 +85,12 @@ export function markdown(head: readonly string[], rows: readonly (readonly strin
     .join("\n");
 }
 
+/** Says which learners have no row; nothing is claimed of them. */
+export function notRun(names: readonly string[]): string {
+  const listed = names.map((name) => `\`${name}\``).join(", ");
+  return names.length === 0 ? "" : `\n\nNot run yet, and no part of what is said here: ${listed}.`;
+}
+
 export function page({ verdicts, clip, machines }: Letters, starter: string): string {
   const conversations = run.steps * run.groupsPerStep * run.groupSize;
   const { [baseline]: once, ...others } = baselines;
@@ -105,7 +111,7 @@ share of right letters; whoever does not listen has a third.
 Every algorithm has the same ${run.steps} steps of ${run.groupsPerStep} × ${run.groupSize} conversations, the same learning rate (${run.learningRate}, falling by train()'s default schedule) and its
 default options, but for one that does not fit so small a task: DAPO
 does not sample on in place of groups that are all alike (it would have seven times the conversations of the others). Means over the seeds ${seeds.join(", ")}; *before* and *after* are
-measured on conversations sampled apart from training. GRPO, GSPO and GSPO-token have one pass over every rollout and groups of one size here: then they are one gradient, and their rows are the same but for rounding.
+measured on conversations sampled apart from training. GRPO, GSPO, GSPO-token, SAPO and GMPO have one pass over every rollout and groups of one size here: then they are one gradient, and their rows are the same but for rounding.
 
 *rises*: in every seed the 95% interval after training lies above the one before. *falls*: with the reward's sign flipped it lies below.
 *beats best-of-N*: the 95% interval of the difference to \`${baseline}\` lies above zero; *even*: it holds zero.
@@ -113,7 +119,7 @@ measured on conversations sampled apart from training. GRPO, GSPO and GSPO-token
 *conversations to ${goal}*: sampled until the mean curve stays above that share.
 *seconds*: wall time of one run, with whatever else the machine was doing.
 
-${table(verdicts)}
+${table(verdicts)}${notRun(Object.keys(algorithms).filter((name) => !verdicts[name]))}
 
 ![Learning curves](../images/proof.svg)
 

@@ -86,11 +86,16 @@ def reinforce_plus_plus(b, o):
     return whiten(b, out), None
 
 
-def masked_gae(b, r, values, gamma, lam):
+def beyond(b, o):
+    """V after the last token: 0, or with bootstrap the value there of conversations that a limit ended."""
+    return [x if o["bootstrap"] and x is not None else 0.0 for x in b["endValues"]]
+
+
+def masked_gae(b, r, values, gamma, lam, end):
     """Over all positions; where nothing was sampled the next value and the running sum are carried unchanged."""
     adv = np.zeros_like(r)
     for i in range(len(r)):
-        next_value = running = 0.0
+        next_value, running = end[i], 0.0
         for t in reversed(range(r.shape[1])):
             m = b["mask"][i, t]
             delta = r[i, t] + gamma * next_value - values[i, t]
@@ -102,9 +107,9 @@ def masked_gae(b, r, values, gamma, lam):
 
 def gae(b, o):
     r = token_rewards(b, b["rewards"]) - o["beta"] * (b["old"] - b["ref"])
-    v = b["oldValues"]
+    v, end = b["oldValues"], beyond(b, o)
     if o["level"] == "token":
-        adv = masked_gae(b, r, v, o["gamma"], [o["lambda"]] * len(r))
+        adv = masked_gae(b, r, v, o["gamma"], [o["lambda"]] * len(r), end)
         returns = adv + v
     else:
         adv, returns = np.zeros_like(r), np.zeros_like(r)
@@ -112,7 +117,7 @@ def gae(b, o):
             turns = sorted({int(t) for t in b["turn"][i] if t >= 0})
             where = [np.flatnonzero(b["turn"][i] == t) for t in turns]
             rewards = [r[i, w].sum() for w in where]
-            values = [v[i, w[0]] for w in where] + [0.0]
+            values = [v[i, w[0]] for w in where] + [end[i]]
             deltas = [rewards[k] + o["gamma"] * values[k + 1] - values[k] for k in range(len(turns))]
             for k, w in enumerate(where):
                 a = sum((o["gamma"] * o["lambda"]) ** (j - k) * deltas[j] for j in range(k, len(turns)))
@@ -121,15 +126,14 @@ def gae(b, o):
 
 
 def n_step(b, o):
-    r, v = token_rewards(b, b["rewards"]), b["oldValues"]
+    r, v, end = token_rewards(b, b["rewards"]), b["oldValues"], beyond(b, o)
     adv = np.zeros_like(r)
     for i in range(len(r)):
         w = np.flatnonzero(b["mask"][i])
         for k, t in enumerate(w):
             n = min(o["nSteps"], len(w) - k)
             total = sum(o["gamma"] ** j * r[i, w[k + j]] for j in range(n))
-            if k + n < len(w):
-                total += o["gamma"] ** n * v[i, w[k + n]]
+            total += o["gamma"] ** n * (v[i, w[k + n]] if k + n < len(w) else end[i])
             adv[i, t] = total - v[i, t]
     return adv, adv + v
 
@@ -138,9 +142,10 @@ def length_adaptive(b, o):
     r = token_rewards(b, b["rewards"])
     lengths = b["mask"].sum(1)
     lam = np.maximum(o["floor"], 1 - 1 / (o["alpha"] * lengths))
-    adv = masked_gae(b, r, b["oldValues"], o["gamma"], lam)
+    end = beyond(b, o)
+    adv = masked_gae(b, r, b["oldValues"], o["gamma"], lam, end)
     zero = np.zeros_like(b["oldValues"])
-    returns = masked_gae(b, r, zero, o["gamma"], np.ones(len(r)))  # λ = 1 without values: the discounted return
+    returns = masked_gae(b, r, zero, o["gamma"], np.ones(len(r)), end)  # λ = 1 without values: the discounted return
     return (whiten(b, adv) if o["whiten"] else adv), returns
 
 
@@ -168,6 +173,11 @@ def multi_reward(b, o):
     return per_token(b, centre(total, "batch", unbiased(total))), None
 
 
+def entropy_quantile(b, o):
+    threshold = np.quantile(b["entropy"][b["mask"] > 0], 1 - o["share"])
+    return b["advantages"] * (b["entropy"] >= threshold), None
+
+
 SCALES = ["group", "batch", "none"]
 
 # name: (advantage, how options are drawn)
@@ -187,9 +197,10 @@ ADVANTAGES = {
             "lambda": [0.95, 0.5, 1, 0][rng.integers(4)],
             "beta": [0, 0.05][rng.integers(2)],
             "whiten": bool(rng.integers(2)),
+            "bootstrap": bool(rng.integers(2)),
         },
     ),
-    "n-step": (n_step, lambda rng: {"nSteps": int(rng.integers(1, 6)), "gamma": [1, 0.9][rng.integers(2)]}),
+    "n-step": (n_step, lambda rng: {"nSteps": int(rng.integers(1, 6)), "gamma": [1, 0.9][rng.integers(2)], "bootstrap": bool(rng.integers(2))}),
     "length-adaptive-gae": (
         length_adaptive,
         lambda rng: {
@@ -197,6 +208,7 @@ ADVANTAGES = {
             "floor": [0, 0.5, 0.99][rng.integers(3)],
             "gamma": [1, 0.98][rng.integers(2)],
             "whiten": bool(rng.integers(2)),
+            "bootstrap": bool(rng.integers(2)),
         },
     ),
     "turn-credit": (turn_credit, lambda rng: {"scale": SCALES[rng.integers(3)]}),
@@ -204,4 +216,5 @@ ADVANTAGES = {
         multi_reward,
         lambda rng: {"weights": {"correct": 1, "style": round(float(rng.uniform(0.1, 2)), 3)}},
     ),
+    "entropy-quantile": (entropy_quantile, lambda rng: {"share": [0.2, 0.5, 0.03, 1][rng.integers(4)]}),
 }

@@ -79,8 +79,15 @@ def make_batch(index):
             {str(int(t)): nine(rng.standard_normal()) for t in np.unique(turn[i][mask[i] > 0]) if rng.random() < index % 3 / 2}
             for i in range(n)
         ],
+        # V after the last token of conversations that a limit ended; the others came to an end of their own.
+        "endValues": end_values(index, n),
         "counts": {"sequences": n, "tokens": int(mask.sum()), "groups": groups, "maxTokens": 32},
     }
+
+
+def end_values(index, n):
+    rng = np.random.default_rng([6, index])
+    return [nine(x) if limit else None for x, limit in zip(rng.standard_normal(n), rng.random(n) < 0.5)]
 
 
 def compact_rows(batch, array):
@@ -101,6 +108,7 @@ def compact(batch):
                 "reward": float(batch["rewards"][i]),
                 "breakdown": batch["breakdown"][i],
                 "turnRewards": batch["turnRewards"][i],
+                **({} if batch["endValues"][i] is None else {"endValue": batch["endValues"][i]}),
                 **{key: arrays[key][i] for key in PER_TOKEN},
             }
         )

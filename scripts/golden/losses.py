@@ -126,6 +126,44 @@ def cispo(b, o):
     return token_mean(b, per_token * mismatch(b, o)[0]) + extras(b, o, token_mean), metrics
 
 
+def sapo(b, o):
+    ratio = torch.exp(clamp20(b["logprobs"] - b["old"]))
+    positive = (b["advantages"] > 0).double()
+    tau = positive * o["tauPositive"] + (1 - positive) * o["tauNegative"]
+    per_token = -(4 / tau) * torch.sigmoid(tau * (ratio - 1)) * b["advantages"]
+    return sequence_mean(b, per_token * mismatch(b, o)[0]) + extras(b, o, sequence_mean), {"ratio": token_mean(b, ratio)}
+
+
+def gmpo(b, o):
+    """The objective as the paper writes it, by the product of one-sided bounded ratios, each to the power of 1/|y|."""
+    a = sequence_advantage(b)
+    log_ratio = clamp20(b["logprobs"] - b["old"])
+    sign = torch.sign(a)[:, None]
+    bounded = torch.minimum(sign * log_ratio, sign * log_ratio.clamp(-o["epsilonLow"], o["epsilonHigh"])) * sign
+    bounded = torch.where(sign == 0, log_ratio, bounded)
+    roots = torch.exp(bounded / b["mask"].sum(1)[:, None])
+    geometric = torch.where(b["mask"] > 0, roots, torch.ones_like(roots)).prod(1)
+    metrics = {"ratio": geometric.mean(), "clipFraction": token_mean(b, (bounded != log_ratio).double())}
+    return (-geometric * a * mismatch(b, o)[1]).mean() + extras(b, o, sequence_mean), metrics
+
+
+def luspo(b, o):
+    length = b["mask"].sum(1)
+    s = torch.exp(clamp20(((b["logprobs"] - b["old"]) * b["mask"]).sum(1) / length))
+    per_sequence, bound = clipped(s, sequence_advantage(b), o)
+    metrics = {"clipFraction": bound.double().mean(), "ratio": s.mean()}
+    return (per_sequence * mismatch(b, o)[1] * length).mean() + extras(b, o, sequence_sum), metrics
+
+
+def off_policy_mask(b, o):
+    """GRPO where tokens of negative advantage are left out of sequences that the policy has left behind."""
+    behind = ((b["sampled"] - b["logprobs"].detach()) * b["mask"]).sum(1) / b["mask"].sum(1) > o["threshold"]
+    keep = ~((b["advantages"] < 0) & behind[:, None])
+    ratio = torch.exp(clamp20(b["logprobs"] - b["old"]))
+    per_token, _ = clipped(ratio, b["advantages"], o)
+    return sequence_mean(b, per_token * keep * mismatch(b, o)[0]) + extras(b, o, sequence_mean), {}
+
+
 def value_loss(b, clip):
     error = (b["values"] - b["returns"]) ** 2
     if clip is not None:
@@ -232,6 +270,10 @@ LOSSES = {
     "gspo-token": (gspo_token, small_clip_options),
     "gepo": (gepo, clip_options),
     "cispo": (cispo, lambda rng: {"ratioCap": [5, 1.2][rng.integers(2)], **penalty_options(rng)}),
+    "sapo": (sapo, lambda rng: {"tauPositive": 1, "tauNegative": [1.05, 3][rng.integers(2)], **penalty_options(rng)}),
+    "gmpo": (gmpo, lambda rng: {"epsilonLow": 0.4, "epsilonHigh": [0.4, 0.1][rng.integers(2)], **penalty_options(rng)}),
+    "luspo": (luspo, lambda rng: small_clip_options(rng) | ({"epsilonLow": 2e-3, "epsilonHigh": 2.5e-3} if rng.random() < 0.3 else {})),
+    "off-policy-mask": (off_policy_mask, lambda rng: {"threshold": [0.05, 0.5][rng.integers(2)], **clip_options(rng)}),
     "ppo": (ppo, lambda rng: clip_options(rng) | value_options(rng)),
     "vapo": (
         vapo,

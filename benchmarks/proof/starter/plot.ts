@@ -1,5 +1,5 @@
 import { learnerName } from "./measure.ts";
-import { learners } from "./report.ts";
+import { learners as all } from "./report.ts";
 import { type TaskName, tasks } from "./tasks.ts";
 import { judgeStarter, type StarterRun } from "./verdict.ts";
 
@@ -10,6 +10,7 @@ const colours = { right: "#2563eb", flipped: "#dc2626", before: "#94a3b8" };
 /** A panel a task, a row a learner: from the untrained model (grey line) to the mean after training and with the sign flipped; small dots are seeds. */
 export function plotStarter(runs: readonly StarterRun[]): string {
   const names = Object.keys(tasks) as TaskName[];
+  const learners = all.filter((learner) => names.some((task) => judgeStarter(runs, task, learner)));
   const width = frame.left + names.length * (panel.width + panel.gap) - panel.gap + frame.right;
   const bottom = frame.top + learners.length * panel.row;
   const labels = learners.map((learner, i) => text(frame.left - 10, rowAt(i) + 4, learnerName(learner), "end"));

@@ -1,6 +1,6 @@
 /** The page's part on the starter model, from kept runs alone. */
 import { algorithmNames } from "../../../packages/stateset-agents/src/algorithm/algorithms.ts";
-import { differenceText, markdown, roundsText } from "../report.ts";
+import { differenceText, markdown, notRun, roundsText } from "../report.ts";
 import { seeds, tuningSeeds } from "../settings.ts";
 import { baselineLearner, type Learner, learnerName, passLearners, tunedLearner } from "./measure.ts";
 import {
@@ -68,7 +68,11 @@ function taskSection(runs: Runs, task: TaskName): string {
 
 ${training.length} scenarios to train on, ${heldOut.length} held out; ${steps[task]} steps.
 
-${markdown(head, rows)}`;
+${markdown(head, rows)}${notRun(withoutRow(runs, task, learners))}`;
+}
+
+function withoutRow(runs: Runs, task: TaskName, among: readonly Learner[]): string[] {
+  return among.filter((learner) => !judgeStarter(runs, task, learner)).map(learnerName);
 }
 
 function taskRow({ before, after, bySeed, pValue, rises, flipped, runs }: StarterVerdict): string[] {
@@ -121,12 +125,12 @@ function passSection(runs: Runs): string {
   if (rows.length === 0) return "";
   return `### Four passes over every rollout
 
-A clip does nothing while a rollout is used once. So those that have one are run on the task "${passes.task}" with \`updatesPerRollout: ${passes.updatesPerRollout}\` as well; all with
+A clip, and SAPO's gate, does nothing while a rollout is used once. So those that have one are run on the task "${passes.task}" with \`updatesPerRollout: ${passes.updatesPerRollout}\` as well; all with
 groups of 8, so that their losses alone differ. With one pass GRPO, GSPO and GSPO-token are one gradient: ${onePass(runs)}
 With four, GSPO's ratio of the whole reply and its narrow clip part from GRPO. GSPO-token is GSPO as long as the tokens of a conversation have one advantage
 between them; given the reward turn by turn (\`credit: "turn"\`) it is another.
 
-${markdown(["× passes", "after", "by seed", "p", "rises", "clip fraction", "KL a step"], rows)}`;
+${markdown(["× passes", "after", "by seed", "p", "rises", "clip fraction", "KL a step"], rows)}${notRun(withoutRow(runs, passes.task, passLearners))}`;
 }
 
 /** Whether the three with one pass ended in the same replies. */
@@ -143,6 +147,9 @@ function onePass(runs: Runs): string {
 }
 
 function baselineSection(runs: Runs): string {
+  const measured = algorithmNames.filter((algorithm) =>
+    taskNames.some((task) => judgeStarter(runs, task, { by: "defaults", algorithm })),
+  );
   const counts = rounds.flatMap((inRounds) => {
     const cells = taskNames.map((task) => {
       const verdicts = algorithmNames.flatMap(
@@ -159,7 +166,7 @@ function baselineSection(runs: Runs): string {
 
 As many conversations as GRPO has (${conversationsPerStep} a step), in 1, 3 and 10 rounds, and twice as many updates; of every scenario ${plans.map(({ n, keep }) => `${keep} of ${n}`).join(", ")} (task "echo") are imitated.
 Its rate was chosen with seeds ${tuningSeeds.join(" and ")} over the three tasks (\`npm run proof -- --tune\`): of ${triedRates.join(", ")} the best were ${rounds.map((inRounds) => `${rates[inRounds]} (${inRounds})`).join(", ")}.
-The algorithms have their default rate, which is not tuned to these tasks. How many of the ${algorithmNames.length} are better / even / worse, by the paired test over scenarios at 5%:
+The algorithms have their default rate, which is not tuned to these tasks. How many of the ${measured.length} that were run are better / even / worse, by the paired test over scenarios at 5%:
 
 ${markdown(["", ...taskNames], counts)}${tunedSection(runs)}`;
 }

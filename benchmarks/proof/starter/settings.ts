@@ -13,13 +13,13 @@ export const steps: Record<TaskName, number> = { echo: 30, delayed: 12, classes:
 /** Conversations of each held-out scenario: of the untrained model, which every run is compared with, and after a run. */
 export const evaluationSamples = { untrained: 16, trained: 4 };
 
-/** Those with a clip, which does nothing until a rollout is used more than once, get four passes on this task. */
+/** Those with a clip or a gate, which does nothing until a rollout is used more than once, get four passes on this task. */
 export const passes = {
   task: "delayed",
   updatesPerRollout: 4,
   algorithms: algorithmNames.filter((name) => {
-    const { epsilonHigh, ratioCap } = algorithmDefaults(name) as { epsilonHigh?: number; ratioCap?: number };
-    return epsilonHigh !== undefined || ratioCap !== undefined;
+    const own = algorithmDefaults(name) as { epsilonHigh?: number; ratioCap?: number; tauNegative?: number };
+    return (own.epsilonHigh ?? own.ratioCap ?? own.tauNegative) !== undefined;
   }),
 } as const;
 

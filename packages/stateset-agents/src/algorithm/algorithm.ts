@@ -26,6 +26,10 @@ export interface Sequence {
   turn: Int32Array;
   /** V(state before the token) under the policy that sampled; present when the algorithm needs values. */
   oldValues?: Float32Array;
+  /** V(state after the last token) under that policy: only where a limit ended the conversation, and the algorithm needs values. */
+  endValue?: number;
+  /** Entropy at each token under the policy that sampled; present when only the most uncertain tokens learn (`entropyQuantile`). */
+  oldEntropy?: Float32Array;
   /** The total of the conversation: what every algorithm learns from, however it places it. */
   reward: number;
   /** Named parts of the reward, for multi-reward advantages. */
@@ -38,6 +42,8 @@ export interface Sequence {
   turnsInReward?: boolean;
   /** True when the reply was cut at the token limit. */
   truncated: boolean;
+  /** Set when a limit ended it and not the environment: tokens of the last reply, replies, or the context. */
+  endedByLimit?: true;
   /** True when nothing is learnt from it (`maskTruncated`). Others are compared with it all the same; counts of tokens that learn leave it out. */
   masked?: boolean;
   /** What shapeReward() added to `reward`, for advantages that are not made of it. */

@@ -26,7 +26,7 @@ const failure = (run: () => unknown): StatesetError => {
 
 describe("createAlgorithm", () => {
   it("makes every algorithm from its name alone, with all defaults in its options", () => {
-    expect(algorithmNames).toHaveLength(15);
+    expect(algorithmNames).toHaveLength(18);
     for (const name of algorithmNames) {
       const algorithm = createAlgorithm(name);
       expect(algorithm.name).toBe(name);
@@ -47,6 +47,9 @@ describe("createAlgorithm", () => {
     });
     expect(algorithmDefaults("gspo")).toMatchObject({ epsilonLow: 3e-4, epsilonHigh: 4e-4, beta: 0 });
     expect(algorithmDefaults("cispo")).toMatchObject({ ratioCap: 5 });
+    expect(algorithmDefaults("sapo")).toMatchObject({ tauPositive: 1, tauNegative: 1.05, beta: 0 });
+    expect(algorithmDefaults("gmpo")).toMatchObject({ epsilonLow: 0.4, epsilonHigh: 0.4, beta: 0 });
+    expect(algorithmDefaults("luspo")).toMatchObject({ epsilonLow: 2e-3, epsilonHigh: 2.5e-3, beta: 0 });
     expect(algorithmDefaults("ppo")).toMatchObject({
       gamma: 1,
       lambda: 1,
@@ -143,11 +146,14 @@ describe("createAlgorithm", () => {
       overlongPenalty: 0.5,
       overlongBuffer: 0.7,
       ratioCap: 0.9,
+      tauPositive: 3,
+      tauNegative: 3,
       targetKl: 0.1,
       level: "turn",
       gamma: 0.5,
       lambda: 0.1,
       whiten: "flip",
+      bootstrap: true,
       valueCoefficient: 0.9,
       valueClip: null,
       lengthAlpha: 100,
@@ -169,7 +175,7 @@ describe("createAlgorithm", () => {
         ...sequence,
         sampled: sequence.old.map((x, t) => x + (t % 2 ? 1 : -1)),
       }));
-      sequences[0]!.truncated = true;
+      Object.assign(sequences[0]!, { truncated: true, endValue: 2 });
       const advantages = algorithm.advantages(sequences);
       const micro = withPolicy(
         sequences.map((sequence, i) => ({ ...sequence, ...advantages[i]! })),

@@ -12,7 +12,7 @@ import { defineAlgorithm } from "./define-algorithm.ts";
 import { grpoLoss } from "./loss/grpo.ts";
 import { tokenLoss } from "./loss/token-loss.ts";
 import { meanMetrics, mergeMetrics } from "./metrics.ts";
-import { countsOf, randomLossSequences, randomSequences } from "./random-batch.ts";
+import { countsOf, randomLossSequences, randomSequences, withPolicy } from "./random-batch.ts";
 
 const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url));
 const plain: LossFunction = tokenLoss(({ logprob, advantage }) => ({ loss: -advantage * logprob, slope: -advantage }));
@@ -175,15 +175,30 @@ describe("docs/guides/custom-algorithms.md", () => {
   }
 
   it("shows a new loss in under 40 lines that runs and passes its own gradient check", async () => {
-    expect(blocks).toHaveLength(2);
+    expect(blocks).toHaveLength(3);
     expect(blocks[0]!.trim().split("\n").length).toBeLessThan(40);
-    const { sapo } = (await run(blocks[0]!, "sapo")) as { sapo: Algorithm };
-    expect(checkGradient(sapo, { tolerance: 1e-6 })).toMatchObject({ ok: true, skipped: 0 });
-    expect(sapo.name).toBe("sapo");
+    const { spo } = (await run(blocks[0]!, "spo")) as { spo: Algorithm };
+    expect(checkGradient(spo, { tolerance: 1e-6 })).toMatchObject({ ok: true, skipped: 0 });
+    expect(spo.name).toBe("spo");
+  });
+
+  it("puts a loss together of the built-in parts", async () => {
+    const { byLength, check } = (await run(blocks[1]!, "parts")) as { byLength: Algorithm; check: { ok: boolean } };
+    expect(check.ok).toBe(true);
+    const sequences = randomSequences({ seed: 3 });
+    const scored = (algorithm: Algorithm, own = sequences) => {
+      const advantages = algorithm.advantages(own);
+      return withPolicy(own.map((sequence, i) => ({ ...sequence, ...advantages[i]! })));
+    };
+    const gmpo = createAlgorithm({ algorithm: "gmpo", epsilonHigh: 0.6, beta: 0.02 });
+    const [one, other] = [byLength, gmpo].map((algorithm) =>
+      scored(algorithm).map((own) => algorithm.loss([own], countsOf(sequences)).loss),
+    );
+    for (const [i, { old }] of sequences.entries()) expect(one![i]).toBeCloseTo(old.length * other![i]!, 10);
   });
 
   it("shows advantages of one's own", async () => {
-    const { bestAgainstWorst, check } = (await run(blocks[1]!, "advantages")) as {
+    const { bestAgainstWorst, check } = (await run(blocks[2]!, "advantages")) as {
       bestAgainstWorst: Algorithm;
       check: { ok: boolean };
     };

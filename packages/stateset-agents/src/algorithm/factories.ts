@@ -2,7 +2,7 @@
 import type { z } from "zod";
 import { baselineAdvantages } from "./advantage/baseline.ts";
 import { rewardsOf, withGroupTokens } from "./advantage/batch.ts";
-import { gaeAdvantages, nStep, valueAdvantages } from "./advantage/gae.ts";
+import { gaeAdvantages, nStep, valueAdvantages, valueBeyond } from "./advantage/gae.ts";
 import { groupAdvantages, type Scale } from "./advantage/group.ts";
 import { leaveOneOutAdvantages } from "./advantage/leave-one-out.ts";
 import { lengthAdaptiveAdvantages } from "./advantage/length-adaptive-gae.ts";
@@ -18,13 +18,16 @@ import { cispoLoss } from "./loss/cispo.ts";
 import { dapoLoss, overlongPenalty, teaches } from "./loss/dapo.ts";
 import { drGrpoLoss } from "./loss/dr-grpo.ts";
 import { gepoLoss, withGroupExpectation } from "./loss/gepo.ts";
+import { gmpoLoss } from "./loss/gmpo.ts";
 import { grpoLoss } from "./loss/grpo.ts";
 import { gspoLoss } from "./loss/gspo.ts";
 import { gspoTokenLoss } from "./loss/gspo-token.ts";
+import { luspoLoss } from "./loss/luspo.ts";
 import { ppoLoss } from "./loss/ppo.ts";
 import { reinforceLoss } from "./loss/reinforce.ts";
 import { reinforcePlusPlusLoss } from "./loss/reinforce-plus-plus.ts";
 import { rlooLoss } from "./loss/rloo.ts";
+import { sapoLoss } from "./loss/sapo.ts";
 import { trpoKl, trpoLoss } from "./loss/trpo.ts";
 import { vapoLoss, withPositiveScale } from "./loss/vapo.ts";
 import type { AlgorithmName, schemas } from "./options.ts";
@@ -106,14 +109,17 @@ export const factories: { [N in AlgorithmName]: (options: Resolved<N>) => Parts 
     return relative(o, gepoLoss(inLoss(o)), (sequences) => withGroupExpectation(sequences, advantages(sequences)));
   },
   cispo: (o) => relative(o, cispoLoss(inLoss(o))),
+  sapo: (o) => relative(o, sapoLoss(inLoss(o))),
+  gmpo: (o) => relative(o, gmpoLoss(inLoss(o))),
+  luspo: (o) => relative(o, luspoLoss(inLoss(o))),
   ppo: createPpo,
   vapo: (o) => ({
     needs: needsOf(o, true),
     usesZeroAdvantages: true,
     valueWarmupSteps: o.valueWarmupSteps ?? ((steps) => Math.min(50, Math.floor(steps / 10))),
     advantages: (sequences) => {
-      const { lengthAlpha: alpha, lambdaFloor: floor, gamma, whiten } = o;
-      const options = { alpha, floor, gamma, beta: betaInReward(o), whiten };
+      const { lengthAlpha: alpha, lambdaFloor: floor, gamma, whiten, bootstrap } = o;
+      const options = { alpha, floor, gamma, beta: betaInReward(o), whiten, bootstrap };
       return withPositiveScale(sequences, lengthAdaptiveAdvantages(sequences, options), o.successThreshold);
     },
     loss: vapoLoss(inLoss(o)),
@@ -126,7 +132,7 @@ export const factories: { [N in AlgorithmName]: (options: Resolved<N>) => Parts 
       o.nSteps === null
         ? gaeAdvantages(sequences, o)
         : valueAdvantages(sequences, o.whiten, (sequence, values) =>
-            nStep(tokenRewards(sequence), values, o.gamma ?? 1, o.nSteps!),
+            nStep(tokenRewards(sequence), values, o.gamma ?? 1, o.nSteps!, valueBeyond(sequence, o.bootstrap)),
           ),
     loss: a2cLoss(o),
   }),

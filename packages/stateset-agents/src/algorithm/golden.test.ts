@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { baselineAdvantages } from "./advantage/baseline.ts";
 import { withGroupTokens } from "./advantage/batch.ts";
-import { gaeAdvantages, nStep, valueAdvantages } from "./advantage/gae.ts";
+import { gaeAdvantages, nStep, valueAdvantages, valueBeyond } from "./advantage/gae.ts";
 import { groupAdvantages } from "./advantage/group.ts";
 import { leaveOneOutAdvantages } from "./advantage/leave-one-out.ts";
 import { lengthAdaptiveAdvantages } from "./advantage/length-adaptive-gae.ts";
@@ -15,6 +15,7 @@ import { multiRewardAdvantages } from "./advantage/multi-reward.ts";
 import { reinforcePlusPlusAdvantages } from "./advantage/reinforce-plus-plus.ts";
 import { tokenRewards, turnAdvantages } from "./advantage/turn-credit.ts";
 import type { Advantages, BatchCounts, LossFunction, LossSequence, Sequence } from "./algorithm.ts";
+import { keepUncertainTokens } from "./entropy-mask.ts";
 import { a2cLoss } from "./loss/a2c.ts";
 import { bnpoLoss } from "./loss/bnpo.ts";
 import { bradleyTerryLoss, type ScoredPair } from "./loss/bradley-terry.ts";
@@ -23,18 +24,22 @@ import { dapoLoss } from "./loss/dapo.ts";
 import { dpoLoss } from "./loss/dpo.ts";
 import { drGrpoLoss } from "./loss/dr-grpo.ts";
 import { gepoLoss, withGroupExpectation } from "./loss/gepo.ts";
+import { gmpoLoss } from "./loss/gmpo.ts";
 import { grpoLoss } from "./loss/grpo.ts";
 import { gspoLoss } from "./loss/gspo.ts";
 import { gspoTokenLoss } from "./loss/gspo-token.ts";
 import { ipoLoss } from "./loss/ipo.ts";
+import { luspoLoss } from "./loss/luspo.ts";
 import { ppoLoss } from "./loss/ppo.ts";
 import { reinforceLoss } from "./loss/reinforce.ts";
 import { reinforcePlusPlusLoss } from "./loss/reinforce-plus-plus.ts";
 import { rlooLoss } from "./loss/rloo.ts";
+import { sapoLoss } from "./loss/sapo.ts";
 import { sftLoss } from "./loss/sft.ts";
 import { trpoKl, trpoLoss } from "./loss/trpo.ts";
 import { vapoLoss, withPositiveScale } from "./loss/vapo.ts";
 import { meanMetrics } from "./metrics.ts";
+import { maskOffPolicy } from "./off-policy-mask.ts";
 
 const fixtures = fileURLToPath(new URL("./fixtures/", import.meta.url));
 const load = <T>(name: string, dir = fixtures): T => JSON.parse(readFileSync(join(dir, `${name}.json`), "utf8")) as T;
@@ -104,6 +109,17 @@ const losses: Record<string, Build> = {
   "gspo-token": gspoTokenLoss,
   gepo: gepoLoss,
   cispo: cispoLoss,
+  sapo: sapoLoss,
+  gmpo: gmpoLoss,
+  luspo: luspoLoss,
+  "off-policy-mask": ({ threshold, ...options }: Parameters<typeof grpoLoss>[0] & { threshold: number }) => {
+    const loss = grpoLoss(options);
+    return (micro, counts) =>
+      loss(
+        micro.map((own) => maskOffPolicy(own, threshold)),
+        counts,
+      );
+  },
   ppo: ppoLoss,
   vapo: vapoLoss,
   a2c: a2cLoss,
@@ -158,11 +174,18 @@ const advantages: Record<string, Estimate> = {
   baseline: baselineAdvantages,
   "reinforce-plus-plus": reinforcePlusPlusAdvantages,
   gae: gaeAdvantages,
-  "n-step": (sequences, { gamma, nSteps }: { gamma: number; nSteps: number }) =>
-    valueAdvantages(sequences, false, (sequence, values) => nStep(tokenRewards(sequence), values, gamma, nSteps)),
+  "n-step": (sequences, { gamma, nSteps, bootstrap }: { gamma: number; nSteps: number; bootstrap: boolean }) =>
+    valueAdvantages(sequences, false, (sequence, values) =>
+      nStep(tokenRewards(sequence), values, gamma, nSteps, valueBeyond(sequence, bootstrap)),
+    ),
   "length-adaptive-gae": lengthAdaptiveAdvantages,
   "turn-credit": turnAdvantages,
   "multi-reward": multiRewardAdvantages,
+  "entropy-quantile": (sequences, { share }: { share: number }) => {
+    const scored = (sequences as LossSequence[]).map((own) => ({ ...own, oldEntropy: own.entropy! }));
+    const own = scored.map(({ advantages }) => ({ advantages }));
+    return keepUncertainTokens(scored, own, share).advantages;
+  },
 };
 
 const advantageCases = load<Record<string, AdvantageCase[]>>("advantages");

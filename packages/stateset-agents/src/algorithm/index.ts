@@ -36,8 +36,16 @@ export {
   type GradientCheckOptions,
   type GradientMismatch,
 } from "./check-gradient.ts";
+export type { Correction } from "./correction.ts";
 export { type AlgorithmDefinition, defineAlgorithm } from "./define-algorithm.ts";
-export type { KlEstimator } from "./kl.ts";
+export { adaptKl, type KlEstimator } from "./kl.ts";
 export type { Aggregation } from "./loss/aggregation.ts";
+export { geometricSurrogate, type LogClip } from "./loss/gmpo.ts";
+export { meanRatio } from "./loss/gspo.ts";
+export { type SoftGate, softSurrogate } from "./loss/sapo.ts";
+export { type SequenceRatio, sequenceSurrogate } from "./loss/sequence-surrogate.ts";
+export type { Clip } from "./loss/surrogate.ts";
+export { entropyTerm, type Gradients, klTerm, sumTerms, type Term } from "./loss/terms.ts";
 export { type TokenLossOptions, type TokenPoint, tokenLoss } from "./loss/token-loss.ts";
+export { type TokenLogRatio, tokenSurrogate } from "./loss/token-surrogate.ts";
 export { conjugateGradient, finiteDifferenceFisher, trustRegionStep } from "./trust-region.ts";

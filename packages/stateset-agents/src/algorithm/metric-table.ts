@@ -33,11 +33,13 @@ const clipped = [
   "gspo-token",
   "gepo",
   "cispo",
+  "gmpo",
+  "luspo",
   "ppo",
   "vapo",
   "reinforce++",
 ] as const satisfies readonly AlgorithmName[];
-const withRatio = [...clipped, "rloo", "trpo"] as const;
+const withRatio = [...clipped, "sapo", "rloo", "trpo"] as const;
 const withValues = ["ppo", "a2c", "vapo"] as const;
 
 export const algorithmMetrics = {
@@ -71,6 +73,11 @@ export const algorithmMetrics = {
   },
   mismatchClipped: {
     meaning: "Share of tokens (or sequences) whose weight `correction` cut; only where sampler and trainer differ.",
+    unit: "share",
+    learners: ["rl"],
+  },
+  offPolicyMasked: {
+    meaning: "Share of the conversations learnt from that `offPolicyMask` took out, at least in part.",
     unit: "share",
     learners: ["rl"],
   },

@@ -79,6 +79,11 @@ const valueClip = {
   valueClip: z.number().positive().nullable().default(0.2),
 };
 
+const bootstrap = {
+  /** A conversation that a limit ended (tokens, replies, context) is worth the value head's number after its last token, and not 0. Off when absent. */
+  bootstrap: z.boolean().optional(),
+};
+
 /** Discount for each token, or for each reply where `level` is "turn". */
 const gamma = { gamma: fraction(1) };
 
@@ -128,14 +133,39 @@ export const schemas = {
     ...scale("group"),
     ...credit,
   }),
+  sapo: z.strictObject({
+    algorithm: z.literal("sapo"),
+    /** τ of the gate where the advantage is positive: the larger, the sooner a token's gradient fades as ρ leaves 1. */
+    tauPositive: z.number().positive().default(1),
+    /** τ where it is not. */
+    tauNegative: z.number().positive().default(1.05),
+    ...kl(0, "loss"),
+    ...entropy(),
+    ...correction,
+    ...scale("group"),
+    ...credit,
+  }),
+  gmpo: z.strictObject({
+    algorithm: z.literal("gmpo"),
+    /** Of the log-ratio of a token: ρ may fall to e^−epsilonLow before its gradient stops. */
+    epsilonLow: coefficient(0.4),
+    /** ρ may rise to e^epsilonHigh. */
+    epsilonHigh: coefficient(0.4),
+    ...kl(0, "loss"),
+    ...entropy(),
+    ...correction,
+    ...scale("group"),
+  }),
+  luspo: z.strictObject({ algorithm: z.literal("luspo"), ...clipped(2e-3, 2.5e-3), ...scale("group") }),
   ppo: z.strictObject({
     algorithm: z.literal("ppo"),
     ...clipped(0.2, 0.2, 0.01, "reward"),
     /** Lets beta move so that the KL per token stays near this. Off when absent. */
     targetKl: z.number().positive().optional(),
-    /** Sequences over which beta may change by its own size. */
+    /** Sequences over which beta may change by a fifth of itself. */
     klHorizon: z.number().positive().default(10_000),
     ...gae,
+    ...bootstrap,
     ...value(0.1),
     ...valueClip,
   }),
@@ -148,6 +178,7 @@ export const schemas = {
     /** The least λ: α is meant for thousands of tokens, and would make λ 0 for a reply of twenty. */
     lambdaFloor: z.number().min(0).lt(1).default(0.999),
     whiten: z.boolean().default(true),
+    ...bootstrap,
     ...value(0.1),
     ...valueClip,
     /** Weight of the likelihood of successful samples. */
@@ -160,6 +191,7 @@ export const schemas = {
   a2c: z.strictObject({
     algorithm: z.literal("a2c"),
     ...gae,
+    ...bootstrap,
     /** Use n-step returns of this many tokens instead of GAE; null: GAE. */
     nSteps: z.int().positive().nullable().default(null),
     ...value(0.5),
@@ -218,6 +250,9 @@ export const algorithmSchema = z.discriminatedUnion("algorithm", [
   schemas["gspo-token"],
   schemas.gepo,
   schemas.cispo,
+  schemas.sapo,
+  schemas.gmpo,
+  schemas.luspo,
   schemas.ppo,
   schemas.vapo,
   schemas.a2c,
@@ -237,6 +272,9 @@ export const defaultGroupSizes: Readonly<Record<AlgorithmName, number>> = {
   "gspo-token": 4,
   gepo: 8,
   cispo: 8,
+  sapo: 8,
+  gmpo: 8,
+  luspo: 8,
   ppo: 8,
   vapo: 8,
   a2c: 8,

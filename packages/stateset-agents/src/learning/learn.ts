@@ -5,7 +5,7 @@
  */
 import { meanMetrics, mergeMetrics } from "../algorithm/metrics.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
-import { createRandom, seedOf } from "../random.ts";
+import { dealGroups } from "./deal-groups.ts";
 import { noteApplied, noteSkipped, type SkippedUpdates, tooManySkipped } from "./finite.ts";
 import { type Learner, warmupSteps } from "./learner.ts";
 import type { LearntTokens } from "./learnt-tokens.ts";
@@ -14,7 +14,7 @@ import { stepOptions } from "./optimiser.ts";
 import { moveBack, policyMove, sampledEntropy } from "./policy-move.ts";
 import { mismatchOf, scoreSequences } from "./score-sequences.ts";
 import { type ChainSequence, sequencesOf } from "./sequence.ts";
-import type { LearnSettings } from "./settings.ts";
+import { chosenAdvantages } from "./token-choice.ts";
 import { trustRegionUpdate } from "./trust-region-update.ts";
 import { type Batch, type UpdateResult, update } from "./update.ts";
 
@@ -67,10 +67,11 @@ export async function learn(
   await scoreSequences(learner, sequences, {
     values: algorithm.needs.values === true,
     reference: algorithm.needs.reference === true || klCoefficient > 0,
+    entropy: settings.entropyQuantile !== undefined,
     // What another program sampled is scored by the trainer, and the difference corrected for.
     sampled: !learner.policy.capabilities.exact,
   });
-  const advantages = algorithm.advantages(sequences);
+  const { advantages, entropyThreshold } = chosenAdvantages(learner, sequences);
   const { learnt } = step;
   learnt?.begin(sequences, advantages);
   const regularisers = { klCoefficient, klEstimator: settings.kl.estimator, entropyBonus };
@@ -92,6 +93,8 @@ export async function learn(
   const summary: LearningMetrics = {
     learnedConversations: 0,
     entropy: sampledEntropy(sampled),
+    ...(entropyThreshold !== undefined && { entropyThreshold }),
+    ...(klCoefficient > 0 && { klCoefficient }),
     ...(recalled > 0 && { recalledConversations: recalled }),
   };
   for (let epoch = 0; epoch < settings.updatesPerRollout; epoch++) {
@@ -176,18 +179,4 @@ function batchOf(
       maxTokens,
     },
   };
-}
-
-/** The groups of each minibatch of a pass. Groups stay whole; with several minibatches they are dealt anew in every pass. */
-function dealGroups(
-  sequences: readonly ChainSequence[],
-  { seed, minibatches }: LearnSettings,
-  step: number,
-  epoch: number,
-): Set<number>[] {
-  const groups = [...new Set(sequences.map((sequence) => sequence.group))];
-  const parts = Math.min(minibatches, groups.length);
-  if (parts <= 1) return [new Set(groups)];
-  const order = createRandom(seedOf(seed, "minibatches", step, epoch)).shuffled(groups);
-  return Array.from({ length: parts }, (_, part) => new Set(order.filter((_, i) => i % parts === part)));
 }

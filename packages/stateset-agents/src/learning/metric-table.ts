@@ -24,6 +24,16 @@ export const learningMetrics = {
     unit: "count",
     learners: ["rl"],
   },
+  entropyThreshold: {
+    meaning: "The entropy from which on a token got a policy gradient; only with `entropyQuantile`.",
+    unit: "nats",
+    learners: ["rl"],
+  },
+  klCoefficient: {
+    meaning: "Weight of the run's own KL penalty in the step; only where there is one.",
+    unit: "number",
+    learners: ["rl"],
+  },
   firstRatioMax: {
     meaning:
       "The largest importance ratio before the first update: 1 where the policy that learns is the one that sampled.",

@@ -6,14 +6,15 @@ import { scorePasses } from "./passes.ts";
 import type { ChainSequence } from "./sequence.ts";
 
 /**
- * Adds to the sequences what the algorithm or the run needs: V(state before each token), the reference's log-probs, and with `sampled`
+ * Adds to the sequences what the algorithm or the run needs: V(state before each token and after the last), the reference's log-probs,
+ * entropies, and with `sampled`
  * the trainer's own log-probs as `old`, for a policy whose sampler is another program. Recalled sequences get them always, and are from
  * then on as if the policy had sampled them.
  */
 export async function scoreSequences(
   { policy, reference, settings }: Learner,
   sequences: readonly ChainSequence[],
-  want: { values: boolean; reference: boolean; sampled?: boolean },
+  want: { values: boolean; reference: boolean; entropy?: boolean; sampled?: boolean },
 ): Promise<void> {
   const batches = (members: Iterable<number> = sequences.keys()) =>
     microBatches(sequences, members, settings.tokenBudget);
@@ -27,13 +28,17 @@ export async function scoreSequences(
     }
   }
   const recalled = [...sequences.keys()].filter((i) => sequences[i]!.recalled);
-  const members = want.values || want.sampled ? sequences.keys() : recalled;
-  await scorePasses(policy, batches(members), { values: want.values }, (batch, pass) => {
+  const { entropy = false } = want;
+  const members = want.values || entropy || want.sampled ? sequences.keys() : recalled;
+  await scorePasses(policy, batches(members), { values: want.values, entropy }, (batch, pass) => {
     const values = want.values ? gatherValues(batch, pass.values!) : undefined;
+    const entropies = entropy ? gather(batch, pass.entropy!) : undefined;
     const scores = gather(batch, pass.logprobs);
     batch.members.forEach((member, i) => {
       const sequence = sequences[member]!;
       if (values) sequence.oldValues = values[i]!;
+      if (values && sequence.endedByLimit) sequence.endValue = pass.values![batch.places[i]!.at(-1)!]!;
+      if (entropies) sequence.oldEntropy = entropies[i]!;
       if (sequence.recalled) sequence.old = scores[i]!;
       else if (want.sampled) Object.assign(sequence, { sampled: sequence.sampled ?? sequence.old, old: scores[i]! });
     });

@@ -2,7 +2,13 @@ import type { Sequence } from "../algorithm/algorithm.ts";
 import { learnPlaces } from "../conversation/learn-tokens.ts";
 import { partFailuresOf } from "../conversation/part-failures.ts";
 import { withTotal } from "../conversation/total.ts";
-import { isCut, type TokenChain, type Trajectory, type TrajectoryGroup } from "../conversation/trajectory.ts";
+import {
+  type Ended,
+  isCut,
+  type TokenChain,
+  type Trajectory,
+  type TrajectoryGroup,
+} from "../conversation/trajectory.ts";
 
 /** What an algorithm sees of a trajectory, beside the chains its numbers belong to. */
 export interface ChainSequence extends Sequence {
@@ -13,6 +19,9 @@ export interface ChainSequence extends Sequence {
   /** An earlier policy sampled it: `old` is what the present one says of it. */
   recalled?: true;
 }
+
+/** Ends that nothing in the conversation brought about. */
+const limits: ReadonlySet<Ended> = new Set<Ended>(["max-turns", "max-tokens", "context-full"]);
 
 /** One sequence per trajectory that has something to learn from (a stub's has not); `group` counts the groups from 0. */
 export function sequencesOf(groups: readonly TrajectoryGroup[]): ChainSequence[] {
@@ -48,6 +57,7 @@ export function sequenceOf(trajectory: Trajectory, group: number): ChainSequence
     turnRewards: reward.turns ?? {},
     turnsInReward: true,
     truncated: isCut(trajectory),
+    ...(limits.has(trajectory.ended) && { endedByLimit: true as const }),
     ...(trajectory.ended === "failed" && { failed: true }),
   };
 }

@@ -25,6 +25,21 @@ export const learnShape = {
     .describe(
       "Learn nothing from conversations that were cut at a token limit: their reward may say more about the limit than about the policy. They still count in their group's mean.",
     ),
+  entropyQuantile: z
+    .number()
+    .gt(0)
+    .max(1)
+    .optional()
+    .describe(
+      "Share of the step's tokens that get a policy gradient: those at which the policy was most uncertain (usual: 0.2). Costs one more forward pass a step. Left out: all of them.",
+    ),
+  offPolicyMask: z
+    .number()
+    .positive()
+    .optional()
+    .describe(
+      "In nats a token: tokens of negative advantage learn nothing where the policy has moved further than this from what sampled their conversation (usual: 0.05 to 0.5). Left out: all learn.",
+    ),
   ...passShape,
   ...optimiserShape,
   valueLearningRate: z
@@ -45,6 +60,8 @@ export interface LearnSettings extends PassSettings, Omit<OptimiserSettings, "le
   updatesPerRollout: number;
   minibatches: number;
   maskTruncated: boolean;
+  entropyQuantile?: number | undefined;
+  offPolicyMask?: number | undefined;
   learningRate: number;
   valueLearningRate: number;
   entropyBonus: number;

@@ -2,7 +2,8 @@ import type { LossFunction, TrustRegion } from "../algorithm/algorithm.ts";
 import { addMetric } from "../algorithm/metrics.ts";
 import { finiteDifferenceFisher, offsetMover, trustRegionStep } from "../algorithm/trust-region.ts";
 import type { Learner } from "./learner.ts";
-import { type Regularisers, regularise } from "./regularise.ts";
+import type { Regularisers } from "./regularise.ts";
+import { objective } from "./token-choice.ts";
 import { accumulate, type Batch, measure, type UpdateResult } from "./update.ts";
 
 /**
@@ -16,10 +17,10 @@ export async function trustRegionUpdate(
   regularisers: Regularisers,
   stepScale: number,
 ): Promise<UpdateResult> {
-  const { policy, algorithm } = learner;
+  const { policy } = learner;
   // Of the products with the Fisher matrix and the steps that are taken back, nothing is kept.
   const apart: Batch = { ...batch, learnt: undefined };
-  const loss: LossFunction = (micro, counts) => regularise(algorithm.loss(micro, counts), micro, counts, regularisers);
+  const loss = objective(learner, regularisers);
   const kl: LossFunction = (micro, counts) => region.kl(micro, counts);
   const gradientOf = async (of: LossFunction) => {
     await policy.zeroGradients();

@@ -6,8 +6,9 @@ import type { Learner } from "./learner.ts";
 import type { LearntTokens } from "./learnt-tokens.ts";
 import { gather, gatherValues, type MicroBatch, microBatches, scatter, scatterValues } from "./micro-batch.ts";
 import { addGradients, scorePasses } from "./passes.ts";
-import { type Regularisers, regularise } from "./regularise.ts";
+import type { Regularisers } from "./regularise.ts";
 import type { ChainSequence } from "./sequence.ts";
+import { objective } from "./token-choice.ts";
 
 /** Sequences with their advantages, and the counts all losses of the step are divided by. */
 export interface Batch {
@@ -37,9 +38,8 @@ export async function update(
   regularisers: Regularisers,
   step: StepOptions,
 ): Promise<UpdateResult> {
-  const { policy, algorithm } = learner;
-  const loss: LossFunction = (micro, counts) => regularise(algorithm.loss(micro, counts), micro, counts, regularisers);
-  const result = await accumulate(learner, batch, loss, step.scope === "value");
+  const { policy } = learner;
+  const result = await accumulate(learner, batch, objective(learner, regularisers), step.scope === "value");
   if (result.skipped !== undefined) {
     await policy.zeroGradients();
     return { ...result, gradNorm: Number.NaN };

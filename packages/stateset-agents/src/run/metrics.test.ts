@@ -68,6 +68,7 @@ beforeAll(async () => {
   let scored = 0;
   const fading = new FunctionReward((turns) => (scored++ < 24 ? politeShare(turns) : 0));
   await noted(tableAgent().agent, { reward: fading, steps: 6 });
+  await noted(tableAgent().agent, { entropyQuantile: 0.5, offPolicyMask: 0.1 });
   // A step that goes much too far is taken back.
   await noted(tableAgent().agent, { learningRate: 30, callbacks: [autoAdjust()] });
   note("rl", records);

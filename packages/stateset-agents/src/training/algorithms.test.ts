@@ -100,7 +100,7 @@ describe("every algorithm in the loop", { timeout: 300_000 }, () => {
   it("refuses groups of one where conversations are compared inside a group", async () => {
     const reward = new FunctionReward(politeShare);
     const relative = algorithmNames.filter((name) => createAlgorithm(name).comparesGroups);
-    expect(relative).toHaveLength(10);
+    expect(relative).toHaveLength(13);
     for (const algorithm of relative) {
       const run = train({ ...settings, agent: tableAgent().agent, reward, groupSize: 1, algorithm } as never);
       await expect(run).rejects.toThrow(/groupSize is 1. Set groupSize to 2 or more/);

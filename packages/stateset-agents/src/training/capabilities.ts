@@ -7,13 +7,14 @@ import type { TrainingConfig } from "./config.ts";
 export function requireCapabilities(
   capabilities: Capabilities,
   { name, needs, trustRegion }: Algorithm,
-  config: Pick<TrainingConfig, "entropyBonus">,
+  config: Pick<TrainingConfig, "entropyBonus" | "entropyQuantile">,
   model: string,
 ): void {
   const wanted: [keyof Capabilities, boolean, string][] = [
     ["values", needs.values === true, `${name} needs a value head`],
     ["entropy", needs.entropy === true, `${name} needs the entropy of each token`],
     ["entropy", config.entropyBonus > 0, "entropyBonus needs the entropy of each token"],
+    ["entropy", config.entropyQuantile !== undefined, "entropyQuantile needs the entropy of each token"],
     ["vectors", trustRegion !== undefined, `${name} moves along vectors of parameters`],
   ];
   const missing = wanted.filter(([capability, needed]) => needed && !capabilities[capability]);

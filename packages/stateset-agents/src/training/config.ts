@@ -31,6 +31,19 @@ export const trainingConfigSchema = z.strictObject({
   kl: z
     .strictObject({
       ...klShape,
+      adapt: z
+        .strictObject({
+          target: z.number().positive().describe("The KL to the reference that is aimed at, in nats a token."),
+          horizon: z
+            .number()
+            .positive()
+            .default(10_000)
+            .describe("Conversations over which the coefficient changes by a fifth of itself at most."),
+        })
+        .optional()
+        .describe(
+          "Lets the coefficient follow the KL: after each step it is multiplied by 1 + clip(kl / target − 1, ±0.2) · conversations / horizon. Left out: it stays.",
+        ),
       renewEvery: z
         .int()
         .min(0)
@@ -42,6 +55,10 @@ export const trainingConfigSchema = z.strictObject({
         .describe(
           "What it is kept near: the weights (under LoRA the adapter) the run starts from, or the model without an adapter, as it was opened.",
         ),
+    })
+    .refine(({ adapt, coefficient }) => adapt === undefined || coefficient > 0, {
+      path: ["adapt"],
+      message: "multiplies the coefficient, which must start above 0",
     })
     .prefault({})
     .describe(

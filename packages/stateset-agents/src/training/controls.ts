@@ -1,3 +1,5 @@
+import { adaptKl } from "../algorithm/kl.ts";
+import type { Metrics } from "../run/metrics.ts";
 import type { TrainingConfig } from "./config.ts";
 
 /**
@@ -25,4 +27,11 @@ export function initialControls(config: TrainingConfig, ownTemperature: number):
     temperature: config.sampling.temperature ?? ownTemperature,
     scenarioWeights: {},
   };
+}
+
+/** Lets the coefficient of the run's own KL penalty follow the KL that a step has shown (`kl.adapt`). */
+export function followKl(controls: TrainingControls, { adapt }: TrainingConfig["kl"], learnt: Readonly<Metrics>): void {
+  const { kl, learnedConversations: sequences = 0 } = learnt;
+  if (!adapt || kl === undefined || !Number.isFinite(kl)) return;
+  controls.klCoefficient = adaptKl(controls.klCoefficient, kl, { ...adapt, sequences });
 }

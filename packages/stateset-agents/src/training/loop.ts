@@ -17,7 +17,7 @@ import type { Run } from "../run/run.ts";
 import type { TrainingStepEnd } from "./callbacks.ts";
 import { type Collected, collect } from "./collect.ts";
 import type { TrainingConfig } from "./config.ts";
-import type { TrainingControls } from "./controls.ts";
+import { followKl, type TrainingControls } from "./controls.ts";
 import { countLost, dropKl, reportFailures, reportFirstRatio, reportSkipped, stopOf } from "./failures.ts";
 import type { HeldOutEvaluation } from "./held-out.ts";
 import type { Recall } from "./recall.ts";
@@ -154,6 +154,7 @@ async function learnFromStep(
       await run.tell("update", step, update);
     },
   });
+  followKl(controls, config.kl, learnt);
   await reportFirstRatio(loop, step, learnt);
   // Rewards that are not numbers count like losses that are not; conversations lost otherwise are only reported.
   if (groups.length === 0 && report.failures.some(({ kind }) => kind === "not-finite")) {

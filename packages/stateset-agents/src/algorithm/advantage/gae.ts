@@ -9,7 +9,8 @@
  * λ is 1 by default. Below it, what a token learns of a reward n tokens ahead is λ^n of it, plus what V has learnt to expect; V starts at 0 and
  * learns slowly, so that at 0.95 the first of three replies hardly learns, and whitening makes the distance from the end itself an advantage.
  *
- * Left out: a bootstrap after the last token. V beyond the end is 0, also where a reply was cut at the token limit.
+ * V beyond the end is 0. With `bootstrap` it is V(state after the last token) where a limit ended the conversation (`endValue`): more would have come.
+ * Source of that: Pardo et al., "Time Limits in Reinforcement Learning", 2018.
  */
 import type { Advantages, Sequence } from "../algorithm.ts";
 import { requireValues } from "./batch.ts";
@@ -25,17 +26,25 @@ export interface GaeOptions {
   /** β of a KL penalty in the reward, on each token. */
   beta?: number;
   whiten?: boolean;
+  /** Conversations that a limit ended are worth V after their last token, and not 0. */
+  bootstrap?: boolean | undefined;
 }
 
-/** Â of one chain of steps. */
+/** V beyond the last token. */
+export function valueBeyond({ endValue }: Sequence, bootstrap = false): number {
+  return bootstrap ? (endValue ?? 0) : 0;
+}
+
+/** Â of one chain of steps; `beyond` is V after the last. */
 export function gae(
   rewards: ArrayLike<number>,
   values: ArrayLike<number>,
   gamma: number,
   lambda: number,
+  beyond = 0,
 ): Float64Array {
   const advantages = new Float64Array(rewards.length);
-  for (let t = rewards.length - 1, next = 0, running = 0; t >= 0; t--) {
+  for (let t = rewards.length - 1, next = beyond, running = 0; t >= 0; t--) {
     running = rewards[t]! + gamma * next - values[t]! + gamma * lambda * running;
     advantages[t] = running;
     next = values[t]!;
@@ -49,10 +58,11 @@ export function nStep(
   values: ArrayLike<number>,
   gamma: number,
   steps: number,
+  beyond = 0,
 ): Float64Array {
   return Float64Array.from(values, (value, t) => {
     const end = Math.min(t + steps, rewards.length);
-    let sum = (values[end] ?? 0) * gamma ** (end - t);
+    let sum = (values[end] ?? beyond) * gamma ** (end - t);
     for (let k = t; k < end; k++) sum += gamma ** (k - t) * rewards[k]!;
     return sum - value;
   });
@@ -62,7 +72,10 @@ export function gaeAdvantages(sequences: readonly Sequence[], options: GaeOption
   const { gamma = options.level === "turn" ? 0.99 : 1, lambda = 1, level = "token", beta = 0 } = options;
   return valueAdvantages(sequences, options.whiten ?? false, (sequence, values) => {
     const rewards = penalise(tokenRewards(sequence), sequence, beta);
-    return level === "token" ? gae(rewards, values, gamma, lambda) : turnGae(sequence, rewards, values, gamma, lambda);
+    const beyond = valueBeyond(sequence, options.bootstrap);
+    return level === "token"
+      ? gae(rewards, values, gamma, lambda, beyond)
+      : turnGae(sequence, rewards, values, gamma, lambda, beyond);
   });
 }
 
@@ -72,11 +85,12 @@ function turnGae(
   values: ArrayLike<number>,
   gamma: number,
   lambda: number,
+  beyond: number,
 ): { advantages: Float64Array; returns: Float64Array } {
   const replies = repliesOf(turn);
   const turnRewards = replies.map(({ first, last }) => rewards.subarray(first, last + 1).reduce((a, b) => a + b, 0));
   const turnValues = replies.map(({ first }) => values[first]!);
-  const perTurn = gae(turnRewards, turnValues, gamma, lambda);
+  const perTurn = gae(turnRewards, turnValues, gamma, lambda, beyond);
   const advantages = new Float64Array(turn.length);
   const returns = new Float64Array(turn.length);
   for (const [k, { first, last }] of replies.entries()) {

@@ -7,7 +7,7 @@
  * Source: Yue et al., "VAPO: Efficient and Reliable Reinforcement Learning for Advanced Reasoning Tasks", 2025 (α 0.05).
  */
 import type { Advantages, Sequence } from "../algorithm.ts";
-import { gae, valueAdvantages } from "./gae.ts";
+import { gae, valueAdvantages, valueBeyond } from "./gae.ts";
 import { discountedReturns, penalise } from "./reinforce-plus-plus.ts";
 import { tokenRewards } from "./turn-credit.ts";
 
@@ -17,14 +17,22 @@ export function adaptiveLambda(length: number, alpha: number, floor: number): nu
 
 export function lengthAdaptiveAdvantages(
   sequences: readonly Sequence[],
-  options: { alpha?: number; floor?: number; gamma?: number; beta?: number; whiten?: boolean } = {},
+  options: {
+    alpha?: number;
+    floor?: number;
+    gamma?: number;
+    beta?: number;
+    whiten?: boolean;
+    bootstrap?: boolean | undefined;
+  } = {},
 ): Advantages[] {
   const { alpha = 0.05, floor = 0.999, gamma = 1, beta = 0 } = options;
   return valueAdvantages(sequences, options.whiten ?? false, (sequence, values) => {
     const rewards = penalise(tokenRewards(sequence), sequence, beta);
+    const beyond = valueBeyond(sequence, options.bootstrap);
     return {
-      advantages: gae(rewards, values, gamma, adaptiveLambda(rewards.length, alpha, floor)),
-      returns: discountedReturns(rewards, gamma),
+      advantages: gae(rewards, values, gamma, adaptiveLambda(rewards.length, alpha, floor), beyond),
+      returns: discountedReturns(rewards, gamma, beyond),
     };
   });
 }

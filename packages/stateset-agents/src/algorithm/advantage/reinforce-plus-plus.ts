@@ -27,9 +27,10 @@ export function penalise(rewards: Float64Array, { old, ref }: Sequence, beta: nu
   return rewards;
 }
 
-export function discountedReturns(rewards: Float64Array, gamma: number): Float64Array {
+/** `beyond` is what is still to come after the last token. */
+export function discountedReturns(rewards: Float64Array, gamma: number, beyond = 0): Float64Array {
   const returns = new Float64Array(rewards.length);
-  for (let t = rewards.length - 1, ahead = 0; t >= 0; t--) {
+  for (let t = rewards.length - 1, ahead = beyond; t >= 0; t--) {
     ahead = rewards[t]! + gamma * ahead;
     returns[t] = ahead;
   }

@@ -11,13 +11,16 @@ import type { Clip } from "./surrogate.ts";
 import { entropyTerm, klTerm, sumTerms } from "./terms.ts";
 import { tokenSurrogate } from "./token-surrogate.ts";
 
-export interface ClippedLossOptions extends Clip {
+/** What every policy loss may have beside its surrogate. */
+export interface PenaltyOptions {
   /** β of the KL penalty in the loss. Default 0. */
   beta?: number | (() => number) | undefined;
   klEstimator?: KlEstimator | undefined;
   entropyCoefficient?: number | undefined;
   correction?: Correction | false | undefined;
 }
+
+export interface ClippedLossOptions extends Clip, PenaltyOptions {}
 
 /** Every loss that is a token surrogate + KL + entropy. */
 export function clippedTokenLoss(options: ClippedLossOptions, aggregation: Aggregation): LossFunction {

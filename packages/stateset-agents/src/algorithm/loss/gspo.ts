@@ -5,12 +5,15 @@
  */
 import { mean } from "../advantage/batch.ts";
 import type { LossFunction } from "../algorithm.ts";
+import type { Aggregation } from "./aggregation.ts";
 import type { ClippedLossOptions } from "./grpo.ts";
 import { type SequenceRatio, sequenceSurrogate } from "./sequence-surrogate.ts";
 import { entropyTerm, klTerm, sumTerms } from "./terms.ts";
 
-export const gspoLoss = (options: ClippedLossOptions): LossFunction =>
-  clippedSequenceLoss(options, { over: "mean", logDenominator: ({ old }) => mean(old) });
+export const gspoLoss = (options: ClippedLossOptions): LossFunction => clippedSequenceLoss(options, meanRatio);
+
+/** s = exp(mean_t(logp − old)) */
+export const meanRatio: SequenceRatio = { over: "mean", logDenominator: ({ old }) => mean(old) };
 
 /** Every loss that is a sequence surrogate + KL + entropy. */
 export function clippedSequenceLoss(
@@ -19,6 +22,7 @@ export function clippedSequenceLoss(
     epsilonHigh?: number | undefined;
   },
   ratio: SequenceRatio,
+  aggregation: Aggregation = ratio.over === "mean" ? "sequence-mean" : "sequence-sum",
 ): LossFunction {
   const { epsilonLow, epsilonHigh, dualClip } = options;
   const clip =
@@ -30,6 +34,5 @@ export function clippedSequenceLoss(
     klTerm(options.beta ?? 0, options.klEstimator),
     entropyTerm(options.entropyCoefficient ?? 0),
   ];
-  const aggregation = ratio.over === "mean" ? "sequence-mean" : "sequence-sum";
   return (micro, counts) => sumTerms(micro, counts, aggregation, terms);
 }

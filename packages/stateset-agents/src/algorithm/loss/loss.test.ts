@@ -8,8 +8,12 @@ import { bnpoLoss } from "./bnpo.ts";
 import { calibration } from "./bradley-terry.ts";
 import { dapoLoss, overlongPenalty } from "./dapo.ts";
 import { gepoLoss } from "./gepo.ts";
+import { gmpoLoss } from "./gmpo.ts";
+import { grpoLoss } from "./grpo.ts";
 import { gspoLoss } from "./gspo.ts";
 import { gspoTokenLoss } from "./gspo-token.ts";
+import { luspoLoss } from "./luspo.ts";
+import { sapoLoss } from "./sapo.ts";
 import { surrogate } from "./surrogate.ts";
 
 const clip = { epsilonLow: 0.2, epsilonHigh: 0.28 };
@@ -50,6 +54,56 @@ describe("relations between losses", () => {
     const withTokens = withGroupTokens(micro, micro).map((context, i) => ({ ...micro[i]!, ...context }));
     const [a, b] = [bnpoLoss(clip)(withTokens, countsOf(micro)), dapoLoss(clip)(micro, countsOf(micro))];
     expect(a.loss).toBeCloseTo(b.loss, 12);
+  });
+
+  it("LUSPO is GSPO times the length of the sequence, KL and entropy included", () => {
+    const micro = randomLossSequences({ seed: 4 });
+    const counts = countsOf(micro);
+    const options = { ...clip, beta: 0.1, entropyCoefficient: 0.05 };
+    for (const own of micro) {
+      const [a, b] = [luspoLoss(options)([own], counts), gspoLoss(options)([own], counts)];
+      const length = own.old.length;
+      expect(a.loss).toBeCloseTo(length * b.loss, 12);
+      for (const [t, d] of a.dLogprobs[0]!.entries()) expect(d).toBeCloseTo(length * b.dLogprobs[0]![t]!, 6);
+    }
+  });
+
+  it("GMPO is GSPO until a token is at its bound; then that token alone loses its gradient", () => {
+    const wide = { epsilonLow: 1e6, epsilonHigh: 1e6 };
+    const open = { epsilonLow: 0.999999, epsilonHigh: 1e6 };
+    const micro = randomLossSequences({ seed: 5 });
+    const [a, b] = [gmpoLoss(wide)(micro, countsOf(micro)), gspoLoss(open)(micro, countsOf(micro))];
+    expect(a.loss).toBeCloseTo(b.loss, 12);
+    const one = { ...micro[0]!, old: Float32Array.of(-1, -1, -1), logprobs: Float32Array.of(-0.5, -0.9, -2) };
+    const pushed = (advantage: number) => {
+      const sequence = { ...one, advantages: Float32Array.of(advantage, advantage, advantage) };
+      return [...gmpoLoss({ epsilonLow: 0.4, epsilonHigh: 0.4 })([sequence], countsOf([sequence])).dLogprobs[0]!];
+    };
+    expect(pushed(1).map((d) => d !== 0)).toEqual([false, true, true]);
+    expect(pushed(-1).map((d) => d !== 0)).toEqual([true, true, false]);
+  });
+
+  it("SAPO has the unclipped gradient on policy, whatever its temperatures, and lets go of tokens far from it by degrees", () => {
+    const micro = randomLossSequences({ seed: 6 }).map((own) => ({ ...own, logprobs: own.old }));
+    const grpo = grpoLoss(clip)(micro, countsOf(micro));
+    for (const tau of [0.5, 1, 7]) {
+      const sapo = sapoLoss({ tauPositive: tau, tauNegative: 1.05 * tau })(micro, countsOf(micro));
+      for (const [i, own] of sapo.dLogprobs.entries())
+        for (const [t, d] of own.entries()) expect(d).toBeCloseTo(grpo.dLogprobs[i]![t]!, 7);
+    }
+    const slope = (ratio: number, advantage: number) => {
+      const own = { ...micro[0]!, old: Float32Array.of(-2), logprobs: Float32Array.of(-2 + Math.log(ratio)) };
+      const sequence = { ...own, advantages: Float32Array.of(advantage) };
+      const { dLogprobs } = sapoLoss({ tauPositive: 1, tauNegative: 1.05 })([sequence], countsOf([sequence]));
+      return Math.abs(dLogprobs[0]![0]!) / ratio;
+    };
+    for (const advantage of [1, -1]) {
+      const weights = [1, 1.5, 2, 4, 8].map((ratio) => slope(ratio, advantage));
+      expect(weights).toEqual([...weights].sort((x, y) => y - x));
+      expect(weights.at(-1)).toBeLessThan(0.01);
+      expect(weights.at(-1)).toBeGreaterThan(0);
+    }
+    expect(slope(4, -1)).toBeLessThan(slope(4, 1));
   });
 
   it("GEPO says what is missing when the loop dropped the context", () => {

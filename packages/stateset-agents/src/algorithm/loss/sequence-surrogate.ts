@@ -2,7 +2,8 @@
  * The clipped surrogate on one ratio per sequence:
  *   "mean"  log ratio = Σ_t logp / |y| − logDenominator   (GSPO, GEPO; aggregation "sequence-mean")
  *   "sum"   log ratio = Σ_t logp − logDenominator         (RLOO; aggregation "sequence-sum")
- * Under both the sequence weighs 1/B and every token receives slope·weight. The advantage is the mean over the sequence's tokens.
+ * Under both the sequence weighs 1/B and every token receives slope·weight; "mean" with the aggregation "sequence-sum" weighs it |y|/B (LUSPO).
+ * The advantage is the mean over the sequence's tokens.
  */
 import { mean } from "../advantage/batch.ts";
 import type { LossSequence } from "../algorithm.ts";

@@ -2,7 +2,7 @@
 import type { LossSequence } from "../algorithm.ts";
 import { type Correction, tokenCorrection } from "../correction.ts";
 import { addMetric, maxMetric } from "../metrics.ts";
-import { type Clip, surrogate } from "./surrogate.ts";
+import { type Clip, type SurrogatePoint, surrogate } from "./surrogate.ts";
 import type { Term } from "./terms.ts";
 
 /** The log-ratio of each token; its derivative with respect to the token's own log-prob must be 1, and 0 with respect to others. */
@@ -13,7 +13,17 @@ const plain: TokenLogRatio =
   (t) =>
     logprobs[t]! - old[t]!;
 
-export function tokenSurrogate(clip?: Clip, correction?: Correction | false, logRatioOf: TokenLogRatio = plain): Term {
+export function tokenSurrogate(clip?: Clip, correction?: Correction | false, logRatioOf?: TokenLogRatio): Term {
+  const point = (logRatio: number, advantage: number) => surrogate(logRatio, advantage, clip);
+  return tokenTerm(point, { correction, logRatioOf, clips: clip !== undefined });
+}
+
+/** Any function of a token's log-ratio and advantage. `clips`: the share of clipped tokens is reported. */
+export function tokenTerm(
+  pointOf: (logRatio: number, advantage: number) => SurrogatePoint,
+  options: { correction?: Correction | false | undefined; logRatioOf?: TokenLogRatio | undefined; clips?: boolean },
+): Term {
+  const { correction, logRatioOf = plain, clips = false } = options;
   return (sequence, weight, gradients, metrics) => {
     const { logprobs, advantages } = sequence;
     const logRatio = logRatioOf(sequence);
@@ -23,7 +33,7 @@ export function tokenSurrogate(clip?: Clip, correction?: Correction | false, log
     let ratioMax = 0;
     let clipped = 0;
     for (let t = 0; t < logprobs.length; t++) {
-      const point = surrogate(logRatio(t), advantages[t]!, clip);
+      const point = pointOf(logRatio(t), advantages[t]!);
       const w = weight * (mismatch?.[t] ?? 1);
       loss += w * point.loss;
       gradients.logprobs[t]! += w * point.slope;
@@ -33,7 +43,7 @@ export function tokenSurrogate(clip?: Clip, correction?: Correction | false, log
     }
     addMetric(metrics, "ratio", ratios, logprobs.length);
     maxMetric(metrics, "ratioMax", ratioMax);
-    if (clip) addMetric(metrics, "clipFraction", clipped, logprobs.length);
+    if (clips) addMetric(metrics, "clipFraction", clipped, logprobs.length);
     return loss;
   };
 }
