@@ -9,7 +9,7 @@ import { Environment } from "../environment/environment.ts";
 import { loadScenarios } from "../environment/load-scenarios.ts";
 import { customerService, sales, technicalSupport } from "../environment/preset/index.ts";
 import type { Scenario } from "../environment/scenario.ts";
-import { TaskEnvironment, type TaskEnvironmentOptions, type TaskInput } from "../environment/task-environment.ts";
+import { TaskEnvironment, type TaskEnvironmentOptions } from "../environment/task-environment.ts";
 import { StatesetError } from "../error.ts";
 import { importFile, namesCode } from "./import-file.ts";
 import { type PresetName, presetNamed } from "./names.ts";
@@ -20,7 +20,7 @@ type Rules = Omit<ConversationEnvironmentOptions, "scenarios">;
 
 /** Goals that are checked; a file holds one a line of JSONL, or a list in YAML or JSON. */
 export interface TaskPart {
-  tasks: readonly TaskInput[] | string;
+  tasks: TaskEnvironmentOptions["tasks"] | string;
   /**
    * What decides whether a reply solves the task: a function, a file whose default export is one (`./check.ts`), or a reward, whose score
    * is the progress: `exactMatch`, `{ numericAnswer: { tolerance: 0.01 } }`.
@@ -99,7 +99,7 @@ class CheckedTasks extends TaskEnvironment {
 async function tasksFrom({ tasks, check, ...rest }: TaskPart, place: ScenePlace): Promise<TaskEnvironment> {
   const list =
     typeof tasks === "string"
-      ? ((await readList(resolve(place.dir, tasks), "tasks", place.reading)) as readonly TaskInput[])
+      ? ((await readList(resolve(place.dir, tasks), "tasks", place.reading)) as TaskEnvironmentOptions["tasks"])
       : tasks;
   if (typeof check === "function") return new TaskEnvironment({ ...rest, tasks: list, check });
   if (check === undefined) {
