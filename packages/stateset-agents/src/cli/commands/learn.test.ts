@@ -71,6 +71,30 @@ describe.each(commands)("%s", (command) => {
     expect(mistaken.status).toBe(5);
     expect(mistaken.stderr).toContain(`npx stateset-agents ${command} --resume runs/${named("part")}`);
   });
+  flag(`${command} --accept-changes`, async () => {
+    const dir = await learnFolder(place.model, join(cwd, named("changing")));
+    const at = (args: string) => inProject(args, { cwd: dir });
+    await at(`${command} --json ${sourceOf(command)} --name r`);
+    // Nothing has changed, so nothing is asked.
+    expect((await at(`${command} --json --resume r --epochs 2`)).status).toBe(0);
+    if (command === "best-of-n" || command === "sft") {
+      const config = join(dir, "stateset.config.yaml");
+      writeFileSync(config, readFileSync(config, "utf8").replace("agent: {", 'agent: { systemPrompt: "Be brief.",'));
+    } else {
+      const file = join(dir, dataFiles[command].data);
+      writeFileSync(file, readFileSync(file, "utf8").replaceAll("the red one", "a red one"));
+    }
+    const refused = await at(`${command} --json --resume r --epochs 3`);
+    expect(refused.status).toBe(2);
+    const what = command === "best-of-n" || command === "sft" ? "agent.systemPrompt" : "data.";
+    expect(refused.json.at(-1)).toMatchObject({
+      message: expect.stringContaining(what) as string,
+      hint: expect.stringContaining("--accept-changes") as string,
+    });
+    const accepted = await at(`${command} --json --resume r --epochs 3 --accept-changes`);
+    // What a reference said of other pairs is gone, so that DPO itself refuses them.
+    expect(accepted.status).toBe(command === "dpo" ? 5 : 0);
+  });
   flag(`${command} --discard-later`, async () => {
     await learn(command, `--name ${named("later")} --epochs 3 --batch-size 8 --set checkpoint.every=1`);
     const from = join(cwd, "runs", named("later"), "checkpoints/step-000002");

@@ -7,6 +7,7 @@ import { type Settings, withSettings } from "../settings.ts";
 export interface LearnFlags extends Invocation {
   name?: string;
   resume?: string | true;
+  acceptChanges?: boolean;
   discardLater?: boolean;
   dryRun?: boolean;
   epochs?: number;

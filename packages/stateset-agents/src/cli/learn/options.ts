@@ -12,6 +12,7 @@ export function addRunOptions(command: Command): Command {
     )
     .option("--name <name>", "the run's name; its folder is runs/<name>")
     .option("--resume [run]", "go on with a run, its folder or one of its checkpoints (default: the newest)")
+    .option("--accept-changes", "go on with a run although the agent or the data has changed since")
     .option("--discard-later", "go on from an earlier checkpoint, removing what came after it")
     .option("--dry-run [bool]", "show the resolved plan, and train nothing", flag)
     .option("--model <model>", "a model folder or hub id instead of the configured one")

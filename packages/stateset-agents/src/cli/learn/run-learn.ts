@@ -14,11 +14,13 @@ import type { FitResult } from "../../supervised/fit.ts";
 import { alertWith } from "../../telemetry/alerts.ts";
 import { createLiveView, type LiveView } from "../../telemetry/live-view.ts";
 import { type CliIo, printJson, wantsColor } from "../io.ts";
+import { acceptChanges, unasked } from "../run/accept-changes.ts";
 import { interrupted, stopOnInterrupt } from "../run/interruption.ts";
 import { readInvocation, writeInvocation } from "../run/invocation.ts";
 import { agentOverrides, loadConfig, readingOf, trackersOf, withReward } from "../run/open-project.ts";
 import { placeOf, resumePath, shown } from "../run/place.ts";
 import type { Settings } from "../settings.ts";
+import { changesSince } from "./changes.ts";
 import { type LearnFlags, learnSettings } from "./flags.ts";
 import { harvestFolder } from "./harvest.ts";
 import type { Data, Learner } from "./learner.ts";
@@ -93,6 +95,10 @@ export async function runLearn<E>(command: LearnCommand<E>, given: LearnFlags, i
     if (command.plays && resumeFrom === undefined) remember(dir);
     const data = await command.read(job, { agent: project.agent, dir, signal: interruption.signal, view });
     if (data) {
+      if (resumeFrom !== undefined) {
+        const changes = await changesSince(resumeFrom, project.agent, data);
+        await acceptChanges(unasked(changes, given), given, io);
+      }
       const options: RunChoice = {
         ...place,
         ...(resumeFrom !== undefined && { resumeFrom }),
