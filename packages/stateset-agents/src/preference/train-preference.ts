@@ -127,6 +127,9 @@ function cutText(pairs: number, dropped: number): string {
   return `Of ${pairs} pairs ${dropped} were left out: their sides are equal, or do not fit the model's context.`;
 }
 
+/** The settings of trainPreference(), without those of its run. */
+export { settingsShape as preferenceShape };
+
 /** How a policy ranks pairs, against a reference: by default the model without an adapter, or as it was opened. */
 export async function evaluatePreference(
   policy: Policy,
@@ -214,6 +217,3 @@ function withLogprobs(pairs: readonly ScoredPair[], logprobs: readonly Float32Ar
 function mean(values: Float32Array): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
-
-/** The settings of trainPreference(), without those of its run. */
-export { settingsShape as preferenceShape };
