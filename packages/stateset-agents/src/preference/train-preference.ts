@@ -127,9 +127,6 @@ function cutText(pairs: number, dropped: number): string {
   return `Of ${pairs} pairs ${dropped} were left out: their sides are equal, or do not fit the model's context.`;
 }
 
-/** The settings of trainPreference(), without those of its run. */
-export { settingsShape as preferenceShape };
-
 /** How a policy ranks pairs, against a reference: by default the model without an adapter, or as it was opened. */
 export async function evaluatePreference(
   policy: Policy,
@@ -196,6 +193,9 @@ async function evaluate(
   );
   return { ...sums, pairs: all.length };
 }
+
+/** The settings of trainPreference(), without those of its run. */
+export { settingsShape as preferenceShape };
 
 function joined(a: Float32Array, b: Float32Array): Float32Array {
   const all = new Float32Array(a.length + b.length);
