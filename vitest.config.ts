@@ -13,6 +13,7 @@ export default defineConfig({
   },
   test: {
     include: ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts", "test/**/*.test.ts"],
+    globalSetup: ["test/no-leftovers.ts"],
     testTimeout: 60_000,
     hookTimeout: 60_000,
     // Forks: native addons and process-wide state (signals, environment) stay apart.

@@ -22,8 +22,9 @@ const rooms: Record<string, string> = {
   preference: "agent algorithm conversation learning policy reward run supervised",
   training: "agent algorithm conversation environment evaluation learning policy reward rollout run",
   telemetry: "conversation evaluation rollout run",
+  compat: "agent environment evaluation reward run training",
   doors:
-    "agent algorithm conversation environment evaluation learning policy preference reward rollout run supervised telemetry test-support training",
+    "agent algorithm compat conversation environment evaluation learning policy preference reward rollout run supervised telemetry test-support training",
   project: "agent algorithm conversation doors environment policy preference reward run supervised telemetry training",
   cli: "agent algorithm conversation environment evaluation learning policy preference project reward rollout run supervised telemetry training",
 };

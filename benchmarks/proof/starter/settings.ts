@@ -29,7 +29,7 @@ export const conversationsPerStep = groupsPerStep * groupSize;
 /** Rates that SFT and GRPO were tried with, and which was best, by rounds. They are named in each job, so that another one renews its own rows alone. */
 export const triedRates = [1e-4, 3e-4, 1e-3];
 export const rates: Readonly<Record<number, number>> = { 1: 1e-3, 3: 1e-3, 10: 1e-3 };
-export const tunedRate = 3e-4;
+export const tunedRate = 1e-3;
 export const rounds = Object.keys(rates).map(Number);
 
 /** SFT on the best of as many conversations as GRPO has, with twice its updates; an eighth is kept. */

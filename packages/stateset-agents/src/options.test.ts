@@ -12,6 +12,7 @@ const schema = z.strictObject({
       z.strictObject({ kind: z.literal("b"), beta: z.number().optional() }),
     ])
     .optional(),
+  onFailure: z.union([z.enum(["lowest", "drop"]), z.strictObject({ score: z.number() })]).optional(),
 });
 
 const failure = (value: unknown): StatesetError => {
@@ -37,6 +38,12 @@ describe("parseOptions", () => {
       'Unknown option "ranks" in train().lora. Did you mean "rank"?',
     );
     expect(failure({ mode: { kind: "a", alpa: 1 } }).message).toContain('Did you mean "alpha"?');
+  });
+  it("names every valid form where words and objects are", () => {
+    expect(failure({ onFailure: "skip" }).message).toBe(
+      'Invalid value for train().onFailure: "skip". Valid: lowest, drop, { score }.',
+    );
+    expect(failure({ onFailure: "dropp" }).message).toContain('Did you mean "drop"?');
   });
   it("says which value is wrong", () => {
     expect(failure({ learningRate: -1 }).message).toMatch(/Invalid value for train\(\)\.learningRate: Too small/);

@@ -27,8 +27,11 @@ export function parseOptions<T extends z.ZodType>(
   }
   if (issue.code === "invalid_value" && typeof valueAt(value, issue.path) === "string") {
     const given = valueAt(value, issue.path) as string;
+    // Where words are one way to say it and an object the other, both are valid.
+    const keys = optionPaths(schema, issue.path).filter((key) => !key.includes("."));
+    const forms = keys.length > 0 ? [`{ ${keys.join(", ")} }`] : [];
     throw new StatesetError(code, `Invalid value for ${path}: "${given}".`, {
-      hint: didYouMean(given, issue.values.map(String)),
+      hint: didYouMean(given, [...issue.values.map(String), ...forms]),
     });
   }
   throw new StatesetError(code, `Invalid value for ${path}: ${issue.message}.`);

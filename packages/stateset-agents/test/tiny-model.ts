@@ -1,13 +1,14 @@
 /** Small random models in Hugging Face layout, made without Python, for tests. */
-import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll } from "vitest";
 import { type Architecture, parseModelConfig } from "../src/policy/native/model-config.ts";
 import { tensorPlaces } from "../src/policy/native/tensor-names.ts";
 import { type TensorToWrite, writeSafetensors } from "../src/policy/weights/index.ts";
 import { createRandom } from "../src/random.ts";
+import { temporaryFolder } from "./temporary-folder.ts";
+
+export { temporaryFolder };
 
 export const storiesDir = fileURLToPath(new URL("./fixtures/stories260K", import.meta.url));
 
@@ -68,25 +69,13 @@ export function tinyConfig(architecture: Architecture): Record<string, unknown> 
   return { model_type: architecture, ...common, ...own };
 }
 
-const made: string[] = [];
-afterAll(async () => {
-  for (const dir of made.splice(0)) await rm(dir, { recursive: true, force: true });
-});
-
-/** Removed when the test file is done. */
-export async function temporaryFolder(): Promise<string> {
-  const dir = await mkdtemp(join(tmpdir(), "stateset-test-"));
-  made.push(dir);
-  return dir;
-}
-
 /** Writes a random model (with the tokenizer of stories260K) to a temporary folder. */
 export async function makeTinyModel(
   architecture: Architecture,
   changes: Record<string, unknown> = {},
   { seed = 1, scale = 0.15, edit = (tensors: TensorToWrite[]) => tensors } = {},
 ): Promise<string> {
-  const dir = await temporaryFolder();
+  const dir = temporaryFolder();
   const json = { ...tinyConfig(architecture), eos_token_id: 2, ...changes };
   await writeFile(join(dir, "config.json"), JSON.stringify(json));
   for (const name of ["tokenizer.json", "tokenizer_config.json"]) await cp(join(storiesDir, name), join(dir, name));

@@ -1,7 +1,7 @@
-import { mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import type { Message } from "../conversation/message.ts";
 import { ConversationMemory } from "./memory.ts";
 
@@ -51,7 +51,7 @@ describe("ConversationMemory", () => {
   });
 
   it("survives a process: save and load", async () => {
-    const path = join(mkdtempSync(join(tmpdir(), "memory-")), "deep", "memory.json");
+    const path = join(temporaryFolder(), "deep", "memory.json");
     const memory = new ConversationMemory({ maxTurns: 6, summarizeAbove: 2 });
     memory.add("a", ...said("1", "2", "3"));
     await memory.condense(async () => "sum");

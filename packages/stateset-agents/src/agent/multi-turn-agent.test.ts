@@ -1,7 +1,7 @@
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import type { Message } from "../conversation/message.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import type { Policy, Sample } from "../policy/policy.ts";
@@ -315,11 +315,27 @@ describe("MultiTurnAgent", () => {
   });
 
   it("says when a conversation is too long and what to do about it", async () => {
-    await expect(newAgent({ policy: talking("a") }).generateResponse([user("a ".repeat(80))])).rejects.toMatchObject({
+    const long = [user("a ".repeat(40)), { role: "assistant" as const, content: "a" }, user("a ".repeat(40))];
+    await expect(newAgent({ policy: talking("a") }).generateResponse(long)).rejects.toMatchObject({
       code: "CONTEXT_OVERFLOW",
       hint: expect.stringContaining("contextWindow"),
     });
   });
+
+  it.each([undefined, "truncate", "summary"] as const)(
+    "says when the last message alone is too long, which no strategy mends (%s)",
+    async (contextWindow) => {
+      const agent = newAgent({ policy: talking("a"), contextWindow, systemPrompt: "be brief" });
+      const history = [user("a"), { role: "assistant" as const, content: "a" }, user("a ".repeat(80))];
+      await expect(agent.generateResponse(history)).rejects.toMatchObject({
+        code: "CONTEXT_OVERFLOW",
+        message: expect.stringMatching(
+          /The last message alone is too long for .*: .* it takes 8\d tokens, and there is room for \d+/,
+        ),
+        hint: "Shorten it.",
+      });
+    },
+  );
 
   it("remembers across conversations, sums up with its own model, and does not repeat the current conversation", async () => {
     const policy = talking("hi Ann", "hello", "bye");
@@ -357,7 +373,7 @@ describe("MultiTurnAgent", () => {
 
 describe("agent.json", () => {
   it("keeps what the agent is beside the model", async () => {
-    const dir = mkdtempSync(join(tmpdir(), "agent-"));
+    const dir = temporaryFolder();
     await newAgent({ systemPrompt: "Be kind.", contextWindow: "truncate", reasoning: true }).save(dir);
     expect(await readAgentFile(dir)).toMatchObject({
       systemPrompt: "Be kind.",
@@ -369,7 +385,7 @@ describe("agent.json", () => {
   });
 
   it("is refused with its path when it is damaged", async () => {
-    const dir = mkdtempSync(join(tmpdir(), "agent-"));
+    const dir = temporaryFolder();
     writeFileSync(join(dir, "agent.json"), '{"version": 1, "systemPromt": "x"}');
     await expect(readAgentFile(dir)).rejects.toMatchObject({
       code: "CHECKPOINT_INVALID",
@@ -380,7 +396,7 @@ describe("agent.json", () => {
   });
 
   it("has to be beside a model", async () => {
-    const dir = mkdtempSync(join(tmpdir(), "agent-"));
+    const dir = temporaryFolder();
     await expect(loadAgentFromCheckpoint(dir)).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
   });
 });

@@ -197,10 +197,29 @@ export class MultiTurnAgent extends Agent {
       this.#answered.keep(valid, reply.turn, session.lastChain!, context.conversationId);
       return reply;
     }
-    throw new StatesetError(
+    throw this.#overflow(session, valid);
+  }
+
+  #overflow(session: PolicySession, messages: readonly Message[]): StatesetError {
+    const { name, contextLength } = this.policy.model;
+    const system = messages.filter(({ role }, i) => i === 0 && (role === "system" || role === "developer"));
+    const newest = messages.slice(messages.findLastIndex(({ role }) => role === "user"));
+    const alone = session.countTokens([...system, ...newest]);
+    if (alone > session.room) {
+      return new StatesetError(
+        "CONTEXT_OVERFLOW",
+        `The last message alone is too long for ${name}: with the system prompt it takes ${alone} tokens, and there is room for ${session.room} beside a reply.`,
+        { hint: "Shorten it." },
+      );
+    }
+    return new StatesetError(
       "CONTEXT_OVERFLOW",
-      `The conversation is too long for ${this.policy.model.name}, whose context is ${this.policy.model.contextLength} tokens.`,
-      { hint: 'Set contextWindow: "truncate", "sliding-window" or "summary", or send fewer messages.' },
+      `The conversation is too long for ${name}, whose context is ${contextLength} tokens.`,
+      {
+        hint: this.options.contextWindow
+          ? "Shorten the last message."
+          : 'Set contextWindow: "truncate", "sliding-window" or "summary", or send fewer messages.',
+      },
     );
   }
 

@@ -156,18 +156,42 @@ export class PolicySession implements ConversationSession {
     return { tools, templateVariables, addGenerationPrompt: true };
   }
 
+  /** Tokens that a prompt of these messages alone, with the system prompt, takes. */
+  countTokens(messages: readonly Message[]): number {
+    return this.#options.policy.tokenizer.extend(undefined, this.#headed(messages), this.#render()).tokens.length;
+  }
+
+  /** Tokens that a prompt may take: what a context window keeps free for a reply is not among them. */
+  get room(): number {
+    const { policy, sampling } = this.#options;
+    const { contextLength } = policy.model;
+    if (!this.#window) return contextLength - Math.min(sampling.maxTokens, smallestReply);
+    return contextLength - Math.min(sampling.maxTokens, Math.floor(contextLength / 2));
+  }
+
+  #headed(shown: readonly Message[]): Message[] {
+    const { head, messages } = this.#split(shown);
+    return head ? [head, ...messages] : [...messages];
+  }
+
+  /** A conversation that brings its own system message keeps it. */
+  #split(shown: readonly Message[]): { head: Message | undefined; messages: readonly Message[] } {
+    const { system } = this.#options;
+    if (shown[0]?.role === "system" || shown[0]?.role === "developer") {
+      return { head: shown[0], messages: shown.slice(1) };
+    }
+    return { head: system === undefined ? undefined : { role: "system", content: system }, messages: shown };
+  }
+
   async #fit(shown: readonly Message[], seed: number, signal: AbortSignal | undefined): Promise<Message[] | undefined> {
-    const { policy, sampling, system, templateVariables } = this.#options;
-    // A conversation that brings its own system message keeps it.
-    const own = shown[0]?.role === "system" || shown[0]?.role === "developer" ? shown[0] : undefined;
-    const messages = own === undefined ? shown : shown.slice(1);
-    const head: Message | undefined = own ?? (system === undefined ? undefined : { role: "system", content: system });
-    if (!this.#window) return head ? [head, ...messages] : [...messages];
+    const { policy, templateVariables } = this.#options;
+    if (!this.#window) return this.#headed(shown);
+    const { head, messages } = this.#split(shown);
     return this.#window.fit({
       system: head?.content,
       systemRole: head?.role,
       messages,
-      budget: policy.model.contextLength - Math.min(sampling.maxTokens, Math.floor(policy.model.contextLength / 2)),
+      budget: this.room,
       countTokens: (prompt) => {
         const last = this.#chains.at(-1);
         const { kind, tokens } = policy.tokenizer.extend(last, prompt, this.#render());

@@ -71,9 +71,9 @@ export interface RewardResult {
   score: number;
   /** One number per named part; for the user's eyes, for diagnostics and for multi-reward advantages. */
   breakdown: Record<string, number>;
-  /** Rewards for single turns, by turn index. They come on top of the score, unless `turnsInScore` says that it holds them. */
+  /** Rewards for single turns, by turn index. They are added to the score, unless `turnsInScore` says that they are part of it. */
   turns?: Record<number, number>;
-  /** Set when `turns` are shares of the score: they say where it was earned and add nothing. In a Trajectory they always are. */
+  /** `turns` are parts of the score: they say when it was earned, and add nothing to it. In a Trajectory they always are. */
   turnsInScore?: true;
   metadata?: Record<string, unknown>;
 }

@@ -12,6 +12,14 @@ import * as telemetryDoor from "./telemetry.ts";
 import * as testingDoor from "./testing.ts";
 
 export { GSPOConfig, type GspoOptions, type GspoTrainingConfig } from "../algorithm/gspo-config.ts";
+export { CheckpointCallback, type CheckpointCallbackOptions, EarlyStoppingCallback } from "../compat/callbacks.ts";
+export {
+  CustomerServiceAgent,
+  CustomerServiceEnvironment,
+  CustomerServiceReward,
+  SalesAssistantReward,
+  TechnicalSupportReward,
+} from "../compat/customer-service.ts";
 // So that code written for the one door of the first days needs a change of that word alone.
 export * from "../index.ts";
 export { trainWithGSPO } from "../training/gspo.ts";

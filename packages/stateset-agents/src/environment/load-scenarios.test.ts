@@ -1,10 +1,10 @@
-import { mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { loadScenarios } from "./load-scenarios.ts";
 
-const dir = mkdtempSync(join(tmpdir(), "scenarios-"));
+const dir = temporaryFolder();
 const file = (name: string, text: string) => {
   const path = join(dir, name);
   writeFileSync(path, text);

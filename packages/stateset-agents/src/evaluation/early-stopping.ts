@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { counted } from "../counted.ts";
 import { parseOptions } from "../options.ts";
 
 export const earlyStoppingSchema = z.strictObject({
@@ -45,7 +46,11 @@ export class EarlyStopping {
     if (this.current.waited >= patience) {
       const at =
         this.current.best === null ? "" : ` (${this.current.best.toFixed(4)} at step ${this.current.bestStep})`;
-      return { stop: true, improved, reason: `No improvement over the best score${at} in ${patience} evaluations.` };
+      return {
+        stop: true,
+        improved,
+        reason: `No improvement over the best score${at} in ${counted(patience, "evaluation")}.`,
+      };
     }
     return { stop: false, improved };
   }

@@ -1,8 +1,7 @@
 /** What every Policy promises, as tests: run over each engine by contract.test.ts. An engine of your own passes them the same way. */
-import { mkdtemp } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+
 import { afterEach, describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { ChainBuilder } from "../conversation/chain.ts";
 import type { Message } from "../conversation/message.ts";
 import { buildTokenTree } from "../conversation/token-tree.ts";
@@ -25,8 +24,6 @@ export interface ContractOptions {
 }
 
 const hello: Message[] = [{ role: "user", content: "hello order" }];
-const folder = () => mkdtemp(join(tmpdir(), "contract-"));
-
 export function describePolicy(name: string, { open, trains, draws = true }: ContractOptions): void {
   describe(name, () => {
     const opened: Policy[] = [];
@@ -279,7 +276,7 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
         expect(await later.logprobs(tree)).toEqual(atLater);
         expect(await (await policy.reference("base")).logprobs(tree)).toEqual(atStart);
         expect(start.version).not.toBe(later.version);
-        const dir = await folder();
+        const dir = temporaryFolder();
         await later.save(dir);
         const again = await policy.reference({ from: dir });
         expect(await again.logprobs(tree)).toEqual(atLater);
@@ -295,7 +292,7 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
       it("goes on from a snapshot as if it had never stopped", async () => {
         const policy = await policyOf();
         await move(policy);
-        const dir = await folder();
+        const dir = temporaryFolder();
         await policy.snapshot(dir);
         const other = await policyOf();
         await move(other);
@@ -310,14 +307,14 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
       it("takes in saved weights as one change", async () => {
         const policy = await policyOf();
         await move(policy);
-        const dir = await folder();
+        const dir = temporaryFolder();
         await policy.save(dir);
         const other = await policyOf();
         const { version } = await other.load(dir);
         expect(version).toBe(other.version);
         const scores = async (of: Policy) => (await of.forward(line(policy), { grad: false })).logprobs;
         expect(await scores(other)).toEqual(await scores(policy));
-        await expect(other.load(await folder())).rejects.toThrow();
+        await expect(other.load(temporaryFolder())).rejects.toThrow();
         expect(await scores(other)).toEqual(await scores(policy));
         // What the optimiser learnt from other weights is gone.
         await move(policy);

@@ -1,7 +1,7 @@
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import type { Message } from "../conversation/message.ts";
 import type { Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
 import type { Policy } from "../policy/policy.ts";
@@ -24,11 +24,9 @@ const pairs = [
   pair("please ok", "really no"),
   { ...pair("sorry", "no"), chosen: [assistant("sorry"), user("ok"), assistant("thanks")] },
 ];
-const folder = () => mkdtempSync(join(tmpdir(), "preference-"));
-
 describe("pairs", () => {
   it("come from a file in any of the usual layouts", async () => {
-    const file = join(folder(), "pairs.jsonl");
+    const file = join(temporaryFolder(), "pairs.jsonl");
     const lines = [
       { prompt: "hello", chosen: "hi", rejected: "no" },
       { prompt: [user("hello")], chosen: [assistant("hi")], rejected: [assistant("no")], margin: 2 },
@@ -41,7 +39,7 @@ describe("pairs", () => {
   });
 
   it("share their messages' layouts with chats: single ones, ShareGPT's, and short tool calls answered behind the prompt", async () => {
-    const file = join(folder(), "pairs.jsonl");
+    const file = join(temporaryFolder(), "pairs.jsonl");
     const shared = (from: string, value: string) => ({ from, value });
     const call = { role: "assistant", tool_calls: [{ name: "find", arguments: { order: 5 } }] };
     const found = { role: "tool", name: "find", content: "late" };
@@ -62,7 +60,7 @@ describe("pairs", () => {
   });
 
   it("name the file and the line of what is malformed", async () => {
-    const file = join(folder(), "pairs.jsonl");
+    const file = join(temporaryFolder(), "pairs.jsonl");
     writeFileSync(file, '{"prompt":"a","chosen":"b","rejected":"c"}\n{"prompt":"a","chosen":"b"}');
     await expect(loadPreferencePairs(file)).rejects.toMatchObject({
       code: "INVALID_DATA",
@@ -241,7 +239,7 @@ describe("NeuralRewardTrainer", () => {
     expect(bad!.score).toBeLessThan(-0.5);
     expect(good!.breakdown).toEqual({ neural: good!.score });
 
-    const dir = folder();
+    const dir = temporaryFolder();
     await reward.save(dir);
     const loaded = await loadNeuralReward(dir, { open });
     expect(loaded.info).toEqual(reward.info);
@@ -250,7 +248,7 @@ describe("NeuralRewardTrainer", () => {
     expect((await probability.compute(group[0]!)).score).toBeGreaterThan(0.5);
     const headless = async () => createTablePolicy();
     await expect(loadNeuralReward(dir, { open: headless })).rejects.toMatchObject({ code: "CHECKPOINT_INVALID" });
-    await expect(loadNeuralReward(folder())).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+    await expect(loadNeuralReward(temporaryFolder())).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
   });
 
   it("learns from labels as well", async () => {

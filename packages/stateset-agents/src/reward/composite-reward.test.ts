@@ -5,6 +5,7 @@ import { type MultiObjectiveOptions, MultiObjectiveReward } from "./multi-object
 import type { RewardOptions } from "./reward-function.ts";
 
 const input = { turns: [] };
+const fourTurns = { turns: Array.from({ length: 4 }, () => ({ role: "assistant" as const, content: "" })) };
 const fixed = (name: string, score: number, weight = 1) => rewardFunction({ name, weight }, () => score);
 const broken = (weight = 1) =>
   rewardFunction({ name: "broken", weight }, () => {
@@ -81,7 +82,7 @@ describe("CompositeReward", () => {
 
   it("weighs rewards of single turns", async () => {
     const perTurn = rewardFunction({ name: "t", weight: 3 }, () => ({ score: 1, turns: { 1: 1, 3: 0.5 } }));
-    const result = await new CompositeReward([perTurn, fixed("a", 1)]).compute(input);
+    const result = await new CompositeReward([perTurn, fixed("a", 1)]).compute(fourTurns);
     expect(result.turns).toEqual({ 1: 0.75, 3: 0.375 });
   });
 
@@ -140,7 +141,7 @@ describe("MultiObjectiveReward", () => {
       { name: "b", reward: perTurn(5, { 3: 8 }), weight: 1, range: [0, 10] as const },
     ];
     const turns = async (options: Partial<MultiObjectiveOptions>) =>
-      (await new MultiObjectiveReward({ objectives: both, ...options }).compute(input)).turns;
+      (await new MultiObjectiveReward({ objectives: both, ...options }).compute(fourTurns)).turns;
     expect(await turns({})).toEqual({ 1: 0.75, 3: 0.375 + 0.25 * 0.8 });
     expect(await turns({ aggregation: "geometric" })).toEqual(await turns({}));
     expect(await turns({ normalize: false })).toEqual({ 1: 3, 3: 1.5 + 8 });

@@ -63,7 +63,7 @@ export class CompositeReward extends RewardFunction {
     const divisor = this.#normalize ? totalWeight(results.map((part) => part.reward)) : 1;
     let score = 0;
     for (const { reward, result } of results) score += (reward.weight * result.score) / divisor;
-    return checkResult(this.name, {
+    return checkResult(this.name, conversation, {
       score,
       breakdown: joinBreakdowns(results),
       ...joinTurns(results.map(({ reward, result }) => ({ result, factor: reward.weight / divisor }))),
@@ -89,7 +89,7 @@ export async function computeParts(
   const settled = await Promise.all(
     parts.map(async ({ name, reward }): Promise<PartResult | undefined> => {
       try {
-        return { name, reward, result: checkResult(name, await reward.compute(conversation, context)) };
+        return { name, reward, result: checkResult(name, conversation, await reward.compute(conversation, context)) };
       } catch (error) {
         if (onFailure === "fail") {
           const message = `The part "${name}" of the reward failed: ${messageOf(error)}`;

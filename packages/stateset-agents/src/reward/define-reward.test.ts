@@ -22,7 +22,10 @@ describe("rewardFunction", () => {
     [{ score: 1, breakdown: { style: Number.NaN } }, /gave NaN for its part "style"/],
     [{ score: 1, turns: { 3: Number.NaN } }, /gave NaN for turn 3/],
     ["1", /gave "1", not/],
-  ])("fails by name where a number is not finite: %j", async (value, message) => {
+    [{ score: 1, turns: { 1: 0.5 } }, /Reward "reward" rewards turn 1 of a conversation that has 1 turn\./],
+    [{ score: 1, turns: { "-1": 0.5 } }, /"reward" rewards turn -1/],
+    [{ score: 1, turns: { length: 0.5 } }, /"reward" rewards turn length/],
+  ])("fails by name where a number is not finite, or is of a turn that is not there: %j", async (value, message) => {
     await expect(rewardFunction(() => value as number).compute(conversation)).rejects.toThrow(message);
   });
 });

@@ -1,5 +1,6 @@
 import { withTotal } from "../conversation/total.ts";
 import type { RewardResult } from "../conversation/trajectory.ts";
+import { counted } from "../counted.ts";
 import { StatesetError } from "../error.ts";
 import { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "./reward-function.ts";
 import { parseRewardOptions } from "./reward-options.ts";
@@ -41,13 +42,17 @@ class FunctionReward extends RewardFunction {
     const value = await this.#fn(conversation, context);
     // A string or null is no score either, and is named as what it is.
     const result = typeof value === "object" && value !== null ? value : { score: value };
-    return checkResult(this.name, result);
+    return checkResult(this.name, conversation, result);
   }
 }
 
-/** The result with its total as score. A score, a part or a turn that is not a finite number is a failure, not a zero. */
+/**
+ * The result with its total as score. A score, a part or a turn that is not a finite number is a failure, not a zero; so is a turn that
+ * the conversation does not have.
+ */
 export function checkResult(
   name: string,
+  conversation: Pick<RewardInput, "turns">,
   result: Omit<RewardResult, "breakdown"> & Partial<RewardResult>,
 ): RewardResult {
   const check = (value: unknown, where: string) => {
@@ -59,7 +64,19 @@ export function checkResult(
   };
   check(result.score, "");
   for (const [part, value] of Object.entries(result.breakdown ?? {})) check(value, ` for its part "${part}"`);
-  for (const [turn, value] of Object.entries(result.turns ?? {})) check(value, ` for turn ${turn}`);
+  for (const [turn, value] of Object.entries(result.turns ?? {})) {
+    check(value, ` for turn ${turn}`);
+    if (conversation.turns[Number(turn)] === undefined) throw noSuchTurn(name, turn, conversation.turns.length);
+  }
   const given = withTotal({ ...result, breakdown: result.breakdown ?? {} });
   return result.breakdown ? given : { ...given, breakdown: { [name]: given.score } };
+}
+
+function noSuchTurn(name: string, turn: string, count: number): StatesetError {
+  const message = `Reward "${name}" rewards turn ${turn} of a conversation that has ${counted(count, "turn")}.`;
+  return new StatesetError("REWARD_FAILED", message, {
+    hint: "`turns` goes by the index in the conversation's turns, from 0.",
+    // A mistake in code, which no other conversation mends: a run stops at it.
+    cause: new RangeError(message),
+  });
 }

@@ -93,7 +93,7 @@ export class MultiObjectiveReward extends RewardFunction {
       const scale = 1 / (range[1] - range[0]);
       return { name, weight: weight / total, scale, score: clamp((result.score - range[0]) * scale) };
     });
-    return checkResult(this.name, {
+    return checkResult(this.name, conversation, {
       score: aggregate(scored, aggregation),
       breakdown: joinBreakdowns(results),
       ...joinTurns(results.map(({ result }, i) => ({ result, factor: turnFactor(scored, i, aggregation) }))),

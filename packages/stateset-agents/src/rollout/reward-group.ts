@@ -33,10 +33,10 @@ export async function rewardGroup(
   const rewarded = await Promise.all(
     came.map(async ({ trajectory, reward: own }, i): Promise<Trajectory | Unrewarded> => {
       try {
-        const environment = checkResult("environment", await environmentReward.compute(trajectory));
+        const environment = checkResult("environment", trajectory, await environmentReward.compute(trajectory));
         const given = own ?? environment;
         const result = reward ? await rewardOne(reward, group[i]!, context, rewardMs, signal) : given;
-        return { ...trajectory, reward: checkResult(reward?.name ?? "environment", result) };
+        return { ...trajectory, reward: checkResult(reward?.name ?? "environment", trajectory, result) };
       } catch (error) {
         if (isAbort(error) && signal?.aborted) throw error;
         return { ...trajectory, failure: failureOf(error, trajectory) };

@@ -1,23 +1,17 @@
-/**
- * A nested object as dotted paths: `{ kl: { coefficient: 0 } }` is `{ "kl.coefficient": 0 }`. Lists of objects are taken apart by place,
- * other lists count as values.
- */
-function flatten(value: Readonly<Record<string, unknown>>, prefix = ""): Record<string, unknown> {
-  const result: Record<string, unknown> = {};
-  for (const [key, inner] of Object.entries(value)) {
-    const path = prefix === "" ? key : `${prefix}.${key}`;
-    if (isRecord(inner) || (Array.isArray(inner) && inner.length > 0 && inner.every(isRecord))) {
-      Object.assign(result, flatten({ ...inner }, path));
-    } else if (inner !== undefined) result[path] = inner;
-  }
-  return result;
-}
+type Facts = Readonly<Record<string, unknown>>;
 
-function isRecord(value: unknown): value is Record<string, unknown> {
+function isRecord(value: unknown): value is Facts {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** What can be looked into: an object, or a list of objects, which is taken apart by place. Other lists count as values. */
+function inside(value: unknown): Facts | undefined {
+  if (isRecord(value)) return value;
+  return Array.isArray(value) && value.length > 0 && value.every(isRecord) ? { ...value } : undefined;
+}
+
 export interface Difference {
+  /** Dotted: `kl.coefficient`. */
   path: string;
   /** Undefined: not set there. */
   a: unknown;
@@ -25,11 +19,18 @@ export interface Difference {
 }
 
 /** Where two configurations differ, by path; the order of keys is none of it. */
-export function differences(a: Readonly<Record<string, unknown>>, b: Readonly<Record<string, unknown>>): Difference[] {
-  const left = flatten(a);
-  const right = flatten(b);
-  return [...new Set([...Object.keys(left), ...Object.keys(right)])]
-    .filter((path) => JSON.stringify(left[path]) !== JSON.stringify(right[path]))
-    .sort()
-    .map((path) => ({ path, a: left[path], b: right[path] }));
+export function differences(a: Facts, b: Facts): Difference[] {
+  return walk(a, b, "").sort((one, other) => (one.path < other.path ? -1 : 1));
+}
+
+function walk(a: Facts, b: Facts, prefix: string): Difference[] {
+  return [...new Set([...Object.keys(a), ...Object.keys(b)])].flatMap((key) => {
+    const path = prefix + key;
+    const [left, right] = [a[key], b[key]];
+    const [leftIn, rightIn] = [inside(left), inside(right)];
+    // A word on one side and an object on the other is one change of the whole.
+    const whole = (leftIn === undefined && left !== undefined) || (rightIn === undefined && right !== undefined);
+    if (!whole) return walk(leftIn ?? {}, rightIn ?? {}, `${path}.`);
+    return JSON.stringify(left) === JSON.stringify(right) ? [] : [{ path, a: left, b: right }];
+  });
 }

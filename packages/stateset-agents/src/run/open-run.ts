@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import { counted } from "../counted.ts";
 import { settleFolder } from "../durable.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import type { Policy } from "../policy/policy.ts";
@@ -96,9 +97,13 @@ function refuseWithout(dir: string): void {
 }
 
 function alreadyDone(done: number, steps: number, { id, learner }: RunConfig): StatesetError {
-  return new StatesetError("INVALID_OPTION", `The run "${id}" has done ${done} steps, and is to do ${steps} in all.`, {
-    hint: `Give it more ${learner === "rl" ? "steps" : "epochs"} than that, or split off a new run from an earlier checkpoint.`,
-  });
+  return new StatesetError(
+    "INVALID_OPTION",
+    `The run "${id}" has done ${counted(done, "step")}, and is to do ${steps} in all.`,
+    {
+      hint: `Give it more ${learner === "rl" ? "steps" : "epochs"} than that, or split off a new run from an earlier checkpoint.`,
+    },
+  );
 }
 
 /** What a run that is taken up again would do otherwise, and a refusal where it cannot be the same run. */

@@ -2,7 +2,9 @@
  * A run that is under way: its folder, its lock, its records, its onlookers. What learns is the caller's; whatever it is, it tells a Run
  * what happens, and keeps its state in the Run's checkpoints.
  */
+
 import { isAbort } from "../abort.ts";
+import { counted } from "../counted.ts";
 import { writeJsonAtomic } from "../durable.ts";
 import { messageOf } from "../error.ts";
 import type { ModelInfo } from "../policy/policy.ts";
@@ -106,6 +108,11 @@ export class Run<State = unknown> {
     this.#timing = new JsonLog(pathIn(dir, "timing"));
     this.#beat();
     this.#heartbeat = setInterval(() => this.#beat(), heartbeatMs).unref();
+  }
+
+  /** For messages: "after 1 step". */
+  get afterSteps(): string {
+    return `after ${counted(this.step, "step")}`;
   }
 
   add(callback: AnyCallbacks): void {

@@ -55,7 +55,7 @@ export async function runFit(loop: FitLoop): Promise<RunEnd> {
 async function runStep(loop: FitLoop): Promise<void> {
   const { run, state, task } = loop;
   const { policy, settings } = task;
-  throwIfAborted(run.signal, `after ${run.step} steps`);
+  throwIfAborted(run.signal, run.afterSteps);
   const step = run.step + 1;
   const learningRate = learningRateAt(step, { ...settings, steps: run.steps });
   await run.stepStart({ step, totalSteps: run.steps, learningRate });

@@ -96,6 +96,16 @@ describe("alertWith", () => {
     rmSync(dir, { recursive: true });
   });
 
+  it("counts one step as one", async () => {
+    const said: unknown[] = [];
+    const webhook = await listen((body) => {
+      said.push((JSON.parse(body) as { message: string }).message);
+      return 204;
+    });
+    for (const steps of [1, 2]) await (await start({ webhook })).onEnd!({ status: "finished", steps });
+    expect(said).toEqual(["The run finished after 1 step.", "The run finished after 2 steps."]);
+  });
+
   it("ends a command that hangs, and warns of one that fails", async () => {
     const warnings: string[] = [];
     await (await start({ command: "sleep 30", timeoutMs: 100 }, warnings)).onEnd!({ status: "finished", steps: 1 });

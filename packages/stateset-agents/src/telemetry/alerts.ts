@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { z } from "zod";
+import { counted } from "../counted.ts";
 import { messageOf } from "../error.ts";
 import { endpointOf, request } from "../network.ts";
 import { parseOptions } from "../options.ts";
@@ -56,7 +57,7 @@ export function alertWith(options: AlertOptions, warn: (message: string) => void
     async onEnd({ status, steps, reason }) {
       if (status === "interrupted") return;
       const kind = status === "failed" ? "failed" : "finished";
-      await send({ kind, run, steps, message: reason ?? `The run ${kind} after ${steps} steps.` });
+      await send({ kind, run, steps, message: reason ?? `The run ${kind} after ${counted(steps, "step")}.` });
     },
   };
 }

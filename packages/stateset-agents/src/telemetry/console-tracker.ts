@@ -1,3 +1,6 @@
+import { z } from "zod";
+import { counted } from "../counted.ts";
+import { parseOptions } from "../options.ts";
 import type { MetricName, Metrics } from "../run/metrics.ts";
 import type { Tracker } from "../run/tracker.ts";
 
@@ -21,9 +24,20 @@ function usual(metrics: Readonly<Metrics>): readonly MetricName[] {
   return [metrics.reward === undefined ? "loss" : "reward", "kl", "entropy", ...ofEvaluations];
 }
 
+const schema = z.strictObject({
+  every: z.int().min(1).default(1),
+  metrics: z.array(z.string()).optional(),
+  write: z.custom<(line: string) => void>((value) => typeof value === "function", "expected a function").optional(),
+});
+
 /** One short line every `every` steps, for scripts that use the library without the CLI. */
 export function consoleTracker(options: ConsoleTrackerOptions = {}): Tracker {
-  const { every = 1, metrics: chosen, write = (line) => console.log(line) } = options;
+  const {
+    every,
+    metrics,
+    write = (line: string) => console.log(line),
+  } = parseOptions(schema, options, "consoleTracker");
+  const chosen = metrics as readonly MetricName[] | undefined;
   return {
     name: "console",
     start: (run) => write(`run ${run.id}`),
@@ -36,6 +50,6 @@ export function consoleTracker(options: ConsoleTrackerOptions = {}): Tracker {
       if (parts.length > 0) write(`step ${step}  ${parts.join("  ")}`);
     },
     finish: (outcome) =>
-      write(`${outcome.status} after ${outcome.steps} steps${outcome.error ? `: ${outcome.error}` : ""}`),
+      write(`${outcome.status} after ${counted(outcome.steps, "step")}${outcome.error ? `: ${outcome.error}` : ""}`),
   };
 }

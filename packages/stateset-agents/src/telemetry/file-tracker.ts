@@ -1,10 +1,14 @@
 import { appendFile, mkdir, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import { z } from "zod";
+import { parseOptions } from "../options.ts";
 import type { Tracker } from "../run/tracker.ts";
+
+const schema = z.strictObject({ path: z.string().min(1) });
 
 /** One JSON object a line in a file of your choice: the run, each step, the end. The run folder has its own metrics.jsonl. */
 export function fileTracker(options: { path: string }): Tracker {
-  const { path } = options;
+  const { path } = parseOptions(schema, options, "fileTracker");
   const write = (record: unknown) => appendFile(path, `${JSON.stringify(record)}\n`);
   return {
     name: "file",

@@ -1,4 +1,5 @@
 import pc from "picocolors";
+import { counted } from "../counted.ts";
 import { lostBySource } from "../rollout/report.ts";
 import type { RunCallbacks, RunStart, StepEnd } from "../run/callbacks.ts";
 import { differences } from "../run/differences.ts";
@@ -174,7 +175,7 @@ export function createLiveView(options: LiveViewOptions): LiveView {
       json("end", end);
       if (mode === "plain")
         stream.write(
-          `${end.status} after ${end.steps} steps${end.reason ? `: ${end.reason}` : ""}${end.weights ? `. The weights are ${end.weights.why}` : ""}\n`,
+          `${end.status} after ${counted(end.steps, "step")}${end.reason ? `: ${end.reason}` : ""}${end.weights ? `. The weights are ${end.weights.why}` : ""}\n`,
         );
       draw();
       drawn = 0;

@@ -11,6 +11,8 @@ import { train } from "../training/train.ts";
 import { alertWith } from "./alerts.ts";
 import { consoleTracker } from "./console-tracker.ts";
 import { fileTracker } from "./file-tracker.ts";
+import { tensorBoardTracker } from "./tensorboard.ts";
+import { wandbTracker } from "./wandb.ts";
 
 const root = mkdtempSync(join(tmpdir(), "onlookers-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -82,6 +84,13 @@ describe("a run", () => {
     expect(lines.at(-1)).toBe("finished after 4 steps");
   });
 
+  it("is tracked by no tracker with an option that is misspelt or no option at all", () => {
+    expect(() => wandbTracker({ projet: "a" } as never)).toThrow(/"projet" in wandbTracker\. Did you mean "project"/);
+    expect(() => tensorBoardTracker("runs" as never)).toThrow(/tensorBoardTracker/);
+    expect(() => fileTracker({ file: "a" } as never)).toThrow(/fileTracker/);
+    expect(() => consoleTracker({ every: 0 })).toThrow(/consoleTracker\.every/);
+  });
+
   it("is printed with its reward and its evaluations, or with its loss where it has no reward", async () => {
     const lines: string[] = [];
     const write = (line: string) => void lines.push(line);
@@ -100,6 +109,7 @@ describe("a run", () => {
     const tracker = consoleTracker({ write: (line) => onData.push(line) });
     await tracker.log(1, { loss: 0.5, gradNorm: 2 });
     await tracker.log(1, { "held-out/loss": 0.25, "held-out/perplexity": 3 });
-    expect(onData).toEqual(["step 1  loss 0.5000", "step 1  held-out/loss 0.2500"]);
+    await tracker.finish({ status: "failed", steps: 1, error: "no disk" });
+    expect(onData).toEqual(["step 1  loss 0.5000", "step 1  held-out/loss 0.2500", "failed after 1 step: no disk"]);
   });
 });

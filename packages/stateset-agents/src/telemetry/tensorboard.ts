@@ -1,9 +1,13 @@
 import { appendFile, mkdir } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
+import { z } from "zod";
+import { parseOptions } from "../options.ts";
 import type { Tracker } from "../run/tracker.ts";
 import { maskedCrc32c } from "./crc32.ts";
 import { bytesField, concat, doubleField, floatField, message, stringField, varintField } from "./protobuf.ts";
+
+const schema = z.strictObject({ dir: z.string().min(1).optional() });
 
 /**
  * TensorBoard event files in `<run>/tensorboard/`, written without TensorFlow.
@@ -11,6 +15,7 @@ import { bytesField, concat, doubleField, floatField, message, stringField, vari
  * Messages: tensorflow/core/util/event.proto and tensorflow/core/framework/summary.proto.
  */
 export function tensorBoardTracker(options: { dir?: string } = {}): Tracker {
+  const { dir: chosen } = parseOptions(schema, options, "tensorBoardTracker");
   let file: string | undefined;
   const write = async (...events: Uint8Array[]): Promise<void> => {
     if (file !== undefined) await appendFile(file, concat(events.map(tfRecord)));
@@ -18,7 +23,7 @@ export function tensorBoardTracker(options: { dir?: string } = {}): Tracker {
   return {
     name: "tensorboard",
     async start(run) {
-      const dir = options.dir ?? join(run.dir, "tensorboard");
+      const dir = chosen ?? join(run.dir, "tensorboard");
       await mkdir(dir, { recursive: true });
       // Readers take the files of a folder in name order, so a later one must sort later: the time leads.
       const stamp = Date.now();

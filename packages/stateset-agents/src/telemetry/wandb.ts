@@ -1,16 +1,24 @@
 import { appendFile, mkdir } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
+import { z } from "zod";
+import { parseOptions } from "../options.ts";
 import type { Tracker } from "../run/tracker.ts";
 import { crc32 } from "./crc32.ts";
 import { bytesField, concat, message, stringField, varintField } from "./protobuf.ts";
+
+const schema = z.strictObject({
+  project: z.string().min(1).default("stateset-agents"),
+  entity: z.string().min(1).optional(),
+  dir: z.string().min(1).optional(),
+});
 
 /**
  * A Weights & Biases offline run in `<run>/wandb/offline-run-…/run-<id>.wandb`, which `wandb sync <folder>` uploads.
  * The file is a LevelDB log of protobuf `Record`s (wandb/proto/wandb_internal.proto), checked with zlib's crc32.
  */
 export function wandbTracker(options: { project?: string; entity?: string; dir?: string } = {}): Tracker {
-  const { project = "stateset-agents", entity } = options;
+  const { project, entity, dir: chosen } = parseOptions(schema, options, "wandbTracker");
   let log: RecordLog | undefined;
   let startedMs = 0;
   let latest: Readonly<Record<string, number>> = {};
@@ -33,7 +41,7 @@ export function wandbTracker(options: { project?: string; entity?: string; dir?:
       startedMs = Date.now();
       const id = wandbId(run.id);
       const stamp = new Date(startedMs).toISOString().replace(/[-:]/g, "").replace("T", "_").slice(0, 15);
-      const dir = join(options.dir ?? join(run.dir, "wandb"), `offline-run-${stamp}-${id}`);
+      const dir = join(chosen ?? join(run.dir, "wandb"), `offline-run-${stamp}-${id}`);
       await mkdir(join(dir, "files"), { recursive: true });
       log = await RecordLog.create(join(dir, `run-${id}.wandb`));
       const config = Object.entries(run.config).map(([key, value]) => bytesField(1, item(key, value)));

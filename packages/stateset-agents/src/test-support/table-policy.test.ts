@@ -1,7 +1,5 @@
-import { mkdtempSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { defaultSampling, type TokenTree } from "../policy/policy.ts";
 import { createTablePolicy } from "./table-policy.ts";
 
@@ -59,7 +57,7 @@ describe("table policy", () => {
   });
 
   it("goes on from a snapshot bit for bit", async () => {
-    const dir = mkdtempSync(join(tmpdir(), "table-policy-"));
+    const dir = temporaryFolder();
     const policy = createTablePolicy({ seed: 1 });
     const learn = async (target: typeof policy) => {
       const pass = await target.forward(tree([2, 6, 8, 0], 1));

@@ -42,6 +42,12 @@ const falling = (step: number): Record<string, FakeConversation[]> => {
 };
 
 describe("autoAdjust", () => {
+  it("refuses what is no object of options, and options it does not know", () => {
+    expect(() => autoAdjust(true as never)).toThrow(/Invalid value for autoAdjust: .*boolean/);
+    expect(() => autoAdjust({ coldown: 2 } as never)).toThrow(/"coldown" in autoAdjust.*"cooldown"/);
+    expect(() => autoAdjust({ diagnostics: { windows: 2 } as never })).toThrow(/Unknown option "windows"/);
+  });
+
   it("leaves a healthy run alone", () => {
     const adjuster = autoAdjust();
     const controls = fresh();

@@ -44,8 +44,11 @@ export interface AutoAdjust extends TrainingCallbacks {
  * @example train({ …, callbacks: [autoAdjust()] })
  */
 export function autoAdjust(options: AutoAdjustOptions & { diagnostics?: DiagnosticsOptions } = {}): AutoAdjust {
-  const { diagnostics, ...rest } = options;
-  const limits = parseOptions(schema, rest, "autoAdjust");
+  const { diagnostics, ...limits } = parseOptions(
+    schema.extend({ diagnostics: z.custom<DiagnosticsOptions>().optional() }),
+    options,
+    "autoAdjust",
+  );
   const monitor = new DiagnosticsMonitor(diagnostics);
   let adjustments: Adjustment[] = [];
   let lastJudged: StepSignals | null = null;

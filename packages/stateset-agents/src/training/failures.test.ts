@@ -5,6 +5,7 @@ import type { EnvironmentState } from "../environment/environment.ts";
 import type { ConversationScenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 import { createRandom } from "../random.ts";
+import { RewardFunction } from "../reward/reward-function.ts";
 import {
   FunctionReward,
   gain,
@@ -79,6 +80,16 @@ describe("what fails in a run", { timeout: 300_000 }, () => {
     const { run } = await train({ ...settings, environment, agent: tableAgent().agent, reward: polite, steps: 1 });
     expect(run.metrics[0]).toMatchObject({ rewardFailures: 8, conversations: 24, notFinite: 0 });
     expect(run.warnings[0]!.message).toContain('Reward "environment" gave NaN');
+  });
+
+  it("stops at a reward that rewards a turn which is not there, and names it", async () => {
+    class Far extends RewardFunction {
+      override async compute() {
+        return { score: 1, breakdown: {}, turns: { 99: 1 } };
+      }
+    }
+    const run = train({ ...settings, agent: tableAgent().agent, reward: new Far({ name: "far" }) });
+    await expect(run).rejects.toThrow(/Reward "far" rewards turn 99 of a conversation that has 6 turns/);
   });
 
   it("skips an update whose rewards are all NaN, and stops after three in a row", async () => {

@@ -1,6 +1,8 @@
 /** What goes wrong in a step, said once per step and kind. */
+
 import { type Failure, isAnswer } from "../conversation/failure.ts";
 import { countByPart } from "../conversation/part-failures.ts";
+import { counted } from "../counted.ts";
 import { StatesetError } from "../error.ts";
 import { notFiniteError, tooManySkipped } from "../learning/finite.ts";
 import { warmupSteps } from "../learning/learner.ts";
@@ -38,7 +40,7 @@ export async function reportFailures(
   if (environment.length > 0) {
     const messages = messagesOf(environment);
     const lost = lostBySource(report).environment;
-    const message = `Step ${step}: the environment failed ${times(messages)}; ${lost} conversations were lost${scoredText(report)}. ${examples(messages)}`;
+    const message = `Step ${step}: the environment failed ${times(messages)}; ${lost === 1 ? "1 conversation was" : `${lost} conversations were`} lost${scoredText(report)}. ${examples(messages)}`;
     await run.warn({ kind: "environment-failed", message }, step);
   }
   if (reward.length > 0) {
@@ -48,7 +50,7 @@ export async function reportFailures(
   }
   const said = (name: string) => report.partFailures.filter((failure) => failure.name === name).map(messageIn);
   await reportFailedParts({ run, state }, step, countByPart(report.partFailures), {
-    of: `${report.completed} conversations`,
+    of: counted(report.completed, "conversation"),
     why: (name) => ` ${examples(said(name))}`,
     metric: "partFailures",
   });
@@ -59,7 +61,8 @@ export async function reportFailures(
   }
   if (droppedGroups.length > 0) {
     const left = groups.length === 0 ? " Nothing is left to learn from in this step." : "";
-    const [some, were] = droppedGroups.length === 1 ? ["1 group", "was"] : [`${droppedGroups.length} groups`, "were"];
+    const [some, were] =
+      droppedGroups.length === 1 ? ["1 group", "was"] : [counted(droppedGroups.length, "group"), "were"];
     const message = `Step ${step}: ${some} had too few conversations left and ${were} dropped.${left}`;
     await run.warn({ kind: "group-dropped", message }, step);
   }
@@ -149,7 +152,7 @@ export async function reportEvaluation(
   await run.tell("evaluation", step, fact, { scenarios, stop: run.stop });
   const { failed, lost, failures, reward, set, partFailures = {} } = result;
   const samples = scenarios.reduce((sum, scenario) => sum + scenario.samples, 0);
-  const of = `${samples} conversations of the evaluation`;
+  const of = `${counted(samples, "conversation")} of the evaluation`;
   await reportFailedParts({ run, state }, step, partFailures, { of, why: () => "", metric: `${set}/partFailures` });
   if (failed + lost === 0) return;
   const said = [

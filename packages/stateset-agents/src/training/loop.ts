@@ -80,7 +80,7 @@ export async function runLoop(loop: Loop): Promise<RunEnd> {
 async function runStep(loop: Loop): Promise<void> {
   const { config, state, run } = loop;
   const { signal } = run;
-  throwIfAborted(signal, `after ${run.step} steps`);
+  throwIfAborted(signal, run.afterSteps);
   const step = run.step + 1;
   const learningRate = learningRateAt(step, config) * state.controls.learningRateScale;
   await run.stepStart({ step, totalSteps: config.steps, learningRate });

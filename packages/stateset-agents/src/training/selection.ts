@@ -1,5 +1,7 @@
 /** What the held-out scenarios say before, during and after a run, and which weights it ends with. */
+
 import { join } from "node:path";
+import { counted } from "../counted.ts";
 import { evaluationMetrics } from "../run/evaluation-metrics.ts";
 import type { FinalWeights, RewardEvaluation } from "../run/event.ts";
 import { finiteMetrics, type Metrics } from "../run/metrics.ts";
@@ -44,7 +46,7 @@ export async function chooseWeights({ config, state: { best }, learner, run }: L
   const { step } = run;
   if (best === null) return { step, why: "the last step's: nothing was held out to choose by" };
   const scenarios = best.scenarios;
-  const on = `on ${scenarios} selection ${scenarios === 1 ? "scenario" : "scenarios"} (${best.score.toFixed(3)})`;
+  const on = `on ${counted(scenarios, "selection scenario")} (${best.score.toFixed(3)})`;
   if (best.step >= step) return { step, scenarios, why: `the last step's, which did best ${on}` };
   const bestWas = `${best.step === 0 ? "the untrained policy" : `step ${best.step}`} did best ${on}`;
   if (!config.evaluation.restoreBest) return { step, why: `the last step's, since restoreBest is off; ${bestWas}` };

@@ -67,6 +67,9 @@ describe("a chat that something goes wrong in", () => {
       input: `hello\n${long}\nhello\n`,
     });
     expect(stderr).toContain("CONTEXT_OVERFLOW");
+    // chat sets a context strategy itself, so to advise one would be no help.
+    expect(stderr).toMatch(/The last message alone is too long for .*Shorten it\./s);
+    expect(stderr).not.toContain("contextWindow");
     expect(status).toBe(1);
     const plain = await run(`chat --checkpoint ${place.model} --max-tokens 4 --seed 1`, { input: "hello\nhello\n" });
     const replies = (text: string) => text.split("\n").filter((line) => /^agent ▸ .*[^)]$/.test(line));

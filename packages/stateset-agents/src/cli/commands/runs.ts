@@ -1,6 +1,7 @@
 import { rmSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { Argument, type Command } from "commander";
+import { counted } from "../../counted.ts";
 import { StatesetError } from "../../error.ts";
 import { trackerNamed, trackerNames } from "../../project/names.ts";
 import { changesBetween } from "../../run/config.ts";
@@ -201,7 +202,7 @@ async function exportRun(io: CliIo, run: RunInfo, tool: string, { json }: Common
   const folder = join(run.dir, tool);
   if (json) return printJson(io, { run: run.id, tool, folder, steps: run.metrics.length });
   const next = tool === "wandb" ? `wandb sync ${folder}/offline-run-*` : `tensorboard --logdir ${folder}`;
-  print(io, `Wrote ${run.metrics.length} steps to ${folder}.`, colorsOf(io).dim(`next: ${next}`));
+  print(io, `Wrote ${counted(run.metrics.length, "step")} to ${folder}.`, colorsOf(io).dim(`next: ${next}`));
 }
 
 /** What a tracker would have been told: steps and evaluations in their order. */

@@ -1,3 +1,4 @@
+import { counted } from "../../counted.ts";
 import type { Estimate } from "../../evaluation/estimate.ts";
 import type { Comparison, Evaluation } from "../../evaluation/evaluate.ts";
 import { fewestPairs } from "../../evaluation/paired-test.ts";
@@ -32,14 +33,16 @@ export function evaluationLines(evaluation: Evaluation, io: CliIo): string[] {
     "",
     colors.dim(
       [
-        `${scenarios.length} scenarios, hardest first`,
-        ...(failed > 0 ? [`in ${failed} conversations the environment threw at a reply, which counts`] : []),
-        ...(lost > 0 ? [`${lost} conversations were lost and are not counted`] : []),
+        `${counted(scenarios.length, "scenario")}, hardest first`,
+        ...(failed > 0 ? [`in ${counted(failed, "conversation")} the environment threw at a reply, which counts`] : []),
+        ...(lost > 0
+          ? [`${lost === 1 ? "1 conversation was lost and is" : `${lost} conversations were lost and are`} not counted`]
+          : []),
       ].join("; "),
     ),
     ...failures.map((message) => colors.yellow(`! ${message}`)),
     ...Object.entries(partFailures).map(([name, count]) =>
-      colors.yellow(`! The part "${name}" of the reward failed in ${count} conversations, which are not in its mean.`),
+      colors.yellow(`! The part "${name}" of the reward failed in ${counted(count, "conversation")}, not in its mean.`),
     ),
     ...(stub ? [colors.yellow("A stub made these replies up: the numbers say nothing about a model.")] : []),
   ];

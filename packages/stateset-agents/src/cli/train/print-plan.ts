@@ -1,3 +1,4 @@
+import { counted } from "../../counted.ts";
 import { Environment } from "../../environment/environment.ts";
 import { wantsReference } from "../../learning/learner.ts";
 import type { MemoryPlan } from "../../policy/policy.ts";
@@ -117,7 +118,7 @@ export function memoryText(plan: MemoryPlan, colors: ReturnType<typeof colorsOf>
 }
 
 function diskText({ checkpoint, checkpoints, final, trajectories, total }: DiskPlan): string {
-  const saved = `${checkpoints} ${checkpoints === 1 ? "checkpoint" : "checkpoints"} of ${bytes(checkpoint)}`;
+  const saved = `${counted(checkpoints, "checkpoint")} of ${bytes(checkpoint)}`;
   return `about ${bytes(total)} (${saved}, final ${bytes(final)}, trajectories ${bytes(trajectories)})`;
 }
 

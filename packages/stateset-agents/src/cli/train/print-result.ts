@@ -1,3 +1,4 @@
+import { counted } from "../../counted.ts";
 import { estimateText, number, sparkline } from "../../telemetry/format.ts";
 import type { TrainResult } from "../../training/train.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
@@ -36,7 +37,7 @@ export function printResult(run: TrainResult["run"], { json, config, hasProject 
   print(
     io,
     "",
-    `${colors.green("✓")} ${run.status === "stopped-early" ? "Stopped early" : "Done"}: ${run.steps} steps.${run.reason ? ` ${run.reason}` : ""}`,
+    `${colors.green("✓")} ${run.status === "stopped-early" ? "Stopped early" : "Done"}: ${counted(run.steps, "step")}.${run.reason ? ` ${run.reason}` : ""}`,
   );
   if (rewards.length > 0)
     print(

@@ -1,7 +1,7 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../../test/temporary-folder.ts";
 import type { Message } from "../../conversation/message.ts";
 import { openPolicy } from "../open-policy.ts";
 import { defaultSampling, type Policy, type Sampling, type TokenTree } from "../policy.ts";
@@ -134,14 +134,13 @@ describe("a stub policy", () => {
     await policy.backward(pass, { logprobs: Float32Array.of(0, 1, 1) });
     expect(await policy.step({ learningRate: 1 })).toMatchObject({ gradNorm: 0, applied: true });
     expect(await (await policy.reference()).logprobs(tree)).toEqual(pass.logprobs);
-    const dir = await mkdtemp(join(tmpdir(), "stub-"));
+    const dir = temporaryFolder();
     await policy.save(join(dir, "model"));
     await policy.snapshot(join(dir, "snapshot"));
     await policy.restore(join(dir, "snapshot"));
     await expect(policy.restore(join(dir, "none"))).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
     expect(JSON.parse(await readFile(join(dir, "model", "stub.json"), "utf8"))).toMatchObject({ stub: true });
     await expect(openPolicy({ model: join(dir, "model") })).rejects.toThrow(/a dry run with a stub wrote it/);
-    await rm(dir, { recursive: true });
   });
 
   it("is closed after close()", async () => {

@@ -1,7 +1,7 @@
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../../test/temporary-folder.ts";
 import { answer, endpoint, fail, judgeAt, rubric, talk } from "../../test-support/judge-endpoint.ts";
 import { createTablePolicy } from "../../test-support/table-policy.ts";
 import { createJudge, type JudgeOptions } from "./judge.ts";
@@ -52,7 +52,7 @@ describe("absolute scores", () => {
 
   it("keeps answers in a file between judges and survives a line cut short by a crash", async () => {
     const { baseURL, bodies } = await endpoint((_, __, response) => answer(response, '{"score": 5}'));
-    const file = join(mkdtempSync(join(tmpdir(), "judge-")), "cache.jsonl");
+    const file = join(temporaryFolder(), "cache.jsonl");
     await judgeReward({ judge: judgeAt(baseURL, { cache: { file } }), rubric, mode: "absolute" }).compute(talk("a"));
     writeFileSync(file, `${readFileSync(file, "utf8")}{"key":"cut`);
     const second = judgeAt(baseURL, { cache: { file } });

@@ -178,7 +178,8 @@ function shapeOf(model: ModelInfo): Manifest["model"] {
   return { name, architecture, parameters, trainableParameters, vocabSize };
 }
 
-function listSteps(dir: string): string[] {
+/** The names of the checkpoints in a folder, oldest first. */
+export function listSteps(dir: string): string[] {
   if (!existsSync(dir)) return [];
   return readdirSync(dir)
     .filter((name) => stepOf(name) !== undefined)
