@@ -1,15 +1,15 @@
 // Packs every package that is published, the engine's prebuilt package for this machine included, into a folder of tarballs.
 import { execFileSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { copyPages } from "./package-pages.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const target = resolve(process.argv[2] ?? join(root, "tarballs"));
 mkdirSync(target, { recursive: true });
 
-// The page of the npm package is the README of the repository.
-copyFileSync(join(root, "README.md"), join(root, "packages/stateset-agents/README.md"));
+copyPages(root, join(root, "packages/stateset-agents"));
 
 const platformPackage = execFileSync("node", [join(root, "packages/engine/npm/prepare.mjs")], {
   encoding: "utf8",

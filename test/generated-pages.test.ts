@@ -41,7 +41,7 @@ describe("metrics", () => {
     expect(modules(uses.writers, "kl")).toEqual(["algorithm/loss/terms.ts", "learning/regularise.ts"]);
     expect(modules(uses.writers, "report/reward")).toEqual(["run/evaluation-metrics.ts"]);
     expect(modules(uses.readers, "report/reward")).toEqual(["telemetry/console-tracker.ts"]);
-    expect(modules(uses.readers, "gradNorm")).toEqual(["cli/commands/runs.ts", "telemetry/live-view.ts"]);
+    expect(modules(uses.readers, "gradNorm")).toEqual(["cli/commands/runs.ts", "telemetry/view-lines.ts"]);
     expect(modules(uses.readers, "firstRatioMax")).toEqual([
       "docs/guides/training.md",
       "learning/learn.ts",

@@ -1,8 +1,8 @@
 /** What users get is the packed artifact: pack every package, install the tarballs into an empty project, use every door and run the README's example there. */
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -11,8 +11,9 @@ const work = mkdtempSync(join(tmpdir(), "stateset-pack-"));
 const project = join(work, "project");
 const env = { ...process.env, NO_COLOR: "1", CI: "1" };
 
-const inProject = (command: string, ...args: string[]) =>
-  execFileSync(command, args, { cwd: project, encoding: "utf8", env, stdio: ["ignore", "pipe", "pipe"] });
+const inFolder = (cwd: string, command: string, ...args: string[]) =>
+  execFileSync(command, args, { cwd, encoding: "utf8", env, stdio: ["ignore", "pipe", "pipe"] });
+const inProject = (command: string, ...args: string[]) => inFolder(project, command, ...args);
 
 /** A few lines for each door that hold when its types came through, not when they became `any`. */
 const uses: Record<string, string> = {
@@ -167,6 +168,115 @@ assert((await openWeights("./nowhere").catch((error) => error)) instanceof State
     const { version } = JSON.parse(readFileSync(join(root, "packages/stateset-agents/package.json"), "utf8"));
     expect(inProject("npx", "stateset-agents", "version")).toContain(version);
   }, 60_000);
+
+  // What the example learns is tried above; here it is only to run, so it takes two short steps.
+  const short = () => {
+    const readme = readFileSync(join(root, "README.md"), "utf8");
+    const example = readme.match(/```ts\n([\s\S]*?)\n```/)![1]!;
+    expect(example).toContain("steps: 12, progress: true");
+    return example.replace("steps: 12", "steps: 2, groupSize: 2, groupsPerStep: 2");
+  };
+  const tsx = join(root, "node_modules/.bin/tsx");
+  // Node runs TypeScript by itself from 22.18 on.
+  const stripsTypes = (process.features as { typescript?: unknown }).typescript ? ["ts", "mts"] : [];
+  it.each([
+    ...["js", ...stripsTypes].map((extension) => ({ extension, command: "node" })),
+    ...["ts", "mts"].map((extension) => ({ extension, command: tsx })),
+  ])(
+    "run that example as a .$extension file, and show how it goes",
+    ({ extension, command }) => {
+      const file = `pasted.${extension}`;
+      writeFileSync(join(project, file), short());
+      const { status, stderr, stdout } = spawnSync(command, [file], { cwd: project, encoding: "utf8", env });
+      expect(status, stderr).toBe(0);
+      expect(stderr).toMatch(/^step 2\/2 {2}reward /m);
+      expect(stdout.trim().split("\n")).toHaveLength(1);
+    },
+    60_000,
+  );
+
+  it("run that example with require() where package.json says commonjs, as `npm init -y` writes it", () => {
+    const folder = join(project, "commonjs");
+    mkdirSync(folder);
+    writeFileSync(join(folder, "package.json"), JSON.stringify({ name: "commonjs", type: "commonjs" }));
+    const [imports, ...rest] = short().split("\n\n");
+    const required = imports!.replace(/^import (\{.*\}) from (".*");$/m, "const $1 = require($2);");
+    writeFileSync(join(folder, "app.js"), `${required}\n(async () => {\n${rest.join("\n\n")}\n})();\n`);
+    const { status, stderr } = spawnSync("node", ["app.js"], { cwd: folder, encoding: "utf8", env });
+    expect(status, stderr).toBe(0);
+    expect(stderr).toMatch(/^step 2\/2 {2}reward /m);
+  }, 60_000);
+
+  it("can be bundled as long as the engine and the starter model stay outside", () => {
+    const app = `import { MultiTurnAgent } from "stateset-agents";
+const agent = new MultiTurnAgent({ sampling: { maxTokens: 8 }, seed: 1 });
+await agent.initialize();
+console.log(await agent.generateResponse([{ role: "user", content: "Hello" }]));
+await agent.close();`;
+    writeFileSync(join(project, "app.js"), app);
+    const esbuild = join(root, "node_modules/.bin/esbuild");
+    const bundled = (...external: string[]) => {
+      const flags = ["--bundle", "--platform=node", "--format=esm", "--outfile=bundled/app.js", "--log-level=error"];
+      inProject(esbuild, "app.js", ...flags, ...external.map((name) => `--external:${name}`));
+      return inProject("node", "bundled/app.js");
+    };
+    const [whole, parts] = [bundled("stateset-agents"), bundled("@stateset-agents/*")];
+    expect(whole).toMatch(/\S/);
+    expect(parts).toBe(whole);
+    // What docs/guides/use-in-your-app.md warns of.
+    expect(() => bundled()).toThrow(/MODEL_NOT_FOUND|ENGINE_UNAVAILABLE/);
+  }, 60_000);
+
+  it("answer alike in every worker thread, and outlive one that is ended in the middle", () => {
+    writeFileSync(
+      join(project, "workers.js"),
+      `import assert from "node:assert/strict";
+import { once } from "node:events";
+import { isMainThread, parentPort, Worker } from "node:worker_threads";
+import { MultiTurnAgent } from "stateset-agents";
+const agent = new MultiTurnAgent({ sampling: { maxTokens: 12 }, threads: 1 });
+await agent.initialize();
+const answer = (seed) => agent.generateResponse([{ role: "user", content: "Where is my order?" }], { seed });
+if (isMainThread) {
+  const workers = [1, 2].map(() => new Worker(new URL(import.meta.url)));
+  const replies = await Promise.all([answer(1), ...workers.map(async (worker) => (await once(worker, "message"))[0])]);
+  assert.equal(new Set(replies).size, 1);
+  await Promise.all(workers.map((worker) => worker.terminate()));
+  assert.equal(await answer(1), replies[0]);
+  await agent.close();
+} else {
+  parentPort.postMessage(await answer(1));
+  for (let seed = 2; ; seed++) await answer(seed);
+}`,
+    );
+    const { status, stderr } = spawnSync("node", ["workers.js"], { cwd: project, encoding: "utf8", env });
+    expect(status, stderr).toBe(0);
+  }, 60_000);
+
+  it("make a project that can be installed and trained, though nothing is published", () => {
+    inProject("npx", "stateset-agents", "init", "my-agent", "--yes");
+    const cwd = join(project, "my-agent");
+    const { dependencies } = JSON.parse(readFileSync(join(cwd, "package.json"), "utf8"));
+    expect(dependencies["stateset-agents"]).toMatch(/^file:.*\.tgz$/);
+    inFolder(cwd, "npm", "install", "--no-audit", "--no-fund", "--prefer-offline");
+    const flags = ["--stub", "--steps", "1", "--set", "groupsPerStep=1", "--set", "groupSize=2"];
+    expect(inFolder(cwd, "npm", "run", "train", "--", ...flags)).toContain("step 1/1");
+  }, 120_000);
+
+  it("hold pages whose links lead to something that is packed too", () => {
+    const packed = join(project, "node_modules/stateset-agents");
+    const pages = (readdirSync(packed, { recursive: true }) as string[]).filter(
+      (file) => file.endsWith(".md") && !file.includes("node_modules"),
+    );
+    expect(pages).toContain("README.md");
+    const links = pages.flatMap((page) => {
+      const text = readFileSync(join(packed, page), "utf8");
+      return [...text.matchAll(/\]\(([^)\s#]+)[^)]*\)/g)].map(([, to]) => ({ page, to: to! }));
+    });
+    const relative = links.filter(({ to }) => !/^[a-z]+:/i.test(to));
+    expect(relative).toContainEqual({ page: "README.md", to: "docs/images/demo.svg" });
+    expect(relative.filter(({ page, to }) => !existsSync(resolve(packed, dirname(page), to)))).toEqual([]);
+  });
 
   it("contain no tests, sources of other packages or build leftovers", () => {
     const files = readdirSync(join(project, "node_modules/stateset-agents"), { recursive: true }).map(String);

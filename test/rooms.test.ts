@@ -18,10 +18,10 @@ const rooms: Record<string, string> = {
   evaluation: "agent conversation environment reward rollout",
   learning: "algorithm conversation policy",
   run: "agent conversation evaluation learning policy rollout",
-  supervised: "agent algorithm conversation environment learning policy reward rollout run",
-  preference: "agent algorithm conversation learning policy reward run supervised",
-  training: "agent algorithm conversation environment evaluation learning policy reward rollout run",
   telemetry: "conversation evaluation rollout run",
+  supervised: "agent algorithm conversation environment learning policy reward rollout run telemetry",
+  preference: "agent algorithm conversation learning policy reward run supervised",
+  training: "agent algorithm conversation environment evaluation learning policy reward rollout run telemetry",
   compat: "agent environment evaluation reward run training",
   doors:
     "agent algorithm compat conversation environment evaluation learning policy preference reward rollout run supervised telemetry test-support training",

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { cliPage } from "../../../../scripts/cli-page.ts";
 import { cli } from "../../test/cli.ts";
 import { temporaryFolder } from "../../test/tiny-model.ts";
-import { wrap } from "./chat/columns.ts";
+import { wrap } from "../telemetry/columns.ts";
 import { checkNode } from "./doctor/checks.ts";
 
 const cwd = "/";

@@ -1,14 +1,13 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { loadScenarios } from "../environment/load-scenarios.ts";
 import { loadPreferencePairs } from "../preference/pair.ts";
 import { readChats, readConversations, writeChats } from "./jsonl.ts";
 import type { ReadOptions, SkippedLines } from "./read-entries.ts";
 
-const dir = mkdtempSync(join(tmpdir(), "entries-"));
-afterAll(() => rmSync(dir, { recursive: true }));
+const dir = temporaryFolder();
 afterEach(() => vi.restoreAllMocks());
 
 const file = (...lines: string[]) => {

@@ -3,7 +3,7 @@ import { messageOf, StatesetError } from "../error.ts";
 
 /** The text of a file piece by piece, without a byte order mark. */
 export async function* readText(path: string): AsyncGenerator<string> {
-  const input = createReadStream(path, { encoding: "utf8", highWaterMark: 1 << 18 });
+  const input = createReadStream(path, { encoding: "utf8", highWaterMark: 1 << 16 });
   let first = true;
   try {
     for await (const chunk of input as AsyncIterable<string>) {

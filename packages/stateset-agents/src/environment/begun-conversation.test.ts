@@ -10,6 +10,7 @@ import { heldOutProblems } from "../training/held-out.ts";
 import { train } from "../training/train.ts";
 import { ConversationEnvironment, type ConversationEnvironmentOptions } from "./conversation-environment.ts";
 import type { ConversationScenarioInput } from "./parse-scenario.ts";
+import type { ConversationScenario } from "./scenario.ts";
 import { TaskEnvironment } from "./task-environment.ts";
 
 const say = (content: string): Turn => ({ role: "assistant", content });
@@ -73,6 +74,17 @@ describe("a scenario", () => {
     const make = () => new ConversationEnvironment({ scenarios: [scenario] } as ConversationEnvironmentOptions);
     expect(make).toThrow(message);
     expect(make).toThrow(expect.objectContaining({ code: "INVALID_SCENARIO" }));
+  });
+
+  it("from elsewhere, as a list of held-out ones, may begin with messages as data has them", async () => {
+    const environment = new ConversationEnvironment({ scenarios: [{ prompt: "Hi" }] });
+    const elsewhere = { id: "held-out", messages: begun, userResponses: ["Yes."] } as unknown as ConversationScenario;
+    const { turns } = await environment.reset(elsewhere, { seed: 0 });
+    expect(turns[1]!.tool_calls).toEqual([
+      { id: "call00001", type: "function", function: { name: "find_order", arguments: '{"name":"Anna"}' } },
+    ]);
+    const unread = { id: "held-out", prompt: "Hi" } as unknown as ConversationScenario;
+    await expect(environment.reset(unread, { seed: 0 })).rejects.toThrow('Scenario "held-out" has no user turn');
   });
 
   it("that begins otherwise is not one that was trained on", () => {

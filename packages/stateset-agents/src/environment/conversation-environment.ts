@@ -86,7 +86,7 @@ export class ConversationEnvironment extends Environment<ConversationScenario> {
     { seed = randomInt(2 ** 32) }: ResetOptions = {},
   ): Promise<EnvironmentState<ConversationScenario>> {
     const chosen = scenario ?? this.#choose(seed);
-    const given = givenTurns(chosen.messages);
+    const given = givenTurns(chosen);
     const answers = awaitsReply(chosen.messages);
     // Scenarios from elsewhere need not be of this kind.
     const first = answers ? undefined : chosen.userResponses?.[0];

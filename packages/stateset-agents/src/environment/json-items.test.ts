@@ -1,13 +1,12 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { afterAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import type { TextEntry } from "../conversation/read-lines.ts";
 import { readJsonItems } from "./json-items.ts";
 
-const dir = mkdtempSync(join(tmpdir(), "items-"));
-afterAll(() => rmSync(dir, { recursive: true }));
+const dir = temporaryFolder();
 
 async function items(text: string): Promise<TextEntry[]> {
   const path = join(dir, "list.json");

@@ -49,9 +49,10 @@ export function awaitsReply(messages: readonly { role: string }[] | undefined): 
   return last === "user" || last === "tool";
 }
 
-/** The beginning as turns that nobody learns from. */
-export function givenTurns(messages: readonly Message[] = []): Turn[] {
-  return messages.map((message) => ({ ...message, given: true }));
+/** The beginning of a scenario as turns that nobody learns from. Checked again: a scenario from elsewhere has passed no parser. */
+export function givenTurns({ id, messages = [] }: { id: string; messages?: readonly Message[] }): Turn[] {
+  const checked = validateMessages(messages, { where: `Scenario "${id}"`, code: "INVALID_SCENARIO" });
+  return checked.map((message) => ({ ...message, given: true }));
 }
 
 function refuse(what: string, hint: string): never {

@@ -88,7 +88,7 @@ export class TaskEnvironment extends Environment<Task> {
         hint: "Give it one, or play it in a ConversationEnvironment.",
       });
     }
-    const turns: Turn[] = scenario.messages ? givenTurns(scenario.messages) : [{ role: "user", content }];
+    const turns: Turn[] = scenario.messages ? givenTurns(scenario) : [{ role: "user", content }];
     return { scenario, turns, replies: 0, seed, done: false, metadata: { success: false, progress: 0 } };
   }
 

@@ -1,12 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { readYamlItems, type YamlItem } from "./yaml-items.ts";
 
-const dir = mkdtempSync(join(tmpdir(), "yaml-"));
-afterAll(() => rmSync(dir, { recursive: true }));
+const dir = temporaryFolder();
 
 async function items(text: string): Promise<YamlItem[]> {
   const path = join(dir, "list.yaml");

@@ -11,7 +11,7 @@ import type { ReferenceScorer } from "../reward/reference-scorer.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import { requireParts } from "../rollout/parts.ts";
 import { allFailed, emptyReport, noneCameThrough } from "../rollout/report.ts";
-import { environmentRollout, sampleGroups } from "../rollout/rollout.ts";
+import { environmentRollout, type Rollout, sampleGroups } from "../rollout/rollout.ts";
 import { rolloutShape } from "../rollout/settings.ts";
 import { type Estimate, estimateGroups, mean, standardDeviation } from "./estimate.ts";
 import { type PairedResult, pairedTest } from "./paired-test.ts";
@@ -79,14 +79,21 @@ export interface Evaluation {
  * console.log(`${reward.mean} [${reward.low}, ${reward.high}] over ${reward.count} scenarios`);
  */
 export function evaluate(options: EvaluateOptions): Promise<Evaluation> {
-  return evaluateWith(options, undefined);
+  return evaluateWith(options, {});
 }
 
-/** The same inside a run: with a scorer that is kept from one evaluation to the next, and the lowest reward that failures count at most. */
+/** What an evaluation has of the run it is part of. */
+export interface EvaluationIn extends Pick<Rollout, "onProgress"> {
+  /** Kept from one evaluation to the next. */
+  scorer?: ReferenceScorer | undefined;
+  /** What failures count at most. */
+  lowestReward?: number;
+}
+
+/** The same inside a run. */
 export async function evaluateWith(
   options: EvaluateOptions,
-  scorer: ReferenceScorer | undefined,
-  lowestReward?: number,
+  { scorer, lowestReward, onProgress }: EvaluationIn,
 ): Promise<Evaluation> {
   requireParts({ ...options }, "evaluate()");
   const { agent, environment, scenarios = environment.scenarios, reward, ...rest } = options;
@@ -105,7 +112,7 @@ export async function evaluateWith(
     // By id, not by place: a subset of the scenarios gives the same conversations.
     seed: seedOf(settings.seed, "evaluate", scenario.id),
   }));
-  const rollout = environmentRollout({ agent, environment, reward, settings, learn: false, scorer });
+  const rollout = environmentRollout({ agent, environment, reward, settings, learn: false, scorer, onProgress });
   const groups = await sampleGroups(rollout, requests, { report, minimum: 1, signal: settings.signal });
   // Where it is known what a failure counts, failures alone are a measurement too.
   const known = lowestReward !== undefined || typeof settings.onFailure === "object";

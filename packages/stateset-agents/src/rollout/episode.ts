@@ -1,8 +1,10 @@
 import type { ConversationSession } from "../agent/session.ts";
-import type { Ended, Turn } from "../conversation/trajectory.ts";
+import type { Ended, Trajectory, Turn } from "../conversation/trajectory.ts";
 import type { EnvironmentState } from "../environment/environment.ts";
 import type { Scenario } from "../environment/scenario.ts";
-import type { Unrewarded } from "./play.ts";
+
+/** A conversation before anybody has rewarded it. */
+export type Unrewarded = Omit<Trajectory, "reward">;
 
 /** What has happened so far in a conversation. */
 export interface Episode {

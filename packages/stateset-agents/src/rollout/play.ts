@@ -5,13 +5,13 @@
 import type { Agent } from "../agent/agent.ts";
 import type { Reply } from "../agent/session.ts";
 import { type Failure, isAnswer, mistakeIn } from "../conversation/failure.ts";
-import type { Ended, RewardResult, Trajectory } from "../conversation/trajectory.ts";
+import type { Ended, RewardResult } from "../conversation/trajectory.ts";
 import type { Environment } from "../environment/environment.ts";
 import { type GuardedEnvironment, runGuarded } from "../environment/guard.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { hasCode, messageOf } from "../error.ts";
 import { seedOf } from "../random.ts";
-import { type Episode, trajectoryOf } from "./episode.ts";
+import { type Episode, trajectoryOf, type Unrewarded } from "./episode.ts";
 import type { RolloutSettings } from "./settings.ts";
 
 /** One conversation to be played. */
@@ -25,10 +25,9 @@ export interface PlayRequest {
   sampling: RolloutSettings["sampling"];
   /** False: tokens are recorded, not marked for learning. */
   learn: boolean;
+  /** Told of every reply, with the tokens that were sampled for it. */
+  onReply?: ((tokens: number) => void) | undefined;
 }
-
-/** A conversation before anybody has rewarded it. */
-export type Unrewarded = Omit<Trajectory, "reward">;
 
 export interface Played {
   /** `ended` is "failed" when the environment or a hook failed; it then holds what was said until then. */
@@ -84,7 +83,7 @@ export function playInEnvironment({ agent, environment, settings }: EnvironmentP
 async function converse(
   environment: GuardedEnvironment,
   episode: Episode,
-  { id, scenario, seed, member }: PlayRequest,
+  { id, scenario, seed, member, onReply }: PlayRequest,
   { attempt, maxTurns, signal }: { attempt: number; maxTurns: number; signal: AbortSignal | undefined },
 ): Promise<{ failure?: Failure }> {
   const anew = attempt === 0 ? [] : ["attempt", attempt];
@@ -108,6 +107,7 @@ async function converse(
       episode.ended = "context-full";
       break;
     }
+    onReply?.(reply.sampledTokens);
     const { sampled } = reply.turn;
     episode.notes.set(turn, sampled ? { sampled } : {});
     episode.unanswered = reply.turn;

@@ -2,7 +2,7 @@ import type { Failure } from "../conversation/failure.ts";
 import type { PartFailure } from "../conversation/part-failures.ts";
 import type { Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
-import type { Unrewarded } from "./play.ts";
+import type { Unrewarded } from "./episode.ts";
 
 /** What became of the conversations that were asked for. */
 export interface RolloutReport {

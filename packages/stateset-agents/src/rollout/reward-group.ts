@@ -7,7 +7,8 @@ import { EnvironmentReward } from "../reward/builtin/environment.ts";
 import { checkResult } from "../reward/define-reward.ts";
 import { stoppable } from "../reward/reference-scorer.ts";
 import type { RewardContext, RewardFunction, RewardInput } from "../reward/reward-function.ts";
-import type { Played, Unrewarded } from "./play.ts";
+import type { Unrewarded } from "./episode.ts";
+import type { Played } from "./play.ts";
 import type { Rollout } from "./rollout.ts";
 
 /** The members with their rewards; those that failed before or whose reward failed have none, and say how. */

@@ -10,7 +10,8 @@ import { isReply, type Trajectory, type TrajectoryGroup } from "../conversation/
 import type { Scenario } from "../environment/scenario.ts";
 import { createReferenceScorer, type ReferenceScorer } from "../reward/reference-scorer.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
-import { type EnvironmentPlay, type Play, playInEnvironment, type Unrewarded } from "./play.ts";
+import type { Unrewarded } from "./episode.ts";
+import { type EnvironmentPlay, type Play, playInEnvironment } from "./play.ts";
 import type { RolloutReport } from "./report.ts";
 import { rewardGroup } from "./reward-group.ts";
 import type { RolloutSettings } from "./settings.ts";
@@ -27,11 +28,23 @@ export interface Rollout {
   scorer?: ReferenceScorer | undefined;
   /** The model that a scorer is made for. None, and none for a stub: rewards go without. */
   agent?: Agent;
+  /** Told how far it is after every reply and every reward; it must return at once. */
+  onProgress?: ((progress: RolloutProgress) => void) | undefined;
+}
+
+/** How far the conversations of a round are. */
+export interface RolloutProgress {
+  phase: "sampling" | "rewarding";
+  /** Conversations that have come to their end, or have their reward, of those asked for so far. */
+  done: number;
+  of: number;
+  /** Sampled so far. */
+  tokens: number;
 }
 
 export function environmentRollout(parts: EnvironmentPlay & Omit<Rollout, "play">): Rollout {
-  const { reward, settings, learn, agent, scorer } = parts;
-  return { play: playInEnvironment(parts), reward, settings, learn, agent, scorer };
+  const { reward, settings, learn, agent, scorer, onProgress } = parts;
+  return { play: playInEnvironment(parts), reward, settings, learn, agent, scorer, onProgress };
 }
 
 /** One scenario to be played `size` times. */
@@ -78,18 +91,27 @@ async function sampleAll(
 ): Promise<TrajectoryGroup[]> {
   const { learn } = rollout;
   const { concurrency, sampling } = rollout.settings;
+  const progress = progressOf(rollout, requests, report);
   const conversations = requests.flatMap(({ id, scenario, size, seed }) =>
-    Array.from({ length: size }, (_, member) => () => {
-      return rollout.play({ id: `${id}-m${member}`, scenario, seed, member, sampling, learn }, signal);
+    Array.from({ length: size }, (_, member) => async () => {
+      const request = { id: `${id}-m${member}`, scenario, seed, member, sampling, learn, onReply: progress.replied };
+      const one = await rollout.play(request, signal);
+      progress.ended(1);
+      return one;
     }),
   );
   report.requested += conversations.length;
   const played = await runLimited(conversations, concurrency, stop);
+  progress.rewarding();
   let at = 0;
   const rewarding = requests.map(({ scenario, size }) => {
     const members = played.slice(at, at + size);
     at += size;
-    return () => rewardGroup(rollout, scenario, members, signal);
+    return async () => {
+      const one = await rewardGroup(rollout, scenario, members, signal);
+      progress.ended(size);
+      return one;
+    };
   });
   const rewarded = await runLimited(rewarding, concurrency, stop);
   // Only now, in the order of the requests: the report must not depend on who was done first.
@@ -118,6 +140,33 @@ async function sampleAll(
     report.droppedGroups.push({ ...group, survivors });
     return false;
   });
+}
+
+/** Counts what happens of this round on top of what the report has of those before. */
+function progressOf(
+  { onProgress }: Rollout,
+  requests: readonly GroupRequest[],
+  { requested: before, sampledTokens }: RolloutReport,
+) {
+  const of = before + requests.reduce((sum, { size }) => sum + size, 0);
+  const now: RolloutProgress = { phase: "sampling", done: before, of, tokens: sampledTokens };
+  const tell = () => onProgress?.({ ...now });
+  tell();
+  return {
+    replied(tokens: number) {
+      now.tokens += tokens;
+      tell();
+    },
+    ended(conversations: number) {
+      now.done += conversations;
+      tell();
+    },
+    rewarding() {
+      now.phase = "rewarding";
+      now.done = before;
+      tell();
+    },
+  };
 }
 
 /** A conversation that failed at a reply, with its score; others as they are. */

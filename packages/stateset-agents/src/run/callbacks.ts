@@ -46,6 +46,18 @@ export interface StepEnd {
   tell(said: ({ type: "verdict" } & Verdict) | ({ type: "adjustment" } & Adjustment)): Promise<void>;
 }
 
+/** Where a run is inside a step. */
+export interface RunProgress {
+  /** The step under way, or the one that is being evaluated or saved; 0 before the first. */
+  step: number;
+  totalSteps: number;
+  phase: "sampling" | "rewarding" | "learning" | "evaluating" | "saving";
+  /** Conversations done of those asked for, and the tokens sampled so far: while there are conversations. */
+  done?: number;
+  of?: number;
+  tokens?: number;
+}
+
 type Told<E> = (event: E) => void | Promise<void>;
 
 /**
@@ -57,6 +69,8 @@ export interface RunCallbacks {
   onEvent?: Told<RunEvent>;
   onStart?: Told<RunStart>;
   onStepStart?: Told<{ step: number; totalSteps: number; learningRate: number }>;
+  /** Many times a step, between the others. Not awaited: it must return at once. */
+  onProgress?: (progress: RunProgress) => void;
   onRollouts?: Told<{ step: number; groups: readonly TrajectoryGroup[]; report: RolloutReport }>;
   onUpdate?: Told<UpdateEvent & { step: number }>;
   onStepEnd?: Told<StepEnd>;
@@ -81,7 +95,7 @@ export interface RunCallbacks {
 /** Callbacks of any learner, whatever each of them is told beside what all are. */
 export type AnyCallbacks = Pick<RunCallbacks, "name" | "adjustsKl" | "state" | "restore"> & {
   [N in CallbackName]?: ((event: never) => void | Promise<void>) | undefined;
-};
+} & { onProgress?: ((progress: RunProgress) => void) | undefined };
 
 export const callbackOf = {
   start: "onStart",
@@ -102,6 +116,8 @@ export type CallbackName = (typeof callbackOf)[EventType] | "onStepStart" | "onE
 export interface Emitter {
   add(callback: AnyCallbacks): void;
   emit(name: CallbackName, event: object): Promise<void>;
+  /** Told at once; one that throws is left out from then on. */
+  progress(progress: RunProgress): void;
   /** States by name, for a checkpoint. */
   states(): Promise<Record<string, unknown>>;
   restore(states: Readonly<Record<string, unknown>>): Promise<void>;
@@ -117,6 +133,7 @@ export function createEmitter(
   onFailed: (message: string) => Promise<void>,
 ): Emitter {
   const callbacks = [...initial];
+  const deaf = new Set<AnyCallbacks>();
   const stateful = () => callbacks.filter((callback) => callback.state !== undefined);
   const key = (callback: AnyCallbacks, index: number) => callback.name ?? `callback-${index}`;
   return {
@@ -132,6 +149,17 @@ export function createEmitter(
           if (name !== "onWarning" && name !== "onEvent") {
             await onFailed(`A callback's ${name} threw: ${messageOf(error)}`);
           }
+        }
+      }
+    },
+    progress(progress) {
+      for (const callback of callbacks) {
+        if (!callback.onProgress || deaf.has(callback)) continue;
+        try {
+          callback.onProgress(progress);
+        } catch (error) {
+          deaf.add(callback);
+          void onFailed(`A callback's onProgress threw: ${messageOf(error)}. It is no longer called.`);
         }
       }
     },

@@ -1,4 +1,4 @@
-export type { RunCallbacks, RunStart, StepEnd, StopRun } from "./callbacks.ts";
+export type { RunCallbacks, RunProgress, RunStart, StepEnd, StopRun } from "./callbacks.ts";
 export type { LearnerKind, RunConfig } from "./config.ts";
 export type {
   DataEvaluation,

@@ -46,6 +46,12 @@ export const runShape = {
     )
     .optional()
     .describe("Told what happens; see RunCallbacks."),
+  progress: z
+    .boolean()
+    .optional()
+    .describe(
+      "Shows how it goes on stderr: the live view on a terminal, a line a step elsewhere. Left out: it does not.",
+    ),
   trackers: z
     .custom<readonly Tracker[]>()
     .superRefine((value, context) => {

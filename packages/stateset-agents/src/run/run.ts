@@ -14,6 +14,7 @@ import {
   createEmitter,
   type Emitter,
   type RunCallbacks,
+  type RunProgress,
   type RunStart,
   type StepEnd,
   type StopRun,
@@ -82,6 +83,8 @@ export class Run<State = unknown> {
   best: number | null = null;
   /** The step of the newest checkpoint. */
   savedStep: number | undefined;
+  /** The step under way. */
+  #current = 0;
   #events = 0;
   readonly #logs: Record<LogFile, JsonLog<object>> | undefined;
   readonly #timing: JsonLog<TimingRecord> | undefined;
@@ -122,6 +125,7 @@ export class Run<State = unknown> {
   /** Goes back to what a checkpoint holds, or to the beginning. */
   async restore(saved: SavedRun<State> | undefined, step: number): Promise<void> {
     this.step = step;
+    this.#current = step;
     this.best = saved?.best ?? null;
     this.stopped = saved?.stopped ?? null;
     this.#events = saved?.events ?? 0;
@@ -156,6 +160,13 @@ export class Run<State = unknown> {
   /** Writes down what happened and tells the callbacks, `view` beside it. */
   async tell<T extends EventType>(type: T, step: number, fact: FactOf<T>, view: object = {}): Promise<void> {
     await this.#emit(this.#write(type, step, fact), view);
+    // What was sampled is told of before it is learnt from.
+    if (type === "rollouts") this.progress({ phase: "learning" });
+  }
+
+  /** Where it is inside a step. Not an event of the run either. */
+  progress(progress: Omit<RunProgress, "step" | "totalSteps">): void {
+    this.#emitter.progress({ step: this.#current, totalSteps: this.steps, ...progress });
   }
 
   /** A warning that belongs to the run. */
@@ -177,6 +188,7 @@ export class Run<State = unknown> {
 
   /** Not an event of the run, which knows of a step when it is done. */
   stepStart(event: Parameters<NonNullable<RunCallbacks["onStepStart"]>>[0]): Promise<void> {
+    this.#current = event.step;
     return this.#emitter.emit("onStepStart", event);
   }
 
@@ -217,6 +229,7 @@ export class Run<State = unknown> {
   ): Promise<void> {
     const { step, store } = this;
     if (!store || !this.#logs) return;
+    this.progress({ phase: "saving" });
     if (best) this.best = step;
     // Before the checkpoint, which keeps how long the log is.
     const event = planned ? this.#write("checkpoint", step, { best }) : undefined;

@@ -60,6 +60,7 @@ async function runStep(loop: FitLoop): Promise<void> {
   const learningRate = learningRateAt(step, { ...settings, steps: run.steps });
   await run.stepStart({ step, totalSteps: run.steps, learningRate });
 
+  run.progress({ phase: "learning" });
   const startedAt = performance.now();
   const { epoch, minibatch, batch } = batchOf(loop, step);
   // A pass draws its dropout mask by its number: one that was dropped half-way would be counted, and the run not be the same when resumed.
@@ -136,6 +137,7 @@ async function endStep(loop: FitLoop, metrics: StepMetrics, broken = false): Pro
 async function evaluate({ run, task }: FitLoop, step: number): Promise<DataEvaluation | undefined> {
   if (!task.evaluate) return undefined;
   throwIfAborted(run.signal, "before an evaluation");
+  run.progress({ phase: "evaluating" });
   const numbers: Record<string, number> = { ...(await task.evaluate(run.signal)) };
   const evaluation: DataEvaluation = { step, set: "held-out", numbers };
   run.recordEvaluation(evaluationLines(evaluation));

@@ -14,6 +14,7 @@ import type { RunChoice } from "../run/options.ts";
 import type { Run } from "../run/run.ts";
 import { type RunSummary, summaryOf } from "../run/summary.ts";
 import type { RecordedConversation } from "../run/trajectories.ts";
+import { withProgress } from "../telemetry/with-progress.ts";
 import { type FitLoop, type FitState, initialFitState, runFit, saveFit } from "./fit-loop.ts";
 import type { FitSettings } from "./fit-options.ts";
 
@@ -81,7 +82,7 @@ async function fitAlone<E extends object>(task: FitTask<E>): Promise<FitResult<E
       config,
       steps,
       keep: settings.checkpoint.keep,
-      callbacks: [on.callbacks ?? []].flat(),
+      callbacks: withProgress(on),
       trackers: on.trackers ?? [],
       signal: on.signal,
     },
@@ -96,6 +97,7 @@ async function fitAlone<E extends object>(task: FitTask<E>): Promise<FitResult<E
     await task.prepare?.(run.signal);
     const end = await runFit(loop);
     await task.finish?.(run.signal);
+    run.progress({ phase: "saving" });
     finalDir = await saveFinal(task, run.dir);
     return end;
   };

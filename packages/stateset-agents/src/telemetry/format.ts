@@ -3,9 +3,14 @@ import { type Estimate, fewestUnits } from "../evaluation/estimate.ts";
 
 const bars = "▁▂▃▄▅▆▇█";
 
-/** The last `width` values as a row of bars between their least and greatest. */
+/** All values as a row of at most `width` bars between their least and greatest; where there are more, a bar is the mean of several. */
 export function sparkline(values: readonly number[], width = 24): string {
-  const shown = values.filter(Number.isFinite).slice(-width);
+  const finite = values.filter(Number.isFinite);
+  const count = Math.min(width, finite.length);
+  const shown = Array.from({ length: count }, (_, i) => {
+    const part = finite.slice(Math.floor((i * finite.length) / count), Math.floor(((i + 1) * finite.length) / count));
+    return part.reduce((sum, value) => sum + value, 0) / part.length;
+  });
   if (shown.length === 0) return "";
   const low = Math.min(...shown);
   const range = Math.max(...shown) - low;
@@ -71,9 +76,24 @@ export function estimateText(estimate: Estimate, show = number): string {
 
 const ansi = new RegExp(`${String.fromCharCode(27)}\\[[0-9;]*m`, "g");
 
+/** East Asian wide and fullwidth characters, and emoji, which terminals draw two columns wide. */
+const wide =
+  /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}/u;
+/** What is drawn over the character before it. */
+const joined = /[\p{Mn}\p{Me}\p{Cf}]/u;
+
+function columnsOf(character: string): number {
+  const code = character.codePointAt(0)!;
+  // Latin letters, and what bars and lines are drawn with: nearly everything.
+  if (code < 0x300 || (code >= 0x2500 && code < 0x25a0)) return 1;
+  return joined.test(character) ? 0 : wide.test(character) ? 2 : 1;
+}
+
 /** How many columns a text takes, colour codes not counted. */
 export function width(text: string): number {
-  return [...text.replace(ansi, "")].length;
+  let columns = 0;
+  for (const character of text.replace(ansi, "")) columns += columnsOf(character);
+  return columns;
 }
 
 export function padEnd(text: string, columns: number): string {
@@ -91,9 +111,13 @@ export function clip(text: string, columns: number): string {
       continue;
     }
     for (const character of part) {
-      if (shown >= columns - 1) break;
+      const own = columnsOf(character);
+      if (shown + own > columns - 1) {
+        shown = columns;
+        break;
+      }
       result += character;
-      shown++;
+      shown += own;
     }
   }
   return `${result}…`;

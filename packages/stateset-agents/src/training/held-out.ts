@@ -3,10 +3,9 @@ import type { Environment } from "../environment/environment.ts";
 import type { ConversationScenario, Scenario } from "../environment/scenario.ts";
 import type { Task } from "../environment/task-environment.ts";
 import { StatesetError } from "../error.ts";
-import { evaluateWith } from "../evaluation/evaluate.ts";
+import { type EvaluationIn, evaluateWith } from "../evaluation/evaluate.ts";
 import { splitHeldOut } from "../evaluation/split.ts";
 import { seedOf } from "../random.ts";
-import type { ReferenceScorer } from "../reward/reference-scorer.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import type { RewardEvaluation } from "../run/event.ts";
 import type { TrainingConfig } from "./config.ts";
@@ -22,13 +21,12 @@ export interface HeldOutEvaluation {
   ): Promise<RewardEvaluation>;
 }
 
-export interface HeldOutOptions {
+export interface HeldOutOptions extends Pick<EvaluationIn, "scorer" | "onProgress"> {
   agent: Agent;
   environment: Environment;
   scenarios: readonly Scenario[];
   reward: RewardFunction | undefined;
   config: TrainingConfig;
-  scorer: ReferenceScorer | undefined;
 }
 
 /** What makes held-out numbers say less than they seem to, in words. */
@@ -70,7 +68,7 @@ function textOf(scenario: Scenario): string {
  * The same scenarios are sampled with the same seeds every time, so that evaluations differ by the policy alone.
  * With a single scenario both parts are that one.
  */
-export function createHeldOut({ scenarios, config, scorer, ...parts }: HeldOutOptions): HeldOutEvaluation {
+export function createHeldOut({ scenarios, config, scorer, onProgress, ...parts }: HeldOutOptions): HeldOutEvaluation {
   if (scenarios.length === 0) {
     throw new StatesetError("INVALID_OPTION", "The evaluation has no scenarios.", {
       hint: "Give at least one held-out scenario, or leave the evaluation out.",
@@ -89,7 +87,10 @@ export function createHeldOut({ scenarios, config, scorer, ...parts }: HeldOutOp
       const rollout = { sampling, maxTurns, concurrency, timeouts, onFailure };
       const settings = { ...rollout, samples, seed: seedOf(seed, "evaluation"), signal };
       try {
-        const result = await evaluateWith({ ...parts, ...settings, scenarios: sets[set] }, scorer, lowestReward);
+        const result = await evaluateWith(
+          { ...parts, ...settings, scenarios: sets[set] },
+          { scorer, lowestReward, onProgress },
+        );
         const means = Object.entries(result.parts).map(([name, estimate]) => [name, estimate.mean]);
         return {
           step,

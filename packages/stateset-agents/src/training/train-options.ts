@@ -24,6 +24,8 @@ export interface TrainParts<A extends Agent = Agent> extends RunPlace {
   /** Scenarios that training never sees, for evaluations; played in the same environment unless one with its own is given. */
   heldOut?: Environment | readonly (Scenario | ConversationScenario)[] | undefined;
   callbacks?: TrainingCallbacks | readonly TrainingCallbacks[] | undefined;
+  /** Shows how it goes on stderr: the live view on a terminal, a line a step elsewhere. Default false. */
+  progress?: boolean | undefined;
   trackers?: readonly Tracker[] | undefined;
   /** Also write the trained agent here (Hugging Face layout and agent.json). */
   savePath?: string | undefined;
@@ -43,6 +45,7 @@ const partNames: readonly (keyof TrainParts)[] = [
   "profile",
   "heldOut",
   "callbacks",
+  "progress",
   "trackers",
   "savePath",
   "signal",
@@ -65,6 +68,11 @@ export function splitOptions<A extends Agent>(options: TrainOptions<A>): SplitOp
   }
   requireParts(parts, "train()");
   const problem = parts.trackers === undefined ? undefined : trackersProblem(parts.trackers);
+  if (![undefined, true, false].includes(parts.progress as boolean | undefined)) {
+    throw new StatesetError("INVALID_OPTION", 'The option "progress" of train() is true or false.', {
+      hint: "createLiveView() of stateset-agents/telemetry, given as a callback, writes it elsewhere.",
+    });
+  }
   if (problem !== undefined) throw new StatesetError("INVALID_OPTION", `The option "trackers" of train() ${problem}.`);
   const { chosen, rest: training } = splitChoice(rest, "train()");
   const known = Object.keys(trainingConfigSchema.shape);

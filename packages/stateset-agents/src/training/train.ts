@@ -7,16 +7,18 @@ import { Environment } from "../environment/environment.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 import { EarlyStopping } from "../evaluation/early-stopping.ts";
+import type { EvaluationIn } from "../evaluation/evaluate.ts";
 import { exclusively } from "../learning/exclusive.ts";
 import { type Learner, openLearner, wantsReference } from "../learning/learner.ts";
 import { requireTrainable } from "../learning/trainable.ts";
-import type { ReferenceScorer } from "../reward/reference-scorer.ts";
 import { environmentRollout, scorerOf } from "../rollout/rollout.ts";
+import type { RunProgress } from "../run/callbacks.ts";
 import { changesText } from "../run/config.ts";
 import type { RewardEvaluation } from "../run/event.ts";
 import { pathIn } from "../run/layout.ts";
 import { type OpenedRun, openRun } from "../run/open-run.ts";
 import { type RunSummary, summaryOf } from "../run/summary.ts";
+import { withProgress } from "../telemetry/with-progress.ts";
 import type { TrainingStart } from "./callbacks.ts";
 import { requireCapabilities } from "./capabilities.ts";
 import { resolveConfig, type TrainingConfig } from "./config.ts";
@@ -64,7 +66,7 @@ async function trainAlone<A extends Agent>(resolved: ResolvedRun<A>): Promise<Tr
       config: facts,
       steps: config.steps,
       keep: config.checkpoint.keep,
-      callbacks: [parts.callbacks ?? []].flat(),
+      callbacks: withProgress(parts),
       trackers: parts.trackers ?? [],
       signal: parts.signal,
     },
@@ -82,6 +84,7 @@ async function trainAlone<A extends Agent>(resolved: ResolvedRun<A>): Promise<Tr
     const weights = await chooseWeights(loop);
     after = await evaluateAfter(loop, weights);
     if (!policy.model.stub) end.weights = weights;
+    run.progress({ phase: "saving" });
     finalDir = await saveFinal(parts, run.dir);
     return end;
   };
@@ -110,6 +113,7 @@ async function openLoop(
   const { policy } = agent;
   const { kl } = config;
   const scorer = scorerOf(agent);
+  const onProgress = (progress: Omit<RunProgress, "step" | "totalSteps">) => opened.run.progress(progress);
   const keepsReference = wantsReference(algorithm, kl.coefficient) || mayAdjustKl(parts);
   if (kl.renewEvery > 0 && !keepsReference) {
     throw new StatesetError("INVALID_OPTION", "kl.renewEvery has nothing to renew: the run keeps no reference.", {
@@ -122,14 +126,17 @@ async function openLoop(
   const loop: Loop = {
     learner,
     config,
-    rollout: environmentRollout({ agent, environment, reward, settings: config, learn: true, scorer }),
+    rollout: environmentRollout({ agent, environment, reward, settings: config, learn: true, scorer, onProgress }),
     scenarios: new ScenarioOrder(environment.scenarios, config.seed),
     recall: config.recall && algorithm.comparesGroups && !policy.model.stub ? new Recall(config) : undefined,
     replyTokens: config.sampling.maxTokens ?? agent.sampling.maxTokens,
     undoBeyond: mayUndo(parts) ? leap : undefined,
     state: initialState(config, agent),
     run: opened.run,
-    heldOut: heldOutOf(parts, config, scorer),
+    heldOut: heldOutOf(parts, config, {
+      scorer,
+      onProgress: (progress) => onProgress({ ...progress, phase: "evaluating" }),
+    }),
     before: undefined,
     earlyStopping: config.earlyStopping && new EarlyStopping(config.earlyStopping),
   };
@@ -190,11 +197,11 @@ async function saveFinal({ agent, savePath }: TrainParts, dir: string | undefine
 function heldOutOf(
   { agent, heldOut, environment, reward }: TrainParts,
   config: TrainingConfig,
-  scorer: ReferenceScorer | undefined,
+  within: Pick<EvaluationIn, "scorer" | "onProgress">,
 ): HeldOutEvaluation | undefined {
   if (heldOut === undefined) return undefined;
   const where = heldOut instanceof Environment ? heldOut : environment;
-  return createHeldOut({ agent, environment: where, scenarios: scenariosOf(heldOut), reward, config, scorer });
+  return createHeldOut({ agent, environment: where, scenarios: scenariosOf(heldOut), reward, config, ...within });
 }
 
 function scenariosOf(heldOut: NonNullable<TrainParts["heldOut"]>): readonly Scenario[] {

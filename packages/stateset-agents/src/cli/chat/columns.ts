@@ -1,4 +1,5 @@
 import type { Colors } from "picocolors/types";
+import { wrap } from "../../telemetry/columns.ts";
 import { clip, padEnd } from "../../telemetry/format.ts";
 
 /** Two texts next to each other under their names, wrapped at words. */
@@ -21,29 +22,4 @@ export function sideBySide(
     row(names.map((name, i) => colors.bold(clip(`${"ab"[i]}  ${name}`, width)))),
     ...Array.from({ length: height }, (_, i) => row(wrapped.map((lines) => lines[i] ?? ""))),
   ];
-}
-
-export function wrap(text: string, width: number): string[] {
-  const lines: string[] = [];
-  for (const paragraph of text.split("\n")) {
-    let line = "";
-    for (const word of paragraph.split(/\s+/).filter(Boolean)) {
-      // A word longer than a line is cut.
-      for (let rest = word; rest.length > 0; ) {
-        const room = width - (line === "" ? 0 : line.length + 1);
-        if (rest.length <= room) {
-          line = line === "" ? rest : `${line} ${rest}`;
-          rest = "";
-        } else if (line === "") {
-          lines.push(rest.slice(0, width));
-          rest = rest.slice(width);
-        } else {
-          lines.push(line);
-          line = "";
-        }
-      }
-    }
-    lines.push(line);
-  }
-  return lines;
 }

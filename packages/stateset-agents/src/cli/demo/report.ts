@@ -3,8 +3,8 @@ import type { Trajectory } from "../../conversation/trajectory.ts";
 import { type Estimate, estimateGroups } from "../../evaluation/estimate.ts";
 import { compare, type Evaluation } from "../../evaluation/evaluate.ts";
 import { isPolite } from "../../reward/builtin/politeness.ts";
+import { wrap } from "../../telemetry/columns.ts";
 import { intervalText, number, percent, table } from "../../telemetry/format.ts";
-import { wrap } from "../chat/columns.ts";
 
 export interface DemoMeasures {
   reward: Estimate;

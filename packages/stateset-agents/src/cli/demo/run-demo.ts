@@ -2,6 +2,7 @@ import { join, relative } from "node:path";
 import type { Estimate } from "../../evaluation/estimate.ts";
 import { evaluate } from "../../evaluation/evaluate.ts";
 import { claimFolder, releaseEmpty } from "../../run/place.ts";
+import { wrap } from "../../telemetry/columns.ts";
 import { duration } from "../../telemetry/format.ts";
 import { createLiveView } from "../../telemetry/live-view.ts";
 import { train } from "../../training/train.ts";
@@ -69,7 +70,10 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
     say(
       "",
       colors.bold("A support agent learns to be polite and brief"),
-      `${modelLabel(agent.policy.model.name)}, ${(agent.policy.model.parameters / 1e6).toFixed(1)}M parameters · GRPO · ${environment.scenarios.length} training scenarios, ${heldOut.scenarios.length} held out · seed ${seed}`,
+      ...wrap(
+        `${modelLabel(agent.policy.model.name)}, ${(agent.policy.model.parameters / 1e6).toFixed(1)}M parameters · GRPO · ${environment.scenarios.length} training scenarios, ${heldOut.scenarios.length} held out · seed ${seed}`,
+        io.stdout.columns ?? 100,
+      ),
       ...(reward === "polite" ? [] : [colors.yellow(`The reward it learns from is ${reward}.`)]),
       "",
       colors.dim("Talking to the untrained agent …"),

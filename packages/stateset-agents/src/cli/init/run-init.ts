@@ -3,9 +3,11 @@ import { basename, dirname, join, relative, resolve } from "node:path";
 import * as prompts from "@clack/prompts";
 import { writeFailed } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
+import { wrap } from "../../telemetry/columns.ts";
 import { CliExit } from "../failure.ts";
 import { type CliIo, colorsOf, isInteractive, print, printJson } from "../io.ts";
-import { packageVersion } from "../version.ts";
+import { findPackageRoot } from "../package-root.ts";
+import { packageSource } from "./package-source.ts";
 import { projectFiles, type TemplateName, templateHints, templateNames, yamlConfig } from "./templates.ts";
 
 export interface InitFlags {
@@ -47,7 +49,8 @@ export async function runInit(folder: string | undefined, flags: InitFlags, io: 
       .toLowerCase()
       .replace(/[^a-z0-9-]+/g, "-")
       .replace(/^-+|-+$/g, "") || "agent";
-  const files = projectFiles(answers.template, { name, model: answers.model, version: packageVersion() });
+  const source = packageSource(dir, findPackageRoot());
+  const files = projectFiles(answers.template, { name, model: answers.model, source });
   writeAll(dir, files, flags.force === true);
   const shown = relative(io.cwd, dir);
   const next = [...(shown === "" ? [] : [`cd ${shown}`]), "npm install", "npm run train"];
@@ -56,6 +59,7 @@ export async function runInit(folder: string | undefined, flags: InitFlags, io: 
     next,
     flags,
     io,
+    source.note,
   );
 }
 
@@ -118,12 +122,19 @@ function writeAll(dir: string, files: Readonly<Record<string, string>>, force: b
   }
 }
 
-function report(files: readonly string[], next: readonly string[], { json }: InitFlags, io: CliIo): void {
+function report(
+  files: readonly string[],
+  next: readonly string[],
+  { json }: InitFlags,
+  io: CliIo,
+  note?: string,
+): void {
   if (json) {
-    printJson(io, { files, next });
+    printJson(io, { files, next, ...(note !== undefined && { note }) });
     return;
   }
   const colors = colorsOf(io);
   for (const file of files) print(io, `${colors.green("+")} ${relative(io.cwd, file)}`);
+  if (note !== undefined) print(io, "", ...wrap(note, io.stdout.columns ?? 100));
   print(io, "", colors.dim("Next:"), ...next.map((command) => `  ${command}`));
 }

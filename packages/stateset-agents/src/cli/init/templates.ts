@@ -1,6 +1,7 @@
 import type { ConversationScenarioInput } from "../../environment/parse-scenario.ts";
 import { conversationConfigs, heldOutConfigs } from "../../environment/preset/index.ts";
 import type { PresetName } from "../../project/names.ts";
+import type { PackageSource } from "./package-source.ts";
 
 export const templateNames = ["support", "tech-support", "sales", "tools", "custom"] as const;
 export type TemplateName = (typeof templateNames)[number];
@@ -17,7 +18,7 @@ export interface TemplateOptions {
   name: string;
   /** Undefined: the bundled starter model. */
   model: string | undefined;
-  version: string;
+  source: PackageSource;
 }
 
 /** The files of a new project by path. Everything in it is meant to be read and changed. */
@@ -31,7 +32,7 @@ export function projectFiles(template: TemplateName, options: TemplateOptions): 
   };
 }
 
-function packageJson({ name, version }: TemplateOptions) {
+function packageJson({ name, source: { dependencies, optionalDependencies } }: TemplateOptions) {
   return {
     name,
     private: true,
@@ -42,7 +43,8 @@ function packageJson({ name, version }: TemplateOptions) {
       evaluate: "stateset-agents evaluate --checkpoint last --scenarios",
       chat: "stateset-agents chat --checkpoint last",
     },
-    dependencies: { "stateset-agents": `^${version}` },
+    dependencies,
+    ...(optionalDependencies && { optionalDependencies }),
   };
 }
 
@@ -221,7 +223,7 @@ function jsonl(scenarios: readonly ConversationScenarioInput[]): string {
   return scenarios.map((scenario) => `${JSON.stringify(scenario)}\n`).join("");
 }
 
-function readme(template: TemplateName, { name, model }: TemplateOptions): string {
+function readme(template: TemplateName, { name, model, source: { note } }: TemplateOptions): string {
   const scenarios =
     template === "tools"
       ? "- `stateset.config.ts`: the agent, the tasks, the check that is the reward, and the settings"
@@ -238,9 +240,7 @@ npm run evaluate  # measures the newest run on held-out conversations
 npm run chat      # talk to it
 \`\`\`
 
-\`stateset-agents\` is not on npm yet. In a folder inside a built clone of its repository leave \`npm install\` out; elsewhere install the tarballs that \`node scripts/pack.mjs\` writes in the clone: \`npm install <clone>/tarballs/*.tgz\`.
-
-${scenarios}
+${note === undefined ? "" : `${note}\n\n`}${scenarios}
 
 Change the reward or the scenarios first; \`npx stateset-agents runs diff <a> <b>\` shows what changed between two runs.
 `;

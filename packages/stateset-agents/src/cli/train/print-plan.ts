@@ -5,7 +5,7 @@ import type { MemoryPlan } from "../../policy/policy.ts";
 import { closeProject, type Project } from "../../project/build-project.ts";
 import { findCheckpoint } from "../../run/checkpoint/store.ts";
 import { bytes, duration, percent, quantity } from "../../telemetry/format.ts";
-import { changedSettings } from "../../telemetry/live-view.ts";
+import { changedSettings } from "../../telemetry/view-texts.ts";
 import type { TrainingCallbacks } from "../../training/callbacks.ts";
 import type { ProfileName } from "../../training/profiles.ts";
 import { mayAdjustKl, mayUndo, resolveRun } from "../../training/resolve-run.ts";
