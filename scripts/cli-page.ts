@@ -22,6 +22,8 @@ ${commands.map((command) => `- [\`${pathOf(command)}\`](#${pathOf(command).repla
 
 \`grpo-train\` and \`grpo-evaluate\` are short for \`stateset-agents train\` and \`stateset-agents evaluate\`. \`--help\` works after every command.
 
+Paths given by flags are relative to the working folder, those in a configuration to the configuration's own folder. Runs are kept in \`runs/\` of the working folder.
+
 ${commands.map(section).join("\n")}
 ## Environment variables
 
@@ -33,6 +35,16 @@ ${commands.map(section).join("\n")}
 | \`STATESET_PYTHON\` | the Python that \`doctor\` looks at and this library's own tests compare with |
 | \`STATESET_SIMD\` | the engine's instructions: \`amx\`, \`avx512\`, \`avx2\`, \`neon\`, \`scalar\` |
 | \`HF_TOKEN\`, \`HF_HUB_OFFLINE\` | access to private models; use only what was downloaded before |
+
+## Errors
+
+What went wrong is said on standard error. With \`--json\` it is one object on standard output, the last line, and standard error stays empty:
+
+\`\`\`json
+{ "type": "error", "code": "INVALID_OPTION", "message": "Unknown option '--stpes'.", "hint": "Did you mean \\"--steps\\"?", "status": 2 }
+\`\`\`
+
+\`code\` is one of [these](errors.md), or \`UNEXPECTED\`; \`status\` is the exit code.
 
 ## Exit codes
 

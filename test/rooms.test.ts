@@ -25,8 +25,8 @@ const rooms: Record<string, string> = {
   compat: "agent environment evaluation reward run training",
   doors:
     "agent algorithm compat conversation environment evaluation learning policy preference reward rollout run supervised telemetry test-support training",
-  project: "agent algorithm doors environment policy reward run telemetry training",
-  cli: "agent algorithm conversation environment evaluation learning policy project reward rollout run telemetry training",
+  project: "agent algorithm conversation doors environment policy preference reward run supervised telemetry training",
+  cli: "agent algorithm conversation environment evaluation learning policy preference project reward rollout run supervised telemetry training",
 };
 
 const files = (readdirSync(root, { recursive: true }) as string[]).filter(

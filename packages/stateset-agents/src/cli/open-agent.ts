@@ -1,16 +1,13 @@
 import { existsSync } from "node:fs";
-import { join, resolve } from "node:path";
-import { starterModelPath } from "@stateset-agents/starter-model";
+import { join } from "node:path";
 import { Agent } from "../agent/agent.ts";
 import { agentFileName } from "../agent/agent-file.ts";
 import type { AgentOptions } from "../agent/agent-options.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
-import { StatesetError } from "../error.ts";
-import { buildProject } from "../project/build-project.ts";
+import { buildParts } from "../project/build-project.ts";
 import { findConfig, loadProject } from "../project/load-project.ts";
-import { pathIn } from "../run/layout.ts";
 import { findAgent, loadAgentFromCheckpoint } from "../run/load-agent.ts";
-import { isRun, listRuns, type RunInfo } from "../run/read-run.ts";
+import { checkpointPath } from "./checkpoint-path.ts";
 import type { CliIo } from "./io.ts";
 
 export interface OpenAgentFlags {
@@ -38,13 +35,13 @@ export async function openAgent(checkpoint: string | undefined, flags: OpenAgent
     return agent;
   }
   if (checkpoint !== undefined) {
-    const dir = folderOf(checkpoint, io);
+    const dir = checkpointPath(checkpoint, io);
     const agent = await loadAgentFromCheckpoint(dir, { ...(await habitsFor(dir, flags, io)), ...overrides });
     if (Object.keys(sampling).length === 0) return agent;
     return usedAs(agent, { ...overrides, sampling: { ...agent.options.sampling, ...sampling } });
   }
   if (flags.config !== undefined || findConfig(io.cwd) !== undefined) {
-    const { agent } = await buildProject(await loadProject(flags.config, io.cwd), {
+    const { agent } = await buildParts(await loadProject(flags.config, io.cwd), {
       ...(flags.threads !== undefined && { threads: flags.threads }),
       sampling,
     });
@@ -54,32 +51,6 @@ export async function openAgent(checkpoint: string | undefined, flags: OpenAgent
   const agent = new MultiTurnAgent({ ...overrides, sampling });
   await agent.initialize();
   return agent;
-}
-
-/** A path, the name of a run below `runs/`, or a word for one of those. */
-function folderOf(checkpoint: string, io: CliIo): string {
-  if (checkpoint === "starter") return starterModelPath;
-  const path = resolve(io.cwd, checkpoint);
-  const runs = join(io.cwd, "runs");
-  if (existsSync(path)) return path;
-  if (isRun(join(runs, checkpoint))) return join(runs, checkpoint);
-  if (checkpoint !== "last" && checkpoint !== "best") return path;
-  const newest = listRuns(runs).find(talks);
-  if (!newest) {
-    throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no trained agent in ${runs}.`, {
-      hint: "Train one with `npx stateset-agents train`.",
-    });
-  }
-  if (checkpoint === "last") return newest.dir;
-  if (newest.best !== undefined) return newest.best;
-  throw new StatesetError("CHECKPOINT_NOT_FOUND", `The newest run, ${newest.id}, has no best checkpoint.`, {
-    hint: "A run names its best where it has held-out scenarios. Name another run: --checkpoint runs/NAME/checkpoints/best.",
-  });
-}
-
-function talks({ config, checkpoints, dir }: RunInfo): boolean {
-  const scores = config?.learner === "reward-model" || config?.learner === "value-function";
-  return !scores && (checkpoints.length > 0 || existsSync(pathIn(dir, "final")));
 }
 
 /** A model that no agent saved (an untrained one) is used the way the project's agent would use it. */

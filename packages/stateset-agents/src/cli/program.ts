@@ -1,23 +1,26 @@
 import { Command } from "commander";
 import { didYouMean, nearest } from "../suggest.ts";
+import { addBestOfN } from "./commands/best-of-n.ts";
 import { addChat } from "./commands/chat.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { addDemo } from "./commands/demo.ts";
 import { addDoctor } from "./commands/doctor.ts";
+import { addDpo } from "./commands/dpo.ts";
 import { addEvaluate } from "./commands/evaluate.ts";
 import { addExport } from "./commands/export.ts";
 import { addInit } from "./commands/init.ts";
+import { addRewardModel } from "./commands/reward-model.ts";
 import { addRuns } from "./commands/runs.ts";
+import { addSft } from "./commands/sft.ts";
 import { addTrain } from "./commands/train.ts";
 import { addVersion } from "./commands/version.ts";
 import type { ExitCode } from "./exit-codes.ts";
-import { CliExit, reportFailure } from "./failure.ts";
-import { type CliIo, colorsOf, processIo } from "./io.ts";
+import { CliExit, type JsonFailure, reportFailure } from "./failure.ts";
+import { type CliIo, colorsOf, printJson, processIo } from "./io.ts";
 import { packageVersion } from "./version.ts";
 
-/** The whole command line, as data: parsing, help, completion and docs/reference/cli.md all come from it. */
-export function createProgram(io: CliIo): Command {
-  const colors = colorsOf(io, io.stderr);
+/** The whole command line, as data: parsing, help, completion and docs/reference/cli.md all come from it. `json`: errors are JSON. */
+export function createProgram(io: CliIo, json = false): Command {
   const program = new Command("stateset-agents")
     .description("Train language-model agents by reinforcement learning on whole conversations.")
     .version(packageVersion(), "-V, --version", "print the version")
@@ -28,7 +31,6 @@ export function createProgram(io: CliIo): Command {
     .configureOutput({
       writeOut: (text) => io.stdout.write(text),
       writeErr: (text) => io.stderr.write(text),
-      outputError: (text, write) => write(`${colors.red("✗")} ${text.replace(/^error: /, "").trimEnd()}\n`),
       getOutHelpWidth: () => io.stdout.columns ?? 100,
       getErrHelpWidth: () => io.stderr.columns ?? 100,
     });
@@ -36,6 +38,10 @@ export function createProgram(io: CliIo): Command {
     addDemo,
     addInit,
     addTrain,
+    addSft,
+    addDpo,
+    addRewardModel,
+    addBestOfN,
     addEvaluate,
     addChat,
     addExport,
@@ -47,7 +53,7 @@ export function createProgram(io: CliIo): Command {
   for (const add of commands) add(program, io);
   for (const command of allCommands(program)) {
     command.copyInheritedSettings(program);
-    suggest(command, io);
+    suggest(command, io, json);
   }
   return program;
 }
@@ -57,15 +63,21 @@ export function allCommands(program: Command): Command[] {
 }
 
 /** After "unknown command" or "unknown option": the nearest one, in the words the rest of the library uses. */
-function suggest(command: Command, io: CliIo): void {
+function suggest(command: Command, io: CliIo, json: boolean): void {
   const colors = colorsOf(io, io.stderr);
-  const hint = (name: string, candidates: readonly string[]) => {
-    const near = nearest(name, candidates);
-    const text =
-      near === undefined && candidates.length > 12
-        ? `See \`npx stateset-agents ${pathOf(command)}--help\`.`
-        : didYouMean(name, candidates);
-    io.stderr.write(`${colors.cyan("→")} ${text}\n`);
+  const near = (name: string, candidates: readonly string[]): string =>
+    nearest(name, candidates) === undefined && candidates.length > 12
+      ? `See \`npx stateset-agents ${pathOf(command)}--help\`.`
+      : didYouMean(name, candidates);
+  const hintFor = (message: string): string | undefined => {
+    const option = /^unknown option '([^']+)'/.exec(message)?.[1];
+    if (option) return near(option.split("=")[0]!, visibleFlags(command));
+    const named = /^unknown command '([^']+)'/.exec(message)?.[1];
+    if (!named) return undefined;
+    return near(
+      named,
+      command.commands.map((sub) => sub.name()),
+    );
   };
   command.configureOutput({
     outputError(text, write) {
@@ -73,15 +85,15 @@ function suggest(command: Command, io: CliIo): void {
         .replace(/^error: /, "")
         .trimEnd()
         .replace(/\.$/, "");
-      write(`${colors.red("✗")} ${message[0]!.toUpperCase()}${message.slice(1)}.\n`);
-      const unknownOption = /^unknown option '([^']+)'/.exec(message)?.[1];
-      if (unknownOption) hint(unknownOption.split("=")[0]!, visibleFlags(command));
-      const unknownCommand = /^unknown command '([^']+)'/.exec(message)?.[1];
-      if (unknownCommand)
-        hint(
-          unknownCommand,
-          command.commands.map((sub) => sub.name()),
-        );
+      const hint = hintFor(message);
+      const said = `${message[0]!.toUpperCase()}${message.slice(1)}.`;
+      if (json) {
+        const failure = { type: "error", code: "INVALID_OPTION", message: said, ...(hint && { hint }), status: 2 };
+        printJson(io, failure satisfies { [K in keyof JsonFailure]?: unknown });
+        return;
+      }
+      write(`${colors.red("✗")} ${said}\n`);
+      if (hint) write(`${colors.cyan("→")} ${hint}\n`);
     },
   });
 }
@@ -101,10 +113,13 @@ function pathOf(command: Command): string {
 
 /** Runs one command line and returns its exit status. Never throws and never exits the process. */
 export async function runCli(args: readonly string[], io: CliIo = processIo()): Promise<ExitCode> {
+  // Read here, since what is wrong may be found before the flags are.
+  const end = args.indexOf("--");
+  const json = (end < 0 ? args : args.slice(0, end)).includes("--json");
   try {
-    await createProgram(io).parseAsync([...args], { from: "user" });
+    await createProgram(io, json).parseAsync([...args], { from: "user" });
     return 0;
   } catch (error) {
-    return error instanceof CliExit && error.status === 0 ? 0 : reportFailure(error, io);
+    return error instanceof CliExit && error.status === 0 ? 0 : reportFailure(error, io, json);
   }
 }

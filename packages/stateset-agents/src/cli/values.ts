@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from "commander";
+import { StatesetError } from "../error.ts";
 
 /** Parsers of flag values; commander names the flag when one throws. */
 
@@ -42,4 +43,30 @@ export function setting(text: string, before: Record<string, unknown> = {}): Rec
     // Not JSON: a word such as "linear".
   }
   return { ...before, [path]: parsed };
+}
+
+/** `--lora` alone means the defaults. */
+export function rank(text: string): number {
+  const value = wholeNumber(text);
+  if (value === 0) throw new InvalidArgumentError("A rank is 1 or more.");
+  return value;
+}
+
+export function finiteNumber(text: string): number {
+  const value = Number(text);
+  if (text.trim() === "" || !Number.isFinite(value)) throw new InvalidArgumentError("It must be a number.");
+  return value;
+}
+
+/** What may stand on its own or behind its flag, but not as both. */
+export function onceOnly<Name extends string>(
+  name: Name,
+  argument: string | undefined,
+  flag: string | undefined,
+): { [N in Name]?: string } {
+  if (argument === undefined) return {};
+  if (flag === undefined) return { [name]: argument } as { [N in Name]?: string };
+  throw new StatesetError("INVALID_OPTION", `"${argument}" and --${name} ${flag} both name the ${name}.`, {
+    hint: "Give one of them.",
+  });
 }

@@ -53,7 +53,8 @@ export interface NeuralRewardTrainerOptions extends FitOptions {
   systemPrompt?: string;
 }
 
-const settingsShape = {
+/** The settings of NeuralRewardTrainer, without those of its run. */
+export const rewardModelShape = {
   ...fitShape,
   maxTokens: z.int().min(2).optional(),
   systemPrompt: z.string().optional(),
@@ -61,7 +62,7 @@ const settingsShape = {
 
 const { policy: policySchema } = agentOrPolicyShape;
 const schema = z.strictObject({
-  ...settingsShape,
+  ...rewardModelShape,
   ...runShape,
   policy: policySchema,
   model: z.string().min(1).optional(),
@@ -113,7 +114,7 @@ export class NeuralRewardTrainer {
     await policy.addValueHead();
     const { contextLength } = policy.model;
     const maxTokens = Math.min(this.#o.maxTokens ?? contextLength, contextLength);
-    const { settings, on } = splitFitOptions({ ...this.#o, maxTokens }, settingsShape, policy.model);
+    const { settings, on } = splitFitOptions({ ...this.#o, maxTokens }, rewardModelShape, policy.model);
     const encode = (list: readonly RewardExample[], name: string) =>
       list.map((example, i) => encodeRewardExample(policy.tokenizer, example, maxTokens, `${name}[${i}]`));
     const units = encode(examples, "examples");
@@ -131,7 +132,7 @@ export class NeuralRewardTrainer {
       policy,
       on,
       settings,
-      defaults: { ...z.object(settingsShape).parse({}), maxTokens: contextLength },
+      defaults: { ...z.object(rewardModelShape).parse({}), maxTokens: contextLength },
       data: { examples: describeList(examples), ...(heldOut && { heldOut: describeList(heldOut) }) },
       count: units.length,
       learn: (batch, signal) => learn(policy, unitsOf(batch), settings, signal),

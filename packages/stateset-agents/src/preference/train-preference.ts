@@ -274,6 +274,9 @@ async function evaluate(
   return { ...sums, pairs: all.length };
 }
 
+/** The settings of trainPreference(), without those of its run. */
+export { settingsShape as preferenceShape };
+
 function joined(a: Float32Array, b: Float32Array): Float32Array {
   const all = new Float32Array(a.length + b.length);
   all.set(a);

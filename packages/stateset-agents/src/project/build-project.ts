@@ -1,42 +1,56 @@
-import { resolve } from "node:path";
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { Agent } from "../agent/agent.ts";
-import type { AgentOptions } from "../agent/agent-options.ts";
+import { type AgentOptions, defined } from "../agent/agent-options.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
-import {
-  ConversationEnvironment,
-  type ConversationEnvironmentOptions,
-} from "../environment/conversation-environment.ts";
-import { Environment } from "../environment/environment.ts";
-import { loadScenarios } from "../environment/load-scenarios.ts";
-import { customerService, sales, technicalSupport } from "../environment/preset/index.ts";
+import type { ReadOptions } from "../conversation/read-entries.ts";
+import type { Environment } from "../environment/environment.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 import type { Sampling } from "../policy/policy.ts";
-import { RewardFunction } from "../reward/reward-function.ts";
+import type { RewardFunction } from "../reward/reward-function.ts";
+import { readConfig } from "../run/config.ts";
+import { findAgent, loadAgentFromCheckpoint } from "../run/load-agent.ts";
 import type { Tracker } from "../run/tracker.ts";
 import { didYouMean } from "../suggest.ts";
 import type { ProjectConfig } from "./define-config.ts";
+import { environmentFrom, heldOutFrom } from "./environments.ts";
 import type { LoadedProject } from "./load-project.ts";
-import { presetNamed, rewardFromWeights, trackerNamed } from "./names.ts";
-import { projectKeys } from "./plain-config.ts";
+import { trackerNamed } from "./names.ts";
+import { isProjectKey, projectKeys } from "./plain-config.ts";
+import { closeReward, rewardFrom } from "./rewards.ts";
+import { checkSections } from "./sections.ts";
 
-/** A configuration with everything it names built. */
-export interface Project {
+/** A configuration as far as learning from data needs it built. */
+export interface ProjectParts {
   agent: Agent;
-  environment: Environment;
-  heldOut: Environment | readonly Scenario[] | undefined;
-  reward: RewardFunction | undefined;
   trackers: Tracker[];
   config: ProjectConfig;
   /** The configuration's file, for messages; undefined for the built-in project. */
   file: string | undefined;
+  /** Paths in the configuration are relative to this folder. */
+  dir: string;
 }
+
+/** Where conversations are played and how they are scored. */
+export interface Scene {
+  environment: Environment;
+  heldOut: Environment | readonly Scenario[] | undefined;
+  reward: RewardFunction | undefined;
+}
+
+/** A configuration with everything it names built. */
+export interface Project extends ProjectParts, Scene {}
 
 /** What the command line changes about the agent. */
 export interface AgentOverrides {
   model?: string;
   threads?: number;
   stub?: boolean;
+  /** Train an adapter: `true` for the configured one or the defaults, or its rank. */
+  lora?: true | number;
+  /** Start from what a run trained: its folder, one of its checkpoints, or a saved model. */
+  checkpoint?: string;
   sampling?: Pick<Partial<Sampling>, "temperature" | "maxTokens">;
 }
 
@@ -47,42 +61,84 @@ export const defaultConfig: ProjectConfig = {
   training: { steps: 3, groupsPerStep: 2, groupSize: 4 },
 };
 
-const presets = { customerService, technicalSupport, sales };
+export type Loaded = Omit<LoadedProject, "file" | "notes"> & { file?: string };
 
 export async function buildProject(
-  loaded: Omit<LoadedProject, "file" | "notes"> & { file?: string },
+  loaded: Loaded,
   overrides: AgentOverrides,
+  reading: ReadOptions = {},
 ): Promise<Project> {
-  const { config, dir, file } = loaded;
-  const where = file ?? "the built-in project";
-  for (const key of Object.keys(config)) {
-    if ((projectKeys as readonly string[]).includes(key)) continue;
-    throw new StatesetError("INVALID_OPTION", `Unknown key "${key}" in ${where}.`, {
-      hint: didYouMean(key, projectKeys),
-    });
+  const scene = await buildScene(loaded, reading);
+  try {
+    return { ...(await buildParts(loaded, overrides)), ...scene };
+  } catch (error) {
+    await closeReward(scene.reward);
+    throw error;
   }
+}
+
+/** Without what conversations are played in. */
+export async function buildParts(loaded: Loaded, overrides: AgentOverrides): Promise<ProjectParts> {
+  const { config, dir, file } = loaded;
+  const where = whereOf(loaded);
+  checkKeys(config, where);
   return {
-    agent: buildAgent(config.agent, overrides, where),
-    environment: await buildEnvironment(config.environment, dir, where),
-    heldOut: await buildHeldOut(config, dir, where),
-    reward:
-      config.reward === undefined || config.reward instanceof RewardFunction
-        ? config.reward
-        : rewardFromWeights(config.reward, `reward of ${where}`),
+    agent: await buildAgent(loaded, overrides, where),
     trackers: (config.trackers ?? []).map((tracker) =>
       typeof tracker === "string" ? trackerNamed(tracker, `trackers of ${where}`) : tracker,
     ),
     config,
     file,
+    dir,
   };
 }
 
-function buildAgent(agent: ProjectConfig["agent"], overrides: AgentOverrides, where: string): Agent {
-  const { model, threads, stub, sampling } = overrides;
+/** Without the agent: a checkpoint may bring another. `reading` is how its files of scenarios are read. */
+export async function buildScene(loaded: Loaded, reading: ReadOptions = {}): Promise<Scene> {
+  const { config, dir } = loaded;
+  const where = whereOf(loaded);
+  checkKeys(config, where);
+  const { environment, heldOut, reward } = config;
+  if (environment === undefined) {
+    throw new StatesetError("INVALID_DATA", `${where} names no environment.`, {
+      hint: "Add `environment: { preset: customerService }` or `environment: { scenarios: scenarios.jsonl }`.",
+    });
+  }
+  return {
+    environment: await environmentFrom(environment, { dir, where, reading }),
+    heldOut: await heldOutFrom(heldOut, environment, { dir, where, reading }),
+    reward: reward === undefined ? undefined : await rewardFrom(reward, { dir, where: `reward of ${where}` }),
+  };
+}
+
+/** What happens to a model at the end of the process must not hide how the run ended. */
+export async function closeProject({ agent, environment, reward }: ProjectParts & Partial<Scene>): Promise<void> {
+  await Promise.allSettled([agent.close(), environment?.close(), closeReward(reward)]);
+}
+
+function whereOf({ file }: Loaded): string {
+  return file ?? "the built-in project";
+}
+
+function checkKeys(config: ProjectConfig, where: string): void {
+  for (const key of Object.keys(config)) {
+    if (isProjectKey(key)) continue;
+    throw new StatesetError("INVALID_OPTION", `Unknown key "${key}" in ${where}.`, {
+      hint: didYouMean(key, projectKeys),
+    });
+  }
+  checkSections(config, where);
+}
+
+async function buildAgent({ config, dir }: Loaded, overrides: AgentOverrides, where: string): Promise<Agent> {
+  const { agent } = config;
+  const { model, threads, stub, lora, checkpoint, sampling } = overrides;
   if (agent instanceof Agent) {
     const flags = {
       "--model": model,
+      "--checkpoint": checkpoint,
       "--threads": threads,
+      "--lora": lora,
       "--stub": stub || undefined,
       "--temperature": sampling?.temperature,
       "--max-tokens": sampling?.maxTokens,
@@ -97,47 +153,56 @@ function buildAgent(agent: ProjectConfig["agent"], overrides: AgentOverrides, wh
       },
     );
   }
+  const own = agentOptionsBeside(agent, dir);
   const options: AgentOptions = {
-    ...agent,
+    ...own,
     ...(model !== undefined && { model }),
     ...(threads !== undefined && { threads }),
-    ...(sampling && { sampling: { ...agent?.sampling, ...sampling } }),
+    ...(lora !== undefined && { lora: withRank(own?.lora, lora) }),
+    ...(sampling && { sampling: { ...own?.sampling, ...sampling } }),
   };
-  if (!stub) return new MultiTurnAgent(options);
-  const { model: _, lora: __, ...rest } = options;
-  return new MultiTurnAgent({ ...rest, stub: { ...options.stub, dryRun: true } });
+  if (stub) {
+    const { model: _, lora: __, ...rest } = options;
+    return new MultiTurnAgent({ ...rest, stub: { ...options.stub, dryRun: true } });
+  }
+  return checkpoint === undefined ? new MultiTurnAgent(options) : agentFrom(checkpoint, options, lora);
 }
 
-async function buildEnvironment(
-  environment: ProjectConfig["environment"],
-  dir: string,
-  where: string,
-): Promise<Environment> {
-  if (environment instanceof Environment) return environment;
-  const { preset, scenarios, ...rest } = environment as {
-    preset?: string;
-    scenarios?: ConversationEnvironmentOptions["scenarios"] | string;
-  };
-  if (preset !== undefined) return presets[presetNamed(preset, where)](rest);
-  if (scenarios === undefined) {
-    throw new StatesetError("INVALID_OPTION", `The environment of ${where} has neither a preset nor scenarios.`, {
-      hint: 'Write { preset: "customerService" }, { scenarios: "scenarios.jsonl" } or an Environment.',
+/** The project's agent with the weights of a checkpoint, and with its habits where the project says nothing of them. */
+async function agentFrom(
+  checkpoint: string,
+  { model: _, lora, ...habits }: AgentOptions,
+  asked: AgentOverrides["lora"],
+): Promise<Agent> {
+  const place = findAgent(checkpoint);
+  const adapted =
+    place.kind === "checkpoint"
+      ? readConfig(place.run).model.lora !== null
+      : existsSync(join(place.dir, "adapter_config.json"));
+  if (adapted && asked !== undefined) {
+    throw new StatesetError("INVALID_OPTION", `${checkpoint} is an adapter already; it cannot get another one.`, {
+      hint: "Leave --lora out to go on training it, or write its whole weights first: npx stateset-agents export --merge.",
     });
   }
-  const list = typeof scenarios === "string" ? await loadScenarios(resolve(dir, scenarios)) : scenarios;
-  return new ConversationEnvironment({ ...rest, scenarios: list });
+  // An adapter goes on; whole weights get the one that the project wants.
+  return loadAgentFromCheckpoint(place.dir, defined({ ...habits, ...(!adapted && { lora }) }));
 }
 
-async function buildHeldOut(
-  { heldOut, environment }: ProjectConfig,
-  dir: string,
-  where: string,
-): Promise<Project["heldOut"]> {
-  if (heldOut === undefined) {
-    if (environment instanceof Environment) return undefined;
-    const { preset, scenarios: _, ...rules } = environment as { preset?: string; scenarios?: unknown };
-    return preset === undefined ? undefined : presets[presetNamed(preset, where)]({ ...rules, heldOut: true });
-  }
-  // A list is played in the project's environment, by the rules of training.
-  return typeof heldOut === "string" ? loadScenarios(resolve(dir, heldOut)) : heldOut;
+/** Folders that the configuration names are beside it; what is not there may be on the hub. */
+function agentOptionsBeside(agent: AgentOptions | undefined, dir: string): AgentOptions | undefined {
+  const { model, hub } = agent ?? {};
+  const folder = typeof model === "string" && !model.includes("://") ? resolve(dir, model) : undefined;
+  const isFolder = folder !== undefined && (/^\.{1,2}(\/|$)/.test(model!) || existsSync(folder));
+  const cache = typeof hub?.cacheDir === "string" ? resolve(dir, hub.cacheDir) : undefined;
+  return {
+    ...agent,
+    ...(isFolder && { model: folder }),
+    ...(cache !== undefined && { hub: { ...hub, cacheDir: cache } }),
+  };
+}
+
+function withRank(configured: AgentOptions["lora"], asked: true | number): AgentOptions["lora"] {
+  const own = typeof configured === "object" ? configured : {};
+  // Twice the rank, as the defaults have it: the adapter's outputs then weigh the same whatever its rank.
+  return asked === true ? configured || true : { ...own, rank: asked, alpha: own.alpha ?? 2 * asked };
 }

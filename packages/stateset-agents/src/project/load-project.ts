@@ -1,11 +1,10 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { dirname, extname, join, resolve } from "node:path";
-import { pathToFileURL } from "node:url";
-import { createJiti } from "jiti";
-import { LineCounter, parseDocument } from "yaml";
-import { messageOf, StatesetError } from "../error.ts";
+import { StatesetError } from "../error.ts";
 import type { ProjectConfig } from "./define-config.ts";
-import { fromPlainData } from "./plain-config.ts";
+import { importFile } from "./import-file.ts";
+import { fromPlainData, isProjectKey } from "./plain-config.ts";
+import { dataExtensions, readData } from "./read-data.ts";
 
 const fileNames = ["ts", "mts", "js", "mjs", "yaml", "yml", "json"].map((extension) => `stateset.config.${extension}`);
 
@@ -32,7 +31,7 @@ export async function loadProject(path: string | undefined, cwd: string): Promis
       hint: "Check the path given to --config.",
     });
   }
-  const isData = [".yaml", ".yml", ".json"].includes(extname(file));
+  const isData = dataExtensions.includes(extname(file));
   const loaded = isData ? fromPlainData(readData(file), file) : { config: await importConfig(file), notes: [] };
   return { file, dir: dirname(file), ...loaded };
 }
@@ -41,49 +40,13 @@ export function findConfig(cwd: string): string | undefined {
   return fileNames.map((name) => join(cwd, name)).find((file) => existsSync(file));
 }
 
-/** Runs a TypeScript or JavaScript configuration. It gets this very copy of the library, wherever it lies on the disk. */
 async function importConfig(file: string): Promise<ProjectConfig> {
-  const jiti = createJiti(pathToFileURL(file).href, {
-    interopDefault: true,
-    moduleCache: false,
-    virtualModules: await doors(),
-  });
-  let value: unknown;
-  try {
-    value = await jiti.import(file, { default: true });
-  } catch (error) {
-    if (StatesetError.isInstance(error)) throw error;
-    throw new StatesetError("INVALID_DATA", `${file} could not be loaded: ${messageOf(error)}`, { cause: error });
-  }
-  if (typeof value !== "object" || value === null || !("environment" in value)) {
+  const value = await importFile(file, "--config");
+  const known = typeof value === "object" && value !== null && Object.keys(value).some(isProjectKey);
+  if (!known) {
     throw new StatesetError("INVALID_DATA", `${file} exports no configuration.`, {
       hint: "Write `export default defineConfig({ environment: …, reward: … })`.",
     });
   }
   return value as ProjectConfig;
-}
-
-/** Every door of the library by the name it is imported by. */
-async function doors(): Promise<Record<string, unknown>> {
-  return {
-    "stateset-agents": await import("../index.ts"),
-    "stateset-agents/policy": await import("../doors/policy.ts"),
-    "stateset-agents/algorithms": await import("../doors/algorithms.ts"),
-    "stateset-agents/rewards": await import("../doors/rewards.ts"),
-    "stateset-agents/telemetry": await import("../doors/telemetry.ts"),
-    "stateset-agents/testing": await import("../doors/testing.ts"),
-    "stateset-agents/compat": await import("../doors/compat.ts"),
-  };
-}
-
-/** JSON is YAML, so one parser names the line for both. */
-function readData(file: string): unknown {
-  const lines = new LineCounter();
-  const document = parseDocument(readFileSync(file, "utf8"), { lineCounter: lines, prettyErrors: false });
-  const problem = document.errors[0];
-  if (problem) {
-    const { line } = lines.linePos(problem.pos[0]);
-    throw new StatesetError("INVALID_DATA", `${file}, line ${line}: ${problem.message}`, { cause: problem });
-  }
-  return document.toJS();
 }

@@ -1,15 +1,5 @@
-/** What configuration files may name instead of building it in code. */
+/** What configuration files may name instead of building it in code; rewards are in rewards.ts. */
 import { StatesetError } from "../error.ts";
-import { ConcisenessReward } from "../reward/builtin/conciseness.ts";
-import { CorrectnessReward } from "../reward/builtin/correctness.ts";
-import { EngagementReward } from "../reward/builtin/engagement.ts";
-import { EnvironmentReward } from "../reward/builtin/environment.ts";
-import { HelpfulnessReward } from "../reward/builtin/helpfulness.ts";
-import { PolitenessReward } from "../reward/builtin/politeness.ts";
-import { SafetyReward } from "../reward/builtin/safety.ts";
-import { TaskCompletionReward } from "../reward/builtin/task-completion.ts";
-import { CompositeReward } from "../reward/composite-reward.ts";
-import type { RewardFunction } from "../reward/reward-function.ts";
 import type { Tracker } from "../run/tracker.ts";
 import { didYouMean } from "../suggest.ts";
 import { tensorBoardTracker } from "../telemetry/tensorboard.ts";
@@ -43,35 +33,4 @@ export function trackerNamed(name: string, where: string): Tracker {
         hint: didYouMean(name, trackerNames),
       });
   }
-}
-
-const rewards = {
-  politeness: PolitenessReward,
-  conciseness: ConcisenessReward,
-  helpfulness: HelpfulnessReward,
-  safety: SafetyReward,
-  engagement: EngagementReward,
-  environment: EnvironmentReward,
-  correctness: CorrectnessReward,
-  taskCompletion: TaskCompletionReward,
-} as const;
-
-export type RewardName = keyof typeof rewards;
-export const rewardNames = Object.keys(rewards) as RewardName[];
-/** Weights by the names of built-in rewards. */
-export type RewardWeights = Partial<Record<RewardName, number>>;
-
-/** `{ politeness: 0.6, conciseness: 0.4 }` as one reward. */
-export function rewardFromWeights(weights: Readonly<Record<string, unknown>>, where: string): RewardFunction {
-  const parts = Object.entries(weights).map(([name, weight]) => {
-    const known = rewardNames.find((candidate) => candidate.toLowerCase() === name.toLowerCase().replace(/[-_]/g, ""));
-    if (!known)
-      throw new StatesetError("INVALID_OPTION", `Unknown reward "${name}" in ${where}.`, {
-        hint: didYouMean(name, rewardNames),
-      });
-    if (typeof weight !== "number")
-      throw new StatesetError("INVALID_OPTION", `The weight of reward "${name}" in ${where} is not a number.`);
-    return new rewards[known]({ weight });
-  });
-  return new CompositeReward(parts);
 }

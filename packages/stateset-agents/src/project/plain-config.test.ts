@@ -51,10 +51,8 @@ describe("fromPlainData", () => {
     });
     expect(config.agent).toMatchObject({ model: "gpt2" });
     expect(config.trackers).toEqual(["wandb"]);
-    expect(notes).toEqual([
-      "bf16 has no effect: The engine computes in float32.",
-      "Runs are kept in runs/<name>; --save ./out also writes the agent there.",
-    ]);
+    expect(notes).toEqual(["bf16 has no effect: The engine computes in float32."]);
+    expect(config.savePath).toBe("./out");
   });
 
   it("keeps the user's own data as it is", () => {
@@ -65,11 +63,10 @@ describe("fromPlainData", () => {
     });
   });
 
-  it("names an unknown key with the nearest one, and what is missing", () => {
+  it("names an unknown key with the nearest one, and what holds none", () => {
     expect(() => fromPlainData({ environment, learnin_rate: 1 }, "c.yaml")).toThrow(
       'Unknown key "learnin_rate" in c.yaml. Did you mean "learningRate"?',
     );
-    expect(() => fromPlainData({ training: {} }, "c.yaml")).toThrow("c.yaml names no environment");
     expect(() => fromPlainData("text", "c.yaml")).toThrow("holds no configuration");
   });
 });

@@ -12,11 +12,20 @@ export const projectKeys = [
   "reward",
   "profile",
   "name",
+  "savePath",
   "training",
+  "sft",
+  "dpo",
+  "rewardModel",
+  "bestOfN",
   "trackers",
   "alerts",
   "autoAdjust",
 ] as const;
+
+export function isProjectKey(key: string): boolean {
+  return (projectKeys as readonly string[]).includes(key);
+}
 
 type Plain = Record<string, unknown>;
 
@@ -43,8 +52,7 @@ export function fromPlainData(value: unknown, file: string): PlainConfig {
     const camel = camelCase(key);
     if (section === "" && camel === "training" && isPlain(inner)) {
       for (const [name, part] of Object.entries(inner)) one(name, part, "training");
-    } else if (section === "" && (projectKeys as readonly string[]).includes(camel))
-      place(camel, camelKeys(camel, inner));
+    } else if (section === "" && isProjectKey(camel)) place(camel, camelKeys(camel, inner));
     else if (isTrainingKey(camel)) place(`training.${camel}`, camelKeys(camel, inner));
     else if (key === "report_to")
       place(
@@ -67,13 +75,7 @@ export function fromPlainData(value: unknown, file: string): PlainConfig {
     place(`training.${key}`, inner);
   if (mapped.profile !== undefined) place("profile", mapped.profile);
   const notes = mapped.ignored.map(({ key, reason }) => `${key} has no effect: ${reason}`);
-  if (mapped.savePath !== undefined)
-    notes.push(`Runs are kept in runs/<name>; --save ${mapped.savePath} also writes the agent there.`);
-  if (config.environment === undefined) {
-    throw new StatesetError("INVALID_DATA", `${file} names no environment.`, {
-      hint: "Add `environment: { preset: customer_service }` or `environment: { scenarios: scenarios.jsonl }`.",
-    });
-  }
+  if (mapped.savePath !== undefined) place("savePath", mapped.savePath);
   return { config: config as unknown as ProjectConfig, notes };
 }
 
@@ -95,14 +97,14 @@ function setAt(target: Plain, path: readonly string[], value: unknown, file: str
 }
 
 /** Data of the user's own (scenarios, metadata) keeps its keys; options become camelCase. Names of rewards are looked up later. */
-function camelKeys(key: string, value: unknown): unknown {
-  if (!isPlain(value) || key === "reward" || key === "metadata" || key === "context") return value;
+export function camelKeys(key: string, value: unknown): unknown {
+  if (!isPlain(value) || key === "reward" || key === "check" || key === "metadata" || key === "context") return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, inner]) => [camelCase(name), camelKeys(camelCase(name), inner)]),
   );
 }
 
-function camelCase(key: string): string {
+export function camelCase(key: string): string {
   return key.replace(/[_-]([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
 

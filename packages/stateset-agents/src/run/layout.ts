@@ -26,6 +26,8 @@ export const runFiles = {
   trajectories: "trajectories",
   /** `step-000123/` and the files `last` and `best` that name one. */
   checkpoints: "checkpoints",
+  /** Of `best-of-n`: what it kept of what it sampled, a folder with `trajectories/` of its own. */
+  harvest: "harvest",
   /** What was learnt, in Hugging Face layout. */
   final: "final",
 } as const;

@@ -109,10 +109,15 @@ function makeFolder(dir: string): void {
 }
 
 function requireFree(dir: string): void {
-  if (heldFiles.some((file) => existsSync(pathIn(dir, file)))) throw taken(dir);
+  if (holdsRun(dir)) throw taken(dir);
 }
 
-/** Those that a new run would add to, or void, were they another's whose configuration is gone. */
+/** Whether a new run would add to, or void, what lies in a folder. */
+export function holdsRun(dir: string): boolean {
+  return heldFiles.some((file) => existsSync(pathIn(dir, file)));
+}
+
+/** Also those of another run whose configuration is gone. */
 const heldFiles = ["config", ...logFiles, "trajectories", "checkpoints", "final"] as const;
 
 function taken(dir: string): StatesetError {

@@ -16,13 +16,18 @@ import { allFailed, emptyReport, noneCameThrough, type RolloutReport } from "../
 import { environmentRollout, sampleGroups } from "../rollout/rollout.ts";
 import { rolloutShape } from "../rollout/settings.ts";
 
-const schema = z.strictObject({
+/** The settings of harvestBestOfN(), without what stops it. */
+export const harvestShape = {
   n: z.int().min(2).default(8).describe("Conversations sampled of each scenario."),
   keep: z.int().min(1).default(1).describe("How many of them are kept at most."),
   minReward: z.number().optional().describe("Conversations below this are never kept."),
   aboveMean: z.boolean().default(true).describe("Keep only what is better than its group's mean."),
   seed: z.int().min(0).default(0),
   ...rolloutShape,
+} as const;
+
+const schema = z.strictObject({
+  ...harvestShape,
   signal: z
     .instanceof(AbortSignal)
     .optional()

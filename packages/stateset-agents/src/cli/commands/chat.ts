@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import type { ChatFlags } from "../chat/run-chat.ts";
+import { checkpointHelp } from "../checkpoint-path.ts";
 import type { CliIo } from "../io.ts";
 import { notNegative, wholeNumber } from "../values.ts";
 
@@ -9,7 +10,7 @@ export function addChat(program: Command, io: CliIo): void {
     .description("Talk to an agent, or to two side by side.")
     .option(
       "--checkpoint <folder...>",
-      "a trained agent: a run (its name or folder, finished or not), one of its checkpoints (runs/a/checkpoints/step-000040, …/best, …/last), a model folder, `last` or `best` (of the newest run) or `starter`; two for side by side (default: the configured model)",
+      `a trained agent: ${checkpointHelp}; two for side by side (default: the configured model)`,
     )
     .option("-c, --config <file>", "the configuration that names the model")
     .option("--temperature <t>", "the sampling temperature; 0 is greedy", notNegative)
@@ -23,7 +24,7 @@ export function addChat(program: Command, io: CliIo): void {
       `
 In the chat: /help lists what it knows, /reset starts anew, /undo takes back the last exchange, /exit leaves. Ctrl-C stops a reply.
 A conversation that outgrows the model goes on without its oldest messages, unless the agent has a contextWindow of its own.
-Lines on standard input work too: echo "Where is my order?" | stateset-agents chat`,
+Lines on standard input work too: echo "Where is my order?" | npx stateset-agents chat`,
     )
     .action(async (flags: ChatFlags) => {
       const { runChat } = await import("../chat/run-chat.ts");

@@ -1,7 +1,7 @@
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { tableProject } from "../../../test/cli.ts";
+import { type Json, tableProject } from "../../../test/cli.ts";
 import { flagTests } from "../../../test/flags.ts";
 import { temporaryFolder } from "../../../test/tiny-model.ts";
 
@@ -75,6 +75,47 @@ describe("evaluate", () => {
   flag("evaluate --samples", async () => {
     const [json] = (await run("evaluate --stub --scenarios --samples 3 --json")).json;
     expect(json).toMatchObject({ scenarios: [{ samples: 3 }, { samples: 3 }], stub: true });
+  });
+  flag("evaluate --skip-bad", async () => {
+    writeFileSync(join(place.dir, "mixed.jsonl"), '{"id": 1}\n{"id": "good", "userResponses": ["hello"]}\n');
+    const args = "evaluate --stub --json --samples 1 --scenarios mixed.jsonl";
+    expect((await run(args)).json.at(-1)).toMatchObject({
+      type: "error",
+      message: expect.stringContaining("line 1") as string,
+    });
+    expect((await run(`${args} --skip-bad`)).json).toMatchObject([
+      { type: "skipped", skipped: 1 },
+      { scenarios: [{ id: "good" }] },
+    ]);
+  });
+  flag("evaluate --episodes", async () => {
+    const samples = async (n: number) =>
+      (await run(`evaluate --stub --scenarios --episodes ${n} --json`)).json[0]!.scenarios.map(
+        (one: Json) => one.samples,
+      );
+    // At least as many as asked for, and of every scenario the same.
+    expect([await samples(6), await samples(5), await samples(1)]).toEqual([
+      [3, 3],
+      [3, 3],
+      [1, 1],
+    ]);
+    expect((await run("evaluate --stub --scenarios --episodes 2 --samples 2")).stderr).toContain("both say how many");
+  });
+  it("evaluate knows the Python system's names, and the checkpoint without its flag", async () => {
+    writeFileSync(
+      join(place.dir, "two.jsonl"),
+      '{"id": "x", "userResponses": ["hello"]}\n{"id": "y", "userResponses": ["bye"]}\n',
+    );
+    const named = "--num-episodes 6 --scenarios-file two.jsonl --output-file named.json --max-tokens 4";
+    const { status } = await run(`evaluate ${place.model} ${named}`);
+    expect(status).toBe(0);
+    expect(JSON.parse(readFileSync(join(place.dir, "named.json"), "utf8"))).toMatchObject({
+      reward: { count: 2 },
+      scenarios: [{ samples: 3 }, { samples: 3 }],
+    });
+    expect((await run(`evaluate ${place.model} --checkpoint ${place.other}`)).stderr).toContain(
+      "both name the checkpoint",
+    );
   });
   flag("evaluate --seed", async () => {
     const reply = async (seed: number) =>

@@ -7,7 +7,7 @@ import { trackerNamed, trackerNames } from "../../project/names.ts";
 import { changesBetween } from "../../run/config.ts";
 import { evaluationMetrics } from "../../run/evaluation-metrics.ts";
 import type { RunEvent, StepMetrics } from "../../run/event.ts";
-import { pathIn, runFiles } from "../../run/layout.ts";
+import { pathIn } from "../../run/layout.ts";
 import { holderOf, lockRun } from "../../run/lock.ts";
 import { readJsonLines } from "../../run/log.ts";
 import { finiteMetrics } from "../../run/metrics.ts";
@@ -16,6 +16,8 @@ import { outcomeOf } from "../../run/tracker.ts";
 import { bytes, number, sparkline, table } from "../../telemetry/format.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 import { modelLabel } from "../model-label.ts";
+import { commandOf } from "../run/invocation.ts";
+import { commandLine, shown } from "../run/place.ts";
 import { wholeNumber } from "../values.ts";
 
 interface Common {
@@ -157,10 +159,11 @@ function show(io: CliIo, run: RunInfo, { json }: Common): void {
   const size = checkpoints.reduce((sum, dir) => sum + sizeOf(dir), 0);
   print(io, "", `checkpoints (${checkpoints.length}, ${bytes(size)}), ${bytes(sizeOf(run.dir))} in all`);
   for (const dir of checkpoints) print(io, `  ${basename(dir)}${dir === run.best ? colors.green("  best") : ""}`);
-  if (config?.learner !== "rl" || state === "running") return;
-  const next =
-    state === "finished" ? `chat --checkpoint ${join(run.dir, runFiles.final)}` : `train --resume ${run.dir}`;
-  print(io, "", colors.dim(`next: stateset-agents ${next}`));
+  const command = commandOf(run.dir, config?.learner);
+  if (command === undefined || state === "running") return;
+  const own = shown(run.dir, io);
+  const done = command === "reward-model" ? ["train", "--reward", own] : ["chat", "--checkpoint", own];
+  print(io, "", colors.dim(`next: ${commandLine(state === "finished" ? done : [command, "--resume", own])}`));
 }
 
 function diff(io: CliIo, a: RunInfo, b: RunInfo, { json }: Common): void {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { cli, type Json, tableProject } from "../../../test/cli.ts";
 import { flagTests } from "../../../test/flags.ts";
+import { learnFolder } from "../../../test/learn-data.ts";
 import { temporaryFolder } from "../../../test/tiny-model.ts";
 
 const { place, run, flag, complete } = flagTests("train");
@@ -44,7 +45,11 @@ describe("train", () => {
     await project("Be brief.");
     const refused = await run("train --json --resume runs/a --steps 2", { cwd });
     expect(refused.status).toBe(2);
-    expect(refused.stderr).toMatch(/agent\.systemPrompt "Be polite\." → "Be brief\."[\s\S]*--accept-changes/);
+    expect(refused.json.at(-1)).toMatchObject({
+      type: "error",
+      message: expect.stringContaining('agent.systemPrompt "Be polite." → "Be brief."') as string,
+      hint: expect.stringContaining("--accept-changes") as string,
+    });
     const asked = await cli(["train", "--resume", "runs/a", "--steps", "2"], { cwd, tty: true, env: { CI: "1" } });
     expect(asked.status).toBe(2);
     const accepted = await run("train --json --resume runs/a --steps 2 --accept-changes", { cwd });
@@ -56,7 +61,7 @@ describe("train", () => {
     await trained("--name later --steps 3 --set checkpoint.every=1");
     const from = join(place.dir, "runs/later/checkpoints/step-000002");
     const refused = await trained(`--resume ${from}`);
-    expect([refused.status, refused.stderr]).toEqual([2, expect.stringContaining("--discard-later")]);
+    expect([refused.status, refused.json.at(-1)!.hint]).toEqual([2, expect.stringContaining("--discard-later")]);
     expect((await trained(`--resume ${from} --name split`)).json[0]).toMatchObject({ run: "split", resumedAfter: 2 });
     expect(existsSync(join(place.dir, "runs/later/checkpoints/step-000003"))).toBe(true);
     expect((await trained(`--resume ${from} --discard-later`)).json[0]).toMatchObject({
@@ -192,6 +197,88 @@ describe("train", () => {
     const cwd = await optionsProject();
     expect((await run("train --dry-run --threads 0", { cwd })).stderr).toContain("agent.threads");
     expect((await run(`train --dry-run --model ${place.model} --threads 1`, { cwd })).status).toBe(0);
+  });
+  flag("train --checkpoint", async () => {
+    const cwd = await learnFolder(place.model);
+    const played = async (args: string) => (await run(`train --json ${args}`, { cwd })).json;
+    await run("sft --json --data chats.jsonl --lora 2 --name taught", { cwd });
+    await played("--name further --checkpoint taught");
+    const config = (name: string): Json => JSON.parse(readFileSync(join(cwd, "runs", name, "config.json"), "utf8"));
+    expect(config("further").model).toMatchObject({ name: join(cwd, "runs/taught/final"), lora: { rank: 2 } });
+    // A run that goes on knows what it began with.
+    expect((await played("--resume further --steps 2")).at(-1)).toMatchObject({ run: "further", steps: 2 });
+    await played("--name from-step --checkpoint runs/further/checkpoints/step-000001");
+    expect(config("from-step").model.lora).toMatchObject({ rank: 2 });
+    expect((await run("train --checkpoint taught --stub", { cwd })).stderr).toContain("nothing to train from");
+    expect((await run("train --checkpoint taught --model x", { cwd })).stderr).toContain("both say what to start from");
+    expect((await run(`train --checkpoint ${place.model}`)).stderr).toContain("cannot change the agent that");
+  });
+  flag("train --skip-bad", async () => {
+    const cwd = await temporaryFolder();
+    writeFileSync(join(cwd, "scenes.jsonl"), 'no JSON\n{"id": "good", "userResponses": ["hello"]}\n');
+    writeFileSync(
+      join(cwd, "stateset.config.yaml"),
+      "environment: { scenarios: scenes.jsonl }\nreward: { politeness: 1 }\n",
+    );
+    expect((await run("train --stub --dry-run", { cwd })).stderr).toContain("scenes.jsonl, line 1");
+    const { status, stderr, stdout } = await run("train --stub --dry-run --skip-bad", { cwd });
+    expect([status, stdout]).toEqual([0, expect.stringContaining("1 to train on")]);
+    expect(stderr).toContain("! 1 of 2 entries of");
+  });
+  flag("train --lora", async () => {
+    const cwd = await learnFolder(place.model);
+    const [plan] = (await run("train --dry-run --json --lora 4", { cwd })).json;
+    expect(plan!.model.lora).toMatchObject({ rank: 4, alpha: 8 });
+  });
+  flag("train --reward", async () => {
+    const cwd = await learnFolder(place.model);
+    writeFileSync(join(cwd, "short.js"), "export default ({ turns }) => -turns.at(-1).content.length;");
+    expect((await run("train --dry-run --json --reward short.js", { cwd })).json[0]).toMatchObject({ reward: "short" });
+    await run("reward-model --json --data pairs.jsonl --name taste", { cwd });
+    const trained = await run("train --json --reward taste --name tasted", { cwd });
+    expect(trained.json.at(-1)).toMatchObject({ status: "finished" });
+    const { reward } = JSON.parse(readFileSync(join(cwd, "runs/tasted/config.json"), "utf8")) as Json;
+    expect(reward.parts).toMatchObject([{ name: "neural", kind: "NeuralReward" }]);
+    expect((await run("train --json --resume tasted --steps 2", { cwd })).status).toBe(0);
+  });
+  flag("train --wandb-project", async () => {
+    await trained("--steps 1 --name with-project --wandb-project experiments");
+    const folder = join(place.dir, "runs/with-project/wandb");
+    const [offline] = readdirSync(folder);
+    const [file] = readdirSync(join(folder, offline!)).filter((name) => name.endsWith(".wandb"));
+    expect(readFileSync(join(folder, offline!, file!), "latin1")).toContain("experiments");
+  });
+  it("train knows the Python system's names, and the configuration without its flag", async () => {
+    const cwd = await learnFolder(place.model);
+    const plan = async (args: string) => (await run(`train --dry-run --json ${args}`, { cwd })).json[0]!;
+    expect((await plan(`stateset.config.yaml --model-name ${place.other}`)).model.name).toBe(place.other);
+    expect((await plan("--num-episodes 12")).config.steps).toBe(2);
+    expect((await run("train --num-episodes 2 --episodes 2", { cwd })).status).toBe(2);
+    expect((await run("train a.yaml --config b.yaml", { cwd })).stderr).toContain("both name the config");
+  });
+  it("train says in the flags' own words that a name is taken", async () => {
+    await trained("--steps 1 --name taken");
+    const { stderr } = await run("train --steps 1 --name taken");
+    expect(stderr).toContain('The name "taken" is taken: runs/taken already holds a run.');
+    expect(stderr).toContain("→ Give another --name, or go on with it: npx stateset-agents train --resume runs/taken");
+    await trained("--steps 1 --name free");
+    expect((await run("train --resume free --name taken")).stderr).toContain("→ Give another --name");
+  });
+  it("train ends with commands that work as they are", async () => {
+    const cwd = await learnFolder(place.model, join(await temporaryFolder(), "a folder"));
+    const from = join(cwd, "..");
+    const { stdout } = await cli(["train", "--config", "a folder/stateset.config.yaml", "--name", "my run"], {
+      cwd: from,
+    });
+    const next = [...stdout.matchAll(/^ {2}npx stateset-agents (.*)$/gm)].map(([, words]) => words!);
+    expect(next).toEqual([
+      "chat --checkpoint 'runs/my run'",
+      "evaluate --checkpoint 'runs/my run' --scenarios --config 'a folder/stateset.config.yaml'",
+    ]);
+    for (const words of next) {
+      const args = [...words.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, bare]) => quoted ?? bare!);
+      expect(await cli(args, { cwd: from, input: "hello\n" })).toMatchObject({ status: 0 });
+    }
   });
   flag("train --algorithm", async () => {
     expect((await configOf("--steps 1 --name other --algorithm dr-grpo")).learner).toBe("dr-grpo");

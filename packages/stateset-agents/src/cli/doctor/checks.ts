@@ -145,7 +145,7 @@ function checkDisk(cwd: string): Check {
     name: "Disk",
     status: enough ? "ok" : "problem",
     detail: `${bytes(free)} free for runs`,
-    ...(!enough && { fix: "stateset-agents runs prune --yes" }),
+    ...(!enough && { fix: "npx stateset-agents runs prune --yes" }),
   };
 }
 

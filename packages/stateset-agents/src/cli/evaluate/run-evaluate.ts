@@ -3,15 +3,15 @@ import { resolve } from "node:path";
 import type { Agent } from "../../agent/agent.ts";
 import { writeFailed } from "../../durable.ts";
 import { Environment } from "../../environment/environment.ts";
-import { loadScenarios } from "../../environment/load-scenarios.ts";
 import type { Scenario } from "../../environment/scenario.ts";
 import { StatesetError } from "../../error.ts";
 import { compare, type Evaluation, evaluate } from "../../evaluation/evaluate.ts";
-import { buildProject, defaultConfig } from "../../project/build-project.ts";
-import { findConfig, loadProject } from "../../project/load-project.ts";
+import { buildScene, defaultConfig, type Scene } from "../../project/build-project.ts";
+import { closeReward } from "../../project/rewards.ts";
 import type { RewardFunction } from "../../reward/reward-function.ts";
 import { type CliIo, isInteractive, print, printJson } from "../io.ts";
 import { type OpenAgentFlags, openAgent } from "../open-agent.ts";
+import { loadConfig, readingOf } from "../run/open-project.ts";
 import { readInputs } from "./inputs.ts";
 import { comparisonLines, evaluationLines } from "./tables.ts";
 
@@ -22,13 +22,16 @@ export interface EvaluateFlags extends OpenAgentFlags {
   input?: string;
   scenarios?: string | true;
   samples?: number;
+  episodes?: number;
+  skipBad?: boolean;
   output?: string;
   json?: boolean;
 }
 
 /** The `evaluate` command. */
 export async function runEvaluate(flags: EvaluateFlags, io: CliIo): Promise<void> {
-  if (flags.compare !== undefined || flags.scenarios !== undefined) return runScenarios(flags, io);
+  const plays = [flags.compare, flags.scenarios, flags.episodes].some((flag) => flag !== undefined);
+  if (plays) return runScenarios(flags, io);
   if (flags.message === undefined && flags.input === undefined) {
     if (!isInteractive(io)) {
       throw new StatesetError("INVALID_OPTION", "There is nothing to evaluate.", {
@@ -63,7 +66,16 @@ export async function runEvaluate(flags: EvaluateFlags, io: CliIo): Promise<void
 }
 
 async function runScenarios(flags: EvaluateFlags, io: CliIo): Promise<void> {
-  const { environment, scenarios, reward } = await sceneOf(flags, io);
+  const scene = await sceneOf(flags, io);
+  try {
+    await measureIn(scene, flags, io);
+  } finally {
+    await Promise.allSettled([scene.environment.close(), closeReward(scene.reward)]);
+  }
+}
+
+async function measureIn({ environment, scenarios, reward }: Stage, flags: EvaluateFlags, io: CliIo): Promise<void> {
+  const samples = samplesOf(flags, (scenarios ?? environment.scenarios).length);
   const measure = async (checkpoint: string | undefined): Promise<Evaluation> => {
     const agent: Agent = await openAgent(checkpoint, flags, io);
     try {
@@ -72,7 +84,7 @@ async function runScenarios(flags: EvaluateFlags, io: CliIo): Promise<void> {
         environment,
         ...(scenarios && { scenarios }),
         ...(reward && { reward }),
-        ...(flags.samples !== undefined && { samples: flags.samples }),
+        ...(samples !== undefined && { samples }),
         seed: flags.seed!,
       });
     } finally {
@@ -98,7 +110,7 @@ async function runScenarios(flags: EvaluateFlags, io: CliIo): Promise<void> {
     );
 }
 
-interface Scene {
+interface Stage {
   environment: Environment;
   /** Undefined: the environment's own. */
   scenarios?: readonly Scenario[];
@@ -106,15 +118,28 @@ interface Scene {
 }
 
 /** Where conversations are played and how they are scored: the project's, or support conversations where there is none. */
-async function sceneOf(flags: EvaluateFlags, io: CliIo): Promise<Scene> {
-  const hasProject = flags.config !== undefined || findConfig(io.cwd) !== undefined;
-  const loaded = hasProject ? await loadProject(flags.config, io.cwd) : { config: defaultConfig, dir: io.cwd };
+async function sceneOf(flags: EvaluateFlags, io: CliIo): Promise<Stage> {
+  const loaded = await loadConfig(flags, defaultConfig, io);
   // The agent comes from the checkpoint, so the project's own is not opened here.
-  const { environment, heldOut, reward } = await buildProject(loaded, {});
-  if (typeof flags.scenarios === "string")
-    return { environment, scenarios: await loadScenarios(resolve(io.cwd, flags.scenarios)), reward };
+  const { config } = loaded;
+  const file = typeof flags.scenarios === "string" ? { heldOut: resolve(io.cwd, flags.scenarios) } : {};
+  const { environment, heldOut, reward }: Scene = await buildScene(
+    { ...loaded, config: { ...config, ...file } },
+    readingOf(flags, io),
+  );
   if (heldOut instanceof Environment) return { environment: heldOut, reward };
   return { environment, reward, ...(heldOut && { scenarios: heldOut }) };
+}
+
+/** Every scenario is played equally often, so that none counts for more: at least as many conversations as were asked for. */
+function samplesOf({ samples, episodes }: EvaluateFlags, scenarios: number): number | undefined {
+  if (episodes === undefined) return samples;
+  if (samples !== undefined) {
+    throw new StatesetError("INVALID_OPTION", "--samples and --episodes both say how many conversations to play.", {
+      hint: "Give one of them: --samples is per scenario, --episodes in all.",
+    });
+  }
+  return Math.max(1, Math.ceil(episodes / scenarios));
 }
 
 function withoutGroups({ groups: _, ...numbers }: Evaluation): Omit<Evaluation, "groups"> {

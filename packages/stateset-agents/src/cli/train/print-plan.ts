@@ -2,7 +2,7 @@ import { counted } from "../../counted.ts";
 import { Environment } from "../../environment/environment.ts";
 import { wantsReference } from "../../learning/learner.ts";
 import type { MemoryPlan } from "../../policy/policy.ts";
-import type { Project } from "../../project/build-project.ts";
+import { closeProject, type Project } from "../../project/build-project.ts";
 import { findCheckpoint } from "../../run/checkpoint/store.ts";
 import { bytes, duration, percent, quantity } from "../../telemetry/format.ts";
 import { changedSettings } from "../../telemetry/view-texts.ts";
@@ -93,16 +93,17 @@ export async function printPlan(options: {
     if (played) print(io, `${label("time")}${timeText(played.time)}`);
     refuseUnfit(memory);
   } finally {
-    await agent.close();
+    await closeProject(project);
   }
 }
 
 /** A script that asks for the plan must not go on with a run that would fail. */
-function refuseUnfit(memory: MemoryPlan | undefined): void {
-  if (memory && memory.total > memory.available) throw new CliExit(6, "The plan does not fit in memory.");
+export function refuseUnfit(memory: MemoryPlan | undefined): void {
+  if (memory && memory.total > memory.available)
+    throw new CliExit(6, "The plan does not fit in memory.", "OUT_OF_MEMORY");
 }
 
-function memoryText(plan: MemoryPlan, colors: ReturnType<typeof colorsOf>): string {
+export function memoryText(plan: MemoryPlan, colors: ReturnType<typeof colorsOf>): string {
   const parts = [`weights ${bytes(plan.weights)}`, `optimiser ${bytes(plan.optimiser)}`];
   if (plan.reference > 0) parts.push(`reference ${bytes(plan.reference)}`);
   if (plan.scorer > 0) parts.push(`the reward's reference ${bytes(plan.scorer)}`);

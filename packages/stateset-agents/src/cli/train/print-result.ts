@@ -2,9 +2,19 @@ import { counted } from "../../counted.ts";
 import { estimateText, number, sparkline } from "../../telemetry/format.ts";
 import type { TrainResult } from "../../training/train.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
+import { printNext } from "../run/next.ts";
+import { shown } from "../run/place.ts";
+
+export interface ResultPlace {
+  json: boolean;
+  /** What --config was given. */
+  config: string | undefined;
+  /** Scenarios to measure with are there. */
+  hasProject: boolean;
+}
 
 /** What a finished run came to, and what to do next. */
-export function printResult(run: TrainResult["run"], json: boolean, io: CliIo, shown: (path: string) => string): void {
+export function printResult(run: TrainResult["run"], { json, config, hasProject }: ResultPlace, io: CliIo): void {
   const { before, after } = run.evaluation ?? {};
   if (json) {
     printJson(io, {
@@ -52,13 +62,8 @@ export function printResult(run: TrainResult["run"], json: boolean, io: CliIo, s
   }
   if (run.weights) print(io, `  weights   ${run.weights.why}`);
   if (run.finalDir === undefined) return;
-  const final = shown(run.finalDir);
-  print(
-    io,
-    `  saved     ${final}`,
-    "",
-    colors.dim("Next:"),
-    `  stateset-agents chat --checkpoint ${final}`,
-    `  stateset-agents evaluate --checkpoint ${final}`,
-  );
+  print(io, `  saved     ${shown(run.finalDir, io)}`);
+  const checkpoint = ["--checkpoint", shown(run.dir ?? run.finalDir, io)];
+  const measured = ["evaluate", ...checkpoint, "--scenarios", ...(config === undefined ? [] : ["--config", config])];
+  printNext([["chat", ...checkpoint], ...(hasProject ? [measured] : [])], io);
 }

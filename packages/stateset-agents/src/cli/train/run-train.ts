@@ -1,13 +1,8 @@
-import { existsSync } from "node:fs";
-import { isAbsolute, join, relative, resolve } from "node:path";
-import { StatesetError } from "../../error.ts";
-import { buildProject, defaultConfig, type Project } from "../../project/build-project.ts";
-import { findConfig, loadProject } from "../../project/load-project.ts";
-import { trackerNamed } from "../../project/names.ts";
+import { resolve } from "node:path";
+import { buildProject, closeProject, defaultConfig, type Project } from "../../project/build-project.ts";
 import { runDirOf } from "../../run/checkpoint/store.ts";
 import { readConfig } from "../../run/config.ts";
-import { claimFolder, releaseEmpty } from "../../run/place.ts";
-import { listRuns } from "../../run/read-run.ts";
+import { releaseEmpty } from "../../run/place.ts";
 import { checkRunName } from "../../run/run-id.ts";
 import { alertWith } from "../../telemetry/alerts.ts";
 import { createLiveView, type LiveView } from "../../telemetry/live-view.ts";
@@ -17,21 +12,27 @@ import { type HealthWatch, watchHealth } from "../../training/diagnostics/watch.
 import { resolveRun } from "../../training/resolve-run.ts";
 import { type TrainResult, train } from "../../training/train.ts";
 import type { TrainOptions } from "../../training/train-options.ts";
-import type { InterruptCode } from "../exit-codes.ts";
-import { CliExit } from "../failure.ts";
-import { type CliIo, colorsOf, print, printJson, wantsColor } from "../io.ts";
-import { acceptChanges, unasked } from "./accept-changes.ts";
+import { type CliIo, printJson, wantsColor } from "../io.ts";
+import { acceptChanges, unasked } from "../run/accept-changes.ts";
+import { interrupted, stopOnInterrupt } from "../run/interruption.ts";
+import { readInvocation, writeInvocation } from "../run/invocation.ts";
+import { agentOverrides, loadConfig, readingOf, trackersOf, withReward } from "../run/open-project.ts";
+import { placeOf, resumePath, shown } from "../run/place.ts";
 import { applyFlags, type TrainFlags } from "./flags.ts";
-import { readInvocation, writeInvocation } from "./invocation.ts";
 import { printPlan } from "./print-plan.ts";
 import { printResult } from "./print-result.ts";
 
 /** The `train` command. */
 export async function runTrain(given: TrainFlags, io: CliIo): Promise<void> {
   if (given.name !== undefined) checkRunName(given.name);
-  const resumeFrom = given.resume === undefined ? undefined : resumePath(given.resume, io);
-  const flags: TrainFlags = resumeFrom === undefined ? given : { ...readInvocation(runDirOf(resumeFrom)), ...given };
-  const project = await openProject(flags, io);
+  const resumeFrom = resumePath(given.resume, "train", io);
+  const flags: TrainFlags = {
+    ...(resumeFrom !== undefined && (readInvocation(runDirOf(resumeFrom)) as TrainFlags)),
+    ...given,
+  };
+  const overrides = agentOverrides(flags, io);
+  const loaded = await loadConfig(flags, flags.stub ? defaultConfig : undefined, io);
+  const project = await buildProject(withReward(loaded, flags.reward, io), overrides, readingOf(flags, io));
   // A resumed run goes on with its own settings; only what is on the command line changes them.
   const own = resumeFrom === undefined ? project.config.training : algorithmOf(resumeFrom, project);
   const settings = applyFlags({ ...own }, flags);
@@ -59,43 +60,27 @@ export async function runTrain(given: TrainFlags, io: CliIo): Promise<void> {
     if (resumeFrom !== undefined) {
       await acceptChanges(unasked((await resolveRun(options)).changes, given), given, io);
     }
-    place = placeOf(flags, project, resumeFrom, settings.algorithm, io);
+    const name = flags.name ?? (resumeFrom === undefined ? project.config.name : undefined);
+    place = placeOf(name, "train", resumeFrom, algorithmName(settings.algorithm), io);
+    const kept = { ...flags, ...(overrides.checkpoint !== undefined && { checkpoint: overrides.checkpoint }) };
     const result = await train({
       ...options,
       ...place,
       ...(flags.discardLater && { discardLater: true }),
-      trackers: [...project.trackers, ...(flags.tracker ?? []).map((name) => trackerNamed(name, "--tracker"))],
-      callbacks: [...onlookers(project, health, view, warn), keepInvocation(flags, project)],
-      ...(flags.save !== undefined && { savePath: resolve(io.cwd, flags.save) }),
+      trackers: trackersOf(project.trackers, flags),
+      callbacks: [...onlookers(project, health, view, warn), keepInvocation(kept, project, io)],
+      ...savePathOf(flags, project, io),
       signal: interruption.signal,
     });
     run = result.run;
   } finally {
     interruption.done();
     if (typeof place.dir === "string") releaseEmpty(place.dir);
-    await closeQuietly(project);
+    await closeProject(project);
   }
-  if (run.status === "interrupted") {
-    const command = `npx stateset-agents train --resume ${shown(run.dir ?? "", io)}`;
-    if (flags.json) printJson(io, { type: "interrupted", steps: run.steps, resumeFrom: run.dir, command });
-    else print(io, "", `Stopped after step ${run.steps} and saved. Go on with:`, `  ${colorsOf(io).cyan(command)}`);
-    throw new CliExit(interruption.status());
-  }
-  printResult(run, flags.json === true, io, (path) => shown(path, io));
-}
-
-async function openProject(flags: TrainFlags, io: CliIo): Promise<Project> {
-  const overrides = {
-    ...(flags.model !== undefined && { model: flags.model }),
-    ...(flags.threads !== undefined && { threads: flags.threads }),
-    ...(flags.stub && { stub: true }),
-  };
-  if (flags.config === undefined && flags.stub && findConfig(io.cwd) === undefined) {
-    return buildProject({ config: defaultConfig, dir: io.cwd }, overrides);
-  }
-  const loaded = await loadProject(flags.config, io.cwd);
-  for (const note of loaded.notes) io.stderr.write(`· ${note}\n`);
-  return buildProject(loaded, overrides);
+  if (run.status === "interrupted") throw interrupted(run, "train", interruption, flags.json === true, io);
+  const config = project.file !== undefined && flags.config !== undefined ? shown(project.file, io) : undefined;
+  printResult(run, { json: flags.json === true, config, hasProject: project.file !== undefined }, io);
 }
 
 /** Of the run that is resumed. An algorithm of the project's own making cannot be read back from a file. */
@@ -103,6 +88,17 @@ function algorithmOf(resumeFrom: string, { config }: Project): Record<string, un
   const saved = readConfig(runDirOf(resumeFrom)).algorithm;
   const made = config.training?.algorithm;
   return typeof made === "object" && made.name === saved?.algorithm ? { algorithm: made } : { ...saved };
+}
+
+function algorithmName(algorithm: unknown): string {
+  const named = typeof algorithm === "string" ? algorithm : (algorithm as { name?: string } | undefined)?.name;
+  return named ?? "grpo";
+}
+
+/** A flag is relative to the working folder, the configuration's own path to the configuration. */
+function savePathOf({ save }: TrainFlags, { config, dir }: Project, io: CliIo): Pick<TrainOptions, "savePath"> {
+  if (save !== undefined) return { savePath: resolve(io.cwd, save) };
+  return config.savePath === undefined ? {} : { savePath: resolve(dir, config.savePath) };
 }
 
 /** Watches the run's health, and acts on it where that is asked for. */
@@ -123,62 +119,11 @@ function onlookers(
   return [view, health, recheck, ...(alerter ? [alerter] : [])];
 }
 
-function keepInvocation(flags: TrainFlags, project: Project): TrainingCallbacks {
+function keepInvocation(flags: TrainFlags, { file }: Project, io: CliIo): TrainingCallbacks {
   return {
     onStart({ dir }) {
       if (dir !== undefined)
-        writeInvocation(dir, { ...flags, ...(project.file !== undefined && { config: project.file }) });
+        writeInvocation(dir, "train", { ...flags, ...(file !== undefined && { config: file }) }, io);
     },
   };
-}
-
-/** First Ctrl-C: stop sampling and save. Second: leave at once. */
-function stopOnInterrupt(view: LiveView, io: CliIo): { signal: AbortSignal; status(): InterruptCode; done(): void } {
-  const controller = new AbortController();
-  let status: InterruptCode = 130;
-  const done = io.onInterrupt((asked) => {
-    if (controller.signal.aborted) process.exit(asked);
-    status = asked;
-    controller.abort();
-    view.note("Saving the steps done … (Ctrl-C again stops at once)");
-  });
-  return { signal: controller.signal, status: () => status, done };
-}
-
-function resumePath(resume: string | true, io: CliIo): string {
-  if (resume !== true) {
-    const named = join(io.cwd, "runs", resume);
-    return !existsSync(resolve(io.cwd, resume)) && existsSync(named) ? named : resolve(io.cwd, resume);
-  }
-  const newest = listRuns(join(io.cwd, "runs")).find(({ config }) => config?.learner === "rl");
-  if (newest) return newest.dir;
-  throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no run to resume in ${join(io.cwd, "runs")}.`, {
-    hint: "Name a run's folder: --resume <folder>.",
-  });
-}
-
-/** A run that is resumed stays where it is, unless it is given another name. */
-function placeOf(
-  { name }: TrainFlags,
-  { config }: Project,
-  resumeFrom: string | undefined,
-  algorithm: unknown,
-  io: CliIo,
-): Pick<TrainOptions, "name" | "dir"> {
-  if (resumeFrom !== undefined) return name === undefined ? {} : { name };
-  const chosen = name ?? config.name;
-  if (chosen !== undefined) return { name: checkRunName(chosen), dir: resolve(io.cwd, "runs", chosen) };
-  const named = typeof algorithm === "string" ? algorithm : (algorithm as { name?: string } | undefined)?.name;
-  const { id, dir } = claimFolder(join(io.cwd, "runs"), named ?? "grpo");
-  return { name: id, dir };
-}
-
-function shown(path: string, io: CliIo): string {
-  const short = isAbsolute(path) ? relative(io.cwd, path) : path;
-  return short.startsWith("..") ? path : short;
-}
-
-/** What happens to the model at the end of the process must not hide how the run ended. */
-async function closeQuietly({ agent, environment }: Project): Promise<void> {
-  await Promise.allSettled([agent.close(), environment.close()]);
 }

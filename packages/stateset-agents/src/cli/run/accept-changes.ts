@@ -3,10 +3,9 @@ import { StatesetError } from "../../error.ts";
 import { type Change, changesText } from "../../run/config.ts";
 import { CliExit } from "../failure.ts";
 import { type CliIo, isInteractive } from "../io.ts";
-import type { TrainFlags } from "./flags.ts";
 
 /** What a resumed run would do otherwise without the command line having said so: the project changed meanwhile. */
-export function unasked(changes: readonly Change[], given: TrainFlags): Change[] {
+export function unasked(changes: readonly Change[], given: { model?: string }): Change[] {
   return changes.filter(
     ({ path }) =>
       !path.startsWith("settings.") &&
@@ -16,7 +15,11 @@ export function unasked(changes: readonly Change[], given: TrainFlags): Change[]
 }
 
 /** A person is asked; a script has to say that it means it. */
-export async function acceptChanges(changes: readonly Change[], given: TrainFlags, io: CliIo): Promise<void> {
+export async function acceptChanges(
+  changes: readonly Change[],
+  given: { acceptChanges?: boolean; json?: boolean },
+  io: CliIo,
+): Promise<void> {
   if (changes.length === 0 || given.acceptChanges) return;
   const text = changesText(changes);
   if (!isInteractive(io) || given.json) {

@@ -1,0 +1,34 @@
+/** `best-of-n --dry-run`: one scenario is played, so that environment and reward are tried as well; nothing is kept. */
+import type { Scene } from "../../project/build-project.ts";
+import { type HarvestSettings, harvestBestOfN } from "../../supervised/best-of-n.ts";
+import { duration, number, quantity } from "../../telemetry/format.ts";
+import { colorsOf, print, printJson } from "../io.ts";
+import { modelLabel } from "../model-label.ts";
+import type { LearnJob } from "./run-learn.ts";
+
+export async function printHarvestPlan({ project, flags, io }: LearnJob, settings: HarvestSettings): Promise<void> {
+  const { environment, reward } = project as Scene;
+  const { agent } = project;
+  const { model } = agent.policy;
+  const [first] = environment.scenarios;
+  const startedAt = performance.now();
+  const { sampledReward } = await harvestBestOfN({ ...settings, agent, environment, reward, scenarios: [first!] });
+  const n = settings.n ?? 8;
+  const scenarios = environment.scenarios.length;
+  const totalMs = (performance.now() - startedAt) * scenarios;
+  if (flags.json) {
+    const facts = { scenarios, n, conversations: n * scenarios, reward: reward?.name ?? null };
+    printJson(io, { type: "plan", command: "best-of-n", model, ...facts, time: { totalMs } });
+    return;
+  }
+  const colors = colorsOf(io);
+  const label = (name: string) => colors.dim(name.padEnd(12));
+  print(
+    io,
+    colors.bold("Plan") + colors.dim(" (nothing is kept and nothing trained)"),
+    `${label("model")}${modelLabel(model.name)}, ${quantity(model.parameters)} parameters, ${quantity(model.trainableParameters)} trained`,
+    `${label("sampling")}${scenarios} scenarios × ${n} = ${(n * scenarios).toLocaleString("en-US")} conversations, ${settings.keep ?? 1} of each scenario kept at most`,
+    `${label("reward")}${reward?.name ?? "the environment's own"}, ${number(sampledReward)} on the first scenario`,
+    `${label("time")}about ${duration(totalMs)} of sampling at most, then learning from what is kept`,
+  );
+}

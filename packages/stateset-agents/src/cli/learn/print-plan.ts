@@ -1,0 +1,114 @@
+/** `--dry-run` of learning from data: everything resolved, with what it needs. One batch is scored, to know how long it takes. */
+import { z } from "zod";
+import { buildTokenTree, type TreeChain } from "../../conversation/token-tree.ts";
+import type { MemoryPlan, Policy } from "../../policy/policy.ts";
+import { learnerShapes } from "../../project/sections.ts";
+import { findCheckpoint } from "../../run/checkpoint/store.ts";
+import { runShape } from "../../run/options.ts";
+import { type FitSettings, fitShape, readFitOptions, splitFitOptions } from "../../supervised/fit-options.ts";
+import { bytes, duration, quantity } from "../../telemetry/format.ts";
+import { changedSettings } from "../../telemetry/view-texts.ts";
+import { type CliIo, colorsOf, print, printJson } from "../io.ts";
+import { modelLabel } from "../model-label.ts";
+import type { Settings } from "../settings.ts";
+import { memoryText, refuseUnfit } from "../train/print-plan.ts";
+import type { Data, Learner } from "./learner.ts";
+
+export interface LearnPlan<E> {
+  learner: Learner<E>;
+  policy: Policy;
+  data: Data<E>;
+  settings: Settings;
+  resumeFrom: string | undefined;
+  json: boolean;
+  io: CliIo;
+}
+
+export async function printLearnPlan<E>(plan: LearnPlan<E>): Promise<void> {
+  const { learner, policy, data, resumeFrom, json, io } = plan;
+  const settings = resolved(plan);
+  const { units, dropped, truncated } = learner.encode(policy, data.examples, plan.settings);
+  const steps = Math.ceil(units.length / settings.batchSize) * settings.epochs;
+  const done = resumeFrom === undefined ? 0 : (findCheckpoint(resumeFrom, () => {})?.step ?? 0);
+  const left = Math.max(0, steps - done);
+  const tokens = units.flat().reduce((sum, chain) => sum + learner.learnt(chain), 0);
+  const stepMs = await measure(policy, units.slice(0, settings.batchSize).flat(), settings.tokenBudget);
+  const time = { stepMs, totalMs: stepMs * left };
+  const { tokenBudget, recompute } = settings;
+  const memory = policy.plan({ tokenBudget, recompute, reference: learner.section === "dpo" });
+  const disk = diskOf(policy, settings, left, data.heldOut !== undefined);
+  const { model } = policy;
+  if (json) {
+    const facts = { examples: units.length, heldOut: data.heldOut?.length ?? 0, tokens, dropped, truncated };
+    const resumedAfter = resumeFrom === undefined ? null : done;
+    printJson(io, {
+      type: "plan",
+      command: learner.command,
+      model,
+      settings,
+      ...facts,
+      steps,
+      resumedAfter,
+      memory,
+      time,
+      disk,
+    });
+    refuseUnfit(memory);
+    return;
+  }
+  const colors = colorsOf(io);
+  const label = (name: string) => colors.dim(name.padEnd(12));
+  const lost = [dropped > 0 && `${dropped} cannot be used`, truncated > 0 && `${truncated} are cut`].filter(Boolean);
+  const held = data.heldOut === undefined ? "none held out" : `${data.heldOut.length} held out`;
+  const defaults = z.object(learnerShapes[learner.section]).parse({}) as Settings;
+  print(
+    io,
+    colors.bold("Plan") + colors.dim(" (nothing is trained)"),
+    `${label("model")}${modelLabel(model.name)}, ${quantity(model.parameters)} parameters, ${quantity(model.trainableParameters)} trained`,
+    `${label("learner")}${learner.command}, seed ${settings.seed}`,
+    `${label("data")}${units.length} ${learner.what} (${quantity(tokens)} tokens to learn from), ${held}${lost.length > 0 ? `; ${lost.join(", ")}` : ""}`,
+    `${label("steps")}${left} of ${settings.batchSize} ${learner.what}, ${settings.epochs} ${settings.epochs === 1 ? "epoch" : "epochs"}${done > 0 ? colors.dim(`, after ${done} that are done`) : ""}`,
+    `${label("settings")}${changedSettings({ settings: { ...settings }, defaults }).join(colors.dim(" · "))}`,
+    `${label("memory")}${memoryText(memory, colors)}`,
+    `${label("disk")}about ${bytes(disk.total)} (${disk.checkpoints} ${disk.checkpoints === 1 ? "checkpoint" : "checkpoints"} of ${bytes(disk.checkpoint)}, final ${bytes(disk.final)})`,
+    `${label("time")}about ${duration(time.totalMs)}: ${(stepMs / 1000).toFixed(1)} s a step, measured on one batch`,
+  );
+  refuseUnfit(memory satisfies MemoryPlan);
+}
+
+function resolved<E>({ learner, policy, settings, resumeFrom }: LearnPlan<E>): FitSettings {
+  const shape = learnerShapes[learner.section];
+  const schema = z.strictObject({ ...shape, ...runShape });
+  const given = readFitOptions(
+    schema,
+    { ...settings, ...(resumeFrom !== undefined && { resumeFrom }) },
+    learner.kinds,
+    learner.where,
+  );
+  return splitFitOptions(
+    given as Parameters<typeof splitFitOptions>[0],
+    { ...fitShape, ...shape } as never,
+    policy.model,
+  ).settings as unknown as FitSettings;
+}
+
+/** A backward pass costs about two forward passes. The batch is cut at the budget, and counted as if it were whole. */
+async function measure(policy: Policy, batch: readonly TreeChain[], tokenBudget: number): Promise<number> {
+  const tokens = (chains: readonly TreeChain[]) => chains.reduce((sum, chain) => sum + chain.tokens.length, 0);
+  let fits = 1;
+  while (fits < batch.length && tokens(batch.slice(0, fits + 1)) <= tokenBudget) fits++;
+  const part = batch.slice(0, fits);
+  const startedAt = performance.now();
+  (await policy.forward(buildTokenTree(part).tree, { grad: false })).release();
+  return (3 * (performance.now() - startedAt) * tokens(batch)) / tokens(part);
+}
+
+function diskOf({ model }: Policy, { checkpoint: own, evaluateEvery }: FitSettings, steps: number, evaluates: boolean) {
+  const final = 4 * model.trainableParameters;
+  // With AdamW's two moments.
+  const checkpoint = 3 * final;
+  const due = own.every > 0 ? Math.ceil(steps / own.every) : 1;
+  const better = evaluates ? 1 + (evaluateEvery > 0 ? Math.ceil(steps / evaluateEvery) : 0) : 0;
+  const checkpoints = Math.min(due + better, own.keep + (better > 0 ? 1 : 0));
+  return { checkpoint, checkpoints, final, total: checkpoints * checkpoint + final };
+}

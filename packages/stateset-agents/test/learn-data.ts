@@ -1,0 +1,55 @@
+/** Small files for the commands that learn from data. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { temporaryFolder } from "./tiny-model.ts";
+
+const words = ["red", "blue", "big", "small", "old", "new"];
+
+const chat = (word: string) => ({
+  messages: [
+    { role: "user", content: `say ${word}` },
+    { role: "assistant", content: `the ${word} one` },
+  ],
+});
+const pair = (word: string) => ({ prompt: `say ${word}`, chosen: `the ${word} one`, rejected: "no no" });
+const labelled = (word: string, i: number) => ({ ...chat(word), good: i % 2 === 0 });
+
+const lines = (of: readonly unknown[]) => `${of.map((one) => JSON.stringify(one)).join("\n")}\n`;
+
+export const dataFiles = {
+  sft: { data: "chats.jsonl", heldOut: "other-chats.jsonl" },
+  dpo: { data: "pairs.jsonl", heldOut: "other-pairs.jsonl" },
+  "reward-model": { data: "labels.jsonl", heldOut: "other-pairs.jsonl" },
+} as const;
+
+/** A folder with data for each of them, and a project that can play conversations. The model is named by the configuration. */
+export async function learnFolder(model: string, dir?: string): Promise<string> {
+  const folder = dir ?? (await temporaryFolder());
+  mkdirSync(folder, { recursive: true });
+  const write = (name: string, of: readonly unknown[]) => writeFileSync(join(folder, name), lines(of));
+  write("chats.jsonl", words.map(chat));
+  write("other-chats.jsonl", ["first", "last"].map(chat));
+  write("pairs.jsonl", words.map(pair));
+  write("other-pairs.jsonl", ["first", "last"].map(pair));
+  write("labels.jsonl", [...words.map(labelled), pair("mixed")]);
+  writeFileSync(
+    join(folder, "stateset.config.yaml"),
+    `agent: { model: ${JSON.stringify(model)}, sampling: { maxTokens: 6, temperature: 1 }, threads: 1 }
+environment:
+  scenarios:
+    - { id: one, userResponses: ["say red"] }
+    - { id: two, userResponses: ["say blue"] }
+heldOut:
+  - { id: three, userResponses: ["say old"] }
+reward: ./reward.ts
+training: { steps: 1, groupsPerStep: 2, groupSize: 3 }
+`,
+  );
+  writeFileSync(
+    join(folder, "reward.ts"),
+    `import { rewardFunction } from "stateset-agents";
+export default rewardFunction({ name: "long" }, ({ turns }) => turns.at(-1)!.content.length / 40);
+`,
+  );
+  return folder;
+}
