@@ -7,7 +7,7 @@ import { findCheckpoint } from "../../run/checkpoint/store.ts";
 import { runShape } from "../../run/options.ts";
 import { type FitSettings, fitShape, readFitOptions, splitFitOptions } from "../../supervised/fit-options.ts";
 import { bytes, duration, quantity } from "../../telemetry/format.ts";
-import { changedSettings } from "../../telemetry/live-view.ts";
+import { changedSettings } from "../../telemetry/view-texts.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 import { modelLabel } from "../model-label.ts";
 import type { Settings } from "../settings.ts";
