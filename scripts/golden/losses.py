@@ -289,12 +289,65 @@ LOSSES = {
 }
 
 
-def dpo(margin_sum, margin_mean, beta):
-    return -F.logsigmoid(beta * margin_sum)
+def margin(chosen, rejected, over):
+    return over(chosen["logp"] - chosen["ref"]) - over(rejected["logp"] - rejected["ref"])
 
 
-def ipo(margin_sum, margin_mean, beta):
-    return (margin_mean - 1 / (2 * beta)) ** 2
+def dpo(chosen, rejected, o):
+    return -F.logsigmoid(o["beta"] * margin(chosen, rejected, torch.sum))
 
 
-PREFERENCES = {"dpo": dpo, "ipo": ipo}
+def ipo(chosen, rejected, o):
+    return (margin(chosen, rejected, torch.mean) - 1 / (2 * o["beta"])) ** 2
+
+
+def conservative_dpo(chosen, rejected, o):
+    """The cross-entropy against a label that is right with probability 1 - e."""
+    logit = o["beta"] * margin(chosen, rejected, torch.sum)
+    return F.binary_cross_entropy_with_logits(logit, torch.full_like(logit, 1 - o["labelSmoothing"]))
+
+
+def robust(chosen, rejected, o):
+    """Both labels' DPO losses, combined so that a flip with probability e leaves the mean unbiased."""
+    logit, e = o["beta"] * margin(chosen, rejected, torch.sum), o["labelSmoothing"]
+    kept, flipped = F.softplus(-logit), F.softplus(logit)
+    return ((1 - e) * kept - e * flipped) / (1 - 2 * e)
+
+
+def hinge(chosen, rejected, o):
+    return F.relu(1 - o["beta"] * margin(chosen, rejected, torch.sum))
+
+
+def orpo(chosen, rejected, o):
+    better, worse = chosen["logp"].mean(), rejected["logp"].mean()
+    ratio = torch.logit(torch.exp(better)) - torch.logit(torch.exp(worse))
+    return -better + o["beta"] * F.softplus(-ratio)
+
+
+def kto(examples, mismatched, o):
+    """Mean of w_y - v(x, y), the paper's loss with its value function v."""
+    reward = torch.stack([(e["logp"] - e["ref"]).sum() for e in examples])
+    kl = torch.stack([(m["logp"] - m["ref"]).sum() for m in mismatched]).mean().clamp(min=0).detach()
+    good = torch.tensor([e["desirable"] for e in examples])
+    weight = torch.where(good, o["desirableWeight"], o["undesirableWeight"]).double()
+    value = weight * torch.sigmoid(o["beta"] * torch.where(good, reward - kl, kl - reward))
+    return (weight - value).mean(), kl
+
+
+def no_more(rng):
+    return {}
+
+
+def smoothing(rng):
+    return {"labelSmoothing": [0.05, 0.1, 0.3][rng.integers(3)]}
+
+
+# name: (loss of a pair, how options beside beta are drawn)
+PREFERENCES = {
+    "dpo": (dpo, no_more),
+    "ipo": (ipo, no_more),
+    "conservative-dpo": (conservative_dpo, smoothing),
+    "robust": (robust, smoothing),
+    "hinge": (hinge, no_more),
+    "orpo": (orpo, no_more),
+}

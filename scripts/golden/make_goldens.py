@@ -17,7 +17,8 @@ import torch
 
 from advantages import ADVANTAGES
 from batches import BATCHES, PER_TOKEN, compact, compact_rows, float32, make_batch, nine
-from losses import LOSSES, PREFERENCES, token_mean
+from losses import LOSSES, PREFERENCES, kto, token_mean
+from shaping import shaping_case
 
 DEFAULT_OUT = Path(__file__).resolve().parents[2] / "packages/stateset-agents/src/algorithm/fixtures"
 
@@ -62,29 +63,57 @@ def advantage_case(name, index, batch):
     return case
 
 
+def preference_side(rng, scale, below_zero=False):
+    n = int(rng.integers(1, 9))
+    ref = float32(-4 * rng.random(n))
+    logp = float32(ref + scale * rng.standard_normal(n))
+    if below_zero:
+        logp = float32(-np.abs(logp) - 0.01)
+    leaf = torch.tensor(logp, requires_grad=True)
+    return {"logprobs": [nine(x) for x in logp], "ref": [nine(x) for x in ref]}, {"logp": leaf, "ref": torch.tensor(ref)}
+
+
 def preference_case(name, index):
     rng = options_rng(name, index)
-    beta = [0.1, 0.5, 0.01][rng.integers(3)]
+    loss_of, draw = PREFERENCES[name]
+    options = {"beta": [0.1, 0.5, 0.01][rng.integers(3)], **draw(rng)}
     scale = 30.0 if index % 5 == 4 else 1.0  # now and then far into the sigmoid's tail
     pairs, losses, leaves = [], [], []
     for _ in range(int(rng.integers(1, 4))):
         pair, sides = {}, {}
         for side in ("chosen", "rejected"):
-            n = int(rng.integers(1, 9))
-            ref = float32(-4 * rng.random(n))
-            logp = float32(ref + scale * rng.standard_normal(n))
-            leaf = torch.tensor(logp, requires_grad=True)
-            pair[side] = {"logprobs": [nine(x) for x in logp], "ref": [nine(x) for x in ref]}
-            sides[side] = leaf - torch.tensor(ref)
-            leaves.append(leaf)
-        margin_sum = sides["chosen"].sum() - sides["rejected"].sum()
-        margin_mean = sides["chosen"].mean() - sides["rejected"].mean()
-        losses.append(PREFERENCES[name](margin_sum, margin_mean, beta))
+            pair[side], sides[side] = preference_side(rng, scale, name == "orpo")
+            leaves.append(sides[side]["logp"])
+        losses.append(loss_of(sides["chosen"], sides["rejected"], options))
         pairs.append(pair)
     loss = torch.stack(losses).mean()
     loss.backward()
     grads = [[nine(x) for x in leaf.grad] for leaf in leaves]
-    return {"options": {"beta": beta}, "pairs": pairs, "loss": nine(loss.item()), "dChosen": grads[0::2], "dRejected": grads[1::2]}
+    return {"options": options, "pairs": pairs, "loss": nine(loss.item()), "dChosen": grads[0::2], "dRejected": grads[1::2]}
+
+
+def kto_case(index):
+    rng = options_rng("kto", index)
+    options = {
+        "beta": [0.1, 0.5, 0.01][rng.integers(3)],
+        "desirableWeight": [1.0, 1.33][rng.integers(2)],
+        "undesirableWeight": [1.0, 0.5][rng.integers(2)],
+    }
+    scale = 30.0 if index % 5 == 4 else 1.0
+    n = int(rng.integers(1, 6))
+    stored, sides = zip(*[preference_side(rng, scale) for _ in range(n)])
+    stored_others, others = zip(*[preference_side(rng, scale) for _ in range(int(rng.integers(1, 6)))])
+    good = [bool(x) for x in rng.integers(0, 2, n)]
+    loss, kl = kto([{**s, "desirable": g} for s, g in zip(sides, good)], others, options)
+    loss.backward()
+    return {
+        "options": options,
+        "completions": [{**s, "desirable": g} for s, g in zip(stored, good)],
+        "mismatched": list(stored_others),
+        "loss": nine(loss.item()),
+        "kl": nine(kl.item()),
+        "dLogprobs": [[nine(x) for x in s["logp"].grad] for s in sides],
+    }
 
 
 def bradley_terry_case(index):
@@ -119,8 +148,10 @@ def main():
         "advantages": {name: [advantage_case(name, i, b) for i, b in enumerate(batches)] for name in ADVANTAGES},
         "preferences": {
             **{name: [preference_case(name, i) for i in range(args.batches)] for name in PREFERENCES},
+            "kto": [kto_case(i) for i in range(args.batches)],
             "bradley-terry": [bradley_terry_case(i) for i in range(args.batches)],
         },
+        "shaping": [shaping_case(options_rng("shaping", i), i, nine) for i in range(args.batches)],
     }
     for name, content in files.items():
         (args.out / f"{name}.json").write_text(json.dumps(content, separators=(",", ":"), allow_nan=False) + "\n")

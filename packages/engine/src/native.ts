@@ -179,6 +179,8 @@ export interface EngineDerivatives {
 export interface EngineStep {
   learningRate: number;
   valueLearningRate?: number | undefined;
+  /** Rate of the adapters' B over that of A. Default 1. */
+  loraPlusRatio?: number | undefined;
   beta1: number;
   beta2: number;
   epsilon: number;

@@ -54,6 +54,7 @@ export {
 export { type HeldOut, splitHeldOut } from "./evaluation/split.ts";
 export { type LearnFromOptions, type LearnFromResult, learnFrom } from "./learning/learn-from.ts";
 export type { Policy, Reference, Sampling } from "./policy/policy.ts";
+export { type LabelledCompletion, loadLabelledCompletions } from "./preference/labelled.ts";
 export {
   loadPreferencePairs,
   type PairChains,
@@ -62,8 +63,10 @@ export {
   type PreferencePair,
   pairsFromGroups,
 } from "./preference/pair.ts";
+export type { KtoTrainingResult } from "./preference/train-kto.ts";
 export {
   evaluatePreference,
+  type KtoTrainingOptions,
   type PreferenceEvaluation,
   type PreferenceOptions,
   type PreferenceResult,

@@ -196,6 +196,8 @@ fn a_step_refuses_numbers_that_would_destroy_the_weights() {
         StepOptions { eps: 0.0, ..STEP },
         StepOptions { eps: f32::NAN, ..STEP },
         StepOptions { beta1: 1.0, ..STEP },
+        StepOptions { lora_plus_ratio: 0.0, ..STEP },
+        StepOptions { lora_plus_ratio: f32::NAN, ..STEP },
         StepOptions { beta2: 1.0, ..STEP },
         StepOptions { beta2: -0.1, ..STEP },
         StepOptions { clip_norm: Some(-1.0), ..STEP },

@@ -83,6 +83,8 @@ export function resolveAlgorithm(
 const elsewhere: Readonly<Record<string, string>> = {
   dpo: 'Use trainPreference({ loss: "dpo" }).',
   ipo: 'Use trainPreference({ loss: "ipo" }).',
+  orpo: 'Use trainPreference({ loss: "orpo" }).',
+  kto: 'Use trainPreference({ loss: "kto" }).',
   sft: "Use trainSupervised().",
   rlaif: "Use any algorithm with judgeReward() as its reward.",
 };

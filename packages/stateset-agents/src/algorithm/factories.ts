@@ -15,7 +15,7 @@ import { adaptKl } from "./kl.ts";
 import { a2cLoss } from "./loss/a2c.ts";
 import { bnpoLoss } from "./loss/bnpo.ts";
 import { cispoLoss } from "./loss/cispo.ts";
-import { dapoLoss, overlongPenalty, teaches } from "./loss/dapo.ts";
+import { dapoLoss, teaches } from "./loss/dapo.ts";
 import { drGrpoLoss } from "./loss/dr-grpo.ts";
 import { gepoLoss, withGroupExpectation } from "./loss/gepo.ts";
 import { gmpoLoss } from "./loss/gmpo.ts";
@@ -31,6 +31,7 @@ import { sapoLoss } from "./loss/sapo.ts";
 import { trpoKl, trpoLoss } from "./loss/trpo.ts";
 import { vapoLoss, withPositiveScale } from "./loss/vapo.ts";
 import type { AlgorithmName, schemas } from "./options.ts";
+import { overlongPenalty } from "./overlong.ts";
 
 export type Parts = Omit<Algorithm, "name" | "options">;
 type Resolved<N extends AlgorithmName> = z.output<(typeof schemas)[N]>;

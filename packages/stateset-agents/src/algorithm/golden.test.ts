@@ -28,12 +28,16 @@ import { gmpoLoss } from "./loss/gmpo.ts";
 import { grpoLoss } from "./loss/grpo.ts";
 import { gspoLoss } from "./loss/gspo.ts";
 import { gspoTokenLoss } from "./loss/gspo-token.ts";
+import { hingeLoss } from "./loss/hinge.ts";
 import { ipoLoss } from "./loss/ipo.ts";
+import { klBaseline, ktoLoss } from "./loss/kto.ts";
 import { luspoLoss } from "./loss/luspo.ts";
+import { orpoLoss } from "./loss/orpo.ts";
 import { ppoLoss } from "./loss/ppo.ts";
 import { reinforceLoss } from "./loss/reinforce.ts";
 import { reinforcePlusPlusLoss } from "./loss/reinforce-plus-plus.ts";
 import { rlooLoss } from "./loss/rloo.ts";
+import { robustDpoLoss } from "./loss/robust-dpo.ts";
 import { sapoLoss } from "./loss/sapo.ts";
 import { sftLoss } from "./loss/sft.ts";
 import { trpoKl, trpoLoss } from "./loss/trpo.ts";
@@ -60,9 +64,13 @@ interface AdvantageCase {
   advantages: Rows;
   returns?: Rows;
 }
+interface StoredSide {
+  logprobs: number[];
+  ref: number[];
+}
 interface PreferenceCase {
-  options: { beta: number };
-  pairs: Record<"chosen" | "rejected", { logprobs: number[]; ref: number[] }>[];
+  options: { beta: number; labelSmoothing?: number };
+  pairs: Record<"chosen" | "rejected", StoredSide>[];
   loss: number;
   dChosen: Rows;
   dRejected: Rows;
@@ -216,9 +224,25 @@ describe("advantages equal the masked reference", () => {
   }
 });
 
-const preferenceCases = load<Record<"dpo" | "ipo", PreferenceCase[]> & { "bradley-terry": BradleyTerryCase[] }>(
-  "preferences",
-);
+const pairLosses = {
+  dpo: dpoLoss,
+  "conservative-dpo": dpoLoss,
+  robust: robustDpoLoss,
+  hinge: hingeLoss,
+  ipo: ipoLoss,
+  orpo: orpoLoss,
+};
+const preferenceCases = load<
+  Record<keyof typeof pairLosses, PreferenceCase[]> & { kto: KtoCase[]; "bradley-terry": BradleyTerryCase[] }
+>("preferences");
+interface KtoCase {
+  options: { beta: number; desirableWeight: number; undesirableWeight: number };
+  completions: (StoredSide & { desirable: boolean })[];
+  mismatched: StoredSide[];
+  loss: number;
+  kl: number;
+  dLogprobs: Rows;
+}
 interface BradleyTerryCase {
   pairs: ScoredPair[];
   loss: number;
@@ -227,25 +251,40 @@ interface BradleyTerryCase {
 }
 
 describe("preference losses equal PyTorch", () => {
-  for (const [name, create] of [
-    ["dpo", dpoLoss],
-    ["ipo", ipoLoss],
-  ] as const) {
+  const side = ({ logprobs, ref }: StoredSide) => ({
+    logprobs: Float32Array.from(logprobs),
+    ref: Float32Array.from(ref),
+  });
+
+  it("covers every loss there is a fixture for", () => {
+    expect([...Object.keys(pairLosses), "kto", "bradley-terry"].sort()).toEqual(Object.keys(preferenceCases).sort());
+  });
+
+  for (const name of Object.keys(pairLosses) as (keyof typeof pairLosses)[]) {
     it(`${name}: ${preferenceCases[name].length} cases`, () => {
       expect(preferenceCases[name].length).toBeGreaterThanOrEqual(20);
       for (const { options, pairs, loss, dChosen, dRejected } of preferenceCases[name]) {
-        const side = (s: { logprobs: number[]; ref: number[] }) => ({
-          logprobs: Float32Array.from(s.logprobs),
-          ref: Float32Array.from(s.ref),
-        });
         const micro = pairs.map(({ chosen, rejected }) => ({ chosen: side(chosen), rejected: side(rejected) }));
-        const result = create(options)(micro, { pairs: pairs.length });
+        const result = pairLosses[name](options)(micro, { pairs: pairs.length });
         expectClose([result.loss], [loss], name);
         expectRows(result.dChosen, dChosen, `${name} dChosen`);
         expectRows(result.dRejected, dRejected, `${name} dRejected`);
       }
     });
   }
+
+  it(`kto: ${preferenceCases.kto.length} cases`, () => {
+    expect(preferenceCases.kto.length).toBeGreaterThanOrEqual(20);
+    for (const { options, completions, mismatched, loss, kl, dLogprobs } of preferenceCases.kto) {
+      const baseline = klBaseline(mismatched.map(side));
+      expectClose([baseline], [kl], "z");
+      const micro = completions.map(({ desirable, ...own }) => ({ ...side(own), desirable }));
+      const result = ktoLoss(options)(micro, { completions: micro.length }, baseline);
+      expectClose([result.loss], [loss], "loss");
+      expectRows(result.dLogprobs, dLogprobs, "dLogprobs");
+    }
+    expect(new Set(preferenceCases.kto.map(({ kl }) => kl > 0)).size).toBe(2);
+  });
 
   it(`bradley-terry: ${preferenceCases["bradley-terry"].length} cases`, () => {
     expect(preferenceCases["bradley-terry"].length).toBeGreaterThanOrEqual(20);
@@ -264,7 +303,7 @@ describe.skipIf(!python)("the fixtures are what the script makes (needs STATESET
     const out = mkdtempSync(join(tmpdir(), "goldens-"));
     try {
       execFileSync(python!, [script, "--out", out, "--batches", "5"], { stdio: "pipe" });
-      for (const name of ["batches", "losses", "advantages", "preferences"]) {
+      for (const name of ["batches", "losses", "advantages", "preferences", "shaping"]) {
         const fresh = load<unknown>(name, out);
         const stored = load<unknown>(name);
         const first = Array.isArray(stored)

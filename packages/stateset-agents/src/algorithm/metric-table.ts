@@ -1,5 +1,6 @@
 /** The numbers that losses report, by the names they have in metrics.jsonl. The whole table is in run/metrics.ts. */
 import type { AlgorithmName } from "./algorithms.ts";
+import type { PreferenceLossName } from "./loss/preference.ts";
 
 /** One number of a run. */
 export interface Metric {
@@ -10,7 +11,7 @@ export interface Metric {
   learners: readonly MetricLearner[];
 }
 
-export type MetricLearner = "rl" | AlgorithmName | "sft" | "dpo" | "ipo" | "reward-model" | "value-function";
+export type MetricLearner = "rl" | AlgorithmName | "sft" | PreferenceLossName | "reward-model" | "value-function";
 
 /** "share" lies between 0 and 1; "reward" is whatever the reward counts in. */
 export type MetricUnit =

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { type AlgorithmChoice, chosenAlgorithm, splitChoice } from "../algorithm/algorithm-choice.ts";
+import { longestReply } from "../algorithm/overlong.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
@@ -24,7 +25,7 @@ const schema = z.strictObject({
     .default(1)
     .describe("Which step this is: a value head's warm-up and the dealing of minibatches go by it."),
   steps: z.int().min(1).optional().describe("Of how many: a value head's warm-up may be a share of them (VAPO)."),
-  replyTokens: z.int().min(1).optional().describe("The limit a reply had, for overlong shaping (DAPO)."),
+  replyTokens: z.int().min(1).optional().describe("The limit a reply had, for overlong shaping."),
   maxTokens: z
     .int()
     .min(1)
@@ -77,9 +78,19 @@ async function learnOnce(
       hint: 'Make it before the first step and pass it on: reference: await policy.reference("present").',
     });
   }
+  if (own.rewardShaping.normalise === "run") {
+    throw new StatesetError(
+      "INVALID_OPTION",
+      'rewardShaping.normalise: "run" needs a run, and learnFrom() is one step.',
+      {
+        hint: 'Use "batch", or normalise the rewards of the groups before.',
+      },
+    );
+  }
+  const punishesLength = algorithm.shapeReward !== undefined || own.rewardShaping.overlongPenalty > 0;
   // The longest that happened to be sampled would stand for a limit, and the loss would change with every call.
   for (const [limit, value, reader, hint] of [
-    ["replyTokens", replyTokens, algorithm.shapeReward !== undefined, "Say how many tokens a reply could have had."],
+    ["replyTokens", replyTokens, punishesLength, "Say how many tokens a reply could have had."],
     ["maxTokens", maxTokens, algorithm.needs.maxTokens === true, "Say how many tokens a conversation could have had."],
     [
       "steps",
@@ -133,9 +144,7 @@ function longestOf(groups: readonly TrajectoryGroup[]): { reply: number; convers
   }
   let reply = 0;
   for (const { turn } of sequences) {
-    const lengths = new Map<number, number>();
-    for (const one of turn) lengths.set(one, (lengths.get(one) ?? 0) + 1);
-    reply = Math.max(reply, ...lengths.values());
+    reply = Math.max(reply, longestReply({ turn }));
   }
   return { reply, conversation: Math.max(...sequences.map(({ old }) => old.length)) };
 }

@@ -13,7 +13,8 @@ import { type LearningMetrics, ownNames } from "./metric-table.ts";
 import { stepOptions } from "./optimiser.ts";
 import { moveBack, policyMove, sampledEntropy } from "./policy-move.ts";
 import { mismatchOf, scoreSequences } from "./score-sequences.ts";
-import { type ChainSequence, sequencesOf } from "./sequence.ts";
+import type { ChainSequence } from "./sequence.ts";
+import { type RewardMoments, shapedReward, shapedSequences } from "./shape-rewards.ts";
 import { chosenAdvantages } from "./token-choice.ts";
 import { trustRegionUpdate } from "./trust-region-update.ts";
 import { type Batch, type UpdateResult, update } from "./update.ts";
@@ -43,6 +44,8 @@ export interface LearnStep {
   replyTokens: number;
   maxTokens: number;
   skips: SkippedUpdates;
+  /** Of the run's rewards so far, for `rewardShaping.normalise: "run"`; those of the step join them. */
+  rewardMoments?: RewardMoments;
   /** A step that moves the policy by more than this, in nats a token, is taken back. Left out: none is. */
   undoBeyond?: number | undefined;
   /** Conversations of earlier steps that join the groups they name. */
@@ -96,6 +99,7 @@ export async function learn(
     ...(entropyThreshold !== undefined && { entropyThreshold }),
     ...(klCoefficient > 0 && { klCoefficient }),
     ...(recalled > 0 && { recalledConversations: recalled }),
+    ...shapedReward(learner, sampled),
   };
   for (let epoch = 0; epoch < settings.updatesPerRollout; epoch++) {
     for (const [minibatch, dealt] of dealGroups(sequences, settings, step.step, epoch).entries()) {
@@ -141,23 +145,6 @@ export async function learn(
     ...mismatchOf(sequences),
     ...(last && { loss: last.loss, gradNorm: last.gradNorm }),
   };
-}
-
-function shapedSequences(
-  { algorithm, settings }: Learner,
-  groups: readonly TrajectoryGroup[],
-  { replyTokens, recalled = [] }: LearnStep,
-): ChainSequence[] {
-  // Beside their groups, with whom they share a beginning.
-  const sequences = [...sequencesOf(groups), ...recalled].sort((a, b) => a.group - b.group);
-  for (const sequence of sequences) {
-    if (settings.maskTruncated && sequence.truncated) sequence.masked = true;
-    if (!algorithm.shapeReward) continue;
-    const shaped = algorithm.shapeReward(sequence, replyTokens);
-    sequence.shaping = shaped - sequence.reward;
-    sequence.reward = shaped;
-  }
-  return sequences;
 }
 
 /** The sequences of some groups, and which of them carry gradient. */

@@ -1,7 +1,8 @@
 import type { Algorithm } from "../algorithm/algorithm.ts";
 import type { Policy, Reference } from "../policy/policy.ts";
 import type { LearnSettings } from "./settings.ts";
-import { requireTrainable } from "./trainable.ts";
+import { requireShaping } from "./shape-rewards.ts";
+import { requireLoraPlus, requireTrainable } from "./trainable.ts";
 
 /** What learns, by which algorithm, against which reference, and how. */
 export interface Learner {
@@ -14,9 +15,12 @@ export interface Learner {
 
 /** Gives the policy what the algorithm needs of it. A stub's run goes through the motions and learns nothing. */
 export async function openLearner(learner: Learner): Promise<Learner> {
-  const { policy, algorithm } = learner;
+  const { policy, algorithm, settings } = learner;
   if (policy.model.stub) return learner;
   requireTrainable(policy);
+  const noRate = algorithm.trustRegion && `${algorithm.name} has no learning rate`;
+  requireShaping(learner);
+  requireLoraPlus(policy, settings.loraPlusRatio, noRate);
   if (algorithm.needs.values) await policy.addValueHead();
   return learner;
 }

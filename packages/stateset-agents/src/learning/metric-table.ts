@@ -1,12 +1,12 @@
 /** The numbers of learning from conversations, those of the losses among them. The whole table is in run/metrics.ts. */
+import { preferenceLossNames } from "../algorithm/loss/preference.ts";
 import { algorithmMetrics, type Metric, type NumbersOf } from "../algorithm/metric-table.ts";
 
 export type { Metric };
 
 export const dataLearners = [
   "sft",
-  "dpo",
-  "ipo",
+  ...preferenceLossNames,
   "reward-model",
   "value-function",
 ] as const satisfies Metric["learners"];
@@ -22,6 +22,12 @@ export const learningMetrics = {
     meaning:
       "Remembered conversations that joined a group whose scenario is lost (`recall`); only where there were any.",
     unit: "count",
+    learners: ["rl"],
+  },
+  shapedReward: {
+    meaning:
+      "Mean reward once shaped (`rewardShaping`, DAPO's overlong penalty): what is learnt from; only where it is.",
+    unit: "reward",
     learners: ["rl"],
   },
   entropyThreshold: {

@@ -19,6 +19,13 @@ export const optimiserShape = {
     .default(1e-8)
     .describe("AdamW's ε. The clip of the ratio is the algorithm's `epsilonLow` and `epsilonHigh`."),
   clipNorm: positive.default(1).describe("Largest norm of the gradient."),
+  loraPlusRatio: z
+    .number()
+    .min(1)
+    .default(1)
+    .describe(
+      "LoRA+: how many times faster the adapter's B matrices learn than its A matrices, which learn at `learningRate`. 1 is plain LoRA.",
+    ),
 } as const;
 
 export const scheduleShape = {
@@ -45,8 +52,9 @@ export type PassSettings = z.output<z.ZodObject<typeof passShape>>;
 
 /** What policy.step() takes of the settings, at the given rate. */
 export function stepOptions(settings: Omit<OptimiserSettings, "learningRate">, learningRate: number): StepOptions {
-  const { weightDecay, beta1, beta2, epsilon, clipNorm } = settings;
-  return { learningRate, weightDecay, beta1, beta2, epsilon, clipNorm };
+  const { weightDecay, beta1, beta2, epsilon, clipNorm, loraPlusRatio } = settings;
+  const plus = loraPlusRatio === 1 ? {} : { loraPlusRatio };
+  return { learningRate, weightDecay, beta1, beta2, epsilon, clipNorm, ...plus };
 }
 
 /** The rate of a step (counted from 1): a linear rise over the warm-up, then the schedule down to `finalLearningRateShare` of the peak. */

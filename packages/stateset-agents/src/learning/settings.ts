@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { type OptimiserSettings, optimiserShape, type PassSettings, passShape } from "./optimiser.ts";
+import { type RewardShaping, rewardShapingSchema } from "./shape-rewards.ts";
 
 const count = z.int().min(1);
 
@@ -52,6 +53,7 @@ export const learnShape = {
     .min(0)
     .default(0)
     .describe("Weight of the mean entropy subtracted from the loss, for any algorithm."),
+  rewardShaping: rewardShapingSchema,
 } as const;
 
 /** Complete: every rate is a number. */
@@ -65,5 +67,6 @@ export interface LearnSettings extends PassSettings, Omit<OptimiserSettings, "le
   learningRate: number;
   valueLearningRate: number;
   entropyBonus: number;
+  rewardShaping: RewardShaping;
   kl: { coefficient: number; estimator: "k2" | "k3" };
 }

@@ -150,6 +150,8 @@ export interface StepOptions {
   learningRate: number;
   /** Defaults to learningRate. */
   valueLearningRate?: number;
+  /** LoRA+: the rate of the adapter's B matrices over that of A. Default 1; anything else only where `capabilities.loraPlus`. */
+  loraPlusRatio?: number;
   beta1?: number;
   beta2?: number;
   epsilon?: number;
@@ -298,6 +300,8 @@ export interface Capabilities {
   hidden: boolean;
   /** readVector() and addVector(). */
   vectors: boolean;
+  /** step() takes `loraPlusRatio`. */
+  loraPlus?: boolean;
 }
 
 export interface SamplerStats {

@@ -99,35 +99,47 @@ describe("on the embedded engine", () => {
     await policy.close();
   });
 
-  it.each(["SFT", "DPO"])("%s goes on to the same bits after a stop, dropout and reference included", async (what) => {
-    const dropping = { ...lora, dropout: 0.2 };
-    const examples = pairs.map(({ prompt, chosen }) => ({ messages: [...prompt, ...chosen] }));
-    const settings = { epochs: 2, batchSize: 1, learningRate: 1e-3, checkpoint: { every: 1 } } as const;
-    const learn = async (options: RunChoice) => {
-      const policy = await openPolicy({ lora: dropping, threads: 1 });
-      const { run } =
-        what === "SFT"
-          ? await trainSupervised({ policy, examples, heldOut: examples, ...settings, ...options })
-          : await trainPreference({ policy, pairs, heldOut: pairs, ...settings, ...options });
-      await policy.close();
-      return run;
-    };
-    const [whole, stopped] = [join(dir, `${what}-whole`), join(dir, `${what}-stopped`)];
-    await learn({ dir: whole, name: "run" });
-    const stop = new AbortController();
-    const onStepEnd = ({ step }: { step: number }) => void (step === 2 && stop.abort());
-    const first = await learn({ dir: stopped, name: "run", callbacks: { onStepEnd }, signal: stop.signal });
-    expect(first).toMatchObject({ status: "interrupted", steps: 2 });
-    expect(await learn({ resumeFrom: stopped })).toMatchObject({ status: "finished", steps: 4, warnings: [] });
-    const files = (from: string) =>
-      (readdirSync(from, { recursive: true }) as string[])
-        .filter((file) => !/status\.json|timing\.jsonl/.test(file) && statSync(join(from, file)).isFile())
-        .sort();
-    expect(files(stopped)).toEqual(files(whole));
-    for (const file of files(whole)) {
-      expect(readFileSync(join(stopped, file)).equals(readFileSync(join(whole, file))), file).toBe(true);
-    }
-  });
+  it.each(["SFT", "DPO", "KTO", "ORPO"])(
+    "%s goes on to the same bits after a stop, dropout and reference included",
+    async (what) => {
+      const dropping = { ...lora, dropout: 0.2 };
+      const examples = pairs.map(({ prompt, chosen }) => ({ messages: [...prompt, ...chosen] }));
+      const settings = { epochs: 2, batchSize: 1, learningRate: 1e-3, checkpoint: { every: 1 } } as const;
+      const learn = async (options: RunChoice) => {
+        const policy = await openPolicy({ lora: dropping, threads: 1 });
+        const { run } =
+          what === "SFT"
+            ? await trainSupervised({ policy, examples, heldOut: examples, ...settings, ...options })
+            : await trainPreference({
+                policy,
+                loss: what.toLowerCase() as "dpo" | "kto" | "orpo",
+                pairs: what === "KTO" ? pairs.slice(0, 1) : pairs,
+                heldOut: pairs,
+                ...settings,
+                // One pair is two completions: as many steps.
+                ...(what === "KTO" && { batchSize: 1 }),
+                ...options,
+              });
+        await policy.close();
+        return run;
+      };
+      const [whole, stopped] = [join(dir, `${what}-whole`), join(dir, `${what}-stopped`)];
+      await learn({ dir: whole, name: "run" });
+      const stop = new AbortController();
+      const onStepEnd = ({ step }: { step: number }) => void (step === 2 && stop.abort());
+      const first = await learn({ dir: stopped, name: "run", callbacks: { onStepEnd }, signal: stop.signal });
+      expect(first).toMatchObject({ status: "interrupted", steps: 2 });
+      expect(await learn({ resumeFrom: stopped })).toMatchObject({ status: "finished", steps: 4, warnings: [] });
+      const files = (from: string) =>
+        (readdirSync(from, { recursive: true }) as string[])
+          .filter((file) => !/status\.json|timing\.jsonl/.test(file) && statSync(join(from, file)).isFile())
+          .sort();
+      expect(files(stopped)).toEqual(files(whole));
+      for (const file of files(whole)) {
+        expect(readFileSync(join(stopped, file)).equals(readFileSync(join(whole, file))), file).toBe(true);
+      }
+    },
+  );
 
   it.each([
     ["an adapter", { lora }],

@@ -153,21 +153,29 @@ export function pairExamples(sides: PairChains, { index, pair }: EncodedPairs["s
   }));
 }
 
-function isPairChains(pair: PreferenceInput | PairChains): pair is PairChains {
-  return [pair?.chosen, pair?.rejected].every((side) => Array.isArray(side) && side.length > 0 && side.every(isChain));
+export function isPairChains(pair: unknown): pair is PairChains {
+  const { chosen, rejected } = (pair ?? {}) as Partial<PairChains>;
+  return [chosen, rejected].every((side) => Array.isArray(side) && side.length > 0 && side.every(isChain));
 }
 
-/** Adds the control tokens that a side's own replies only spell to `spelt`. */
 function encodePair(tokenizer: ChatTokenizer, pair: PreferencePair, spelt: Set<string>): PairChains {
-  const { prompt, chosen, rejected, margin, ...options } = pair;
-  const side = (messages: readonly Message[]): TreeChain => {
-    const encoded = encodeConversation(tokenizer, { ...options, messages: [...prompt, ...messages] });
-    const learn = encoded.learn.map((value, i) => (encoded.message[i]! >= prompt.length ? value : 0));
-    const own = encoded.spelt.filter(({ message }) => message >= prompt.length);
-    for (const { tokens } of own) for (const token of tokens) spelt.add(token);
-    return { tokens: encoded.tokens, learn };
-  };
-  return { chosen: [side(chosen)], rejected: [side(rejected)], ...(margin === undefined ? {} : { margin }) };
+  const side = (messages: readonly Message[]) => [encodeSide(tokenizer, pair, messages, spelt)];
+  const { margin } = pair;
+  return { chosen: side(pair.chosen), rejected: side(pair.rejected), ...(margin === undefined ? {} : { margin }) };
+}
+
+/** A prompt and how it went on, with `learn` on the latter. Adds the control tokens that its replies only spell to `spelt`. */
+export function encodeSide(
+  tokenizer: ChatTokenizer,
+  { prompt, tools, templateVariables }: Pick<PreferencePair, "prompt" | "tools" | "templateVariables">,
+  messages: readonly Message[],
+  spelt: Set<string>,
+): TreeChain {
+  const encoded = encodeConversation(tokenizer, { messages: [...prompt, ...messages], tools, templateVariables });
+  const learn = encoded.learn.map((value, i) => (encoded.message[i]! >= prompt.length ? value : 0));
+  const own = encoded.spelt.filter(({ message }) => message >= prompt.length);
+  for (const { tokens } of own) for (const token of tokens) spelt.add(token);
+  return { tokens: encoded.tokens, learn };
 }
 
 function sameTokens({ chosen, rejected }: PairChains): boolean {

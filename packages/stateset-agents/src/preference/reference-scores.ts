@@ -17,7 +17,8 @@ export interface ScoredPair extends PairChains {
 
 export interface ReferenceScoresOptions {
   policy: Policy;
-  of: "start" | "base";
+  /** Undefined for a loss that has no reference: it says nothing of any token. */
+  of: "start" | "base" | undefined;
   tokenBudget: number;
   pairs: readonly PairChains[];
   heldOut: readonly PairChains[] | undefined;
@@ -45,6 +46,10 @@ export class ReferenceScores implements RunPart {
   async prepare(signal: AbortSignal | undefined): Promise<void> {
     if (this.#scored) return;
     const { policy, of, tokenBudget } = this.#options;
+    if (of === undefined) {
+      this.#scored = this.#all().map(unscored);
+      return;
+    }
     const reference = await policy.reference(of === "base" ? "base" : "present");
     try {
       this.#scored = await scorePairs(reference, this.#all(), tokenBudget, signal);
@@ -110,6 +115,12 @@ export async function scorePairs(
     });
   }
   return scored;
+}
+
+/** A pair that no reference was asked about. */
+export function unscored(pair: PairChains): ScoredPair {
+  const none = (side: PairChains["chosen"]) => new Float32Array(sideTokens(side));
+  return { ...pair, refChosen: none(pair.chosen), refRejected: none(pair.rejected) };
 }
 
 export function unitOf({ chosen, rejected }: PairChains): Unit {

@@ -1,12 +1,12 @@
 /**
- * Learning from preference pairs without a reward model: DPO (Rafailov et al. 2023) and IPO (Azar et al. 2023).
- * The two sides of a pair share their prompt in the token tree; the reference is scored once, before the first step.
+ * Learning from preferences without a reward model: DPO and its variants (label smoothing, robust, hinge), IPO, ORPO on pairs; KTO on
+ * single completions with a label. The two sides of a pair share their prompt in the token tree; the reference is scored once, before
+ * the first step.
  */
 import { z } from "zod";
-import { dpoLoss } from "../algorithm/loss/dpo.ts";
-import { ipoLoss } from "../algorithm/loss/ipo.ts";
-import type { PreferenceLoss } from "../algorithm/loss/preference.ts";
+import { meanOf, type PreferenceLoss, preferenceLossNames } from "../algorithm/loss/preference.ts";
 import { describeList } from "../describe.ts";
+import { StatesetError } from "../error.ts";
 import { alikeBatches, gather, scatter } from "../learning/micro-batch.ts";
 import type { PassSettings } from "../learning/optimiser.ts";
 import { addGradients, scorePasses } from "../learning/passes.ts";
@@ -18,19 +18,29 @@ import {
   type AgentOrPolicy,
   agentOrPolicyShape,
   type FitOptions,
-  fitShape,
   policyOf,
   readFitOptions,
   splitFitOptions,
 } from "../supervised/fit-options.ts";
+import type { LabelledCompletion } from "./labelled.ts";
+import {
+  fixedBy,
+  type PairLossName,
+  type PreferenceRun,
+  pairLoss,
+  refuseOthers,
+  settingsShape,
+  shapeFor,
+} from "./losses.ts";
 import { encodePairs, type PairChains, type PreferenceInput, pairExamples, sideTokens } from "./pair.ts";
-import { ReferenceScores, type ScoredPair, scorePairs, splitSides, unitOf } from "./reference-scores.ts";
+import { ReferenceScores, type ScoredPair, scorePairs, splitSides, unitOf, unscored } from "./reference-scores.ts";
+import { type KtoTrainingResult, trainKto } from "./train-kto.ts";
 
 export interface PreferenceEvaluation {
   loss: number;
-  /** Share of pairs whose chosen side gained more over the reference than the rejected one. */
+  /** Share of pairs whose chosen side gained more over the reference than the rejected one; of ORPO, is the likelier one per token. */
   accuracy: number;
-  /** Mean of β·[(logπ − ref)_chosen − (logπ − ref)_rejected]. */
+  /** Mean of β·[(logπ − ref)_chosen − (logπ − ref)_rejected]; of ORPO, of β times the difference of the mean log-probs. */
   margin: number;
   /** Share of pairs whose chosen side is the likelier one per token: this one can be asked of the base model too. */
   likelierChosen: number;
@@ -39,18 +49,42 @@ export interface PreferenceEvaluation {
 
 type AnyPair = PreferenceInput | PairChains;
 
-export type PreferenceOptions = AgentOrPolicy &
+type LearnsFrom = AgentOrPolicy &
   FitOptions & {
-    /** `loadPreferencePairs` reads them from a file, `pairsFromGroups` makes them of ranked samples. */
-    pairs: readonly AnyPair[];
-    heldOut?: readonly AnyPair[];
-    /** Default "dpo". */
-    loss?: "dpo" | "ipo";
-    /** How far the policy may move from the reference: smaller is further. Default 0.1. */
+    /** How far the policy may move from the reference: smaller is further. Of ORPO the weight of the odds ratio. Default 0.1. */
     beta?: number;
-    /** The weights (under LoRA the adapter) it starts from, or the model without an adapter, as it was opened. Default "start". */
+    /** The weights (under LoRA the adapter) it starts from, or the model without an adapter, as it was opened. Default "start". ORPO has none. */
     reference?: "start" | "base";
   };
+
+export type PreferenceOptions = LearnsFrom & {
+  /** `loadPreferencePairs` reads them from a file, `pairsFromGroups` makes them of ranked samples. */
+  pairs: readonly AnyPair[];
+  heldOut?: readonly AnyPair[];
+  /** Default "dpo". */
+  loss?: PairLossName;
+  /** Share of the labels taken to be wrong, below 0.5; of "dpo" and "robust". Default 0. */
+  labelSmoothing?: number;
+};
+
+export type KtoTrainingOptions = LearnsFrom & {
+  loss: "kto";
+  /** Weights of the two kinds, to balance them. Default 1. */
+  desirableWeight?: number;
+  undesirableWeight?: number;
+  heldOut?: readonly (LabelledCompletion | PreferenceInput)[];
+} & (
+    | {
+        /** `loadLabelledCompletions` reads them from a file. */
+        completions: readonly LabelledCompletion[];
+        pairs?: never;
+      }
+    | {
+        /** Each counts as a desirable and an undesirable completion. */
+        pairs: readonly PreferenceInput[];
+        completions?: never;
+      }
+  );
 
 export interface PreferenceResult extends FitResult<PreferenceEvaluation> {
   pairs: number;
@@ -59,57 +93,85 @@ export interface PreferenceResult extends FitResult<PreferenceEvaluation> {
   spelt: number;
 }
 
-const settingsShape = {
-  ...fitShape,
-  loss: z.enum(["dpo", "ipo"]).default("dpo"),
-  beta: z.number().positive().default(0.1),
-  reference: z.enum(["start", "base"]).default("start"),
-} as const;
+const someData = z.array(z.custom<never>()).min(1).optional();
 
 const schema = z.strictObject({
   ...settingsShape,
   ...runShape,
   ...agentOrPolicyShape,
-  pairs: z.array(z.custom<AnyPair>()).min(1),
-  heldOut: z.array(z.custom<AnyPair>()).min(1).optional(),
+  pairs: someData,
+  completions: someData,
+  heldOut: someData,
 });
 
 /**
  * @example
  * await trainPreference({ agent, pairs: await loadPreferencePairs("pairs.jsonl"), loss: "dpo", beta: 0.1 });
+ * await trainPreference({ agent, completions: await loadLabelledCompletions("labels.jsonl"), loss: "kto" });
  */
-export async function trainPreference(options: PreferenceOptions): Promise<PreferenceResult> {
-  const given = readFitOptions(schema, options, ["dpo", "ipo"], "trainPreference()");
-  const { agent, pairs, heldOut } = given;
+export async function trainPreference(options: PreferenceOptions): Promise<PreferenceResult>;
+export async function trainPreference(options: KtoTrainingOptions): Promise<KtoTrainingResult>;
+export async function trainPreference(
+  options: PreferenceOptions | KtoTrainingOptions,
+): Promise<PreferenceResult | KtoTrainingResult>;
+export async function trainPreference(
+  options: PreferenceOptions | KtoTrainingOptions,
+): Promise<PreferenceResult | KtoTrainingResult> {
+  const given = readFitOptions(schema, options, preferenceLossNames, "trainPreference()");
+  const { agent, loss, heldOut } = given;
+  refuseOthers(loss, { ...options }, given.labelSmoothing);
+  const data = dataOf(given);
   const policy = await policyOf(given, "trainPreference()");
-  const { settings, on } = splitFitOptions(given, settingsShape, policy.model);
-  const { tokenBudget, loss } = settings;
+  const shape = shapeFor(loss);
+  const { settings, on } = splitFitOptions(given, shape, policy.model);
+  const run = { policy, agent, on, settings, defaults: { ...z.object(shape).parse({}), loss } };
+  return loss === "kto" ? trainKto(run, data, heldOut) : trainPairs(loss, run, data.items, heldOut);
+}
+
+/** What it is told to learn from, under the name it was given as. */
+function dataOf({ loss, pairs, completions }: z.output<typeof schema>): { what: string; items: readonly never[] } {
+  if (loss !== "kto" && completions) {
+    throw new StatesetError(
+      "INVALID_OPTION",
+      `The loss "${loss}" of trainPreference() compares pairs, not completions.`,
+      {
+        hint: 'Give `pairs`, or set loss: "kto".',
+      },
+    );
+  }
+  const items = pairs ?? completions;
+  if (!items || (pairs && completions)) {
+    const one = loss === "kto" ? "`completions` or `pairs`, one of them" : "`pairs`";
+    throw new StatesetError("INVALID_OPTION", `trainPreference() with the loss "${loss}" needs ${one}.`);
+  }
+  return { what: pairs ? "pairs" : "completions", items };
+}
+
+async function trainPairs(
+  loss: PairLossName,
+  { settings, ...run }: PreferenceRun,
+  pairs: readonly AnyPair[],
+  heldOut: readonly AnyPair[] | undefined,
+): Promise<PreferenceResult> {
+  const { policy } = run;
+  const { tokenBudget } = settings;
   const { contextLength } = policy.model;
   const encoded = encodePairs(policy.tokenizer, pairs, contextLength);
   const test = heldOut && encodePairs(policy.tokenizer, heldOut, contextLength).pairs;
-  const scores = new ReferenceScores({
-    policy,
-    of: settings.reference,
-    tokenBudget,
-    pairs: encoded.pairs,
-    heldOut: test,
-  });
-  const lossOf = loss === "dpo" ? dpoLoss(settings) : ipoLoss(settings);
+  const of = loss === "orpo" ? undefined : settings.reference;
+  const scores = new ReferenceScores({ policy, of, tokenBudget, pairs: encoded.pairs, heldOut: test });
+  const lossOf = pairLoss(loss, settings);
   const tokens = encoded.pairs.map(({ chosen, rejected }) => sideTokens(chosen) + sideTokens(rejected));
 
   const result = await fit<PreferenceEvaluation>({
+    ...run,
     learner: loss,
-    policy,
-    agent,
-    on,
     settings,
-    defaults: { ...z.object(settingsShape).parse({}), loss },
     data: { pairs: describeList(pairs), ...(heldOut && { heldOut: describeList(heldOut) }) },
-    // The weights it started from are gone: what they gave is kept, and nothing else can be scored with them.
-    fixed: settings.reference === "start" ? ["data", "settings.reference"] : [],
+    fixed: fixedBy(of),
     count: encoded.pairs.length,
     cut: encoded.dropped > 0 ? cutText(pairs.length, encoded.dropped) : undefined,
-    parts: { scores },
+    parts: of === undefined ? {} : { scores },
     prepare: (signal) => scores.prepare(signal),
     record: (batch, step) =>
       exampleRecords(
@@ -127,18 +189,36 @@ function cutText(pairs: number, dropped: number): string {
   return `Of ${pairs} pairs ${dropped} were left out: their sides are equal, or do not fit the model's context.`;
 }
 
-/** How a policy ranks pairs, against a reference: by default the model without an adapter, or as it was opened. */
+/** How a policy ranks pairs, against a reference: by default the model without an adapter, or as it was opened. ORPO asks none. */
 export async function evaluatePreference(
   policy: Policy,
   pairs: readonly AnyPair[],
-  options: { loss?: "dpo" | "ipo"; beta?: number; tokenBudget?: number; reference?: Reference } = {},
+  options: {
+    /** Default "dpo". */
+    loss?: PreferenceOptions["loss"];
+    beta?: number;
+    labelSmoothing?: number;
+    tokenBudget?: number;
+    reference?: Reference;
+  } = {},
 ): Promise<PreferenceEvaluation> {
-  const { loss = "dpo", beta = 0.1, tokenBudget = 8192 } = options;
-  const encoded = encodePairs(policy.tokenizer, pairs, policy.model.contextLength);
-  const reference = options.reference ?? (await policy.reference("base"));
-  const scored = await scorePairs(reference, encoded.pairs, tokenBudget);
-  if (!options.reference) await reference.close();
-  return evaluate(policy, scored, loss === "dpo" ? dpoLoss({ beta }) : ipoLoss({ beta }), tokenBudget);
+  const { loss = "dpo", tokenBudget = 8192 } = options;
+  const encoded = encodePairs(policy.tokenizer, pairs, policy.model.contextLength).pairs;
+  const scored =
+    loss === "orpo" ? encoded.map(unscored) : await referred(policy, encoded, tokenBudget, options.reference);
+  return evaluate(policy, scored, pairLoss(loss, options), tokenBudget);
+}
+
+async function referred(
+  policy: Policy,
+  pairs: readonly PairChains[],
+  tokenBudget: number,
+  given: Reference | undefined,
+): Promise<ScoredPair[]> {
+  const reference = given ?? (await policy.reference("base"));
+  const scored = await scorePairs(reference, pairs, tokenBudget);
+  if (!given) await reference.close();
+  return scored;
 }
 
 async function learn(
@@ -186,7 +266,7 @@ async function evaluate(
         sums.margin += margin / all.length;
         // A tie is a coin toss; before the first step every margin is exactly 0.
         sums.accuracy += (margin > 0 ? 1 : margin === 0 ? 0.5 : 0) / all.length;
-        sums.likelierChosen += (mean(pair.chosen.logprobs) > mean(pair.rejected.logprobs) ? 1 : 0) / all.length;
+        sums.likelierChosen += (meanOf(pair.chosen.logprobs) > meanOf(pair.rejected.logprobs) ? 1 : 0) / all.length;
       }
     },
     signal,
@@ -212,8 +292,4 @@ function withLogprobs(pairs: readonly ScoredPair[], logprobs: readonly Float32Ar
       rejected: { logprobs: rejected, ref: pair.refRejected },
     };
   });
-}
-
-function mean(values: Float32Array): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
 }

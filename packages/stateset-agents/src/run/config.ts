@@ -1,6 +1,7 @@
 /** config.json: everything that decides what a run does, so that two runs can be compared and one can be taken up again. */
 import { existsSync, readFileSync } from "node:fs";
 import { messageOf, StatesetError } from "../error.ts";
+import type { dataLearners } from "../learning/metric-table.ts";
 import type { ModelInfo } from "../policy/policy.ts";
 import { differences } from "./differences.ts";
 import { pathIn } from "./layout.ts";
@@ -8,7 +9,7 @@ import { pathIn } from "./layout.ts";
 type Facts = Readonly<Record<string, unknown>>;
 
 /** What learns: reinforcement, or one of the ways of learning from data. */
-export type LearnerKind = "rl" | "sft" | "dpo" | "ipo" | "reward-model" | "value-function";
+export type LearnerKind = "rl" | (typeof dataLearners)[number];
 
 export interface RunConfig {
   version: 2;

@@ -7,7 +7,8 @@ import type { StepMetrics } from "./event.ts";
 
 const rl = ["rl"] as const;
 const all = ["rl", ...dataLearners] as const;
-const pairs = ["dpo", "ipo"] as const;
+const pairs = ["dpo", "robust", "hinge", "ipo", "orpo"] as const;
+const preferences = [...pairs, "kto"] as const;
 
 export const metrics = {
   reward: {
@@ -114,18 +115,22 @@ export const metrics = {
     unit: "count",
     learners: rl,
   },
-  "held-out/loss": { meaning: "Loss on the held-out data.", unit: "nats", learners: ["sft", ...pairs, "reward-model"] },
+  "held-out/loss": {
+    meaning: "Loss on the held-out data.",
+    unit: "nats",
+    learners: ["sft", ...preferences, "reward-model"],
+  },
   "held-out/perplexity": { meaning: "e to the loss on the held-out data.", unit: "number", learners: ["sft"] },
   "held-out/tokens": { meaning: "Assistant tokens of the held-out data.", unit: "tokens", learners: ["sft"] },
   "held-out/accuracy": {
     meaning: "Share of held-out pairs (or labels) it gets right; ties count half.",
     unit: "share",
-    learners: [...pairs, "reward-model"],
+    learners: [...preferences, "reward-model"],
   },
   "held-out/margin": {
-    meaning: "Mean implicit reward of the chosen side less that of the rejected one.",
+    meaning: "Mean implicit reward of the chosen side (or the desirable completions) less that of the rejected one.",
     unit: "nats",
-    learners: pairs,
+    learners: preferences,
   },
   "held-out/likelierChosen": {
     meaning: "Share of held-out pairs whose chosen side is the likelier one per token.",
@@ -133,6 +138,12 @@ export const metrics = {
     learners: pairs,
   },
   "held-out/pairs": { meaning: "Held-out pairs.", unit: "count", learners: pairs },
+  "held-out/kl": {
+    meaning: "KTO's estimate of the KL to the reference: what completions are compared with.",
+    unit: "nats",
+    learners: ["kto"],
+  },
+  "held-out/completions": { meaning: "Held-out completions.", unit: "count", learners: ["kto"] },
   "held-out/ece": {
     meaning: "Expected calibration error: how far stated probabilities are from how often it is right.",
     unit: "share",
@@ -161,7 +172,7 @@ export const metricFamilies = {
   "held-out/": {
     meaning: "What else an evaluation on data says.",
     unit: "number",
-    learners: ["sft", ...pairs, "reward-model"],
+    learners: ["sft", ...preferences, "reward-model"],
   },
   "own/": {
     meaning: "What an algorithm of your own reports under a name that is not in this table.",

@@ -215,7 +215,7 @@ describe("the record of what was learnt from", () => {
       expect(chains).toHaveLength(1);
       // The reply's words are in the tokens that are written.
       expect(policy.tokenizer.decode(chains[0]!.columns!.tokens)).toContain(messages.at(-1)!.content);
-      expect(side !== undefined).toBe(["dpo", "ipo", "reward-model"].includes(learner));
+      expect(side !== undefined).toBe(learner !== "sft" && learner !== "value-function");
       if (learner !== "reward-model") expect(chains[0]!.columns!.learn).toContain(1);
     }
     if (learner === "dpo")

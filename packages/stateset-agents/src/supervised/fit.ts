@@ -3,7 +3,7 @@ import type { Agent } from "../agent/agent.ts";
 import { writeFolderAtomic } from "../durable.ts";
 import { StatesetError } from "../error.ts";
 import { exclusively } from "../learning/exclusive.ts";
-import { requireTrainable } from "../learning/trainable.ts";
+import { requireLoraPlus, requireTrainable } from "../learning/trainable.ts";
 import type { Policy, StepOptions } from "../policy/policy.ts";
 import { type RunPart, restoreParts, runDirOf } from "../run/checkpoint/store.ts";
 import { type Change, changesText, type LearnerKind, modelFacts, readConfig } from "../run/config.ts";
@@ -67,6 +67,8 @@ export interface FitResult<E> {
 
 export async function fit<E extends object>(task: FitTask<E>): Promise<FitResult<E>> {
   requireTrainable(task.policy);
+  const noAdapter = task.step?.scope === "value" ? "only the value head learns" : undefined;
+  requireLoraPlus(task.policy, task.settings.loraPlusRatio, noAdapter);
   return exclusively(task.policy, "learning from data", () => fitAlone(task));
 }
 

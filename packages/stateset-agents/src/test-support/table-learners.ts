@@ -1,4 +1,5 @@
 /** Every learner as a small run on the table policy, for tests that stop, kill, damage and resume it. */
+import { preferenceLossNames } from "../algorithm/loss/preference.ts";
 import type { Message } from "../conversation/message.ts";
 import type { Trajectory } from "../conversation/trajectory.ts";
 import { NeuralRewardTrainer } from "../preference/neural-reward-trainer.ts";
@@ -26,7 +27,7 @@ export interface TableLearner {
   run(options: TableRun): Promise<RunSummary<object, unknown>>;
 }
 
-export const fitLearners = ["sft", "dpo", "ipo", "reward-model", "value-function"] as const;
+export const fitLearners = ["sft", ...preferenceLossNames, "reward-model", "value-function"] as const;
 export const tableLearners = ["rl", ...fitLearners] as const;
 
 const replies = ["sorry please help", "sorry yes", "please ok", "thanks", "yes please", "well no", "no"];
@@ -36,6 +37,11 @@ const talk = (reply: string): Message[] => [
 ];
 export const tableChats = replies.map((reply) => ({ messages: talk(reply) }));
 export const tablePairs = replies.map((reply) => ({ prompt: "order late", chosen: reply, rejected: "really no" }));
+const tableCompletions = replies.map((completion, i) => ({
+  prompt: i % 2 > 0 ? "order late" : "help card",
+  completion,
+  label: i < 5,
+}));
 
 /** The table's value head sees the last token alone, which ends every conversation: of pairs it would learn nothing. */
 const labelled = tableChats.map((chat, i) => ({ ...chat, good: i % 3 > 0 }));
@@ -89,10 +95,32 @@ export function tableLearner(kind: (typeof tableLearners)[number]): TableLearner
       return fitted((options) =>
         trainSupervised({ agent, examples: tableChats, heldOut: heldOut.chats, ...evaluated, ...options }),
       );
-    case "dpo":
-    case "ipo":
+    case "kto":
       return fitted((options) =>
-        trainPreference({ policy, loss: kind, pairs: tablePairs, heldOut: heldOut.pairs, ...evaluated, ...options }),
+        trainPreference({
+          policy,
+          loss: kind,
+          completions: tableCompletions,
+          heldOut: tableCompletions.slice(0, 3),
+          ...evaluated,
+          ...options,
+        }),
+      );
+    case "dpo":
+    case "robust":
+    case "hinge":
+    case "ipo":
+    case "orpo":
+      return fitted((options) =>
+        trainPreference({
+          policy,
+          loss: kind,
+          ...(kind === "robust" && { labelSmoothing: 0.1 }),
+          pairs: tablePairs,
+          heldOut: heldOut.pairs,
+          ...evaluated,
+          ...options,
+        }),
       );
     case "reward-model":
       return fitted((options) =>

@@ -8,6 +8,7 @@ import type { ModelInfo } from "../policy/policy.ts";
 import { rolloutShape } from "../rollout/settings.ts";
 import { checkpointSchema, trajectoriesSchema } from "../run/options.ts";
 import { defaultProfile, type ProfileName, profileNames, profiles } from "./profiles.ts";
+import { samplerSchema } from "./scenario-sampler.ts";
 
 const count = z.int().min(1);
 
@@ -72,6 +73,8 @@ export const trainingConfigSchema = z.strictObject({
     .describe(
       "When a scenario's group is all alike below what the scenario once reached, its best conversation joins the group, and the scenario is drawn more often. For algorithms that compare the conversations of a group.",
     ),
+
+  sampler: samplerSchema,
 
   checkpoint: checkpointSchema(25),
   evaluation: z

@@ -10,6 +10,7 @@ import { learn } from "../learning/learn.ts";
 import type { Learner } from "../learning/learner.ts";
 import type { LearntTokens } from "../learning/learnt-tokens.ts";
 import { learningRateAt } from "../learning/optimiser.ts";
+import type { RewardMoments } from "../learning/shape-rewards.ts";
 import type { Rollout } from "../rollout/rollout.ts";
 import type { RewardEvaluation, RunEnd, StepMetrics } from "../run/event.ts";
 import { finiteMetrics, type Metrics } from "../run/metrics.ts";
@@ -44,6 +45,7 @@ export interface LoopState extends SkippedUpdates {
   /** Parts of the reward of which it was said already that they fail, and what rewards have said of themselves. */
   failedParts: string[];
   notices: string[];
+  rewardMoments: RewardMoments;
   /** Whether it was said already that the first ratio is not 1. */
   ratioReported: boolean;
 }
@@ -101,7 +103,7 @@ async function runStep(loop: Loop): Promise<void> {
   const learnt = await learnFromStep(loop, step, learningRate, collected, record?.learnt);
   const updatedAt = performance.now();
   run.step = step;
-  recall?.note([...groups, ...collected.refused]);
+  for (const one of [recall, scenarios.sampler]) one?.note([...groups, ...collected.refused]);
   state.position += collected.drawn;
   state.lowestReward = report.lowestReward;
   const { optimiserSteps, notFinite } = state;
@@ -145,6 +147,7 @@ async function learnFromStep(
     replyTokens,
     maxTokens: replyTokens * config.maxTurns,
     skips: state,
+    rewardMoments: state.rewardMoments,
     undoBeyond: loop.undoBeyond,
     recalled: groups.flatMap((group, index) => loop.recall?.joining(group, index) ?? []),
     learnt: tokens,

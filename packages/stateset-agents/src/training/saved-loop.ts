@@ -28,9 +28,9 @@ export async function saveLoop(loop: Loop, options: { best: boolean; planned: bo
 }
 
 /** What a checkpoint keeps in folders of their own. */
-function partsOf({ learner, recall }: Loop): Record<string, RunPart> {
+function partsOf({ learner, recall, scenarios: { sampler } }: Loop): Record<string, RunPart> {
   const { policy } = learner;
-  const kept = { policy, ...(recall && { recall }) };
+  const kept = { policy, ...(recall && { recall }), ...(sampler && { sampler }) };
   if (!learner.reference) return kept;
   return {
     ...kept,

@@ -1,25 +1,31 @@
 import type { Scenario } from "../environment/scenario.ts";
 import { createRandom, seedOf } from "../random.ts";
+import type { ScenarioSampler } from "./scenario-sampler.ts";
 
 /**
  * The scenario at each position of a run. Where all weigh the same every scenario comes once per round, each round newly shuffled;
- * otherwise each position is drawn by the weights. It depends on (seed, position, weights) alone, so the position is all a checkpoint needs.
+ * otherwise each position is drawn by the weights. It depends on (seed, position, weights) alone: a checkpoint needs the position, and
+ * what the sampler has seen where there is one.
  */
 export class ScenarioOrder<S extends Scenario = Scenario> {
   readonly #scenarios: readonly S[];
   readonly #seed: number;
+  /** Weighs scenarios by how they went. */
+  readonly sampler: ScenarioSampler | undefined;
   /** The round met last: shuffling 100,000 scenarios for every draw would take longer than the draw is worth. */
   #round: { number: number; order: number[] } | undefined;
 
-  constructor(scenarios: readonly S[], seed: number) {
+  constructor(scenarios: readonly S[], seed: number, sampler?: ScenarioSampler) {
     this.#scenarios = scenarios;
     this.#seed = seed;
+    this.sampler = sampler;
   }
 
   /** The draws of one step, whose weights stay as they are now. */
   weightedBy(weights: Readonly<Record<string, number>>): (position: number) => S {
-    if (Object.keys(weights).length === 0) return (position) => this.#inRound(position);
-    const weightOf = ({ id }: S) => Math.max(0, weights[id] ?? 1);
+    const sampled = this.sampler?.weights(this.#scenarios);
+    if (Object.keys(weights).length === 0 && !sampled) return (position) => this.#inRound(position);
+    const weightOf = ({ id }: S) => Math.max(0, weights[id] ?? 1) * (sampled?.(id) ?? 1);
     const first = this.#scenarios[0] && weightOf(this.#scenarios[0]);
     if (this.#scenarios.every((scenario) => weightOf(scenario) === first)) return (position) => this.#inRound(position);
     const sums = this.#sumsOf(weightOf);

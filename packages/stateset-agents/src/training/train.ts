@@ -10,6 +10,7 @@ import { EarlyStopping } from "../evaluation/early-stopping.ts";
 import type { EvaluationIn } from "../evaluation/evaluate.ts";
 import { exclusively } from "../learning/exclusive.ts";
 import { type Learner, openLearner, wantsReference } from "../learning/learner.ts";
+import { noMoments } from "../learning/shape-rewards.ts";
 import { requireTrainable } from "../learning/trainable.ts";
 import { environmentRollout, scorerOf } from "../rollout/rollout.ts";
 import type { RunProgress } from "../run/callbacks.ts";
@@ -31,6 +32,7 @@ import { Recall } from "./recall.ts";
 import { mayAdjustKl, mayUndo, type ResolvedRun, resolveRun } from "./resolve-run.ts";
 import { restoreLoop, type SavedState, saveLoop } from "./saved-loop.ts";
 import { ScenarioOrder } from "./scenario-order.ts";
+import { ScenarioSampler } from "./scenario-sampler.ts";
 import { chooseWeights, evaluateAfter, evaluateBefore } from "./selection.ts";
 import type { TrainOptions, TrainParts } from "./train-options.ts";
 
@@ -127,7 +129,7 @@ async function openLoop(
     learner,
     config,
     rollout: environmentRollout({ agent, environment, reward, settings: config, learn: true, scorer, onProgress }),
-    scenarios: new ScenarioOrder(environment.scenarios, config.seed),
+    scenarios: new ScenarioOrder(environment.scenarios, config.seed, samplerOf(config)),
     recall: config.recall && algorithm.comparesGroups && !policy.model.stub ? new Recall(config) : undefined,
     replyTokens: config.sampling.maxTokens ?? agent.sampling.maxTokens,
     undoBeyond: mayUndo(parts) ? leap : undefined,
@@ -142,6 +144,10 @@ async function openLoop(
   };
   await restoreLoop(loop, opened);
   return loop;
+}
+
+function samplerOf({ sampler: { kind, floor } }: TrainingConfig): ScenarioSampler | undefined {
+  return kind === "uniform" ? undefined : new ScenarioSampler({ kind, floor });
 }
 
 async function begin(loop: Loop, { parts, config, algorithm, changes }: ResolvedRun): Promise<void> {
@@ -182,6 +188,7 @@ function initialState(config: TrainingConfig, agent: Agent): LoopState {
     pending: null,
     failedParts: [],
     notices: [],
+    rewardMoments: noMoments(),
     ratioReported: false,
   };
 }

@@ -12,6 +12,7 @@ import sys
 os.environ["HF_HUB_OFFLINE"] = "1"
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
+from peft.optimizers import create_loraplus_optimizer
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
 
@@ -61,11 +62,24 @@ def loss(model, tokens, weights):
     return (weights * scores.gather(1, tokens[1:, None])[:, 0]).sum()
 
 
+ADAMW = dict(lr=1e-3, betas=(0.9, 0.99), eps=1e-6)
+
+
+def train_plus(model, tokens, weights):
+    """The same with peft's own LoRA+."""
+    params = [p for p in model.parameters() if p.requires_grad]
+    optimizer = create_loraplus_optimizer(model, torch.optim.AdamW, loraplus_lr_ratio=8.0, loraplus_weight_decay=0.1, **ADAMW)
+    descend(optimizer, params, model, tokens, weights)
+
+
 def train(model, tokens, weights):
     params = [p for p in model.parameters() if p.requires_grad]
     groups = [dict(params=[p for p in params if p.ndim >= 2], weight_decay=0.1),
               dict(params=[p for p in params if p.ndim < 2], weight_decay=0.0)]
-    optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99), eps=1e-6)
+    descend(torch.optim.AdamW(groups, **ADAMW), params, model, tokens, weights)
+
+
+def descend(optimizer, params, model, tokens, weights):
     for _ in range(STEPS):
         optimizer.zero_grad()
         loss(model, tokens, weights).backward()
@@ -117,9 +131,15 @@ def make(root, seed, tokenizer):
         grads = {plain(k): v for k, v in gradients(adapted, tokens, weights).items()}
         save_file({"logits": logits(adapted, tokens), **grads}, os.path.join(folder, "adapter-numbers.safetensors"))
         if name != "gpt2":
-            train(adapted, tokens, weights)
-            trained = {plain(k): p.detach().contiguous() for k, p in adapted.named_parameters() if p.requires_grad}
-            save_file({"logits": logits(adapted, tokens), **trained}, os.path.join(folder, "adapter-trained.safetensors"))
+            start = {k: p.detach().clone() for k, p in adapted.named_parameters() if p.requires_grad}
+            for kind, learn in (("trained", train), ("plus", train_plus)):
+                with torch.no_grad():
+                    for k, p in adapted.named_parameters():
+                        if k in start:
+                            p.copy_(start[k])
+                learn(adapted, tokens, weights)
+                trained = {plain(k): p.detach().contiguous() for k, p in adapted.named_parameters() if p.requires_grad}
+                save_file({"logits": logits(adapted, tokens), **trained}, os.path.join(folder, f"adapter-{kind}.safetensors"))
 
         train(model, tokens, weights)
         trained = {k: p.detach().contiguous() for k, p in model.named_parameters()}

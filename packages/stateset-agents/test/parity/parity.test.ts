@@ -87,11 +87,11 @@ async function backward(model: Model, tokens: Int32Array, weights: Float32Array)
 }
 
 /** Ten steps as parity.py takes them. */
-async function train(model: Model, tokens: Int32Array, weights: Float32Array): Promise<void> {
+async function train(model: Model, tokens: Int32Array, weights: Float32Array, loraPlusRatio?: number): Promise<void> {
   for (let step = 0; step < 10; step++) {
     await backward(model, tokens, weights);
     const adam = { beta1: 0.9, beta2: 0.99, epsilon: 1e-6, weightDecay: 0.1, clipNorm: 1 };
-    expect((await model.step({ learningRate: 1e-3, ...adam, scope: "all" })).applied).toBe(true);
+    expect((await model.step({ learningRate: 1e-3, loraPlusRatio, ...adam, scope: "all" })).applied).toBe(true);
   }
 }
 
@@ -216,6 +216,30 @@ describe.skipIf(!python)(
         await model.close();
       });
     });
+
+    it.each(cases.filter((name) => name !== "gpt2"))(
+      "%s: ten steps of LoRA+ move A and B as peft's own optimiser does",
+      async (name) => {
+        const { model, tokens, weights, modules } = await openAdapted(name);
+        const ours = modules.flatMap(({ path, layer, targets }) =>
+          (["A", "B"] as const).map((half) => ({
+            engine: `layers.${layer}.${targets[0]!.target}.lora_${half.toLowerCase()}`,
+            peft: `base_model.model.${path}.lora_${half}.weight`,
+          })),
+        );
+        const before = await Promise.all(ours.map(({ engine }) => model.readTensor(engine)));
+        await train(model, tokens, weights, 8);
+        const trained = await readAll(join(root, name, "adapter-plus.safetensors"));
+        for (const [i, { engine, peft }] of ours.entries()) {
+          const moved = (to: Float32Array) => to.map((value, k) => value - before[i]![k]!);
+          const got = moved(await model.readTensor(engine));
+          expect(relativeDifference(got, moved(trained.get(peft)!)), peft).toBeLessThan(2e-2);
+        }
+        const logits = await allLogprobs(modelScores(model), tokens);
+        expect(maxDifference(logits, trained.get("logits")!)).toBeLessThan(1e-2);
+        await model.close();
+      },
+    );
 
     it("writes stories260K's greedy text token for token", async () => {
       const policy = await loadNativePolicy({ dir: storiesDir });

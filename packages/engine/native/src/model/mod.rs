@@ -160,6 +160,8 @@ pub struct Derivatives<'a> {
 pub struct StepOptions {
     pub learning_rate: f32,
     pub value_learning_rate: Option<f32>,
+    /// Rate of the adapters' B over that of A (LoRA+); 1 is plain LoRA.
+    pub lora_plus_ratio: f32,
     pub beta1: f32,
     pub beta2: f32,
     pub eps: f32,

@@ -108,6 +108,7 @@ fn check(o: &StepOptions) -> Result<(), EngineError> {
     let wrong = [
         ("learning_rate", o.learning_rate, from_zero(o.learning_rate), "a number from 0"),
         ("value_learning_rate", o.value_learning_rate.unwrap_or(0.0), o.value_learning_rate.is_none_or(from_zero), "a number from 0"),
+        ("lora_plus_ratio", o.lora_plus_ratio, o.lora_plus_ratio > 0.0 && o.lora_plus_ratio.is_finite(), "a number above 0"),
         ("beta1", o.beta1, decay(o.beta1), "a number from 0 and below 1"),
         ("beta2", o.beta2, decay(o.beta2), "a number from 0 and below 1"),
         ("eps", o.eps, o.eps > 0.0 && o.eps.is_finite(), "a number above 0"),
@@ -218,7 +219,11 @@ impl Model {
             let t = if value { self.steps.1 } else { self.steps.0 } as f64;
             let learning = &self.learning[p.store];
             let update = Update {
-                rate: if value { o.value_learning_rate.unwrap_or(o.learning_rate) } else { o.learning_rate },
+                rate: match p.store {
+                    VALUE => o.value_learning_rate.unwrap_or(o.learning_rate),
+                    ADAPTERS if p.is_lora_b() => o.learning_rate * o.lora_plus_ratio,
+                    _ => o.learning_rate,
+                },
                 beta1: o.beta1,
                 beta2: o.beta2,
                 eps: o.eps,

@@ -39,6 +39,11 @@ impl Param {
         .next_multiple_of(LANES)
     }
 
+    /// The half of an adapter that begins at zero.
+    pub fn is_lora_b(&self) -> bool {
+        self.name.ends_with(".lora_b")
+    }
+
     /// Where a row starts in its store, and the step between its columns.
     fn row(&self, row: usize) -> (usize, usize) {
         match self.place {

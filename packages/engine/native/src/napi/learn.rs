@@ -77,6 +77,7 @@ pub fn step(call: &Call) -> Answer {
     let options = StepOptions {
         learning_rate: o.field("learningRate")?.float()?,
         value_learning_rate: o.field("valueLearningRate")?.optional().map(|rate| rate.float()).transpose()?,
+        lora_plus_ratio: o.field("loraPlusRatio")?.optional().map(|ratio| ratio.float()).transpose()?.unwrap_or(1.0),
         beta1: o.field("beta1")?.float()?,
         beta2: o.field("beta2")?.float()?,
         eps: o.field("epsilon")?.float()?,

@@ -124,6 +124,7 @@ pub const WANT: Want =
     Want { grad: false, entropy: false, values: false, hidden: false, adapters: true, recompute: false, dropout_seed: None };
 
 pub const STEP: StepOptions = StepOptions {
+    lora_plus_ratio: 1.0,
     learning_rate: 1e-2,
     value_learning_rate: None,
     beta1: 0.9,

@@ -1,6 +1,6 @@
 /**
  * DAPO: the GRPO token loss with a decoupled clip (ε_hi > ε_lo, so that rare tokens can grow), averaged over all tokens of the batch.
- * Its other two parts are not in the loss: dynamic sampling (keepGroup) and overlong shaping (shapeReward), below.
+ * Its other two parts are not in the loss: dynamic sampling (keepGroup) and overlong shaping (shapeReward, ../overlong.ts).
  * Source: Yu et al., "DAPO: An Open-Source LLM Reinforcement Learning System at Scale", 2025.
  */
 import type { AdvantageFunction, LossFunction, Sequence } from "../algorithm.ts";
@@ -14,21 +14,4 @@ export const dapoLoss = (options: ClippedLossOptions): LossFunction => clippedTo
  */
 export function teaches(advantages: AdvantageFunction): (group: readonly Sequence[]) => boolean {
   return (group) => advantages(group).some((own) => own.advantages.some((a) => a !== 0));
-}
-
-/**
- * Overlong shaping, added to the reward: 0 when |y| ≤ L−C, (L−C−|y|)/C up to L, −1 beyond. C = bufferFraction·L; |y| is the longest reply
- * of the conversation, L the run's limit for one reply. The paper's C 4096 of L 20480 is a fraction of 0.2.
- */
-export function overlongPenalty(sequence: Sequence, replyTokens: number, bufferFraction: number): number {
-  const buffer = bufferFraction * replyTokens;
-  const length = longestReply(sequence);
-  if (length <= replyTokens - buffer) return 0;
-  return length <= replyTokens ? (replyTokens - buffer - length) / buffer : -1;
-}
-
-function longestReply({ turn }: Sequence): number {
-  const lengths = new Map<number, number>();
-  for (const number of turn) lengths.set(number, (lengths.get(number) ?? 0) + 1);
-  return Math.max(0, ...lengths.values());
 }

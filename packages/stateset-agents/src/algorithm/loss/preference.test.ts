@@ -3,8 +3,12 @@ import { describe, expect, it } from "vitest";
 import { createRandom } from "../../random.ts";
 import { bradleyTerryLoss } from "./bradley-terry.ts";
 import { dpoLoss } from "./dpo.ts";
+import { hingeLoss } from "./hinge.ts";
 import { ipoLoss } from "./ipo.ts";
+import { ktoLoss } from "./kto.ts";
+import { orpoLoss } from "./orpo.ts";
 import type { PreferencePair } from "./preference.ts";
+import { robustDpoLoss } from "./robust-dpo.ts";
 import { sftLoss } from "./sft.ts";
 
 const random = createRandom(11);
@@ -30,7 +34,11 @@ function slope(numbers: Float32Array, i: number, f: () => number): number {
 describe("derivatives are those of the value", () => {
   it.each([
     ["DPO", dpoLoss({ beta: 0.3 })],
+    ["conservative DPO", dpoLoss({ beta: 0.3, labelSmoothing: 0.2 })],
+    ["robust DPO", robustDpoLoss({ beta: 0.3, labelSmoothing: 0.2 })],
+    ["hinge", hingeLoss({ beta: 0.3 })],
     ["IPO", ipoLoss({ beta: 0.3 })],
+    ["ORPO", orpoLoss({ beta: 0.3 })],
   ])("%s", (_, lossOf) => {
     const counts = { pairs: 25 };
     const { dChosen, dRejected } = lossOf(pairs, counts);
@@ -41,6 +49,16 @@ describe("derivatives are those of the value", () => {
         expect(slope(rejected.logprobs, t, value)).toBeCloseTo(dRejected[n]![t]!, 6);
     }
     expect(Math.max(...dChosen.flatMap((own) => [...own].map(Math.abs)))).toBeGreaterThan(1e-3);
+  });
+
+  it.each([0, 0.7])("KTO, with a baseline of %s", (baseline) => {
+    const lossOf = ktoLoss({ beta: 0.3, desirableWeight: 1.3, undesirableWeight: 0.6 });
+    const micro = pairs.map(({ chosen }, i) => ({ ...chosen, desirable: i % 3 > 0 }));
+    const value = () => lossOf(micro, { completions: 25 }, baseline).loss;
+    const { dLogprobs } = lossOf(micro, { completions: 25 }, baseline);
+    for (const [n, own] of micro.entries())
+      for (const t of own.logprobs.keys()) expect(slope(own.logprobs, t, value)).toBeCloseTo(dLogprobs[n]![t]!, 6);
+    expect(Math.max(...dLogprobs.flatMap((own) => [...own].map(Math.abs)))).toBeGreaterThan(1e-3);
   });
 
   it("Bradley–Terry, with margins", () => {
@@ -60,5 +78,51 @@ describe("derivatives are those of the value", () => {
     const { dLogprobs } = sftLoss(micro, { tokens: 200 });
     for (const [n, own] of micro.entries())
       for (const t of own.logprobs.keys()) expect(slope(own.logprobs, t, value)).toBeCloseTo(dLogprobs[n]![t]!, 6);
+  });
+});
+
+describe("what the variants are for", () => {
+  const pairOf = (margin: number): PreferencePair => ({
+    chosen: { logprobs: Float32Array.of(margin - 5), ref: Float32Array.of(-5) },
+    rejected: { logprobs: Float32Array.of(-1), ref: Float32Array.of(-1) },
+  });
+  const flipped = ({ chosen, rejected }: PreferencePair): PreferencePair => ({ chosen: rejected, rejected: chosen });
+  const pull = (lossOf: ReturnType<typeof dpoLoss>, margin: number) =>
+    lossOf([pairOf(margin)], { pairs: 1 }).dChosen[0]![0]!;
+
+  it("label smoothing pulls back a margin at which the model is surer than the labels are", () => {
+    const best = Math.log(0.9 / 0.1);
+    expect(pull(dpoLoss({ beta: 1, labelSmoothing: 0.1 }), best)).toBeCloseTo(0, 6);
+    expect(pull(dpoLoss({ beta: 1, labelSmoothing: 0.1 }), best + 1)).toBeGreaterThan(0);
+    expect(pull(dpoLoss({ beta: 1 }), best + 1)).toBeLessThan(0);
+  });
+
+  it("robust DPO over labels of which a share is flipped is DPO over the true ones", () => {
+    const noise = 0.2;
+    const lossOf = robustDpoLoss({ beta: 0.5, labelSmoothing: noise });
+    for (const margin of [-3, 0, 2]) {
+      const pair = pairOf(margin);
+      const one = (p: PreferencePair) => lossOf([p], { pairs: 1 }).loss;
+      const mean = (1 - noise) * one(pair) + noise * one(flipped(pair));
+      expect(mean).toBeCloseTo(dpoLoss({ beta: 0.5 })([pair], { pairs: 1 }).loss, 6);
+    }
+  });
+
+  it("the hinge stops at a margin of 1/β", () => {
+    expect(pull(hingeLoss({ beta: 0.5 }), 1.9)).toBe(-0.5);
+    expect(pull(hingeLoss({ beta: 0.5 }), 2.1)).toBe(0);
+  });
+
+  it("ORPO stays finite where a reply is certain", () => {
+    const certain = { chosen: { logprobs: Float32Array.of(0), ref: Float32Array.of(0) } };
+    for (const rejected of [certain.chosen, { logprobs: Float32Array.of(-60), ref: Float32Array.of(0) }]) {
+      for (const pair of [
+        { ...certain, rejected },
+        { chosen: rejected, rejected: certain.chosen },
+      ]) {
+        const { loss, dChosen, dRejected } = orpoLoss()([pair], { pairs: 1 });
+        for (const number of [loss, dChosen[0]![0]!, dRejected[0]![0]!]) expect(number).toSatisfy(Number.isFinite);
+      }
+    }
   });
 });

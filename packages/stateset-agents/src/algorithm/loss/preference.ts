@@ -1,4 +1,4 @@
-/** What DPO and IPO share: pairs of replies to one conversation, scored under policy and reference on reply tokens only. */
+/** What the losses of preferences share: replies scored under policy and reference on reply tokens only; in pairs but for KTO. */
 import type { MetricSums } from "../algorithm.ts";
 import { addMetric } from "../metrics.ts";
 
@@ -6,6 +6,16 @@ import { addMetric } from "../metrics.ts";
 export interface PreferenceSide {
   logprobs: Float32Array;
   ref: Float32Array;
+}
+
+/** The losses of trainPreference(). */
+export const preferenceLossNames = ["dpo", "robust", "hinge", "ipo", "orpo", "kto"] as const;
+export type PreferenceLossName = (typeof preferenceLossNames)[number];
+
+/** `labelSmoothing` is the share of labels taken to be wrong. */
+export interface SmoothedOptions {
+  beta?: number;
+  labelSmoothing?: number;
 }
 
 export interface PreferencePair {
@@ -50,11 +60,20 @@ export function marginLoss(
 }
 
 /** Σ (logp − ref), or its mean, and the derivative with respect to each log-prob. */
-function logRatio({ logprobs, ref }: PreferenceSide, over: "sum" | "mean"): { value: number; slope: number } {
+function logRatio(side: PreferenceSide, over: "sum" | "mean"): { value: number; slope: number } {
+  const slope = over === "sum" ? 1 : 1 / Math.max(1, side.logprobs.length);
+  return { value: rewardOf(side) * slope, slope };
+}
+
+/** Σ (logp − ref): the implicit reward, before β. */
+export function rewardOf({ logprobs, ref }: PreferenceSide): number {
   let sum = 0;
   for (let t = 0; t < logprobs.length; t++) sum += logprobs[t]! - ref[t]!;
-  const slope = over === "sum" ? 1 : 1 / Math.max(1, logprobs.length);
-  return { value: sum * slope, slope };
+  return sum;
+}
+
+export function meanOf(values: Float32Array): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
 /** −log σ(x) without overflow. */

@@ -19,7 +19,15 @@ export interface NativePolicy extends Policy {
   stats(): EngineStats;
 }
 
-const capabilities = { exact: true, seeded: true, entropy: true, values: true, hidden: true, vectors: true };
+const capabilities = {
+  exact: true,
+  seeded: true,
+  entropy: true,
+  values: true,
+  hidden: true,
+  vectors: true,
+  loraPlus: true,
+};
 
 export function createNativePolicy(parts: NativeParts): NativePolicy {
   const { name, digest, config, model, tokenizer, adapter } = parts;
@@ -88,7 +96,7 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
     ...createPasses(core),
     step: (options) =>
       core.train(async () => {
-        const checked = checkStep(options);
+        const checked = checkStep(options, { hasAdapter: adapter !== undefined });
         const { version: count, ...report } = await model.step(checked);
         const { gradNorm, applied } = report;
         const version = applied

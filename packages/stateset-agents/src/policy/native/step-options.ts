@@ -9,6 +9,7 @@ const share = (value: number) => value >= 0 && value < 1;
 const rules: Record<string, [fits: (value: number) => boolean, wanted: string]> = {
   learningRate: [fromZero, "a number from 0"],
   valueLearningRate: [fromZero, "a number from 0"],
+  loraPlusRatio: [(value) => value > 0 && value < Infinity, "a number above 0"],
   beta1: [share, "a number from 0 and below 1"],
   beta2: [share, "a number from 0 and below 1"],
   epsilon: [(value) => value > 0 && value < Infinity, "a number above 0"],
@@ -17,10 +18,15 @@ const rules: Record<string, [fits: (value: number) => boolean, wanted: string]> 
 };
 
 /** With the defaults of AdamW. */
-export function checkStep(options: StepOptions): EngineStep {
-  const { learningRate, valueLearningRate, clipNorm, scope = "all" } = options;
+export function checkStep(options: StepOptions, { hasAdapter }: { hasAdapter: boolean }): EngineStep {
+  const { learningRate, valueLearningRate, loraPlusRatio, clipNorm, scope = "all" } = options;
+  if (loraPlusRatio !== undefined && !hasAdapter) {
+    throw new StatesetError("INVALID_OPTION", "step() got loraPlusRatio, but the model has no adapter.", {
+      hint: "Open it with `lora`, or leave loraPlusRatio out.",
+    });
+  }
   const { beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0 } = options;
-  const numbers = { learningRate, valueLearningRate, beta1, beta2, epsilon, weightDecay, clipNorm };
+  const numbers = { learningRate, valueLearningRate, loraPlusRatio, beta1, beta2, epsilon, weightDecay, clipNorm };
   for (const [key, value] of Object.entries(numbers)) {
     const [fits, wanted] = rules[key]!;
     if (value !== undefined && !fits(value)) {

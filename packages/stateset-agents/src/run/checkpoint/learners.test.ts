@@ -42,8 +42,8 @@ function whole(kind: (typeof fitLearners)[number]) {
   return running;
 }
 
-// IPO is DPO with another loss.
-describe.each(fitLearners.filter((kind) => kind !== "ipo"))("a run of %s", (kind) => {
+// These are DPO with another loss.
+describe.each(fitLearners.filter((kind) => !["ipo", "robust", "hinge"].includes(kind)))("a run of %s", (kind) => {
   const evaluates = kind !== "value-function";
 
   it("leaves the same folder as train() does", async () => {
