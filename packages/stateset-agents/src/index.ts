@@ -7,7 +7,7 @@ export { type AgentReply, MultiTurnAgent } from "./agent/multi-turn-agent.ts";
 export type { ConversationOptions, ConversationSession, Reply, ReplyOptions } from "./agent/session.ts";
 export type { ChatRecord } from "./conversation/chat-layouts.ts";
 export { readChats, readConversations, writeChats } from "./conversation/jsonl.ts";
-export type { Message, MessageInput, Role, ToolCall, ToolCallInput } from "./conversation/message.ts";
+export type { Message, MessageInput, Role, ToolCall } from "./conversation/message.ts";
 export type { ReadOptions, SkippedLines } from "./conversation/read-entries.ts";
 export { type ConversationRecord, toConversationRecord } from "./conversation/record.ts";
 export type { ToolDefinition } from "./conversation/tool-definition.ts";
