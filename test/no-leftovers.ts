@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 /** Caches that tools keep there on purpose. */
-const caches = /^(?:tsx-|jiti$|node-compile-cache$|node-jiti$)/;
+const caches = /^(?:tsx-|jiti$|node-compile-cache$|node-jiti$|torchinductor_)/;
 
 export default function setup(): () => void {
   const before = process.env.TMPDIR;

@@ -48,7 +48,12 @@ describe.each(fitLearners.filter((kind) => !["ipo", "robust", "hinge"].includes(
 
   it("leaves the same folder as train() does", async () => {
     const { dir } = await whole(kind);
-    const absent: string[] = [runFiles.lock, runFiles.cli, ...(evaluates ? [] : [runFiles.evaluations])];
+    const absent: string[] = [
+      runFiles.lock,
+      runFiles.cli,
+      runFiles.harvest,
+      ...(evaluates ? [] : [runFiles.evaluations]),
+    ];
     expect(readdirSync(dir).sort()).toEqual(
       Object.values(runFiles)
         .filter((name) => !absent.includes(name))
