@@ -1,6 +1,7 @@
 /**
- * `npm run first-hour [folder]`: a new user's first hour, played from the packed tarballs as a user would type it. It ends at the first
- * thing that is not as it should be. With STATESET_PYTHON the exported model is also loaded by transformers, and its greedy reply compared.
+ * `npm run first-hour [folder [part]]`: a new user's first hour, played from the packed tarballs as a user would type it. It ends at the first
+ * thing that is not as it should be; in a folder that was named it can go on from a part (init, train, chat …). With STATESET_PYTHON the
+ * exported model is also loaded by transformers, and its greedy reply compared.
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -10,20 +11,18 @@ import { fileURLToPath } from "node:url";
 import { title, type } from "./shell.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const given = process.argv[2];
+const [given, from = "install"] = process.argv.slice(2);
 const work = given ? resolve(given) : mkdtempSync(join(tmpdir(), "first-hour-"));
 const app = join(work, "app");
 const shop = join(app, "shop");
 mkdirSync(app, { recursive: true });
 
-await install();
-await pasteTheExample();
-await makeAProject();
-await trainStopAndGoOn();
-await chatPastTheContext();
-await compareCheckpoints();
-await threeWaysOnOneAdapter();
-await exportAndLoadElsewhere();
+const parts = {
+  ...{ install, example: pasteTheExample, init: makeAProject, train: trainStopAndGoOn, chat: chatPastTheContext },
+  ...{ evaluate: compareCheckpoints, learn: threeWaysOnOneAdapter, export: exportAndLoadElsewhere },
+};
+const names = Object.keys(parts);
+for (const name of names.slice(names.indexOf(from))) await parts[name]();
 console.log("The first hour went as it should.");
 if (!given) rmSync(work, { recursive: true, force: true });
 
@@ -45,7 +44,7 @@ async function pasteTheExample() {
 
 async function makeAProject() {
   title("init, install, edit");
-  await type("npx stateset-agents init shop --template customer-service --yes", { cwd: app });
+  await type("npx stateset-agents init shop --template support --yes", { cwd: app });
   await type("npm install --prefer-offline", { cwd: shop });
   const file = join(shop, "stateset.config.ts");
   const before = readFileSync(file, "utf8");
@@ -67,7 +66,7 @@ async function trainStopAndGoOn() {
   });
   const [next] = stopped.match(/npx stateset-agents train --resume \S+/);
   await type(next, { cwd: shop });
-  await type("npx stateset-agents runs", { cwd: shop, expect: [/first.*finished/] });
+  await type("npx stateset-agents runs list", { cwd: shop, expect: [/first.*finished/] });
 }
 
 async function chatPastTheContext() {
@@ -121,21 +120,9 @@ async function exportAndLoadElsewhere() {
     return;
   }
   const { messages, reply } = JSON.parse(said.trim().split("\n").at(-1));
-  writeFileSync(join(shop, "load.py"), loadPy);
   writeFileSync(join(shop, "messages.json"), JSON.stringify(messages));
-  const theirs = await type(`${python} load.py`, { cwd: shop });
+  const theirs = await type(`${python} ${join(root, "scripts/first-hour/greedy_reply.py")}`, { cwd: shop });
   if (theirs.trim().split("\n").at(-1) !== JSON.stringify(reply)) {
     throw new Error(`transformers replies ${theirs.trim()}, we reply ${JSON.stringify(reply)}.`);
   }
 }
-
-const loadPy = `import json
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
-model = AutoModelForCausalLM.from_pretrained("merged", dtype="float32")
-tokenizer = AutoTokenizer.from_pretrained("merged")
-messages = json.load(open("messages.json"))
-ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt", return_dict=True)
-out = model.generate(**ids, max_new_tokens=16, do_sample=False)
-print(json.dumps(tokenizer.decode(out[0][ids["input_ids"].shape[1]:], skip_special_tokens=True), ensure_ascii=False))
-`;

@@ -1,5 +1,6 @@
 /** A user's terminal, for scripts: says what it types, shows what came, and stops at the first thing that is not as it should be. */
 import { spawn } from "node:child_process";
+import { constants } from "node:os";
 
 const env = { ...process.env, NO_COLOR: "1", npm_config_fund: "false", npm_config_audit: "false" };
 
@@ -29,7 +30,7 @@ export async function type(command, { cwd, input, interruptAt, status = 0, expec
   child.stdin.end(input ?? "");
   const ended = await new Promise((resolve, reject) => {
     child.on("error", reject);
-    child.on("close", (code, signal) => resolve(code ?? signal));
+    child.on("close", (code, signal) => resolve(code ?? 128 + constants.signals[signal]));
   });
   if (interruptAt && !pressed) throw new Error(`It ended before ${interruptAt} was seen: ${command}`);
   if (ended !== status) throw new Error(`It ended with ${ended} instead of ${status}: ${command}`);
