@@ -43,7 +43,7 @@ export const trainingConfigSchema = z.strictObject({
         })
         .optional()
         .describe(
-          "Lets the coefficient follow the KL: after each step it is multiplied by 1 + clip(kl / target − 1, ±0.2) · conversations / horizon. Left out: it stays.",
+          "Lets the coefficient follow the KL: after each step it is multiplied by 1 + clip(kl / target − 1, ±0.2) · min(1, conversations / horizon). Left out: it stays.",
         ),
       renewEvery: z
         .int()
