@@ -32,9 +32,9 @@ export function orpoLoss({ beta = 0.1 }: { beta?: number } = {}): PreferenceLoss
   };
 }
 
-/** log(p / (1 − p)) of p = e^l, and its slope in l, 1 / (1 − p). */
+/** log(p / (1 − p)) of p = e^l, and its slope in l, 1 / (1 − p); 0 beyond the bound, where the value no longer moves. */
 function logOdds(logprob: number): { value: number; slope: number } {
   const l = Math.min(logprob, mostLogprob);
   const rest = -Math.expm1(l);
-  return { value: l - Math.log(rest), slope: 1 / rest };
+  return { value: l - Math.log(rest), slope: logprob > mostLogprob ? 0 : 1 / rest };
 }
