@@ -98,7 +98,9 @@ export const trainingConfigSchema = z.strictObject({
         .describe("End with the weights of the best evaluation instead of the last ones; needs a run folder."),
     })
     .prefault({}),
-  earlyStopping: earlyStoppingSchema.optional().describe("Stop when evaluations no longer improve. Left out: never."),
+  earlyStopping: earlyStoppingSchema
+    .optional()
+    .describe("Stop when evaluations on the held-out scenarios no longer improve; needs them. Left out: never."),
   trajectories: trajectoriesSchema({
     every: 10,
     perStep: 2,

@@ -100,7 +100,8 @@ export async function reportHeldOut({ run }: Loop, problems: readonly string[]):
 }
 
 /** Options that are allowed and yet hardly meant, said before the first step. */
-export async function reportUnusual({ learner: { algorithm }, config, run }: Loop): Promise<void> {
+export async function reportUnusual({ learner, config, run }: Loop, sampling: Sampling): Promise<void> {
+  const { algorithm, policy } = learner;
   const warn = (message: string) => run.warnAtStart({ kind: "options-unusual", message });
   const { singlePass, name } = algorithm;
   const warmup = warmupSteps(algorithm, config.steps);
@@ -111,6 +112,13 @@ export async function reportUnusual({ learner: { algorithm }, config, run }: Loo
   if (singlePass && config.updatesPerRollout > 1)
     await warn(
       `${name} has no importance ratio, so the ${config.updatesPerRollout} passes over a rollout move the policy without a bound. Use updatesPerRollout 1, or an algorithm with a clip.`,
+    );
+  const { offPolicyMask, updatesPerRollout, minibatches } = config;
+  // The search of a trust region looks at the loss where the policy would be.
+  const moves = updatesPerRollout > 1 || minibatches > 1 || algorithm.trustRegion !== undefined;
+  if (offPolicyMask !== undefined && !moves && policy.capabilities.exact && !isShaped(sampling))
+    await warn(
+      "offPolicyMask has nothing to act on: one update a rollout sees only the policy that sampled. Set updatesPerRollout or minibatches above 1, or leave it out.",
     );
 }
 
