@@ -98,10 +98,22 @@ impl Model {
         let addition = self.params.lora_addition(rank, &numbers);
         let mut data = Buffer::zeroed(addition.floats(), "adapters")?;
         addition.fill_lora(&mut data, seed);
-        self.params.add_lora(Lora { rank, scale: alpha / rank as f32, dropout }, addition);
+        self.params.add_lora(Lora { rank, scale: [alpha / rank as f32; 7], dropout }, addition);
         self.weights.stores[ADAPTERS] = Arc::new(Store::new(data));
         self.changed();
         self.set_trainable(Trainable::Adapters)
+    }
+
+    /// Another alpha for one target. `add_lora` has checked the target.
+    pub fn set_alpha(&mut self, target: &str, alpha: f32) -> Result<(), EngineError> {
+        let (Some(lora), Some(t)) = (&mut self.params.lora, TARGETS.iter().position(|t| *t == target)) else {
+            return Err(EngineError::input(format!("There is no adapter on \"{target}\".")));
+        };
+        if !alpha.is_finite() {
+            return Err(EngineError::input(format!("LoRA needs a finite alpha; got {alpha} for \"{target}\".")));
+        }
+        lora.scale[t] = alpha / lora.rank as f32;
+        Ok(())
     }
 
     /// It starts at zero: a head of noise would be worse than no critic, and its error would flow into the trunk.

@@ -64,16 +64,23 @@ fn zeros(count: usize) -> Result<Vec<f32>, EngineError> {
     Ok(out)
 }
 
-/// (handle, { rank, alpha, dropout, targets, seed })
+/// (handle, { rank, alphas, dropout, targets, seed }): an alpha for each target
 pub fn add_lora(call: &Call) -> Answer {
     let o = call.arg(1, "lora");
-    let (rank, alpha, dropout) = (o.field("rank")?.size()?, o.field("alpha")?.float()?, o.field("dropout")?.float()?);
+    let (rank, alphas, dropout) = (o.field("rank")?.size()?, o.field("alphas")?.floats()?, o.field("dropout")?.float()?);
     let (targets, seed) = (o.field("targets")?.texts()?, o.field("seed")?.size()? as u64);
     call.change(
         |_| 0,
         move |state| {
             let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
-            state.model.add_lora(rank, alpha, dropout, &targets, seed).map(|()| Vec::new())
+            if alphas.len() != targets.len() {
+                return Err(EngineError::input("LoRA needs one alpha for each target."));
+            }
+            state.model.add_lora(rank, alphas.first().copied().unwrap_or(1.0), dropout, &targets, seed)?;
+            for (target, alpha) in targets.iter().zip(&alphas) {
+                state.model.set_alpha(target, *alpha)?;
+            }
+            Ok(Vec::new())
         },
     )
 }
