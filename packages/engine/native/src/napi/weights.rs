@@ -2,6 +2,7 @@
 
 use super::value::Reply;
 use super::{Answer, Call};
+use crate::buffer::zeros;
 use crate::error::EngineError;
 use crate::model::Purpose;
 
@@ -37,12 +38,12 @@ pub fn read_tensor(call: &Call) -> Answer {
     call.read(move |state| {
         let spec = state.model.tensors().into_iter().find(|spec| spec.name == name);
         let spec = spec.ok_or_else(|| EngineError::tensor(format!("There is no tensor \"{name}\".")))?;
-        let mut out = zeros(spec.rows * spec.cols)?;
+        let mut out = zeros(spec.rows * spec.cols, "a copy of a tensor")?;
         match what.as_str() {
             "parameters" => state.model.read_tensor_of(&state.weights(kept)?, &name, &mut out)?,
             "gradients" => state.model.read_gradient(&name, &mut out)?,
             "moments" => {
-                let mut second = zeros(out.len())?;
+                let mut second = zeros(out.len(), "a copy of a tensor")?;
                 let training = kept.and_then(|id| state.training.get(&id));
                 let training =
                     training.ok_or_else(|| EngineError::input("These weights were not retained for training, or were closed."))?;
@@ -55,13 +56,6 @@ pub fn read_tensor(call: &Call) -> Answer {
         }
         Ok(Reply::Floats(out))
     })
-}
-
-fn zeros(count: usize) -> Result<Vec<f32>, EngineError> {
-    let mut out = Vec::new();
-    out.try_reserve_exact(count).map_err(|_| EngineError::memory("a copy of a tensor", count * 4))?;
-    out.resize(count, 0.0);
-    Ok(out)
 }
 
 /// (handle, { rank, alphas, dropout, targets, seed }): an alpha for each target
