@@ -1,4 +1,4 @@
-import { readPart } from "../conversation/chat-layouts.ts";
+import { readPart, withSystem } from "../conversation/chat-layouts.ts";
 import { learnCount } from "../conversation/learn-tokens.ts";
 import type { Message, MessageInput } from "../conversation/message.ts";
 import { type ReadOptions, readEntries } from "../conversation/read-entries.ts";
@@ -36,6 +36,8 @@ export interface PreferenceInput extends Pick<PreferencePair, "tools" | "templat
   prompt?: string | readonly MessageInput[];
   chosen: string | readonly MessageInput[];
   rejected: string | readonly MessageInput[];
+  /** A system prompt, before all of it. */
+  system?: string | undefined;
 }
 
 /**
@@ -76,9 +78,15 @@ export function readPair(value: unknown, where: string): PreferencePair {
   }
   // ShareGPT's pairs have the prompt under this name.
   const asked = record.prompt ?? record.conversations;
-  const prompt = asked === undefined ? undefined : readPart(asked, "user", { where: `${where}: prompt` });
-  const side = (key: "chosen" | "rejected") =>
-    readPart(record[key], "assistant", { where: `${where}: ${key}`, ...(prompt && { after: prompt }) });
+  const headed = (messages: Message[]) => withSystem(record.system, messages, where);
+  const prompt = asked === undefined ? undefined : headed(readPart(asked, "user", { where: `${where}: prompt` }));
+  const side = (key: "chosen" | "rejected") => {
+    const messages = readPart(record[key], "assistant", {
+      where: `${where}: ${key}`,
+      ...(prompt && { after: prompt }),
+    });
+    return prompt ? messages : headed(messages);
+  };
   const pair = {
     chosen: side("chosen"),
     rejected: side("rejected"),

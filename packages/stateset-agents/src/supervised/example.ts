@@ -1,3 +1,4 @@
+import { readTools } from "../conversation/chat-layouts.ts";
 import { learnCount } from "../conversation/learn-tokens.ts";
 import type { Message, MessageInput } from "../conversation/message.ts";
 import { type TemplateVariables, templateVariablesSchema } from "../conversation/template-variables.ts";
@@ -144,14 +145,14 @@ export function readTemplateOptions(
   record: Readonly<Record<string, unknown>>,
   where: string,
 ): Pick<CheckedConversation, "tools" | "templateVariables"> {
-  const { tools, templateVariables } = record;
-  if (tools !== undefined && tools !== null && !Array.isArray(tools)) {
+  const tools = readTools(record.tools, where);
+  if (tools !== undefined && !Array.isArray(tools)) {
     throw new StatesetError("INVALID_DATA", `${where}: the tools are not a list.`);
   }
   const variables = templateVariablesSchema.optional();
   return {
-    tools: tools ?? undefined,
-    templateVariables: parseOptions(variables, templateVariables ?? undefined, where, "INVALID_DATA"),
+    tools,
+    templateVariables: parseOptions(variables, record.templateVariables ?? undefined, where, "INVALID_DATA"),
   };
 }
 
