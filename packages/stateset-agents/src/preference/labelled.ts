@@ -25,12 +25,14 @@ export interface CheckedCompletion extends Omit<LabelledCompletion, "system"> {
   completion: readonly Message[];
 }
 
+const hint = 'A labelled completion is a line {"prompt": […], "completion": […], "label": true}.';
+
 /** Completions of a JSONL file: one `{"prompt", "completion", "label"}` a line; a preference pair counts as two of them. */
 export async function loadLabelledCompletions(path: string, options: ReadOptions = {}): Promise<LabelledCompletion[]> {
   const completions: LabelledCompletion[] = [];
   for await (const some of readEntries(path, readLabelled, options, "loadLabelledCompletions()"))
     completions.push(...some);
-  if (completions.length === 0) throw new StatesetError("INVALID_DATA", `${path} holds no completions.`);
+  if (completions.length === 0) throw new StatesetError("INVALID_DATA", `${path} holds no completions.`, { hint });
   return completions;
 }
 
@@ -44,7 +46,6 @@ export function readLabelled(value: unknown, where: string): CheckedCompletion[]
       { prompt, completion: rejected, label: false, ...options },
     ];
   }
-  const hint = 'A labelled completion is {"prompt": […], "completion": […], "label": true}.';
   for (const key of ["prompt", "completion"]) {
     if (record[key] === undefined) throw new StatesetError("INVALID_DATA", `${where}: no "${key}".`, { hint });
   }

@@ -54,11 +54,13 @@ export function sideTokens(side: readonly TreeChain[]): number {
   return side.reduce((sum, chain) => sum + learnCount(chain), 0);
 }
 
+const hint = 'A pair is a line {"prompt": […], "chosen": […], "rejected": […]}.';
+
 /** Pairs of a JSONL file, one `PreferenceInput` a line. */
 export async function loadPreferencePairs(path: string, options: ReadOptions = {}): Promise<PreferencePair[]> {
   const pairs: PreferencePair[] = [];
   for await (const pair of readEntries(path, readPair, options, "loadPreferencePairs()")) pairs.push(pair);
-  if (pairs.length === 0) throw new StatesetError("INVALID_DATA", `${path} holds no pairs.`);
+  if (pairs.length === 0) throw new StatesetError("INVALID_DATA", `${path} holds no pairs.`, { hint });
   return pairs;
 }
 
@@ -67,9 +69,7 @@ export function readPair(value: unknown, where: string): PreferencePair {
   const record = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
   for (const key of ["chosen", "rejected"]) {
     if (record[key] === undefined) {
-      throw new StatesetError("INVALID_DATA", `${where}: no "${key}".`, {
-        hint: 'A pair is {"prompt": […], "chosen": […], "rejected": […]}.',
-      });
+      throw new StatesetError("INVALID_DATA", `${where}: no "${key}".`, { hint });
     }
   }
   const { margin } = record;

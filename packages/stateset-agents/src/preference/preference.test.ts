@@ -6,6 +6,7 @@ import type { Message } from "../conversation/message.ts";
 import type { Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
 import type { Policy } from "../policy/policy.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
+import { loadLabelledCompletions } from "./labelled.ts";
 import { loadNeuralReward } from "./neural-reward.ts";
 import { NeuralRewardTrainer } from "./neural-reward-trainer.ts";
 import {
@@ -96,6 +97,11 @@ describe("pairs", () => {
       code: "INVALID_DATA",
       message: expect.stringMatching(/line 2: no "rejected"/),
     });
+    writeFileSync(file, "\n");
+    await expect(loadPreferencePairs(file)).rejects.toThrow(/holds no pairs\. A pair is a line/);
+    await expect(loadLabelledCompletions(file)).rejects.toThrow(
+      /holds no completions\. A labelled completion is a line/,
+    );
   });
 
   it("may be given in code in the same layouts, and are named where they are malformed", () => {

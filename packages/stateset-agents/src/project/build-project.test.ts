@@ -147,7 +147,9 @@ describe("a judge", () => {
       ).scene();
     await expect(judge("api_key: sk-1")).rejects.toThrow(/is given a secret.*apiKeyEnv/);
     await expect(judge("api_key: sk-secret")).rejects.not.toThrow("sk-secret");
-    await expect(judge("api_key_env: NOT_SET_ANYWHERE")).rejects.toThrow("NOT_SET_ANYWHERE");
+    await expect(judge("api_key_env: NOT_SET_ANYWHERE")).rejects.toThrow(
+      /NOT_SET_ANYWHERE.* is not set\. Set it to the endpoint's key: export NOT_SET_ANYWHERE=/,
+    );
     await expect(judge("rubrick: y")).rejects.toThrow('Did you mean "rubric"?');
   });
 });
