@@ -43,6 +43,21 @@ describe("prompt and completion", () => {
   });
 });
 
+it.each([
+  ["messages", { messages: [user("Hi"), assistant("Hello.")] }],
+  ["prompt and completion", { prompt: "Hi", completion: "Hello." }],
+  ["ShareGPT", { conversations: [user("Hi"), assistant("Hello.")] }],
+  ["Alpaca", { instruction: "Hi", output: "Hello." }],
+])("%s may have a system prompt beside them, and tools as JSON text", (_, line) => {
+  const weather = { name: "weather", parameters: {} };
+  expect(read({ ...line, system: "Be kind.", tools: JSON.stringify([weather]) })).toEqual({
+    messages: [system("Be kind."), user("Hi"), assistant("Hello.")],
+    tools: [{ type: "function", function: weather }],
+  });
+  expect(read({ ...line, system: null, tools: null })).toEqual({ messages: [user("Hi"), assistant("Hello.")] });
+  expect(() => read({ ...line, system: ["Be kind."] })).toThrow("line 7: its system is not a string");
+});
+
 describe("ShareGPT", () => {
   it("says from and value, or role and content, with the system prompt in the list or beside it", () => {
     const conversations = [

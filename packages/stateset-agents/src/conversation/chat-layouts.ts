@@ -1,7 +1,8 @@
 /** The layouts that files of demonstrations come in. Each is made into messages of the OpenAI chat format. */
 import { StatesetError } from "../error.ts";
 import type { Message } from "./message.ts";
-import { readShareGpt, shareGptTools } from "./share-gpt.ts";
+import { parseJson } from "./read-entries.ts";
+import { readShareGpt } from "./share-gpt.ts";
 import { validateMessages } from "./validate-messages.ts";
 
 /** One demonstration, plus whatever else its line holds. */
@@ -31,6 +32,13 @@ const hint =
 export function readChat(value: unknown, where: string): ChatRecord {
   const line = Array.isArray(value) ? { messages: value } : value;
   if (typeof line !== "object" || line === null) return refuse(where, "not an object", hint);
+  const { system, tools, ...rest } = line as Line;
+  const { messages, ...others } = conversationIn(rest, where);
+  const given = readTools(tools, where);
+  return { ...others, ...(given !== undefined && { tools: given }), messages: withSystem(system, messages, where) };
+}
+
+function conversationIn(line: Line, where: string): ChatRecord {
   if ("messages" in line)
     return { ...line, messages: validateMessages(line.messages, { where, code: "INVALID_DATA" }) };
   const found = layouts.filter(({ keys }) => keys.every((key) => key in line));
@@ -38,9 +46,10 @@ export function readChat(value: unknown, where: string): ChatRecord {
     const named = found.map(({ keys }) => keys.map((key) => `"${key}"`).join(" and ")).join(" as well as ");
     return refuse(where, `it has ${named}, and only one of them can be the conversation`, "Leave the others out.");
   }
-  if (found[0]) return found[0].read(line as Line, where);
+  if (found[0]) return found[0].read(line, where);
   if ("chosen" in line && "rejected" in line) {
-    return refuse(where, "a preference pair, not a demonstration", "loadPreferencePairs() reads these.");
+    const readers = "loadPreferencePairs() reads these, and on the command line `npx stateset-agents dpo`.";
+    return refuse(where, "a preference pair, not a demonstration", readers);
   }
   return refuse(where, 'no "messages"', hint);
 }
@@ -53,6 +62,7 @@ export function readPart(
 ): Message[] {
   if (typeof value === "string") return [{ role, content: value }];
   const list: unknown = Array.isArray(value) || typeof value !== "object" || value === null ? value : [value];
+  if (Array.isArray(list) && list.length === 0) refuse(where, "there is no message", "Give at least one, or a string.");
   const shared =
     Array.isArray(list) && list.length > 0 && list.every((one) => (one as Line | null)?.from !== undefined);
   return validateMessages(shared ? readShareGpt(list, where) : list, { where, code: "INVALID_DATA", after });
@@ -66,13 +76,11 @@ function promptCompletion({ prompt, completion, ...rest }: Line, where: string):
   return { ...rest, messages: [...context, ...said] };
 }
 
-function shareGpt({ conversations, system, tools, ...rest }: Line, where: string): ChatRecord {
-  const messages = validateMessages(readShareGpt(conversations, where), { where, code: "INVALID_DATA" });
-  const given = shareGptTools(tools, where);
-  return { ...rest, ...(given !== undefined && { tools: given }), messages: withSystem(system, messages, where) };
+function shareGpt({ conversations, ...rest }: Line, where: string): ChatRecord {
+  return { ...rest, messages: validateMessages(readShareGpt(conversations, where), { where, code: "INVALID_DATA" }) };
 }
 
-function alpaca({ instruction, input, output, system, history, ...rest }: Line, where: string): ChatRecord {
+function alpaca({ instruction, input, output, history, ...rest }: Line, where: string): ChatRecord {
   const text = (value: unknown, name: string): string =>
     typeof value === "string" ? value : refuse(where, `its ${name} is not a string`, hint);
   const asked = [text(instruction, "instruction"), text(input ?? "", "input")].filter((part) => part.trim() !== "");
@@ -88,18 +96,28 @@ function alpaca({ instruction, input, output, system, history, ...rest }: Line, 
   const before = (past as [unknown, unknown][]).flatMap(([question, answer]) =>
     exchange(text(question, "history"), text(answer, "history")),
   );
-  const messages = [...before, ...exchange(asked.join("\n"), text(output, "output"))];
-  return { ...rest, messages: withSystem(system, messages, where) };
+  return { ...rest, messages: [...before, ...exchange(asked.join("\n"), text(output, "output"))] };
 }
 
 /** The system prompt that stands beside a conversation, put before it. */
-function withSystem(system: unknown, messages: Message[], where: string): Message[] {
+export function withSystem(system: unknown, messages: Message[], where: string): Message[] {
   if (system === undefined || system === null || system === "") return messages;
   if (typeof system !== "string") return refuse(where, "its system is not a string", "Expected the system prompt.");
   const first = messages[0];
   if (first?.role !== "system") return [{ role: "system", content: system }, ...messages];
   if (first.content === system) return messages;
   return refuse(where, 'it has a "system" and its conversation begins with another', "Leave one of them out.");
+}
+
+/** The tools of a line: a list, or the JSON text of one; functions may stand there without a type around them. */
+export function readTools(tools: unknown, where: string): unknown {
+  if (tools === undefined || tools === null || tools === "") return undefined;
+  const list = typeof tools === "string" ? parseJson(tools, `${where}: tools`) : tools;
+  if (!Array.isArray(list)) return list;
+  return list.map((tool) => {
+    const bare = typeof tool === "object" && tool !== null && "name" in tool && !("function" in tool);
+    return bare ? { type: "function", function: tool } : tool;
+  });
 }
 
 function refuse(where: string, what: string, hint: string): never {

@@ -42,17 +42,6 @@ export function readShareGpt(value: unknown, where: string): Record<string, unkn
   return messages;
 }
 
-/** A list, or the JSON text of one; functions may stand there without a type around them. */
-export function shareGptTools(tools: unknown, where: string): unknown {
-  if (tools === undefined || tools === null || tools === "") return undefined;
-  const list = typeof tools === "string" ? parseJson(tools, `${where}: tools`) : tools;
-  if (!Array.isArray(list)) return list;
-  return list.map((tool) => {
-    const bare = typeof tool === "object" && tool !== null && "name" in tool && !("function" in tool);
-    return bare ? { type: "function", function: tool } : tool;
-  });
-}
-
 function callsIn(content: unknown, place: string): unknown[] {
   const value = typeof content === "string" ? parseJson(content, `${place}, ${call}`) : content;
   return Array.isArray(value) ? value : [value];

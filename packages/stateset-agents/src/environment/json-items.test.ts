@@ -39,13 +39,31 @@ describe("the items of a JSON file", () => {
     expect(await values(JSON.stringify({ scenarios: list }))).toEqual(list);
   });
 
+  it("are found behind tens of thousands of other lists, whose keys a piece may cut", async () => {
+    const others = Array.from({ length: 50_000 }, (_, i) => [`scenarios${i}`, [i, "scenarios"]]);
+    expect(await values(JSON.stringify({ ...Object.fromEntries(others), scenarios: [1] }))).toEqual([1]);
+    for (let cut = 0; cut < 12; cut++) {
+      const before = "x".repeat(65_536 - '{"before":"","'.length - cut);
+      expect(await values(JSON.stringify({ before, scenarios: [cut] }))).toEqual([cut]);
+    }
+  });
+
+  it("are not looked for in lines that are values of their own, of which the second is named", async () => {
+    const lines = Array.from({ length: 50_000 }, (_, i) => JSON.stringify({ id: i, userResponses: ["hi"] }));
+    const refused = items(lines.join("\n"));
+    await expect(refused).rejects.toThrow("line 2: another value begins here, and a JSON file holds one.");
+    await expect(refused).rejects.toMatchObject({ hint: expect.stringContaining("name the file .jsonl") as string });
+  });
+
   it.each([
     ['[\n{"a": 1},\n{"b": [2}\n]', "line 3: what begins here has no end"],
     ['[\n{"a": "1}\n]', "line 2: what begins here has no end"],
     ["[", "line 1: what begins here has no end"],
     ["[1]\n]", "line 2: not valid JSON"],
-    ["[1]\n[2]", "line 2: not valid JSON"],
+    ["[1]\n[2]", "line 2: another value begins here"],
+    ['{"scenarios": [1]}\n{"scenarios": [2]}', "line 2: another value begins here"],
     ['{"scenarios": [1]', "line 1: not valid JSON"],
+    ['{"scenarios": [1]]', "line 1: not valid JSON"],
     ["", "not valid JSON"],
     ['{"scenario": [1]}', "line 1: expected a list of scenarios"],
     ['{"a": {"scenarios": [1]}}', "line 1: expected a list of scenarios"],

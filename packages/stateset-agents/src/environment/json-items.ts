@@ -7,7 +7,7 @@ import { StatesetError } from "../error.ts";
  * it begins on. The file is never in memory as a whole, and a mistake is found in its item.
  */
 export async function* readJsonItems(path: string, key: string): AsyncGenerator<TextEntry> {
-  const items = new ItemScanner(key);
+  const items = new ItemScanner(path, key);
   for await (const chunk of readText(path)) yield* items.scan(chunk);
   const where = `${path}, line ${items.line}`;
   if (items.unfinished > 0) {
@@ -34,18 +34,26 @@ class ItemScanner {
   line = 1;
   began = 0;
   around = "";
-  readonly #place: RegExp;
+  readonly #path: string;
+  readonly #key: string;
+  /** Whether the file's one value has begun. */
+  #begun = false;
   #inList = false;
   #inString = false;
   #escaped = false;
   /** Brackets that are open: inside the list those of an item, outside of it those around. */
   #depth = 0;
+  /** Those around the list. */
+  #outer = 0;
+  /** The last string of the file's object itself: where a list begins there, its key. */
+  #name = "";
   #item = "";
   /** Where the item's first character stands; 0 before it. */
   #itemLine = 0;
 
-  constructor(key: string) {
-    this.#place = new RegExp(`^\\s*(?:\\{(?:[\\s\\S]*,)?\\s*"${key}"\\s*:\\s*)?$`);
+  constructor(path: string, key: string) {
+    this.#path = path;
+    this.#key = key;
   }
 
   /** The line of the item, or of the list, that has not ended; 0 where all have. */
@@ -55,6 +63,7 @@ class ItemScanner {
 
   *scan(text: string): Generator<TextEntry> {
     let from = 0;
+    let nameFrom = 0;
     for (let i = 0; i < text.length; i++) {
       const code = text.charCodeAt(i);
       if (this.#inList && this.#itemLine === 0 && code > sign.space) this.#itemLine = this.line;
@@ -62,34 +71,60 @@ class ItemScanner {
       if (this.#inString) {
         if (this.#escaped) this.#escaped = false;
         else if (code === sign.backslash) this.#escaped = true;
-        else if (code === sign.quote) this.#inString = false;
+        else if (code === sign.quote) {
+          if (this.#atName) this.#name += text.slice(nameFrom, i);
+          this.#inString = false;
+        }
         continue;
       }
-      if (code === sign.quote) this.#inString = true;
-      else if (!this.#inList && code === sign.leftBracket && this.#opens(text.slice(from, i))) {
-        this.around += `${text.slice(from, i)}[`;
-        from = i + 1;
-        this.#depth = 0;
-      } else if (code === sign.leftBracket || code === sign.leftBrace) this.#depth++;
-      else if (this.#inList && this.#depth === 0 && (code === sign.comma || code === sign.rightBracket)) {
+      if (code === sign.quote) {
+        this.#inString = true;
+        if (this.#atName) this.#name = "";
+        nameFrom = i + 1;
+      } else if (code === sign.leftBracket || code === sign.leftBrace) {
+        if (!this.#inList && this.#opens(code)) {
+          this.around += `${text.slice(from, i)}[`;
+          from = i + 1;
+        } else this.#depth++;
+      } else if (this.#inList && this.#depth === 0 && (code === sign.comma || code === sign.rightBracket)) {
         const item = this.#item + text.slice(from, i);
         if (code === sign.comma || item.trim() !== "") yield { line: this.#itemLine || this.line, text: item };
         this.#item = "";
         this.#itemLine = 0;
         this.#inList = code === sign.comma;
         from = code === sign.comma ? i + 1 : i;
-        if (!this.#inList) this.#depth = 0;
+        if (!this.#inList) this.#depth = this.#outer;
       } else if (code === sign.rightBracket || code === sign.rightBrace) this.#depth--;
     }
+    if (this.#inString && this.#atName) this.#name += text.slice(nameFrom);
     if (this.#inList) this.#item += text.slice(from);
     else this.around += text.slice(from);
   }
 
-  /** Whether a bracket behind this text opens the list. */
-  #opens(text: string): boolean {
-    if (this.began > 0 || this.#depth > 1 || !this.#place.test(this.around + text)) return false;
+  /** Whether a string here may be a key of the file's object. */
+  get #atName(): boolean {
+    return this.#depth === 1 && !this.#inList;
+  }
+
+  /** Whether a bracket here opens the list. */
+  #opens(code: number): boolean {
+    if (this.#depth === 0) this.#begin();
+    if (code !== sign.leftBracket || this.began > 0) return false;
+    if (this.#depth > 1 || (this.#depth === 1 && this.#name !== this.#key)) return false;
     this.#inList = true;
     this.began = this.line;
+    this.#outer = this.#depth;
+    this.#depth = 0;
     return true;
+  }
+
+  #begin(): void {
+    if (this.#begun) {
+      const what = `${this.#path}, line ${this.line}: another value begins here, and a JSON file holds one.`;
+      throw new StatesetError("INVALID_DATA", what, {
+        hint: "Where each line is a value of its own, name the file .jsonl.",
+      });
+    }
+    this.#begun = true;
   }
 }

@@ -113,7 +113,8 @@ export class TaskEnvironment extends Environment<Task> {
   }
 }
 
-function parseTask(value: unknown, where: string): Task {
+/** `where` says where it stands: "Task 3", "file.jsonl, line 3: task 3". */
+export function parseTask(value: unknown, where: string): Task {
   const task = parseOptions(taskSchema, value, where, "INVALID_SCENARIO");
   const { prompt, messages, ...rest } = task;
   if (prompt === undefined && messages === undefined) return rest as Task;

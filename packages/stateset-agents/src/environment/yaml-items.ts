@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { isMap, isSeq, LineCounter, parseDocument } from "yaml";
+import { type Document, isMap, isSeq, LineCounter, parseDocument } from "yaml";
 import { messageOf, StatesetError } from "../error.ts";
 
 export interface YamlItem {
@@ -15,7 +15,7 @@ const itemsPerPart = 500;
  * where the text can be cut before an item; where a part does not stand by itself (an alias, a mistake) the file is read as a whole.
  */
 export async function* readYamlItems(path: string, key: string): AsyncGenerator<YamlItem> {
-  const text = await read(path);
+  const text = await readWhole(path);
   let done = 0;
   for (const { text: part, line } of partsOf(text, key)) {
     const items = part === undefined ? undefined : itemsOfPart(part, line);
@@ -28,7 +28,7 @@ export async function* readYamlItems(path: string, key: string): AsyncGenerator<
   }
 }
 
-async function read(path: string): Promise<string> {
+export async function readWhole(path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
@@ -72,7 +72,8 @@ function itemsOfPart(text: string, line: number): YamlItem[] | undefined {
   }
 }
 
-function itemsOfFile(text: string, path: string, key: string): YamlItem[] {
+/** A whole file; `path` names it in errors. */
+export function parseYaml(text: string, path: string): { document: Document.Parsed; lines: LineCounter } {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
   const problem = document.errors[0];
@@ -80,6 +81,11 @@ function itemsOfFile(text: string, path: string, key: string): YamlItem[] {
     const { line } = lines.linePos(problem.pos[0]);
     throw new StatesetError("INVALID_DATA", `${path}, line ${line}: ${problem.message}.`, { cause: problem });
   }
+  return { document, lines };
+}
+
+function itemsOfFile(text: string, path: string, key: string): YamlItem[] {
+  const { document, lines } = parseYaml(text, path);
   const list = isMap(document.contents) ? document.contents.get(key, true) : document.contents;
   if (!isSeq(list)) {
     throw new StatesetError("INVALID_DATA", `${path}, line 1: expected a list of ${key}.`, {

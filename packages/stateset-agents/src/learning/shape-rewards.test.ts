@@ -1,9 +1,9 @@
 /** What becomes of rewards before they are learnt from. */
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import type { Algorithm, Sequence } from "../algorithm/algorithm.ts";
 import { createAlgorithm } from "../algorithm/algorithms.ts";
 import { randomSequences } from "../algorithm/random-batch.ts";
@@ -17,8 +17,7 @@ import type { Learner } from "./learner.ts";
 import type { ChainSequence } from "./sequence.ts";
 import { addRewards, noMoments, type RewardShaping, rewardShapingSchema, shapeRewards } from "./shape-rewards.ts";
 
-const root = mkdtempSync(join(tmpdir(), "shaping-"));
-afterAll(() => rmSync(root, { recursive: true, force: true }));
+const root = temporaryFolder();
 
 const learnerOf = (shaping: Partial<RewardShaping>, algorithm: Algorithm = createAlgorithm("grpo")) =>
   ({ algorithm, settings: { rewardShaping: rewardShapingSchema.parse(shaping) } }) as unknown as Learner;

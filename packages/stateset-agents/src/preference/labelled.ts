@@ -1,5 +1,5 @@
 /** Completions that somebody called desirable or not, for KTO. */
-import { readPart } from "../conversation/chat-layouts.ts";
+import { readPart, withSystem } from "../conversation/chat-layouts.ts";
 import type { Message, MessageInput } from "../conversation/message.ts";
 import { type ReadOptions, readEntries } from "../conversation/read-entries.ts";
 import { StatesetError } from "../error.ts";
@@ -16,19 +16,23 @@ export interface LabelledCompletion extends Pick<CheckedConversation, "tools" | 
   completion: string | readonly MessageInput[];
   /** True: desirable. */
   label: boolean;
+  /** A system prompt, before the prompt. */
+  system?: string | undefined;
 }
 
-export interface CheckedCompletion extends LabelledCompletion {
+export interface CheckedCompletion extends Omit<LabelledCompletion, "system"> {
   prompt: readonly Message[];
   completion: readonly Message[];
 }
+
+const hint = 'A labelled completion is a line {"prompt": […], "completion": […], "label": true}.';
 
 /** Completions of a JSONL file: one `{"prompt", "completion", "label"}` a line; a preference pair counts as two of them. */
 export async function loadLabelledCompletions(path: string, options: ReadOptions = {}): Promise<LabelledCompletion[]> {
   const completions: LabelledCompletion[] = [];
   for await (const some of readEntries(path, readLabelled, options, "loadLabelledCompletions()"))
     completions.push(...some);
-  if (completions.length === 0) throw new StatesetError("INVALID_DATA", `${path} holds no completions.`);
+  if (completions.length === 0) throw new StatesetError("INVALID_DATA", `${path} holds no completions.`, { hint });
   return completions;
 }
 
@@ -42,7 +46,6 @@ export function readLabelled(value: unknown, where: string): CheckedCompletion[]
       { prompt, completion: rejected, label: false, ...options },
     ];
   }
-  const hint = 'A labelled completion is {"prompt": […], "completion": […], "label": true}.';
   for (const key of ["prompt", "completion"]) {
     if (record[key] === undefined) throw new StatesetError("INVALID_DATA", `${where}: no "${key}".`, { hint });
   }
@@ -50,7 +53,7 @@ export function readLabelled(value: unknown, where: string): CheckedCompletion[]
   if (typeof record.label !== "boolean") {
     throw new StatesetError("INVALID_DATA", `${where}: "label" is not true or false.`, { hint });
   }
-  const prompt = readPart(record.prompt, "user", { where: `${where}: prompt` });
+  const prompt = withSystem(record.system, readPart(record.prompt, "user", { where: `${where}: prompt` }), where);
   return [
     {
       prompt,
@@ -62,7 +65,7 @@ export function readLabelled(value: unknown, where: string): CheckedCompletion[]
 }
 
 export interface EncodedCompletions {
-  /** As `chosen` the completion itself, as `rejected` its prompt with the completion of another: none where that does not fit. */
+  /** As `chosen` the completion itself, as `rejected` its prompt with the completion of another: none where there is no other, or it does not fit. */
   chains: PairChains[];
   labels: boolean[];
   sources: { index: number; completion: CheckedCompletion }[];
@@ -110,6 +113,7 @@ export function encodeCompletions(
     seed,
   );
   for (const [i, partner] of partners.entries()) {
+    if (partner === undefined) continue;
     const other = [encodeSide(tokenizer, used[i]!, used[partner]!.completion, new Set())];
     if (fits(other)) result.chains[i]!.rejected = other;
   }
@@ -120,9 +124,9 @@ export function encodeCompletions(
 /**
  * For each prompt, the index of another's completion. Chosen once, so that the reference is asked once. Equal prompts stand together in a
  * shuffled order, and each takes what stands as far ahead as the largest such group is long: a completion of another prompt, wherever no
- * prompt has more than half of them.
+ * prompt has more than half of them. Where one has, some of its own get none: undefined.
  */
-export function mismatch(prompts: readonly string[], seed: number): number[] {
+export function mismatch(prompts: readonly string[], seed: number): (number | undefined)[] {
   const groups = new Map<string, number[]>();
   const all = prompts.map((_, i) => i);
   for (const i of createRandom(seedOf(seed, "mismatch")).shuffled(all)) {
@@ -132,9 +136,11 @@ export function mismatch(prompts: readonly string[], seed: number): number[] {
   }
   const order = [...groups.values()].flat();
   const largest = [...groups.values()].reduce((most, { length }) => Math.max(most, length), 0);
-  const ahead = largest % order.length || 1;
-  const partners = new Array<number>(order.length);
-  for (const [at, i] of order.entries()) partners[i] = order[(at + ahead) % order.length]!;
+  const partners = new Array<number | undefined>(order.length);
+  for (const [at, i] of order.entries()) {
+    const partner = order[(at + largest) % order.length]!;
+    partners[i] = prompts[partner] === prompts[i] ? undefined : partner;
+  }
   return partners;
 }
 

@@ -1,4 +1,4 @@
-import { readPart } from "../conversation/chat-layouts.ts";
+import { readPart, withSystem } from "../conversation/chat-layouts.ts";
 import { learnCount } from "../conversation/learn-tokens.ts";
 import type { Message, MessageInput } from "../conversation/message.ts";
 import { type ReadOptions, readEntries } from "../conversation/read-entries.ts";
@@ -36,6 +36,8 @@ export interface PreferenceInput extends Pick<PreferencePair, "tools" | "templat
   prompt?: string | readonly MessageInput[];
   chosen: string | readonly MessageInput[];
   rejected: string | readonly MessageInput[];
+  /** A system prompt, before all of it. */
+  system?: string | undefined;
 }
 
 /**
@@ -52,11 +54,13 @@ export function sideTokens(side: readonly TreeChain[]): number {
   return side.reduce((sum, chain) => sum + learnCount(chain), 0);
 }
 
+const hint = 'A pair is a line {"prompt": […], "chosen": […], "rejected": […]}.';
+
 /** Pairs of a JSONL file, one `PreferenceInput` a line. */
 export async function loadPreferencePairs(path: string, options: ReadOptions = {}): Promise<PreferencePair[]> {
   const pairs: PreferencePair[] = [];
   for await (const pair of readEntries(path, readPair, options, "loadPreferencePairs()")) pairs.push(pair);
-  if (pairs.length === 0) throw new StatesetError("INVALID_DATA", `${path} holds no pairs.`);
+  if (pairs.length === 0) throw new StatesetError("INVALID_DATA", `${path} holds no pairs.`, { hint });
   return pairs;
 }
 
@@ -65,9 +69,7 @@ export function readPair(value: unknown, where: string): PreferencePair {
   const record = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
   for (const key of ["chosen", "rejected"]) {
     if (record[key] === undefined) {
-      throw new StatesetError("INVALID_DATA", `${where}: no "${key}".`, {
-        hint: 'A pair is {"prompt": […], "chosen": […], "rejected": […]}.',
-      });
+      throw new StatesetError("INVALID_DATA", `${where}: no "${key}".`, { hint });
     }
   }
   const { margin } = record;
@@ -76,9 +78,15 @@ export function readPair(value: unknown, where: string): PreferencePair {
   }
   // ShareGPT's pairs have the prompt under this name.
   const asked = record.prompt ?? record.conversations;
-  const prompt = asked === undefined ? undefined : readPart(asked, "user", { where: `${where}: prompt` });
-  const side = (key: "chosen" | "rejected") =>
-    readPart(record[key], "assistant", { where: `${where}: ${key}`, ...(prompt && { after: prompt }) });
+  const headed = (messages: Message[]) => withSystem(record.system, messages, where);
+  const prompt = asked === undefined ? undefined : headed(readPart(asked, "user", { where: `${where}: prompt` }));
+  const side = (key: "chosen" | "rejected") => {
+    const messages = readPart(record[key], "assistant", {
+      where: `${where}: ${key}`,
+      ...(prompt && { after: prompt }),
+    });
+    return prompt ? messages : headed(messages);
+  };
   const pair = {
     chosen: side("chosen"),
     rejected: side("rejected"),

@@ -6,9 +6,17 @@ import type { Message } from "../conversation/message.ts";
 import type { Trajectory, TrajectoryGroup } from "../conversation/trajectory.ts";
 import type { Policy } from "../policy/policy.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
+import { loadLabelledCompletions } from "./labelled.ts";
 import { loadNeuralReward } from "./neural-reward.ts";
 import { NeuralRewardTrainer } from "./neural-reward-trainer.ts";
-import { encodePairs, loadPreferencePairs, type PairChains, type PreferencePair, pairsFromGroups } from "./pair.ts";
+import {
+  encodePairs,
+  loadPreferencePairs,
+  type PairChains,
+  type PreferencePair,
+  pairsFromGroups,
+  readPair,
+} from "./pair.ts";
 import { trainPreference } from "./train-preference.ts";
 
 const user = (content: string): Message => ({ role: "user", content });
@@ -59,6 +67,29 @@ describe("pairs", () => {
     ]);
   });
 
+  it("may have a system prompt beside them, which is put before the prompt, and tools as JSON text", () => {
+    const read = (line: object) => readPair({ ...line, system: "Be rude." }, "pairs.jsonl, line 3");
+    const rude: Message = { role: "system", content: "Be rude." };
+    const sides = { chosen: [assistant("hi")], rejected: [assistant("no")] };
+    const whole = {
+      chosen: [user("hello"), assistant("hi")],
+      rejected: [user("hello"), assistant("no")],
+    };
+    const expected = { prompt: [rude, user("hello")], ...sides };
+    expect(read({ conversations: [{ from: "human", value: "hello" }], ...sides })).toEqual(expected);
+    expect(read({ prompt: "hello", chosen: "hi", rejected: "no" })).toEqual(expected);
+    expect(read({ prompt: [rude, user("hello")], ...sides })).toEqual(expected);
+    expect(read(whole)).toEqual(expected);
+    expect(read({ ...sides })).toEqual({ prompt: [rude], ...sides });
+    const kind: Message = { role: "system", content: "Be kind." };
+    expect(() => read({ ...whole, chosen: [kind, ...whole.chosen] })).toThrow(
+      'pairs.jsonl, line 3: it has a "system" and its conversation begins with another',
+    );
+    const tool = { type: "function", function: { name: "find" } };
+    expect(read({ prompt: "hello", ...sides, tools: JSON.stringify([tool]) }).tools).toEqual([tool]);
+    expect(() => read({ prompt: "hello", ...sides, tools: "{}" })).toThrow("line 3: the tools are not a list");
+  });
+
   it("name the file and the line of what is malformed", async () => {
     const file = join(temporaryFolder(), "pairs.jsonl");
     writeFileSync(file, '{"prompt":"a","chosen":"b","rejected":"c"}\n{"prompt":"a","chosen":"b"}');
@@ -66,6 +97,11 @@ describe("pairs", () => {
       code: "INVALID_DATA",
       message: expect.stringMatching(/line 2: no "rejected"/),
     });
+    writeFileSync(file, "\n");
+    await expect(loadPreferencePairs(file)).rejects.toThrow(/holds no pairs\. A pair is a line/);
+    await expect(loadLabelledCompletions(file)).rejects.toThrow(
+      /holds no completions\. A labelled completion is a line/,
+    );
   });
 
   it("may be given in code in the same layouts, and are named where they are malformed", () => {

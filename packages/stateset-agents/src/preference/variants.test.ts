@@ -1,8 +1,8 @@
 /** The losses beside DPO and IPO: label smoothing, robust, hinge, ORPO on pairs; KTO on completions with a label. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import type { Message } from "../conversation/message.ts";
 import { openPolicy } from "../policy/open-policy.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
@@ -21,8 +21,7 @@ import {
   trainPreference,
 } from "./train-preference.ts";
 
-const root = mkdtempSync(join(tmpdir(), "variants-"));
-afterAll(() => rmSync(root, { recursive: true, force: true }));
+const root = temporaryFolder();
 
 const user = (content: string): Message => ({ role: "user", content });
 const assistant = (content: string): Message => ({ role: "assistant", content });
@@ -118,6 +117,17 @@ describe("labelled completions", () => {
     expect(await loadLabelledCompletions(file)).toEqual([good, bad, good, bad]);
   });
 
+  it("may have a system prompt beside them, which is put before the prompt", () => {
+    const prompt = [{ role: "system", content: "Be rude." }, user("hello")];
+    const [good, bad] = [
+      { prompt, completion: [assistant("hi")], label: true },
+      { prompt, completion: [assistant("no")], label: false },
+    ];
+    const read = (line: object) => readLabelled({ prompt: "hello", ...line, system: "Be rude." }, "line 3");
+    expect(read({ completion: "hi", label: true })).toEqual([good]);
+    expect(read({ chosen: "hi", rejected: "no" })).toEqual([good, bad]);
+  });
+
   it.each([
     ["text", /line 2: no "prompt"/],
     [{ prompt: "a", label: true }, /line 2: no "completion"/],
@@ -138,11 +148,24 @@ describe("labelled completions", () => {
     const prompts = ["a", "b", "b", "c", "a", "d", "b"];
     const partners = mismatch(prompts, 3);
     expect([...partners].sort()).toEqual(prompts.map((_, i) => i));
-    for (const [i, partner] of partners.entries()) expect(prompts[partner]).not.toBe(prompts[i]);
+    for (const [i, partner] of partners.entries()) expect(prompts[partner!]).not.toBe(prompts[i]);
     expect(mismatch(prompts, 3)).toEqual(partners);
     expect(mismatch(prompts, 4)).not.toEqual(partners);
-    // Where there is one prompt only, at least not their own.
-    for (const [i, partner] of mismatch(["a", "a", "a"], 3).entries()) expect(partner).not.toBe(i);
+  });
+
+  it("meet none where the other prompts are too few: never a completion of their own prompt", () => {
+    const prompts = ["a", "a", "a", "b"];
+    const partners = mismatch(prompts, 3);
+    expect(partners[3]).toBeLessThan(3);
+    expect(partners.slice(0, 3).filter((partner) => partner !== undefined)).toEqual([3]);
+    expect(mismatch(["a", "a", "a"], 3)).toEqual([undefined, undefined, undefined]);
+    const { tokenizer } = createTablePolicy();
+    const given = ["sorry", "please", "no"].map((completion) => ({ prompt: "order", completion, label: true }));
+    const options = { contextLength: 100, seed: 0, what: "completions" };
+    const scored = (completions: LabelledCompletion[]) =>
+      encodeCompletions(tokenizer, completions, options).chains.filter(({ rejected }) => rejected.length > 0).length;
+    expect(scored(given)).toBe(0);
+    expect(scored([...given, { prompt: "help", completion: "yes", label: false }])).toBe(2);
   });
 
   it("are left out where they do not fit; what does not fit as a mismatch is not scored", () => {
@@ -158,10 +181,10 @@ describe("labelled completions", () => {
       what: "completions",
     }).chains.map(({ chosen }) => chosen[0]!.tokens.length);
     const contextLength = Math.max(...lengths);
-    const tight = encodeCompletions(tokenizer, given, { contextLength, seed: 0, what: "completions" });
+    const tight = encodeCompletions(tokenizer, given.slice(1), { contextLength, seed: 0, what: "completions" });
     expect(tight.dropped).toBe(0);
-    // The long completion after the long prompt.
-    expect(tight.chains.filter(({ rejected }) => rejected.length === 0).length).toBeLessThanOrEqual(1);
+    // The long completion does not fit behind the long prompt.
+    expect(tight.chains.map(({ rejected }) => rejected.length)).toEqual([1, 0]);
     expect(encodeCompletions(tokenizer, given, { contextLength: contextLength - 1, seed: 0, what: "x" }).dropped).toBe(
       1,
     );

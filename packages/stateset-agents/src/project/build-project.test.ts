@@ -3,12 +3,14 @@ import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { chatModel, cli } from "../../test/cli.ts";
 import { learnFolder } from "../../test/learn-data.ts";
 import { temporaryFolder } from "../../test/tiny-model.ts";
+import type { SkippedLines } from "../conversation/read-entries.ts";
 import type { Turn } from "../conversation/trajectory.ts";
-import { buildScene } from "./build-project.ts";
+import type { Environment } from "../environment/environment.ts";
+import { buildScene, closeScene } from "./build-project.ts";
 import type { ProjectConfig } from "./define-config.ts";
 import { loadProject } from "./load-project.ts";
 
@@ -145,7 +147,9 @@ describe("a judge", () => {
       ).scene();
     await expect(judge("api_key: sk-1")).rejects.toThrow(/is given a secret.*apiKeyEnv/);
     await expect(judge("api_key: sk-secret")).rejects.not.toThrow("sk-secret");
-    await expect(judge("api_key_env: NOT_SET_ANYWHERE")).rejects.toThrow("NOT_SET_ANYWHERE");
+    await expect(judge("api_key_env: NOT_SET_ANYWHERE")).rejects.toThrow(
+      /NOT_SET_ANYWHERE.* is not set\. Set it to the endpoint's key: export NOT_SET_ANYWHERE=/,
+    );
     await expect(judge("rubrick: y")).rejects.toThrow('Did you mean "rubric"?');
   });
 });
@@ -227,6 +231,62 @@ it("is typed where it is code: names, options and files, and no others", () => {
   // @ts-expect-error: a setting that the learner does not have
   const section: ProjectConfig = { ...config, sft: { data: "chats.jsonl", epoch: 1 } };
   expect([reward, option, section]).toHaveLength(3);
+});
+
+describe("what a scene holds", () => {
+  const counts = globalThis as unknown as { built: string[]; closed: string[] };
+  const files = {
+    "judge.js": `import { RewardFunction } from "stateset-agents";
+class Judge extends RewardFunction {
+  constructor() { super({ name: "judge" }); globalThis.built.push("judge"); }
+  async compute() { return { score: 1, breakdown: {} }; }
+  async close() { globalThis.closed.push("judge"); }
+}
+export default new Judge();
+`,
+    "tasks.jsonl": '{"id": "a", "goal": "?"}\n',
+    "others.jsonl": '{"id": "b", "goal": "?"}\n{"id": "c", "goal": 7}\n',
+    "world.js": `import { TaskEnvironment } from "stateset-agents";
+class World extends TaskEnvironment {
+  async close() { globalThis.closed.push("world"); }
+}
+export default new World({ tasks: [{ id: "w", goal: "?" }], check: () => true });
+`,
+  };
+  const tasks = "environment: { tasks: tasks.jsonl, check: { ./judge.js: 1 } }\n";
+  beforeEach(() => {
+    counts.built = [];
+    counts.closed = [];
+  });
+
+  it("is built once, a check for held-out tasks too, and closed once", async () => {
+    const { file } = await project(`${tasks}held_out: others.jsonl\n`, files);
+    const skipped: string[] = [];
+    const reading = { skipBad: true, onSkipped: ({ problems }: SkippedLines) => skipped.push(...problems) };
+    const scene = await buildScene(await loadProject(file, "/"), reading);
+    expect(skipped).toEqual([expect.stringContaining("others.jsonl, line 2: task 2.goal")]);
+    const heldOut = scene.heldOut as Environment;
+    expect(heldOut.scenarios).toEqual([{ id: "b", goal: "?" }]);
+    const asked = await heldOut.reset(heldOut.scenarios[0]!);
+    expect(await heldOut.step(asked, { role: "assistant", content: "!" })).toMatchObject({ reward: 1, done: true });
+    expect(heldOut.describe().check).toEqual(scene.environment.describe().check);
+    expect(counts).toMatchObject({ built: ["judge"], closed: [] });
+    await closeScene(scene);
+    expect(counts.closed).toEqual(["judge"]);
+  });
+
+  it("is closed where the rest of it cannot be built, and held-out environments with the others", async () => {
+    const broken = await project(`${tasks}held_out: ./world.js\nreward: { politness: 1 }\n`, files);
+    await expect(broken.scene()).rejects.toThrow("politness");
+    expect(counts.closed.sort()).toEqual(["judge", "world"]);
+  });
+
+  it("is closed by evaluate, also what it did not play in", async () => {
+    const { dir, file } = await project(`${tasks}agent: { stub: {} }\nheld_out: ./world.js\n`, files);
+    const { json } = await cli(["evaluate", "--json", "--samples", "1", "--scenarios", "--config", file], { cwd: dir });
+    expect(json[0]!.scenarios).toMatchObject([{ id: "w" }]);
+    expect(counts.closed.sort()).toEqual(["judge", "world"]);
+  });
 });
 
 describe("paths of a configuration", () => {

@@ -4,7 +4,7 @@ import { Agent } from "../agent/agent.ts";
 import { type AgentOptions, defined } from "../agent/agent-options.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import type { ReadOptions } from "../conversation/read-entries.ts";
-import type { Environment } from "../environment/environment.ts";
+import { Environment } from "../environment/environment.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 import type { Sampling } from "../policy/policy.ts";
@@ -72,7 +72,7 @@ export async function buildProject(
   try {
     return { ...(await buildParts(loaded, overrides)), ...scene };
   } catch (error) {
-    await closeReward(scene.reward);
+    await closeScene(scene);
     throw error;
   }
 }
@@ -104,16 +104,27 @@ export async function buildScene(loaded: Loaded, reading: ReadOptions = {}): Pro
       hint: "Add `environment: { preset: customerService }` or `environment: { scenarios: scenarios.jsonl }`.",
     });
   }
-  return {
-    environment: await environmentFrom(environment, { dir, where, reading }),
-    heldOut: await heldOutFrom(heldOut, environment, { dir, where, reading }),
-    reward: reward === undefined ? undefined : await rewardFrom(reward, { dir, where: `reward of ${where}` }),
-  };
+  const place = { dir, where, reading };
+  const scene: Partial<Scene> = {};
+  try {
+    scene.environment = await environmentFrom(environment, place);
+    scene.heldOut = await heldOutFrom(heldOut, environment, scene.environment, place);
+    scene.reward = reward === undefined ? undefined : await rewardFrom(reward, { dir, where: `reward of ${where}` });
+    return scene as Scene;
+  } catch (error) {
+    await closeScene(scene);
+    throw error;
+  }
 }
 
 /** What happens to a model at the end of the process must not hide how the run ended. */
-export async function closeProject({ agent, environment, reward }: ProjectParts & Partial<Scene>): Promise<void> {
-  await Promise.allSettled([agent.close(), environment?.close(), closeReward(reward)]);
+export async function closeProject({ agent, ...scene }: ProjectParts & Partial<Scene>): Promise<void> {
+  await Promise.allSettled([agent.close(), closeScene(scene)]);
+}
+
+export async function closeScene({ environment, heldOut, reward }: Partial<Scene>): Promise<void> {
+  const played = new Set([environment, heldOut].filter((one) => one instanceof Environment));
+  await Promise.allSettled([...[...played].map((one) => one.close()), closeReward(reward)]);
 }
 
 function whereOf({ file }: Loaded): string {

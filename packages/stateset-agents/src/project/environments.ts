@@ -6,15 +6,15 @@ import {
   type ConversationEnvironmentOptions,
 } from "../environment/conversation-environment.ts";
 import { Environment } from "../environment/environment.ts";
-import { loadScenarios } from "../environment/load-scenarios.ts";
+import { loadScenarios, loadTasks } from "../environment/load-scenarios.ts";
 import { customerService, sales, technicalSupport } from "../environment/preset/index.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { TaskEnvironment, type TaskEnvironmentOptions } from "../environment/task-environment.ts";
 import { StatesetError } from "../error.ts";
+import type { RewardFunction } from "../reward/reward-function.ts";
 import { importFile, namesCode } from "./import-file.ts";
 import { type PresetName, presetNamed } from "./names.ts";
-import { readList } from "./read-data.ts";
-import { type PartPlace, type RewardParts, rewardFrom } from "./rewards.ts";
+import { closeReward, type PartPlace, type RewardParts, rewardFrom } from "./rewards.ts";
 
 type Rules = Omit<ConversationEnvironmentOptions, "scenarios">;
 
@@ -60,47 +60,57 @@ export async function environmentFrom(given: EnvironmentChoice, place: ScenePlac
   return new ConversationEnvironment({ ...rest, scenarios: list as ConversationEnvironmentOptions["scenarios"] });
 }
 
-/** A list is played in the project's environment, by the rules of training. */
+/** A list is played in the project's environment, by the rules of training; `environment` is that of the choice. */
 export async function heldOutFrom(
   heldOut: HeldOutChoice | undefined,
-  environment: EnvironmentChoice,
+  choice: EnvironmentChoice,
+  environment: Environment,
   place: ScenePlace,
 ): Promise<Environment | readonly Scenario[] | undefined> {
   const { dir, where } = place;
-  const named = environment instanceof Environment || typeof environment === "string" ? undefined : environment;
+  const named = choice instanceof Environment || typeof choice === "string" ? undefined : choice;
   if (heldOut === undefined) {
     if (!named || !("preset" in named)) return undefined;
     const { preset, ...rules } = named;
     return presets[presetNamed(preset, where)]({ ...rules, heldOut: true });
   }
-  if (named && "tasks" in named && typeof heldOut === "string") {
-    return tasksFrom({ ...named, tasks: heldOut }, place);
-  }
   if (typeof heldOut !== "string") return heldOut;
-  return namesCode(heldOut) && !/\.(jsonl|json|ya?ml)$/i.test(heldOut)
-    ? environmentOfFile(heldOut, place)
-    : loadScenarios(resolve(dir, heldOut), place.reading);
+  if (namesCode(heldOut) && !/\.(jsonl|json|ya?ml)$/i.test(heldOut)) return environmentOfFile(heldOut, place);
+  const file = resolve(dir, heldOut);
+  if (!named || !("tasks" in named)) return loadScenarios(file, place.reading);
+  const tasks = await loadTasks(file, place.reading);
+  return environment instanceof CheckedTasks ? environment.withTasks(tasks) : tasksFrom({ ...named, tasks }, place);
 }
 
-/** Tasks that a verifier or another reward checks say so in config.json. */
+/** Tasks that a verifier or another reward checks: they say so in config.json, and close it with them. */
 class CheckedTasks extends TaskEnvironment {
-  readonly #checkedBy: () => Record<string, unknown>;
+  readonly #options: Omit<TaskEnvironmentOptions, "tasks">;
+  readonly #reward: RewardFunction;
+  readonly #owns: boolean;
 
-  constructor(options: TaskEnvironmentOptions, checkedBy: () => Record<string, unknown>) {
-    super(options);
-    this.#checkedBy = checkedBy;
+  constructor({ tasks, ...options }: TaskEnvironmentOptions, reward: RewardFunction, owns = true) {
+    super({ ...options, tasks });
+    this.#options = options;
+    this.#reward = reward;
+    this.#owns = owns;
+  }
+
+  /** Others by the same rules. The check stays one: a reward model is in memory once, a judge has one budget. */
+  withTasks(tasks: TaskEnvironmentOptions["tasks"]): CheckedTasks {
+    return new CheckedTasks({ ...this.#options, tasks }, this.#reward, false);
   }
 
   override describe(): Record<string, unknown> {
-    return { ...super.describe(), check: this.#checkedBy() };
+    return { ...super.describe(), check: this.#reward.describe() };
+  }
+
+  override async close(): Promise<void> {
+    if (this.#owns) await closeReward(this.#reward);
   }
 }
 
 async function tasksFrom({ tasks, check, ...rest }: TaskPart, place: ScenePlace): Promise<TaskEnvironment> {
-  const list =
-    typeof tasks === "string"
-      ? ((await readList(resolve(place.dir, tasks), "tasks", place.reading)) as TaskEnvironmentOptions["tasks"])
-      : tasks;
+  const list = typeof tasks === "string" ? await loadTasks(resolve(place.dir, tasks), place.reading) : tasks;
   if (typeof check === "function") return new TaskEnvironment({ ...rest, tasks: list, check });
   if (check === undefined) {
     throw new StatesetError("INVALID_OPTION", `The tasks of ${place.where} have no check.`, {
@@ -123,7 +133,12 @@ async function tasksFrom({ tasks, check, ...rest }: TaskPart, place: ScenePlace)
     const { score } = await reward.compute(conversation, signal === undefined ? {} : { signal });
     return Math.min(1, Math.max(0, score));
   };
-  return new CheckedTasks({ ...rest, tasks: list, check: scored }, () => reward.describe());
+  try {
+    return new CheckedTasks({ ...rest, tasks: list, check: scored }, reward);
+  } catch (error) {
+    await closeReward(reward);
+    throw error;
+  }
 }
 
 async function environmentOfFile(path: string, { dir, where }: PartPlace): Promise<Environment> {

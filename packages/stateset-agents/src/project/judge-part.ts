@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { z } from "zod";
 import { StatesetError } from "../error.ts";
-import { parseOptions } from "../options.ts";
+import { parseOptions, pick } from "../options.ts";
 import { createJudge, type JudgeOptions } from "../reward/judge/judge.ts";
 import { type JudgeRewardOptions, judgeReward } from "../reward/judge/judge-reward.ts";
 import { type OpenAIJudgeModelOptions, openaiJudgeModel } from "../reward/judge/openai-judge-model.ts";
@@ -58,6 +58,7 @@ export function judgeFromPart(given: Readonly<Record<string, unknown>>, { dir, w
     throw new StatesetError(
       "INVALID_OPTION",
       `The environment variable ${apiKeyEnv}, which ${place} names, is not set.`,
+      { hint: `Set it to the endpoint's key: export ${apiKeyEnv}=…` },
     );
   }
   const judge = createJudge({
@@ -71,11 +72,4 @@ export function judgeFromPart(given: Readonly<Record<string, unknown>>, { dir, w
     }),
   });
   return judgeReward({ ...pick(part, asked), judge });
-}
-
-function pick<K extends keyof JudgePart>(part: JudgePart, keys: readonly K[]): Pick<JudgePart, K> {
-  return Object.fromEntries(keys.filter((key) => part[key] !== undefined).map((key) => [key, part[key]])) as Pick<
-    JudgePart,
-    K
-  >;
 }

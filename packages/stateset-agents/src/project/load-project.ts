@@ -1,10 +1,10 @@
 import { existsSync } from "node:fs";
 import { dirname, extname, join, resolve } from "node:path";
+import { parseYaml, readWhole } from "../environment/yaml-items.ts";
 import { StatesetError } from "../error.ts";
 import type { ProjectConfig } from "./define-config.ts";
 import { importFile } from "./import-file.ts";
 import { fromPlainData, isProjectKey } from "./plain-config.ts";
-import { dataExtensions, readData } from "./read-data.ts";
 
 const fileNames = ["ts", "mts", "js", "mjs", "yaml", "yml", "json"].map((extension) => `stateset.config.${extension}`);
 
@@ -31,13 +31,18 @@ export async function loadProject(path: string | undefined, cwd: string): Promis
       hint: "Check the path given to --config.",
     });
   }
-  const isData = dataExtensions.includes(extname(file));
-  const loaded = isData ? fromPlainData(readData(file), file) : { config: await importConfig(file), notes: [] };
+  const isData = [".yaml", ".yml", ".json"].includes(extname(file));
+  const loaded = isData ? fromPlainData(await readData(file), file) : { config: await importConfig(file), notes: [] };
   return { file, dir: dirname(file), ...loaded };
 }
 
 export function findConfig(cwd: string): string | undefined {
   return fileNames.map((name) => join(cwd, name)).find((file) => existsSync(file));
+}
+
+/** JSON is YAML, so one parser names the line for both. */
+async function readData(file: string): Promise<unknown> {
+  return parseYaml(await readWhole(file), file).document.toJS();
 }
 
 async function importConfig(file: string): Promise<ProjectConfig> {

@@ -1,3 +1,4 @@
+import { readTools } from "../conversation/chat-layouts.ts";
 import { learnCount } from "../conversation/learn-tokens.ts";
 import type { Message, MessageInput } from "../conversation/message.ts";
 import { type TemplateVariables, templateVariablesSchema } from "../conversation/template-variables.ts";
@@ -80,6 +81,10 @@ export function encodeExamples(
     if (isChain(example)) chain = example;
     else {
       conversation = readConversation<SupervisedConversation>(example, `examples[${i}]`);
+      if (conversation.messages.length === 0) {
+        result.dropped++;
+        continue;
+      }
       const encoded = encodeConversation(tokenizer, conversation);
       if (encoded.spelt.length > 0) result.spelt++;
       for (const { tokens } of encoded.spelt) for (const token of tokens) spelt.add(token);
@@ -144,14 +149,14 @@ export function readTemplateOptions(
   record: Readonly<Record<string, unknown>>,
   where: string,
 ): Pick<CheckedConversation, "tools" | "templateVariables"> {
-  const { tools, templateVariables } = record;
-  if (tools !== undefined && tools !== null && !Array.isArray(tools)) {
+  const tools = readTools(record.tools, where);
+  if (tools !== undefined && !Array.isArray(tools)) {
     throw new StatesetError("INVALID_DATA", `${where}: the tools are not a list.`);
   }
   const variables = templateVariablesSchema.optional();
   return {
-    tools: tools ?? undefined,
-    templateVariables: parseOptions(variables, templateVariables ?? undefined, where, "INVALID_DATA"),
+    tools,
+    templateVariables: parseOptions(variables, record.templateVariables ?? undefined, where, "INVALID_DATA"),
   };
 }
 

@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { Agent } from "../agent/agent.ts";
 import { StatesetError } from "../error.ts";
 import { learningRateFor, optimiserShape, passShape, scheduleShape } from "../learning/optimiser.ts";
-import { mergeDefined, parseOptions } from "../options.ts";
+import { mergeDefined, parseOptions, pick } from "../options.ts";
 import type { ModelInfo, Policy } from "../policy/policy.ts";
 import { runDirOf } from "../run/checkpoint/store.ts";
 import { type LearnerKind, readConfig } from "../run/config.ts";
@@ -61,11 +61,6 @@ export function splitFitOptions<T extends Parsed & RunChoice, K extends keyof T>
     settings: { ...settings, learningRate: options.learningRate ?? learningRateFor(model) },
     on: pick(options as RunChoice, Object.keys(runShape) as (keyof RunChoice)[]),
   };
-}
-
-/** Only what is set. */
-function pick<T extends object, K extends keyof T>(from: T, keys: readonly K[]): Pick<T, K> {
-  return Object.fromEntries(keys.flatMap((key) => (from[key] === undefined ? [] : [[key, from[key]]]))) as Pick<T, K>;
 }
 
 /** Who learns: an agent (initialised when needed) or a bare policy. */

@@ -81,9 +81,9 @@ describe("trainSupervised", () => {
     const result = await trainSupervised({
       policy,
       dir: false,
-      examples: [...chats, { messages: [{ role: "user", content: "ok" }] }],
+      examples: [...chats, { messages: [{ role: "user", content: "ok" }] }, { messages: [] }],
     });
-    expect(result).toMatchObject({ truncated: 3, dropped: 1, examples: 5 });
+    expect(result).toMatchObject({ truncated: 3, dropped: 2, examples: 5 });
     const bare = [{ messages: [{ role: "user", content: "ok" } as const] }];
     await expect(trainSupervised({ policy, dir: false, examples: bare })).rejects.toMatchObject({
       code: "INVALID_DATA",

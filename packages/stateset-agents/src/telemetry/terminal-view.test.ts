@@ -1,8 +1,8 @@
 /** The live view on terminals of several sizes, while a step goes on. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { emptyReport } from "../rollout/report.ts";
 import type { RunProgress, RunStart, StepEnd } from "../run/callbacks.ts";
 import { fakeGroup } from "../test-support/fake-group.ts";
@@ -149,7 +149,6 @@ describe("on a terminal", () => {
     expect(narrow).toBeLessThan(50);
     expect(usual).toBeGreaterThan(narrow);
     expect(wide).toBeGreaterThan(usual);
-    rmSync(start.dir!, { recursive: true });
     const text = twelveSteps(open(200)).terminal.text();
     expect(text).toMatch(/│ late · reward 0.250 · first conversation of step 12/);
     expect(text).toMatch(/│ agent: I am/);
@@ -298,7 +297,7 @@ describe("a sampled reply", () => {
 
 /** A run of so many steps that goes on. */
 function resumed(steps: number): Pick<RunStart, "dir" | "resumedAfter" | "steps"> {
-  const dir = mkdtempSync(join(tmpdir(), "stateset-view-"));
+  const dir = temporaryFolder();
   const record = (step: number) =>
     JSON.stringify({ step, ...(step > 0 && { reward: step < steps / 2 ? 0 : 1, loss: 1 }) });
   // The last line is of a step that is to be done again.
@@ -313,7 +312,6 @@ describe("the curve", () => {
   it("goes on where it was when the run is resumed", () => {
     const start = resumed(10);
     const { terminal } = open(80, { start });
-    rmSync(start.dir!, { recursive: true });
     expect(terminal.text()).toMatch(/step +10\/30/);
     expect(terminal.text()).toMatch(/reward +1.000 {2}▁▁▁▁██████ {2}\+1.000/);
   });
@@ -330,9 +328,8 @@ describe("what a run tells inside a step", () => {
   it.each(["rl", "sft"] as const)("is every phase, in order, with its step (%s)", async (kind) => {
     vi.useRealTimers();
     const told: RunProgress[] = [];
-    const dir = mkdtempSync(join(tmpdir(), "stateset-view-"));
+    const dir = temporaryFolder();
     await tableLearner(kind).run({ dir, callbacks: { onProgress: (progress) => void told.push(progress) } });
-    rmSync(dir, { recursive: true });
     const phases = (step: number) => told.filter((one) => one.step === step).map(({ phase }) => phase);
     const distinct = (step: number) => phases(step).filter((phase, i, all) => phase !== all[i - 1]);
     const done = kind === "rl" ? ["sampling", "rewarding", "learning"] : ["learning"];

@@ -1,15 +1,13 @@
 /** The coefficient of the run's own KL penalty, where it follows the KL. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { algorithmNames } from "../algorithm/algorithms.ts";
 import { FunctionReward, politeShare, quickRun, tableAgent } from "../test-support/table-training.ts";
 import { resolveConfig } from "./config.ts";
 import { train } from "./train.ts";
 
-const root = mkdtempSync(join(tmpdir(), "adaptive-kl-"));
-afterAll(() => rmSync(root, { recursive: true, force: true }));
+const root = temporaryFolder();
 const reward = new FunctionReward(politeShare);
 const run = { ...quickRun, steps: 4, groupsPerStep: 2, groupSize: 4, reward };
 

@@ -1,8 +1,7 @@
 /** Which scenarios are drawn how often. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { ConversationEnvironment } from "../environment/conversation-environment.ts";
 import { fakeGroup } from "../test-support/fake-group.ts";
 import { FunctionReward, politeShare, quickRun, tableAgent } from "../test-support/table-training.ts";
@@ -10,8 +9,7 @@ import { ScenarioOrder } from "./scenario-order.ts";
 import { ScenarioSampler } from "./scenario-sampler.ts";
 import { train } from "./train.ts";
 
-const root = mkdtempSync(join(tmpdir(), "sampler-"));
-afterAll(() => rmSync(root, { recursive: true, force: true }));
+const root = temporaryFolder();
 
 const group = (id: string, ...rewards: number[]) =>
   fakeGroup(

@@ -7,6 +7,8 @@ export interface Input {
   messages: Message[];
 }
 
+const hint = 'Write a text, {"message": "…"} or {"messages": [{"role": "user", "content": "…"}]}.';
+
 /** Messages to answer: a JSON list or JSONL; each entry a text, `{ "message": … }`, `{ "prompt": … }` or `{ "messages": […] }`. */
 export async function readInputs(path: string): Promise<Input[]> {
   let text: string;
@@ -16,7 +18,7 @@ export async function readInputs(path: string): Promise<Input[]> {
     throw new StatesetError("INVALID_DATA", `Could not read ${path}: ${messageOf(error)}.`, { cause: error });
   }
   const entries = text.trimStart().startsWith("[") ? parseList(text, path) : parseLines(text, path);
-  if (entries.length === 0) throw new StatesetError("INVALID_DATA", `${path} holds no messages.`);
+  if (entries.length === 0) throw new StatesetError("INVALID_DATA", `${path} holds no messages.`, { hint });
   return entries.map(({ value, where }) => ({ messages: messagesOf(value, where) }));
 }
 
@@ -55,7 +57,5 @@ function messagesOf(value: unknown, where: string): Message[] {
     if (typeof text === "string") return [{ role: "user", content: text }];
     if (Array.isArray(messages)) return validateMessages(messages, { where, code: "INVALID_DATA" });
   }
-  throw new StatesetError("INVALID_DATA", `${where} is no message.`, {
-    hint: 'Write a text, {"message": "…"} or {"messages": [{"role": "user", "content": "…"}]}.',
-  });
+  throw new StatesetError("INVALID_DATA", `${where} is no message.`, { hint });
 }

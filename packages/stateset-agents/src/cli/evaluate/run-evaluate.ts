@@ -6,8 +6,7 @@ import { Environment } from "../../environment/environment.ts";
 import type { Scenario } from "../../environment/scenario.ts";
 import { StatesetError } from "../../error.ts";
 import { compare, type Evaluation, evaluate } from "../../evaluation/evaluate.ts";
-import { buildScene, defaultConfig, type Scene } from "../../project/build-project.ts";
-import { closeReward } from "../../project/rewards.ts";
+import { buildScene, closeScene, defaultConfig, type Scene } from "../../project/build-project.ts";
 import type { RewardFunction } from "../../reward/reward-function.ts";
 import { type CliIo, isInteractive, print, printJson } from "../io.ts";
 import { type OpenAgentFlags, openAgent } from "../open-agent.ts";
@@ -68,9 +67,9 @@ export async function runEvaluate(flags: EvaluateFlags, io: CliIo): Promise<void
 async function runScenarios(flags: EvaluateFlags, io: CliIo): Promise<void> {
   const scene = await sceneOf(flags, io);
   try {
-    await measureIn(scene, flags, io);
+    await measureIn(stageOf(scene), flags, io);
   } finally {
-    await Promise.allSettled([scene.environment.close(), closeReward(scene.reward)]);
+    await closeScene(scene);
   }
 }
 
@@ -118,15 +117,15 @@ interface Stage {
 }
 
 /** Where conversations are played and how they are scored: the project's, or support conversations where there is none. */
-async function sceneOf(flags: EvaluateFlags, io: CliIo): Promise<Stage> {
+async function sceneOf(flags: EvaluateFlags, io: CliIo): Promise<Scene> {
   const loaded = await loadConfig(flags, defaultConfig, io);
   // The agent comes from the checkpoint, so the project's own is not opened here.
   const { config } = loaded;
   const file = typeof flags.scenarios === "string" ? { heldOut: resolve(io.cwd, flags.scenarios) } : {};
-  const { environment, heldOut, reward }: Scene = await buildScene(
-    { ...loaded, config: { ...config, ...file } },
-    readingOf(flags, io),
-  );
+  return buildScene({ ...loaded, config: { ...config, ...file } }, readingOf(flags, io));
+}
+
+function stageOf({ environment, heldOut, reward }: Scene): Stage {
   if (heldOut instanceof Environment) return { environment: heldOut, reward };
   return { environment, reward, ...(heldOut && { scenarios: heldOut }) };
 }

@@ -1,8 +1,7 @@
 /** LoRA+: the B matrices of an adapter learn `loraPlusRatio` times faster than A. */
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { makeTinyModel, temporaryFolder } from "../../../test/tiny-model.ts";
 import { trainPreference } from "../../preference/train-preference.ts";
 import type { RunChoice } from "../../run/options.ts";
@@ -14,8 +13,7 @@ import type { LoraOptions, Policy, StepOptions } from "../policy.ts";
 import { openWeights } from "../weights/index.ts";
 import { loadNativePolicy } from "./load.ts";
 
-const root = mkdtempSync(join(tmpdir(), "lora-plus-"));
-afterAll(() => rmSync(root, { recursive: true, force: true }));
+const root = temporaryFolder();
 
 const lora: LoraOptions = { rank: 3, alpha: 6, dropout: 0, targetModules: "all-linear" };
 const tokens = Int32Array.from({ length: 12 }, (_, i) => (i * 37 + 5) % 512);

@@ -13,7 +13,7 @@ export interface Breaker {
 }
 
 /** How long others wait for a trial call before they ask again. */
-const trialMs = 1000;
+export const trialMs = 1000;
 
 export function createBreaker(options: { failures: number; resetMs: number }, now: () => number): Breaker {
   let inARow = 0;

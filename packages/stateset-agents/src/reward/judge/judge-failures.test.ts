@@ -90,6 +90,15 @@ describe("a judge that fails", () => {
     expect(judge.stats()).toMatchObject({ failed: 6, circuitOpened: 2, failures: { server: 4, "circuit-open": 2 } });
   });
 
+  it("waits once for an endpoint that is down, and says what it died of", async () => {
+    const { baseURL } = await endpoint((_, __, response) => fail(response, 503));
+    const clock = fakeClock();
+    const options = { retry: { attempts: 9, baseMs: 10 }, breaker: { failures: 1, resetMs: 5000 } };
+    const reward = judgeReward({ judge: judgeAt(baseURL, options, clock), rubric, mode: "absolute" });
+    await expect(reward.compute(talk("a"))).rejects.toThrow(/circuit is open for another \d+ ms, after .*HTTP 503/);
+    expect(clock.slept.filter((ms) => ms > 4900)).toHaveLength(1);
+  });
+
   it("waits for an open circuit to let a call through, instead of losing the question", async () => {
     const { baseURL } = await endpoint((_, __, response, call) =>
       call <= 2 ? fail(response, 503) : answer(response, '{"score": 4}'),

@@ -6,7 +6,7 @@ import { messageOf, StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import { createRandom, seedOf } from "../../random.ts";
 import { createAnswerCache } from "./answer-cache.ts";
-import { createBreaker } from "./breaker.ts";
+import { createBreaker, trialMs } from "./breaker.ts";
 import { type JudgeModel, JudgeModelError, type JudgeReply } from "./judge-model.ts";
 import { createLimiter } from "./limiter.ts";
 
@@ -189,11 +189,20 @@ export function createJudge(options: JudgeOptions, clock: Clock = systemClock): 
     return undefined;
   }
 
+  /** What the last failed call said. */
+  let lastFailure: string | undefined;
+
   /** One call to the model, inside the breaker, the budget and the time limit. */
   async function attempt(messages: readonly Message[], seed: number, signal: AbortSignal | undefined): Promise<string> {
     const wait = breaker.waitMs();
     if (wait > 0) {
-      throw new AttemptFailed("circuit-open", `its circuit is open for another ${Math.ceil(wait)} ms`, true, wait);
+      const after = lastFailure === undefined ? "" : `, after ${lastFailure}`;
+      throw new AttemptFailed(
+        "circuit-open",
+        `its circuit is open for another ${Math.ceil(wait)} ms${after}`,
+        true,
+        wait,
+      );
     }
     const estimate = estimateTokens(messages.map((m) => m.content).join("\n"));
     const over = overBudget(estimate);
@@ -221,6 +230,7 @@ export function createJudge(options: JudgeOptions, clock: Clock = systemClock): 
         throw thrown;
       }
       const failure = asAttemptFailure(thrown);
+      lastFailure = failure.message;
       // An endpoint that limits its rate is alive and says when to come back: many calls at once must not cut it off.
       if (failure.kind === "rate-limit") breaker.withdraw();
       // A rejected request (400, 401, …) or an unreadable body is the request's fault, not a sign of an overloaded endpoint.
@@ -242,6 +252,7 @@ export function createJudge(options: JudgeOptions, clock: Clock = systemClock): 
 
   /** Attempts until an answer can be read; waits grow exponentially with full jitter in their upper half. */
   async function answer(question: Question<unknown>, key: string): Promise<string> {
+    let closed = 0;
     for (let n = 0; ; n++) {
       // Asking the same model the same thing with the same seed would get the same unreadable answer.
       const seed = seedOf(o.seed, "judge", n);
@@ -257,7 +268,9 @@ export function createJudge(options: JudgeOptions, clock: Clock = systemClock): 
       } catch (thrown) {
         if (!(thrown instanceof AttemptFailed)) throw thrown;
         stats.failures[thrown.kind]++;
-        if (!thrown.retryable || n + 1 >= o.retry.attempts) {
+        // Waited for once: an endpoint that then fails its trial is down, and whoever waits for the score should hear why in time.
+        const down = thrown.kind === "circuit-open" && ++closed > 1 && thrown.retryAfterMs! > trialMs;
+        if (down || !thrown.retryable || n + 1 >= o.retry.attempts) {
           const tries = n === 0 ? "" : ` after ${n + 1} attempts`;
           throw new StatesetError("JUDGE_FAILED", `The judge ${o.model.id} gave no score${tries}: ${thrown.message}.`, {
             cause: thrown,
