@@ -240,6 +240,14 @@ describe("the flags of one of them", () => {
     const middle = rewards.toSorted((a, b) => a - b)[rewards.length >> 1]!;
     expect(await count("")).toBe(rewards.length);
     expect(await count(` --min-reward ${middle}`)).toBe(rewards.filter((reward) => reward >= middle).length);
+    // What it chose stays chosen when it goes on, whoever said it.
+    await run(`sft --json --data played --min-reward ${middle} --name chosen`);
+    expect((await run("sft --json --resume chosen --epochs 2")).json.at(-1)).toMatchObject({ status: "finished" });
+    const text = readFileSync(join(cwd, "stateset.config.yaml"), "utf8");
+    writeFileSync(join(cwd, "chooses.yaml"), `${text}sft: { min_reward: ${middle} }\n`);
+    await run("sft --json --data played --config chooses.yaml --name chosen-there");
+    const there = await run("sft --json --resume chosen-there --epochs 2");
+    expect(there.json.at(-1)).toMatchObject({ status: "finished" });
     expect((await run("sft --data played --min-reward 9")).stderr).toContain("The highest reward of the");
     expect((await run("sft --data chats.jsonl --min-reward 1")).stderr).toContain("have no rewards to choose by");
   });
@@ -261,6 +269,54 @@ describe("the flags of one of them", () => {
     expect((await run("dpo --loss hinge")).status).toBe(2);
     expect((await run("dpo --json --resume ipo --epochs 2")).json.at(-1)).toMatchObject({ status: "finished" });
   });
+  it("dpo --loss kto learns from completions with a label, and from pairs as two of them", async () => {
+    const labelled = ["red", "blue", "big"].map((word, i) => ({
+      prompt: `say ${word}`,
+      completion: `the ${word} one`,
+      label: i !== 1,
+    }));
+    const pair = { prompt: "say old", chosen: "the old one", rejected: "no no" };
+    const lines = [...labelled, pair].map((line) => JSON.stringify(line)).join("\n");
+    writeFileSync(join(cwd, "completions.jsonl"), `{"nothing": 1}\n${lines}\n`);
+    const args =
+      "dpo --json --loss kto --data completions.jsonl --held-out completions.jsonl --skip-bad --batch-size 2";
+    const plan = (await run(`${args} --dry-run`)).json.at(-1)!;
+    expect(plan).toMatchObject({ type: "plan", examples: 5, steps: 3, settings: { loss: "kto", desirableWeight: 1 } });
+    expect((await run(`${args} --name kto --set desirableWeight=2`)).json.at(-1)).toMatchObject({
+      steps: 3,
+      heldOut: { before: { completions: 5 } },
+    });
+    expect((await run("dpo --json --resume kto --epochs 2")).json.at(-1)).toMatchObject({ steps: 6 });
+  });
+  it.each(["dpo", "kto", "orpo"])("plans dpo --loss %s as it then runs", async (loss) => {
+    const args = `dpo --json --data pairs.jsonl --batch-size 4 --loss ${loss}`;
+    const plan = (await run(`${args} --dry-run`)).json.at(-1)!;
+    expect(plan.steps).toBe((await run(`${args} --name planned-${loss}`)).json.at(-1)!.steps);
+    expect(plan.memory.reference > 0).toBe(loss !== "orpo");
+  });
+  it("plans nothing that is then refused, and samples nothing before it is", async () => {
+    const refusals: [string, string][] = [
+      ["dpo --data pairs.jsonl --loss robust", "needs labelSmoothing"],
+      ["dpo --data pairs.jsonl --loss orpo --set reference=base", 'not an option of the loss "orpo"'],
+      ["best-of-n --set bogus=1", 'Unknown option "bogus"'],
+      ["best-of-n --set schedule=square", "schedule"],
+      ["best-of-n --n 2 --keep 2", "keeps 2 of 2"],
+    ];
+    for (const [args, words] of refusals) {
+      for (const dry of ["", " --dry-run"]) {
+        const { status, stdout, stderr } = await run(`${args}${dry} --name refused`);
+        expect([status, stdout, stderr]).toEqual([2, "", expect.stringContaining(words)]);
+        expect(existsSync(join(cwd, "runs/refused"))).toBe(false);
+      }
+    }
+    const unfit = await run("best-of-n --json --dry-run --n 2 --set tokenBudget=1000000000000");
+    expect([unfit.status, unfit.json.at(-1)!.code]).toEqual([6, "OUT_OF_MEMORY"]);
+  });
+  it("goes on with no run that is not there", async () => {
+    const { status, stderr } = await run("sft --data chats.jsonl --resume mistyped");
+    expect([status, stderr]).toEqual([5, expect.stringContaining("There is no run at")]);
+    expect(existsSync(join(cwd, "mistyped"))).toBe(false);
+  });
   flag("dpo --beta", async () => {
     expect((await started("dpo", "--name beta --beta 0.7")).start.settings.beta).toBe(0.7);
   });
@@ -272,7 +328,7 @@ describe("the flags of one of them", () => {
     expect(kept).toHaveLength(2);
     // What it kept can be learnt from again.
     expect((await run("sft --json --dry-run --data four")).json[0]).toMatchObject({ examples: 2 });
-    expect((await run("best-of-n --resume four --n 5")).stderr).toContain("how many and which stay cannot change");
+    expect((await run("best-of-n --resume four --n 5")).stderr).toContain("--n cannot be given here");
   });
   flag("best-of-n --keep", async () => {
     const { json } = await run("best-of-n --json --n 4 --keep 2 --set aboveMean=false --name two");

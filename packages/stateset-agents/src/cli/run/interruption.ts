@@ -24,9 +24,9 @@ export function stopOnInterrupt(view: Pick<LiveView, "note">, io: CliIo): Interr
   return { signal: controller.signal, status: () => status, done };
 }
 
-/** Says how to go on with a run that was stopped, and ends with the status of what stopped it. */
+/** Says how to go on with a run that was stopped, and ends with the status of what stopped it. `after` is what it did, where no step. */
 export function interrupted(
-  run: { steps: number; dir: string | undefined },
+  run: { steps: number; dir: string | undefined; after?: string },
   command: RunCommand,
   interruption: Interruption,
   json: boolean,
@@ -34,6 +34,12 @@ export function interrupted(
 ): CliExit {
   const line = commandLine([command, "--resume", shown(run.dir ?? "", io)]);
   if (json) printJson(io, { type: "interrupted", steps: run.steps, resumeFrom: run.dir, command: line });
-  else print(io, "", `Stopped after step ${run.steps} and saved. Go on with:`, `  ${colorsOf(io).cyan(line)}`);
+  else
+    print(
+      io,
+      "",
+      `Stopped after ${run.after ?? `step ${run.steps}`} and saved. Go on with:`,
+      `  ${colorsOf(io).cyan(line)}`,
+    );
   return new CliExit(interruption.status());
 }
