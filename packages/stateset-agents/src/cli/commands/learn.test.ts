@@ -312,6 +312,30 @@ describe("the flags of one of them", () => {
     const unfit = await run("best-of-n --json --dry-run --n 2 --set tokenBudget=1000000000000");
     expect([unfit.status, unfit.json.at(-1)!.code]).toEqual([6, "OUT_OF_MEMORY"]);
   });
+  it.each(["train", "best-of-n"])("%s leaves nothing open when a setting is no group", async (command) => {
+    const dir = await learnFolder(place.model);
+    const log = join(dir, "log");
+    writeFileSync(
+      join(dir, "reward.ts"),
+      `import { appendFileSync } from "node:fs";
+import { rewardFunction } from "stateset-agents";
+const say = (word: string) => appendFileSync(${JSON.stringify(log)}, word);
+say("opened ");
+export default Object.assign(rewardFunction({ name: "long" }, () => 1), { close: async () => say("closed ") });
+`,
+    );
+    writeFileSync(log, "");
+    const { status, stderr } = await inProject(`${command} --seed 3 --set seed.x=1`, { cwd: dir });
+    expect([status, stderr]).toEqual([
+      2,
+      expect.stringMatching(/"seed" is a single value[^→]*→ Write --set seed=<value>\./),
+    ]);
+    const { length } = readFileSync(log, "utf8").split("opened");
+    expect(readFileSync(log, "utf8").split("closed")).toHaveLength(length);
+    // The same two words, where it is opened.
+    await inProject(`${command} --dry-run`, { cwd: dir });
+    expect(readFileSync(log, "utf8")).toMatch(/opened closed $/);
+  });
   it("goes on with no run that is not there", async () => {
     const { status, stderr } = await run("sft --data chats.jsonl --resume mistyped");
     expect([status, stderr]).toEqual([5, expect.stringContaining("There is no run at")]);
@@ -365,6 +389,15 @@ it("takes its settings from its section of the configuration, whose paths are be
   // Also where another command reads the file.
   const misspelt = await run(`train --json --dry-run --config ${config}`);
   expect(misspelt.json.at(-1)).toMatchObject({ code: "INVALID_OPTION", hint: 'Did you mean "batchSize"?' });
+  writeFileSync(config, `${text}sft: chats.jsonl\n`);
+  expect((await run(`sft --json --config ${config}`)).json.at(-1)).toMatchObject({
+    message: expect.stringContaining("is no group of settings") as string,
+    hint: "Write sft: { data: <file> }.",
+  });
+});
+
+it("counts one step as one", async () => {
+  expect((await run("sft --data chats.jsonl --name once")).stdout).toContain("Done: 1 step.");
 });
 
 it.each(["sft", "reward-model"] as const)("runs show says what comes after a run of %s", async (command) => {
