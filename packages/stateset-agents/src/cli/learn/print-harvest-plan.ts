@@ -3,9 +3,9 @@ import { counted } from "../../counted.ts";
 import type { Scene } from "../../project/build-project.ts";
 import { type HarvestSettings, harvestBestOfN } from "../../supervised/best-of-n.ts";
 import type { FitSettings } from "../../supervised/fit-options.ts";
-import { duration, number, quantity } from "../../telemetry/format.ts";
+import { duration, number } from "../../telemetry/format.ts";
 import { colorsOf, print, printJson } from "../io.ts";
-import { modelLabel } from "../model-label.ts";
+import { modelText } from "../model-label.ts";
 import { memoryText, refuseUnfit } from "../train/print-plan.ts";
 import { bestOfN } from "./learner.ts";
 import { resolveSettings } from "./resolve-settings.ts";
@@ -36,7 +36,7 @@ export async function printHarvestPlan(job: LearnJob, settings: HarvestSettings)
   print(
     io,
     colors.bold("Plan") + colors.dim(" (nothing is kept and nothing trained)"),
-    `${label("model")}${modelLabel(model.name)}, ${quantity(model.parameters)} parameters, ${quantity(model.trainableParameters)} trained`,
+    `${label("model")}${modelText(model)}`,
     `${label("sampling")}${counted(scenarios, "scenario")} × ${n} = ${(n * scenarios).toLocaleString("en-US")} conversations, ${settings.keep ?? 1} of each scenario kept at most`,
     `${label("reward")}${reward?.name ?? "the environment's own"}, ${number(sampledReward)} on the first scenario`,
     `${label("memory")}${memoryText(memory, colors)}`,

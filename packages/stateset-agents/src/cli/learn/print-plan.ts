@@ -8,7 +8,7 @@ import { type FitSettings, type fitShape, splitFitOptions } from "../../supervis
 import { bytes, duration, quantity } from "../../telemetry/format.ts";
 import { changedSettings } from "../../telemetry/view-texts.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
-import { modelLabel } from "../model-label.ts";
+import { modelText } from "../model-label.ts";
 import type { Settings } from "../settings.ts";
 import { memoryText, refuseUnfit } from "../train/print-plan.ts";
 import type { Data, Learner } from "./learner.ts";
@@ -63,7 +63,7 @@ export async function printLearnPlan<E>(plan: LearnPlan<E>): Promise<void> {
   print(
     io,
     colors.bold("Plan") + colors.dim(" (nothing is trained)"),
-    `${label("model")}${modelLabel(model.name)}, ${quantity(model.parameters)} parameters, ${quantity(model.trainableParameters)} trained`,
+    `${label("model")}${modelText(model)}`,
     `${label("learner")}${learner.command}, seed ${settings.seed}`,
     `${label("data")}${units.length} ${what} (${quantity(tokens)} tokens to learn from), ${held}${lost.length > 0 ? `; ${lost.join(", ")}` : ""}`,
     `${label("steps")}${left} of ${settings.batchSize} ${what}, ${counted(settings.epochs, "epoch")}${done > 0 ? colors.dim(`, after ${done} that are done`) : ""}`,

@@ -12,14 +12,18 @@ export interface Interruption {
 }
 
 /** First Ctrl-C: stop and save. Second: leave at once. */
-export function stopOnInterrupt(view: Pick<LiveView, "note">, io: CliIo): Interruption {
+export function stopOnInterrupt(
+  view: Pick<LiveView, "note">,
+  io: CliIo,
+  doing = "Saving the steps done",
+): Interruption {
   const controller = new AbortController();
   let status: InterruptCode = 130;
   const done = io.onInterrupt((asked) => {
     if (controller.signal.aborted) process.exit(asked);
     status = asked;
     controller.abort();
-    view.note("Saving the steps done … (Ctrl-C again stops at once)");
+    view.note(`${doing} … (Ctrl-C again stops at once)`);
   });
   return { signal: controller.signal, status: () => status, done };
 }
