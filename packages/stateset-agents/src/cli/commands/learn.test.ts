@@ -1,5 +1,5 @@
 /** Every flag of the commands that learn from data, on a random model of a few kilobytes. */
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import type { CliResult, Json } from "../../../test/cli.ts";
@@ -335,6 +335,20 @@ export default Object.assign(rewardFunction({ name: "long" }, () => 1), { close:
     // The same two words, where it is opened.
     await inProject(`${command} --dry-run`, { cwd: dir });
     expect(readFileSync(log, "utf8")).toMatch(/opened closed $/);
+  });
+  it("best-of-n leaves nothing behind that failed before it had sampled", async () => {
+    const dir = await learnFolder(place.model);
+    const source = readFileSync(join(dir, "reward.ts"), "utf8");
+    const broken = source
+      .replace("=> turns", '=> existsSync("broken") ? turns[99]!.content.length : turns')
+      .replace("existsSync(", `existsSync(${JSON.stringify(dir)} + "/" + `);
+    writeFileSync(join(dir, "reward.ts"), `import { existsSync } from "node:fs";\n${broken}`);
+    writeFileSync(join(dir, "broken"), "");
+    const args = "best-of-n --json --n 3 --name r";
+    expect((await inProject(args, { cwd: dir })).json.at(-1)).toMatchObject({ type: "error" });
+    expect(existsSync(join(dir, "runs/r"))).toBe(false);
+    rmSync(join(dir, "broken"));
+    expect((await inProject(args, { cwd: dir })).json.at(-1)).toMatchObject({ status: "finished" });
   });
   it("goes on with no run that is not there", async () => {
     const { status, stderr } = await run("sft --data chats.jsonl --resume mistyped");

@@ -2,7 +2,7 @@
  * What best-of-n samples before it learns, kept beside the run as it grows: `harvest/trajectories/` holds the conversations that were kept,
  * `harvest/rounds.jsonl` the numbers of each round. A harvest that was stopped goes on after its last round.
  */
-import { appendFileSync, mkdirSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Agent } from "../../agent/agent.ts";
 import { toConversationRecord } from "../../conversation/record.ts";
@@ -102,13 +102,20 @@ export function harvested(dir: string): TokenChain[] {
   );
 }
 
-/** Of a harvest that was stopped. */
-export function sampledText(dir: string): string {
+/** How far a harvest came that was stopped. */
+export function stoppedText(dir: string): string {
   const rounds = readJsonLines<HarvestRound>(join(harvestFolder(dir), "rounds.jsonl"));
   const { scenarios, of } = rounds.at(-1) ?? {};
-  if (scenarios === undefined) return "sampling nothing yet";
+  if (scenarios === undefined) return "Stopped before anything was sampled.";
   const { sampled, kept } = harvestNumbers(dir);
-  return `sampling ${scenarios} of ${of} scenarios (${kept} of ${counted(sampled, "conversation")} kept)`;
+  return `Stopped after sampling ${scenarios} of ${of} scenarios (${kept} of ${counted(sampled, "conversation")} kept) and saved.`;
+}
+
+/** Takes back a harvest that failed before its first round: there is nothing to go on with. */
+export function dropUnsampled(dir: string): void {
+  if (existsSync(join(harvestFolder(dir), "rounds.jsonl"))) return;
+  rmSync(harvestFolder(dir), { recursive: true, force: true });
+  rmSync(pathIn(dir, "cli"), { force: true });
 }
 
 /** Of a harvest as far as it came. */

@@ -22,7 +22,7 @@ import { placeOf, resumePath, shown } from "../run/place.ts";
 import type { Settings } from "../settings.ts";
 import { changesSince } from "./changes.ts";
 import { type LearnFlags, learnSettings } from "./flags.ts";
-import { harvestFolder, sampledText } from "./harvest.ts";
+import { dropUnsampled, harvestFolder, stoppedText } from "./harvest.ts";
 import { harvestStart, refuseOtherHarvest, refuseStopped, stoppedHarvest, writeHarvestStart } from "./harvest-start.ts";
 import type { Data, Learner } from "./learner.ts";
 import { printLearnt } from "./print-learnt.ts";
@@ -81,6 +81,8 @@ export async function runLearn<E>(command: LearnCommand<E>, given: LearnFlags, i
   const interruption = stopOnInterrupt(view, io);
   let result: FitResult<object> | undefined;
   let place: { name?: string; dir?: string } = {};
+  /** A harvest. */
+  let begun = false;
   try {
     resolveSettings(learner, settings, resumeFrom);
     place = stopped
@@ -102,6 +104,7 @@ export async function runLearn<E>(command: LearnCommand<E>, given: LearnFlags, i
       const changes = stopped ? changesBetween(stopped, start) : [];
       await acceptChanges(unasked(changes, given), given, io, "start a new run");
       writeHarvestStart(dir, start);
+      begun = !stopped;
       remember(dir);
     }
     const data = await command.read(job, { agent: project.agent, dir, signal: interruption.signal, view });
@@ -120,13 +123,16 @@ export async function runLearn<E>(command: LearnCommand<E>, given: LearnFlags, i
       };
       result = await learner.train(project.agent, data, { ...job.settings, ...options });
     } else place = { dir };
+  } catch (error) {
+    if (begun) dropUnsampled(place.dir!);
+    throw error;
   } finally {
     interruption.done();
     if (typeof place.dir === "string") releaseEmpty(place.dir);
     await closeProject(project);
   }
   if (result === undefined || result.run.status === "interrupted") {
-    const run = result?.run ?? { steps: 0, dir: place.dir, after: sampledText(place.dir!) };
+    const run = result?.run ?? { steps: 0, dir: place.dir, said: stoppedText(place.dir!) };
     throw interrupted(run, learner.command, interruption, json, io);
   }
   const config = project.file !== undefined && given.config !== undefined ? shown(project.file, io) : undefined;

@@ -28,9 +28,9 @@ export function stopOnInterrupt(
   return { signal: controller.signal, status: () => status, done };
 }
 
-/** Says how to go on with a run that was stopped, and ends with the status of what stopped it. `after` is what it did, where no step. */
+/** Says how to go on with a run that was stopped, and ends with the status of what stopped it. `said` is how far it came, where it has no step. */
 export function interrupted(
-  run: { steps: number; dir: string | undefined; after?: string },
+  run: { steps: number; dir: string | undefined; said?: string },
   command: RunCommand,
   interruption: Interruption,
   json: boolean,
@@ -42,7 +42,7 @@ export function interrupted(
     print(
       io,
       "",
-      `Stopped after ${run.after ?? `step ${run.steps}`} and saved. Go on with:`,
+      `${run.said ?? `Stopped after step ${run.steps} and saved.`} Go on with:`,
       `  ${colorsOf(io).cyan(line)}`,
     );
   return new CliExit(interruption.status());
