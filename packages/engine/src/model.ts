@@ -107,7 +107,13 @@ function createModel(native: NativeEngine, handle: Handle, simd: string, listene
     readTensor: (name, what = "parameters") => settled(() => native.readTensor(handle, what, name)),
     setTrainable: (mode) => settled(() => native.setTrainable(handle, mode)),
     setThreads: (threads) => settled(() => native.setThreads(handle, threads)),
-    addLora: (lora) => settled(() => native.addLora(handle, lora)),
+    addLora: ({ alpha, alphas, ...lora }) =>
+      settled(() =>
+        native.addLora(handle, {
+          ...lora,
+          alphas: Float32Array.from(lora.targets, (target) => alphas?.[target] ?? alpha),
+        }),
+      ),
     addValueHead: () => settled(() => native.addValueHead(handle)),
     beginLoad: () => beginLoad(native, handle),
     retain: async () => retained(native, handle, await settled(() => native.retain(handle, false))),

@@ -79,6 +79,8 @@ export interface TensorSpec {
 export interface EngineLora {
   rank: number;
   alpha: number;
+  /** In place of alpha, by target. */
+  alphas?: Readonly<Record<string, number>>;
   dropout: number;
   /** Of q, k, v, o, gate, up, down. */
   targets: readonly string[];
@@ -257,7 +259,8 @@ export interface NativeEngine {
   ): Promise<[Float32Array, Float32Array]>;
   setTrainable(handle: Handle, mode: "none" | "full" | "adapters"): Promise<void>;
   setThreads(handle: Handle, threads: number): Promise<void>;
-  addLora(handle: Handle, lora: EngineLora): Promise<WeightChange>;
+  /** `alphas` in the order of the targets. */
+  addLora(handle: Handle, lora: Omit<EngineLora, "alpha" | "alphas"> & { alphas: Float32Array }): Promise<WeightChange>;
   addValueHead(handle: Handle): Promise<void>;
   retain(handle: Handle, training: false): Promise<{ weights: WeightsHandle; version: number }>;
   retain(handle: Handle, training: true): Promise<{ weights: WeightsHandle; version: number; steps: [number, number] }>;

@@ -159,3 +159,16 @@ impl<T> Shared<T> {
         unsafe { self.0.add(offset) }
     }
 }
+
+/// Zeros for the caller to keep. Where there is no memory this is an error; `vec!` would end the process.
+pub fn zeros(count: usize, what: &str) -> Result<Vec<f32>, EngineError> {
+    let mut out = Vec::new();
+    reserve(&mut out, count, what)?;
+    out.resize(count, 0.0);
+    Ok(out)
+}
+
+/// Room for so many more.
+pub fn reserve(out: &mut Vec<f32>, more: usize, what: &str) -> Result<(), EngineError> {
+    out.try_reserve_exact(more).map_err(|_| EngineError::memory(what, more.saturating_mul(size_of::<f32>())))
+}

@@ -9,8 +9,8 @@ use std::thread::{JoinHandle, Thread};
 /// The claim word: epoch (24 bits) | chunks (20 bits) | next chunk (20 bits).
 const FIELD: u32 = 20;
 const MASK: u64 = (1 << FIELD) - 1;
-/// Most chunks of one job.
-pub const MAX_CHUNKS: usize = MASK as usize;
+/// Most chunks of one round.
+const MAX_CHUNKS: usize = MASK as usize;
 /// Polls before parking: some tens of microseconds, the gap between two jobs of one pass.
 const SPINS: u32 = 800;
 
@@ -123,7 +123,13 @@ impl Pool {
 
     /// Runs `job(chunk, thread)` for every chunk below `chunks`; `thread` is below `threads()` and is never in two chunks at once.
     pub fn run(&self, chunks: usize, job: impl Fn(usize, usize) + Sync) {
-        assert!(chunks <= MAX_CHUNKS);
+        // More than the counter can hold are run in several rounds.
+        for first in (0..chunks).step_by(MAX_CHUNKS) {
+            self.run_round((chunks - first).min(MAX_CHUNKS), |chunk, thread| job(first + chunk, thread));
+        }
+    }
+
+    fn run_round(&self, chunks: usize, job: impl Fn(usize, usize) + Sync) {
         if chunks <= 1 || self.workers.is_empty() {
             for chunk in 0..chunks {
                 job(chunk, 0);
@@ -192,6 +198,14 @@ mod tests {
             });
             assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 1));
         }
+    }
+
+    #[test]
+    fn more_chunks_than_the_counter_holds_are_run_in_rounds() {
+        let (pool, chunks) = (Pool::new(3), MAX_CHUNKS + 7);
+        let seen: Vec<AtomicBool> = (0..chunks).map(|_| AtomicBool::new(false)).collect();
+        pool.run(chunks, |chunk, _| assert!(!seen[chunk].swap(true, Ordering::Relaxed)));
+        assert!(seen.iter().all(|s| s.load(Ordering::Relaxed)));
     }
 
     #[test]

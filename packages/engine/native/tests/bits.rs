@@ -196,7 +196,7 @@ fn weights_after_steps_do_not_depend_on_threads_or_simd() {
                         m.backward(pass, &Derivatives { logprobs: &d, entropy: None, values: None, value_into_trunk: false }).unwrap();
                         m.step(&STEP).unwrap();
                     }
-                    let now = bits(&m.read_flat(Flat::Parameters));
+                    let now = bits(&m.read_flat(Flat::Parameters).unwrap());
                     assert_eq!(*reference.get_or_insert_with(|| now.clone()), now, "{flavour} lora {lora} {level:?} threads {threads}");
                 }
             }

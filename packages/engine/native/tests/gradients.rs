@@ -112,7 +112,7 @@ fn recomputation_gives_the_same_bits() {
             m.set_trainable(Trainable::Full).unwrap();
             let f = forest(m.config().vocab);
             loss(&mut m, &f, &Case { lora: false, values: false, recompute, dropout: None, temperature: 1.0 }, true);
-            flat.push(m.read_flat(Flat::Gradients));
+            flat.push(m.read_flat(Flat::Gradients).unwrap());
         }
         assert!(flat[0] == flat[1]);
     }
@@ -129,7 +129,7 @@ fn a_tree_gives_the_gradients_of_its_sequences() {
         let pass = m.forward(&f.batch(1.0), Want { grad: true, ..WANT }).unwrap();
         let tree_logprobs = pass.logprobs.clone();
         m.backward(pass, &Derivatives { logprobs: &weight, entropy: None, values: None, value_into_trunk: false }).unwrap();
-        let tree = m.read_flat(Flat::Gradients);
+        let tree = m.read_flat(Flat::Gradients).unwrap();
         m.zero_gradients();
         // Each token's derivative goes to the first path that holds it.
         let mut given = vec![false; n];
@@ -149,7 +149,7 @@ fn a_tree_gives_the_gradients_of_its_sequences() {
             }
             m.backward(pass, &Derivatives { logprobs: &d, entropy: None, values: None, value_into_trunk: false }).unwrap();
         }
-        let separate = m.read_flat(Flat::Gradients);
+        let separate = m.read_flat(Flat::Gradients).unwrap();
         let worst = tree.iter().zip(&separate).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
         assert!(worst < 1e-5, "{flavour}: worst difference {worst}");
     }
@@ -182,7 +182,7 @@ fn the_amx_unit_gives_the_same_gradients_to_its_precision_for_any_number_of_thre
             m.set_trainable(Trainable::Full).unwrap();
             let f = forest(m.config().vocab);
             loss(&mut m, &f, &Case { lora: false, values: false, recompute: false, dropout: None, temperature: 1.0 }, true);
-            flat.push(m.read_flat(Flat::Gradients));
+            flat.push(m.read_flat(Flat::Gradients).unwrap());
         }
         assert!(flat[1] == flat[2], "{flavour}: threads change bits");
         let norm = flat[0].iter().map(|x| x * x).sum::<f32>().sqrt();

@@ -157,7 +157,8 @@ fn activation_gradients_match_finite_differences() {
 #[test]
 fn rotation_back_is_the_transpose() {
     let mut rope = Rope::new(&common::config("llama"));
-    rope.grow(50);
+    rope.grow(50).unwrap();
+    assert_eq!(rope.grow(usize::MAX).unwrap_err().code, "OUT_OF_MEMORY");
     let (a, b) = (noise(1, 12), noise(2, 12));
     let (mut ra, mut rb) = (a.clone(), b.clone());
     rope.rotate(&mut ra, 37);

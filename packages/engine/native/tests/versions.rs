@@ -23,7 +23,7 @@ fn a_version_that_is_held_keeps_its_scores_through_every_kind_of_change() {
             learn,
             |m| m.set_tensor("layers.0.q.weight", &vec![0.01; 96 * 40]).unwrap(),
             |m| {
-                let delta = vec![0.02; m.read_flat(Flat::Parameters).len()];
+                let delta = vec![0.02; m.read_flat(Flat::Parameters).unwrap().len()];
                 m.add_flat(&delta).unwrap();
             },
             learn,
@@ -206,12 +206,12 @@ fn a_step_refuses_numbers_that_would_destroy_the_weights() {
         StepOptions { value_learning_rate: Some(-1.0), ..STEP },
         StepOptions { weight_decay: f32::NAN, ..STEP },
     ];
-    let before = m.read_flat(Flat::Parameters);
+    let before = m.read_flat(Flat::Parameters).unwrap();
     for options in bad {
         let pass = m.forward(&f.batch(1.0), Want { grad: true, ..WANT }).unwrap();
         m.backward(pass, &Derivatives { logprobs: &d, entropy: None, values: None, value_into_trunk: false }).unwrap();
         assert_eq!(code(m.step(&options)), "INVALID_INPUT", "{options:?}");
     }
-    assert_eq!(bits(&m.read_flat(Flat::Parameters)), bits(&before));
+    assert_eq!(bits(&m.read_flat(Flat::Parameters).unwrap()), bits(&before));
     assert!(m.step(&STEP).unwrap().applied);
 }

@@ -20,6 +20,7 @@ export const samplingSchema = z.strictObject({
 export const loraSchema = z.strictObject({
   rank: z.int().min(1),
   alpha: z.number().positive(),
+  alphaPattern: z.record(z.string().min(1), z.number().positive()).optional(),
   dropout: z.number().min(0).lt(1),
   targetModules: z.union([z.literal("all-linear"), z.array(z.string().min(1)).min(1)]),
 });

@@ -177,7 +177,10 @@ export interface WeightsChange {
 
 export interface LoraOptions {
   rank: number;
+  /** The adapter's output is scaled by alpha / rank. */
   alpha: number;
+  /** Another alpha for modules whose name ends so: `{ v_proj: 32 }`. The same in every block. */
+  alphaPattern?: Readonly<Record<string, number>> | undefined;
   dropout: number;
   /** Hugging Face module names: q_proj, v_proj, c_attn, …; "all-linear" for every linear layer. */
   targetModules: readonly string[] | "all-linear";

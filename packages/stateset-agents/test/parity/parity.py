@@ -141,6 +141,18 @@ def make(root, seed, tokenizer):
                 trained = {plain(k): p.detach().contiguous() for k, p in adapted.named_parameters() if p.requires_grad}
                 save_file({"logits": logits(adapted, tokens), **trained}, os.path.join(folder, f"adapter-{kind}.safetensors"))
 
+        # One with a scale of its own for some modules, divided by the root of the rank.
+        scaled = get_peft_model(AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32, attn_implementation="eager"),
+                                LoraConfig(r=3, lora_alpha=5, target_modules="all-linear", use_rslora=True,
+                                           alpha_pattern={"attn.c_attn": 11} if name == "gpt2" else {"v_proj": 11, "mlp.down_proj": 2},
+                                           task_type="CAUSAL_LM", fan_in_fan_out=name == "gpt2")).eval()
+        with torch.no_grad():
+            for key, p in scaled.named_parameters():
+                if "lora_B" in key:
+                    p.normal_(0, 0.1)
+        scaled.save_pretrained(os.path.join(folder, "scaled"))
+        save_file({"logits": logits(scaled, tokens)}, os.path.join(folder, "scaled-numbers.safetensors"))
+
         train(model, tokens, weights)
         trained = {k: p.detach().contiguous() for k, p in model.named_parameters()}
         save_file({"logits": logits(model, tokens), **trained}, os.path.join(folder, "trained.safetensors"))

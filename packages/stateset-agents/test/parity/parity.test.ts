@@ -21,6 +21,12 @@ const cases = ["gpt2", "llama", "llama-biased", "llama-bf16", "mistral", "qwen2"
 const vocab = 512;
 const lora: LoraOptions = { rank: 3, alpha: 5, dropout: 0, targetModules: "all-linear" };
 
+/** With another alpha for some modules. */
+const scaled = (name: string): LoraOptions => ({
+  ...lora,
+  alphaPattern: name === "gpt2" ? { c_attn: 11 } : { v_proj: 11, "mlp.down_proj": 2 },
+});
+
 function run(...args: string[]): string {
   return execFileSync(python!, [script, ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
 }
@@ -241,6 +247,22 @@ describe.skipIf(!python)(
       },
     );
 
+    it.each(cases)("reads %s with an adapter that scales its modules differently, and writes it so", async (name) => {
+      const tokens = Int32Array.from((await readAll(join(root, name, "numbers.safetensors"))).get("tokens")!);
+      const wanted = (await readAll(join(root, name, "scaled-numbers.safetensors"))).get("logits")!;
+      const policy = await loadNativePolicy({ dir: join(root, name, "scaled") });
+      expect(policy.model.lora!.alphaPattern).toBeDefined();
+      expect(maxDifference(await allLogprobs(policyScores(policy), tokens), wanted)).toBeLessThan(1e-4);
+      for (const merge of [false, true]) {
+        const dir = join(root, name, merge ? "scaled-merged" : "scaled-again");
+        await policy.save(dir, { merge });
+        const again = await loadNativePolicy({ dir });
+        expect(maxDifference(await allLogprobs(policyScores(again), tokens), wanted)).toBeLessThan(1e-4);
+        await again.close();
+      }
+      await policy.close();
+    });
+
     it("writes stories260K's greedy text token for token", async () => {
       const policy = await loadNativePolicy({ dir: storiesDir });
       const sampling = { ...defaultSampling, temperature: 0, maxTokens: 200 };
@@ -258,7 +280,7 @@ describe.skipIf(!python)(
         const tokens = Int32Array.from(numbers.get("tokens")!);
         const ours: { name: string; shape: number[]; data: Float32Array }[] = [];
         for (const adapted of [false, true]) {
-          const policy = await loadNativePolicy({ dir: join(folder, "base"), ...(adapted && { lora }) });
+          const policy = await loadNativePolicy({ dir: join(folder, "base"), ...(adapted && { lora: scaled(name) }) });
           for (let step = 0; step < 3; step++) {
             const pass = await policy.forward(line(tokens));
             await policy.backward(pass, { logprobs: Float32Array.of(0, ...numbers.get("weights")!) });

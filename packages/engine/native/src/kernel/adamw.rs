@@ -83,12 +83,10 @@ fn chunks(lens: impl Iterator<Item = usize>) -> Vec<(usize, usize, usize)> {
 /// The ranges must be valid and disjoint.
 pub unsafe fn adamw(level: Level, pool: &Pool, ranges: &[Range]) {
     let all = chunks(ranges.iter().map(|r| r.len));
-    for part in all.chunks(crate::pool::MAX_CHUNKS) {
-        pool.run(part.len(), |c, _| {
-            let (i, first, len) = part[c];
-            unsafe { update_range(level, &ranges[i], first, len) }
-        });
-    }
+    pool.run(all.len(), |c, _| {
+        let (i, first, len) = all[c];
+        unsafe { update_range(level, &ranges[i], first, len) }
+    });
 }
 
 /// Σ g² in f64: eight running sums within a chunk, chunks in order.
@@ -96,17 +94,15 @@ pub fn sum_of_squares(pool: &Pool, slices: &[&[f32]]) -> f64 {
     let all = chunks(slices.iter().map(|s| s.len()));
     let mut sums = vec![0f64; all.len()];
     let to = Shared(sums.as_mut_ptr());
-    for (p, part) in all.chunks(crate::pool::MAX_CHUNKS).enumerate() {
-        pool.run(part.len(), |c, _| {
-            let (i, first, len) = part[c];
-            let mut lanes = [0f64; 8];
-            for block in slices[i][first..first + len].chunks(8) {
-                for (lane, &x) in lanes.iter_mut().zip(block) {
-                    *lane += f64::from(x) * f64::from(x);
-                }
+    pool.run(all.len(), |c, _| {
+        let (i, first, len) = all[c];
+        let mut lanes = [0f64; 8];
+        for block in slices[i][first..first + len].chunks(8) {
+            for (lane, &x) in lanes.iter_mut().zip(block) {
+                *lane += f64::from(x) * f64::from(x);
             }
-            unsafe { *to.at(p * crate::pool::MAX_CHUNKS + c) = lanes.iter().sum() };
-        });
-    }
+        }
+        unsafe { *to.at(c) = lanes.iter().sum() };
+    });
     sums.iter().sum()
 }

@@ -1,6 +1,8 @@
 //! Rotary positions, half-split as in Hugging Face: pairs (i, i + d/2). Tables grow with the longest position seen.
 
+use crate::buffer::reserve;
 use crate::config::{Config, Position, RopeScaling};
+use crate::error::EngineError;
 
 pub struct Rope {
     half: usize,
@@ -25,12 +27,16 @@ impl Rope {
         Rope { half, frequencies, cos: Vec::new(), sin: Vec::new() }
     }
 
-    pub fn grow(&mut self, positions: usize) {
+    pub fn grow(&mut self, positions: usize) -> Result<(), EngineError> {
         if self.half == 0 {
-            return;
+            return Ok(());
         }
         let have = self.cos.len() / self.half;
         let want = if positions > have { positions.max(2 * have) } else { have };
+        let more = (want - have).saturating_mul(self.half);
+        for table in [&mut self.cos, &mut self.sin] {
+            reserve(table, more, "rotary positions")?;
+        }
         for position in have..want {
             for &f in &self.frequencies {
                 // The angle is rounded to f32 first, as transformers does.
@@ -39,6 +45,7 @@ impl Rope {
                 self.sin.push(angle.sin() as f32);
             }
         }
+        Ok(())
     }
 
     pub fn is_on(&self) -> bool {

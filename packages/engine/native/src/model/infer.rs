@@ -26,7 +26,7 @@ impl Model {
         if rows.len() == 0 {
             return Ok(());
         }
-        self.rope.grow(rows.longest());
+        self.rope.grow(rows.longest())?;
         let (hp, vp) = (pad16(self.config.hidden), pad16(self.config.vocab));
         let wanted: Vec<usize> = rows.groups.iter().zip(chunks).filter(|(_, c)| c.want_logits).map(|(g, _)| g.row + g.rows - 1).collect();
         let plan = lay_out(&self.config, &self.params, &rows, Keep::Nothing, false, std::ptr::null_mut());

@@ -115,7 +115,7 @@ pub unsafe fn forward(
                 dropout(exec, net, layer, o.target, input.rows, k, input.x, space.dropped, false);
                 gemm::forward(exec, space.dropped, input.row, input.rows, k, &[low_job(o, a)])?;
             }
-            activation::scale(exec.level, input.rows * rank_row, lora.scale, space.low[o.target]);
+            activation::scale(exec.level, input.rows * rank_row, lora.scale[o.target], space.low[o.target]);
             let up = Job { mode: Mode::Chain, ..Job::of(net.data(ADAPTERS, b), o.linear.n, o.y, o.row()) };
             gemm::forward(exec, space.low[o.target], rank_row, input.rows, lora.rank, &[up])?;
         }
@@ -152,7 +152,7 @@ pub unsafe fn backward_input(
             unsafe {
                 let up = GradInput { w: net.data(ADAPTERS, b), n: o.linear.n, dy: o.y, dy_row: o.row() };
                 gemm::grad_input(exec, &[up], rows, lora.rank, slopes.low[o.target], rank_row, Mode::Set)?;
-                activation::scale(exec.level, rows * rank_row, lora.scale, slopes.low[o.target]);
+                activation::scale(exec.level, rows * rank_row, lora.scale[o.target], slopes.low[o.target]);
                 let down = GradInput { w: net.data(ADAPTERS, a), n: lora.rank, dy: slopes.low[o.target], dy_row: rank_row };
                 if net.dropout.is_some() {
                     dropped.push((o.target, down));

@@ -108,8 +108,8 @@ impl Layer {
 #[derive(Clone, Copy)]
 pub struct Lora {
     pub rank: usize,
-    /// alpha / rank
-    pub scale: f32,
+    /// alpha / rank, by `TARGETS`.
+    pub scale: [f32; 7],
     pub dropout: f32,
 }
 

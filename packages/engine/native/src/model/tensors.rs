@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::params::{ADAPTERS, Lora, Param, Params, TARGETS, VALUE};
 use super::weights::{Store, Weights};
 use super::{Flat, Model, Scope, TensorSpec, Trainable, Training};
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, reserve, zeros};
 use crate::error::EngineError;
 
 impl Model {
@@ -98,10 +98,22 @@ impl Model {
         let addition = self.params.lora_addition(rank, &numbers);
         let mut data = Buffer::zeroed(addition.floats(), "adapters")?;
         addition.fill_lora(&mut data, seed);
-        self.params.add_lora(Lora { rank, scale: alpha / rank as f32, dropout }, addition);
+        self.params.add_lora(Lora { rank, scale: [alpha / rank as f32; 7], dropout }, addition);
         self.weights.stores[ADAPTERS] = Arc::new(Store::new(data));
         self.changed();
         self.set_trainable(Trainable::Adapters)
+    }
+
+    /// Another alpha for one target. `add_lora` has checked the target.
+    pub fn set_alpha(&mut self, target: &str, alpha: f32) -> Result<(), EngineError> {
+        let (Some(lora), Some(t)) = (&mut self.params.lora, TARGETS.iter().position(|t| *t == target)) else {
+            return Err(EngineError::input(format!("There is no adapter on \"{target}\".")));
+        };
+        if !alpha.is_finite() {
+            return Err(EngineError::input(format!("LoRA needs a finite alpha; got {alpha} for \"{target}\".")));
+        }
+        lora.scale[t] = alpha / lora.rank as f32;
+        Ok(())
     }
 
     /// It starts at zero: a head of noise would be worse than no critic, and its error would flow into the trunk.
@@ -117,15 +129,17 @@ impl Model {
     }
 
     /// Trainable parameters (or their gradients) concatenated in the order of `tensors()`, row-major.
-    pub fn read_flat(&self, what: Flat) -> Vec<f32> {
+    pub fn read_flat(&self, what: Flat) -> Result<Vec<f32>, EngineError> {
+        let trained = || self.params.all.iter().filter(|p| self.is_trainable(p.store));
         let mut out = Vec::new();
-        for p in self.params.all.iter().filter(|p| self.is_trainable(p.store)) {
+        reserve(&mut out, trained().map(|p| p.rows * p.cols).sum(), "all parameters in one piece")?;
+        for p in trained() {
             let from = if what == Flat::Parameters { &self.weights.stores[p.store].data } else { &self.learning[p.store].grad };
             let at = out.len();
             out.resize(at + p.rows * p.cols, 0.0);
             read_or_zero(p, from, &mut out[at..]);
         }
-        out
+        Ok(out)
     }
 
     pub fn add_flat(&mut self, delta: &[f32]) -> Result<(), EngineError> {
@@ -134,6 +148,8 @@ impl Model {
         let total: usize = trained.iter().map(|&i| self.params.all[i].rows * self.params.all[i].cols).sum();
         check_len("the flat update", total, delta.len())?;
         // All memory is had before anything moves.
+        let largest = trained.iter().map(|&i| self.params.all[i].rows * self.params.all[i].cols).max().unwrap_or(0);
+        let mut room = zeros(largest, "the largest tensor")?;
         for store in self.stores_in(Scope::All) {
             self.weights.write(store)?;
         }
@@ -141,13 +157,13 @@ impl Model {
         for i in trained {
             let p = &self.params.all[i];
             let n = p.rows * p.cols;
-            let mut values = vec![0.0; n];
+            let values = &mut room[..n];
             let data = self.weights.write(p.store)?;
-            p.read(data, &mut values);
+            p.read(data, values);
             for (v, d) in values.iter_mut().zip(&delta[at..at + n]) {
                 *v += d;
             }
-            p.write(data, &values);
+            p.write(data, values);
             at += n;
         }
         self.changed();

@@ -7,7 +7,7 @@ use super::params::{ADAPTERS, BASE, VALUE};
 use super::plan::{Bump, Keep, Plan, embed, lay_out};
 use super::rows::Rows;
 use super::{Derivatives, Model, Pass, Trainable, TreeBatch, Want, Weights};
-use crate::buffer::{Buffer, Shared};
+use crate::buffer::{Buffer, Shared, reserve};
 use crate::error::EngineError;
 use crate::gemm::{self, GradInput, GradWeight, Job, Mode};
 use crate::kernel::attention_backward::{Turned, row_dot};
@@ -71,7 +71,7 @@ impl Model {
         if want.values && !weights.has(VALUE) {
             return Err(EngineError::input("Values were asked for, but the model has no value head."));
         }
-        self.rope.grow(rows.longest());
+        self.rope.grow(rows.longest())?;
         let (t, c) = (rows.len(), self.config.clone());
         let (hp, vp) = (pad16(c.hidden), pad16(c.vocab));
         let keep = if !want.grad {
@@ -163,6 +163,7 @@ impl Model {
                 pass.values = (0..t).map(|i| row_dot(self.exec.level, normed.add(i * hp), w, c.hidden) + b).collect();
             }
             if want.hidden {
+                reserve(&mut pass.hidden, t * c.hidden, "hidden states")?;
                 for i in 0..t {
                     pass.hidden.extend_from_slice(std::slice::from_raw_parts(normed.add(i * hp), c.hidden));
                 }

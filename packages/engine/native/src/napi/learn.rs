@@ -114,7 +114,7 @@ pub fn read_flat(call: &Call) -> Answer {
     };
     call.read(move |state| {
         state.model.weights().check_whole()?;
-        Ok(Reply::Floats(state.model.read_flat(what)))
+        Ok(Reply::Floats(state.model.read_flat(what)?))
     })
 }
 

@@ -2,6 +2,7 @@
 
 use super::value::Reply;
 use super::{Answer, Call};
+use crate::buffer::zeros;
 use crate::error::EngineError;
 use crate::model::Purpose;
 
@@ -37,12 +38,12 @@ pub fn read_tensor(call: &Call) -> Answer {
     call.read(move |state| {
         let spec = state.model.tensors().into_iter().find(|spec| spec.name == name);
         let spec = spec.ok_or_else(|| EngineError::tensor(format!("There is no tensor \"{name}\".")))?;
-        let mut out = zeros(spec.rows * spec.cols)?;
+        let mut out = zeros(spec.rows * spec.cols, "a copy of a tensor")?;
         match what.as_str() {
             "parameters" => state.model.read_tensor_of(&state.weights(kept)?, &name, &mut out)?,
             "gradients" => state.model.read_gradient(&name, &mut out)?,
             "moments" => {
-                let mut second = zeros(out.len())?;
+                let mut second = zeros(out.len(), "a copy of a tensor")?;
                 let training = kept.and_then(|id| state.training.get(&id));
                 let training =
                     training.ok_or_else(|| EngineError::input("These weights were not retained for training, or were closed."))?;
@@ -57,23 +58,23 @@ pub fn read_tensor(call: &Call) -> Answer {
     })
 }
 
-fn zeros(count: usize) -> Result<Vec<f32>, EngineError> {
-    let mut out = Vec::new();
-    out.try_reserve_exact(count).map_err(|_| EngineError::memory("a copy of a tensor", count * 4))?;
-    out.resize(count, 0.0);
-    Ok(out)
-}
-
-/// (handle, { rank, alpha, dropout, targets, seed })
+/// (handle, { rank, alphas, dropout, targets, seed }): an alpha for each target
 pub fn add_lora(call: &Call) -> Answer {
     let o = call.arg(1, "lora");
-    let (rank, alpha, dropout) = (o.field("rank")?.size()?, o.field("alpha")?.float()?, o.field("dropout")?.float()?);
+    let (rank, alphas, dropout) = (o.field("rank")?.size()?, o.field("alphas")?.floats()?, o.field("dropout")?.float()?);
     let (targets, seed) = (o.field("targets")?.texts()?, o.field("seed")?.size()? as u64);
     call.change(
         |_| 0,
         move |state| {
             let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
-            state.model.add_lora(rank, alpha, dropout, &targets, seed).map(|()| Vec::new())
+            if alphas.len() != targets.len() {
+                return Err(EngineError::input("LoRA needs one alpha for each target."));
+            }
+            state.model.add_lora(rank, alphas.first().copied().unwrap_or(1.0), dropout, &targets, seed)?;
+            for (target, alpha) in targets.iter().zip(&alphas) {
+                state.model.set_alpha(target, *alpha)?;
+            }
+            Ok(Vec::new())
         },
     )
 }

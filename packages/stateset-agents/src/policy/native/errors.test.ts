@@ -89,7 +89,8 @@ describe("loading refuses", () => {
 
   it.each([Number.NaN, Number.POSITIVE_INFINITY])("weights that hold %f", async (bad) => {
     const edit = (tensors: TensorToWrite[]) => {
-      tensors.find(({ name }) => name.endsWith("1.self_attn.v_proj.weight"))!.data[7] = bad;
+      const { data } = tensors.find(({ name }) => name.endsWith("1.self_attn.v_proj.weight"))!;
+      (data as Float32Array)[7] = bad;
       return tensors;
     };
     await expect(loadEdited(edit)).rejects.toMatchObject({

@@ -12,7 +12,8 @@ import { exists } from "./files.ts";
 import { availableMemory, defaultCacheBytes, defaultSlots, foresee, parameterCount } from "./memory.ts";
 import { readModelConfig } from "./model-config.ts";
 import { createNativePolicy, type NativePolicy } from "./native-policy.ts";
-import { engineTargets, findTargets, loadAdapter, parseLora, readAdapterConfig } from "./peft.ts";
+import { engineAlphas, engineTargets, findTargets, loadAdapter, parseLora } from "./peft.ts";
+import { readAdapterConfig } from "./peft-config.ts";
 import { linearModules } from "./tensor-names.ts";
 import { checkWeights, hasValueHead, loadValueHead, loadWeights, type TensorTarget } from "./weights.ts";
 
@@ -102,7 +103,8 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
       if (adapter) {
         const targets = engineTargets(adapter.modules, config.engine.layers);
         const { rank, alpha, dropout } = adapter.lora;
-        await model.addLora({ rank, alpha, dropout, targets, seed: o.seed });
+        const alphas = engineAlphas(adapter.lora, adapter.modules);
+        await model.addLora({ rank, alpha, alphas, dropout, targets, seed: o.seed });
         if (saved) {
           await fill((load) => loadAdapter(o.dir, adapter.lora, adapter.modules, { set: load.setTensor }));
         }

@@ -1,13 +1,16 @@
-import type { Adapter } from "./peft.ts";
+import { type Adapter, alphaOf } from "./peft.ts";
 import type { Adjust } from "./weights.ts";
 
 /** Adds (alpha / rank)·B·A to the matrices that have an adapter; leaves others as they are. */
 export function mergeInto(adapter: Adapter | undefined, read: (name: string) => Promise<Float32Array>): Adjust {
   if (!adapter) return async () => {};
-  const { rank, alpha } = adapter.lora;
-  const sizes = new Map<string, { rows: number; inSize: number }>(
-    adapter.modules.flatMap(({ layer, inSize, targets }) =>
-      targets.map(({ target, rows }) => [`layers.${layer}.${target}`, { rows, inSize }] as const),
+  const { rank } = adapter.lora;
+  const sizes = new Map<string, { rows: number; inSize: number; alpha: number }>(
+    adapter.modules.flatMap(({ path, layer, inSize, targets }) =>
+      targets.map(
+        ({ target, rows }) =>
+          [`layers.${layer}.${target}`, { rows, inSize, alpha: alphaOf(adapter.lora, path) }] as const,
+      ),
     ),
   );
   return async (name, data) => {
@@ -16,7 +19,7 @@ export function mergeInto(adapter: Adapter | undefined, read: (name: string) => 
     if (!size) return;
     const a = await read(`${layer}.lora_a`);
     const b = await read(`${layer}.lora_b`);
-    const { rows, inSize } = size;
+    const { rows, inSize, alpha } = size;
     const line = new Float64Array(inSize);
     for (let row = 0; row < rows; row++) {
       line.fill(0);

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { EngineConfig, RopeScaling } from "@stateset-agents/engine";
 import { StatesetError } from "../../error.ts";
 import { isObject, type JsonObject, readJsonObject } from "../tokenizer/model-json.ts";
+import { absentKeys } from "./absent-keys.ts";
 import { exists } from "./files.ts";
 
 export type Architecture = "gpt2" | "llama" | "mistral" | "qwen2" | "qwen3";
@@ -93,16 +94,20 @@ function llamaLike(architecture: Exclude<Architecture, "gpt2">, read: ConfigRead
   if (activation !== "silu" && activation !== "swish") throw read.unsupported(`hidden_act = ${activation}`);
   // Llama and Qwen3 have a switch for biases in attention (q, k, v and o); Qwen2 always has them on q, k and v.
   const bias = architecture !== "qwen2" && architecture !== "mistral" && read.flag("attention_bias", false);
-  const defaultContext = { llama: 2048, mistral: 131_072, qwen2: 32_768, qwen3: 32_768 }[architecture];
+  const absent = absentKeys[architecture];
   return {
     vocab: read.size("vocab_size"),
     hidden,
     layers: read.size("num_hidden_layers"),
     heads,
-    kvHeads: read.size("num_key_value_heads", heads),
-    headDim: read.size("head_dim", architecture === "qwen3" ? 128 : () => read.divided(hidden, heads)),
+    // Null is what older files say for "as many as heads".
+    kvHeads: read.size(
+      "num_key_value_heads",
+      read.absent("num_key_value_heads") ? (absent.num_key_value_heads ?? heads) : heads,
+    ),
+    headDim: read.size("head_dim", absent.head_dim ?? (() => read.divided(hidden, heads))),
     inter: read.size("intermediate_size"),
-    maxPositions: read.size("max_position_embeddings", defaultContext),
+    maxPositions: read.size("max_position_embeddings", absent.max_position_embeddings),
     norm: "rms",
     normEps: read.number("rms_norm_eps", 1e-6),
     mlp: "swiglu",
@@ -147,21 +152,25 @@ function ropeScaling(scaling: ConfigReader): RopeScaling | undefined {
 
 /** Mistral's window holds for every layer when set; Qwen's only when switched on, and then from some layer on. */
 function slidingWindow(architecture: Architecture, read: ConfigReader): number | undefined {
-  if (!read.has("sliding_window")) return undefined;
-  const window = read.size("sliding_window");
-  if (architecture === "mistral") return window;
+  const absent = absentKeys[architecture];
+  const window = read.absent("sliding_window")
+    ? absent.sliding_window
+    : read.has("sliding_window")
+      ? read.size("sliding_window")
+      : undefined;
+  if (window === undefined || architecture === "mistral") return window;
   if (architecture === "llama" || !read.flag("use_sliding_window", false)) return undefined;
   const layers = read.size("num_hidden_layers");
   const types = read.list("layer_types");
   const full = types
     ? types.filter((type) => type === "full_attention").length
-    : Math.min(layers, read.count("max_window_layers", layers));
+    : Math.min(layers, read.count("max_window_layers", absent.max_window_layers ?? layers));
   if (full === layers) return undefined;
   if (full === 0) return window;
   throw read.unsupported("a sliding window in only some of the layers");
 }
 
-/** Typed access to a JSON object; what is null counts as absent, as in transformers. */
+/** Typed access to a JSON object. For a fallback what is null counts as absent. */
 class ConfigReader {
   readonly #json: JsonObject;
   readonly #where: string;
@@ -180,6 +189,11 @@ class ConfigReader {
   #invalid(key: string, wanted: string): StatesetError {
     const value = JSON.stringify(this.#json[key]) ?? "missing";
     return new StatesetError("MODEL_INVALID", `${key} in ${this.#where} is ${value}; it must be ${wanted}.`);
+  }
+
+  /** Not there at all; `null` is there. */
+  absent(key: string): boolean {
+    return this.#json[key] === undefined;
   }
 
   has(key: string): boolean {

@@ -5,7 +5,6 @@ import { parseOptions } from "../../options.ts";
 import { didYouMean } from "../../suggest.ts";
 import { loraSchema } from "../option-schemas.ts";
 import type { LoraOptions } from "../policy.ts";
-import { readJsonObject } from "../tokenizer/model-json.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
 import { exists, makeFolder } from "./files.ts";
 import type { LinearModule } from "./tensor-names.ts";
@@ -92,7 +91,15 @@ export async function saveAdapter(
     tensors.push({ name: `base_model.model.${path}.lora_A.weight`, shape: [wide, inSize], data: a });
     tensors.push({ name: `base_model.model.${path}.lora_B.weight`, shape: [out, wide], data: b });
   }
-  const pattern = (value: number) => Object.fromEntries([...widened].map(([name, times]) => [name, value * times]));
+  const suffixes = [...new Set(chosen.map(({ path }) => moduleSuffix(path)))];
+  const times = (suffix: string) => widened.get(suffix) ?? 1;
+  const pattern = (value: (suffix: string) => number, usual: number) =>
+    Object.fromEntries(
+      suffixes.flatMap((suffix) => {
+        const own = value(suffix) * times(suffix);
+        return own === usual ? [] : [[suffix, own]];
+      }),
+    );
   await makeFolder(dir);
   await writeSafetensors(join(dir, "adapter_model.safetensors"), tensors, { format: "pt" });
   writeJsonAtomic(join(dir, "adapter_config.json"), {
@@ -102,7 +109,7 @@ export async function saveAdapter(
     r: rank,
     lora_alpha: lora.alpha,
     lora_dropout: lora.dropout,
-    target_modules: [...new Set(chosen.map(({ path }) => moduleSuffix(path)))],
+    target_modules: suffixes,
     bias: "none",
     fan_in_fan_out: conv1d,
     inference_mode: true,
@@ -112,50 +119,37 @@ export async function saveAdapter(
     layers_pattern: null,
     use_rslora: false,
     use_dora: false,
-    rank_pattern: pattern(rank),
-    alpha_pattern: pattern(lora.alpha),
+    rank_pattern: pattern(() => rank, rank),
+    alpha_pattern: pattern((suffix) => alphaOf(lora, suffix), lora.alpha),
   });
+}
+
+/** The alpha of a module: that of the first pattern its name ends with, as PEFT reads them, or the adapter's own. */
+export function alphaOf({ alpha, alphaPattern = {} }: LoraOptions, path: string): number {
+  return Object.entries(alphaPattern).find(([name]) => path === name || path.endsWith(`.${name}`))?.[1] ?? alpha;
+}
+
+/** By kind of layer, which the engine scales alike in every block. */
+export function engineAlphas(lora: LoraOptions, chosen: readonly LinearModule[]): Record<string, number> {
+  const alphas: Record<string, number> = {};
+  for (const { path, targets } of chosen) {
+    const alpha = alphaOf(lora, path);
+    for (const { target } of targets) {
+      alphas[target] ??= alpha;
+      if (alphas[target] === alpha) continue;
+      throw new StatesetError(
+        "MODEL_UNSUPPORTED",
+        `The adapter gives "${path}" another alpha than the same layer of other blocks; the engine scales all blocks alike.`,
+        { hint: "Merge the adapter into its base model with peft (merge_and_unload) and load the result." },
+      );
+    }
+  }
+  return alphas;
 }
 
 /** `self_attn.q_proj` of `model.layers.0.self_attn.q_proj`: GPT-2 has two modules called c_proj, so the parent is part of it. */
 function moduleSuffix(path: string): string {
   return path.split(".").slice(-2).join(".");
-}
-
-export interface AdapterConfig {
-  base: string;
-  lora: LoraOptions;
-}
-
-/** Reads adapter_config.json; undefined when the folder holds no adapter. */
-export async function readAdapterConfig(dir: string): Promise<AdapterConfig | undefined> {
-  const json = await readJsonObject(dir, "adapter_config.json");
-  if (!json) return undefined;
-  const where = join(dir, "adapter_config.json");
-  const unsupported = (what: string) =>
-    new StatesetError("MODEL_UNSUPPORTED", `${where} asks for ${what}, which the engine does not have.`, {
-      hint: "Merge the adapter into its base model with peft (merge_and_unload) and load the result.",
-    });
-  if (json.peft_type !== "LORA") throw unsupported(`an adapter of type ${JSON.stringify(json.peft_type ?? null)}`);
-  for (const key of ["use_dora", "use_rslora", "lora_bias"]) if (json[key] === true) throw unsupported(key);
-  for (const key of ["modules_to_save", "layers_to_transform", "target_parameters", "trainable_token_indices"]) {
-    const value = json[key];
-    if (value !== undefined && value !== null && !(Array.isArray(value) && value.length === 0)) throw unsupported(key);
-  }
-  if (json.bias !== undefined && json.bias !== "none") throw unsupported(`bias = ${JSON.stringify(json.bias)}`);
-  const { base_model_name_or_path: base, r, lora_alpha: alpha, lora_dropout: dropout, target_modules: targets } = json;
-  const regex = typeof targets === "string" && targets !== "all-linear";
-  if (regex) throw unsupported("target_modules given as a pattern");
-  if (typeof base !== "string" || base === "" || !Number.isInteger(r) || typeof alpha !== "number") {
-    throw new StatesetError("MODEL_INVALID", `${where} lacks base_model_name_or_path, r or lora_alpha.`);
-  }
-  const options = {
-    rank: r,
-    alpha,
-    dropout: dropout ?? 0,
-    targetModules: targets ?? "all-linear",
-  };
-  return { base, lora: parseOptions(loraSchema, options, where, "MODEL_INVALID") };
 }
 
 /** Puts the tensors of adapter_model.safetensors into the engine. */

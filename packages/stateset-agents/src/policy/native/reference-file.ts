@@ -44,10 +44,12 @@ export async function writeReference(
 ): Promise<void> {
   await makeFolder(dir);
   if (own) {
-    const tensors: TensorToWrite[] = [];
-    for (const { name, rows, cols } of own.specs) {
-      tensors.push({ name, shape: [rows, cols], data: await own.weights.readTensor(name) });
-    }
+    const tensors = own.specs.map(
+      ({ name, rows, cols }): TensorToWrite => ({
+        ...{ name, shape: [rows, cols] },
+        data: () => own.weights.readTensor(name),
+      }),
+    );
     await writeSafetensors(join(dir, tensorFile), tensors);
   }
   writeJsonAtomic(join(dir, referenceFile), { format: 1, source, version });

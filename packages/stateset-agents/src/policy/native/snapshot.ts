@@ -51,14 +51,21 @@ export async function writeSnapshot(
   specs: readonly TensorSpec[],
   state: WrittenState,
 ): Promise<void> {
-  const tensors: TensorToWrite[] = [];
   const trainable = specs.filter((spec) => spec.trainable);
-  for (const { name, rows, cols } of trainable) {
-    const [m, v] = await trained.readMoments(name);
+  // Both moments come in one reading and are written one after the other.
+  let last: { name: string; moments: Promise<[Float32Array, Float32Array]> } | undefined;
+  const momentsOf = (name: string) => {
+    if (last?.name !== name) last = { name, moments: trained.readMoments(name) };
+    return last.moments;
+  };
+  const tensors = trainable.flatMap(({ name, rows, cols }): TensorToWrite[] => {
     const shape = [rows, cols];
-    tensors.push({ name, shape, data: await trained.readTensor(name) });
-    tensors.push({ name: `${name}:m`, shape, data: m }, { name: `${name}:v`, shape, data: v });
-  }
+    return [
+      { name, shape, data: () => trained.readTensor(name) },
+      { name: `${name}:m`, shape, data: async () => (await momentsOf(name))[0] },
+      { name: `${name}:v`, shape, data: async () => (await momentsOf(name))[1] },
+    ];
+  });
   await makeFolder(dir);
   await writeSafetensors(join(dir, tensorFile), tensors);
   const { architecture, lora, dropoutPasses, version } = state;

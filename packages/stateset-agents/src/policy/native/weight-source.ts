@@ -1,10 +1,12 @@
 import { join } from "node:path";
 import type { TensorSpec } from "@stateset-agents/engine";
+import { sameJson } from "../../conversation/same-json.ts";
 import { StatesetError } from "../../error.ts";
 import type { LoraOptions } from "../policy.ts";
 import { exists } from "./files.ts";
 import { type ModelConfig, readModelConfig } from "./model-config.ts";
-import { type Adapter, findTargets, loadAdapter, readAdapterConfig } from "./peft.ts";
+import { type Adapter, engineAlphas, findTargets, loadAdapter } from "./peft.ts";
+import { readAdapterConfig } from "./peft-config.ts";
 import { mismatch, readSnapshotState, SnapshotTensors, snapshotFile } from "./snapshot.ts";
 import { type LinearModule, linearModules } from "./tensor-names.ts";
 import { checkWeights, hasValueHead, loadValueHead, loadWeights, type TensorTarget } from "./weights.ts";
@@ -80,7 +82,7 @@ async function adapterSource(dir: string, lora: LoraOptions, { config, adapter }
   const same =
     adapter !== undefined &&
     adapter.lora.rank === lora.rank &&
-    adapter.lora.alpha === lora.alpha &&
+    sameJson(engineAlphas(adapter.lora, adapter.modules), engineAlphas(lora, adapter.modules)) &&
     paths(adapter.modules) === paths(findTargets(lora, linearModules(config.architecture, config.engine)));
   if (!same) {
     const own = adapter ? `has one with ${JSON.stringify(adapter.lora)}` : "has none";

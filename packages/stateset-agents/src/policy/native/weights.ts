@@ -110,16 +110,21 @@ export async function saveWeights(
   read: ReadTensor,
   adjust: Adjust,
 ): Promise<void> {
-  const tensors: TensorToWrite[] = [];
-  for (const place of tensorPlaces(architecture, config)) {
-    const whole = new Float32Array(place.shape.reduce((product, size) => product * size, 1));
-    for (const part of place.parts) {
-      const data = await read(part.engine);
-      await adjust(part.engine, data);
-      insertPart(place, part, data, whole);
-    }
-    tensors.push({ name: place.name, shape: place.shape, data: whole });
-  }
+  const tensors = tensorPlaces(architecture, config).map(
+    (place): TensorToWrite => ({
+      name: place.name,
+      shape: place.shape,
+      async data() {
+        const whole = new Float32Array(place.shape.reduce((product, size) => product * size, 1));
+        for (const part of place.parts) {
+          const data = await read(part.engine);
+          await adjust(part.engine, data);
+          insertPart(place, part, data, whole);
+        }
+        return whole;
+      },
+    }),
+  );
   await makeFolder(dir);
   await copyTokenizer(sourceDir, dir);
   await writeSafetensors(join(dir, "model.safetensors"), tensors, { format: "pt" });

@@ -295,6 +295,36 @@ describe("writeSafetensors", () => {
     expect(one!.equals(two!)).toBe(true);
   });
 
+  it("asks for one tensor at a time, when its turn comes, and says whose failure it was", async () => {
+    const file = join(dir, "streamed.safetensors");
+    const whole = join(dir, "whole.safetensors");
+    const numbers = (i: number) => Float32Array.from({ length: 6 }, (_, k) => i + k);
+    const names = ["a", "b", "c"];
+    await writeSafetensors(
+      whole,
+      names.map((name, i) => ({ name, shape: [2, 3], data: numbers(i) })),
+    );
+    let open = 0;
+    await writeSafetensors(
+      file,
+      names.map((name, i) => ({
+        ...{ name, shape: [2, 3] },
+        async data() {
+          expect(++open).toBe(1);
+          await new Promise((resolve) => setImmediate(resolve));
+          open--;
+          return numbers(i);
+        },
+      })),
+    );
+    expect(await readFile(file)).toEqual(await readFile(whole));
+    const broken = (data: () => Promise<Float32Array>) => writeSafetensors(file, [{ name: "a", shape: [2, 3], data }]);
+    const closed = new StatesetError("POLICY_CLOSED", "closed meanwhile");
+    await expect(broken(() => Promise.reject(closed))).rejects.toBe(closed);
+    await expect(broken(async () => new Float32Array(5))).rejects.toThrow("needs 6 numbers and has 5");
+    expect(await readFile(file)).toEqual(await readFile(whole));
+  });
+
   it("leaves the old file and no litter behind when it fails", async () => {
     const target = await mkdtemp(join(dir, "atomic-"));
     const file = join(target, "model.safetensors");

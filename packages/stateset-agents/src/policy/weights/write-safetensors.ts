@@ -9,7 +9,8 @@ import { quoted } from "./safetensors-header.ts";
 export interface TensorToWrite {
   name: string;
   shape: readonly number[];
-  data: Float32Array;
+  /** A function is asked when its turn comes, and what it gave is let go before the next: a model is never in memory twice. */
+  data: Float32Array | (() => Promise<Float32Array>);
   /** How it is stored. Default "F32". */
   dtype?: "F32" | "BF16";
 }
@@ -50,14 +51,9 @@ function buildHeader(
   let offset = 0;
   for (const tensor of ordered) {
     const { name, shape, data, dtype = "F32" } = tensor;
-    const elements = shape.reduce((product, size) => product * size, 1);
+    const elements = elementsOf(tensor);
     if (seen.has(name)) throw new StatesetError("INVALID_OPTION", `Tensor ${quoted(name)} is given twice for ${file}.`);
-    if (elements !== data.length) {
-      throw new StatesetError(
-        "INVALID_OPTION",
-        `Tensor ${quoted(name)} of shape [${shape.join(", ")}] needs ${elements} numbers and has ${data.length}.`,
-      );
-    }
+    if (typeof data !== "function") requireElements(tensor, data);
     seen.add(name);
     const end = offset + elements * bytesOf(tensor);
     entries.push([name, { dtype, shape, data_offsets: [offset, end] }]);
@@ -73,7 +69,21 @@ function buildHeader(
   return header;
 }
 
-async function writeTensor(handle: FileHandle, { data, dtype }: TensorToWrite): Promise<void> {
+function elementsOf({ shape }: TensorToWrite): number {
+  return shape.reduce((product, size) => product * size, 1);
+}
+
+function requireElements(tensor: TensorToWrite, { length }: Float32Array): void {
+  if (elementsOf(tensor) === length) return;
+  throw new StatesetError(
+    "INVALID_OPTION",
+    `Tensor ${quoted(tensor.name)} of shape [${tensor.shape.join(", ")}] needs ${elementsOf(tensor)} numbers and has ${length}.`,
+  );
+}
+
+async function writeTensor(handle: FileHandle, tensor: TensorToWrite): Promise<void> {
+  const { dtype } = tensor;
+  const data = typeof tensor.data === "function" ? await read(tensor, tensor.data) : tensor.data;
   if (dtype !== "BF16") {
     await writeFully(handle, new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
     return;
@@ -83,6 +93,19 @@ async function writeTensor(handle: FileHandle, { data, dtype }: TensorToWrite): 
     const part = data.subarray(done, done + chunk.length);
     f32ToBf16(part, chunk);
     await writeFully(handle, new Uint8Array(chunk.buffer, 0, part.length * 2));
+  }
+}
+
+/** Where a tensor comes from may fail too, which is no fault of the disk. */
+class ReadFailure extends Error {}
+
+async function read(tensor: TensorToWrite, from: () => Promise<Float32Array>): Promise<Float32Array> {
+  try {
+    const data = await from();
+    requireElements(tensor, data);
+    return data;
+  } catch (cause) {
+    throw new ReadFailure("", { cause });
   }
 }
 
@@ -108,6 +131,7 @@ async function writeAtomically(file: string, fill: (handle: FileHandle) => Promi
     syncFolder(dirname(file));
   } catch (cause) {
     await rm(temporary, { force: true });
+    if (cause instanceof ReadFailure) throw cause.cause;
     throw new StatesetError("WRITE_FAILED", `${file} could not be written: ${messageOf(cause)}.`, {
       hint: "What was there before is untouched. Check the folder, its permissions and the free space.",
       cause,

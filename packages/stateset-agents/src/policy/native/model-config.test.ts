@@ -1,0 +1,95 @@
+import { execFileSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import type { JsonObject } from "../tokenizer/model-json.ts";
+import { parseModelConfig } from "./model-config.ts";
+
+const python = process.env.STATESET_PYTHON;
+const script = fileURLToPath(new URL("./fixtures/reference_configs.py", import.meta.url));
+
+/** With 32 layers and 16 heads, so that no default is met by chance. */
+const sizes = {
+  vocab_size: 96,
+  hidden_size: 2048,
+  intermediate_size: 80,
+  num_hidden_layers: 32,
+  num_attention_heads: 16,
+};
+const llamaLike = ["llama", "mistral", "qwen2", "qwen3"];
+const parse = (json: JsonObject) => parseModelConfig(json, "config.json").engine;
+
+describe("keys that config.json leaves out", () => {
+  it.each([
+    ["mistral", 8, 4096, 131_072],
+    ["llama", 16, undefined, 2048],
+    ["qwen2", 32, undefined, 32_768],
+    ["qwen3", 32, undefined, 32_768],
+  ])(
+    "mean for %s: %i key-value heads, a window of %s, %i positions",
+    (model_type, kvHeads, slidingWindow, maxPositions) => {
+      expect(parse({ model_type, ...sizes })).toMatchObject({ kvHeads, slidingWindow, maxPositions });
+    },
+  );
+
+  it("are not the same as null", () => {
+    const mistral = { model_type: "mistral", ...sizes, num_key_value_heads: 4 };
+    expect(parse({ ...mistral, sliding_window: null }).slidingWindow).toBeUndefined();
+    expect(parse({ ...mistral, sliding_window: 128 }).slidingWindow).toBe(128);
+    expect(parse({ model_type: "qwen2", ...sizes, num_key_value_heads: null }).kvHeads).toBe(16);
+  });
+
+  it("are those of Qwen's window, once it is switched on", () => {
+    const qwen = { model_type: "qwen2", ...sizes, use_sliding_window: true };
+    expect(() => parse(qwen)).toThrow("a sliding window in only some of the layers");
+    expect(parse({ ...qwen, num_hidden_layers: 28 }).slidingWindow).toBeUndefined();
+    expect(parse({ ...qwen, max_window_layers: 0 }).slidingWindow).toBe(4096);
+  });
+
+  it.skipIf(!python)("mean what they mean to transformers, absent and null", { timeout: 120_000 }, () => {
+    const given: JsonObject[] = llamaLike.flatMap((model_type) => {
+      const whole: JsonObject = {
+        ...{ model_type, ...sizes, num_key_value_heads: 4, head_dim: 64, max_position_embeddings: 99 },
+        ...{ rms_norm_eps: 1e-3, tie_word_embeddings: true, attention_bias: false, sliding_window: 7 },
+        ...{ use_sliding_window: model_type.startsWith("qwen"), max_window_layers: 0, rope_theta: 77 },
+      };
+      return Object.keys(whole)
+        .filter((key) => key !== "model_type" && !(key in sizes))
+        .flatMap((key) => {
+          const { [key]: _, ...rest } = whole;
+          // transformers takes a null rope_theta for a number, and fails later.
+          return key === "rope_theta" ? [rest] : [rest, { ...whole, [key]: null }];
+        });
+    });
+    const gpt2: JsonObject = { model_type: "gpt2", vocab_size: 96, n_embd: 64, n_head: 4, n_layer: 2, n_inner: 80 };
+    given.push(
+      ...Object.keys(gpt2)
+        .filter((key) => key !== "model_type")
+        .map((key) => ({ ...gpt2, [key]: undefined })),
+    );
+    const theirs = JSON.parse(
+      execFileSync(python!, [script], {
+        input: JSON.stringify(given),
+        encoding: "utf8",
+        stdio: ["pipe", "pipe", "ignore"],
+      }),
+    ) as (JsonObject | null)[];
+    expect(theirs.filter((one) => one !== null).length).toBeGreaterThan(50);
+    const different = given.flatMap((json, i) => {
+      const own = attempt(json);
+      const wanted = theirs[i];
+      // What transformers refuses we may take; what we refuse by name is no wrong number.
+      if (!wanted || !own) return [];
+      const unlike = Object.keys(wanted).filter((key) => (own[key] ?? null) !== wanted[key]);
+      return unlike.length === 0 ? [] : [{ json, unlike: unlike.map((key) => [key, own[key], wanted[key]]) }];
+    });
+    expect(different).toEqual([]);
+  });
+});
+
+function attempt(json: JsonObject): Record<string, unknown> | undefined {
+  try {
+    return { ...parse(json) };
+  } catch {
+    return undefined;
+  }
+}
