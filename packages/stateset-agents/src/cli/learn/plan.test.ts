@@ -46,6 +46,7 @@ it("plans nothing that is then refused, and samples nothing before it is", async
     ["dpo --data pairs.jsonl --loss orpo --set reference=base", 'not an option of the loss "orpo"'],
     ["best-of-n --set bogus=1", 'Unknown option "bogus"'],
     ["best-of-n --set schedule=square", "schedule"],
+    ["sft --data chats.jsonl --set dir=elsewhere", 'Unknown option "dir"'],
     ["best-of-n --n 2 --keep 2", "keeps 2 of 2"],
   ];
   for (const [args, words] of refusals) {

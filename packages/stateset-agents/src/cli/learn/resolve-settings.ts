@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { learnerShapes } from "../../project/sections.ts";
-import { runShape } from "../../run/options.ts";
 import { readFitOptions } from "../../supervised/fit-options.ts";
 import type { Settings } from "../settings.ts";
 import type { Learner } from "./learner.ts";
@@ -11,9 +10,13 @@ export function resolveSettings<E>(
   settings: Settings,
   resumeFrom: string | undefined,
 ): Settings {
-  const schema = z.strictObject({ ...learnerShapes[section], ...runShape });
-  const given = { ...settings, ...(resumeFrom !== undefined && { resumeFrom }) };
-  const resolved: Settings = readFitOptions(schema, given, kinds, where);
+  // What a run is told beside its settings has flags, and cannot be --set.
+  const on = resumeFrom === undefined ? {} : { resumeFrom };
+  const schema = z.strictObject({
+    ...learnerShapes[section],
+    ...(resumeFrom !== undefined && { resumeFrom: z.string() }),
+  });
+  const resolved: Settings = readFitOptions(schema, { ...settings, ...on }, kinds, where);
   check?.(resolved, settings);
   return resolved;
 }
