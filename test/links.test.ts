@@ -56,6 +56,14 @@ it("finds the pages", () => {
   expect(pages.length).toBeGreaterThan(20);
 });
 
+it("lists every page of the documentation in its index", () => {
+  const index = "docs/README.md";
+  const linked = new Set([...linksOf(index)].map(({ target }) => join(dirname(index), target.split("#")[0]!)));
+  const documentation = pages.filter((page) => page.startsWith("docs/") && page !== index);
+  expect(documentation.length).toBeGreaterThan(20);
+  expect(documentation.filter((page) => !linked.has(page))).toEqual([]);
+});
+
 it.each(pages)("%s links to what is there", (page) => {
   const broken = [...linksOf(page)].flatMap(({ line, target }) => {
     if (/^[a-z][a-z+.-]*:/i.test(target)) return [];

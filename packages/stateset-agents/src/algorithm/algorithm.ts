@@ -32,6 +32,8 @@ export interface Sequence {
   oldEntropy?: Float32Array;
   /** The total of the conversation: what every algorithm learns from, however it places it. */
   reward: number;
+  /** `reward` before anything was done to it (`rewardShaping`, shapeReward()), where something may have been. */
+  givenReward?: number;
   /** Named parts of the reward, for multi-reward advantages. */
   breakdown: Record<string, number>;
   /** Parts that failed for this conversation. One that the breakdown lacks was skipped, and is not a misspelt one. */

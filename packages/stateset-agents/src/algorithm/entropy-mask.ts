@@ -7,12 +7,13 @@
  * sequence by the share of its tokens that are kept, as TRL's does.
  */
 import { StatesetError } from "../error.ts";
+import { joined } from "./advantage/batch.ts";
 import type { Advantages, Sequence } from "./algorithm.ts";
 
 export interface UncertainTokens {
   advantages: Advantages[];
-  /** τ, in nats. */
-  threshold: number;
+  /** τ, in nats; undefined where no token learns. */
+  threshold: number | undefined;
 }
 
 export function keepUncertainTokens(
@@ -27,12 +28,8 @@ export function keepUncertainTokens(
     });
   });
   const learnt = entropies.filter((_, i) => !sequences[i]!.masked);
-  const all = new Float32Array(learnt.reduce((sum, own) => sum + own.length, 0));
-  let offset = 0;
-  for (const own of learnt) {
-    all.set(own, offset);
-    offset += own.length;
-  }
+  const all = joined(learnt);
+  if (all.length === 0) return { threshold: undefined, advantages: [...advantages] };
   const threshold = quantile(all.sort(), 1 - share);
   return {
     threshold,
@@ -44,7 +41,7 @@ export function keepUncertainTokens(
 }
 
 /** Of sorted numbers. */
-function quantile(sorted: Float32Array, q: number): number {
+function quantile(sorted: Float64Array, q: number): number {
   const position = (sorted.length - 1) * q;
   const below = Math.floor(position);
   const low = sorted[below]!;

@@ -37,10 +37,11 @@ export function sampledKl(old: ArrayLike<number>, ref: ArrayLike<number>): numbe
 }
 
 /**
- * Adaptive coefficient: coef ← coef·(1 + clip(kl/target − 1, ±0.2)·n/horizon), n = sequences since the last change.
+ * Adaptive coefficient: coef ← coef·(1 + clip(kl/target − 1, ±0.2)·min(1, n/horizon)), n = sequences since the last change.
  * Source: Ziegler et al., "Fine-Tuning Language Models from Human Preferences", 2019, §2.2. `kl` and `target` are per token.
+ * The bound of 1 is ours: with n > 5·horizon the factor would be negative, and the penalty gone for good.
  */
 export function adaptKl(coefficient: number, kl: number, o: { target: number; horizon: number; sequences: number }) {
   const error = Math.min(0.2, Math.max(-0.2, kl / o.target - 1));
-  return coefficient * (1 + (error * o.sequences) / o.horizon);
+  return coefficient * (1 + error * Math.min(1, o.sequences / o.horizon));
 }

@@ -50,7 +50,7 @@ export class EarlyStoppingCallback implements TrainingCallbacks {
   }
 
   #observe(step: number, score: number, stop: StopRun): void {
-    const { stop: enough, reason } = this.#decides.observe(step, score);
+    const { stop: enough, reason } = this.#decides.observe(step, score, this.#evaluates ? "evaluation" : "step");
     if (!enough) return;
     // Whoever asks a stopped run for more steps gets all the patience again.
     this.#decides = new EarlyStopping(this.#options);

@@ -33,7 +33,8 @@ export class EarlyStopping {
     this.options = parseOptions(earlyStoppingSchema, options, "earlyStopping");
   }
 
-  observe(step: number, score: number): StopDecision {
+  /** `what` is counted, for the reason. */
+  observe(step: number, score: number, what: "evaluation" | "step" = "evaluation"): StopDecision {
     const { patience, minDelta, target } = this.options;
     const { best } = this.current;
     const improved = Number.isFinite(score) && (best === null || score > best + minDelta);
@@ -49,7 +50,7 @@ export class EarlyStopping {
       return {
         stop: true,
         improved,
-        reason: `No improvement over the best score${at} in ${counted(patience, "evaluation")}.`,
+        reason: `No improvement over the best score${at} in ${counted(patience, what)}.`,
       };
     }
     return { stop: false, improved };

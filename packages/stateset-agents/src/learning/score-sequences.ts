@@ -7,9 +7,8 @@ import type { ChainSequence } from "./sequence.ts";
 
 /**
  * Adds to the sequences what the algorithm or the run needs: V(state before each token and after the last), the reference's log-probs,
- * entropies, and with `sampled`
- * the trainer's own log-probs as `old`, for a policy whose sampler is another program. Recalled sequences get them always, and are from
- * then on as if the policy had sampled them.
+ * entropies, and with `sampled` the trainer's own log-probs as `old`, for a policy whose sampler is another program. Recalled sequences
+ * get them always, and are from then on as if the policy had sampled them.
  */
 export async function scoreSequences(
   { policy, reference, settings }: Learner,

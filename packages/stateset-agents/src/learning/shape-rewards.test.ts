@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
-import type { Algorithm } from "../algorithm/algorithm.ts";
+import type { Algorithm, Sequence } from "../algorithm/algorithm.ts";
 import { createAlgorithm } from "../algorithm/algorithms.ts";
 import { randomSequences } from "../algorithm/random-batch.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
@@ -80,6 +80,22 @@ describe("shapeRewards", () => {
     expect(other).toEqual(one);
     expect(one).toMatchObject({ count: 3, mean: 7 / 3 });
   });
+
+  it.each([{ normalise: "batch" }, { normalise: "run" }, { clipHigh: 0.4 }] as const)(
+    "leaves VAPO's successes what they were (%j)",
+    (shaping) => {
+      const vapo = createAlgorithm("vapo");
+      const oldValues = new Float32Array(4);
+      const sequences = [1, 1, 1, 0].map((reward) =>
+        sequence(reward, 4, { old: new Float32Array(4).fill(-1), oldValues }),
+      );
+      shapeRewards(learnerOf(shaping, vapo), sequences, { replyTokens: 10 });
+      // Normalised, a success counts 0.49999999, and clipped 0.4: below the threshold of 0.5.
+      for (const { reward } of sequences) expect(reward).toBeLessThan(0.5);
+      const scales = vapo.advantages(sequences).map(({ context }) => context!.positiveScale);
+      expect(scales).toEqual([4 / 3, 4 / 3, 4 / 3, 0]);
+    },
+  );
 
   it("changes no bit where nothing is asked for", () => {
     const sequences = [sequence(0.1 + 0.2, 10), sequence(-1 / 3, 10)];
@@ -182,7 +198,7 @@ describe("refusals", () => {
     return train({ ...quickRun, agent, reward: new FunctionReward(politeShare), steps: 1, ...options });
   };
   it.each([
-    [{ algorithm: "dapo", rewardShaping: { overlongPenalty: 1 } }, /dapo has an overlong penalty of its own/],
+    [{ algorithm: "dapo", rewardShaping: { overlongPenalty: 1 } }, /dapo shapes rewards itself/],
     [
       { algorithm: "grpo", rewardWeights: { function: 1 }, rewardShaping: { normalise: "run" } },
       /the total is not read/,
@@ -194,6 +210,14 @@ describe("refusals", () => {
       code: "INVALID_OPTION",
       message: expect.stringMatching(message),
     });
+  });
+
+  it("an overlong penalty on top of a shapeReward() of one's own, whatever that does", async () => {
+    const shapeReward = ({ reward }: Sequence) => reward / 2;
+    const algorithm: Algorithm = { ...createAlgorithm("grpo"), name: "mine", shapeReward };
+    await expect(tried({ algorithm, rewardShaping: { overlongPenalty: 1 } })).rejects.toThrow(
+      /mine shapes rewards itself \(shapeReward\)/,
+    );
   });
 
   it("of learnFrom(): moments of a run, and a length penalty without a limit", async () => {

@@ -4,7 +4,7 @@
  *              included ("run", Welford's moments); where σ is 0 or there is one reward, only μ is taken off
  *   clip       r ← min(clipHigh, max(clipLow, r))
  *   overlong   r ← r + penalty · overlongPenalty(reply), then the algorithm's own shapeReward()
- * Metrics and records keep the reward as it was given.
+ * Metrics and records keep the reward as it was given, and so does `givenReward`.
  */
 import { z } from "zod";
 import { overlongPenalty } from "../algorithm/overlong.ts";
@@ -77,8 +77,8 @@ export function requireShaping({ algorithm, settings }: Pick<Learner, "algorithm
   };
   if (algorithm.shapeReward && overlongPenalty > 0) {
     refuse(
-      `${algorithm.name} has an overlong penalty of its own, and overlongPenalty would come on top.`,
-      "Set one of them to 0.",
+      `${algorithm.name} shapes rewards itself (shapeReward), and overlongPenalty would come on top.`,
+      "Leave out rewardShaping.overlongPenalty, or the algorithm's own shaping (DAPO: overlongPenalty 0).",
     );
   }
   if (algorithm.options.rewardWeights && (normalise !== "none" || clipLow !== undefined || clipHigh !== undefined)) {
@@ -108,6 +108,7 @@ export function shapeRewards(
   sequences: readonly ChainSequence[],
   { replyTokens, rewardMoments = noMoments() }: Pick<LearnStep, "replyTokens" | "rewardMoments">,
 ): void {
+  for (const sequence of sequences) sequence.givenReward = sequence.reward;
   normaliseRewards(sequences, o, rewardMoments);
   for (const sequence of sequences) {
     sequence.reward = Math.min(o.clipHigh ?? Infinity, Math.max(o.clipLow ?? -Infinity, sequence.reward));

@@ -76,6 +76,17 @@ describe("entropyQuantile", () => {
     expect(uncut.metrics.entropyThreshold).not.toBe(whole.metrics.entropyThreshold);
   });
 
+  it("says no threshold where every conversation is masked, and there are no tokens to have one", async () => {
+    const groups = (await sampled()).map((group) => ({
+      ...group,
+      trajectories: group.trajectories.map((one) => ({ ...one, ended: "max-tokens" as const })),
+    }));
+    const { tokens, rows, metrics } = await learnt(groups, { entropyQuantile: 0.3, maskTruncated: true });
+    expect(metrics).not.toHaveProperty("entropyThreshold");
+    expect(metrics.learnedConversations).toBe(0);
+    expect([tokens.length, rows.size]).toEqual([0, 0]);
+  });
+
   it("keeps everything at 1, and refuses 0", async () => {
     const groups = await sampled();
     expect((await learnt(groups, { entropyQuantile: 1 })).tokens).toEqual((await learnt(groups, {})).tokens);

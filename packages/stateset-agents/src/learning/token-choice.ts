@@ -15,7 +15,7 @@ export function chosenAdvantages(
   const advantages = algorithm.advantages(sequences);
   if (entropyQuantile === undefined) return { advantages };
   const { advantages: kept, threshold } = keepUncertainTokens(sequences, advantages, entropyQuantile);
-  return { advantages: kept, entropyThreshold: threshold };
+  return { advantages: kept, ...(threshold !== undefined && { entropyThreshold: threshold }) };
 }
 
 /** What an update makes smaller: the algorithm's loss without what `offPolicyMask` takes out, and the run's own terms. */

@@ -4,7 +4,8 @@
  * the first step.
  */
 import { z } from "zod";
-import { meanOf, type PreferenceLoss, preferenceLossNames } from "../algorithm/loss/preference.ts";
+import { mean } from "../algorithm/advantage/batch.ts";
+import { type PreferenceLoss, preferenceLossNames } from "../algorithm/loss/preference.ts";
 import { describeList } from "../describe.ts";
 import { StatesetError } from "../error.ts";
 import { alikeBatches, gather, scatter } from "../learning/micro-batch.ts";
@@ -266,7 +267,7 @@ async function evaluate(
         sums.margin += margin / all.length;
         // A tie is a coin toss; before the first step every margin is exactly 0.
         sums.accuracy += (margin > 0 ? 1 : margin === 0 ? 0.5 : 0) / all.length;
-        sums.likelierChosen += (meanOf(pair.chosen.logprobs) > meanOf(pair.rejected.logprobs) ? 1 : 0) / all.length;
+        sums.likelierChosen += (mean(pair.chosen.logprobs) > mean(pair.rejected.logprobs) ? 1 : 0) / all.length;
       }
     },
     signal,

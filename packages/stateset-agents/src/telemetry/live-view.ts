@@ -38,7 +38,7 @@ export function createLiveView(options: LiveViewOptions): LiveView {
   const { stream, now = Date.now, title } = options;
   let mode = options.mode ?? (stream.isTTY && process.env.TERM !== "dumb" ? "tty" : "plain");
   const colors = pc.createColors(options.color ?? (mode === "tty" && pc.isColorSupported));
-  const state = new ViewState();
+  let state = new ViewState();
   const screen = new Screen(stream, ({ columns, rows }) =>
     viewLines(state, { columns, rows, nowMs: now(), colors, title }),
   );
@@ -122,6 +122,8 @@ export function createLiveView(options: LiveViewOptions): LiveView {
       plain(endLine(end));
       draw();
       screen.leave();
+      // What is said from now on is of another run, which may fail before it begins.
+      state = new ViewState();
     },
   };
 }

@@ -207,6 +207,39 @@ describe("on a terminal", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
+  it("stays empty when a run fails before it has begun", () => {
+    const terminal = new FakeTerminal(80);
+    const view = createLiveView({ stream: terminal, mode: "tty" });
+    view.onEnd!({ status: "failed", steps: 0 });
+    expect(terminal.text()).toBe("");
+    view.note("A line of its own.");
+    expect(terminal.lines()).toEqual(["A line of its own.", ""]);
+  });
+
+  it("shows of a second run nothing that the first one did", () => {
+    const played = twelveSteps(open(80));
+    const { terminal, view } = played;
+    view.onVerdict!({ step: 12, kind: "collapse", severity: "warning", message: "Bad.", advice: "Stop." } as never);
+    view.onEnd!({ status: "finished", steps: 12 });
+    const rows = terminal.lines().length;
+    view.onStart!({ ...run, id: "second" });
+    const second = () =>
+      terminal
+        .lines()
+        .slice(rows - 1)
+        .join("\n");
+    expect(second()).toContain("second");
+    const alone = new FakeTerminal(80);
+    const other = createLiveView({ stream: alone, mode: "tty", color: true });
+    other.onStart!({ ...run, id: "second" });
+    expect(second()).toBe(alone.text());
+    view.onEnd!({ status: "finished", steps: 0 });
+    const ended = terminal.text();
+    // A third one fails before it begins: the second one's view is not drawn again.
+    view.onEnd!({ status: "failed", steps: 0 });
+    expect(terminal.text()).toBe(ended);
+  });
+
   it("with few rows leaves out what would scroll away", () => {
     const { terminal, wait, progress } = twelveSteps(open(80, { rows: 9 }));
     const before = terminal.lines().length;

@@ -21,7 +21,8 @@ const separator = " │ ";
 
 export function viewLines(state: ViewState, frame: ViewFrame): string[] {
   const { columns, rows, colors } = frame;
-  const head = state.run ? ["", nameLine(state.run, frame.title, colors), ...settingsLines(state, frame), ""] : [""];
+  if (!state.run) return [];
+  const head = ["", nameLine(state.run, frame.title, colors), ...settingsLines(state, frame), ""];
   const left = columns < wideColumns ? columns : Math.min(130, Math.floor(columns * 0.6));
   const numbers = numberLines(state, { ...frame, columns: left });
   const body =
@@ -49,7 +50,6 @@ function settingsLines({ run }: ViewState, { columns, colors }: ViewFrame): stri
 }
 
 function numberLines(state: ViewState, frame: ViewFrame): string[] {
-  if (!state.run) return [frame.colors.dim("starting …")];
   return [
     stepLine(state, frame),
     ...nowLines(state, frame),

@@ -47,6 +47,18 @@ describe("kl.adapt", () => {
     expect(held.at(-1)!.kl).toBeLessThan(fixed.at(-1)!.kl!);
   });
 
+  it("moves by a fifth at most in one step, however many conversations it learns from", async () => {
+    const kl = { coefficient: 0.1, adapt: { target: 0.05, horizon: 1 } };
+    const { run: done } = await train({ ...run, kl, agent: tableAgent().agent });
+    // On policy the first KL is 0. With n / horizon unbounded the coefficient was negative from here on, and the penalty gone.
+    expect(done.metrics[0]!.learnedConversations).toBeGreaterThan(5);
+    expect(done.metrics[1]!.klCoefficient).toBeCloseTo(0.08, 12);
+    for (const { kl, klCoefficient } of done.metrics) {
+      expect(klCoefficient).toBeGreaterThan(0);
+      expect(kl).toSatisfy(Number.isFinite);
+    }
+  });
+
   it("is kept in checkpoints: a resumed run ends in the same weights as one that went through", async () => {
     const kl = { coefficient: 0.2, adapt: { target: 0.01, horizon: 16 } };
     const through = tableAgent();

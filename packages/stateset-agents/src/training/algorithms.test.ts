@@ -121,6 +121,23 @@ describe("every algorithm in the loop", { timeout: 300_000 }, () => {
     expect(await said({ algorithm: "grpo", updatesPerRollout: 2 })).toEqual([]);
   });
 
+  it("says before the first step that an off-policy mask has nothing to act on, and only then", async () => {
+    const said = async (own: object, sampling: object = {}) => {
+      const reward = new FunctionReward(politeShare);
+      const agent = new MultiTurnAgent({ policy: tableAgent().policy, sampling: { maxTokens: 6, ...sampling } });
+      const { run } = await train({ ...settings, agent, reward, steps: 1, offPolicyMask: 0.1, ...own });
+      return run.warnings.flatMap(({ kind, message }) => (kind === "options-unusual" ? [message] : []));
+    };
+    expect(await said({})).toEqual([expect.stringMatching(/offPolicyMask .*updatesPerRollout/)]);
+    expect(await said({ accumulation: 2 })).toHaveLength(1);
+    expect(await said({ updatesPerRollout: 2 })).toEqual([]);
+    expect(await said({ minibatches: 2 })).toEqual([]);
+    // Its line search measures the loss where the policy would be.
+    expect(await said({ algorithm: "trpo" })).toEqual([]);
+    expect(await said({}, { topP: 0.9 })).toEqual([]);
+    expect(await said({ offPolicyMask: undefined })).toEqual([]);
+  });
+
   it("keeps TRPO within its trust region", async () => {
     const { agent } = tableAgent();
     const { run } = await train({

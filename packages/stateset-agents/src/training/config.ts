@@ -43,7 +43,7 @@ export const trainingConfigSchema = z.strictObject({
         })
         .optional()
         .describe(
-          "Lets the coefficient follow the KL: after each step it is multiplied by 1 + clip(kl / target − 1, ±0.2) · conversations / horizon. Left out: it stays.",
+          "Lets the coefficient follow the KL: after each step it is multiplied by 1 + clip(kl / target − 1, ±0.2) · min(1, conversations / horizon). Left out: it stays.",
         ),
       renewEvery: z
         .int()
@@ -98,7 +98,9 @@ export const trainingConfigSchema = z.strictObject({
         .describe("End with the weights of the best evaluation instead of the last ones; needs a run folder."),
     })
     .prefault({}),
-  earlyStopping: earlyStoppingSchema.optional().describe("Stop when evaluations no longer improve. Left out: never."),
+  earlyStopping: earlyStoppingSchema
+    .optional()
+    .describe("Stop when evaluations on the held-out scenarios no longer improve; needs them. Left out: never."),
   trajectories: trajectoriesSchema({
     every: 10,
     perStep: 2,

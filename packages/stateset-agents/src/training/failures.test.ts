@@ -70,6 +70,21 @@ describe("what fails in a run", { timeout: 300_000 }, () => {
     expect(run.warnings.map((w) => w.kind)).toEqual(["reward-failed", "group-dropped"]);
   });
 
+  it("does not call a run finished of which nothing came, however short", async () => {
+    const environment = new ConversationEnvironment({ scenarios: tableScenarios, maxTurns: 1 });
+    const dead = new FunctionReward(() => {
+      throw new Error("no connection");
+    });
+    for (const steps of [1, 2]) {
+      const failed = train({ ...settings, steps, agent: tableAgent().agent, environment, reward: dead });
+      await expect(failed).rejects.toMatchObject({
+        code: "REWARD_FAILED",
+        message: expect.stringContaining("no connection") as string,
+      });
+      await expect(failed).rejects.toThrow(`No conversation came through in ${steps} step`);
+    }
+  });
+
   it("leaves out a conversation whose environment rewards a turn with NaN, also beside a reward function", async () => {
     class Broken extends ConversationEnvironment {
       override async step(state: EnvironmentState<ConversationScenario>, action: Turn) {

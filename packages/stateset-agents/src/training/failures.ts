@@ -100,7 +100,8 @@ export async function reportHeldOut({ run }: Loop, problems: readonly string[]):
 }
 
 /** Options that are allowed and yet hardly meant, said before the first step. */
-export async function reportUnusual({ learner: { algorithm }, config, run }: Loop): Promise<void> {
+export async function reportUnusual({ learner, config, run }: Loop, sampling: Sampling): Promise<void> {
+  const { algorithm, policy } = learner;
   const warn = (message: string) => run.warnAtStart({ kind: "options-unusual", message });
   const { singlePass, name } = algorithm;
   const warmup = warmupSteps(algorithm, config.steps);
@@ -111,6 +112,13 @@ export async function reportUnusual({ learner: { algorithm }, config, run }: Loo
   if (singlePass && config.updatesPerRollout > 1)
     await warn(
       `${name} has no importance ratio, so the ${config.updatesPerRollout} passes over a rollout move the policy without a bound. Use updatesPerRollout 1, or an algorithm with a clip.`,
+    );
+  const { offPolicyMask, updatesPerRollout, minibatches } = config;
+  // The search of a trust region looks at the loss where the policy would be.
+  const moves = updatesPerRollout > 1 || minibatches > 1 || algorithm.trustRegion !== undefined;
+  if (offPolicyMask !== undefined && !moves && policy.capabilities.exact && !isShaped(sampling))
+    await warn(
+      "offPolicyMask has nothing to act on: one update a rollout sees only the policy that sampled. Set updatesPerRollout or minibatches above 1, or leave it out.",
     );
 }
 
@@ -180,17 +188,23 @@ export function countLost(state: LoopState, { groups, refused, report }: Collect
  * Why the run cannot go on, if it cannot. The counters start again, since the checkpoint that is saved next is for whoever has repaired
  * what was wrong: with the counters as they are, it would stop again at once.
  */
-export function stopOf({ state, run }: Loop, step: number, { report }: Collected): StatesetError | undefined {
+export function stopOf(
+  { state, run, config }: Loop,
+  step: number,
+  { report, groups }: Collected,
+): StatesetError | undefined {
   const { lostInARow } = state;
   const skipped = tooManySkipped(state);
   // Code through which nothing has come yet is as wrong in the next step; what a machine or a server did, or an environment said to a
   // reply, may pass.
   const wrong = lostInARow === step && report.failures.some((one) => one.mistake !== undefined && !isAnswer(one));
-  if (!skipped && !wrong && lostInARow < lostLimit) return undefined;
+  // A run too short for the limit, of which nothing came, is no success either.
+  const nothing = lostInARow === step && step === config.steps && groups.length === 0;
+  if (!skipped && !wrong && !nothing && lostInARow < lostLimit) return undefined;
   const [saved, goOn] =
-    run.dir !== undefined
+    run.dir !== undefined && !nothing
       ? ["A checkpoint was saved.", "resume"]
-      : ["Nothing was saved, since the run keeps no files.", "run it again"];
+      : [nothing ? "Nothing was learnt." : "Nothing was saved, since the run keeps no files.", "run it again"];
   Object.assign(state, { notFiniteInARow: 0, lostInARow: 0 });
   if (skipped) {
     const hint = `${saved} Lower the learning rate, or check the reward for NaN, then ${goOn}.`;
@@ -204,7 +218,8 @@ export function stopOf({ state, run }: Loop, step: number, { report }: Collected
       : agent.length > 0
         ? (["HOOK_FAILED", "agent's hooks", agent] as const)
         : (["ENVIRONMENT_FAILED", "environment", environment] as const);
-  const message = `No conversation came through in ${lostLimit} steps in a row (step ${step}). ${examples(messagesOf(failures))}`;
+  const where = nothing ? counted(step, "step") : `${lostLimit} steps in a row (step ${step})`;
+  const message = `No conversation came through in ${where}. ${examples(messagesOf(failures))}`;
   return new StatesetError(code, message, { hint: `${saved} Repair the ${what}, then ${goOn}.` });
 }
 

@@ -49,6 +49,15 @@ export async function resolveRun<A extends Agent>(options: TrainOptions<A>): Pro
       },
     );
   }
+  if (config.earlyStopping && (!heldOut || config.evaluation.every === 0)) {
+    throw new StatesetError(
+      "INVALID_OPTION",
+      "earlyStopping would never stop the run: there are no evaluations on the way.",
+      {
+        hint: "Give held-out scenarios (heldOut) and evaluation.every above 0, or leave out earlyStopping.",
+      },
+    );
+  }
   const facts: ResolvedRun["facts"] = {
     learner: "rl",
     model: modelFacts(agent.policy.model),

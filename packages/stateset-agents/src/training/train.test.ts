@@ -225,6 +225,19 @@ describe("train", { timeout: 300_000 }, () => {
     expect(run.steps).toBeLessThan(30);
   });
 
+  it("refuses to stop early by evaluations that are never made", async () => {
+    const heldOut = [{ id: "held", userResponses: ["help card"] }];
+    for (const own of [{}, { heldOut, evaluation: { every: 0 } }]) {
+      const { agent, policy } = tableAgent();
+      const run = train({ ...settings, agent, reward: polite, earlyStopping: { patience: 2 }, ...own });
+      await expect(run).rejects.toMatchObject({
+        code: "INVALID_OPTION",
+        message: expect.stringMatching(/^earlyStopping .*no evaluations.*heldOut/s),
+      });
+      expect(policy.calls.sample).toBe(0);
+    }
+  });
+
   it("tells what a stub is and learns nothing from it", async () => {
     const agent = new MultiTurnAgent({ stub: { replies: ["please wait", "ok"] } });
     const { run } = await train({ ...settings, agent, reward: polite, steps: 2 });

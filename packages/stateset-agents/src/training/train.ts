@@ -162,7 +162,7 @@ async function begin(loop: Loop, { parts, config, algorithm, changes }: Resolved
     const message = "The agent is a stub: conversations are played and rewarded, but nothing is learnt or saved.";
     await run.warn({ kind: "stub", message });
   }
-  await reportUnusual(loop);
+  await reportUnusual(loop, parts.agent.sampling);
   const { heldOut, environment } = parts;
   if (heldOut) await reportHeldOut(loop, heldOutProblems(environment.scenarios, scenariosOf(heldOut)));
   await reportMismatch(loop, parts.agent.sampling);

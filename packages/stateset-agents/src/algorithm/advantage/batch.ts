@@ -19,6 +19,17 @@ export function mean(values: ArrayLike<number>): number {
   return sum / values.length;
 }
 
+/** One after the other. */
+export function joined(arrays: readonly ArrayLike<number>[]): Float64Array {
+  const all = new Float64Array(arrays.reduce((sum, own) => sum + own.length, 0));
+  let offset = 0;
+  for (const own of arrays) {
+    all.set(own, offset);
+    offset += own.length;
+  }
+  return all;
+}
+
 /** Unbiased (n − 1); 0 for fewer than two values. */
 export function standardDeviation(values: ArrayLike<number>, center = mean(values)): number {
   if (values.length < 2) return 0;

@@ -4,32 +4,26 @@
  * does not use either.
  */
 import type { LossFunction, LossSequence, MetricSums } from "../algorithm.ts";
-import type { Correction } from "../correction.ts";
-import type { KlEstimator } from "../kl.ts";
 import { addMetric, maxMetric } from "../metrics.ts";
+import type { CorrectedOptions } from "./grpo.ts";
 import { likelihoodTerm } from "./likelihood.ts";
 import { clampLogRatio } from "./surrogate.ts";
-import { entropyTerm, klTerm, sumTerms, type Term } from "./terms.ts";
+import { sumTerms, withPenalties } from "./terms.ts";
 
-export interface CispoOptions {
+export interface CispoOptions extends CorrectedOptions {
   ratioCap: number;
-  beta?: number | undefined;
-  klEstimator?: KlEstimator | undefined;
-  entropyCoefficient?: number | undefined;
-  correction?: Correction | false | undefined;
 }
 
 export function cispoLoss(options: CispoOptions): LossFunction {
   const cap = options.ratioCap;
-  const terms: Term[] = [
+  const terms = withPenalties(
+    options,
     likelihoodTerm(
       (sequence) => (t) => Math.min(ratioAt(sequence, t), cap) * sequence.advantages[t]!,
       options.correction,
     ),
     (sequence, _weight, _gradients, metrics) => reportRatios(sequence, cap, metrics),
-    klTerm(options.beta ?? 0, options.klEstimator),
-    entropyTerm(options.entropyCoefficient ?? 0),
-  ];
+  );
   return (micro, counts) => sumTerms(micro, counts, "token-mean", terms);
 }
 

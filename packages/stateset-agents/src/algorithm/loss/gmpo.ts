@@ -9,9 +9,9 @@ import { mean } from "../advantage/batch.ts";
 import type { LossFunction } from "../algorithm.ts";
 import { type Correction, sequenceCorrection } from "../correction.ts";
 import { addMetric, maxMetric } from "../metrics.ts";
-import type { PenaltyOptions } from "./grpo.ts";
+import type { CorrectedOptions } from "./grpo.ts";
 import { clampLogRatio } from "./surrogate.ts";
-import { entropyTerm, klTerm, sumTerms, type Term } from "./terms.ts";
+import { sumTerms, type Term, withPenalties } from "./terms.ts";
 
 /** Bounds of a token's log-ratio. */
 export interface LogClip {
@@ -19,12 +19,8 @@ export interface LogClip {
   epsilonHigh: number;
 }
 
-export function gmpoLoss(options: LogClip & PenaltyOptions): LossFunction {
-  const terms = [
-    geometricSurrogate(options, options.correction),
-    klTerm(options.beta ?? 0, options.klEstimator),
-    entropyTerm(options.entropyCoefficient ?? 0),
-  ];
+export function gmpoLoss(options: LogClip & CorrectedOptions): LossFunction {
+  const terms = withPenalties(options, geometricSurrogate(options, options.correction));
   return (micro, counts) => sumTerms(micro, counts, "sequence-mean", terms);
 }
 

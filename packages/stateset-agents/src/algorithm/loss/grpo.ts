@@ -5,30 +5,21 @@
  */
 import type { LossFunction } from "../algorithm.ts";
 import type { Correction } from "../correction.ts";
-import type { KlEstimator } from "../kl.ts";
 import type { Aggregation } from "./aggregation.ts";
 import type { Clip } from "./surrogate.ts";
-import { entropyTerm, klTerm, sumTerms } from "./terms.ts";
+import { type PenaltyOptions, sumTerms, withPenalties } from "./terms.ts";
 import { tokenSurrogate } from "./token-surrogate.ts";
 
-/** What every policy loss may have beside its surrogate. */
-export interface PenaltyOptions {
-  /** β of the KL penalty in the loss. Default 0. */
-  beta?: number | (() => number) | undefined;
-  klEstimator?: KlEstimator | undefined;
-  entropyCoefficient?: number | undefined;
+/** What every policy loss may have beside its surrogate, and the correction of that. */
+export interface CorrectedOptions extends PenaltyOptions {
   correction?: Correction | false | undefined;
 }
 
-export interface ClippedLossOptions extends Clip, PenaltyOptions {}
+export interface ClippedLossOptions extends Clip, CorrectedOptions {}
 
 /** Every loss that is a token surrogate + KL + entropy. */
 export function clippedTokenLoss(options: ClippedLossOptions, aggregation: Aggregation): LossFunction {
-  const terms = [
-    tokenSurrogate(options, options.correction),
-    klTerm(options.beta ?? 0, options.klEstimator),
-    entropyTerm(options.entropyCoefficient ?? 0),
-  ];
+  const terms = withPenalties(options, tokenSurrogate(options, options.correction));
   return (micro, counts) => sumTerms(micro, counts, aggregation, terms);
 }
 

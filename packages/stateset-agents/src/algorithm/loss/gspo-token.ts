@@ -7,17 +7,16 @@
 import { mean } from "../advantage/batch.ts";
 import type { LossFunction } from "../algorithm.ts";
 import type { ClippedLossOptions } from "./grpo.ts";
-import { entropyTerm, klTerm, sumTerms } from "./terms.ts";
+import { sumTerms, withPenalties } from "./terms.ts";
 import { tokenSurrogate } from "./token-surrogate.ts";
 
 export function gspoTokenLoss(options: ClippedLossOptions): LossFunction {
-  const terms = [
+  const terms = withPenalties(
+    options,
     tokenSurrogate(options, options.correction, ({ logprobs, frozen = logprobs, old }) => {
       const logRatio = mean(frozen) - mean(old);
       return (t) => logprobs[t]! - frozen[t]! + logRatio;
     }),
-    klTerm(options.beta ?? 0, options.klEstimator),
-    entropyTerm(options.entropyCoefficient ?? 0),
-  ];
+  );
   return (micro, counts) => sumTerms(micro, counts, "sequence-mean", terms);
 }

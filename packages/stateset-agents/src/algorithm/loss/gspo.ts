@@ -8,7 +8,7 @@ import type { LossFunction } from "../algorithm.ts";
 import type { Aggregation } from "./aggregation.ts";
 import type { ClippedLossOptions } from "./grpo.ts";
 import { type SequenceRatio, sequenceSurrogate } from "./sequence-surrogate.ts";
-import { entropyTerm, klTerm, sumTerms } from "./terms.ts";
+import { sumTerms, withPenalties } from "./terms.ts";
 
 export const gspoLoss = (options: ClippedLossOptions): LossFunction => clippedSequenceLoss(options, meanRatio);
 
@@ -29,10 +29,6 @@ export function clippedSequenceLoss(
     epsilonLow === undefined && epsilonHigh === undefined
       ? undefined
       : { epsilonLow: epsilonLow ?? 1, epsilonHigh: epsilonHigh ?? Number.POSITIVE_INFINITY, dualClip };
-  const terms = [
-    sequenceSurrogate(ratio, clip, options.correction),
-    klTerm(options.beta ?? 0, options.klEstimator),
-    entropyTerm(options.entropyCoefficient ?? 0),
-  ];
+  const terms = withPenalties(options, sequenceSurrogate(ratio, clip, options.correction));
   return (micro, counts) => sumTerms(micro, counts, aggregation, terms);
 }

@@ -159,6 +159,9 @@ describe("adaptive KL", () => {
     expect(adaptKl(0.1, 10, { target: 1, horizon: 100, sequences: 50 })).toBeCloseTo(0.1 * 1.1, 12);
     expect(adaptKl(0.1, 0, { target: 1, horizon: 100, sequences: 50 })).toBeCloseTo(0.1 * 0.9, 12);
     expect(adaptKl(0.1, 1.1, { target: 1, horizon: 100, sequences: 100 })).toBeCloseTo(0.1 * 1.1, 12);
+    // More sequences than the horizon has: no further than the horizon itself allows.
+    expect(adaptKl(0.1, 0, { target: 1, horizon: 5, sequences: 32 })).toBeCloseTo(0.1 * 0.8, 12);
+    expect(adaptKl(0.1, 10, { target: 1, horizon: 5, sequences: 32 })).toBeCloseTo(0.1 * 1.2, 12);
   });
 
   it("is kept in a checkpoint", () => {

@@ -5,8 +5,9 @@
  * Source: Hong et al., "ORPO: Monolithic Preference Optimization without Reference Model", 2024. Left out: imitating the prompt, as the
  * authors' code does; only the assistant's tokens after the prompt count here.
  */
+import { mean } from "../advantage/batch.ts";
 import { addMetric } from "../metrics.ts";
-import { meanOf, negativeLogSigmoid, type PreferenceLoss, type PreferenceResult, sigmoid } from "./preference.ts";
+import { negativeLogSigmoid, type PreferenceLoss, type PreferenceResult, sigmoid } from "./preference.ts";
 
 const mostLogprob = -1e-6;
 
@@ -14,7 +15,7 @@ export function orpoLoss({ beta = 0.1 }: { beta?: number } = {}): PreferenceLoss
   return (micro, counts) => {
     const result: PreferenceResult = { loss: 0, dChosen: [], dRejected: [], metrics: {} };
     for (const { chosen, rejected } of micro) {
-      const [up, down] = [meanOf(chosen.logprobs), meanOf(rejected.logprobs)];
+      const [up, down] = [mean(chosen.logprobs), mean(rejected.logprobs)];
       const [better, worse] = [logOdds(up), logOdds(down)];
       const x = better.value - worse.value;
       const pull = beta * sigmoid(-x);
@@ -32,9 +33,9 @@ export function orpoLoss({ beta = 0.1 }: { beta?: number } = {}): PreferenceLoss
   };
 }
 
-/** log(p / (1 − p)) of p = e^l, and its slope in l, 1 / (1 − p). */
+/** log(p / (1 − p)) of p = e^l, and its slope in l, 1 / (1 − p); 0 beyond the bound, where the value no longer moves. */
 function logOdds(logprob: number): { value: number; slope: number } {
   const l = Math.min(logprob, mostLogprob);
   const rest = -Math.expm1(l);
-  return { value: l - Math.log(rest), slope: 1 / rest };
+  return { value: l - Math.log(rest), slope: logprob > mostLogprob ? 0 : 1 / rest };
 }

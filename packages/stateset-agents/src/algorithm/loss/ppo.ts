@@ -6,7 +6,7 @@
  */
 import type { LossFunction } from "../algorithm.ts";
 import type { ClippedLossOptions } from "./grpo.ts";
-import { entropyTerm, klTerm, sumTerms } from "./terms.ts";
+import { sumTerms, withPenalties } from "./terms.ts";
 import { tokenSurrogate } from "./token-surrogate.ts";
 import { valueTerm } from "./value.ts";
 
@@ -15,12 +15,12 @@ export interface PpoLossOptions extends ClippedLossOptions {
   valueClip: number | null;
 }
 
-export const ppoTerms = (options: PpoLossOptions) => [
-  tokenSurrogate(options, options.correction),
-  valueTerm(options.valueCoefficient, options.valueClip),
-  klTerm(options.beta ?? 0, options.klEstimator),
-  entropyTerm(options.entropyCoefficient ?? 0),
-];
+export const ppoTerms = (options: PpoLossOptions) =>
+  withPenalties(
+    options,
+    tokenSurrogate(options, options.correction),
+    valueTerm(options.valueCoefficient, options.valueClip),
+  );
 
 export function ppoLoss(options: PpoLossOptions): LossFunction {
   const terms = ppoTerms(options);

@@ -19,14 +19,14 @@ const side = () => {
 };
 const pairs: PreferencePair[] = Array.from({ length: 20 }, () => ({ chosen: side(), rejected: side() }));
 
-/** The slope of f when numbers[i] moves; the distance is taken as float32 rounds it. */
-function slope(numbers: Float32Array, i: number, f: () => number): number {
+/** The slope of f when numbers[i] moves by `step`; the distance is taken as float32 rounds it. */
+function slope(numbers: Float32Array, i: number, f: () => number, step = 2 ** -9): number {
   const x = numbers[i]!;
   const at = (value: number) => {
     numbers[i] = value;
     return { x: numbers[i]!, y: f() };
   };
-  const [low, high] = [at(x - 2 ** -9), at(x + 2 ** -9)];
+  const [low, high] = [at(x - step), at(x + step)];
   numbers[i] = x;
   return (high.y - low.y) / (high.x - low.x);
 }
@@ -49,6 +49,23 @@ describe("derivatives are those of the value", () => {
         expect(slope(rejected.logprobs, t, value)).toBeCloseTo(dRejected[n]![t]!, 6);
     }
     expect(Math.max(...dChosen.flatMap((own) => [...own].map(Math.abs)))).toBeGreaterThan(1e-3);
+  });
+
+  it("ORPO where a reply is all but certain, on both sides of the bound of its odds", () => {
+    for (const own of [-5e-7, -1e-4]) {
+      const sure = { logprobs: Float32Array.of(own), ref: Float32Array.of(0) };
+      const other = { logprobs: Float32Array.of(-0.7), ref: Float32Array.of(0) };
+      for (const pair of [
+        { chosen: sure, rejected: other },
+        { chosen: other, rejected: sure },
+      ]) {
+        const value = () => orpoLoss()([pair], { pairs: 1 }).loss;
+        const { dChosen, dRejected } = orpoLoss()([pair], { pairs: 1 });
+        const derivative = pair.chosen === sure ? dChosen[0]![0]! : dRejected[0]![0]!;
+        const difference = slope(sure.logprobs, 0, value, Math.abs(own) / 64);
+        expect(Math.abs(derivative - difference)).toBeLessThan(1e-3 * Math.max(1, Math.abs(difference)));
+      }
+    }
   });
 
   it.each([0, 0.7])("KTO, with a baseline of %s", (baseline) => {

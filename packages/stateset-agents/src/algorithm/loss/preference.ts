@@ -72,10 +72,6 @@ export function rewardOf({ logprobs, ref }: PreferenceSide): number {
   return sum;
 }
 
-export function meanOf(values: Float32Array): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
-}
-
 /** −log σ(x) without overflow. */
 export function negativeLogSigmoid(x: number): number {
   return x >= 0 ? Math.log1p(Math.exp(-x)) : -x + Math.log1p(Math.exp(x));

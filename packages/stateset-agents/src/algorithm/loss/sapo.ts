@@ -6,10 +6,10 @@
  */
 import type { LossFunction } from "../algorithm.ts";
 import type { Correction } from "../correction.ts";
-import type { PenaltyOptions } from "./grpo.ts";
+import type { CorrectedOptions } from "./grpo.ts";
 import { sigmoid } from "./preference.ts";
 import { clampLogRatio, type SurrogatePoint } from "./surrogate.ts";
-import { entropyTerm, klTerm, sumTerms, type Term } from "./terms.ts";
+import { sumTerms, type Term, withPenalties } from "./terms.ts";
 import { tokenTerm } from "./token-surrogate.ts";
 
 export interface SoftGate {
@@ -17,12 +17,8 @@ export interface SoftGate {
   tauNegative: number;
 }
 
-export function sapoLoss(options: SoftGate & PenaltyOptions): LossFunction {
-  const terms = [
-    softSurrogate(options, options.correction),
-    klTerm(options.beta ?? 0, options.klEstimator),
-    entropyTerm(options.entropyCoefficient ?? 0),
-  ];
+export function sapoLoss(options: SoftGate & CorrectedOptions): LossFunction {
+  const terms = withPenalties(options, softSurrogate(options, options.correction));
   return (micro, counts) => sumTerms(micro, counts, "sequence-mean", terms);
 }
 

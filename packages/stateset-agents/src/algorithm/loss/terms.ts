@@ -95,3 +95,17 @@ export function entropyTerm(coefficient: number): Term {
     return -coefficient * weight * sum;
   };
 }
+
+/** What every policy loss may have beside its surrogate. */
+export interface PenaltyOptions {
+  /** β of the KL penalty in the loss. Default 0. */
+  beta?: number | (() => number) | undefined;
+  klEstimator?: KlEstimator | undefined;
+  entropyCoefficient?: number | undefined;
+}
+
+/** The terms of a policy loss: its own, a KL penalty and an entropy bonus. */
+export function withPenalties(options: PenaltyOptions, ...own: Term[]): Term[] {
+  const { beta = 0, klEstimator, entropyCoefficient = 0 } = options;
+  return [...own, klTerm(beta, klEstimator), entropyTerm(entropyCoefficient)];
+}

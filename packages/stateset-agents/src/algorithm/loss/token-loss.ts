@@ -4,7 +4,7 @@ import type { KlEstimator } from "../kl.ts";
 import { addMetric, maxMetric } from "../metrics.ts";
 import type { Aggregation } from "./aggregation.ts";
 import { clampLogRatio } from "./surrogate.ts";
-import { entropyTerm, klTerm, sumTerms, type Term } from "./terms.ts";
+import { sumTerms, type Term, withPenalties } from "./terms.ts";
 
 export interface TokenPoint {
   logprob: number;
@@ -58,6 +58,6 @@ export function tokenLoss(
     }
     return weight * sum;
   };
-  const terms = [own, klTerm(options.beta ?? 0, options.klEstimator), entropyTerm(options.entropyCoefficient ?? 0)];
+  const terms = withPenalties(options, own);
   return (micro, counts) => sumTerms(micro, counts, options.aggregation ?? "token-mean", terms);
 }

@@ -30,21 +30,25 @@ function positiveTerm(coefficient: number): Term {
   };
 }
 
-/** positiveScale: tokens that learn / those of successful samples for these, 0 for others; it turns a token mean into one over them. */
+/**
+ * positiveScale: tokens that learn / those of successful samples for these, 0 for others; it turns a token mean into one over them.
+ * The threshold is of rewards as they are given: whether a conversation succeeded does not change with their scale.
+ */
 export function withPositiveScale(
   sequences: readonly Sequence[],
   advantages: readonly Advantages[],
   successThreshold: number,
 ): Advantages[] {
+  const succeeded = ({ reward, givenReward = reward }: Sequence) => givenReward >= successThreshold;
   let tokens = 0;
   let positive = 0;
-  for (const { reward, old, masked } of sequences) {
-    if (masked) continue;
-    tokens += old.length;
-    if (reward >= successThreshold) positive += old.length;
+  for (const sequence of sequences) {
+    if (sequence.masked) continue;
+    tokens += sequence.old.length;
+    if (succeeded(sequence)) positive += sequence.old.length;
   }
   return advantages.map((own, i) => {
-    const scale = positive > 0 && sequences[i]!.reward >= successThreshold ? tokens / positive : 0;
+    const scale = positive > 0 && succeeded(sequences[i]!) ? tokens / positive : 0;
     return { ...own, context: { ...own.context, positiveScale: scale } };
   });
 }
