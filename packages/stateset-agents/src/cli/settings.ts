@@ -18,7 +18,9 @@ function setPath(target: Settings, [key, ...rest]: string[], value: unknown, who
   }
   const inner = target[key!] ?? {};
   if (typeof inner !== "object")
-    throw new StatesetError("INVALID_OPTION", `--set ${whole}: "${key}" is a single value, not a group of settings.`);
+    throw new StatesetError("INVALID_OPTION", `--set ${whole}: "${key}" is a single value, not a group of settings.`, {
+      hint: `Write --set ${whole.slice(0, whole.length - rest.join(".").length - 1)}=<value>.`,
+    });
   target[key!] = inner;
   setPath(inner as Settings, rest, value, whole);
 }

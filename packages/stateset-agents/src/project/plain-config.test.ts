@@ -61,6 +61,18 @@ describe("fromPlainData", () => {
       environment: { scenarios },
       reward: { task_completion: 1 },
     });
+    const { config } = fromPlainData(
+      {
+        agent: { template_variables: { enable_thinking: false } },
+        training: { algorithm: "gdpo", reward_weights: { my_part: 1 } },
+        environment: { scenarios },
+      },
+      "c",
+    );
+    expect(config).toMatchObject({
+      agent: { templateVariables: { enable_thinking: false } },
+      training: { rewardWeights: { my_part: 1 } },
+    });
   });
 
   it("names an unknown key with the nearest one, and what holds none", () => {

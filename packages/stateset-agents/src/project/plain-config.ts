@@ -96,9 +96,12 @@ function setAt(target: Plain, path: readonly string[], value: unknown, file: str
   } else target[key] = isPlain(target[key]) && isPlain(value) ? { ...target[key], ...value } : value;
 }
 
-/** Data of the user's own (scenarios, metadata) keeps its keys; options become camelCase. Names of rewards are looked up later. */
+/** What the user has names of his own in. Names of rewards are looked up later. */
+const ownKeyed = ["reward", "check", "metadata", "context", "templateVariables", "rewardWeights"];
+
+/** Data of the user's own keeps its keys; options become camelCase. */
 export function camelKeys(key: string, value: unknown): unknown {
-  if (!isPlain(value) || key === "reward" || key === "check" || key === "metadata" || key === "context") return value;
+  if (!isPlain(value) || ownKeyed.includes(key)) return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, inner]) => [camelCase(name), camelKeys(camelCase(name), inner)]),
   );

@@ -79,7 +79,9 @@ export function checkSections(config: Readonly<Partial<Record<SectionName, unkno
     const section = config[name];
     if (section === undefined) continue;
     if (typeof section !== "object" || section === null) {
-      throw new StatesetError("INVALID_OPTION", `"${name}" in ${where} is no group of settings.`);
+      throw new StatesetError("INVALID_OPTION", `"${name}" in ${where} is no group of settings.`, {
+        hint: name === "bestOfN" ? "Write bestOfN: { n: 16 }." : `Write ${name}: { data: <file> }.`,
+      });
     }
     parseOptions(schemas[name], section, `${where}: ${name}`);
   }

@@ -69,7 +69,7 @@ export interface Change {
 /** What a run and its model are called, and where it was split off, does not change what it does. */
 const notCompared = /^(?:id|forkedFrom\..*|version|model\.name)$/;
 
-export function changesBetween(before: RunConfig, now: RunConfig): Change[] {
+export function changesBetween(before: Partial<RunConfig>, now: Partial<RunConfig>): Change[] {
   return differences({ ...before }, { ...now })
     .filter(({ path }) => !notCompared.test(path))
     .map(({ path, a, b }) => ({ path, before: a, now: b }));

@@ -58,9 +58,7 @@ export async function harvestBestOfN(options: HarvestOptions): Promise<Harvest> 
   requireParts({ ...options }, "harvestBestOfN()");
   const { agent, environment, reward, scenarios = environment.scenarios, ...rest } = options;
   const o = parseOptions(schema, rest, "harvestBestOfN()");
-  if (o.keep >= o.n) {
-    throw new StatesetError("INVALID_OPTION", `harvestBestOfN() keeps ${o.keep} of ${o.n}: nothing would be rejected.`);
-  }
+  requireRejected(o, "harvestBestOfN()");
   await agent.initialize();
   const report = emptyReport();
   const requests = scenarios.map((scenario, i) => ({
@@ -84,6 +82,13 @@ export async function harvestBestOfN(options: HarvestOptions): Promise<Harvest> 
       );
   });
   return { kept, groups, sampledReward: meanReward(sampled), keptReward: meanReward(kept), report };
+}
+
+export function requireRejected({ n, keep }: { n: number; keep: number }, where: string): void {
+  if (keep < n) return;
+  throw new StatesetError("INVALID_OPTION", `${where} keeps ${keep} of ${n}: nothing would be rejected.`, {
+    hint: "Make `keep` less than `n`.",
+  });
 }
 
 /** What trainSupervised() imitates of sampled conversations: their recorded tokens. */

@@ -1,4 +1,4 @@
-/** What every learner from data can be told (SFT, DPO, IPO, reward models, value functions). */
+/** What every learner from data can be told: SFT, the losses of preferences, reward models, value functions. */
 import { z } from "zod";
 import type { Agent } from "../agent/agent.ts";
 import { StatesetError } from "../error.ts";

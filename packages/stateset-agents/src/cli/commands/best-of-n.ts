@@ -1,14 +1,14 @@
 import type { Command } from "commander";
 import type { CliIo } from "../io.ts";
 import type { LearnFlags } from "../learn/flags.ts";
-import { addRunOptions } from "../learn/options.ts";
+import { addLearnOptions } from "../learn/options.ts";
 import { finiteNumber, wholeNumber } from "../values.ts";
 
 export function addBestOfN(program: Command, io: CliIo): void {
   const command = program
     .command("best-of-n")
     .description("Sample several conversations of each scenario, keep the best by reward, and imitate those.");
-  addRunOptions(command)
+  addLearnOptions(command)
     .option("--n <n>", "conversations sampled of each scenario", wholeNumber)
     .option("--keep <n>", "how many of them are kept at most", wholeNumber)
     .option("--min-reward <score>", "conversations below this are never kept", finiteNumber)

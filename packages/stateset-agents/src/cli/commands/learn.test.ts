@@ -240,6 +240,14 @@ describe("the flags of one of them", () => {
     const middle = rewards.toSorted((a, b) => a - b)[rewards.length >> 1]!;
     expect(await count("")).toBe(rewards.length);
     expect(await count(` --min-reward ${middle}`)).toBe(rewards.filter((reward) => reward >= middle).length);
+    // What it chose stays chosen when it goes on, whoever said it.
+    await run(`sft --json --data played --min-reward ${middle} --name chosen`);
+    expect((await run("sft --json --resume chosen --epochs 2")).json.at(-1)).toMatchObject({ status: "finished" });
+    const text = readFileSync(join(cwd, "stateset.config.yaml"), "utf8");
+    writeFileSync(join(cwd, "chooses.yaml"), `${text}sft: { min_reward: ${middle} }\n`);
+    await run("sft --json --data played --config chooses.yaml --name chosen-there");
+    const there = await run("sft --json --resume chosen-there --epochs 2");
+    expect(there.json.at(-1)).toMatchObject({ status: "finished" });
     expect((await run("sft --data played --min-reward 9")).stderr).toContain("The highest reward of the");
     expect((await run("sft --data chats.jsonl --min-reward 1")).stderr).toContain("have no rewards to choose by");
   });
@@ -272,7 +280,7 @@ describe("the flags of one of them", () => {
     expect(kept).toHaveLength(2);
     // What it kept can be learnt from again.
     expect((await run("sft --json --dry-run --data four")).json[0]).toMatchObject({ examples: 2 });
-    expect((await run("best-of-n --resume four --n 5")).stderr).toContain("how many and which stay cannot change");
+    expect((await run("best-of-n --resume four --n 5")).stderr).toContain("--n cannot be given here");
   });
   flag("best-of-n --keep", async () => {
     const { json } = await run("best-of-n --json --n 4 --keep 2 --set aboveMean=false --name two");
@@ -309,6 +317,15 @@ it("takes its settings from its section of the configuration, whose paths are be
   // Also where another command reads the file.
   const misspelt = await run(`train --json --dry-run --config ${config}`);
   expect(misspelt.json.at(-1)).toMatchObject({ code: "INVALID_OPTION", hint: 'Did you mean "batchSize"?' });
+  writeFileSync(config, `${text}sft: chats.jsonl\n`);
+  expect((await run(`sft --json --config ${config}`)).json.at(-1)).toMatchObject({
+    message: expect.stringContaining("is no group of settings") as string,
+    hint: "Write sft: { data: <file> }.",
+  });
+});
+
+it("counts one step as one", async () => {
+  expect((await run("sft --data chats.jsonl --name once")).stdout).toContain("Done: 1 step.");
 });
 
 it.each(["sft", "reward-model"] as const)("runs show says what comes after a run of %s", async (command) => {

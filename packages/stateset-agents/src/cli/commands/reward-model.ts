@@ -1,14 +1,14 @@
 import type { Command } from "commander";
 import type { CliIo } from "../io.ts";
 import type { LearnFlags } from "../learn/flags.ts";
-import { addDataOptions, addRunOptions } from "../learn/options.ts";
+import { addDataOptions, addLearnOptions } from "../learn/options.ts";
 
 export function addRewardModel(program: Command, io: CliIo): void {
   const command = program
     .command("reward-model")
     .description("Train a model that scores conversations, from preference pairs or from good and bad ones.");
   addDataOptions(command, 'preference pairs as JSONL, or {"messages": […], "good": true} a line');
-  addRunOptions(command)
+  addLearnOptions(command)
     .addHelpText(
       "after",
       `

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { CliIo } from "../io.ts";
 import type { LearnFlags } from "../learn/flags.ts";
-import { addDataOptions, addRunOptions } from "../learn/options.ts";
+import { addDataOptions, addLearnOptions } from "../learn/options.ts";
 import { finiteNumber } from "../values.ts";
 
 export function addSft(program: Command, io: CliIo): void {
@@ -9,7 +9,7 @@ export function addSft(program: Command, io: CliIo): void {
     .command("sft")
     .description("Teach the agent to imitate conversations (supervised fine-tuning).");
   addDataOptions(command, "chats as JSONL, or the folder of a run, whose conversations are learnt from");
-  addRunOptions(command)
+  addLearnOptions(command)
     .option("--min-reward <score>", "of a run's conversations: only those with this reward or more", finiteNumber)
     .addHelpText(
       "after",

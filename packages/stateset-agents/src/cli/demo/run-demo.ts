@@ -6,10 +6,10 @@ import { wrap } from "../../telemetry/columns.ts";
 import { duration } from "../../telemetry/format.ts";
 import { createLiveView } from "../../telemetry/live-view.ts";
 import { train } from "../../training/train.ts";
-import type { InterruptCode } from "../exit-codes.ts";
 import { CliExit } from "../failure.ts";
 import { type CliIo, colorsOf, print, printJson, wantsColor } from "../io.ts";
 import { modelLabel } from "../model-label.ts";
+import { stopOnInterrupt } from "../run/interruption.ts";
 import { type DemoReward, demoAgent, demoEnvironment, demoReward, demoSettings, trainingReward } from "./parts.ts";
 import { comparisonTable, conclusion, conversationPair, measuresOf } from "./report.ts";
 
@@ -55,16 +55,9 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
   const heldOut = demoEnvironment({ heldOut: true });
   const view = createLiveView({ stream: io.stdout, color: wantsColor(io), ...(json && { mode: "json" as const }) });
   const { id: name, dir } = claimFolder(join(io.cwd, "runs"), `demo-seed${seed}`);
-  const stop = new AbortController();
-  const { signal } = stop;
+  const interruption = stopOnInterrupt(view, io, "Stopping");
+  const { signal } = interruption;
   const measure = () => evaluate({ agent, environment: heldOut, reward: demoReward(), samples: 2, seed, signal });
-  let interrupted: InterruptCode = 130;
-  const listening = io.onInterrupt((status) => {
-    if (stop.signal.aborted) process.exit(status);
-    interrupted = status;
-    stop.abort();
-    view.note("Stopping … (Ctrl-C again stops at once)");
-  });
   try {
     await agent.initialize();
     say(
@@ -89,10 +82,10 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
       name,
       dir,
       callbacks: view,
-      signal: stop.signal,
+      signal,
     });
     if (run.status === "interrupted")
-      throw new CliExit(interrupted, "The demo was stopped; start it again with `npm run demo`.");
+      throw new CliExit(interruption.status(), "The demo was stopped; start it again with `npm run demo`.");
     say("", colors.dim("Talking to the trained agent …"));
     const after = await measure();
     const [first, last] = [measuresOf(before), measuresOf(after)];
@@ -125,7 +118,7 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
     if (json) printJson(io, result);
     return result;
   } finally {
-    listening();
+    interruption.done();
     releaseEmpty(dir);
     await agent.close();
   }

@@ -1,5 +1,5 @@
 /** One adapter through sft, dpo and train to an export, each command begun from the run before. */
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { chatModel, cli, type Json } from "../../../test/cli.ts";
@@ -98,22 +98,61 @@ describe("a run that is stopped", () => {
     },
   );
 
-  it("best-of-n goes on after what it has sampled", async () => {
+  it("best-of-n goes on after what it has sampled, and learns as it was told to", async () => {
     const model = await chatModel();
     const [cwd, whole] = [await learnFolder(model), await learnFolder(model)];
-    const args = "best-of-n --n 40 --lora 2 --name r --set sampling.maxTokens=60";
+    const args =
+      "best-of-n --n 40 --lora 2 --name r --epochs 3 --batch-size 1 --learning-rate 0.00123 --set schedule=constant --set sampling.maxTokens=60";
     await run(args, whole);
     const stopped = spawnCli(args.split(" "), cwd);
     await stopped.saw(/sampled 1\/2 scenarios/);
     stopped.child.kill("SIGINT");
     expect(await stopped.exit).toBe(130);
+    expect(stopped.output()).toMatch(
+      /Stopped after sampling 1 of 2 scenarios \(\d of 40 conversations kept\) and saved\./,
+    );
     expect(existsSync(join(cwd, "runs/r/final"))).toBe(false);
     expect((await cli(args.split(" "), { cwd })).stderr).toContain(
       "go on with it: npx stateset-agents best-of-n --resume runs/r",
     );
-    const again = await run("best-of-n --resume runs/r", cwd);
-    expect(again.stdout).not.toContain("sampled 1/2");
+    for (const other of ["--n 3", "--keep 2", "--min-reward 0", "--seed 4", "--name other", "--set aboveMean=false"]) {
+      const refused = await cli(`best-of-n --resume r ${other}`.split(" "), { cwd });
+      expect([refused.status, refused.stderr]).toEqual([
+        2,
+        expect.stringContaining(`${other.replace(/=.*|(?<!--set) .*/, "")} cannot be given here`),
+      ]);
+    }
+
+    // In processes like the first: what loads the code decides what it looks like.
+    const resume = async (args = "") => {
+      const { exit, output } = spawnCli(`best-of-n --resume runs/r${args}`.split(" "), cwd);
+      return { status: await exit, text: output() };
+    };
+    const reward = join(cwd, "reward.ts");
+    const source = readFileSync(reward, "utf8");
+    writeFileSync(reward, source.replace("/ 40", "/ 50"));
+    const changed = await resume();
+    expect(changed.status).toBe(2);
+    expect(changed.text).toMatch(
+      /goes on otherwise than it began: reward\..*Give --accept-changes to go on, or start a/s,
+    );
+    writeFileSync(reward, source);
+    const again = await resume();
+    expect(again.status, again.text).toBe(0);
+    expect(again.text).not.toContain("sampled 1/2");
     const weights = (dir: string) => readFileSync(join(dir, "runs/r/final/adapter_model.safetensors"));
     expect(weights(cwd).equals(weights(whole))).toBe(true);
+    const { settings } = JSON.parse(readFileSync(join(cwd, "runs/r/config.json"), "utf8")) as Json;
+    expect(settings).toMatchObject({ epochs: 3, batchSize: 1, learningRate: 0.00123, schedule: "constant" });
+  });
+
+  it("says of a harvest whose settings are damaged what can be done with it", async () => {
+    const cwd = await learnFolder(await chatModel());
+    await run("best-of-n --n 3 --name r", cwd);
+    rmSync(join(cwd, "runs/r/config.json"));
+    writeFileSync(join(cwd, "runs/r/harvest/settings.json"), '{"settings": {');
+    const { status, stderr } = await cli(["best-of-n", "--resume", "r"], { cwd });
+    expect(status).toBe(5);
+    expect(stderr).toMatch(/harvest\/settings\.json cannot be read: .*\n.*sft --data/);
   });
 });

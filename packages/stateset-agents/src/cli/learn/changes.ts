@@ -12,8 +12,8 @@ export async function changesSince(
 ): Promise<Change[]> {
   const saved = readConfig(runDirOf(resumeFrom));
   await agent.initialize();
-  // Pairs and examples are kept under their own names; how many can be learnt from the learner itself compares.
-  const name = ["pairs", "examples"].find((key) => saved.data?.[key] !== undefined);
+  // Pairs, completions and examples are kept under their own names; how many can be learnt from the learner itself compares.
+  const name = ["pairs", "completions", "examples"].find((key) => saved.data?.[key] !== undefined);
   const data = {
     ...saved.data,
     ...(name !== undefined && { [name]: describeList(examples) }),

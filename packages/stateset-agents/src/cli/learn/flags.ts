@@ -18,13 +18,16 @@ export interface LearnFlags extends Invocation {
   beta?: number;
   n?: number;
   keep?: number;
-  minReward?: number;
   set?: Record<string, unknown>;
   json?: boolean;
 }
 
 /** What a section of the configuration and the flags say, by the names of the library's options. */
-export function learnSettings(section: ProjectConfig[SectionName], name: SectionName, flags: LearnFlags): Settings {
+export function learnSettings(
+  section: ProjectConfig[SectionName] | Settings,
+  name: SectionName,
+  flags: LearnFlags,
+): Settings {
   const known = Object.keys(learnerShapes[name]);
   const own = Object.entries({ ...section }).filter(([key]) => known.includes(key));
   const { epochs, batchSize, learningRate, seed, loss, beta, n, keep, minReward } = flags;

@@ -2,12 +2,12 @@
  * What best-of-n samples before it learns, kept beside the run as it grows: `harvest/trajectories/` holds the conversations that were kept,
  * `harvest/rounds.jsonl` the numbers of each round. A harvest that was stopped goes on after its last round.
  */
-import { appendFileSync, existsSync, mkdirSync, readFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Agent } from "../../agent/agent.ts";
 import { toConversationRecord } from "../../conversation/record.ts";
 import type { TokenChain } from "../../conversation/trajectory.ts";
-import { writeJsonAtomic } from "../../durable.ts";
+import { counted } from "../../counted.ts";
 import { hasCode, StatesetError } from "../../error.ts";
 import type { Scene } from "../../project/build-project.ts";
 import { seedOf } from "../../random.ts";
@@ -46,21 +46,17 @@ export interface HarvestJob {
 export async function harvest({ agent, scene, settings, dir, signal, onRound }: HarvestJob): Promise<boolean> {
   const folder = harvestFolder(dir);
   mkdirSync(folder, { recursive: true });
-  const known = join(folder, "settings.json");
-  // A harvest that goes on is of one piece: with the settings it began with.
-  const own = existsSync(known) ? (JSON.parse(readFileSync(known, "utf8")) as HarvestSettings) : settings;
-  if (own === settings) writeJsonAtomic(known, settings);
   const rounds = join(folder, "rounds.jsonl");
   const { environment, reward } = scene;
   const all = environment.scenarios;
   // As many conversations as are sampled together anyway.
-  const size = Math.max(1, Math.floor(64 / (own.n ?? 8)));
+  const size = Math.max(1, Math.floor(64 / (settings.n ?? 8)));
   for (let done = readJsonLines<HarvestRound>(rounds).at(-1)?.scenarios ?? 0; done < all.length; ) {
     const scenarios = all.slice(done, done + size);
-    const seed = seedOf(own.seed ?? 0, "round", done);
+    const seed = seedOf(settings.seed ?? 0, "round", done);
     try {
       const { kept, groups, sampledReward, keptReward } = await harvestBestOfN({
-        ...own,
+        ...settings,
         ...{ agent, environment, reward, scenarios, seed, signal },
       });
       done += scenarios.length;
@@ -106,7 +102,23 @@ export function harvested(dir: string): TokenChain[] {
   );
 }
 
-/** Of a harvest as a whole. */
+/** How far a harvest came that was stopped. */
+export function stoppedText(dir: string): string {
+  const rounds = readJsonLines<HarvestRound>(join(harvestFolder(dir), "rounds.jsonl"));
+  const { scenarios, of } = rounds.at(-1) ?? {};
+  if (scenarios === undefined) return "Stopped before anything was sampled.";
+  const { sampled, kept } = harvestNumbers(dir);
+  return `Stopped after sampling ${scenarios} of ${of} scenarios (${kept} of ${counted(sampled, "conversation")} kept) and saved.`;
+}
+
+/** Takes back a harvest that failed before its first round: there is nothing to go on with. */
+export function dropUnsampled(dir: string): void {
+  if (existsSync(join(harvestFolder(dir), "rounds.jsonl"))) return;
+  rmSync(harvestFolder(dir), { recursive: true, force: true });
+  rmSync(pathIn(dir, "cli"), { force: true });
+}
+
+/** Of a harvest as far as it came. */
 export function harvestNumbers(dir: string): {
   sampled: number;
   kept: number;

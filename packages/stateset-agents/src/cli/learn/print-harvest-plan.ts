@@ -1,15 +1,24 @@
 /** `best-of-n --dry-run`: one scenario is played, so that environment and reward are tried as well; nothing is kept. */
+import { counted } from "../../counted.ts";
 import type { Scene } from "../../project/build-project.ts";
 import { type HarvestSettings, harvestBestOfN } from "../../supervised/best-of-n.ts";
-import { duration, number, quantity } from "../../telemetry/format.ts";
+import type { FitSettings } from "../../supervised/fit-options.ts";
+import { duration, number } from "../../telemetry/format.ts";
 import { colorsOf, print, printJson } from "../io.ts";
-import { modelLabel } from "../model-label.ts";
+import { modelText } from "../model-label.ts";
+import { memoryText, refuseUnfit } from "../train/print-plan.ts";
+import { bestOfN } from "./learner.ts";
+import { resolveSettings } from "./resolve-settings.ts";
 import type { LearnJob } from "./run-learn.ts";
 
-export async function printHarvestPlan({ project, flags, io }: LearnJob, settings: HarvestSettings): Promise<void> {
+/** `job.settings` are those of learning, `settings` those of sampling. */
+export async function printHarvestPlan(job: LearnJob, settings: HarvestSettings): Promise<void> {
+  const { project, flags, io } = job;
   const { environment, reward } = project as Scene;
   const { agent } = project;
   const { model } = agent.policy;
+  const { tokenBudget, recompute } = resolveSettings(bestOfN, job.settings, undefined) as unknown as FitSettings;
+  const memory = agent.policy.plan({ tokenBudget, recompute, reference: false });
   const [first] = environment.scenarios;
   const startedAt = performance.now();
   const { sampledReward } = await harvestBestOfN({ ...settings, agent, environment, reward, scenarios: [first!] });
@@ -18,7 +27,8 @@ export async function printHarvestPlan({ project, flags, io }: LearnJob, setting
   const totalMs = (performance.now() - startedAt) * scenarios;
   if (flags.json) {
     const facts = { scenarios, n, conversations: n * scenarios, reward: reward?.name ?? null };
-    printJson(io, { type: "plan", command: "best-of-n", model, ...facts, time: { totalMs } });
+    printJson(io, { type: "plan", command: "best-of-n", model, ...facts, memory, time: { totalMs } });
+    refuseUnfit(memory);
     return;
   }
   const colors = colorsOf(io);
@@ -26,9 +36,11 @@ export async function printHarvestPlan({ project, flags, io }: LearnJob, setting
   print(
     io,
     colors.bold("Plan") + colors.dim(" (nothing is kept and nothing trained)"),
-    `${label("model")}${modelLabel(model.name)}, ${quantity(model.parameters)} parameters, ${quantity(model.trainableParameters)} trained`,
-    `${label("sampling")}${scenarios} scenarios × ${n} = ${(n * scenarios).toLocaleString("en-US")} conversations, ${settings.keep ?? 1} of each scenario kept at most`,
+    `${label("model")}${modelText(model)}`,
+    `${label("sampling")}${counted(scenarios, "scenario")} × ${n} = ${(n * scenarios).toLocaleString("en-US")} conversations, ${settings.keep ?? 1} of each scenario kept at most`,
     `${label("reward")}${reward?.name ?? "the environment's own"}, ${number(sampledReward)} on the first scenario`,
+    `${label("memory")}${memoryText(memory, colors)}`,
     `${label("time")}about ${duration(totalMs)} of sampling at most, then learning from what is kept`,
   );
+  refuseUnfit(memory);
 }

@@ -4,6 +4,7 @@ import { number, sparkline } from "../../telemetry/format.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 import { printNext } from "../run/next.ts";
 import { commandLine, shown } from "../run/place.ts";
+import { printDone, resultFacts } from "../run/result.ts";
 import { harvestNumbers } from "./harvest.ts";
 import type { Learner } from "./learner.ts";
 
@@ -23,14 +24,7 @@ export function printLearnt(
   const harvest = learner.command === "best-of-n" && run.dir !== undefined ? harvestNumbers(run.dir) : undefined;
   if (json) {
     printJson(io, {
-      type: "result",
-      run: run.id,
-      status: run.status,
-      steps: run.steps,
-      reason: run.reason ?? null,
-      dir: run.dir ?? null,
-      final: run.finalDir ?? null,
-      best: run.best,
+      ...resultFacts(run),
       ...(harvest && { harvest }),
       loss: { first: losses[0] ?? null, last: losses.at(-1) ?? null },
       heldOut: before && after ? { before: before.numbers, after: after.numbers } : null,
@@ -39,8 +33,7 @@ export function printLearnt(
     return;
   }
   const colors = colorsOf(io);
-  const status = run.status === "stopped-early" ? "Stopped early" : "Done";
-  print(io, "", `${colors.green("✓")} ${status}: ${run.steps} steps.${run.reason ? ` ${run.reason}` : ""}`);
+  printDone(run, io);
   if (harvest) {
     const { sampled, kept, sampledReward, keptReward } = harvest;
     print(io, `  harvest   ${kept} of ${sampled} kept, reward ${number(sampledReward)} → ${number(keptReward)}`);

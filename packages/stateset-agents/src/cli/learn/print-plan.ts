@@ -1,18 +1,18 @@
 /** `--dry-run` of learning from data: everything resolved, with what it needs. One batch is scored, to know how long it takes. */
 import { z } from "zod";
 import { buildTokenTree, type TreeChain } from "../../conversation/token-tree.ts";
+import { counted } from "../../counted.ts";
 import type { MemoryPlan, Policy } from "../../policy/policy.ts";
-import { learnerShapes } from "../../project/sections.ts";
 import { findCheckpoint } from "../../run/checkpoint/store.ts";
-import { runShape } from "../../run/options.ts";
-import { type FitSettings, fitShape, readFitOptions, splitFitOptions } from "../../supervised/fit-options.ts";
+import { type FitSettings, type fitShape, splitFitOptions } from "../../supervised/fit-options.ts";
 import { bytes, duration, quantity } from "../../telemetry/format.ts";
 import { changedSettings } from "../../telemetry/view-texts.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
-import { modelLabel } from "../model-label.ts";
+import { modelText } from "../model-label.ts";
 import type { Settings } from "../settings.ts";
 import { memoryText, refuseUnfit } from "../train/print-plan.ts";
 import type { Data, Learner } from "./learner.ts";
+import { resolveSettings } from "./resolve-settings.ts";
 
 export interface LearnPlan<E> {
   learner: Learner<E>;
@@ -26,16 +26,15 @@ export interface LearnPlan<E> {
 
 export async function printLearnPlan<E>(plan: LearnPlan<E>): Promise<void> {
   const { learner, policy, data, resumeFrom, json, io } = plan;
-  const settings = resolved(plan);
-  const { units, dropped, truncated } = learner.encode(policy, data.examples, plan.settings);
+  const settings = fitSettings(plan);
+  const { units, what, tokens, dropped, truncated } = learner.encode(policy, data.examples, { ...settings });
   const steps = Math.ceil(units.length / settings.batchSize) * settings.epochs;
   const done = resumeFrom === undefined ? 0 : (findCheckpoint(resumeFrom, () => {})?.step ?? 0);
   const left = Math.max(0, steps - done);
-  const tokens = units.flat().reduce((sum, chain) => sum + learner.learnt(chain), 0);
   const stepMs = await measure(policy, units.slice(0, settings.batchSize).flat(), settings.tokenBudget);
   const time = { stepMs, totalMs: stepMs * left };
   const { tokenBudget, recompute } = settings;
-  const memory = policy.plan({ tokenBudget, recompute, reference: learner.section === "dpo" });
+  const memory = policy.plan({ tokenBudget, recompute, reference: learner.refers?.({ ...settings }) ?? false });
   const disk = diskOf(policy, settings, left, data.heldOut !== undefined);
   const { model } = policy;
   if (json) {
@@ -60,36 +59,26 @@ export async function printLearnPlan<E>(plan: LearnPlan<E>): Promise<void> {
   const label = (name: string) => colors.dim(name.padEnd(12));
   const lost = [dropped > 0 && `${dropped} cannot be used`, truncated > 0 && `${truncated} are cut`].filter(Boolean);
   const held = data.heldOut === undefined ? "none held out" : `${data.heldOut.length} held out`;
-  const defaults = z.object(learnerShapes[learner.section]).parse({}) as Settings;
+  const defaults = z.object(learner.shape({ ...settings })).parse({}) as Settings;
   print(
     io,
     colors.bold("Plan") + colors.dim(" (nothing is trained)"),
-    `${label("model")}${modelLabel(model.name)}, ${quantity(model.parameters)} parameters, ${quantity(model.trainableParameters)} trained`,
+    `${label("model")}${modelText(model)}`,
     `${label("learner")}${learner.command}, seed ${settings.seed}`,
-    `${label("data")}${units.length} ${learner.what} (${quantity(tokens)} tokens to learn from), ${held}${lost.length > 0 ? `; ${lost.join(", ")}` : ""}`,
-    `${label("steps")}${left} of ${settings.batchSize} ${learner.what}, ${settings.epochs} ${settings.epochs === 1 ? "epoch" : "epochs"}${done > 0 ? colors.dim(`, after ${done} that are done`) : ""}`,
+    `${label("data")}${units.length} ${what} (${quantity(tokens)} tokens to learn from), ${held}${lost.length > 0 ? `; ${lost.join(", ")}` : ""}`,
+    `${label("steps")}${left} of ${settings.batchSize} ${what}, ${counted(settings.epochs, "epoch")}${done > 0 ? colors.dim(`, after ${done} that are done`) : ""}`,
     `${label("settings")}${changedSettings({ settings: { ...settings }, defaults }).join(colors.dim(" · "))}`,
     `${label("memory")}${memoryText(memory, colors)}`,
-    `${label("disk")}about ${bytes(disk.total)} (${disk.checkpoints} ${disk.checkpoints === 1 ? "checkpoint" : "checkpoints"} of ${bytes(disk.checkpoint)}, final ${bytes(disk.final)})`,
+    `${label("disk")}about ${bytes(disk.total)} (${counted(disk.checkpoints, "checkpoint")} of ${bytes(disk.checkpoint)}, final ${bytes(disk.final)})`,
     `${label("time")}about ${duration(time.totalMs)}: ${(stepMs / 1000).toFixed(1)} s a step, measured on one batch`,
   );
   refuseUnfit(memory satisfies MemoryPlan);
 }
 
-function resolved<E>({ learner, policy, settings, resumeFrom }: LearnPlan<E>): FitSettings {
-  const shape = learnerShapes[learner.section];
-  const schema = z.strictObject({ ...shape, ...runShape });
-  const given = readFitOptions(
-    schema,
-    { ...settings, ...(resumeFrom !== undefined && { resumeFrom }) },
-    learner.kinds,
-    learner.where,
-  );
-  return splitFitOptions(
-    given as Parameters<typeof splitFitOptions>[0],
-    { ...fitShape, ...shape } as never,
-    policy.model,
-  ).settings as unknown as FitSettings;
+function fitSettings<E>({ learner, policy, settings, resumeFrom }: LearnPlan<E>): FitSettings {
+  const resolved = resolveSettings(learner, settings, resumeFrom) as Parameters<typeof splitFitOptions>[0];
+  const shape = learner.shape(resolved) as typeof fitShape;
+  return splitFitOptions(resolved, shape, policy.model).settings;
 }
 
 /** A backward pass costs about two forward passes. The batch is cut at the budget, and counted as if it were whole. */

@@ -6,7 +6,7 @@ import { buildParts, buildScene, closeProject, type ProjectParts, type Scene } f
 import { closeReward } from "../../project/rewards.ts";
 import type { RunCallbacks } from "../../run/callbacks.ts";
 import { runDirOf } from "../../run/checkpoint/store.ts";
-import { pathIn } from "../../run/layout.ts";
+import { changesBetween, readConfig } from "../../run/config.ts";
 import type { RunChoice } from "../../run/options.ts";
 import { releaseEmpty } from "../../run/place.ts";
 import { checkRunName } from "../../run/run-id.ts";
@@ -22,15 +22,17 @@ import { placeOf, resumePath, shown } from "../run/place.ts";
 import type { Settings } from "../settings.ts";
 import { changesSince } from "./changes.ts";
 import { type LearnFlags, learnSettings } from "./flags.ts";
-import { harvestFolder } from "./harvest.ts";
+import { dropUnsampled, harvestFolder, stoppedText } from "./harvest.ts";
+import { harvestStart, refuseOtherHarvest, refuseStopped, stoppedHarvest, writeHarvestStart } from "./harvest-start.ts";
 import type { Data, Learner } from "./learner.ts";
 import { printLearnt } from "./print-learnt.ts";
 import { printLearnPlan } from "./print-plan.ts";
+import { resolveSettings } from "./resolve-settings.ts";
 
 export interface LearnJob {
   flags: LearnFlags;
   project: ProjectParts & Partial<Scene>;
-  /** Of the section and the flags, or of a run that goes on, of the flags alone. */
+  /** Of the section and the flags; of a run that goes on, of the flags alone; of a harvest that goes on, also its own. */
   settings: Settings;
   /** The run, or the checkpoint of one, that goes on. */
   resumeFrom: string | undefined;
@@ -51,7 +53,7 @@ export interface LearnCommand<E> {
   plays?: true;
   /** What is learnt from; undefined when the signal stopped it. Without `within` nothing may be written: it is for the plan. */
   read(job: LearnJob, within?: Reading): Promise<Data<E> | undefined>;
-  /** Instead of the plan of learning alone. */
+  /** Of a new run, instead of the plan of learning alone. */
   printPlan?(job: LearnJob): Promise<void>;
 }
 
@@ -60,14 +62,17 @@ export async function runLearn<E>(command: LearnCommand<E>, given: LearnFlags, i
   if (given.name !== undefined) checkRunName(given.name);
   const resumed = resumePath(given.resume, learner.command, io);
   const flags: LearnFlags = { ...(resumed !== undefined && readInvocation(runDirOf(resumed))), ...given };
+  // What was stopped before its first step has no run yet: it begins where it left off.
+  const stopped = command.plays && resumed !== undefined ? stoppedHarvest(runDirOf(resumed)) : undefined;
+  const resumeFrom = stopped ? undefined : resumed;
+  if (resumeFrom !== undefined) readConfig(runDirOf(resumeFrom));
+  if (command.plays && resumed !== undefined) refuseOtherHarvest(given, stopped !== undefined);
   const overrides = agentOverrides(flags, io);
   const loaded = withReward(await loadConfig(flags, {}, io), flags.reward, io);
+  const section = resumeFrom === undefined && !stopped ? loaded.config[learner.section] : undefined;
+  const settings = learnSettings(stopped?.settings ?? section, learner.section, flags);
   const scene = command.plays ? await buildScene(loaded, readingOf(flags, io)) : {};
   const project = await openParts(() => buildParts(loaded, overrides), scene);
-  // What was stopped before its first step has no run yet: it begins where it left off.
-  const resumeFrom = resumed !== undefined && existsSync(pathIn(runDirOf(resumed), "config")) ? resumed : undefined;
-  const section = loaded.config[learner.section];
-  const settings = learnSettings(resumeFrom === undefined ? section : undefined, learner.section, flags);
   const job: LearnJob = { flags, project, settings, resumeFrom, io };
   if (flags.dryRun) return printPlan(command, job);
 
@@ -76,12 +81,13 @@ export async function runLearn<E>(command: LearnCommand<E>, given: LearnFlags, i
   const interruption = stopOnInterrupt(view, io);
   let result: FitResult<object> | undefined;
   let place: { name?: string; dir?: string } = {};
+  /** A harvest. */
+  let begun = false;
   try {
-    const name = flags.name ?? (resumeFrom === undefined ? section?.name : undefined);
-    place =
-      resumed !== undefined && resumeFrom === undefined
-        ? { name: basename(runDirOf(resumed)), dir: runDirOf(resumed) }
-        : placeOf(name, learner.command, resumeFrom, learner.command, io);
+    resolveSettings(learner, settings, resumeFrom);
+    place = stopped
+      ? { name: basename(runDirOf(resumed!)), dir: runDirOf(resumed!) }
+      : placeOf(flags.name ?? section?.name, learner.command, resumeFrom, learner.command, io);
     const dir = place.dir ?? runDirOf(resumeFrom!);
     const kept = { ...flags, ...(overrides.checkpoint !== undefined && { checkpoint: overrides.checkpoint }) };
     const remember = (at: string) =>
@@ -91,8 +97,16 @@ export async function runLearn<E>(command: LearnCommand<E>, given: LearnFlags, i
         { ...kept, ...(project.file !== undefined && { config: project.file }) },
         io,
       );
-    // Reading may take long, and what it did can be taken up.
-    if (command.plays && resumeFrom === undefined) remember(dir);
+    // Sampling may take long, and what it did can be taken up.
+    if (command.plays && resumeFrom === undefined) {
+      if (!stopped) refuseStopped(dir, io);
+      const start = await harvestStart(project, { ...settings });
+      const changes = stopped ? changesBetween(stopped, start) : [];
+      await acceptChanges(unasked(changes, given), given, io, "start a new run");
+      writeHarvestStart(dir, start);
+      begun = !stopped;
+      remember(dir);
+    }
     const data = await command.read(job, { agent: project.agent, dir, signal: interruption.signal, view });
     if (data) {
       if (resumeFrom !== undefined) {
@@ -109,14 +123,17 @@ export async function runLearn<E>(command: LearnCommand<E>, given: LearnFlags, i
       };
       result = await learner.train(project.agent, data, { ...job.settings, ...options });
     } else place = { dir };
+  } catch (error) {
+    if (begun) dropUnsampled(place.dir!);
+    throw error;
   } finally {
     interruption.done();
     if (typeof place.dir === "string") releaseEmpty(place.dir);
     await closeProject(project);
   }
   if (result === undefined || result.run.status === "interrupted") {
-    const stopped = result?.run ?? { steps: 0, dir: place.dir };
-    throw interrupted(stopped, learner.command, interruption, json, io);
+    const run = result?.run ?? { steps: 0, dir: place.dir, said: stoppedText(place.dir!) };
+    throw interrupted(run, learner.command, interruption, json, io);
   }
   const config = project.file !== undefined && given.config !== undefined ? shown(project.file, io) : undefined;
   printLearnt(result, { learner, project, config, json }, io);
@@ -135,7 +152,8 @@ async function printPlan<E>({ learner, read, printPlan: own }: LearnCommand<E>, 
   const { project, flags, resumeFrom, io } = job;
   try {
     await project.agent.initialize();
-    if (own) return await own(job);
+    resolveSettings(learner, job.settings, resumeFrom);
+    if (own && resumeFrom === undefined) return await own(job);
     const data = (await read(job))!;
     const { policy } = project.agent;
     if (learner.section === "rewardModel") await policy.addValueHead();

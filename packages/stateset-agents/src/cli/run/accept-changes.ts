@@ -14,17 +14,18 @@ export function unasked(changes: readonly Change[], given: { model?: string }): 
   );
 }
 
-/** A person is asked; a script has to say that it means it. */
+/** A person is asked; a script has to say that it means it. `otherwise` is what else can be done. */
 export async function acceptChanges(
   changes: readonly Change[],
   given: { acceptChanges?: boolean; json?: boolean },
   io: CliIo,
+  otherwise = "--name with it to split off a new run and leave the old one alone",
 ): Promise<void> {
   if (changes.length === 0 || given.acceptChanges) return;
   const text = changesText(changes);
   if (!isInteractive(io) || given.json) {
     throw new StatesetError("INVALID_OPTION", text, {
-      hint: "Give --accept-changes to go on, or --name with it to split off a new run and leave the old one alone.",
+      hint: `Give --accept-changes to go on, or ${otherwise}.`,
     });
   }
   const answer = await prompts.confirm({ message: `${text} Go on?`, initialValue: false });

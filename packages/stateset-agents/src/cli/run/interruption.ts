@@ -12,21 +12,25 @@ export interface Interruption {
 }
 
 /** First Ctrl-C: stop and save. Second: leave at once. */
-export function stopOnInterrupt(view: Pick<LiveView, "note">, io: CliIo): Interruption {
+export function stopOnInterrupt(
+  view: Pick<LiveView, "note">,
+  io: CliIo,
+  doing = "Saving the steps done",
+): Interruption {
   const controller = new AbortController();
   let status: InterruptCode = 130;
   const done = io.onInterrupt((asked) => {
     if (controller.signal.aborted) process.exit(asked);
     status = asked;
     controller.abort();
-    view.note("Saving the steps done … (Ctrl-C again stops at once)");
+    view.note(`${doing} … (Ctrl-C again stops at once)`);
   });
   return { signal: controller.signal, status: () => status, done };
 }
 
-/** Says how to go on with a run that was stopped, and ends with the status of what stopped it. */
+/** Says how to go on with a run that was stopped, and ends with the status of what stopped it. `said` is how far it came, where it has no step. */
 export function interrupted(
-  run: { steps: number; dir: string | undefined },
+  run: { steps: number; dir: string | undefined; said?: string },
   command: RunCommand,
   interruption: Interruption,
   json: boolean,
@@ -34,6 +38,12 @@ export function interrupted(
 ): CliExit {
   const line = commandLine([command, "--resume", shown(run.dir ?? "", io)]);
   if (json) printJson(io, { type: "interrupted", steps: run.steps, resumeFrom: run.dir, command: line });
-  else print(io, "", `Stopped after step ${run.steps} and saved. Go on with:`, `  ${colorsOf(io).cyan(line)}`);
+  else
+    print(
+      io,
+      "",
+      `${run.said ?? `Stopped after step ${run.steps} and saved.`} Go on with:`,
+      `  ${colorsOf(io).cyan(line)}`,
+    );
   return new CliExit(interruption.status());
 }

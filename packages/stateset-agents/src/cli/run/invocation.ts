@@ -26,6 +26,7 @@ export interface Invocation {
   data?: string;
   heldOut?: string;
   skipBad?: boolean;
+  minReward?: number;
 }
 
 const names = [
@@ -43,6 +44,7 @@ const names = [
   "data",
   "heldOut",
   "skipBad",
+  "minReward",
 ] as const satisfies (keyof Invocation)[];
 
 /** Those that name a file or folder, and mean the same from wherever the run is resumed. */

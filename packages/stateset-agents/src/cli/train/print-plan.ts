@@ -4,7 +4,7 @@ import { wantsReference } from "../../learning/learner.ts";
 import type { MemoryPlan } from "../../policy/policy.ts";
 import { closeProject, type Project } from "../../project/build-project.ts";
 import { findCheckpoint } from "../../run/checkpoint/store.ts";
-import { bytes, duration, percent, quantity } from "../../telemetry/format.ts";
+import { bytes, duration, percent } from "../../telemetry/format.ts";
 import { changedSettings } from "../../telemetry/view-texts.ts";
 import type { TrainingCallbacks } from "../../training/callbacks.ts";
 import type { ProfileName } from "../../training/profiles.ts";
@@ -13,7 +13,7 @@ import { defaultsOf } from "../../training/train.ts";
 import type { TrainOptions } from "../../training/train-options.ts";
 import { CliExit } from "../failure.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
-import { modelLabel } from "../model-label.ts";
+import { modelText } from "../model-label.ts";
 import { type DiskPlan, planDisk, planTime, type TimePlan } from "../plan.ts";
 
 /** `train --dry-run`: everything resolved, with what it needs. Plays one group, so that environment and reward are tried as well. */
@@ -81,7 +81,7 @@ export async function printPlan(options: {
     print(
       io,
       colors.bold("Plan") + colors.dim(" (nothing is trained)"),
-      `${label("model")}${modelLabel(model.name)}${model.stub ? " (a stub)" : `, ${quantity(model.parameters)} parameters, ${quantity(model.trainableParameters)} trained`}`,
+      `${label("model")}${modelText(model)}`,
       `${label("algorithm")}${algorithm.name}, ${config.profile} profile, seed ${config.seed}`,
       `${label("scenarios")}${environment.scenarios.length} to train on, ${heldOutCount} held out`,
       `${label("reward")}${reward?.name ?? "the environment's own"}`,

@@ -1,9 +1,9 @@
-import { counted } from "../../counted.ts";
 import { estimateText, number, sparkline } from "../../telemetry/format.ts";
 import type { TrainResult } from "../../training/train.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 import { printNext } from "../run/next.ts";
 import { shown } from "../run/place.ts";
+import { printDone, resultFacts } from "../run/result.ts";
 
 export interface ResultPlace {
   json: boolean;
@@ -18,15 +18,8 @@ export function printResult(run: TrainResult["run"], { json, config, hasProject 
   const { before, after } = run.evaluation ?? {};
   if (json) {
     printJson(io, {
-      type: "result",
-      run: run.id,
-      status: run.status,
-      steps: run.steps,
-      reason: run.reason ?? null,
+      ...resultFacts(run),
       stub: run.stub,
-      dir: run.dir ?? null,
-      final: run.finalDir ?? null,
-      best: run.best,
       weights: run.weights ?? null,
       heldOut: before && after ? { before: before.reward, after: after.reward } : null,
     });
@@ -34,11 +27,7 @@ export function printResult(run: TrainResult["run"], { json, config, hasProject 
   }
   const colors = colorsOf(io);
   const rewards = run.metrics.map((record) => record.reward).filter((reward) => reward !== undefined);
-  print(
-    io,
-    "",
-    `${colors.green("✓")} ${run.status === "stopped-early" ? "Stopped early" : "Done"}: ${counted(run.steps, "step")}.${run.reason ? ` ${run.reason}` : ""}`,
-  );
+  printDone(run, io);
   if (rewards.length > 0)
     print(
       io,

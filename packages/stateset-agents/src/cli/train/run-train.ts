@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { buildProject, closeProject, defaultConfig, type Project } from "../../project/build-project.ts";
+import type { ProjectConfig } from "../../project/define-config.ts";
 import { runDirOf } from "../../run/checkpoint/store.ts";
 import { readConfig } from "../../run/config.ts";
 import { releaseEmpty } from "../../run/place.ts";
@@ -31,13 +32,14 @@ export async function runTrain(given: TrainFlags, io: CliIo): Promise<void> {
     ...given,
   };
   const overrides = agentOverrides(flags, io);
-  const loaded = await loadConfig(flags, flags.stub ? defaultConfig : undefined, io);
-  const project = await buildProject(withReward(loaded, flags.reward, io), overrides, readingOf(flags, io));
+  const loaded = withReward(await loadConfig(flags, flags.stub ? defaultConfig : undefined, io), flags.reward, io);
   // A resumed run goes on with its own settings; only what is on the command line changes them.
-  const own = resumeFrom === undefined ? project.config.training : algorithmOf(resumeFrom, project);
+  const own = resumeFrom === undefined ? loaded.config.training : algorithmOf(resumeFrom, loaded.config);
   const settings = applyFlags({ ...own }, flags);
-  const profile = flags.profile ?? (resumeFrom === undefined ? project.config.profile : undefined);
-  const health = healthOf(project, flags);
+  const profile = flags.profile ?? (resumeFrom === undefined ? loaded.config.profile : undefined);
+  const health = healthOf(loaded.config, flags);
+  // Last, for what is opened has to be closed.
+  const project = await buildProject(loaded, overrides, readingOf(flags, io));
   if (flags.dryRun) {
     await printPlan({ project, settings, profile, resumeFrom, callbacks: [health], json: flags.json === true, io });
     return;
@@ -84,7 +86,7 @@ export async function runTrain(given: TrainFlags, io: CliIo): Promise<void> {
 }
 
 /** Of the run that is resumed. An algorithm of the project's own making cannot be read back from a file. */
-function algorithmOf(resumeFrom: string, { config }: Project): Record<string, unknown> {
+function algorithmOf(resumeFrom: string, config: ProjectConfig): Record<string, unknown> {
   const saved = readConfig(runDirOf(resumeFrom)).algorithm;
   const made = config.training?.algorithm;
   return typeof made === "object" && made.name === saved?.algorithm ? { algorithm: made } : { ...saved };
@@ -102,7 +104,7 @@ function savePathOf({ save }: TrainFlags, { config, dir }: Project, io: CliIo): 
 }
 
 /** Watches the run's health, and acts on it where that is asked for. */
-function healthOf({ config: { autoAdjust: configured } }: Project, flags: TrainFlags): AutoAdjust | HealthWatch {
+function healthOf({ autoAdjust: configured }: ProjectConfig, flags: TrainFlags): AutoAdjust | HealthWatch {
   const adjusts = flags.autoAdjust ?? (configured !== undefined && configured !== false);
   return adjusts ? autoAdjust(typeof configured === "object" ? configured : {}) : watchHealth();
 }
