@@ -12,7 +12,7 @@ import { printable } from "./columns.ts";
 import { width } from "./format.ts";
 import { createLiveView, type LiveViewOptions } from "./live-view.ts";
 import { Screen } from "./screen.ts";
-import { gainOf } from "./view-state.ts";
+import { endsOf } from "./view-state.ts";
 
 const run: RunStart = {
   id: "a-run-whose-name-is-rather-long-for-a-narrow-terminal",
@@ -317,10 +317,10 @@ describe("the curve", () => {
   });
 
   it("says how far it has come by quarters, not by two steps", () => {
-    expect(gainOf([0, 1, 0, 1, 0, 1, 0])).toBeUndefined();
+    expect(endsOf([0, 1, 0, 1, 0, 1, 0])).toBeUndefined();
     // The last step is 1 and the first 0, and nothing was gained.
-    expect(gainOf([0, 1, 0, 1, 0, 1, 0, 1])).toBe(0);
-    expect(gainOf([1, 2, 3, 9, 9, 9, 9, 9, 9, 5, 6, 7])).toBe(4);
+    expect(endsOf([0, 1, 0, 1, 0, 1, 0, 1])).toEqual({ first: 0.5, last: 0.5 });
+    expect(endsOf([1, 2, 3, 9, 9, 9, 9, 9, 9, 5, 6, 7])).toEqual({ first: 2, last: 6 });
   });
 });
 

@@ -2,7 +2,7 @@
 import type { Colors } from "picocolors/types";
 import { beside, flow, printable, wrap } from "./columns.ts";
 import { clip, duration, number, padEnd, percent, quantity, sparkline, width } from "./format.ts";
-import { gainOf, type ViewState } from "./view-state.ts";
+import { endsOf, type ViewState } from "./view-state.ts";
 import { atStep, changedSettings, distance, evaluationText, nameLine } from "./view-texts.ts";
 
 export interface ViewFrame {
@@ -105,7 +105,8 @@ function courseLines(state: ViewState, frame: ViewFrame): string[] {
 function courseLine(name: string, values: readonly number[], better: 1 | -1, spread: string, frame: ViewFrame): string {
   const { colors, columns } = frame;
   const before = `${labelled(name, frame)}${colors.bold(number(values.at(-1)!))}${spread}  `;
-  const gain = gainOf(values);
+  const ends = endsOf(values);
+  const gain = ends && ends.last - ends.first;
   const since = columns >= 90 ? colors.dim(" (last ¼ − first ¼)") : "";
   const change =
     gain === undefined

@@ -111,13 +111,10 @@ export class ViewState {
   }
 }
 
-/**
- * How far a number has come: the mean of the last quarter of the steps minus that of the first. One step is noise, so fewer than 8 say
- * nothing.
- */
-export function gainOf(values: readonly number[]): number | undefined {
+/** Where a number came from and where it is: its means over the first and the last quarter of the steps. One step is noise, so fewer than 8 say nothing. */
+export function endsOf(values: readonly number[]): { first: number; last: number } | undefined {
   if (values.length < 8) return undefined;
   const steps = Math.floor(values.length / 4);
   const mean = (part: readonly number[]) => part.reduce((sum, value) => sum + value, 0) / steps;
-  return mean(values.slice(-steps)) - mean(values.slice(0, steps));
+  return { first: mean(values.slice(0, steps)), last: mean(values.slice(-steps)) };
 }

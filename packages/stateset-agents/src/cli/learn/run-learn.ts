@@ -2,8 +2,14 @@
 import { cpSync, existsSync } from "node:fs";
 import { basename } from "node:path";
 import type { Agent } from "../../agent/agent.ts";
-import { buildParts, buildScene, closeProject, type ProjectParts, type Scene } from "../../project/build-project.ts";
-import { closeReward } from "../../project/rewards.ts";
+import {
+  buildParts,
+  buildScene,
+  closeProject,
+  closeScene,
+  type ProjectParts,
+  type Scene,
+} from "../../project/build-project.ts";
 import type { RunCallbacks } from "../../run/callbacks.ts";
 import { runDirOf } from "../../run/checkpoint/store.ts";
 import { changesBetween, readConfig } from "../../run/config.ts";
@@ -143,7 +149,7 @@ async function openParts(open: () => Promise<ProjectParts>, scene: Partial<Scene
   try {
     return { ...(await open()), ...scene };
   } catch (error) {
-    await closeReward(scene.reward);
+    await closeScene(scene);
     throw error;
   }
 }

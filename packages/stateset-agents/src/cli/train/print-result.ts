@@ -1,4 +1,5 @@
 import { estimateText, number, sparkline } from "../../telemetry/format.ts";
+import { endsOf } from "../../telemetry/view-state.ts";
 import type { TrainResult } from "../../training/train.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 import { printNext } from "../run/next.ts";
@@ -28,11 +29,14 @@ export function printResult(run: TrainResult["run"], { json, config, hasProject 
   const colors = colorsOf(io);
   const rewards = run.metrics.map((record) => record.reward).filter((reward) => reward !== undefined);
   printDone(run, io);
-  if (rewards.length > 0)
+  if (rewards.length > 0) {
+    const ends = endsOf(rewards);
+    const means = ends ? `${number(ends.first)} → ${number(ends.last)}  ` : "";
     print(
       io,
-      `  reward    ${number(rewards[0]!)} → ${number(rewards.at(-1)!)}  ${colors.cyan(sparkline(rewards, 40))}`,
+      `  reward    ${means}${colors.cyan(sparkline(rewards, 40))}${ends ? colors.dim("  first ¼ → last ¼ of the steps") : ""}`,
     );
+  }
   if (before && after) {
     print(
       io,
