@@ -8,7 +8,7 @@ import type { CliIo } from "./io.ts";
 
 /** What `--checkpoint` may be, for the help of every command that has one. */
 export const checkpointHelp =
-  "a run (its name or folder, finished or not), one of its checkpoints (runs/a/checkpoints/step-000040, …/best, …/last), a model folder, `last` or `best` (of the newest run) or `starter`";
+  "a run (its name or folder, finished or not), one of its checkpoints (runs/a/checkpoints/step-000040, a/best, a/last), a model folder, `last` or `best` (of the newest run) or `starter`";
 
 /** A path, the name of a run below `runs/`, or a word for one of those. */
 export function checkpointPath(checkpoint: string, io: CliIo): string {
@@ -16,7 +16,11 @@ export function checkpointPath(checkpoint: string, io: CliIo): string {
   const path = resolve(io.cwd, checkpoint);
   const runs = join(io.cwd, "runs");
   if (existsSync(path)) return path;
-  if (isRun(join(runs, checkpoint))) return join(runs, checkpoint);
+  const [name = "", ...inside] = checkpoint.split("/");
+  if (isRun(join(runs, name))) {
+    const word = inside.length === 1 && (inside[0] === "best" || inside[0] === "last");
+    return join(runs, name, ...(word ? ["checkpoints"] : []), ...inside);
+  }
   if (checkpoint !== "last" && checkpoint !== "best") return path;
   const newest = listRuns(runs).find(talks);
   if (!newest) {

@@ -52,7 +52,7 @@ export function readConfig(dir: string): RunConfig {
   const isObject = (value: unknown) => typeof value === "object" && value !== null;
   if (config?.version !== 2 || typeof config.id !== "string" || !isObject(config.settings) || !isObject(config.model)) {
     throw new StatesetError("CHECKPOINT_INVALID", `${path} is not the configuration of a run of this version.`, {
-      hint: "Go on with it in the version it was begun with, or start a new run from its final/ folder.",
+      hint: "Go on with it in the version it was begun with, or start a new run from its final/ folder or a checkpoint.",
     });
   }
   return config;

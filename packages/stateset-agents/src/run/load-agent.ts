@@ -94,9 +94,9 @@ function followPointer(path: string): string {
 function noConversations(dir: string): StatesetError {
   return new StatesetError(
     "MODEL_UNSUPPORTED",
-    `${dir} holds a reward model, which scores conversations and has none.`,
+    `${dir} holds a reward model: it scores conversations and cannot hold one.`,
     {
-      hint: "Load it with loadNeuralReward() of stateset-agents/rewards, or name the run of an agent.",
+      hint: "Train with it (`npx stateset-agents train --reward <run>`), load it with loadNeuralReward() of stateset-agents/rewards, or name the run of an agent.",
     },
   );
 }

@@ -124,6 +124,6 @@ function requireSameLearner(saved: RunConfig, learner: LearnerKind, algorithm: s
   const [was, is] = [saved.algorithm?.algorithm ?? saved.learner, algorithm ?? learner];
   if (was === is) return;
   throw new StatesetError("CHECKPOINT_MISMATCH", `The run "${saved.id}" was trained with ${was}, not with ${is}.`, {
-    hint: "Go on with what it was begun with, or start a new run from its final/ folder.",
+    hint: "Go on with what it was begun with, or start a new run from its final/ folder or a checkpoint.",
   });
 }

@@ -134,7 +134,7 @@ function changesIn({ on, fixed = [] }: FitTask, config: OpenRunOptions["config"]
   if (refused.length === 0) return changes;
   const text = changesText(refused, `The run "${saved.id}" cannot go on otherwise than it began`);
   throw new StatesetError("CHECKPOINT_MISMATCH", text, {
-    hint: "Its checkpoints hold a place in that data, in that order. Give what it began with, or start a new run from its final/ folder.",
+    hint: "Its checkpoints hold a place in that data, in that order. Give what it began with, or start a new run from its final/ folder or a checkpoint.",
   });
 }
 

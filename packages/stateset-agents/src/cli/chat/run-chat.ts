@@ -104,9 +104,14 @@ async function converse(speakers: Speaker[], flags: ChatFlags, io: CliIo): Promi
 
 function obey(command: string, speakers: Speaker[], io: CliIo): void {
   const colors = colorsOf(io);
-  if (command === "/reset") for (const speaker of speakers) speaker.messages = [];
-  else if (command === "/undo") for (const speaker of speakers) speaker.messages = speaker.messages.slice(0, -2);
-  else if (command === "/help")
+  if (command === "/reset") {
+    for (const speaker of speakers) speaker.messages = [];
+    print(io, colors.dim("A new conversation."));
+  } else if (command === "/undo") {
+    const some = speakers.some(({ messages }) => messages.length > 0);
+    for (const speaker of speakers) speaker.messages = speaker.messages.slice(0, -2);
+    print(io, colors.dim(some ? "The last exchange is taken back." : "There is nothing to take back."));
+  } else if (command === "/help")
     print(io, ...Object.entries(commands).map(([name, does]) => `${name.padEnd(8)}${colors.dim(does)}`));
   else {
     const hint = didYouMean(command, Object.keys(commands));

@@ -49,8 +49,10 @@ describe("chat", () => {
     );
   });
   flag("chat --stub", async () => {
-    const { stdout } = await run("chat --stub", { input: "hi\n/undo\n/reset\n/exit\nunseen\n" });
+    const { stdout } = await run("chat --stub", { input: "hi\n/undo\n/undo\n/reset\n/exit\nunseen\n" });
     expect(stdout).toContain("scripted reply from a stub");
+    const said = ["The last exchange is taken back.", "There is nothing to take back.", "A new conversation."];
+    expect(stdout).toMatch(new RegExp(said.join("[^]*")));
     expect(stdout.match(/agent ▸/g)).toHaveLength(1);
   });
   flag("chat --json", async () => {

@@ -119,6 +119,12 @@ interface Stage {
 /** Where conversations are played and how they are scored: the project's, or support conversations where there is none. */
 async function sceneOf(flags: EvaluateFlags, io: CliIo): Promise<Scene> {
   const loaded = await loadConfig(flags, defaultConfig, io);
+  if (loaded.config === defaultConfig && !flags.json) {
+    const parts = Object.keys(defaultConfig.reward!).join(" and ");
+    io.stderr.write(
+      `· There is no configuration here: conversations are scored by ${parts}. --config names another.\n`,
+    );
+  }
   // The agent comes from the checkpoint, so the project's own is not opened here.
   const { config } = loaded;
   const file = typeof flags.scenarios === "string" ? { heldOut: resolve(io.cwd, flags.scenarios) } : {};
