@@ -15,6 +15,13 @@ const reward = () => new FunctionReward(politeShare);
 const run = (name: string) =>
   train({ ...quickRun, agent: tableAgent().agent, reward: reward(), name, dir: join(root, name), steps: 2 });
 
+it("count as runs, interrupted ones, while they have only sampled what to learn from", () => {
+  const dir = join(root, "apart");
+  mkdirSync(join(dir, "best", "harvest"), { recursive: true });
+  expect(listRuns(dir)).toMatchObject([{ id: "best", state: "interrupted", problem: undefined }]);
+  rmSync(dir, { recursive: true });
+});
+
 describe("the runs in a folder", () => {
   beforeAll(async () => {
     await run("first");

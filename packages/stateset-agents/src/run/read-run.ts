@@ -74,7 +74,9 @@ export function readRun(dir: string): RunInfo {
       return otherwise;
     }
   };
-  const config = read<RunConfig | undefined>(() => readConfig(dir), undefined);
+  // Its configuration is written when learning begins.
+  const samples = existsSync(pathIn(dir, "harvest")) && !existsSync(pathIn(dir, "config"));
+  const config = samples ? undefined : read<RunConfig | undefined>(() => readConfig(dir), undefined);
   const lines = read(() => readJsonLines<StepMetrics>(pathIn(dir, "metrics")), []);
   const metrics = lines.filter(({ step }) => step > 0);
   const status = readStatus(dir);
@@ -85,7 +87,7 @@ export function readRun(dir: string): RunInfo {
     dir,
     config,
     problem: problems[0],
-    state: status?.state ?? (existsSync(pathIn(dir, "final")) ? "finished" : holderOf(dir) ? "running" : "lost"),
+    state: status?.state ?? stateOf(dir, samples),
     reason: status?.reason,
     startedAt: status?.startedAt ?? statSync(dir).birthtimeMs,
     step: metrics.at(-1)?.step ?? 0,
@@ -94,6 +96,13 @@ export function readRun(dir: string): RunInfo {
     checkpoints: all,
     best,
   };
+}
+
+/** Of a run that says nothing of itself. */
+function stateOf(dir: string, samples: boolean): RunInfo["state"] {
+  if (existsSync(pathIn(dir, "final"))) return "finished";
+  if (holderOf(dir)) return "running";
+  return samples ? "interrupted" : "lost";
 }
 
 /** Bytes below a path. What goes away while they are counted counts nothing. */
@@ -107,7 +116,7 @@ export function sizeOf(path: string): number {
   }
 }
 
-/** Also one that was killed before its first step, or whose configuration is gone. */
+/** Also one that was killed before its first step, whose configuration is gone, or that was stopped while it sampled what to learn from. */
 export function isRun(dir: string): boolean {
-  return existsSync(pathIn(dir, "config")) || existsSync(pathIn(dir, "status"));
+  return (["config", "status", "harvest"] as const).some((file) => existsSync(pathIn(dir, file)));
 }

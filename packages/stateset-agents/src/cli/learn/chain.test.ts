@@ -124,8 +124,9 @@ describe("a run that is stopped", () => {
     }
 
     // In processes like the first: what loads the code decides what it looks like.
-    const resume = async (args = "") => {
-      const { exit, output } = spawnCli(`best-of-n --resume runs/r${args}`.split(" "), cwd);
+    const resume = async () => {
+      // Without a name: the newest, also where it has only sampled yet.
+      const { exit, output } = spawnCli(["best-of-n", "--resume"], cwd);
       return { status: await exit, text: output() };
     };
     const reward = join(cwd, "reward.ts");
