@@ -4,9 +4,9 @@ import type { Scene } from "../../project/build-project.ts";
 import { type HarvestSettings, harvestBestOfN } from "../../supervised/best-of-n.ts";
 import type { FitSettings } from "../../supervised/fit-options.ts";
 import { duration, number } from "../../telemetry/format.ts";
-import { colorsOf, print, printJson } from "../io.ts";
+import { printJson } from "../io.ts";
 import { modelText } from "../model-label.ts";
-import { memoryText, refuseUnfit } from "../train/print-plan.ts";
+import { memoryText, printPlanTable, refuseUnfit } from "../run/plan-table.ts";
 import { bestOfN } from "./learner.ts";
 import { resolveSettings } from "./resolve-settings.ts";
 import type { LearnJob } from "./run-learn.ts";
@@ -31,16 +31,13 @@ export async function printHarvestPlan(job: LearnJob, settings: HarvestSettings)
     refuseUnfit(memory);
     return;
   }
-  const colors = colorsOf(io);
-  const label = (name: string) => colors.dim(name.padEnd(12));
-  print(
-    io,
-    colors.bold("Plan") + colors.dim(" (nothing is kept and nothing trained)"),
-    `${label("model")}${modelText(model)}`,
-    `${label("sampling")}${counted(scenarios, "scenario")} × ${n} = ${(n * scenarios).toLocaleString("en-US")} conversations, ${settings.keep ?? 1} of each scenario kept at most`,
-    `${label("reward")}${reward?.name ?? "the environment's own"}, ${number(sampledReward)} on the first scenario`,
-    `${label("memory")}${memoryText(memory, colors)}`,
-    `${label("time")}about ${duration(totalMs)} of sampling at most, then learning from what is kept`,
-  );
+  const rows = {
+    model: modelText(model),
+    sampling: `${counted(scenarios, "scenario")} × ${n} = ${(n * scenarios).toLocaleString("en-US")} conversations, ${settings.keep ?? 1} of each scenario kept at most`,
+    reward: `${reward?.name ?? "the environment's own"}, ${number(sampledReward)} on the first scenario`,
+    memory: memoryText(memory, io),
+    time: `about ${duration(totalMs)} of sampling at most, then learning from what is kept`,
+  };
+  printPlanTable(rows, io, "nothing is kept and nothing trained");
   refuseUnfit(memory);
 }

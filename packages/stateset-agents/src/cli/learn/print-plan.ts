@@ -7,10 +7,10 @@ import { findCheckpoint } from "../../run/checkpoint/store.ts";
 import { type FitSettings, type fitShape, splitFitOptions } from "../../supervised/fit-options.ts";
 import { bytes, duration, quantity } from "../../telemetry/format.ts";
 import { changedSettings } from "../../telemetry/view-texts.ts";
-import { type CliIo, colorsOf, print, printJson } from "../io.ts";
+import { type CliIo, colorsOf, printJson } from "../io.ts";
 import { modelText } from "../model-label.ts";
+import { memoryText, printPlanTable, refuseUnfit } from "../run/plan-table.ts";
 import type { Settings } from "../settings.ts";
-import { memoryText, refuseUnfit } from "../train/print-plan.ts";
 import type { Data, Learner } from "./learner.ts";
 import { resolveSettings } from "./resolve-settings.ts";
 
@@ -55,22 +55,22 @@ export async function printLearnPlan<E>(plan: LearnPlan<E>): Promise<void> {
     refuseUnfit(memory);
     return;
   }
-  const colors = colorsOf(io);
-  const label = (name: string) => colors.dim(name.padEnd(12));
+  const { dim } = colorsOf(io);
   const lost = [dropped > 0 && `${dropped} cannot be used`, truncated > 0 && `${truncated} are cut`].filter(Boolean);
   const held = data.heldOut === undefined ? "none held out" : `${data.heldOut.length} held out`;
   const defaults = z.object(learner.shape({ ...settings })).parse({}) as Settings;
-  print(
+  printPlanTable(
+    {
+      model: modelText(model),
+      learner: `${learner.command}, seed ${settings.seed}`,
+      data: `${units.length} ${what} (${quantity(tokens)} tokens to learn from), ${held}${lost.length > 0 ? `; ${lost.join(", ")}` : ""}`,
+      steps: `${left} of ${settings.batchSize} ${what}, ${counted(settings.epochs, "epoch")}${done > 0 ? dim(`, after ${done} that are done`) : ""}`,
+      settings: changedSettings({ settings: { ...settings }, defaults }).join(dim(" · ")),
+      memory: memoryText(memory, io),
+      disk: `about ${bytes(disk.total)} (${counted(disk.checkpoints, "checkpoint")} of ${bytes(disk.checkpoint)}, final ${bytes(disk.final)})`,
+      time: `about ${duration(time.totalMs)}: ${(stepMs / 1000).toFixed(1)} s a step, measured on one batch`,
+    },
     io,
-    colors.bold("Plan") + colors.dim(" (nothing is trained)"),
-    `${label("model")}${modelText(model)}`,
-    `${label("learner")}${learner.command}, seed ${settings.seed}`,
-    `${label("data")}${units.length} ${what} (${quantity(tokens)} tokens to learn from), ${held}${lost.length > 0 ? `; ${lost.join(", ")}` : ""}`,
-    `${label("steps")}${left} of ${settings.batchSize} ${what}, ${counted(settings.epochs, "epoch")}${done > 0 ? colors.dim(`, after ${done} that are done`) : ""}`,
-    `${label("settings")}${changedSettings({ settings: { ...settings }, defaults }).join(colors.dim(" · "))}`,
-    `${label("memory")}${memoryText(memory, colors)}`,
-    `${label("disk")}about ${bytes(disk.total)} (${counted(disk.checkpoints, "checkpoint")} of ${bytes(disk.checkpoint)}, final ${bytes(disk.final)})`,
-    `${label("time")}about ${duration(time.totalMs)}: ${(stepMs / 1000).toFixed(1)} s a step, measured on one batch`,
   );
   refuseUnfit(memory satisfies MemoryPlan);
 }

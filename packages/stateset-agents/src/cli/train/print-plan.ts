@@ -1,7 +1,6 @@
 import { counted } from "../../counted.ts";
 import { Environment } from "../../environment/environment.ts";
 import { wantsReference } from "../../learning/learner.ts";
-import type { MemoryPlan } from "../../policy/policy.ts";
 import { closeProject, type Project } from "../../project/build-project.ts";
 import { findCheckpoint } from "../../run/checkpoint/store.ts";
 import { bytes, duration, percent } from "../../telemetry/format.ts";
@@ -11,10 +10,10 @@ import type { ProfileName } from "../../training/profiles.ts";
 import { mayAdjustKl, mayUndo, resolveRun } from "../../training/resolve-run.ts";
 import { defaultsOf } from "../../training/train.ts";
 import type { TrainOptions } from "../../training/train-options.ts";
-import { CliExit } from "../failure.ts";
-import { type CliIo, colorsOf, print, printJson } from "../io.ts";
+import { type CliIo, colorsOf, printJson } from "../io.ts";
 import { modelText } from "../model-label.ts";
 import { type DiskPlan, planDisk, planTime, type TimePlan } from "../plan.ts";
+import { memoryText, printPlanTable, refuseUnfit } from "../run/plan-table.ts";
 
 /** `train --dry-run`: everything resolved, with what it needs. Plays one group, so that environment and reward are tried as well. */
 export async function printPlan(options: {
@@ -76,45 +75,26 @@ export async function printPlan(options: {
       refuseUnfit(memory);
       return;
     }
-    const colors = colorsOf(io);
-    const label = (name: string) => colors.dim(name.padEnd(12));
-    print(
+    const { dim } = colorsOf(io);
+    const settled = { ...config, ...algorithm.options, algorithm: algorithm.name };
+    printPlanTable(
+      {
+        model: modelText(model),
+        algorithm: `${algorithm.name}, ${config.profile} profile, seed ${config.seed}`,
+        scenarios: `${environment.scenarios.length} to train on, ${heldOutCount} held out`,
+        reward: reward?.name ?? "the environment's own",
+        steps: `${steps} × ${config.groupsPerStep * config.accumulation} groups × ${config.groupSize} = ${conversations.toLocaleString("en-US")} conversations${done > 0 ? dim(`, after ${done} that are done`) : ""}`,
+        settings: changedSettings({ settings: settled, defaults: defaultsOf(algorithm.name) }).join(dim(" · ")),
+        memory: memory && memoryText(memory, io),
+        disk: disk && diskText(disk),
+        time: played && timeText(played.time),
+      },
       io,
-      colors.bold("Plan") + colors.dim(" (nothing is trained)"),
-      `${label("model")}${modelText(model)}`,
-      `${label("algorithm")}${algorithm.name}, ${config.profile} profile, seed ${config.seed}`,
-      `${label("scenarios")}${environment.scenarios.length} to train on, ${heldOutCount} held out`,
-      `${label("reward")}${reward?.name ?? "the environment's own"}`,
-      `${label("steps")}${steps} × ${config.groupsPerStep * config.accumulation} groups × ${config.groupSize} = ${conversations.toLocaleString("en-US")} conversations${done > 0 ? colors.dim(`, after ${done} that are done`) : ""}`,
-      `${label("settings")}${changedSettings({ settings: { ...config, ...algorithm.options, algorithm: algorithm.name }, defaults: defaultsOf(algorithm.name) }).join(colors.dim(" · "))}`,
     );
-    if (memory) print(io, `${label("memory")}${memoryText(memory, colors)}`);
-    if (disk) print(io, `${label("disk")}${diskText(disk)}`);
-    if (played) print(io, `${label("time")}${timeText(played.time)}`);
     refuseUnfit(memory);
   } finally {
     await closeProject(project);
   }
-}
-
-/** A script that asks for the plan must not go on with a run that would fail. */
-export function refuseUnfit(memory: MemoryPlan | undefined): void {
-  if (memory && memory.total > memory.available)
-    throw new CliExit(6, "The plan does not fit in memory.", "OUT_OF_MEMORY");
-}
-
-export function memoryText(plan: MemoryPlan, colors: ReturnType<typeof colorsOf>): string {
-  const parts = [`weights ${bytes(plan.weights)}`, `optimiser ${bytes(plan.optimiser)}`];
-  if (plan.reference > 0) parts.push(`reference ${bytes(plan.reference)}`);
-  if (plan.scorer > 0) parts.push(`the reward's reference ${bytes(plan.scorer)}`);
-  if (plan.undo > 0) parts.push(`taking steps back ${bytes(plan.undo)}`);
-  parts.push(`activations up to ${bytes(plan.activations)}`, `conversations up to ${bytes(plan.cache)}`);
-  const fits = plan.total <= plan.available;
-  const verdict = fits
-    ? colors.green(`fits in ${bytes(plan.available)}`)
-    : colors.red(`does not fit in ${bytes(plan.available)}`);
-  const advice = fits ? "" : " Lower tokenBudget, set recompute, or use LoRA.";
-  return `about ${bytes(plan.total)} (${parts.join(", ")}), ${verdict}${advice}`;
 }
 
 function diskText({ checkpoint, checkpoints, final, trajectories, total }: DiskPlan): string {
