@@ -11,7 +11,7 @@ export async function* readText(path: string): AsyncGenerator<string> {
       first = false;
     }
   } catch (error) {
-    throw new StatesetError("INVALID_DATA", `Could not read ${path}: ${messageOf(error)}.`, { cause: error });
+    throw unreadable(path, error);
   } finally {
     input.destroy();
   }
@@ -40,4 +40,12 @@ export async function* readLines(path: string): AsyncGenerator<TextEntry> {
 export interface TextEntry {
   line: number;
   text: string;
+}
+
+/** A file of the user's that is not there, or may not be read. */
+export function unreadable(path: string, error: unknown): StatesetError {
+  return new StatesetError("INVALID_DATA", `Could not read ${path}: ${messageOf(error)}.`, {
+    hint: "Check the path: flags are relative to the working folder, paths in a configuration to that file.",
+    cause: error,
+  });
 }

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { type Document, isMap, isSeq, LineCounter, parseDocument } from "yaml";
-import { messageOf, StatesetError } from "../error.ts";
+import { unreadable } from "../conversation/read-lines.ts";
+import { StatesetError } from "../error.ts";
 
 export interface YamlItem {
   line: number;
@@ -32,7 +33,7 @@ export async function readWhole(path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
-    throw new StatesetError("INVALID_DATA", `Could not read ${path}: ${messageOf(error)}.`, { cause: error });
+    throw unreadable(path, error);
   }
 }
 

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import type { Message } from "../../conversation/message.ts";
+import { unreadable } from "../../conversation/read-lines.ts";
 import { validateMessages } from "../../conversation/validate-messages.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 
@@ -15,7 +16,7 @@ export async function readInputs(path: string): Promise<Input[]> {
   try {
     text = await readFile(path, "utf8");
   } catch (error) {
-    throw new StatesetError("INVALID_DATA", `Could not read ${path}: ${messageOf(error)}.`, { cause: error });
+    throw unreadable(path, error);
   }
   const entries = text.trimStart().startsWith("[") ? parseList(text, path) : parseLines(text, path);
   if (entries.length === 0) throw new StatesetError("INVALID_DATA", `${path} holds no messages.`, { hint });
