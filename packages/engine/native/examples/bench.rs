@@ -101,7 +101,7 @@ fn gemm(threads: usize) {
                 unsafe { forward(&mut exec, x.as_ptr(), k, m, k, &[job]).unwrap() }
             }
         });
-        let back = GradInput { w: w.as_ptr(), n, dy: y.as_ptr(), dy_row: np };
+        let back = GradInput::of(w.as_ptr(), n, y.as_ptr(), np);
         let i = best(rounds, || {
             for _ in 0..reps {
                 unsafe { grad_input(&mut exec, &[back], m, k, dx.as_mut_ptr(), k, Mode::Set).unwrap() }

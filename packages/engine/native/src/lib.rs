@@ -4,6 +4,7 @@ pub mod buffer;
 pub mod config;
 pub mod decode;
 pub mod error;
+pub mod form;
 pub mod gemm;
 pub mod kernel;
 pub mod model;
@@ -16,6 +17,6 @@ mod testing;
 pub use config::{Config, Mlp, Norm, Position, RopeScaling};
 pub use error::EngineError;
 pub use model::{
-    Chunk, Derivatives, Flat, KvSegment, KvSpan, Model, Pass, Scope, StepOptions, StepReport, TensorSpec, Trainable, TreeBatch, Want,
-    Weights,
+    Chunk, Derivatives, Flat, Forms, KvSegment, KvSpan, Model, Pass, Scope, StepOptions, StepReport, TensorSpec, Trainable, TreeBatch,
+    Values, Want, Weights,
 };

@@ -51,7 +51,7 @@ fn the_three_products_agree_with_double_precision_on_every_path() {
                 let mut dx = vec![0f32; m * kp];
                 let mut dw = vec![1f32; np * k];
                 let job = Job { bias: bias.as_ptr(), add: add.as_ptr(), ..Job::of(p.as_ptr(), n, y.as_mut_ptr(), np) };
-                let back = GradInput { w: p.as_ptr(), n, dy: dy.as_ptr(), dy_row: np };
+                let back = GradInput::of(p.as_ptr(), n, dy.as_ptr(), np);
                 unsafe {
                     forward(&mut exec, x.as_ptr(), kp, m, k, &[job]).unwrap();
                     grad_input(&mut exec, &[back, back], m, k, dx.as_mut_ptr(), kp, Mode::Set).unwrap();
@@ -185,7 +185,7 @@ fn the_head_gives_log_softmax_entropy_and_their_gradients() {
             hidden: x.as_ptr(),
             hidden_row: kp,
             rows,
-            w: w.as_ptr(),
+            w: w.as_ptr().into(),
             vocab,
             k,
             temperature,

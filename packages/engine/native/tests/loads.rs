@@ -10,7 +10,7 @@ fn copy_weights(m: &mut Model, staged: &mut Staged, from: &Model, in_place: bool
     for spec in from.tensors().iter().filter(|spec| spec.trainable) {
         let mut data = vec![0.0; spec.rows * spec.cols];
         from.read_tensor(&spec.name, &mut data).unwrap();
-        m.stage_tensor(staged, &spec.name, &data, in_place).unwrap();
+        m.stage_tensor(staged, &spec.name, Values::Floats(&data), in_place).unwrap();
     }
 }
 
@@ -108,14 +108,14 @@ fn a_load_that_is_broken_off_changes_nothing_or_says_that_it_did() {
     learn(&mut m);
     let before = present(&mut m);
     let mut staged = m.stage(Purpose::Present);
-    m.stage_tensor(&mut staged, "embed", &vec![0.5; 1070 * 40], false).unwrap();
-    assert_eq!(code(m.stage_tensor(&mut staged, "embed", &[f32::NAN; 1070 * 40], false)), "NOT_FINITE");
-    assert_eq!(code(m.stage_tensor(&mut staged, "nothing", &[], false)), "UNKNOWN_TENSOR");
+    m.stage_tensor(&mut staged, "embed", Values::Floats(&vec![0.5; 1070 * 40]), false).unwrap();
+    assert_eq!(code(m.stage_tensor(&mut staged, "embed", Values::Floats(&[f32::NAN; 1070 * 40]), false)), "NOT_FINITE");
+    assert_eq!(code(m.stage_tensor(&mut staged, "nothing", Values::Floats(&[]), false)), "UNKNOWN_TENSOR");
     drop(staged);
     assert_eq!(present(&mut m), before);
 
     let mut staged = m.stage(Purpose::Present);
-    m.stage_tensor(&mut staged, "embed", &vec![0.5; 1070 * 40], true).unwrap();
+    m.stage_tensor(&mut staged, "embed", Values::Floats(&vec![0.5; 1070 * 40]), true).unwrap();
     drop(staged);
     let f = forest(m.config().vocab);
     assert_eq!(code(m.forward(&f.batch(1.0), WANT)), "WEIGHTS_INCOMPLETE");
@@ -123,7 +123,7 @@ fn a_load_that_is_broken_off_changes_nothing_or_says_that_it_did() {
     assert_eq!(code(m.read_tensor("embed", &mut vec![0.0; 1070 * 40])), "WEIGHTS_INCOMPLETE");
     assert_eq!(code(m.set_tensor("embed", &vec![0.0; 1070 * 40])), "WEIGHTS_INCOMPLETE");
     let mut part = m.stage(Purpose::Present);
-    m.stage_tensor(&mut part, "embed", &vec![0.5; 1070 * 40], false).unwrap();
+    m.stage_tensor(&mut part, "embed", Values::Floats(&vec![0.5; 1070 * 40]), false).unwrap();
     assert_eq!(code(m.commit(part)), "INVALID_INPUT");
     let mut whole = m.stage(Purpose::Present);
     copy_all(&mut m, &mut whole, &source, false);
@@ -136,7 +136,7 @@ fn a_load_that_is_broken_off_changes_nothing_or_says_that_it_did() {
 fn a_load_of_a_part_is_refused_when_the_rest_has_changed() {
     let mut m = trained("llama", false);
     let mut part = m.stage(Purpose::Present);
-    m.stage_tensor(&mut part, "embed", &vec![0.25; 1070 * 40], false).unwrap();
+    m.stage_tensor(&mut part, "embed", Values::Floats(&vec![0.25; 1070 * 40]), false).unwrap();
     learn(&mut m);
     let now = present(&mut m);
     assert_eq!(code(m.commit(part)), "INVALID_INPUT");
@@ -163,7 +163,7 @@ fn weights_loaded_beside_are_scored_with_and_never_become_the_present_ones() {
         let mut data = vec![0.0; spec.rows * spec.cols];
         source.read_tensor(&spec.name, &mut data).unwrap();
         // Asked to work in place it still makes a copy: the present weights are to stay.
-        m.stage_tensor(&mut beside, &spec.name, &data, true).unwrap();
+        m.stage_tensor(&mut beside, &spec.name, Values::Floats(&data), true).unwrap();
     }
     let kept = m.keep(beside).unwrap();
     assert_eq!(scores(&mut m, &kept, true), present(&mut source));

@@ -5,31 +5,39 @@ use super::forward::{Groups, pack_rows, row_groups};
 use super::tile::{Mode, Tile, tile_packed};
 use crate::buffer::Shared;
 use crate::error::EngineError;
+use crate::form::{Matrix, decode_panel};
 use crate::simd::{Level, Simd};
 use crate::simd_dispatch;
 
 /// One matrix whose output derivative flows back into the shared input.
 #[derive(Clone, Copy)]
 pub struct GradInput {
-    /// Panels `[n/16][k][16]`.
-    pub w: *const f32,
+    /// `[n, k]`.
+    pub w: Matrix,
     pub n: usize,
     pub dy: *const f32,
     pub dy_row: usize,
 }
 unsafe impl Sync for GradInput {}
 
+impl GradInput {
+    pub fn of(w: impl Into<Matrix>, n: usize, dy: *const f32, dy_row: usize) -> GradInput {
+        GradInput { w: w.into(), n, dy, dy_row }
+    }
+}
+
 /// Steps of n whose turned weights are packed at a time: two panels of them stay in the second-level cache.
 const N_BLOCK: usize = 1024;
 
 /// Turns rows `n0..n0+len` (n0 a multiple of 16), columns `16·panel..` of W into `[len][16]`.
 #[inline(always)]
-unsafe fn turn_weights<S: Simd>(w: *const f32, k: usize, panel: usize, n0: usize, len: usize, to: *mut f32) {
+unsafe fn turn_weights<S: Simd>(w: Matrix, k: usize, panel: usize, n0: usize, len: usize, to: *mut f32) {
     let columns = 16.min(k - 16 * panel);
     let mut n = 0;
+    let mut square = [0f32; 256];
     while n < len {
         unsafe {
-            let from = w.add((n0 + n) / 16 * 16 * k + 16 * panel * 16);
+            let from = square_of::<S>(w.from_panel((n0 + n) / 16, k), 16 * panel, columns, &mut square);
             let to = to.add(n * 16);
             let lanes = 16.min(len - n);
             if lanes == 16 && columns == 16 {
@@ -46,9 +54,21 @@ unsafe fn turn_weights<S: Simd>(w: *const f32, k: usize, panel: usize, n0: usize
     }
 }
 
+/// Steps `k0..k0+len` of the first panel as f32, at most 16: where they lie, or decoded into `square`.
+#[inline(always)]
+unsafe fn square_of<S: Simd>(w: Matrix, k0: usize, len: usize, square: &mut [f32; 256]) -> *const f32 {
+    unsafe {
+        if w.is_plain() {
+            return w.at.add(k0 * 16);
+        }
+        decode_panel::<S>(w, k0, len, square.as_mut_ptr());
+        square.as_ptr()
+    }
+}
+
 simd_dispatch! {
     unsafe fn gather_columns = gather(x: *const f32, x_row: usize, tokens: usize, groups: Groups, from: usize, until: usize, to: *mut f32);
-    unsafe fn turn = turn_weights(w: *const f32, k: usize, panel: usize, n0: usize, len: usize, to: *mut f32);
+    unsafe fn turn = turn_weights(w: Matrix, k: usize, panel: usize, n0: usize, len: usize, to: *mut f32);
 }
 
 /// `dX[m, k] (mode)= Σ_jobs dY·W`, each product chained after the one before.

@@ -1,17 +1,20 @@
 //! `Y = X·Wᵀ (+ bias)`.
 
-use super::Exec;
+use std::ptr::null;
+
 use super::tile::{Mode, Tile, tile_packed, tile_streamed};
+use super::{Exec, Locals};
 use crate::buffer::Shared;
 use crate::error::EngineError;
-use crate::simd::{Level, Simd};
+use crate::form::{Matrix, decode};
+use crate::simd::{LANES, Level, Simd};
 use crate::simd_dispatch;
 
 /// One weight matrix applied to the shared input.
 #[derive(Clone, Copy)]
 pub struct Job {
-    /// Panels `[n/16][k][16]`.
-    pub w: *const f32,
+    /// `[n, k]`.
+    pub w: Matrix,
     /// Null, or the same split for the AMX unit.
     pub split: *const u8,
     pub n: usize,
@@ -28,8 +31,8 @@ unsafe impl Sync for Job {}
 
 impl Job {
     /// `C = X·Wᵀ`, nothing added.
-    pub fn of(w: *const f32, n: usize, c: *mut f32, c_row: usize) -> Job {
-        Job { w, split: std::ptr::null(), n, bias: std::ptr::null(), c, c_row, add: std::ptr::null(), mode: Mode::Set }
+    pub fn of(w: impl Into<Matrix>, n: usize, c: *mut f32, c_row: usize) -> Job {
+        Job { w: w.into(), split: null(), n, bias: null(), c, c_row, add: null(), mode: Mode::Set }
     }
 }
 
@@ -116,7 +119,7 @@ pub unsafe fn pack_rows(exec: &Exec, x: *const f32, stride: usize, m: usize, k: 
 /// # Safety
 /// Every pointer must be valid for its shape; outputs must not overlap inputs.
 pub unsafe fn forward(exec: &mut Exec, x: *const f32, stride: usize, m: usize, k: usize, jobs: &[Job]) -> Result<(), EngineError> {
-    let (tiled, plain): (Vec<Job>, Vec<Job>) = jobs.iter().partition(|j| exec.on_amx(j.n, k));
+    let (tiled, plain): (Vec<Job>, Vec<Job>) = jobs.iter().partition(|j| exec.on_amx(j.n, k) && j.w.is_plain());
     unsafe {
         forward_on(exec, true, x, stride, m, k, &tiled)?;
         forward_on(exec, false, x, stride, m, k, &plain)
@@ -150,12 +153,46 @@ pub unsafe fn forward_on(
     if m > 1 {
         unsafe { pack_rows(exec, x, stride, m, k, packed) };
     }
-    unsafe { run_packed(exec.level, exec, packed, m, k, jobs) };
+    let locals = exec.local(DECODED)?;
+    unsafe { run_packed(exec, &locals, packed, m, k, jobs) };
     Ok(())
 }
 
+/// Floats of weights that are decoded at a time: they stay in the first-level cache.
+pub const DECODED: usize = 4096;
+
+/// Calls `work` with pieces of `count` panels of `w` as f32: steps `from..` of k, so many of them, where they lie and how far apart
+/// the panels are. Weights that are f32 already come in one piece.
+///
+/// # Safety
+/// `w` begins with the panels; `local` holds `DECODED` floats.
+pub unsafe fn decoded(
+    level: Level,
+    w: Matrix,
+    k: usize,
+    count: usize,
+    local: *mut f32,
+    mut work: impl FnMut(usize, usize, *const f32, usize),
+) {
+    if w.is_plain() {
+        return work(0, k, w.at, LANES * k);
+    }
+    // Whole blocks of every form but the families.
+    let most = DECODED / LANES / count / 32 * 32;
+    let mut from = 0;
+    while from < k {
+        let len = most.min(k - from);
+        for p in 0..count {
+            unsafe { decode(level, w.from_panel(p, k), from, len, local.add(p * most * LANES)) };
+        }
+        work(from, len, local, most * LANES);
+        from += len;
+    }
+}
+
 /// Work item: a block of row groups (its packed rows stay in the second-level cache) times a range of panels.
-unsafe fn run_packed(level: Level, exec: &Exec, packed: *mut f32, m: usize, k: usize, jobs: &[Job]) {
+unsafe fn run_packed(exec: &Exec, locals: &Locals, packed: *mut f32, m: usize, k: usize, jobs: &[Job]) {
+    let level = exec.level;
     let groups = row_groups(m, level.mr());
     let threads = exec.pool.threads();
     let block = ((1 << 18) / (level.mr() * k).max(1)).clamp(1, groups.count.max(1));
@@ -178,7 +215,7 @@ unsafe fn run_packed(level: Level, exec: &Exec, packed: *mut f32, m: usize, k: u
         }
     }
     let x = Shared(packed);
-    exec.pool.run(blocks * items.len(), |chunk, _| {
+    exec.pool.run(blocks * items.len(), |chunk, thread| {
         let (j, first, count) = items[chunk % items.len()];
         let b = chunk / items.len();
         let job = &jobs[j];
@@ -192,31 +229,35 @@ unsafe fn run_packed(level: Level, exec: &Exec, packed: *mut f32, m: usize, k: u
         let mut p = first;
         while p < first + count {
             let n = step.min(first + count - p);
-            for g in b * block..((b + 1) * block).min(groups.count) {
-                let (start, rows) = groups.get(g);
-                unsafe {
-                    let tile = Tile {
-                        x: x.at(start * k),
-                        x_stride: 0,
-                        w: job.w.add(p * 16 * k),
-                        w_panel: 16 * k,
-                        w_step: 16,
-                        k,
-                        c: job.c.add(start * job.c_row + p * 16),
-                        c_row: job.c_row,
-                        c_panel: 16,
-                        bias: if job.bias.is_null() { job.bias } else { job.bias.add(p * 16) },
-                        add: if job.add.is_null() { job.add } else { job.add.add(start * job.c_row + p * 16) },
-                        mode: job.mode,
-                        ahead: if p + 2 * n <= job.n / 16 { n * 16 * k } else { 0 },
-                    };
-                    if streamed {
-                        tile_streamed(level, rows, n, &tile);
-                    } else {
-                        tile_packed(level, rows, n, &tile);
+            let work = |from: usize, len: usize, w: *const f32, w_panel: usize| {
+                let last = from + len == k;
+                for g in b * block..((b + 1) * block).min(groups.count) {
+                    let (start, rows) = groups.get(g);
+                    unsafe {
+                        let tile = Tile {
+                            x: x.at(start * k + from * rows),
+                            x_stride: 0,
+                            w,
+                            w_panel,
+                            w_step: LANES,
+                            k: len,
+                            c: job.c.add(start * job.c_row + p * LANES),
+                            c_row: job.c_row,
+                            c_panel: LANES,
+                            bias: if last && !job.bias.is_null() { job.bias.add(p * LANES) } else { null() },
+                            add: if last && !job.add.is_null() { job.add.add(start * job.c_row + p * LANES) } else { null() },
+                            mode: if from == 0 { job.mode } else { Mode::Chain },
+                            ahead: if p + 2 * n <= job.n / LANES { n * LANES * k } else { 0 },
+                        };
+                        if streamed && job.w.is_plain() {
+                            tile_streamed(level, rows, n, &tile);
+                        } else {
+                            tile_packed(level, rows, n, &tile);
+                        }
                     }
                 }
-            }
+            };
+            unsafe { decoded(level, job.w.from_panel(p, k), k, n, locals.of(thread), work) };
             p += n;
         }
     });

@@ -7,7 +7,7 @@ mod forward;
 pub mod tile;
 
 pub use backward::{GradInput, GradWeight, grad_input, grad_weight};
-pub use forward::{Groups, Job, forward, forward_on, pack_group, pack_rows, row_groups};
+pub use forward::{DECODED, Groups, Job, decoded, forward, forward_on, pack_group, pack_rows, row_groups};
 pub use tile::{Mode, Tile};
 
 use crate::buffer::Buffer;

@@ -1,8 +1,9 @@
 //! Token embeddings: looked up from the head's panels when tied, from rows otherwise.
 
 use crate::buffer::Shared;
+use crate::form::{Matrix, decode};
 use crate::pool::Pool;
-use crate::simd::{LANES, pad16};
+use crate::simd::{LANES, Level, pad16};
 
 #[derive(Clone, Copy)]
 pub struct Table {
@@ -26,6 +27,24 @@ impl Table {
             unsafe {
                 let v = *self.at.add(first + i * stride);
                 *to.add(i) = if add { *to.add(i) + v } else { v };
+            }
+        }
+    }
+}
+
+/// As `Table::read`, from a matrix in whatever form.
+///
+/// # Safety
+/// `row` must be in the matrix, `to` hold h floats.
+pub unsafe fn read_row(level: Level, m: Matrix, row: usize, h: usize, to: *mut f32) {
+    let (panel, lane) = (m.from_panel(row / LANES, h), row % LANES);
+    let mut square = [0f32; LANES * LANES];
+    for first in (0..h).step_by(LANES) {
+        let len = LANES.min(h - first);
+        unsafe {
+            decode(level, panel, first, len, square.as_mut_ptr());
+            for i in 0..len {
+                *to.add(first + i) = square[i * LANES + lane];
             }
         }
     }

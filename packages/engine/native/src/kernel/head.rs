@@ -3,8 +3,9 @@
 
 use crate::buffer::Shared;
 use crate::error::EngineError;
+use crate::form::Matrix;
 use crate::gemm::tile::tile_packed;
-use crate::gemm::{Exec, Job, Mode, Tile, forward_on, pack_rows, row_groups};
+use crate::gemm::{DECODED, Exec, Job, Mode, Tile, decoded, forward_on, pack_rows, row_groups};
 use crate::simd::{self, LANES, Level, Simd, pad16};
 use crate::simd_dispatch;
 
@@ -153,8 +154,8 @@ pub struct HeadForward {
     pub hidden: *const f32,
     pub hidden_row: usize,
     pub rows: usize,
-    /// Panels `[vocab/16][k][16]`.
-    pub w: *const f32,
+    /// `[vocab, k]`.
+    pub w: Matrix,
     pub vocab: usize,
     pub k: usize,
     pub temperature: f32,
@@ -169,12 +170,13 @@ unsafe impl Sync for HeadForward {}
 /// # Safety
 /// Pointers valid for the shapes.
 pub unsafe fn head_forward(exec: &mut Exec, f: &HeadForward, targets: &[u32]) -> Result<(Vec<f32>, Vec<RowStats>), EngineError> {
-    if exec.on_amx(f.vocab, f.k) {
+    if exec.on_amx(f.vocab, f.k) && f.w.is_plain() {
         return unsafe { head_by_blocks(exec, f, targets) };
     }
     exec.pack.reserve(f.rows * f.k + 16, "packed activations")?;
     let packed = exec.pack.pointer();
-    let locals = exec.local(if f.keep.is_null() { ROW_BLOCK * CHUNK } else { 1 })?;
+    let kept = if f.keep.is_null() { ROW_BLOCK * CHUNK } else { 0 };
+    let locals = exec.local(kept + DECODED)?;
     let level = exec.level;
     unsafe { pack_rows(exec, f.hidden, f.hidden_row, f.rows, f.k, packed) };
     let groups = row_groups(f.rows, level.mr());
@@ -200,25 +202,28 @@ pub unsafe fn head_forward(exec: &mut Exec, f: &HeadForward, targets: &[u32]) ->
             let mut p = 0;
             while p < panels {
                 let n = 2.min(panels - p);
-                for g in range.clone() {
-                    let (start, rows) = groups.get(g);
-                    let tile = Tile {
-                        x: x.at(start * f.k),
-                        x_stride: 0,
-                        w: f.w.add((chunk * CHUNK / LANES + p) * LANES * f.k),
-                        w_panel: LANES * f.k,
-                        w_step: LANES,
-                        k: f.k,
-                        c: c.add((start - first_row) * c_row + p * LANES),
-                        c_row,
-                        c_panel: LANES,
-                        bias: std::ptr::null(),
-                        add: std::ptr::null(),
-                        mode: Mode::Set,
-                        ahead: 0,
-                    };
-                    tile_packed(level, rows, n, &tile);
-                }
+                let work = |from: usize, len: usize, w: *const f32, w_panel: usize| {
+                    for g in range.clone() {
+                        let (start, rows) = groups.get(g);
+                        let tile = Tile {
+                            x: x.at(start * f.k + from * rows),
+                            x_stride: 0,
+                            w,
+                            w_panel,
+                            w_step: LANES,
+                            k: len,
+                            c: c.add((start - first_row) * c_row + p * LANES),
+                            c_row,
+                            c_panel: LANES,
+                            bias: std::ptr::null(),
+                            add: std::ptr::null(),
+                            mode: if from == 0 { Mode::Set } else { Mode::Chain },
+                            ahead: 0,
+                        };
+                        tile_packed(level, rows, n, &tile);
+                    }
+                };
+                decoded(level, f.w.from_panel(chunk * CHUNK / LANES + p, f.k), f.k, n, locals.of(thread).add(kept), work);
                 p += n;
             }
             let (last_start, last_rows) = groups.get(range.end - 1);
@@ -256,8 +261,7 @@ unsafe fn head_by_blocks(exec: &mut Exec, f: &HeadForward, targets: &[u32]) -> R
         let width = BLOCK.min(f.vocab - first);
         let (c, c_row) = if f.keep.is_null() { (exec.logits.pointer(), BLOCK) } else { (f.keep.wrapping_add(first), pad16(f.vocab)) };
         unsafe {
-            let w = f.w.add(first * f.k);
-            let job = Job::of(w, width, c, c_row);
+            let job = Job::of(f.w.from_panel(first / LANES, f.k), width, c, c_row);
             forward_on(exec, true, f.hidden, f.hidden_row, f.rows, f.k, &[job])?;
         }
         let level = exec.level;

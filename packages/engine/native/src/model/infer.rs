@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::layer::{Net, layer_forward, norm_rows};
-use super::params::{ADAPTERS, BASE};
+use super::params::ADAPTERS;
 use super::plan::{Keep, embed, lay_out};
 use super::rows::Rows;
 use super::{Chunk, Model, Weights};
@@ -74,7 +74,10 @@ impl Model {
                 std::ptr::copy_nonoverlapping(plan.last.add(row * hp), last.add(i * hp), hp);
             }
             norm_rows(&self.exec, net.norm_row(net.params.final_norm), wanted.len(), last, normed, std::ptr::null_mut());
-            let job = Job { split: net.split_at(net.params.head), ..Job::of(net.data(BASE, net.params.head), self.config.vocab, out, vp) };
+            let job = Job {
+                split: net.split_at(net.params.head),
+                ..Job::of(net.matrix(net.params.head, net.params.head_form), self.config.vocab, out, vp)
+            };
             gemm::forward(&mut self.exec, normed, hp, wanted.len(), self.config.hidden, &[job])?;
             for i in 0..wanted.len() {
                 logits.extend_from_slice(std::slice::from_raw_parts(out.add(i * vp), self.config.vocab));

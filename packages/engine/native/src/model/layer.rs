@@ -9,6 +9,7 @@ use super::weights::Weights;
 use crate::buffer::Shared;
 use crate::config::{Config, Mlp, Norm};
 use crate::error::EngineError;
+use crate::form::{Form, Matrix};
 use crate::gemm::Exec;
 use crate::kernel::activation::activate;
 use crate::kernel::attention::{self, Shape, write_cache};
@@ -73,6 +74,14 @@ impl Net<'_> {
     /// `offset` must be one of a parameter of that store.
     pub unsafe fn data(&self, store: usize, offset: usize) -> *const f32 {
         unsafe { self.weights.at(store, offset) }
+    }
+
+    /// A matrix of the base model.
+    ///
+    /// # Safety
+    /// As `data`.
+    pub unsafe fn matrix(&self, offset: usize, form: Form) -> Matrix {
+        unsafe { self.weights.matrix(offset, form) }
     }
 
     /// # Safety

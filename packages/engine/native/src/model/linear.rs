@@ -92,7 +92,7 @@ pub unsafe fn forward(
                 split: net.split_at(o.linear.w),
                 bias: o.linear.bias.map_or(std::ptr::null(), |b| net.data(BASE, b)),
                 add: o.add,
-                ..Job::of(net.data(BASE, o.linear.w), o.linear.n, o.y, o.row())
+                ..Job::of(net.matrix(o.linear.w, o.linear.form), o.linear.n, o.y, o.row())
             });
         }
     }
@@ -140,7 +140,7 @@ pub unsafe fn backward_input(
     let k = outputs[0].linear.k;
     let mut jobs: Vec<GradInput> = Vec::with_capacity(2 * outputs.len());
     for o in outputs {
-        unsafe { jobs.push(GradInput { w: net.data(BASE, o.linear.w), n: o.linear.n, dy: o.y, dy_row: o.row() }) };
+        unsafe { jobs.push(GradInput::of(net.matrix(o.linear.w, o.linear.form), o.linear.n, o.y, o.row())) };
     }
     let mut dropped = Vec::new();
     if let Some(lora) = net.params.lora.filter(|_| net.adapters) {
@@ -150,10 +150,10 @@ pub unsafe fn backward_input(
                 continue;
             };
             unsafe {
-                let up = GradInput { w: net.data(ADAPTERS, b), n: o.linear.n, dy: o.y, dy_row: o.row() };
+                let up = GradInput::of(net.data(ADAPTERS, b), o.linear.n, o.y, o.row());
                 gemm::grad_input(exec, &[up], rows, lora.rank, slopes.low[o.target], rank_row, Mode::Set)?;
                 activation::scale(exec.level, rows * rank_row, lora.scale[o.target], slopes.low[o.target]);
-                let down = GradInput { w: net.data(ADAPTERS, a), n: lora.rank, dy: slopes.low[o.target], dy_row: rank_row };
+                let down = GradInput::of(net.data(ADAPTERS, a), lora.rank, slopes.low[o.target], rank_row);
                 if net.dropout.is_some() {
                     dropped.push((o.target, down));
                 } else {

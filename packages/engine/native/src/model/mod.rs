@@ -29,6 +29,7 @@ use crate::simd::{Level, pad16};
 use optimiser::Learning;
 pub use optimiser::Training;
 use params::Params;
+pub use params::{Forms, Values};
 pub use staged::{Purpose, Staged};
 pub use weights::Weights;
 
@@ -204,14 +205,23 @@ pub struct Model {
 impl Model {
     /// Parameters are zero until set (norm weights one).
     pub fn new(config: Config, threads: usize) -> Result<Model, EngineError> {
+        Self::with_forms(config, threads, &Forms::new())
+    }
+
+    /// As `new`, with some matrices kept in other forms than f32. Such a model cannot be trained in full.
+    pub fn with_forms(config: Config, threads: usize, forms: &Forms) -> Result<Model, EngineError> {
         let (level, amx) = Level::choose()?;
-        let mut model = Self::with_level(config, threads, level)?;
+        let mut model = Self::with_forms_on(config, threads, level, forms)?;
         model.exec.set_amx(amx);
         Ok(model)
     }
 
     /// As `new`, on a given instruction set, gradients included.
     pub fn with_level(config: Config, threads: usize, level: Level) -> Result<Model, EngineError> {
+        Self::with_forms_on(config, threads, level, &Forms::new())
+    }
+
+    pub fn with_forms_on(config: Config, threads: usize, level: Level, forms: &Forms) -> Result<Model, EngineError> {
         config.check()?;
         let shape = Shape {
             heads: config.heads,
@@ -219,7 +229,7 @@ impl Model {
             head_dim: config.head_dim,
             window: config.sliding_window.unwrap_or(usize::MAX),
         };
-        let params = Params::new(&config);
+        let params = Params::new(&config, forms)?;
         let mut base = Buffer::zeroed(params.used[params::BASE], "the model's parameters")?;
         params.fill_base(&mut base);
         let rope = Rope::new(&config);

@@ -6,6 +6,7 @@ use super::params::{ADAPTERS, BASE, VALUE};
 use super::{Model, Scope, StepOptions, StepReport, Trainable};
 use crate::buffer::Buffer;
 use crate::error::EngineError;
+use crate::form::Form;
 use crate::kernel::adamw::{self, Range, Update};
 
 /// AdamW's first and second moments of a store, in its layout. Empty until the first step.
@@ -149,6 +150,15 @@ impl Model {
     pub fn set_trainable(&mut self, mode: Trainable) -> Result<(), EngineError> {
         if mode == Trainable::Adapters && self.params.lora.is_none() {
             return Err(EngineError::input("There are no adapters to train: call add_lora first."));
+        }
+        if mode == Trainable::Full
+            && let Some(small) = self.params.all.iter().find(|p| p.form != Form::F32)
+        {
+            return Err(EngineError::input(format!(
+                "\"{}\" is kept as {}, and such weights cannot be trained. Add adapters, or keep all weights as f32.",
+                small.name,
+                small.form.name()
+            )));
         }
         self.trainable = mode;
         for store in [BASE, ADAPTERS, VALUE] {

@@ -6,8 +6,10 @@ use std::collections::HashMap;
 
 use crate::config::{Config, Mlp, Norm, Position};
 use crate::error::EngineError;
+use crate::form::{Form, Matrix, pack_bytes, pack_floats};
 use crate::kernel::counter_uniform;
-use crate::simd::{LANES, pad16};
+use crate::kernel::embedding::read_row;
+use crate::simd::{LANES, Level, pad16};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
@@ -20,20 +22,33 @@ pub const BASE: usize = 0;
 pub const ADAPTERS: usize = 1;
 pub const VALUE: usize = 2;
 
+/// Numbers for a tensor, row after row: as f32, or as the bytes of a file in the form the tensor is kept in.
+#[derive(Clone, Copy)]
+pub enum Values<'a> {
+    Floats(&'a [f32]),
+    Bytes(&'a [u8]),
+}
+
+/// Forms of the base model's tensors, by name; those not named are f32.
+pub type Forms = HashMap<String, Form>;
+
 pub struct Param {
     pub name: String,
     pub rows: usize,
     pub cols: usize,
     pub place: Place,
+    /// Only what lies in panels may be in another form than f32.
+    pub form: Form,
     pub store: usize,
     pub offset: usize,
     pub decay: bool,
 }
 
 impl Param {
+    /// Of four bytes each, whatever lies in them.
     pub fn floats(&self) -> usize {
         match self.place {
-            Place::Panels => pad16(self.rows) * self.cols,
+            Place::Panels => self.rows.div_ceil(LANES) * self.form.panel_bytes(self.cols) / 4,
             Place::Rows => self.rows * pad16(self.cols),
         }
         .next_multiple_of(LANES)
@@ -49,6 +64,36 @@ impl Param {
         match self.place {
             Place::Panels => (self.offset + row / LANES * LANES * self.cols + row % LANES, LANES),
             Place::Rows => (self.offset + row * pad16(self.cols), 1),
+        }
+    }
+
+    /// Its part of a store, as bytes.
+    fn bytes<'a>(&self, store: &'a mut [f32]) -> &'a mut [u8] {
+        let words = &mut store[self.offset..self.offset + self.floats()];
+        // Safety: any bytes are floats, and floats are bytes.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), 4 * words.len()) };
+        &mut bytes[..self.rows.div_ceil(LANES) * self.form.panel_bytes(self.cols)]
+    }
+
+    /// From the values of a file or of JavaScript; the length has been checked.
+    pub fn set(&self, to: &mut [f32], from: Values<'_>) -> Result<(), EngineError> {
+        match from {
+            Values::Floats(from) if self.form == Form::F32 => self.write(to, from),
+            Values::Floats(from) => pack_floats(self.form, &self.name, self.cols, from, self.bytes(to))?,
+            Values::Bytes(from) => pack_bytes(self.form, &self.name, self.cols, from, self.bytes(to))?,
+        }
+        Ok(())
+    }
+
+    /// What a store holds, in f32.
+    pub fn get(&self, level: Level, from: &[f32], to: &mut [f32]) {
+        if self.form == Form::F32 {
+            return self.read(from, to);
+        }
+        let matrix = Matrix { at: from[self.offset..].as_ptr(), form: self.form };
+        for (row, values) in to.chunks_exact_mut(self.cols).enumerate() {
+            // Safety: the store holds the whole of the matrix.
+            unsafe { read_row(level, matrix, row, self.cols, values.as_mut_ptr()) };
         }
     }
 
@@ -79,6 +124,7 @@ pub struct Linear {
     pub n: usize,
     pub k: usize,
     pub w: usize,
+    pub form: Form,
     pub bias: Option<usize>,
     /// Offsets of A `[rank, k]` and B `[n, rank]` in the adapter store.
     pub lora: Option<(usize, usize)>,
@@ -120,9 +166,11 @@ pub struct Params {
     pub used: [usize; 3],
     pub layers: Vec<Layer>,
     pub embed: usize,
+    pub embed_form: Form,
     pub position: Option<usize>,
     /// Panels of the head; the embedding's when tied.
     pub head: usize,
+    pub head_form: Form,
     pub final_norm: NormParams,
     pub lora: Option<Lora>,
     /// Offsets of weight and bias in the value store.
@@ -132,11 +180,13 @@ pub struct Params {
 struct Declare {
     all: Vec<Param>,
     used: [usize; 3],
+    forms: Forms,
 }
 
 impl Declare {
     fn add(&mut self, name: String, rows: usize, cols: usize, place: Place, store: usize, decay: bool) -> usize {
-        let param = Param { name, rows, cols, place, store, offset: self.used[store], decay };
+        let form = self.forms.get(&name).copied().unwrap_or(Form::F32);
+        let param = Param { name, rows, cols, place, form, store, offset: self.used[store], decay };
         self.used[store] += param.floats();
         self.all.push(param);
         self.all[self.all.len() - 1].offset
@@ -147,9 +197,11 @@ impl Declare {
 }
 
 impl Params {
-    pub fn new(c: &Config) -> Params {
-        let mut d = Declare { all: Vec::new(), used: [0; 3] };
-        let embed_place = if c.tied { Place::Panels } else { Place::Rows };
+    pub fn new(c: &Config, forms: &Forms) -> Result<Params, EngineError> {
+        let mut d = Declare { all: Vec::new(), used: [0; 3], forms: forms.clone() };
+        let form = |name: &str| forms.get(name).copied().unwrap_or(Form::F32);
+        let embed_form = form("embed");
+        let embed_place = if c.tied || embed_form != Form::F32 { Place::Panels } else { Place::Rows };
         let embed = d.add("embed".into(), c.vocab, c.hidden, embed_place, BASE, true);
         let position =
             (c.position == Position::Learned).then(|| d.add("position".into(), c.max_positions, c.hidden, Place::Rows, BASE, true));
@@ -179,7 +231,7 @@ impl Params {
                 let name = format!("layers.{i}.{}", TARGETS[target]);
                 let w = d.add(format!("{name}.weight"), n, k, Place::Panels, BASE, true);
                 let bias = has_bias.then(|| d.vector(format!("{name}.bias"), n));
-                linear[target] = Some(Linear { n, k, w, bias, lora: None });
+                linear[target] = Some(Linear { n, k, w, form: form(&format!("{name}.weight")), bias, lora: None });
             }
             let q_norm = c.qk_norm.then(|| d.vector(format!("layers.{i}.q_norm.weight"), c.head_dim));
             let k_norm = c.qk_norm.then(|| d.vector(format!("layers.{i}.k_norm.weight"), c.head_dim));
@@ -187,8 +239,30 @@ impl Params {
         }
         let final_norm = norm(&mut d, "final_norm".into());
         let head = if c.tied { embed } else { d.add("head".into(), c.vocab, c.hidden, Place::Panels, BASE, true) };
+        let head_form = if c.tied { embed_form } else { form("head") };
         let by_name = d.all.iter().enumerate().map(|(i, p)| (p.name.clone(), i)).collect();
-        Params { all: d.all, by_name, used: d.used, layers, embed, position, head, final_norm, lora: None, value: None }
+        let params = Params {
+            all: d.all,
+            by_name,
+            used: d.used,
+            layers,
+            embed,
+            embed_form,
+            position,
+            head,
+            head_form,
+            final_norm,
+            lora: None,
+            value: None,
+        };
+        for (name, form) in forms {
+            let p = params.find(name)?;
+            if p.place == Place::Rows && *form != Form::F32 {
+                return Err(EngineError::config(format!("\"{name}\" is no matrix that is multiplied with; it is always kept as f32.")));
+            }
+            form.check(name, p.cols)?;
+        }
+        Ok(params)
     }
 
     pub fn find(&self, name: &str) -> Result<&Param, EngineError> {
@@ -265,7 +339,7 @@ pub struct Addition {
 
 impl Addition {
     fn to(store: usize) -> Addition {
-        Addition { store, declared: Declare { all: Vec::new(), used: [0; 3] } }
+        Addition { store, declared: Declare { all: Vec::new(), used: [0; 3], forms: Forms::new() } }
     }
 
     fn put(&mut self, name: String, rows: usize, cols: usize, place: Place) {

@@ -6,8 +6,9 @@ use super::params::{BASE, Params};
 use super::rows::Rows;
 use crate::buffer::Shared;
 use crate::config::{Config, Mlp};
+use crate::form::Form;
 use crate::gemm::Exec;
-use crate::kernel::embedding::Table;
+use crate::kernel::embedding::{Table, read_row};
 use crate::kernel::parallel_rows;
 use crate::simd::{LANES, pad16};
 
@@ -109,7 +110,10 @@ pub fn lay_out(c: &Config, params: &Params, rows: &Rows, keep: Keep, dropout: bo
 pub unsafe fn embed(exec: &Exec, net: &Net<'_>, rows: &Rows, x: *mut f32) {
     let c = net.config;
     let hp = pad16(c.hidden);
-    let tokens = unsafe { Table { at: net.data(BASE, net.params.embed).cast_mut(), h: c.hidden, panels: c.tied } };
+    let small = net.params.embed_form != Form::F32;
+    let matrix = unsafe { net.matrix(net.params.embed, net.params.embed_form) };
+    let tokens = Table { at: matrix.at.cast_mut(), h: c.hidden, panels: c.tied };
+    let level = exec.level;
     let positions = net.params.position.map(|p| unsafe { Table { at: net.data(BASE, p).cast_mut(), h: c.hidden, panels: false } });
     let x = Shared(x);
     let (tokens, positions) = (&tokens, &positions);
@@ -118,7 +122,12 @@ pub unsafe fn embed(exec: &Exec, net: &Net<'_>, rows: &Rows, x: *mut f32) {
             unsafe {
                 let to = x.at(row * hp);
                 std::ptr::write_bytes(to.add(c.hidden), 0, hp - c.hidden);
-                tokens.read(rows.tokens[row] as usize, to, false);
+                let token = rows.tokens[row] as usize;
+                if small {
+                    read_row(level, matrix, token, c.hidden, to);
+                } else {
+                    tokens.read(token, to, false);
+                }
                 if let Some(table) = positions {
                     table.read(rows.positions[row] as usize, to, true);
                 }

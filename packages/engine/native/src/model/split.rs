@@ -7,6 +7,7 @@ use super::params::{BASE, Params, Place};
 use super::{Model, Weights};
 use crate::buffer::Buffer;
 use crate::error::EngineError;
+use crate::form::Form;
 use crate::gemm::{self, Exec};
 
 pub struct Split {
@@ -20,7 +21,8 @@ impl Split {
     pub fn of(exec: &Exec, params: &Params, base: &Buffer, mut memory: Buffer) -> Result<Split, EngineError> {
         let mut places = HashMap::new();
         let mut floats = 0;
-        let matrices = params.all.iter().filter(|p| p.store == BASE && p.place == Place::Panels && exec.on_amx(p.rows, p.cols));
+        let matrices =
+            params.all.iter().filter(|p| p.store == BASE && p.place == Place::Panels && p.form == Form::F32 && exec.on_amx(p.rows, p.cols));
         let matrices: Vec<_> = matrices
             .map(|p| {
                 let at = floats;

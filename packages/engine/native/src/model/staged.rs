@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use super::Model;
 use super::optimiser::Moments;
-use super::params::{ADAPTERS, BASE, VALUE};
+use super::params::{ADAPTERS, BASE, VALUE, Values};
 use super::tensors::{check_len, check_values};
 use super::weights::{Store, Weights};
 use crate::buffer::{Buffer, Shared};
 use crate::error::EngineError;
+use crate::form::Form;
 use crate::pool::Pool;
 
 /// What a load is for.
@@ -87,10 +88,10 @@ impl Model {
     }
 
     /// With `in_place`, in the memory of the present weights where nobody else holds them and these are to be replaced.
-    pub fn stage_tensor(&mut self, staged: &mut Staged, name: &str, data: &[f32], in_place: bool) -> Result<(), EngineError> {
+    pub fn stage_tensor(&mut self, staged: &mut Staged, name: &str, values: Values<'_>, in_place: bool) -> Result<(), EngineError> {
         let index = self.params.index(name)?;
         let p = &self.params.all[index];
-        check_values(p, data)?;
+        check_values(p, values)?;
         let store = p.store;
         if !staged.weights.has(store) {
             let zeros = Buffer::zeroed(self.params.used[store], "the weights that are being loaded")?;
@@ -101,7 +102,7 @@ impl Model {
         if in_place && Arc::ptr_eq(present, loading) && Arc::strong_count(present) == 2 {
             staged.take(&mut self.weights, store);
         }
-        p.write(staged.weights.write(store)?, data);
+        p.set(staged.weights.write(store)?, values)?;
         staged.set.resize(self.params.all.len(), false);
         staged.set[index] = true;
         Ok(())
@@ -214,6 +215,12 @@ impl Model {
         let present = &self.weights.stores;
         let apart = |kept: &Weights, store: usize| kept.has(store) && !Arc::ptr_eq(&present[store], &kept.stores[store]);
         let stores: Vec<usize> = (0..3).filter(|&store| apart(kept, store)).collect();
+        if stores.contains(&BASE)
+            && let Some(small) = self.params.all.iter().find(|p| p.form != Form::F32)
+        {
+            let (name, form) = (&small.name, small.form.name());
+            return Err(EngineError::input(format!("\"{name}\" is kept as {form}, and such weights have no average.")));
+        }
         // All memory is had before anything moves.
         for &store in &stores {
             kept.write(store)?;

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::params::{ADAPTERS, Lora, Param, Params, TARGETS, VALUE};
+use super::params::{ADAPTERS, Lora, Param, Params, TARGETS, VALUE, Values};
 use super::weights::{Store, Weights};
 use super::{Flat, Model, Scope, TensorSpec, Trainable, Training};
 use crate::buffer::{Buffer, reserve, zeros};
 use crate::error::EngineError;
+use crate::form::{Form, file_row};
 
 impl Model {
     pub fn tensors(&self) -> Vec<TensorSpec> {
@@ -24,8 +25,8 @@ impl Model {
     pub fn set_tensor(&mut self, name: &str, data: &[f32]) -> Result<(), EngineError> {
         self.weights.check_whole()?;
         let p = self.params.find(name)?;
-        check_values(p, data)?;
-        p.write(self.weights.write(p.store)?, data);
+        check_values(p, Values::Floats(data))?;
+        p.set(self.weights.write(p.store)?, Values::Floats(data))?;
         self.changed();
         Ok(())
     }
@@ -46,7 +47,7 @@ impl Model {
         if data.is_empty() {
             return Err(EngineError::tensor(format!("These weights are from before the model had a tensor \"{name}\".")));
         }
-        p.read(data, out);
+        p.get(self.exec.level, data, out);
         Ok(())
     }
 
@@ -186,8 +187,22 @@ pub fn check_len(name: &str, expected: usize, got: usize) -> Result<(), EngineEr
     Ok(())
 }
 
-/// The size of the tensor, and finite.
-pub fn check_values(p: &Param, data: &[f32]) -> Result<(), EngineError> {
+/// The size of the tensor, and finite. Of bytes that is seen when they are packed.
+pub fn check_values(p: &Param, values: Values<'_>) -> Result<(), EngineError> {
+    let data = match values {
+        Values::Floats(data) => data,
+        Values::Bytes(_) if p.form == Form::F32 => {
+            return Err(EngineError::input(format!("\"{}\" is kept as f32: give it as a Float32Array.", p.name)));
+        }
+        Values::Bytes(bytes) => {
+            let expected = p.rows * file_row(p.form, p.cols);
+            if bytes.len() == expected {
+                return Ok(());
+            }
+            let (form, got) = (p.form.name(), bytes.len());
+            return Err(EngineError::input(format!("\"{}\" has {expected} bytes as {form}, but {got} were given.", p.name)));
+        }
+    };
     check_len(&p.name, p.rows * p.cols, data.len())?;
     match data.iter().position(|x| !x.is_finite()) {
         Some(i) => Err(EngineError::new(

@@ -141,7 +141,7 @@ impl Model {
                 hidden,
                 hidden_row: hp,
                 rows: wanted.len(),
-                w: net.data(BASE, net.params.head),
+                w: net.matrix(net.params.head, net.params.head_form),
                 vocab: c.vocab,
                 k: c.hidden,
                 temperature: batch.temperature,
@@ -321,14 +321,14 @@ impl Model {
         while first < c.vocab && m > 0 {
             let width = HEAD_BLOCK.min(c.vocab - first);
             unsafe {
-                let w = self.weights.at(BASE, head).add(first / LANES * LANES * c.hidden);
+                let w = self.weights.matrix(head, self.params.head_form).from_panel(first / LANES, c.hidden);
                 let (logits, row) = if s.logits.is_null() { (scratch, HEAD_BLOCK) } else { (s.logits.add(first), vp) };
                 if s.logits.is_null() {
                     let job = Job::of(w, width, logits, row);
                     gemm::forward(&mut self.exec, s.hidden, hp, m, c.hidden, &[job])?;
                 }
                 head::head_slopes(&self.exec, logits, row, (first, width), s.temperature, &s.head_stats, &s.targets, &g, h.as_deref());
-                let job = GradInput { w, n: width, dy: logits, dy_row: row };
+                let job = GradInput::of(w, width, logits, row);
                 let mode = if first == 0 { Mode::Set } else { Mode::Chain };
                 gemm::grad_input(&mut self.exec, &[job], m, c.hidden, d_hidden, hp, mode)?;
                 if self.trainable == Trainable::Full {

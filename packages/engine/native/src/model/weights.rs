@@ -9,6 +9,7 @@ use super::params::{ADAPTERS, BASE, Params, VALUE};
 use super::split::Split;
 use crate::buffer::Buffer;
 use crate::error::EngineError;
+use crate::form::{Form, Matrix};
 use crate::gemm::Exec;
 
 /// The data of one store.
@@ -92,6 +93,14 @@ impl Weights {
     /// `offset` must be one of a parameter of that store, and the store be there.
     pub unsafe fn at(&self, store: usize, offset: usize) -> *const f32 {
         unsafe { self.stores[store].data.pointer().add(offset).cast_const() }
+    }
+
+    /// A matrix of the base model.
+    ///
+    /// # Safety
+    /// As `at`.
+    pub unsafe fn matrix(&self, offset: usize, form: Form) -> Matrix {
+        unsafe { Matrix { at: self.at(BASE, offset), form } }
     }
 
     pub fn has(&self, store: usize) -> bool {

@@ -3,6 +3,13 @@
 use super::value::Arg;
 use crate::config::{Config, Mlp, Norm, Position, RopeScaling};
 use crate::error::EngineError;
+use crate::form::Form;
+use crate::model::Forms;
+
+/// Names of tensors and of forms in turn.
+pub fn read_forms(list: &Arg<'_>) -> Result<Forms, EngineError> {
+    list.texts()?.chunks_exact(2).map(|pair| Ok((pair[0].clone(), Form::of(&pair[1])?))).collect()
+}
 
 pub fn read_config(c: &Arg<'_>) -> Result<Config, EngineError> {
     let unknown = |what: &str, value: &str| EngineError::config(format!("Unknown {what} \"{value}\"."));

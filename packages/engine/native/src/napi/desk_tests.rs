@@ -49,7 +49,7 @@ fn load(id: u64, name: &'static str, data: Vec<f32>, ticket: u64) -> Job<u64> {
         state.load(
             id,
             |model, staged| model.stage_cost(staged, name, false),
-            |model, staged, in_place| model.stage_tensor(staged, name, &data, in_place),
+            |model, staged, in_place| model.stage_tensor(staged, name, crate::model::Values::Floats(&data), in_place),
         )
     };
     Job::Work(Work { cost: Some(cost), held: Some(id), run: Box::new(run) }, ticket)

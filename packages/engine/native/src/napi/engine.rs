@@ -14,7 +14,7 @@ use super::value::{Reply, error_to_js, string, to_js};
 use crate::config::Config;
 use crate::decode::Request;
 use crate::error::EngineError;
-use crate::model::Model;
+use crate::model::{Forms, Model};
 
 /// A promise to settle. Node requires that this happens on its main thread, which is where the pointer goes back to.
 #[derive(Clone, Copy)]
@@ -64,7 +64,7 @@ pub struct Held {
 
 impl Engine {
     /// Starts the thread and builds the model on it. The promise resolves to the handle.
-    pub unsafe fn start(env: Env, config: Config, threads: usize, options: Options, on_tokens: Value) -> Result<Value, EngineError> {
+    pub unsafe fn start(env: Env, config: Config, size: (usize, Forms), options: Options, on_tokens: Value) -> Result<Value, EngineError> {
         let mut function: ThreadsafeFunction = null_mut();
         let status = unsafe {
             let name = string(env, "stateset-engine");
@@ -96,8 +96,7 @@ impl Engine {
         let hook = Arc::into_raw(engine.clone()) as *mut c_void;
         unsafe { (api().napi_add_env_cleanup_hook)(env, on_teardown, hook) };
         let worker = engine.clone();
-        let spawned =
-            std::thread::Builder::new().name("stateset-engine".into()).spawn(move || worker.main(config, threads, options, ticket));
+        let spawned = std::thread::Builder::new().name("stateset-engine".into()).spawn(move || worker.main(config, size, options, ticket));
         if let Err(error) = spawned {
             let error = EngineError::new("ENGINE_FAILED", format!("The engine's thread could not start: {error}."));
             unsafe { engine.unhook(env) };
@@ -164,8 +163,8 @@ impl Engine {
         }
     }
 
-    fn main(self: Arc<Self>, config: Config, threads: usize, options: Options, ready: Ticket) {
-        match guarded(|| Model::new(config, threads)) {
+    fn main(self: Arc<Self>, config: Config, size: (usize, Forms), options: Options, ready: Ticket) {
+        match guarded(|| Model::with_forms(config, size.0, &size.1)) {
             Ok(model) => {
                 let reply = vec![("handle", Reply::Held(0)), ("simd", Reply::Text(model.simd_name().into()))];
                 let mut state = State::new(model, options);

@@ -17,7 +17,7 @@ use std::ptr::null_mut;
 use std::time::Duration;
 
 use api::{CallbackInfo, Env, Value, api};
-use config::read_config;
+use config::{read_config, read_forms};
 use desk::Work;
 use engine::{Engine, Held};
 use learn::{add_flat, backward, forward, read_flat, set_trainable, step, zero_gradients};
@@ -203,7 +203,7 @@ unsafe extern "C" fn enter(env: Env, info: CallbackInfo) -> Value {
     })
 }
 
-/// (config, { threads, slots, cacheBytes, maxWaiting?, versionBytes?, drainMs? }, onTokens)
+/// (config, { threads, slots, cacheBytes, forms, maxWaiting?, versionBytes?, drainMs? }, onTokens)
 fn open(call: &Call) -> Answer {
     let config = read_config(&call.arg(0, "config"))?;
     let o = call.arg(1, "options");
@@ -214,7 +214,8 @@ fn open(call: &Call) -> Answer {
         version_bytes: optional("versionBytes")?,
         drain: Duration::from_millis(optional("drainMs")?.unwrap_or(DRAIN_MS) as u64),
     };
-    unsafe { Engine::start(call.env, config, o.field("threads")?.size()?, options, call.args[2]) }
+    let size = (o.field("threads")?.size()?, read_forms(&o.field("forms")?)?);
+    unsafe { Engine::start(call.env, config, size, options, call.args[2]) }
 }
 
 const DRAIN_MS: usize = 30_000;

@@ -219,6 +219,13 @@ impl<'a> Arg<'a> {
         self.array(api::UINT8_ARRAY, "a Uint8Array")
     }
 
+    pub fn is_bytes(&self) -> bool {
+        let (mut kind, mut length, mut offset) = (-1, 0, 0);
+        let (mut data, mut buffer): (*mut c_void, Value) = (null_mut(), null_mut());
+        unsafe { (api().napi_get_typedarray_info)(self.env, self.value, &mut kind, &mut length, &mut data, &mut buffer, &mut offset) };
+        kind == api::UINT8_ARRAY
+    }
+
     /// Token ids: an Int32Array without negative entries.
     pub fn tokens(&self) -> Result<Vec<u32>, EngineError> {
         let ids = self.ints()?;

@@ -4,7 +4,7 @@ use super::value::Reply;
 use super::{Answer, Call};
 use crate::buffer::zeros;
 use crate::error::EngineError;
-use crate::model::Purpose;
+use crate::model::{Purpose, Values};
 
 pub fn tensors(call: &Call) -> Answer {
     call.read(|state| {
@@ -128,14 +128,30 @@ pub fn begin_load(call: &Call) -> Answer {
     })
 }
 
+/// What JavaScript gave for a tensor.
+enum Data {
+    Floats(Vec<f32>),
+    Bytes(Vec<u8>),
+}
+
+impl Data {
+    fn values(&self) -> Values<'_> {
+        match self {
+            Data::Floats(data) => Values::Floats(data),
+            Data::Bytes(data) => Values::Bytes(data),
+        }
+    }
+}
+
 /// (handle, load, name, data)
 pub fn load_tensor(call: &Call) -> Answer {
-    let (id, name, data) = (call.held(1, "load")?, call.arg(2, "name").text()?, call.arg(3, "data").floats()?);
+    let (id, name, data) = (call.held(1, "load")?, call.arg(2, "name").text()?, call.arg(3, "data"));
+    let data = if data.is_bytes() { Data::Bytes(data.bytes()?) } else { Data::Floats(data.floats()?) };
     let of = name.clone();
     call.load(
         id,
         move |model, staged| model.stage_cost(staged, &of, false),
-        move |model, staged, in_place| model.stage_tensor(staged, &name, &data, in_place),
+        move |model, staged, in_place| model.stage_tensor(staged, &name, data.values(), in_place),
     )
 }
 

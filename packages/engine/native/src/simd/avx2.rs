@@ -131,10 +131,60 @@ impl Simd for Avx2 {
         }
     }
     #[inline(always)]
+    unsafe fn from_bf16(p: *const u16) -> Self::V {
+        #[inline(always)]
+        unsafe fn one(p: *const u16) -> __m256 {
+            unsafe { _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast())))) }
+        }
+        unsafe { (one(p), one(p.add(8))) }
+    }
+    #[inline(always)]
+    unsafe fn from_f16(p: *const u16) -> Self::V {
+        unsafe { (_mm256_cvtph_ps(_mm_loadu_si128(p.cast())), _mm256_cvtph_ps(_mm_loadu_si128(p.add(8).cast()))) }
+    }
+    #[inline(always)]
+    unsafe fn from_u8(p: *const u8) -> Self::V {
+        unsafe { wide(_mm_loadu_si128(p.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn from_i8(p: *const i8) -> Self::V {
+        unsafe {
+            let bytes = _mm_loadu_si128(p.cast());
+            let upper = _mm_unpackhi_epi64(bytes, bytes);
+            (_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(upper)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn nibbles(p: *const u8) -> (Self::V, Self::V) {
+        unsafe {
+            let (both, mask) = (_mm_loadu_si128(p.cast()), _mm_set1_epi8(15));
+            (wide(_mm_and_si128(both, mask)), wide(_mm_and_si128(_mm_srli_epi16::<4>(both), mask)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn add_where(bits: u16, v: Self::V, x: f32) -> Self::V {
+        unsafe {
+            let (bits, x) = (_mm256_set1_epi32(i32::from(bits)), _mm256_set1_ps(x));
+            let part = |of: __m256i| _mm256_and_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(bits, of), of)), x);
+            let low = part(_mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128));
+            let high = part(_mm256_setr_epi32(256, 512, 1024, 2048, 4096, 8192, 16384, 32768));
+            (_mm256_add_ps(v.0, low), _mm256_add_ps(v.1, high))
+        }
+    }
+    #[inline(always)]
     unsafe fn transpose(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize) {
         for (i, j) in [(0, 0), (0, 8), (8, 0), (8, 8)] {
             unsafe { transpose8(src.add(i * src_stride + j), src_stride, dst.add(j * dst_stride + i), dst_stride) }
         }
+    }
+}
+
+/// 16 bytes as numbers.
+#[inline(always)]
+unsafe fn wide(bytes: __m128i) -> (__m256, __m256) {
+    unsafe {
+        let upper = _mm_unpackhi_epi64(bytes, bytes);
+        (_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(upper)))
     }
 }
 

@@ -95,6 +95,35 @@ impl Simd for Avx512 {
         }
     }
     #[inline(always)]
+    unsafe fn from_bf16(p: *const u16) -> Self::V {
+        unsafe { _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p.cast())))) }
+    }
+    #[inline(always)]
+    unsafe fn from_f16(p: *const u16) -> Self::V {
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(p.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn from_u8(p: *const u8) -> Self::V {
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast()))) }
+    }
+    #[inline(always)]
+    unsafe fn from_i8(p: *const i8) -> Self::V {
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast()))) }
+    }
+    #[inline(always)]
+    unsafe fn nibbles(p: *const u8) -> (Self::V, Self::V) {
+        unsafe {
+            // The permutation looks at the lowest four bits alone.
+            let table = _mm512_setr_ps(0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0);
+            let both = _mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast()));
+            (_mm512_permutexvar_ps(both, table), _mm512_permutexvar_ps(_mm512_srli_epi32::<4>(both), table))
+        }
+    }
+    #[inline(always)]
+    unsafe fn add_where(bits: u16, v: Self::V, x: f32) -> Self::V {
+        unsafe { _mm512_mask_add_ps(v, bits, v, _mm512_set1_ps(x)) }
+    }
+    #[inline(always)]
     unsafe fn transpose(src: *const f32, src_stride: usize, dst: *mut f32, dst_stride: usize) {
         unsafe {
             let mut r = [_mm512_setzero_ps(); LANES];

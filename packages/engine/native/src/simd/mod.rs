@@ -20,6 +20,7 @@ pub use neon::Neon;
 pub use scalar::Scalar;
 
 use crate::error::EngineError;
+use crate::form::{from_bf16, from_f16};
 
 /// Lanes of the abstract vector, and outputs per weight panel.
 pub const LANES: usize = 16;
@@ -62,6 +63,34 @@ pub trait Simd: Copy + Send + Sync + 'static {
     unsafe fn reduce_add(v: Self::V) -> f32;
     unsafe fn reduce_max(v: Self::V) -> f32;
 
+    /// 16 numbers of two bytes, or of one.
+    #[inline(always)]
+    unsafe fn from_bf16(p: *const u16) -> Self::V {
+        unsafe { lanes::<Self>(|i| from_bf16(p.add(i).read_unaligned())) }
+    }
+    #[inline(always)]
+    unsafe fn from_f16(p: *const u16) -> Self::V {
+        unsafe { lanes::<Self>(|i| from_f16(p.add(i).read_unaligned())) }
+    }
+    #[inline(always)]
+    unsafe fn from_u8(p: *const u8) -> Self::V {
+        unsafe { lanes::<Self>(|i| f32::from(*p.add(i))) }
+    }
+    #[inline(always)]
+    unsafe fn from_i8(p: *const i8) -> Self::V {
+        unsafe { lanes::<Self>(|i| f32::from(*p.add(i))) }
+    }
+    /// The lower halves of 16 bytes, and the upper ones.
+    #[inline(always)]
+    unsafe fn nibbles(p: *const u8) -> (Self::V, Self::V) {
+        unsafe { (lanes::<Self>(|i| f32::from(*p.add(i) & 15)), lanes::<Self>(|i| f32::from(*p.add(i) >> 4))) }
+    }
+    /// `v + x` in the lanes whose bit is set.
+    #[inline(always)]
+    unsafe fn add_where(bits: u16, v: Self::V, x: f32) -> Self::V {
+        unsafe { Self::add(v, lanes::<Self>(|i| if bits >> i & 1 == 1 { x } else { 0.0 })) }
+    }
+
     #[inline(always)]
     unsafe fn zero() -> Self::V {
         unsafe { Self::splat(0.0) }
@@ -75,6 +104,13 @@ pub trait Simd: Copy + Send + Sync + 'static {
             }
         }
     }
+}
+
+/// A vector of what `of` gives for each lane.
+#[inline(always)]
+unsafe fn lanes<S: Simd>(of: impl Fn(usize) -> f32) -> S::V {
+    let values: [f32; LANES] = std::array::from_fn(of);
+    unsafe { S::load(values.as_ptr()) }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +142,7 @@ impl Level {
         let mut levels = Vec::new();
         #[cfg(target_arch = "x86_64")]
         {
-            let fma = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            let fma = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
             if fma
                 && is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512dq")
@@ -169,12 +205,12 @@ macro_rules! simd_dispatch {
         #[allow(clippy::too_many_arguments, clippy::missing_safety_doc)]
         $vis unsafe fn $name(level: $crate::simd::Level, $($arg: $ty),*) $(-> $ret)? {
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,bmi1,bmi2")]
+            #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c,bmi1,bmi2")]
             unsafe fn avx512($($arg: $ty),*) $(-> $ret)? {
                 unsafe { $generic::<$crate::simd::Avx512>($($arg),*) }
             }
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,fma,bmi1,bmi2")]
+            #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
             unsafe fn avx2($($arg: $ty),*) $(-> $ret)? {
                 unsafe { $generic::<$crate::simd::Avx2>($($arg),*) }
             }

@@ -12,7 +12,9 @@ use super::terms;
 use super::with_tiles;
 use crate::buffer::Shared;
 use crate::error::EngineError;
+use crate::form::decode;
 use crate::gemm::{Exec, GradInput, GradWeight};
+use crate::simd::Level;
 
 /// Rows or columns of the output in one strip.
 pub const STRIP: usize = 32;
@@ -54,7 +56,9 @@ pub unsafe fn input_gradient(
     exec.pack.reserve(row_strips * depth * STEP_WORDS, "split derivatives")?;
     exec.split.reserve(col_strips * depth * STEP_WORDS, "split weights")?;
     let (left, right) = (Shared(exec.pack.pointer().cast::<u16>()), Shared(exec.split.pointer().cast::<u16>()));
+    let level = exec.level;
     exec.pool.run(row_strips + col_strips, |item, _| unsafe {
+        let mut square = [0f32; 512];
         for (step, &(j, n0)) in along.iter().enumerate() {
             let job = &jobs[j];
             for half in 0..2 {
@@ -64,7 +68,9 @@ pub unsafe fn input_gradient(
                 } else {
                     let strip = item - row_strips;
                     let (column, out) = (strip * STRIP + half * 16, right.at((strip * depth + step) * STEP_LEN));
-                    terms::turned_panels(job.w.wrapping_add(n0 * k + column * 16), k * 16, k.saturating_sub(column), job.n - n0, out, half);
+                    let cols = k.saturating_sub(column);
+                    let (w, panel) = squares(level, job, n0, k, (column, cols.min(16)), &mut square);
+                    terms::turned_panels(w, panel, cols, job.n - n0, out, half);
                 }
             }
         }
@@ -83,6 +89,24 @@ pub unsafe fn input_gradient(
     };
     unsafe { product(exec, left, row_strips, right, col_strips, depth, target, add) };
     Ok(())
+}
+
+/// Two panels from row `n0` on, columns from `column` on: where they lie and how far apart, or decoded into `square`.
+unsafe fn squares(
+    level: Level,
+    job: &GradInput,
+    n0: usize,
+    k: usize,
+    (column, cols): (usize, usize),
+    square: &mut [f32; 512],
+) -> (*const f32, usize) {
+    if job.w.is_plain() {
+        return (job.w.at.wrapping_add(n0 * k + column * 16), k * 16);
+    }
+    for panel in (0..2).filter(|panel| n0 + 16 * panel < job.n && cols > 0) {
+        unsafe { decode(level, job.w.from_panel(n0 / 16 + panel, k), column, cols, square.as_mut_ptr().add(256 * panel)) };
+    }
+    (square.as_ptr(), 256)
 }
 
 /// `dw[n, k] += Σ_m dy[m, n]·x[m, k]` for each job, with dw in panels of 16 outputs: `[n/16][k][16]`. x is split once for all of them.
@@ -204,7 +228,7 @@ mod tests {
                 let mut exec = Exec::new(Level::available()[0], threads);
                 let (mut dx, mut dw) = (vec![1f32; m * k], vec![1f32; padded * k]);
                 unsafe {
-                    let job = GradInput { w: panels.as_ptr(), n, dy: dy.as_ptr(), dy_row: n };
+                    let job = GradInput::of(panels.as_ptr(), n, dy.as_ptr(), n);
                     input_gradient(&mut exec, (m, k), &[job], (dx.as_mut_ptr(), k), true).unwrap();
                     let job = GradWeight { dy: dy.as_ptr(), dy_row: n, n, dw: dw.as_mut_ptr() };
                     weight_gradients(&mut exec, (m, k), (x.as_ptr(), k), &[job]).unwrap();

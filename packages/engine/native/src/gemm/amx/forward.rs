@@ -127,7 +127,7 @@ impl Item<'_> {
     unsafe fn split_all(&self) {
         if self.job.split.is_null() {
             for p in 0..self.count {
-                unsafe { split_panel(self.job.w, self.k, self.first + p, self.scratch.add(p * panel_bytes(self.k))) }
+                unsafe { split_panel(self.job.w.at, self.k, self.first + p, self.scratch.add(p * panel_bytes(self.k))) }
             }
         }
     }
