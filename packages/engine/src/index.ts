@@ -18,6 +18,7 @@ export type {
   StepResult,
   TensorSpec,
   WeightChange,
+  WeightForm,
   WeightsHandle,
 } from "./native.ts";
 export { platformPackage } from "./platform.ts";

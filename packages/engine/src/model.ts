@@ -82,12 +82,12 @@ export interface Model {
 let lastRequest = 0;
 
 /** Reserves a model of this shape; its parameters are zero until they are set. */
-export async function openModel(config: EngineConfig, options: OpenOptions): Promise<Model> {
+export async function openModel(config: EngineConfig, { forms = {}, ...options }: OpenOptions): Promise<Model> {
   const native = loadNative();
   // The native side holds this map's callback, not the model, so that a forgotten model can be collected.
   const listeners = new Map<number, TokenListener>();
   const { handle, simd } = await settled(() =>
-    native.open(config, options, (ids, tokens, logprobs, extras) => {
+    native.open(config, { ...options, forms: Object.entries(forms).flat() }, (ids, tokens, logprobs, extras) => {
       ids.forEach((id, i) => {
         listeners.get(id)?.(tokens[i]!, logprobs[i]!, extras?.[i]);
       });

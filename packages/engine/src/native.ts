@@ -42,6 +42,20 @@ export interface EngineConfig {
   slidingWindow: number | undefined;
 }
 
+/** How the numbers of a matrix lie in memory: by themselves, or as the blocks of a GGUF file of that type. */
+export type WeightForm =
+  | "f32"
+  | "bf16"
+  | "f16"
+  | "q8_0"
+  | "q4_0"
+  | "q4_1"
+  | "q5_0"
+  | "q5_1"
+  | "q4_k"
+  | "q5_k"
+  | "q6_k";
+
 export interface OpenOptions {
   threads: number;
   /** Sequences that decode together. */
@@ -57,6 +71,13 @@ export interface OpenOptions {
   versionBytes?: number | undefined;
   /** How long such a change waits before it fails with DRAIN_TIMEOUT. Default 30,000. */
   drainMs?: number | undefined;
+  /** Matrices of the base model to be kept in another form than f32, by their names. Such a model is trained by adapters alone. */
+  forms?: Readonly<Record<string, WeightForm>> | undefined;
+}
+
+/** `OpenOptions` as the native side takes them: names of tensors and forms in turn. */
+export interface NativeOpenOptions extends Omit<OpenOptions, "forms"> {
+  forms: readonly string[];
 }
 
 /** What a change of the weights answers. */
@@ -234,7 +255,7 @@ export interface EngineStats {
 export interface NativeEngine {
   open(
     config: EngineConfig,
-    options: OpenOptions,
+    options: NativeOpenOptions,
     onTokens: (
       ids: number[],
       tokens: Int32Array,
@@ -267,7 +288,7 @@ export interface NativeEngine {
   blend(handle: Handle, weights: WeightsHandle, decay: number): Promise<{ version: number; present: number }>;
   digest(handle: Handle, weights?: WeightsHandle): Promise<string>;
   beginLoad(handle: Handle, beside: boolean): Promise<LoadHandle>;
-  loadTensor(handle: Handle, load: LoadHandle, name: string, data: Float32Array): Promise<void>;
+  loadTensor(handle: Handle, load: LoadHandle, name: string, data: Float32Array | Uint8Array): Promise<void>;
   loadMoments(handle: Handle, load: LoadHandle, name: string, m: Float32Array, v: Float32Array): Promise<void>;
   loadSteps(handle: Handle, load: LoadHandle, policy: number, value: number): Promise<void>;
   commitLoad(handle: Handle, load: LoadHandle): Promise<WeightChange>;

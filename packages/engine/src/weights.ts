@@ -27,8 +27,11 @@ export interface RetainedTraining extends RetainedWeights {
 
 /** Tensors that are set one by one in weights that nobody sees until they are whole. A load that is forgotten is discarded. */
 interface LoadSteps {
-  /** Row-major [rows, cols]. What is not set is shared with the weights that were the present ones when the load began. */
-  setTensor(name: string, data: Float32Array): Promise<void>;
+  /**
+   * Row-major [rows, cols]: numbers, which are rounded to the form the tensor is kept in, or the bytes of a file in that very form.
+   * What is not set is shared with the weights that were the present ones when the load began.
+   */
+  setTensor(name: string, data: Float32Array | Uint8Array): Promise<void>;
   discard(): Promise<void>;
 }
 

@@ -6,6 +6,7 @@ mod common;
 
 use common::{STEP, WANT};
 use stateset_engine::buffer::Buffer;
+use stateset_engine::form::Form;
 use stateset_engine::gemm::{Exec, GradInput, GradWeight, Job, Mode, forward, grad_input, grad_weight};
 use stateset_engine::kernel::counter_uniform;
 use stateset_engine::simd::Level;
@@ -144,6 +145,22 @@ fn config(shape: &str) -> Config {
         sliding_window: None,
     };
     match shape {
+        "smol" => Config {
+            vocab: 49152,
+            hidden: 576,
+            layers: 30,
+            heads: 9,
+            kv_heads: 3,
+            inter: 1536,
+            max_positions: 2048,
+            norm: Norm::Rms,
+            mlp: Mlp::SwiGlu,
+            position: Position::Rope,
+            qkv_bias: false,
+            out_bias: false,
+            mlp_bias: false,
+            ..gpt2
+        },
         "gpt2" => gpt2,
         _ => Config {
             vocab: 8192,
@@ -165,10 +182,32 @@ fn config(shape: &str) -> Config {
     }
 }
 
-fn model(shape: &str, threads: usize) -> Model {
-    let mut m = Model::new(config(shape), threads).unwrap();
+/// With its matrices in this form; those of blocks hold noise that a file might.
+fn model(shape: &str, threads: usize, form: Form) -> Model {
+    let c = config(shape);
+    let whole = Model::new(Config { layers: 1, ..c.clone() }, 1).unwrap();
+    let is_matrix = |name: &str| name == "embed" || name == "head" || name.ends_with(".weight") && !name.contains("norm");
+    let last = |name: &str| name.rsplit_once("layers.0.").map_or(name.to_string(), |(_, rest)| rest.to_string());
+    let names = whole.tensors().into_iter().filter(|spec| is_matrix(&spec.name)).map(|spec| spec.name);
+    let forms: Forms = names
+        .flat_map(|name| {
+            if name.starts_with("layers.") { (0..c.layers).map(|i| format!("layers.{i}.{}", last(&name))).collect() } else { vec![name] }
+        })
+        .map(|name| (name, form))
+        .collect();
+    let mut m = Model::with_forms(c, threads, &forms).unwrap();
+    let mut staged = m.stage(stateset_engine::model::Purpose::Present);
     for (s, spec) in m.tensors().iter().enumerate() {
-        if !spec.name.contains("norm") {
+        if is_matrix(&spec.name) && form.blocks().is_some() {
+            let bytes = spec.rows * stateset_engine::form::file_row(form, spec.cols);
+            // No byte above 0x1c, so that no scale is infinite.
+            let data: Vec<u8> = (0..bytes).map(|i| (28.0 * counter_uniform(9, s as u64, i as u64)) as u8).collect();
+            m.stage_tensor(&mut staged, &spec.name, Values::Bytes(&data), true).unwrap();
+        }
+    }
+    m.commit(staged).unwrap();
+    for (s, spec) in m.tensors().iter().enumerate() {
+        if !spec.name.contains("norm") && !(is_matrix(&spec.name) && form.blocks().is_some()) {
             let data: Vec<f32> = (0..spec.rows * spec.cols).map(|i| 0.07 * (counter_uniform(9, s as u64, i as u64) - 0.5)).collect();
             m.set_tensor(&spec.name, &data).unwrap();
         }
@@ -218,10 +257,11 @@ fn main() {
     if what == "gemm" {
         return gemm(threads);
     }
-    let mut m = model(&shape, threads);
+    let form = Form::of(&get(4, "f32")).unwrap();
+    let mut m = model(&shape, threads, form);
     let vocab = m.config().vocab as u64;
     let token = |i: usize| (stateset_engine::kernel::counter_random(5, 5, i as u64) % vocab) as u32;
-    println!("{what} {shape} on {} threads, {}", m.threads(), m.simd_name());
+    println!("{what} {shape} in {} on {} threads, {}, {} MB", form.name(), m.threads(), m.simd_name(), m.memory_bytes() >> 20);
     match what.as_str() {
         "beside" => beside(&mut m, token),
         "decode" | "prefill" => {

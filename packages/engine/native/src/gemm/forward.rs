@@ -2,6 +2,7 @@
 
 use std::ptr::null;
 
+use super::few::{FEW, Few, few};
 use super::tile::{Mode, Tile, tile_packed, tile_streamed};
 use super::{Exec, Locals};
 use crate::buffer::Shared;
@@ -226,6 +227,22 @@ unsafe fn run_packed(exec: &Exec, locals: &Locals, packed: *mut f32, m: usize, k
             2..=6 => 4,
             _ => 2,
         };
+        if m <= FEW && !job.w.is_plain() {
+            let at = |pointer: *const f32| if pointer.is_null() { pointer } else { pointer.wrapping_add(first * LANES) };
+            let part = Few {
+                x: x.get(),
+                rows: m,
+                w: job.w.from_panel(first, k),
+                k,
+                c: job.c.wrapping_add(first * LANES),
+                c_row: job.c_row,
+                bias: at(job.bias),
+                add: at(job.add),
+                mode: job.mode,
+                left: job.n.div_ceil(LANES) - first - count,
+            };
+            return unsafe { few(level, count, &part) };
+        }
         let mut p = first;
         while p < first + count {
             let n = step.min(first + count - p);

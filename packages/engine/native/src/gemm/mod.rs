@@ -3,6 +3,7 @@
 #[cfg(target_arch = "x86_64")]
 mod amx;
 mod backward;
+mod few;
 mod forward;
 pub mod tile;
 
