@@ -1,8 +1,9 @@
 import { readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { StatesetError } from "../../error.ts";
+import { invalidModel, quoted } from "./invalid-model.ts";
 import { openSafetensors, type ReadOptions, type SafetensorsFile } from "./safetensors-file.ts";
-import { type Dtype, invalidModel, quoted } from "./safetensors-header.ts";
+import type { Dtype } from "./safetensors-header.ts";
 
 export interface WeightInfo {
   dtype: Dtype;

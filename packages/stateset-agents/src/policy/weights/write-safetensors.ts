@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 import { syncFolder } from "../../durable.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import { f32ToBf16 } from "./float-formats.ts";
-import { quoted } from "./safetensors-header.ts";
+import { quoted } from "./invalid-model.ts";
 
 export interface TensorToWrite {
   name: string;
