@@ -53,13 +53,13 @@ function craft({ keys = [], tensors = [], data = 0, version = 3, counts }: Parts
 const parse = (bytes: Buffer) => parseGgufHeader(bytes, bytes.length, "crafted.gguf");
 
 const metadata = new Map<string, GgufEntry>([
-  ["general.architecture", { text: "llama" }],
-  ["a.count", { u32: 7 }],
+  ["general.architecture", "llama"],
+  ["a.count", 7],
   ["a.theta", { f32: 0.5 }],
-  ["a.flag", { bool: true }],
-  ["a.texts", { texts: ["Ġx", "", "é"] }],
-  ["a.ints", { i32s: [-1, 2] }],
-  ["a.floats", { f32s: [0.25] }],
+  ["a.flag", true],
+  ["a.texts", ["Ġx", "", "é"]],
+  ["a.ints", Int32Array.of(-1, 2)],
+  ["a.floats", Float32Array.of(0.25)],
 ]);
 
 describe("the header of a GGUF file", () => {
@@ -92,7 +92,7 @@ describe("the header of a GGUF file", () => {
   it("is read on where it is longer than a first look", async () => {
     const file = join(dir, "long.gguf");
     const tokens = Array.from({ length: 60_000 }, (_, i) => `a token with a long name, number ${i}`);
-    await writeGguf(file, new Map([["tokens", { texts: tokens }]]), [
+    await writeGguf(file, new Map([["tokens", tokens]]), [
       { name: "w", shape: [1], type: "F32", data: Float32Array.of(1) },
     ]);
     expect((await readGgufHeader(file)).metadata.get("tokens")).toEqual(tokens);

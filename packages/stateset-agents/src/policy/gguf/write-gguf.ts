@@ -11,15 +11,8 @@ import {
 import { ggmlFormat } from "./ggml-types.ts";
 import { quantise, type WritableType } from "./quantise.ts";
 
-/** A value of metadata with the type it is written as. */
-export type GgufEntry =
-  | { u32: number }
-  | { f32: number }
-  | { bool: boolean }
-  | { text: string }
-  | { texts: readonly string[] }
-  | { i32s: readonly number[] }
-  | { f32s: readonly number[] };
+/** A value of metadata. Numbers are written as u32, unless they are said to be fractions. */
+export type GgufEntry = string | boolean | number | { f32: number } | readonly string[] | Int32Array | Float32Array;
 
 export interface GgufTensorToWrite extends SizedTensor {
   type: WritableType;
@@ -70,14 +63,14 @@ function buildHeader(
 }
 
 function value(entry: GgufEntry): Buffer[] {
-  if ("u32" in entry) return [u32(typeIds.u32), u32(entry.u32)];
+  if (typeof entry === "string") return [u32(typeIds.text), text(entry)];
+  if (typeof entry === "boolean") return [u32(typeIds.bool), Buffer.of(entry ? 1 : 0)];
+  if (typeof entry === "number") return [u32(typeIds.u32), u32(entry)];
   if ("f32" in entry) return [u32(typeIds.f32), numbers(Float32Array.of(entry.f32))];
-  if ("bool" in entry) return [u32(typeIds.bool), Buffer.of(entry.bool ? 1 : 0)];
-  if ("text" in entry) return [u32(typeIds.text), text(entry.text)];
-  const list = (type: number, { length }: ArrayLike<unknown>) => [u32(typeIds.list), u32(type), u64(length)];
-  if ("texts" in entry) return [...list(typeIds.text, entry.texts), ...entry.texts.map(text)];
-  if ("i32s" in entry) return [...list(typeIds.i32, entry.i32s), numbers(Int32Array.from(entry.i32s))];
-  return [...list(typeIds.f32, entry.f32s), numbers(Float32Array.from(entry.f32s))];
+  const list = (type: number) => [u32(typeIds.list), u32(type), u64(entry.length)];
+  if (entry instanceof Int32Array) return [...list(typeIds.i32), numbers(entry)];
+  if (entry instanceof Float32Array) return [...list(typeIds.f32), numbers(entry)];
+  return [...list(typeIds.text), ...entry.map(text)];
 }
 
 function numbers(list: Float32Array | Int32Array): Buffer {

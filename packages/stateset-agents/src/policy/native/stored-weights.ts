@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import type { WeightsLoad } from "@stateset-agents/engine";
 import { StatesetError } from "../../error.ts";
+import { isGgufFile } from "../gguf/find-gguf.ts";
 import type { Policy, Version, WeightsChange } from "../policy.ts";
 import { loadedVersion } from "../version.ts";
 import { copyTokenizer } from "./files.ts";
@@ -13,7 +14,7 @@ import { saveValueHead, saveWeights } from "./weights.ts";
 
 /** Weights to files and back. What is saved is one version; what is loaded becomes the present one as a whole. */
 export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "load" | "snapshot" | "restore"> {
-  const { name, base, tokenizerDir, config, model, adapter } = core.parts;
+  const { name, base, tokenizerSource, config, model, adapter } = core.parts;
   const { engine, architecture } = config;
 
   /** Fills a load and commits it: whoever samples sees all of it or nothing. */
@@ -42,13 +43,14 @@ export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "lo
         const { readTensor } = now;
         try {
           if (adapter && !merge) {
-            // A folder is named in full: the adapter will be loaded from elsewhere. A hub id stays as it is.
-            const baseName = resolve(base.name) === resolve(base.dir) ? resolve(base.dir) : base.name;
+            // A path is named in full: the adapter will be loaded from elsewhere. A hub id stays as it is.
+            const local = resolve(base.name) === resolve(base.dir) || (await isGgufFile(base.dir));
+            const baseName = local ? resolve(base.dir) : base.name;
             const conv1d = architecture === "gpt2";
             await saveAdapter(target, adapter.lora, adapter.modules, baseName, conv1d, { read: readTensor });
-            await copyTokenizer(tokenizerDir, target);
+            await copyTokenizer(tokenizerSource, target);
           } else {
-            await saveWeights(target, tokenizerDir, config, readTensor, mergeInto(adapter, readTensor));
+            await saveWeights(target, tokenizerSource, config, readTensor, mergeInto(adapter, readTensor));
           }
           if (valueHead) await saveValueHead(target, engine.hidden, readTensor);
         } finally {

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
+import type { ModelFiles } from "../tokenizer/model-json.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
 import { copyTokenizer, exists, makeFolder } from "./files.ts";
 import type { ModelConfig } from "./model-config.ts";
@@ -105,7 +106,7 @@ export type Adjust = (engineName: string, data: Float32Array) => Promise<void>;
 /** Writes the model in Hugging Face layout: config.json, model.safetensors and the tokenizer of where it came from. */
 export async function saveWeights(
   dir: string,
-  sourceDir: string,
+  tokenizer: ModelFiles,
   { architecture, engine: config, json }: ModelConfig,
   read: ReadTensor,
   adjust: Adjust,
@@ -126,7 +127,7 @@ export async function saveWeights(
     }),
   );
   await makeFolder(dir);
-  await copyTokenizer(sourceDir, dir);
+  await copyTokenizer(tokenizer, dir);
   await writeSafetensors(join(dir, "model.safetensors"), tensors, { format: "pt" });
   // The weights are 32-bit floats now, whatever they were; the key is called dtype since transformers 5.
   const { torch_dtype: _, dtype: __, ...rest } = json;
