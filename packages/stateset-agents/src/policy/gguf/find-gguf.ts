@@ -6,8 +6,12 @@ import { readGgufHeader } from "./gguf-header.ts";
 import { MetadataReader } from "./gguf-metadata.ts";
 import { tokenizerFiles } from "./tokenizer-files.ts";
 
+export function isGgufName(path: string): boolean {
+  return /\.gguf$/i.test(path);
+}
+
 export async function isGgufFile(path: string): Promise<boolean> {
-  if (!/\.gguf$/i.test(path)) return false;
+  if (!isGgufName(path)) return false;
   return stat(path).then(
     (stats) => stats.isFile(),
     () => false,
@@ -19,7 +23,7 @@ export async function ggufOfFolder(dir: string): Promise<string | undefined> {
   const names = await readdir(dir);
   const others = ["model.safetensors", "model.safetensors.index.json", "adapter_config.json"];
   if (others.some((name) => names.includes(name))) return undefined;
-  const found = names.filter((name) => /\.gguf$/i.test(name)).sort();
+  const found = names.filter(isGgufName).sort();
   if (found.length <= 1) return found[0] && join(dir, found[0]);
   const shown = found.length > 8 ? [...found.slice(0, 8), "…"] : found;
   throw new StatesetError("MODEL_NOT_FOUND", `${dir} holds ${found.length} GGUF files: ${shown.join(", ")}.`, {

@@ -85,6 +85,12 @@ export function pairedRow(row: number, headDim: number): number {
   return head * headDim + 2 * (inHead % half) + Math.floor(inHead / half);
 }
 
+/** The way back: row `row` of the file is row `result` of Hugging Face. */
+export function unpairedRow(row: number, headDim: number): number {
+  const [head, inHead] = [Math.floor(row / headDim), row % headDim];
+  return head * headDim + (inHead % 2) * (headDim / 2) + Math.floor(inHead / 2);
+}
+
 /** Whether a tensor (by its name in Hugging Face) is one of those. */
 export function isPaired(name: string, architecture: Architecture): boolean {
   return (

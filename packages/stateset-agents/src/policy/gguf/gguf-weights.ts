@@ -131,7 +131,11 @@ async function readFloats(
 }
 
 /** Whole rows in another order; blocks lie along a row, so this holds for bytes as well as for numbers. */
-function reordered<T extends Float32Array | Uint8Array>(data: T, rows: number, order: (row: number) => number): T {
+export function reordered<T extends Float32Array | Uint8Array>(
+  data: T,
+  rows: number,
+  order: (row: number) => number,
+): T {
   const width = data.length / rows;
   const out = data.slice() as T;
   for (let row = 0; row < rows; row++) {

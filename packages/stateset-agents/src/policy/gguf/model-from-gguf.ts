@@ -125,14 +125,17 @@ function ropeScaling(
   return { rope_type: type === "none" ? "linear" : type, factor };
 }
 
-/** As Llama 3.1 and 3.2 have it; their files hold the outcome, one number to divide each frequency by, instead of these. */
-const llama3 = { low_freq_factor: 1, high_freq_factor: 4, original_max_position_embeddings: 8192 };
+/** As Llama 3.1 and 3.2 have it. Files hold the outcome, one number to divide each frequency by, and seldom the length. */
+const llama3 = { low_freq_factor: 1, high_freq_factor: 4 };
+const llama3Length = 8192;
 
 function llama3Scaling(read: Keys, factors: Float32Array, theta: number, headDim: number): JsonObject | undefined {
   const factor = factors.reduce((largest, one) => Math.max(largest, one), 0);
-  const wanted = llama3Factors(theta, 2 * factors.length, { factor, ...llama3 });
+  const length = read.count("rope.scaling.original_context_length", llama3Length);
+  const scaling = { factor, ...llama3, original_max_position_embeddings: length };
+  const wanted = llama3Factors(theta, 2 * factors.length, scaling);
   const same = 2 * factors.length === headDim && factors.every((one, i) => Math.abs(one / wanted[i]! - 1) < 1e-5);
-  if (same) return factor === 1 ? undefined : { rope_type: "llama3", factor, ...llama3 };
+  if (same) return factor === 1 ? undefined : { rope_type: "llama3", ...scaling };
   throw unsupported(read.meta.file, '"rope_freqs.weight" with factors that are not those of Llama 3');
 }
 

@@ -1,8 +1,10 @@
 import { resolve } from "node:path";
 import type { WeightsLoad } from "@stateset-agents/engine";
+import { z } from "zod";
 import { StatesetError } from "../../error.ts";
+import { parseOptions } from "../../options.ts";
 import { isGgufFile } from "../gguf/find-gguf.ts";
-import type { Policy, Version, WeightsChange } from "../policy.ts";
+import { type Policy, type Version, type WeightsChange, weightDtypes } from "../policy.ts";
 import { loadedVersion } from "../version.ts";
 import { copyTokenizer } from "./files.ts";
 import { mergeInto } from "./merge.ts";
@@ -11,6 +13,8 @@ import { saveAdapter } from "./peft.ts";
 import { mismatch, readSnapshotState, SnapshotTensors, writeSnapshot } from "./snapshot.ts";
 import { openWeightSource } from "./weight-source.ts";
 import { saveValueHead, saveWeights } from "./weights.ts";
+
+const saveSchema = z.strictObject({ merge: z.boolean().optional(), dtype: z.enum(weightDtypes).optional() });
 
 /** Weights to files and back. What is saved is one version; what is loaded becomes the present one as a whole. */
 export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "load" | "snapshot" | "restore"> {
@@ -35,8 +39,14 @@ export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "lo
   };
 
   return {
-    save: (target, { merge = false } = {}) =>
+    save: (target, options = {}) =>
       core.run(async () => {
+        const { merge = false, dtype } = parseOptions(saveSchema, options, "save()");
+        if (adapter && !merge && dtype !== undefined) {
+          throw new StatesetError("INVALID_OPTION", "save() is given a dtype for an adapter, which is always f32.", {
+            hint: "Leave dtype out, or merge the adapter into its base model.",
+          });
+        }
         // One that is added meanwhile is not among the weights that are saved.
         const { valueHead } = core;
         const now = await model.retain();
@@ -50,7 +60,7 @@ export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "lo
             await saveAdapter(target, adapter.lora, adapter.modules, baseName, conv1d, { read: readTensor });
             await copyTokenizer(tokenizerSource, target);
           } else {
-            await saveWeights(target, tokenizerSource, config, readTensor, mergeInto(adapter, readTensor));
+            await saveWeights(target, tokenizerSource, config, readTensor, mergeInto(adapter, readTensor), dtype);
           }
           if (valueHead) await saveValueHead(target, engine.hidden, readTensor);
         } finally {
