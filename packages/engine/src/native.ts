@@ -43,18 +43,7 @@ export interface EngineConfig {
 }
 
 /** How the numbers of a matrix lie in memory: by themselves, or as the blocks of a GGUF file of that type. */
-export type WeightForm =
-  | "f32"
-  | "bf16"
-  | "f16"
-  | "q8_0"
-  | "q4_0"
-  | "q4_1"
-  | "q5_0"
-  | "q5_1"
-  | "q4_k"
-  | "q5_k"
-  | "q6_k";
+export type WeightForm = "f32" | "bf16" | "f16" | "q8_0" | "q4_0" | "q4_1" | "q5_0" | "q5_1" | "q4_k" | "q5_k" | "q6_k";
 
 export interface OpenOptions {
   threads: number;

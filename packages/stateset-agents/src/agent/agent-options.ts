@@ -4,6 +4,7 @@ import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import { toolsSchema } from "../conversation/tool-definition.ts";
 import { parseOptions } from "../options.ts";
 import { type EngineName, engineNames } from "../policy/engines.ts";
+import { type Precision, precisions } from "../policy/native/precision.ts";
 import type { OpenPolicyOptions } from "../policy/open-policy.ts";
 import { loraSchema, samplingSchema } from "../policy/option-schemas.ts";
 import { defaultSampling, type LoraOptions, type Policy, type Sampling } from "../policy/policy.ts";
@@ -22,6 +23,8 @@ export interface AgentOptions {
   sampling?: Some<Sampling> | undefined;
   /** Train a small adapter instead of all weights. `true` for the defaults. */
   lora?: boolean | Some<LoraOptions> | undefined;
+  /** How the model's weights lie in memory: see openPolicy(). */
+  precision?: Precision | undefined;
   /** No model: play these replies. For trying things out; never trainable, and marked as a stub everywhere. */
   stub?: OpenPolicyOptions["stub"] | undefined;
   /** Where and how models named by a hub id are downloaded. */
@@ -85,6 +88,7 @@ const agentOptionsSchema = z.strictObject({
     .partial()
     .optional(),
   engine: z.enum(engineNames).optional(),
+  precision: z.enum(precisions).optional(),
   threads: z.int().min(1).optional(),
   slots: z.int().min(1).optional(),
   cacheBytes: z.int().min(0).optional(),
@@ -98,6 +102,7 @@ export interface ResolvedAgentOptions {
   systemPrompt: string | undefined;
   sampling: Sampling;
   lora: LoraOptions | undefined;
+  precision: Precision | undefined;
   stub: OpenPolicyOptions["stub"] | undefined;
   hub: HubOptions | undefined;
   tools: readonly ToolDefinition[] | undefined;
@@ -129,6 +134,7 @@ export function resolveAgentOptions(options: AgentOptions): ResolvedAgentOptions
     templateVariables: parsed.templateVariables,
     reasoning: parsed.reasoning ?? false,
     engine: parsed.engine,
+    precision: parsed.precision,
     threads: parsed.threads,
     slots: parsed.slots,
     cacheBytes: parsed.cacheBytes,

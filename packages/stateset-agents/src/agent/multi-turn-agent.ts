@@ -58,10 +58,10 @@ export class MultiTurnAgent extends Agent {
   }
 
   async #open(): Promise<void> {
-    const { model, lora, stub, hub, engine, threads, slots, cacheBytes, maxWaiting, seed } = this.options;
+    const { model, lora, precision, stub, hub, engine, threads, slots, cacheBytes, maxWaiting, seed } = this.options;
     // Loaded late: an agent on an injected policy needs neither engine nor tokenizer.
     const { openPolicy } = await import("../policy/open-policy.ts");
-    const wanted = { ...hub, model, lora, stub, engine, threads, slots, cacheBytes, maxWaiting, seed };
+    const wanted = { ...hub, model, lora, precision, stub, engine, threads, slots, cacheBytes, maxWaiting, seed };
     this.#policy = await openPolicy(defined(wanted));
   }
 

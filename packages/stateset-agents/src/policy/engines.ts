@@ -1,5 +1,6 @@
 /** The engines by name. Each is imported only when it is asked for: a stub needs no engine, a local model no hub client. */
 import type { DownloadProgress } from "./hub/resolve-model.ts";
+import type { Precision } from "./native/precision.ts";
 import { noMemory } from "./no-memory.ts";
 import type { LoraOptions, MemoryPlan, PlanOptions, Policy } from "./policy.ts";
 import type { StubOptions } from "./stub/stub-policy.ts";
@@ -7,6 +8,7 @@ import type { StubOptions } from "./stub/stub-policy.ts";
 export interface EngineOptions {
   model: string | undefined;
   lora: LoraOptions | undefined;
+  precision: Precision | undefined;
   threads: number | undefined;
   seed: number | undefined;
   slots: number | undefined;
@@ -27,7 +29,7 @@ export interface Engine {
   /** What training a model will need, from its folder alone. */
   plan(
     dir: string,
-    options: PlanOptions & { lora?: LoraOptions | undefined },
+    options: PlanOptions & { lora?: LoraOptions | undefined; precision?: Precision | undefined },
   ): Promise<MemoryPlan & { parameters: number }>;
 }
 

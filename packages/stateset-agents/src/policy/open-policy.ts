@@ -3,6 +3,7 @@ import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { type EngineName, engineNames, engines } from "./engines.ts";
 import type { DownloadProgress } from "./hub/resolve-model.ts";
+import { type Precision, precisions } from "./native/precision.ts";
 import { loraSchema } from "./option-schemas.ts";
 import type { LoraOptions, Policy } from "./policy.ts";
 import type { StubOptions, StubReplies } from "./stub/stub-policy.ts";
@@ -12,6 +13,11 @@ export interface OpenPolicyOptions {
   model?: string;
   /** Train a small adapter instead of all weights. */
   lora?: LoraOptions;
+  /**
+   * How the base model's weights lie in memory: "file" as their file holds them, "f32", "bf16", or "int8" with a scale for every 32 of them.
+   * All but "f32" are frozen: they are trained by an adapter. Default: "file" for an adapter's base and for quantised files, else "f32".
+   */
+  precision?: Precision;
   /** What computes. Default: the stub where scripted replies are asked for, else the embedded engine. */
   engine?: EngineName;
   /** Of the embedded engine. Default: all cores. */
@@ -41,6 +47,7 @@ export interface OpenPolicyOptions {
 const schema = z.strictObject({
   model: z.string().min(1).optional(),
   lora: loraSchema.optional(),
+  precision: z.enum(precisions).optional(),
   engine: z.enum(engineNames).optional(),
   threads: z.int().min(1).optional(),
   slots: z.int().min(1).optional(),
@@ -74,12 +81,13 @@ export async function openPolicy(options: OpenPolicyOptions = {}): Promise<Polic
       hint: "Leave out engine, or leave out stub and name a model.",
     });
   }
-  const { lora, threads, seed, slots, cacheBytes, maxWaiting } = rest;
+  const { lora, precision, threads, seed, slots, cacheBytes, maxWaiting } = rest;
   const { revision, token, offline, cacheDir, onProgress } = rest;
   return engines[engine ?? (scripted ? "stub" : "native")].open({
     model,
     stub,
     lora,
+    precision,
     threads,
     seed,
     slots,

@@ -122,7 +122,7 @@ describe.skipIf(!python)(
       const dir = join(root, name, "base");
       const config = parseModelConfig((await readJsonObject(dir, "config.json"))!, dir);
       const model = await openModel(config.engine, { threads: 2, slots: 4, cacheBytes: 1e8 });
-      await loadWeights(dir, config, model);
+      await loadWeights(dir, config, model, {});
       const numbers = await readAll(join(root, name, "numbers.safetensors"));
       const tokens = Int32Array.from(numbers.get("tokens")!);
       return { config, model, numbers, tokens, weights: numbers.get("weights")! };

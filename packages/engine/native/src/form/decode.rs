@@ -24,40 +24,67 @@ struct Block<S: Simd, const P: usize> {
     shift: [S::V; P],
 }
 
+/// What is done with each step of `P` panels: its number and 16 weights of each. A closure would not do, since one that is called in
+/// several places may be compiled apart, without the instruction set.
+pub trait Sink<S: Simd, const P: usize> {
+    /// # Safety
+    /// As the implementation says.
+    unsafe fn step(&mut self, k: usize, w: [S::V; P]);
+}
+
 impl<S: Simd, const P: usize> Block<S, P> {
-    /// Steps `from..until`, both even, of a block of `len`.
+    #[inline(always)]
+    unsafe fn place<const SHIFTED: bool>(&self, mut q: [S::V; P]) -> [S::V; P] {
+        for p in 0..P {
+            unsafe { q[p] = if SHIFTED { S::fma(q[p], self.scale[p], self.shift[p]) } else { S::mul(q[p], self.scale[p]) } };
+        }
+        q
+    }
+
+    /// The bits above the fourth, of step `i` of a block of `len`.
+    #[inline(always)]
+    unsafe fn upper<const BITS: usize>(&self, mut q: [S::V; P], len: usize, i: usize) -> [S::V; P] {
+        for p in 0..P {
+            unsafe {
+                let planes = self.numbers[p].add(LANES * len / 2).cast::<u16>();
+                if BITS > 4 {
+                    q[p] = S::add_where(planes.add(i).read_unaligned(), q[p], 16.0);
+                }
+                if BITS > 5 {
+                    q[p] = S::add_where(planes.add(len + i).read_unaligned(), q[p], 32.0);
+                }
+            }
+        }
+        q
+    }
+
+    /// Steps `from..until`, both even, of a block of `len`; the first of them is step `k` for the sink.
     #[inline(always)]
     unsafe fn walk<const BITS: usize, const SHIFTED: bool>(
         &self,
         len: usize,
-        from: usize,
-        until: usize,
-        mut sink: impl FnMut(usize, [S::V; P]),
+        (from, until): (usize, usize),
+        k: usize,
+        sink: &mut impl Sink<S, P>,
     ) {
-        let place = |p: usize, q: S::V| unsafe { if SHIFTED { S::fma(q, self.scale[p], self.shift[p]) } else { S::mul(q, self.scale[p]) } };
         unsafe {
+            let (mut low, mut high) = ([S::zero(); P], [S::zero(); P]);
             if BITS == 8 {
                 for i in from..until {
-                    sink(i - from, std::array::from_fn(|p| place(p, S::from_i8(self.numbers[p].add(i * LANES).cast()))));
+                    for p in 0..P {
+                        low[p] = S::from_i8(self.numbers[p].add(i * LANES).cast());
+                    }
+                    sink.step(k + i - from, self.place::<SHIFTED>(low));
                 }
                 return;
             }
-            let upper = |p: usize, q: S::V, i: usize| {
-                let planes = self.numbers[p].add(LANES * len / 2).cast::<u16>();
-                let mut q = q;
-                if BITS > 4 {
-                    q = S::add_where(planes.add(i).read_unaligned(), q, 16.0);
-                }
-                if BITS > 5 {
-                    q = S::add_where(planes.add(len + i).read_unaligned(), q, 32.0);
-                }
-                place(p, q)
-            };
             let mut i = from;
             while i < until {
-                let pairs: [_; P] = std::array::from_fn(|p| S::nibbles(self.numbers[p].add(i * LANES / 2)));
-                sink(i - from, std::array::from_fn(|p| upper(p, pairs[p].0, i)));
-                sink(i + 1 - from, std::array::from_fn(|p| upper(p, pairs[p].1, i + 1)));
+                for p in 0..P {
+                    (low[p], high[p]) = S::nibbles(self.numbers[p].add(i * LANES / 2));
+                }
+                sink.step(k + i - from, self.place::<SHIFTED>(self.upper::<BITS>(low, len, i)));
+                sink.step(k + i + 1 - from, self.place::<SHIFTED>(self.upper::<BITS>(high, len, i + 1)));
                 i += 2;
             }
         }
@@ -112,31 +139,31 @@ unsafe fn blocks<S: Simd, const P: usize, const BITS: usize, const SHIFTED: bool
     b: Blocks,
     first: *const u8,
     part: Part,
-    mut sink: impl FnMut(usize, [S::V; P]),
+    sink: &mut impl Sink<S, P>,
 ) {
     let (mut k, end) = (part.k0, part.k0 + part.len);
     unsafe {
         while k < end {
             let offset = k / b.steps() * b.record();
             let at = b.head() + k % b.steps() / b.len * b.block();
-            let record: [_; P] = std::array::from_fn(|p| first.add(p * part.panel + offset));
-            if part.ahead > 0 {
-                for record in record {
-                    fetch(record.wrapping_add(part.ahead + if b.family > 1 { at } else { 0 }), b.record() / b.family);
+            let mut record = [first; P];
+            for p in 0..P {
+                record[p] = first.add(p * part.panel + offset);
+                if part.ahead > 0 {
+                    fetch(record[p].wrapping_add(part.ahead + if b.family > 1 { at } else { 0 }), b.record() / b.family);
                 }
             }
             let from = k % b.len;
             let until = b.len.min(from + end - k);
-            let done = k - part.k0;
-            Block::<S, P>::of(b, record, at, SHIFTED).walk::<BITS, SHIFTED>(b.len, from, until, |i, v| sink(done + i, v));
+            Block::<S, P>::of(b, record, at, SHIFTED).walk::<BITS, SHIFTED>(b.len, (from, until), k - part.k0, sink);
             k += until - from;
         }
     }
 }
 
-/// Calls `sink` with each step of `P` panels: its number from `k0` on, and 16 weights of each panel.
+/// Gives the sink each step of `P` panels, numbered from `k0` on.
 #[inline(always)]
-pub unsafe fn walk<S: Simd, const P: usize>(m: Matrix, part: Part, mut sink: impl FnMut(usize, [S::V; P])) {
+pub unsafe fn walk<S: Simd, const P: usize>(m: Matrix, part: Part, sink: &mut impl Sink<S, P>) {
     let first = m.at.cast::<u8>();
     // Sizes of blocks are constants of the code made for each form.
     macro_rules! blocks {
@@ -147,11 +174,15 @@ pub unsafe fn walk<S: Simd, const P: usize>(m: Matrix, part: Part, mut sink: imp
     macro_rules! single {
         ($read:ident, $bytes:literal) => {
             for k in 0..part.len {
-                let at = |p: usize| first.add(p * part.panel + $bytes * LANES * (part.k0 + k));
-                if part.ahead > 0 && k * $bytes * LANES % 64 == 0 {
-                    (0..P).for_each(|p| fetch(at(p).wrapping_add(part.ahead), 64));
+                let mut w = [S::zero(); P];
+                for p in 0..P {
+                    let at = first.add(p * part.panel + $bytes * LANES * (part.k0 + k));
+                    if part.ahead > 0 && k * $bytes * LANES % 64 == 0 {
+                        fetch(at.wrapping_add(part.ahead), 64);
+                    }
+                    w[p] = S::$read(at.cast());
                 }
-                sink(k, std::array::from_fn(|p| S::$read(at(p).cast())));
+                sink.step(k, w);
             }
         };
     }
@@ -172,11 +203,19 @@ pub unsafe fn walk<S: Simd, const P: usize>(m: Matrix, part: Part, mut sink: imp
     }
 }
 
+struct Store(*mut f32);
+
+impl<S: Simd> Sink<S, 1> for Store {
+    #[inline(always)]
+    unsafe fn step(&mut self, k: usize, [w]: [S::V; 1]) {
+        unsafe { S::store(self.0.add(k * LANES), w) }
+    }
+}
+
 /// Steps `k0..k0+len` of the first panel as `[len][16]` floats.
 #[inline(always)]
 pub unsafe fn decode_panel<S: Simd>(m: Matrix, k0: usize, len: usize, to: *mut f32) {
-    let part = Part { panel: 0, k0, len, ahead: 0 };
-    unsafe { walk::<S, 1>(m, part, |k, [v]| S::store(to.add(k * LANES), v)) }
+    unsafe { walk::<S, 1>(m, Part { panel: 0, k0, len, ahead: 0 }, &mut Store(to)) }
 }
 
 simd_dispatch! {

@@ -6,7 +6,7 @@ mod decode;
 mod ggml;
 mod half;
 
-pub use decode::{Part, decode, decode_panel, walk};
+pub use decode::{Part, Sink, decode, decode_panel, walk};
 pub use ggml::{file_row, pack_bytes, pack_floats};
 pub use half::{from_bf16, from_f16};
 

@@ -2,7 +2,7 @@
 //! when reading the weights is most of the work. One accumulator per output, k ascending: the bits of `tile`.
 
 use super::tile::Mode;
-use crate::form::{Matrix, Part, walk};
+use crate::form::{Matrix, Part, Sink, walk};
 use crate::simd::{LANES, Simd};
 use crate::simd_dispatch;
 
@@ -29,6 +29,25 @@ pub struct Few {
     pub left: usize,
 }
 
+struct Product<S: Simd, const R: usize, const P: usize> {
+    x: *const f32,
+    acc: [[S::V; P]; R],
+}
+
+impl<S: Simd, const R: usize, const P: usize> Sink<S, P> for Product<S, R, P> {
+    #[inline(always)]
+    unsafe fn step(&mut self, k: usize, w: [S::V; P]) {
+        for r in 0..R {
+            unsafe {
+                let x = S::splat(*self.x.add(k * R + r));
+                for p in 0..P {
+                    self.acc[r][p] = S::fma(x, w[p], self.acc[r][p]);
+                }
+            }
+        }
+    }
+}
+
 #[inline(always)]
 unsafe fn tile<S: Simd, const R: usize, const P: usize>(f: &Few, panel: usize, ahead: usize) {
     unsafe {
@@ -43,14 +62,9 @@ unsafe fn tile<S: Simd, const R: usize, const P: usize>(f: &Few, panel: usize, a
             }
         }
         let part = Part { panel: bytes, k0: 0, len: f.k, ahead: ahead * bytes };
-        walk::<S, P>(f.w.from_panel(panel, f.k), part, |k, w| {
-            for r in 0..R {
-                let x = S::splat(*f.x.add(k * R + r));
-                for p in 0..P {
-                    acc[r][p] = S::fma(x, w[p], acc[r][p]);
-                }
-            }
-        });
+        let mut product = Product::<S, R, P> { x: f.x, acc };
+        walk::<S, P>(f.w.from_panel(panel, f.k), part, &mut product);
+        let acc = product.acc;
         for r in 0..R {
             for p in 0..P {
                 let mut v = acc[r][p];

@@ -15,6 +15,7 @@ import { readModelConfig } from "./model-config.ts";
 import { createNativePolicy, type NativePolicy } from "./native-policy.ts";
 import { engineAlphas, engineTargets, findTargets, loadAdapter, parseLora } from "./peft.ts";
 import { readAdapterConfig } from "./peft-config.ts";
+import { defaultPrecision, type Precision, precisions, weightBytes, weightForms } from "./precision.ts";
 import { linearModules } from "./tensor-names.ts";
 import { checkWeights, hasValueHead, loadValueHead, loadWeights, type TensorTarget } from "./weights.ts";
 
@@ -25,6 +26,8 @@ export interface NativePolicyOptions {
   name?: string | undefined;
   /** Train a new adapter instead of all weights. */
   lora?: LoraOptions | undefined;
+  /** How the base model's weights lie in memory. Default: as their file holds them, or f32 where all of them are to be trained. */
+  precision?: Precision | undefined;
   /** Default: all cores. Results do not depend on it. */
   threads?: number | undefined;
   /** Of an adapter's first values and of dropout. Default 0. */
@@ -50,6 +53,7 @@ const schema = z.strictObject({
   dir: z.string().min(1),
   name: z.string().min(1).optional(),
   lora: z.custom<LoraOptions>((value) => typeof value === "object" && value !== null, "not an object").optional(),
+  precision: z.enum(precisions).optional(),
   threads: z.int().min(1).max(1024).optional(),
   seed: z.int().min(0).default(0),
   slots: z.int().min(1).max(4096).default(defaultSlots),
@@ -75,21 +79,23 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
   const own = await exists(join(o.dir, "tokenizer.json"));
   const tokenizerSource = own ? o.dir : (await isGgufFile(base.dir)) ? await ggufTokenizerSource(base.dir) : base.dir;
   const tokenizer = await loadChatTokenizer(tokenizerSource, { vocabSize: config.engine.vocab });
-  const parameters = parameterCount(config.engine);
-  foresee(
-    4 * parameters,
-    `${base.name} with ${parameters} parameters`,
-    "Use a smaller model or a machine with more memory.",
-  );
   // Before the engine reserves anything: a wrong size in config.json could ask for gigabytes.
-  await checkWeights(base.dir, config);
+  const stored = await checkWeights(base.dir, config);
+  const frozen = saved !== undefined || o.lora !== undefined;
+  const forms = weightForms(stored, o.precision ?? defaultPrecision(stored, frozen));
+  const bytes = weightBytes(stored, forms);
+  foresee(
+    bytes,
+    `${base.name} with ${parameterCount(config.engine)} parameters`,
+    "Use a smaller model, keep its weights in fewer bits (`precision`), or take a machine with more memory.",
+  );
 
   const threads = o.threads ?? availableParallelism();
-  const cacheBytes = o.cacheBytes ?? defaultCacheBytes(config.engine);
+  const cacheBytes = o.cacheBytes ?? defaultCacheBytes(bytes);
   // Elsewhere the engine cannot tell what is free.
   const versionBytes = o.versionBytes ?? (process.platform === "linux" ? undefined : Math.floor(availableMemory() / 2));
   const limits = { slots: o.slots, cacheBytes, maxWaiting: o.maxWaiting, versionBytes, drainMs: o.drainMs };
-  const model = await onEngine(() => openModel(config.engine, { threads, ...limits }));
+  const model = await onEngine(() => openModel(config.engine, { threads, forms, ...limits }));
   /** One change of the weights. */
   const fill = async (put: (target: TensorTarget) => Promise<void>) => {
     const load = await model.beginLoad();
@@ -99,7 +105,7 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
   try {
     return await onEngine(async () => {
       await model.setTrainable("none");
-      await fill((load) => loadWeights(base.dir, config, load));
+      await fill((load) => loadWeights(base.dir, config, load, forms));
       const modules = linearModules(config.architecture, config.engine);
       const lora = saved?.lora ?? (o.lora && parseLora(o.lora));
       const adapter = lora && { lora, modules: findTargets(lora, modules) };
@@ -123,6 +129,8 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
         base,
         tokenizerSource,
         config,
+        forms,
+        weightBytes: bytes,
         model,
         tokenizer,
         adapter,

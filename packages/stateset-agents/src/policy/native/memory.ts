@@ -5,7 +5,9 @@ import { StatesetError } from "../../error.ts";
 import type { LoraOptions, MemoryPlan, PlanOptions } from "../policy.ts";
 import { type ModelConfig, readModelConfig } from "./model-config.ts";
 import { type Adapter, findTargets } from "./peft.ts";
+import { defaultPrecision, type Precision, weightBytes, weightForms } from "./precision.ts";
 import { linearModules } from "./tensor-names.ts";
+import { checkWeights } from "./weights.ts";
 
 /** How many numbers a model of this shape has. */
 export function parameterCount(c: EngineConfig): number {
@@ -32,11 +34,11 @@ export function adapterParameters({ lora, modules }: Adapter): number {
 export const defaultSlots = 64;
 
 /** For the keys and values of running and recent conversations: a quarter of what is free beside the weights, at most 1 GiB. */
-export function defaultCacheBytes(config: EngineConfig): number {
-  return Math.floor(Math.min(2 ** 30, Math.max(0, availableMemory() - 4 * parameterCount(config)) / 4));
+export function defaultCacheBytes(weightBytes: number): number {
+  return Math.floor(Math.min(2 ** 30, Math.max(0, availableMemory() - weightBytes) / 4));
 }
 
-/** Bytes that parts of the work take. All numbers are 32-bit floats. */
+/** Bytes that parts of the work take. All numbers that are trained are 32-bit floats. */
 export interface MemoryNeeds {
   /** Of the model and, where there is one, its adapter. */
   weights: number;
@@ -48,12 +50,13 @@ export interface MemoryNeeds {
   version: number;
 }
 
-export function memoryNeeds({ engine }: ModelConfig, adapter: Adapter | undefined): MemoryNeeds {
+/** `weightBytes`: of the base model, as it is kept. */
+export function memoryNeeds({ engine }: ModelConfig, adapter: Adapter | undefined, weightBytes: number): MemoryNeeds {
   const parameters = parameterCount(engine);
   const own = adapter ? adapterParameters(adapter) : 0;
   const trained = adapter ? own : parameters;
   return {
-    weights: 4 * (parameters + own),
+    weights: weightBytes + 4 * own,
     optimiser: 12 * trained,
     reference: 4 * trained,
     version: 4 * trained,
@@ -64,10 +67,11 @@ export function memoryNeeds({ engine }: ModelConfig, adapter: Adapter | undefine
 export function planMemory(
   config: ModelConfig,
   adapter: Adapter | undefined,
+  weightBytes: number,
   { tokenBudget, recompute, reference, scorer, undo, cacheBytes }: PlanOptions & { cacheBytes?: number | undefined },
 ): MemoryPlan {
   const { engine } = config;
-  const needs = memoryNeeds(config, adapter);
+  const needs = memoryNeeds(config, adapter, weightBytes);
   const perLayer = recompute ? engine.hidden : 10 * engine.hidden + 3 * engine.inter;
   const parts = {
     weights: needs.weights,
@@ -76,7 +80,7 @@ export function planMemory(
     scorer: scorer && !adapter ? needs.reference : 0,
     undo: undo ? needs.version : 0,
     activations: 4 * tokenBudget * engine.layers * perLayer,
-    cache: cacheBytes ?? defaultCacheBytes(engine),
+    cache: cacheBytes ?? defaultCacheBytes(weightBytes),
   };
   const total = Object.values(parts).reduce((sum, bytes) => sum + bytes, 0);
   return { ...parts, total, available: availableMemory() };
@@ -85,12 +89,14 @@ export function planMemory(
 /** From a model's folder, without opening it. */
 export async function planFolder(
   dir: string,
-  { lora, ...options }: PlanOptions & { lora?: LoraOptions | undefined },
+  { lora, precision, ...options }: PlanOptions & { lora?: LoraOptions | undefined; precision?: Precision | undefined },
 ): Promise<MemoryPlan & { parameters: number }> {
   const config = await readModelConfig(dir);
   const { engine, architecture } = config;
   const adapter = lora && { lora, modules: findTargets(lora, linearModules(architecture, engine)) };
-  return { ...planMemory(config, adapter, options), parameters: parameterCount(engine) };
+  const stored = await checkWeights(dir, config);
+  const bytes = weightBytes(stored, weightForms(stored, precision ?? defaultPrecision(stored, adapter !== undefined)));
+  return { ...planMemory(config, adapter, bytes, options), parameters: parameterCount(engine) };
 }
 
 /** Bytes this process can still get: what the system calls available, or less in a container with a limit. */

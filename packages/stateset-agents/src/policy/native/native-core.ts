@@ -8,6 +8,7 @@ import { onEngine } from "./errors.ts";
 import { foresee, type MemoryNeeds, memoryNeeds, parameterCount } from "./memory.ts";
 import type { ModelConfig } from "./model-config.ts";
 import type { Adapter } from "./peft.ts";
+import { requireTrainable, type WeightForms } from "./precision.ts";
 
 /** A loaded model and what was decided about it. */
 export interface NativeParts {
@@ -17,6 +18,9 @@ export interface NativeParts {
   /** Where the tokenizer's files are: beside an adapter, or with the base model. */
   tokenizerSource: ModelFiles;
   config: ModelConfig;
+  /** What the engine keeps the base model's matrices as, and the bytes of all of it. */
+  forms: WeightForms;
+  weightBytes: number;
   model: Model;
   tokenizer: LoadedTokenizer;
   adapter: Adapter | undefined;
@@ -48,7 +52,7 @@ export class NativeCore {
   constructor(parts: NativeParts) {
     this.parts = parts;
     this.parameters = parameterCount(parts.config.engine);
-    this.needs = memoryNeeds(parts.config, parts.adapter);
+    this.needs = memoryNeeds(parts.config, parts.adapter, parts.weightBytes);
     this.valueHead = parts.valueHead;
     this.opened = loadedVersion(parts.digest);
     this.openedCount = parts.model.version;
@@ -76,6 +80,7 @@ export class NativeCore {
     if (this.#prepared) return;
     const { name, adapter, model } = this.parts;
     if (!adapter) {
+      requireTrainable(name, this.parts.forms);
       foresee(
         this.needs.optimiser,
         `Training all ${this.parameters} parameters of ${name} (gradients and optimiser state)`,

@@ -67,7 +67,7 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
       return names.now;
     },
     stats: () => model.stats(),
-    plan: (options) => planMemory(config, adapter, { ...options, cacheBytes: parts.cacheBytes }),
+    plan: (options) => planMemory(config, adapter, parts.weightBytes, { ...options, cacheBytes: parts.cacheBytes }),
 
     sample: (requests, { signal, onToken } = {}) =>
       core.run(async () => {

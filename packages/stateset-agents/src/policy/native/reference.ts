@@ -32,7 +32,7 @@ interface Made extends SavedReference {
 }
 
 export function createReferences(core: NativeCore): Pick<Policy, "reference"> {
-  const { model, config, adapter, adapterDir, base, name, digest } = core.parts;
+  const { model, config, forms, adapter, adapterDir, base, name, digest } = core.parts;
   const { engine } = config;
   const holds = adapter ? "adapter" : "weights";
 
@@ -75,7 +75,7 @@ export function createReferences(core: NativeCore): Pick<Policy, "reference"> {
     const weights = await loadRetained(model, (target) =>
       adapter && adapterDir !== undefined
         ? loadAdapter(adapterDir, adapter.lora, adapter.modules, { set: target.setTensor })
-        : loadWeights(base.dir, config, target),
+        : loadWeights(base.dir, config, target, forms),
     );
     return keeping(weights, async () => {
       if ((await weights.digest()) !== digest) {
@@ -125,7 +125,7 @@ export function createReferences(core: NativeCore): Pick<Policy, "reference"> {
 
   const fromFolder = async (dir: string): Promise<Made> => {
     if (await exists(join(dir, referenceFile))) return saved(dir);
-    const source = await openWeightSource(dir, { config, adapter, tensors: () => model.tensors() });
+    const source = await openWeightSource(dir, { config, adapter, forms, tensors: () => model.tensors() });
     try {
       if (source.holds === "weights") foreseeCopy(`A second model from ${dir}`);
       const weights = await loadRetained(model, async (target) => {

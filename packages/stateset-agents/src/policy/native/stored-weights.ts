@@ -107,7 +107,12 @@ export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "lo
 
     load: (dir) =>
       core.run(async () => {
-        const source = await openWeightSource(dir, { config, adapter, tensors: () => model.tensors() });
+        const source = await openWeightSource(dir, {
+          config,
+          adapter,
+          forms: core.parts.forms,
+          tensors: () => model.tensors(),
+        });
         try {
           if (adapter && source.holds === "weights") {
             throw new StatesetError(

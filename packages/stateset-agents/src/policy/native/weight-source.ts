@@ -8,6 +8,7 @@ import { exists } from "./files.ts";
 import { type ModelConfig, readModelConfig } from "./model-config.ts";
 import { type Adapter, engineAlphas, findTargets, loadAdapter } from "./peft.ts";
 import { readAdapterConfig } from "./peft-config.ts";
+import type { WeightForms } from "./precision.ts";
 import { mismatch, readSnapshotState, SnapshotTensors, snapshotFile } from "./snapshot.ts";
 import { type LinearModule, linearModules } from "./tensor-names.ts";
 import { checkWeights, hasValueHead, loadValueHead, loadWeights, type TensorTarget } from "./weights.ts";
@@ -25,6 +26,8 @@ export interface WeightSource {
 export interface Fitting {
   config: ModelConfig;
   adapter: Adapter | undefined;
+  /** What the engine keeps its matrices as. */
+  forms: WeightForms;
   /** Asked for again after a value head was added. */
   tensors(): Promise<readonly TensorSpec[]>;
 }
@@ -59,7 +62,7 @@ async function snapshotSource(dir: string, { config, adapter, tensors }: Fitting
   };
 }
 
-async function modelSource(dir: string, { config }: Fitting): Promise<WeightSource> {
+async function modelSource(dir: string, { config, forms }: Fitting): Promise<WeightSource> {
   const own = await readModelConfig(dir);
   if (own.architecture !== config.architecture || JSON.stringify(own.engine) !== JSON.stringify(config.engine)) {
     throw new StatesetError("CHECKPOINT_MISMATCH", `${dir} holds a model of another shape than the one that is open.`, {
@@ -72,7 +75,7 @@ async function modelSource(dir: string, { config }: Fitting): Promise<WeightSour
     holds: "weights",
     valueHead,
     async into(target) {
-      await loadWeights(dir, config, target);
+      await loadWeights(dir, config, target, forms);
       if (valueHead) await loadValueHead(dir, config.engine.hidden, target);
     },
     close: async () => {},

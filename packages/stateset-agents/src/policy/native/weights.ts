@@ -6,24 +6,41 @@ import type { ModelFiles } from "../tokenizer/model-json.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
 import { copyTokenizer, exists, makeFolder } from "./files.ts";
 import type { ModelConfig } from "./model-config.ts";
+import { isBlocks, type StoredTypes, type WeightForms } from "./precision.ts";
 import { extractPart, insertPart, isComputed, type TensorPlace, tensorPlaces } from "./tensor-names.ts";
 
-/** Throws when the weights of a folder do not fit its config.json. Reads no more than the headers of the files. */
-export async function checkWeights(dir: string, config: ModelConfig): Promise<void> {
-  const { weights } = await openChecked(dir, config);
+/** Throws when the weights of a folder do not fit its config.json; else what they are stored as. Reads headers alone. */
+export async function checkWeights(dir: string, config: ModelConfig): Promise<StoredTypes> {
+  const { weights, found } = await openChecked(dir, config);
+  const stored = new Map([...found].map(([place, name]) => [place, weights.info(name).dtype]));
   await weights.close();
+  return stored;
 }
 
 /** Where tensors go: a load of the engine. */
 export interface TensorTarget {
-  setTensor(name: string, data: Float32Array): Promise<unknown>;
+  setTensor(name: string, data: Float32Array | Uint8Array): Promise<unknown>;
 }
 
-/** Puts the weights of a Hugging Face folder into a load, one tensor at a time. */
-export async function loadWeights(dir: string, config: ModelConfig, target: TensorTarget): Promise<void> {
+/** Puts the weights of a Hugging Face folder into a load, one tensor at a time; those that are kept as the file's blocks as bytes. */
+export async function loadWeights(
+  dir: string,
+  config: ModelConfig,
+  target: TensorTarget,
+  forms: WeightForms,
+): Promise<void> {
   const { weights, found } = await openChecked(dir, config);
   try {
     for (const [place, name] of found) {
+      const form = forms[place.parts[0]!.engine];
+      if (isBlocks(form) && weights.info(name).dtype.toLowerCase() === form) {
+        const { bytes, shape } = await weights.raw!(name);
+        const row = bytes.length / shape[0]!;
+        for (const { engine, from, rows } of place.parts) {
+          await target.setTensor(engine, bytes.subarray(from * row, (from + rows) * row));
+        }
+        continue;
+      }
       const data = await weights.read(name);
       for (const part of place.parts) await target.setTensor(part.engine, extractPart(place, part, data));
     }

@@ -1,0 +1,92 @@
+import type { WeightForm } from "@stateset-agents/engine";
+import { StatesetError } from "../../error.ts";
+import type { WeightInfo } from "../weights/index.ts";
+import type { TensorPlace } from "./tensor-names.ts";
+
+export const precisions = ["file", "f32", "bf16", "int8"] as const;
+
+/**
+ * How the weights of the base model lie in memory: as their file holds them, as 32-bit floats, in 16 bits, or in 8 bits with a scale
+ * for every 32. What is smaller than f32 is turned into it as it is read, and can be trained by an adapter alone.
+ */
+export type Precision = (typeof precisions)[number];
+
+/** By names of the engine; what is not named is f32. */
+export type WeightForms = Readonly<Record<string, WeightForm>>;
+
+/** What the files hold, by where it belongs. */
+export type StoredTypes = ReadonlyMap<TensorPlace, WeightInfo["dtype"]>;
+
+/** Bytes a number takes in the engine's memory, with its share of the scales. */
+const bytesPerNumber: Record<WeightForm, number> = {
+  f32: 4,
+  bf16: 2,
+  f16: 2,
+  q8_0: 34 / 32,
+  q4_0: 18 / 32,
+  q4_1: 20 / 32,
+  q5_0: 22 / 32,
+  q5_1: 24 / 32,
+  q4_k: 148 / 256,
+  q5_k: 180 / 256,
+  q6_k: 210 / 256,
+};
+
+const isForm = (name: string): name is WeightForm => Object.hasOwn(bytesPerNumber, name);
+
+/** Blocks come from a file alone: the engine does not search for good scales. */
+export const isBlocks = (form: WeightForm | undefined): boolean => form !== undefined && /^q[456]/.test(form);
+
+/** Looked up by row or multiplied with: all other tensors are small, and always f32. */
+const isMatrix = ({ shape, parts }: TensorPlace): boolean => shape.length === 2 && parts[0]?.engine !== "position";
+
+/** Frozen weights are as small as their file. So are those of a quantised file, which nobody has enough memory for by accident. */
+export function defaultPrecision(stored: StoredTypes, frozen: boolean): Precision {
+  const quantised = [...stored].some(([place, type]) => isMatrix(place) && isBlocks(formOf(type)));
+  return frozen || quantised ? "file" : "f32";
+}
+
+const formOf = (type: WeightInfo["dtype"]): WeightForm => {
+  const name = type.toLowerCase();
+  return isForm(name) ? name : "f32";
+};
+
+export function weightForms(stored: StoredTypes, precision: Precision): WeightForms {
+  const forms: Record<string, WeightForm> = {};
+  for (const [place, type] of stored) {
+    if (!isMatrix(place)) continue;
+    const columns = place.shape[place.transposed ? 0 : 1]!;
+    const wanted = {
+      file: formOf(type),
+      f32: "f32",
+      bf16: "bf16",
+      int8: columns % 32 === 0 ? "q8_0" : "bf16",
+    } as const;
+    if (wanted[precision] === "f32") continue;
+    for (const { engine } of place.parts) forms[engine] = wanted[precision];
+  }
+  return forms;
+}
+
+/** Bytes of the base model in memory. */
+export function weightBytes(stored: StoredTypes, forms: WeightForms): number {
+  let bytes = 0;
+  for (const { shape, parts } of stored.keys()) {
+    const numbers = shape.reduce((product, size) => product * size, 1);
+    bytes += numbers * bytesPerNumber[forms[parts[0]!.engine] ?? "f32"];
+  }
+  return bytes;
+}
+
+/** Refuses to train all weights where they are kept small. */
+export function requireTrainable(name: string, forms: WeightForms): void {
+  const small = Object.values(forms)[0];
+  if (small === undefined) return;
+  throw new StatesetError(
+    "INVALID_OPTION",
+    `The weights of ${name} are kept as ${small}, and such weights are frozen.`,
+    {
+      hint: 'Train an adapter (`lora: true`, on the command line --lora), or open it with `precision: "f32"` to train all of it.',
+    },
+  );
+}
