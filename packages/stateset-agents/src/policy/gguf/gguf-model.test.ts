@@ -167,6 +167,7 @@ describe("where a model is named", () => {
     const dir = dirname(file);
     expect(await resolveModel(file)).toEqual({ dir: file, name: file });
     expect(await resolveModel(dir)).toEqual({ dir: file, name: dir });
+    expect(await readModelConfig(dir)).toEqual(await readModelConfig(file));
     await cp(file, join(dir, "other.Q4_K_M.gguf"));
     await expect(resolveModel(dir)).rejects.toThrow(/2 GGUF files: model\.gguf, other\.Q4_K_M\.gguf\. Name the one/);
     await cp(join(source, "model.safetensors"), join(dir, "model.safetensors"));
