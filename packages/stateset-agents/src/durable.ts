@@ -17,7 +17,7 @@ import { messageOf, StatesetError } from "./error.ts";
 export function writeFileAtomic(path: string, content: string | Uint8Array): void {
   const temporary = temporaryFor(path);
   try {
-    mkdirSync(dirname(path), { recursive: true });
+    makeFolders(dirname(path));
     writeFileSync(temporary, content);
     syncPath(temporary);
     renameSync(temporary, path);
@@ -45,7 +45,7 @@ export async function writeFolderAtomic(
   const temporary = temporaryFor(dir);
   const aside = join(dirname(dir), asidePrefix + basename(dir));
   try {
-    mkdirSync(dirname(dir), { recursive: true });
+    makeFolders(dirname(dir));
     rmSync(temporary, { recursive: true, force: true });
     mkdirSync(temporary);
     await fill(temporary);
@@ -90,6 +90,21 @@ export function settleFolder(dir: string): void {
     const place = name.startsWith(asidePrefix) ? join(dir, name.slice(asidePrefix.length)) : undefined;
     if (place !== undefined && !existsSync(place)) renameSync(path, place);
     else if (place !== undefined || name.startsWith(temporaryPrefix)) rmSync(path, { recursive: true, force: true });
+  }
+}
+
+/**
+ * A folder and those above it. Node's own `recursive` tries for ever where a file system says of every new folder that its parent is not
+ * there, as /proc does.
+ */
+export function makeFolders(dir: string): void {
+  if (existsSync(dir)) return;
+  makeFolders(dirname(dir));
+  try {
+    mkdirSync(dir);
+  } catch (error) {
+    // Another process may have made it meanwhile.
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   }
 }
 

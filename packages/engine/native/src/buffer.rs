@@ -110,7 +110,7 @@ impl Buffer {
     pub fn reserve(&mut self, len: usize, what: &str) -> Result<(), EngineError> {
         if self.len < len {
             *self = Buffer::empty();
-            *self = Buffer::zeroed(len + len / 8, what)?;
+            *self = Buffer::zeroed(len.saturating_add(len / 8), what)?;
         }
         Ok(())
     }

@@ -92,6 +92,16 @@ impl Config {
         if !self.heads.is_multiple_of(self.kv_heads) {
             return Err(EngineError::config(format!("heads ({}) must be a multiple of kv_heads ({}).", self.heads, self.kv_heads)));
         }
+        // With every width below the limit no product of a size of the model and of a batch leaves 64 bits, up to sums over layers,
+        // which saturate. kv_heads divides heads, so the keys' width is no larger.
+        if self.q_width() > LIMIT {
+            return Err(EngineError::config(format!(
+                "heads ({}) times head_dim ({}) is {}; it must be at most {LIMIT}.",
+                self.heads,
+                self.head_dim,
+                self.q_width()
+            )));
+        }
         if self.position == Position::Rope && !self.head_dim.is_multiple_of(2) {
             return Err(EngineError::config(format!("head_dim ({}) must be even for rotary positions.", self.head_dim)));
         }

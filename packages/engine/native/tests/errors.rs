@@ -28,6 +28,41 @@ fn impossible_configs_are_refused() {
 }
 
 #[test]
+fn sizes_whose_product_leaves_64_bits_are_refused_by_name() {
+    let base = config("llama");
+    let message = |c: Config| match Model::new(c, 1) {
+        Err(e) => format!("{}: {}", e.code, e.message),
+        Ok(_) => "no error".into(),
+    };
+    assert!(message(Config { vocab: 1 << 40, ..base.clone() }).contains("vocab is 1099511627776"));
+    // heads·head_dim·hidden is 2⁶⁴, which wraps to nothing: the matrices would have no memory behind them.
+    let wraps =
+        Config { heads: 1 << 20, kv_heads: 1 << 20, head_dim: 1 << 20, hidden: 1 << 24, vocab: 16, inter: 1, layers: 1, ..base.clone() };
+    assert!(message(wraps).contains("heads (1048576) times head_dim (1048576) is 1099511627776"));
+    // The largest that pass one by one.
+    let largest = Config {
+        vocab: 1 << 24,
+        hidden: 1 << 24,
+        inter: 1 << 24,
+        heads: 1 << 12,
+        kv_heads: 1 << 12,
+        head_dim: 1 << 12,
+        layers: 4096,
+        ..base
+    };
+    assert!(message(largest).starts_with("OUT_OF_MEMORY"));
+}
+
+#[test]
+fn segments_of_any_capacity_are_an_error_or_have_their_memory() {
+    let m = small();
+    for capacity in [1usize << 34, 1 << 53, 1 << 61, usize::MAX / 16, usize::MAX - 7, usize::MAX] {
+        assert_eq!(code(m.new_segment(capacity)), "OUT_OF_MEMORY", "{capacity}");
+        assert!(m.segment_bytes(capacity) >= capacity, "{capacity}");
+    }
+}
+
+#[test]
 fn a_model_or_batch_too_large_for_the_memory_is_an_error_before_any_work() {
     let huge = Config { vocab: 1 << 22, hidden: 1 << 20, ..config("llama") };
     assert_eq!(code(Model::new(huge, 1)), "OUT_OF_MEMORY");

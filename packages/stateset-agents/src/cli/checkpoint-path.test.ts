@@ -16,5 +16,13 @@ it("finds a run by its name, and checkpoints inside it", async () => {
   expect(at("polite/best")).toBe(join(run, "checkpoints", "best"));
   expect(at("polite/last")).toBe(join(run, "checkpoints", "last"));
   expect(at("polite/checkpoints/step-000004")).toBe(join(run, "checkpoints", "step-000004"));
+  for (const short of [
+    "polite/step-4",
+    "polite/checkpoints/step-4",
+    "runs/polite/checkpoints/step-4",
+    "polite/step-000004",
+  ]) {
+    expect(at(short)).toBe(join(run, "checkpoints", "step-000004"));
+  }
   expect(at("other/best")).toBe(join(cwd, "other", "best"));
 });

@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { starterModelPath } from "@stateset-agents/starter-model";
 import { StatesetError } from "../error.ts";
-import { pathIn } from "../run/layout.ts";
+import { pathIn, stepName } from "../run/layout.ts";
 import { isRun, listRuns, type RunInfo } from "../run/read-run.ts";
 import type { CliIo } from "./io.ts";
 
@@ -13,13 +13,13 @@ export const checkpointHelp =
 /** A path, the name of a run below `runs/`, or a word for one of those. */
 export function checkpointPath(checkpoint: string, io: CliIo): string {
   if (checkpoint === "starter") return starterModelPath;
-  const path = resolve(io.cwd, checkpoint);
+  const path = stepIn(resolve(io.cwd, checkpoint));
   const runs = join(io.cwd, "runs");
   if (existsSync(path)) return path;
   const [name = "", ...inside] = checkpoint.split("/");
   if (isRun(join(runs, name))) {
-    const word = inside.length === 1 && (inside[0] === "best" || inside[0] === "last");
-    return join(runs, name, ...(word ? ["checkpoints"] : []), ...inside);
+    const word = inside.length === 1 && /^(best|last|step-\d+)$/.test(inside[0]!);
+    return stepIn(join(runs, name, ...(word ? ["checkpoints"] : []), ...inside));
   }
   if (checkpoint !== "last" && checkpoint !== "best") return path;
   const newest = listRuns(runs).find(talks);
@@ -33,6 +33,12 @@ export function checkpointPath(checkpoint: string, io: CliIo): string {
   throw new StatesetError("CHECKPOINT_NOT_FOUND", `The newest run, ${newest.id}, has no best checkpoint.`, {
     hint: "A run names its best where it has held-out scenarios. Name another run: --checkpoint runs/NAME/checkpoints/best.",
   });
+}
+
+/** `step-40` is `step-000040`. */
+function stepIn(path: string): string {
+  const [, step] = /^step-(\d{1,15})$/.exec(basename(path)) ?? [];
+  return step === undefined || existsSync(path) ? path : join(dirname(path), stepName(Number(step)));
 }
 
 function talks({ config, checkpoints, dir }: RunInfo): boolean {

@@ -74,6 +74,6 @@ export function allFailed(report: RolloutReport, where: string): StatesetError {
   const { message = "?", mistake } = report.failures.find((failure) => failure.mistake) ?? report.failures[0] ?? {};
   return new StatesetError(
     code,
-    `All ${report.requested} conversations of ${where} failed. First: ${mistake === undefined ? message : `\n${mistake}`}`,
+    `All ${report.requested} conversations of ${where} failed. First: ${mistake ?? message}`,
   );
 }

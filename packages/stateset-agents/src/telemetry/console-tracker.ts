@@ -3,6 +3,7 @@ import { counted } from "../counted.ts";
 import { parseOptions } from "../options.ts";
 import type { MetricName, Metrics } from "../run/metrics.ts";
 import type { Tracker } from "../run/tracker.ts";
+import { headOf } from "./plain-lines.ts";
 
 export interface ConsoleTrackerOptions {
   /** Steps between lines. Evaluations are always printed. Default 1. */
@@ -50,6 +51,8 @@ export function consoleTracker(options: ConsoleTrackerOptions = {}): Tracker {
       if (parts.length > 0) write(`step ${step}  ${parts.join("  ")}`);
     },
     finish: (outcome) =>
-      write(`${outcome.status} after ${counted(outcome.steps, "step")}${outcome.error ? `: ${outcome.error}` : ""}`),
+      write(
+        `${outcome.status} after ${counted(outcome.steps, "step")}${outcome.error ? `: ${headOf(outcome.error)}` : ""}`,
+      ),
   };
 }

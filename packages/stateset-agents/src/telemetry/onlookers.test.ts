@@ -109,7 +109,7 @@ describe("a run", () => {
     const tracker = consoleTracker({ write: (line) => onData.push(line) });
     await tracker.log(1, { loss: 0.5, gradNorm: 2 });
     await tracker.log(1, { "held-out/loss": 0.25, "held-out/perplexity": 3 });
-    await tracker.finish({ status: "failed", steps: 1, error: "no disk" });
+    await tracker.finish({ status: "failed", steps: 1, error: "no disk\n    at write (a.js:1)" });
     expect(onData).toEqual(["step 1  loss 0.5000", "step 1  held-out/loss 0.2500", "failed after 1 step: no disk"]);
   });
 });

@@ -26,5 +26,10 @@ export function stepLine(state: ViewState, nowMs: number): string {
 }
 
 export function endLine({ status, steps, reason, weights }: RunEnd): string {
-  return `${status} after ${counted(steps, "step")}${reason ? `: ${reason}` : ""}${weights ? `. The weights are ${weights.why}` : ""}`;
+  return `${status} after ${counted(steps, "step")}${reason ? `: ${headOf(reason)}` : ""}${weights ? `. The weights are ${weights.why}` : ""}`;
+}
+
+/** Without the stack of a programming mistake: whoever ends the run prints that, once. */
+export function headOf(reason: string): string {
+  return reason.split("\n", 1)[0]!;
 }

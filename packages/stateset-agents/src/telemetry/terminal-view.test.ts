@@ -152,6 +152,8 @@ describe("on a terminal", () => {
     const text = twelveSteps(open(200)).terminal.text();
     expect(text).toMatch(/│ late · reward 0.250 · first conversation of step 12/);
     expect(text).toMatch(/│ agent: I am/);
+    // The bar of the steps takes the room that the numbers have: three fifths of the width.
+    expect(/[━─]{20,}/.exec(text)![0].length).toBeGreaterThan(80);
     expect(text).toContain("groups alike 25%");
   });
 

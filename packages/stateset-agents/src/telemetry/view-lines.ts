@@ -70,7 +70,7 @@ function stepLine(state: ViewState, frame: ViewFrame): string {
   const before = `${labelled("step", frame)}${colors.bold(`${step}/${total}`)}  `;
   const after = `  ${percent(step / total)}${etaMs === undefined ? "" : `   ${fact("eta", duration(etaMs), frame)}`}`;
   // Room is kept for the longest time, so that the bar does not change its length.
-  const room = Math.min(60, Math.max(6, columns - width(before) - 22));
+  const room = Math.max(6, columns - width(before) - 22);
   const filled = Math.round((step / total) * room);
   return `${before}${colors.cyan("━".repeat(filled))}${colors.dim("─".repeat(room - filled))}${after}`;
 }

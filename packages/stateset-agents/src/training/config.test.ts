@@ -45,6 +45,11 @@ describe("resolveConfig", () => {
     expect(() => resolveConfig(given)).toThrow(/"finalLearningRate".*"finalLearningRateShare"/);
   });
 
+  it("refuses a step that no memory holds", () => {
+    expect(() => resolveConfig({ groupsPerStep: 10_000_000, groupSize: 10 })).toThrow(/100000000 conversations/);
+    expect(resolveConfig({ groupsPerStep: 100_000, groupSize: 10, steps: 100 }).steps).toBe(100);
+  });
+
   it("turns episodes into steps", () => {
     expect(resolveConfig({ episodes: 100, groupsPerStep: 2, groupSize: 4, accumulation: 2 }).steps).toBe(7);
   });

@@ -12,6 +12,9 @@ import { samplerSchema } from "./scenario-sampler.ts";
 
 const count = z.int().min(1);
 
+/** All conversations of a step are in memory together, some kilobytes each. */
+const mostPerStep = 1_000_000;
+
 /** Everything a run can be told. One schema validates, types and documents; model settings (LoRA, threads, …) belong to the agent. */
 export const trainingConfigSchema = z.strictObject({
   steps: count.default(100).describe("Rounds of sampling conversations and learning from them."),
@@ -146,6 +149,13 @@ export function resolveConfig(options: TrainingOptions = {}, context: ResolveCon
     });
   }
   const perStep = config.groupsPerStep * config.accumulation * config.groupSize;
+  if (perStep > mostPerStep) {
+    throw new StatesetError(
+      "INVALID_OPTION",
+      `A step of train() would hold ${perStep} conversations (groupsPerStep × accumulation × groupSize); at most ${mostPerStep} are kept at a time.`,
+      { hint: "Make a step smaller and take more steps." },
+    );
+  }
   const rate = learningRate ?? learningRateFor(context.model) * preset.learningRateScale;
   return {
     ...config,

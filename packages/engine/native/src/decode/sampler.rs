@@ -91,6 +91,7 @@ pub fn not_finite() -> EngineError {
 
 /// The `count` tokens of the largest logits, largest first; ties in order of token id.
 pub fn likeliest(row: &[f32], count: usize) -> Vec<u32> {
+    let count = count.min(row.len());
     if count == 0 {
         return Vec::new();
     }
@@ -310,7 +311,7 @@ mod tests {
         row[40] = row[250];
         let mut order: Vec<u32> = (0..300).collect();
         order.sort_by(|&a, &b| row[b as usize].total_cmp(&row[a as usize]).then(a.cmp(&b)));
-        for count in [0, 1, 5, 20, 299, 300, 400] {
+        for count in [0, 1, 5, 20, 299, 300, 400, usize::MAX] {
             assert_eq!(likeliest(&row, count), order[..count.min(300)]);
         }
     }

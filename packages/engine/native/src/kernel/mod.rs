@@ -4,7 +4,11 @@ pub mod activation;
 pub mod adamw;
 pub mod attention;
 pub mod attention_backward;
+#[cfg(test)]
+mod attention_tests;
 pub mod embedding;
+#[cfg(test)]
+mod embedding_tests;
 pub mod head;
 pub mod norm;
 pub mod rope;

@@ -31,7 +31,7 @@ impl Model {
         let wanted: Vec<usize> = rows.groups.iter().zip(chunks).filter(|(_, c)| c.want_logits).map(|(g, _)| g.row + g.rows - 1).collect();
         let plan = lay_out(&self.config, &self.params, &rows, Keep::Nothing, false, std::ptr::null_mut());
         let extra = wanted.len() * (2 * hp + vp);
-        self.scratch.reserve(plan.floats + extra, "activations")?;
+        self.scratch.reserve(plan.floats.saturating_add(extra), "activations")?;
         logits
             .try_reserve(wanted.len() * self.config.vocab)
             .map_err(|_| EngineError::memory("logits", wanted.len() * self.config.vocab * 4))?;

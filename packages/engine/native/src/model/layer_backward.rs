@@ -244,3 +244,7 @@ unsafe fn head_norm_backward(
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "head_norm_tests.rs"]
+mod head_norm_tests;

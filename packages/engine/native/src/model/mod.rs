@@ -25,7 +25,7 @@ use crate::gemm::Exec;
 use crate::kernel::attention::{Shape, Span};
 use crate::kernel::head::{self, RowLogProbs};
 use crate::kernel::rope::Rope;
-use crate::simd::{Level, pad16};
+use crate::simd::{LANES, Level, pad16};
 use optimiser::Learning;
 pub use optimiser::Training;
 use params::Params;
@@ -302,8 +302,10 @@ impl Model {
         Ok(Arc::new(KvSegment { capacity, len: AtomicUsize::new(0), data }))
     }
 
+    /// More than there can be, where it would not fit 64 bits.
     pub fn segment_bytes(&self, capacity: usize) -> usize {
-        self.shape.layer_floats(pad16(capacity)) * self.config.layers * 4
+        let per_position = self.shape.layer_floats(1) * self.config.layers * 4;
+        capacity.checked_next_multiple_of(LANES).map_or(usize::MAX, |capacity| per_position.saturating_mul(capacity))
     }
 
     /// The model's threads, for work on what `infer` returned.

@@ -41,7 +41,8 @@ impl Bump {
     pub fn take(&mut self, floats: usize) -> *mut f32 {
         let at = self.base.wrapping_add(self.used);
         // A cache line between buffers: rows of power-of-two width would otherwise all fall on the same sets.
-        self.used += floats.next_multiple_of(LANES) + LANES;
+        // More than there can be, where it would not fit: reserving it fails.
+        self.used = self.used.saturating_add(floats.checked_next_multiple_of(LANES).unwrap_or(usize::MAX)).saturating_add(LANES);
         at
     }
     pub fn take_if(&mut self, wanted: bool, floats: usize) -> *mut f32 {
@@ -61,7 +62,7 @@ pub fn lay_out(c: &Config, params: &Params, rows: &Rows, keep: Keep, dropout: bo
     let dropped = b.take_if(dropout, t * hp.max(qp).max(ip));
     let layer_floats: usize = rows.own.iter().map(|s| c.kv_heads * s.capacity * (c.head_dim + pad16(c.head_dim))).sum();
     let kv_stride = if keep == Keep::All { layer_floats } else { 0 };
-    let kv = b.take(if keep == Keep::All { c.layers * layer_floats } else { layer_floats });
+    let kv = b.take(if keep == Keep::All { c.layers.saturating_mul(layer_floats) } else { layer_floats });
     let mut x = b.take(t * hp);
     let mut layers: Vec<Acts> = Vec::with_capacity(c.layers);
     for index in 0..c.layers {

@@ -363,3 +363,7 @@ impl Model {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "value_head_tests.rs"]
+mod value_head_tests;

@@ -214,7 +214,7 @@ fn open(call: &Call) -> Answer {
         version_bytes: optional("versionBytes")?,
         drain: Duration::from_millis(optional("drainMs")?.unwrap_or(DRAIN_MS) as u64),
     };
-    let size = (o.field("threads")?.size()?, read_forms(&o.field("forms")?)?);
+    let size = (threads_of(&o.field("threads")?)?, read_forms(&o.field("forms")?)?);
     unsafe { Engine::start(call.env, config, size, options, call.args[2]) }
 }
 
@@ -224,8 +224,18 @@ fn close(call: &Call) -> Answer {
     unsafe { call.engine()?.close(call.env) }
 }
 
+/// More would only be a slip of the hand, and each takes memory that cannot be refused.
+const MOST_THREADS: usize = 4096;
+
+fn threads_of(threads: &Arg<'_>) -> Result<usize, EngineError> {
+    match threads.size()? {
+        many if many > MOST_THREADS => Err(EngineError::input(format!("threads is {many}; at most {MOST_THREADS} are supported."))),
+        threads => Ok(threads.max(1)),
+    }
+}
+
 fn set_threads(call: &Call) -> Answer {
-    let threads = call.arg(1, "threads").size()?.max(1);
+    let threads = threads_of(&call.arg(1, "threads"))?;
     call.read(move |state| {
         state.model.set_threads(threads);
         Ok(Reply::None)

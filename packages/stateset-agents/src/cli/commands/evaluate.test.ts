@@ -42,6 +42,12 @@ describe("evaluate", () => {
       comparison: { reward: { pValue: expect.any(Number) as number, verdict: "unknown" } },
     });
   });
+  flag("evaluate --reward", async () => {
+    writeFileSync(join(place.dir, "constant.js"), "export default () => 0.25;");
+    const args = `evaluate --checkpoint ${place.model} --scenarios --samples 1 --max-tokens 4`;
+    expect((await run(`${args} --reward constant.js --json`)).json[0]).toMatchObject({ reward: { mean: 0.25 } });
+    expect((await run(`${args} --reward nowhere`)).stderr).toContain("There is no reward at");
+  });
   flag("evaluate --message", async () => {
     expect((await run("evaluate --stub --message hi")).stdout).toContain("scripted reply from a stub");
   });

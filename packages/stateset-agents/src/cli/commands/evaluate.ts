@@ -23,6 +23,7 @@ export function addEvaluate(program: Command, io: CliIo): void {
     .option("--input <file>", "answer every message of a .json or .jsonl file (texts, or chats in the OpenAI format)")
     .option("--scenarios [file]", "play scenarios and score them (default: the project's held-out ones)")
     .option("-c, --config <file>", "the configuration that has the environment and the reward")
+    .option("--reward <path>", "score with this instead: a file (./reward.ts) or the run of a reward model")
     .option("--samples <n>", "conversations per scenario (default: 4; 1 at temperature 0)", wholeNumber)
     .option("--episodes <n>", "conversations in all, at least; instead of --samples", wholeNumber)
     .option("--seed <n>", "everything random follows from it", wholeNumber, 0)

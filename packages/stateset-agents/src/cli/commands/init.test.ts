@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, describe, expect } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { flagTests } from "../../../test/flags.ts";
 import { temporaryFolder } from "../../../test/tiny-model.ts";
 
@@ -14,6 +14,12 @@ describe("init", () => {
   const init = (args: string) => run(`init ${args}`, { cwd: place });
   const read = (path: string) => readFileSync(join(place, path), "utf8");
 
+  // Node's own recursive mkdir would try for ever: a file system without room for folders.
+  it.runIf(process.platform === "linux")("says at once where it cannot write", async () => {
+    const { status, stderr } = await init("/proc/no-such-place --yes");
+    expect(status).not.toBe(0);
+    expect(stderr).toContain("Could not write /proc/no-such-place");
+  });
   flag("init --template", async () => {
     for (const template of ["support", "tech-support", "sales", "tools", "custom"]) {
       expect((await init(`${template} --yes --template ${template}`)).status).toBe(0);

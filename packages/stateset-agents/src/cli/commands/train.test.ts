@@ -240,6 +240,8 @@ describe("train", () => {
     const { reward } = JSON.parse(readFileSync(join(cwd, "runs/tasted/config.json"), "utf8")) as Json;
     expect(reward.parts).toMatchObject([{ name: "neural", kind: "NeuralReward" }]);
     expect((await run("train --json --resume tasted --steps 2", { cwd })).status).toBe(0);
+    const next = await run("train --reward taste --name again", { cwd });
+    expect(next.stdout).toMatch(/evaluate --checkpoint runs\/again --scenarios.* --reward taste/);
   });
   flag("train --wandb-project", async () => {
     await trained("--steps 1 --name with-project --wandb-project experiments");

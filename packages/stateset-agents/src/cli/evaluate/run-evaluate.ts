@@ -10,7 +10,7 @@ import { buildScene, closeScene, defaultConfig, type Scene } from "../../project
 import type { RewardFunction } from "../../reward/reward-function.ts";
 import { type CliIo, isInteractive, print, printJson } from "../io.ts";
 import { type OpenAgentFlags, openAgent } from "../open-agent.ts";
-import { loadConfig, readingOf } from "../run/open-project.ts";
+import { loadConfig, readingOf, withReward } from "../run/open-project.ts";
 import { readInputs } from "./inputs.ts";
 import { comparisonLines, evaluationLines } from "./tables.ts";
 
@@ -20,6 +20,7 @@ export interface EvaluateFlags extends OpenAgentFlags {
   message?: string;
   input?: string;
   scenarios?: string | true;
+  reward?: string;
   samples?: number;
   episodes?: number;
   skipBad?: boolean;
@@ -118,7 +119,7 @@ interface Stage {
 
 /** Where conversations are played and how they are scored: the project's, or support conversations where there is none. */
 async function sceneOf(flags: EvaluateFlags, io: CliIo): Promise<Scene> {
-  const loaded = await loadConfig(flags, defaultConfig, io);
+  const loaded = withReward(await loadConfig(flags, defaultConfig, io), flags.reward, io);
   if (loaded.config === defaultConfig && !flags.json) {
     const parts = Object.keys(defaultConfig.reward!).join(" and ");
     io.stderr.write(

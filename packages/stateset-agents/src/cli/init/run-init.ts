@@ -1,7 +1,7 @@
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import * as prompts from "@clack/prompts";
-import { writeFailed } from "../../durable.ts";
+import { makeFolders, writeFailed } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
 import { wrap } from "../../telemetry/columns.ts";
 import { CliExit } from "../failure.ts";
@@ -114,7 +114,7 @@ function writeAll(dir: string, files: Readonly<Record<string, string>>, force: b
       });
     }
     try {
-      mkdirSync(dirname(file), { recursive: true });
+      makeFolders(dirname(file));
       writeFileSync(file, content);
     } catch (error) {
       throw writeFailed(file, error);

@@ -10,12 +10,18 @@ export interface ResultPlace {
   json: boolean;
   /** What --config was given. */
   config: string | undefined;
+  /** What --reward was given: measured by the same. */
+  reward: string | undefined;
   /** Scenarios to measure with are there. */
   hasProject: boolean;
 }
 
 /** What a finished run came to, and what to do next. */
-export function printResult(run: TrainResult["run"], { json, config, hasProject }: ResultPlace, io: CliIo): void {
+export function printResult(
+  run: TrainResult["run"],
+  { json, config, reward, hasProject }: ResultPlace,
+  io: CliIo,
+): void {
   const { before, after } = run.evaluation ?? {};
   if (json) {
     printJson(io, {
@@ -57,6 +63,8 @@ export function printResult(run: TrainResult["run"], { json, config, hasProject 
   if (run.finalDir === undefined) return;
   print(io, `  saved     ${shown(run.finalDir, io)}`);
   const checkpoint = ["--checkpoint", shown(run.dir ?? run.finalDir, io)];
-  const measured = ["evaluate", ...checkpoint, "--scenarios", ...(config === undefined ? [] : ["--config", config])];
+  const given = Object.entries({ "--config": config, "--reward": reward });
+  const flags = given.flatMap(([flag, value]) => (value === undefined ? [] : [flag, value]));
+  const measured = ["evaluate", ...checkpoint, "--scenarios", ...flags];
   printNext([["chat", ...checkpoint], ...(hasProject ? [measured] : [])], io);
 }

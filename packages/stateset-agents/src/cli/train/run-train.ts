@@ -82,7 +82,11 @@ export async function runTrain(given: TrainFlags, io: CliIo): Promise<void> {
   }
   if (run.status === "interrupted") throw interrupted(run, "train", interruption, flags.json === true, io);
   const config = project.file !== undefined && flags.config !== undefined ? shown(project.file, io) : undefined;
-  printResult(run, { json: flags.json === true, config, hasProject: project.file !== undefined }, io);
+  printResult(
+    run,
+    { json: flags.json === true, config, reward: flags.reward, hasProject: project.file !== undefined },
+    io,
+  );
 }
 
 /** Of the run that is resumed. An algorithm of the project's own making cannot be read back from a file. */

@@ -1,5 +1,6 @@
-import { copyFile, mkdir, stat, writeFile } from "node:fs/promises";
+import { copyFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { makeFolders } from "../../durable.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import { type ModelFiles, readText } from "../tokenizer/model-json.ts";
 
@@ -11,7 +12,7 @@ export async function exists(path: string): Promise<boolean> {
 }
 
 export async function makeFolder(dir: string): Promise<void> {
-  await attempt(dir, () => mkdir(dir, { recursive: true }));
+  await attempt(dir, async () => makeFolders(dir));
 }
 
 const tokenizerFiles = [

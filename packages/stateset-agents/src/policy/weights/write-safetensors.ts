@@ -50,6 +50,12 @@ function buildHeader(
     if (typeof data !== "function") requireElements(tensor, data);
     seen.add(name);
     const end = offset + elements * bytesOf(tensor);
+    if (!Number.isSafeInteger(end)) {
+      throw new StatesetError(
+        "INVALID_OPTION",
+        `Tensor ${quoted(name)} of shape [${shape.join(", ")}] is too large for ${file}.`,
+      );
+    }
     entries.push([name, { dtype, shape, data_offsets: [offset, end] }]);
     offset = end;
   }

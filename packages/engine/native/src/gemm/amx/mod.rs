@@ -4,6 +4,8 @@ mod backward;
 mod digit_block;
 mod digits;
 mod forward;
+#[cfg(test)]
+mod outlier_tests;
 mod term_block;
 mod terms;
 
