@@ -26,6 +26,7 @@ import { resolveConfig, type TrainingConfig } from "./config.ts";
 import { initialControls } from "./controls.ts";
 import { leap } from "./diagnostics/verdicts.ts";
 import { reportHeldOut, reportMismatch, reportUnusual } from "./failures.ts";
+import { firstLook } from "./first-look.ts";
 import { createHeldOut, type HeldOutEvaluation, heldOutProblems } from "./held-out.ts";
 import { type Loop, type LoopState, runLoop } from "./loop.ts";
 import { Recall } from "./recall.ts";
@@ -82,6 +83,7 @@ async function trainAlone<A extends Agent>(resolved: ResolvedRun<A>): Promise<Tr
     loop = await openLoop(resolved, learner, opened);
     await begin(loop, resolved);
     await evaluateBefore(loop);
+    await firstLook(loop);
     const end = await runLoop(loop);
     const weights = await chooseWeights(loop);
     after = await evaluateAfter(loop, weights);
