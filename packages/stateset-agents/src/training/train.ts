@@ -29,7 +29,7 @@ import { reportHeldOut, reportMismatch, reportUnusual } from "./failures.ts";
 import { firstLook } from "./first-look.ts";
 import { createHeldOut, type HeldOutEvaluation, heldOutProblems } from "./held-out.ts";
 import { type Loop, type LoopState, runLoop } from "./loop.ts";
-import { Recall } from "./recall.ts";
+import { Recall, willRecall } from "./recall.ts";
 import { mayAdjustKl, mayUndo, type ResolvedRun, resolveRun } from "./resolve-run.ts";
 import { restoreLoop, type SavedState, saveLoop } from "./saved-loop.ts";
 import { ScenarioOrder } from "./scenario-order.ts";
@@ -132,7 +132,7 @@ async function openLoop(
     config,
     rollout: environmentRollout({ agent, environment, reward, settings: config, learn: true, scorer, onProgress }),
     scenarios: new ScenarioOrder(environment.scenarios, config.seed, samplerOf(config)),
-    recall: config.recall && algorithm.comparesGroups && !policy.model.stub ? new Recall(config) : undefined,
+    recall: willRecall(config, algorithm) && !policy.model.stub ? new Recall(config) : undefined,
     replyTokens: config.sampling.maxTokens ?? agent.sampling.maxTokens,
     undoBeyond: mayUndo(parts) ? leap : undefined,
     state: initialState(config, agent),
