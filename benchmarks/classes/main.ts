@@ -10,12 +10,12 @@ import { parseArgs } from "node:util";
 import { defaultsStamp } from "../defaults.ts";
 import { type JobRow, keptRows, runJobs, serveJob } from "../parallel.ts";
 import { type ClassesJob, type ClassesResult, learnShop, type VariantName, variants } from "./learn.ts";
-import { type Kept, page, summary } from "./report.ts";
+import { type Kept, page, seeds, summary } from "./report.ts";
 
 await serveJob(learnShop);
 
 const names = Object.keys(variants) as VariantName[];
-const pageSeeds = [11, 12, 13, 14, 15];
+const pageSeeds = [...seeds.unseen, ...seeds.seen];
 const pageSteps = 100;
 
 const { values: flags } = parseArgs({
@@ -62,7 +62,7 @@ function write(): void {
   const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
   const file = at("../results/classes.json");
   // What was tried first stays as it was: those runs were made by code that is gone.
-  const { tuning } = JSON.parse(readFileSync(file, "utf8")) as Kept;
+  const { earlier, tuning } = JSON.parse(readFileSync(file, "utf8")) as Kept;
   const all: JobRow<ClassesJob, ClassesResult>[] = keptRows(flags.rows, settingsOf);
   const runs = jobsOf(names, pageSeeds, pageSteps).flatMap((job) => {
     const own = all.find((row) => JSON.stringify(row.job) === JSON.stringify(job));
@@ -70,7 +70,7 @@ function write(): void {
     const { settings: _, ...run } = own;
     return [run];
   });
-  const kept: Kept = { runs, tuning };
+  const kept: Kept = { runs, earlier, tuning };
   writeFileSync(file, `${JSON.stringify(kept, null, 1)}\n`);
   writeFileSync(at("../../docs/results/classes.md"), page(kept));
 }

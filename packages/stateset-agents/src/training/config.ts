@@ -74,7 +74,7 @@ export const trainingConfigSchema = z.strictObject({
     .boolean()
     .default(true)
     .describe(
-      "When a scenario's group is all alike below what the scenario once reached, its best conversation joins the group, and the scenario is drawn more often. For algorithms that compare the conversations of a group.",
+      "When a scenario's group is all alike below what the scenario once reached, its best conversation joins the group, and the scenario is drawn more often. Before the first step four conversations of each scenario are held, where that is less than a tenth of the run's. For algorithms that compare the conversations of a group.",
     ),
 
   sampler: samplerSchema,

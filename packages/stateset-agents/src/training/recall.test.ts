@@ -192,7 +192,8 @@ describe("a run that recalls", () => {
   it("is the run it was without, to the bit, while nothing is lost", async () => {
     const end = async (recall: boolean, reward: FunctionReward) => {
       const { agent, policy } = tableAgent();
-      const { run } = await train({ ...short, agent, reward, recall });
+      // Long enough for a first look.
+      const { run } = await train({ ...short, steps: 12, agent, reward, recall });
       return { metrics: run.metrics, parameters: [...policy.parameters] };
     };
     const healthy = () => new FunctionReward(politeShare);
@@ -247,10 +248,45 @@ describe("a run that recalls", () => {
     expect(recalling.common).toBeGreaterThan(0.95);
   });
 
+  it("meets every scenario before it learns anything, where that is a small part of the run", async () => {
+    const met = async (own: object) => {
+      const counts: Record<string, number> = {};
+      const stop = new AbortController();
+      const counting = new FunctionReward((turns, { scenario }) => {
+        counts[scenario!.id] = (counts[scenario!.id] ?? 0) + 1;
+        return politeShare(turns);
+      });
+      const callbacks = { onStepStart: () => stop.abort() };
+      const { signal } = stop;
+      await train({ ...short, ...own, agent: tableAgent().agent, reward: counting, callbacks, signal });
+      return Object.values(counts);
+    };
+    // 16 of 160 conversations are a tenth, 16 of 176 are less.
+    expect(await met({ steps: 10 })).toEqual([]);
+    expect(await met({ steps: 11 })).toEqual([4, 4, 4, 4]);
+    expect(await met({ steps: 11, recall: false })).toEqual([]);
+    expect(await met({ steps: 11, algorithm: "ppo" })).toEqual([]);
+  });
+
+  it("recalls what only the policy it began with could do", async () => {
+    let untrained = true;
+    const reward = new FunctionReward((turns) => (untrained ? politeShare(turns) : 0));
+    const callbacks = {
+      onStepStart: () => {
+        untrained = false;
+      },
+    };
+    const { run } = await train({ ...short, steps: 12, agent: tableAgent().agent, reward, callbacks });
+    const recalled = run.metrics.map(({ recalledConversations = 0 }) => recalledConversations);
+    expect(recalled).toEqual(Array.from({ length: 12 }, () => 4));
+    // In no metric but that one.
+    expect(run.metrics[0]).toMatchObject({ step: 1, reward: 0, conversations: 16 });
+  });
+
   it("goes on to the same bytes after a stop", async () => {
     const place = (dir: string) => ({
       ...short,
-      steps: 6,
+      steps: 12,
       checkpoint: { every: 2, keep: 1 },
       agent: tableAgent().agent,
       dir,
@@ -264,7 +300,11 @@ describe("a run that recalls", () => {
     expect(first.run).toMatchObject({ status: "interrupted", steps: 3 });
     const { dir: _, ...again } = place(stopped);
     const { run } = await train({ ...again, ...losing({ from: 3 }), resumeFrom: stopped });
-    expect(run.metrics.map(({ recalledConversations = 0 }) => recalledConversations)).toEqual([0, 0, 4, 4, 4, 4]);
+    expect(run.metrics.map(({ recalledConversations = 0 }) => recalledConversations)).toEqual([
+      0,
+      0,
+      ...Array.from({ length: 10 }, () => 4),
+    ]);
     expect(hashesOf(stopped, [runFiles.config])).toEqual(hashesOf(whole, [runFiles.config]));
   });
 });

@@ -6,6 +6,7 @@
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Algorithm } from "../algorithm/algorithm.ts";
 import { learnCount, learnPlaces } from "../conversation/learn-tokens.ts";
 import { isCut, type TokenChain, type TrajectoryGroup } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
@@ -35,6 +36,13 @@ interface SavedScenario {
   facts: Facts;
   /** Tokens of each chain. */
   chains: number[];
+}
+
+export function willRecall(
+  { recall }: { recall: boolean },
+  { comparesGroups }: Pick<Algorithm, "comparesGroups">,
+): boolean {
+  return recall && comparesGroups === true;
 }
 
 export class Recall implements RunPart {

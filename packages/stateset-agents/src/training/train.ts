@@ -26,9 +26,10 @@ import { resolveConfig, type TrainingConfig } from "./config.ts";
 import { initialControls } from "./controls.ts";
 import { leap } from "./diagnostics/verdicts.ts";
 import { reportHeldOut, reportMismatch, reportUnusual } from "./failures.ts";
+import { firstLook } from "./first-look.ts";
 import { createHeldOut, type HeldOutEvaluation, heldOutProblems } from "./held-out.ts";
 import { type Loop, type LoopState, runLoop } from "./loop.ts";
-import { Recall } from "./recall.ts";
+import { Recall, willRecall } from "./recall.ts";
 import { mayAdjustKl, mayUndo, type ResolvedRun, resolveRun } from "./resolve-run.ts";
 import { restoreLoop, type SavedState, saveLoop } from "./saved-loop.ts";
 import { ScenarioOrder } from "./scenario-order.ts";
@@ -82,6 +83,7 @@ async function trainAlone<A extends Agent>(resolved: ResolvedRun<A>): Promise<Tr
     loop = await openLoop(resolved, learner, opened);
     await begin(loop, resolved);
     await evaluateBefore(loop);
+    await firstLook(loop);
     const end = await runLoop(loop);
     const weights = await chooseWeights(loop);
     after = await evaluateAfter(loop, weights);
@@ -130,7 +132,7 @@ async function openLoop(
     config,
     rollout: environmentRollout({ agent, environment, reward, settings: config, learn: true, scorer, onProgress }),
     scenarios: new ScenarioOrder(environment.scenarios, config.seed, samplerOf(config)),
-    recall: config.recall && algorithm.comparesGroups && !policy.model.stub ? new Recall(config) : undefined,
+    recall: willRecall(config, algorithm) && !policy.model.stub ? new Recall(config) : undefined,
     replyTokens: config.sampling.maxTokens ?? agent.sampling.maxTokens,
     undoBeyond: mayUndo(parts) ? leap : undefined,
     state: initialState(config, agent),

@@ -83,6 +83,8 @@ describe("train", () => {
     const plan = await run("train --dry-run --steps 7 --name planned");
     expect(plan.stdout).toMatch(/Plan \(nothing is trained\)/);
     expect(plan.stdout).toMatch(/steps +7 × 2 groups × 4 = 56 conversations/);
+    const longer = await run("train --dry-run --steps 20");
+    expect(longer.stdout).toMatch(/= 160 conversations, and 12 to begin with/);
     expect(plan.stdout).toMatch(/memory +about .* fits in/);
     expect(plan.stdout).toMatch(/time +about /);
     expect(plan.stdout).toMatch(/disk +about .*\(\d checkpoints? of .*, final .*, trajectories \d/);

@@ -6,7 +6,9 @@ import { findCheckpoint } from "../../run/checkpoint/store.ts";
 import { bytes, duration, percent } from "../../telemetry/format.ts";
 import { changedSettings } from "../../telemetry/view-texts.ts";
 import type { TrainingCallbacks } from "../../training/callbacks.ts";
+import { firstLookConversations } from "../../training/first-look.ts";
 import type { ProfileName } from "../../training/profiles.ts";
+import { willRecall } from "../../training/recall.ts";
 import { mayAdjustKl, mayUndo, resolveRun } from "../../training/resolve-run.ts";
 import { defaultsOf } from "../../training/train.ts";
 import type { TrainOptions } from "../../training/train-options.ts";
@@ -52,6 +54,8 @@ export async function printPlan(options: {
     const values = algorithm.needs.values === true;
     const disk = played && planDisk(config, { model, ...played, reference, values, evaluates: heldOut !== undefined });
     const conversations = steps * config.groupsPerStep * config.accumulation * config.groupSize;
+    const looks = done === 0 && willRecall(config, algorithm) && !model.stub;
+    const firstLook = looks ? firstLookConversations(config, environment.scenarios.length) : 0;
     const heldOutCount =
       heldOut === undefined ? 0 : (heldOut instanceof Environment ? heldOut.scenarios : heldOut).length;
     if (json) {
@@ -61,6 +65,7 @@ export async function printPlan(options: {
         reward: reward?.name ?? null,
         resumedAfter: resumeFrom === undefined ? null : done,
         conversations,
+        firstLook,
       };
       printJson(io, {
         type: "plan",
@@ -83,7 +88,7 @@ export async function printPlan(options: {
         algorithm: `${algorithm.name}, ${config.profile} profile, seed ${config.seed}`,
         scenarios: `${environment.scenarios.length} to train on, ${heldOutCount} held out`,
         reward: reward?.name ?? "the environment's own",
-        steps: `${steps} × ${config.groupsPerStep * config.accumulation} groups × ${config.groupSize} = ${conversations.toLocaleString("en-US")} conversations${done > 0 ? dim(`, after ${done} that are done`) : ""}`,
+        steps: `${steps} × ${config.groupsPerStep * config.accumulation} groups × ${config.groupSize} = ${conversations.toLocaleString("en-US")} conversations${firstLook > 0 ? `, and ${firstLook} to begin with` : ""}${done > 0 ? dim(`, after ${done} that are done`) : ""}`,
         settings: changedSettings({ settings: settled, defaults: defaultsOf(algorithm.name) }).join(dim(" · ")),
         memory: memory && memoryText(memory, io),
         disk: disk && diskText(disk),
