@@ -6,7 +6,7 @@ import { type TrajectoryGroup, train } from "stateset-agents";
 import { afterAll, describe, expect, it } from "vitest";
 import { keepRecord } from "../benchmarks/results.ts";
 import { median, mediansOf, ratiosOf, reachedAt, type Training } from "../benchmarks/reward/measure.ts";
-import { headline, page, type RewardRecord } from "../benchmarks/reward/report.ts";
+import { cite, headline, page, type RewardRecord } from "../benchmarks/reward/report.ts";
 import { environment, openers, reward, rewardsOf, settings } from "../benchmarks/reward/task.ts";
 import { demoAgent } from "../packages/stateset-agents/src/cli/demo/parts.ts";
 import { createReferenceScorer } from "../packages/stateset-agents/src/reward/reference-scorer.ts";
@@ -79,6 +79,12 @@ describe("results by kind of machine", () => {
       ["Intel Xeon, amx", "other"],
     ]);
     expect(JSON.parse(readFileSync(file, "utf8"))).toEqual(records);
+  });
+
+  it("puts the figure into the README's sentence, which is there", () => {
+    const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+    expect(cite(readme, record("first"))).toContain("TRL's `GRPOTrainer` needs 16× the CPU seconds");
+    expect(() => cite("Nothing about speed.", record("first"))).toThrow("no sentence");
   });
 
   it("writes a section for each, with its ratios, curves and what the machine could do", () => {

@@ -4,7 +4,7 @@
  * --seeds N,N (default 1,2,3), --quick (seed 1), --json (last line: the ratios), --no-write.
  */
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -16,7 +16,7 @@ import { demoAgent } from "../../packages/stateset-agents/src/cli/demo/parts.ts"
 import { describeMachine, machineKind, measureRoofline, rooflineText } from "../machine.ts";
 import { keepRecord } from "../results.ts";
 import { type PeerSetting, ratiosOf, reachedAt, type Side, type Training } from "./measure.ts";
-import { headline, page, type RewardRecord, trainingLine } from "./report.ts";
+import { cite, headline, page, type RewardRecord, trainingLine } from "./report.ts";
 import { maxSteps, openers, settings, target, window } from "./task.ts";
 
 const { values: flags } = parseArgs({
@@ -94,7 +94,7 @@ if (python) {
   for (const dtype of ["float32", "bfloat16"] as const) {
     for (const batch of [perStep, perStep / settings.groupsPerStep]) {
       const setting = { threads: 1, dtype, batch };
-      const { cpuSeconds, rewards } = byTrl(1, setting, window);
+      const { cpuSeconds, rewards } = byTrl(1, setting, 2);
       tried.push({ setting, cpuSecondsAStep: cpuSeconds / rewards.length });
       console.log(`TRL, ${dtype}, ${batch} a pass: ${tried.at(-1)!.cpuSecondsAStep.toFixed(2)} CPU s a step`);
     }
@@ -108,25 +108,25 @@ const ours: Side[] = threadCounts.map((threads) => ({ threads, trainings: [] }))
 const trl: Side[] = best
   ? threadCounts.map((threads) => ({ threads, setting: { ...best, threads }, trainings: [] }))
   : [];
-// Seed by seed, so that what disturbs the machine meets both sides.
-for (const seed of seeds) {
+const date = new Date().toISOString().slice(0, 10);
+// Seed by seed, so that what disturbs the machine meets both sides; and what is measured is kept if the rest is interrupted.
+for (const [i, seed] of seeds.entries()) {
   for (const { threads, trainings } of ours) {
     trainings.push(reached(`ours, ${threads} threads`, seed, byOurs(seed, threads)));
   }
   for (const { threads, setting, trainings } of trl) {
     trainings.push(reached(`TRL, ${threads} threads`, seed, byTrl(seed, setting!, maxSteps)));
   }
-}
-
-const load = { before, after: loadavg()[0]! };
-const date = new Date().toISOString().slice(0, 10);
-const record: RewardRecord = { machine, date, ...(roofline && { roofline }), load, seeds, ours, trl, tried };
-if (trl.length > 0) console.log(headline(record));
-if (flags.write) {
-  const records = keepRecord(at("../results/reward.json"), machineKind(), record);
-  writeFileSync(
-    at("../../docs/results/reward.md"),
-    page(records, { target, window, temperature, maxTokens, ...settings }),
-  );
+  const done = seeds.slice(0, i + 1);
+  const load = { before, after: loadavg()[0]! };
+  const record = { machine, date, ...(roofline && { roofline }), load, seeds: done, ours, trl, tried };
+  if (trl.length > 0) console.log(headline(record));
+  if (flags.write) {
+    const records = keepRecord<RewardRecord>(at("../results/reward.json"), machineKind(), record);
+    const task = { target, window, temperature, maxTokens, ...settings };
+    writeFileSync(at("../../docs/results/reward.md"), page(records, task));
+    const readme = at("../../README.md");
+    if (trl.length > 0) writeFileSync(readme, cite(readFileSync(readme, "utf8"), record));
+  }
 }
 if (flags.json) console.log(JSON.stringify(trl.length > 0 ? ratiosOf(ours[0]!, trl) : {}));

@@ -31,6 +31,13 @@ export function headline({ ours, trl }: Pick<RewardRecord, "ours" | "trl">): str
   return `TRL needs ${times(ratios.cpuSeconds)} the CPU seconds, ${times(ratios.seconds)} the time by the clock, ${times(ratios.cpuSecondsAStep)} the CPU seconds a step and ${times(ratios.steps)} the steps`;
 }
 
+/** The README with the figure of this record in its sentence on speed. */
+export function cite(readme: string, { ours, trl }: Pick<RewardRecord, "ours" | "trl">): string {
+  const sentence = /(`GRPOTrainer` needs )\S+(× the CPU seconds)/;
+  if (!sentence.test(readme)) throw new Error("The README has no sentence on TRL's CPU seconds; adapt cite().");
+  return readme.replace(sentence, `$1${times(ratiosOf(ours[0]!, trl).cpuSeconds).slice(0, -1)}$2`);
+}
+
 function sideRow(who: string, { threads, trainings }: Side): string {
   const { steps, cpuSeconds, seconds: wall, cpuSecondsAStep, totalCpuSeconds } = mediansOf(trainings);
   const each = (of: (training: Training) => string) => trainings.map(of).join(", ");

@@ -54,7 +54,7 @@ simd_dispatch! {
 }
 
 /// Rounds of under a millisecond: on a busy machine some of them fall between two interruptions, and the fastest counts.
-const ROUNDS: usize = 400;
+const ROUNDS: usize = 2000;
 /// Floats that one thread reads in a round: 8 MiB.
 const SLICE: usize = 1 << 21;
 
