@@ -1,13 +1,62 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { availableParallelism, cpus, totalmem } from "node:os";
+import { fileURLToPath } from "node:url";
 import { openModel } from "@stateset-agents/engine";
 
 const instructions = await instructionSet();
 
 /** What results are worth nothing without: "2 cores (Intel Xeon …, engine on avx512), 8 GiB, linux x64, Node 20.20.0". */
 export function describeMachine(): string {
-  const model = cpus()[0]?.model.trim() ?? "unknown processor";
   const memory = Math.round(totalmem() / 2 ** 30);
-  return `${availableParallelism()} cores (${model}, engine on ${instructions}), ${memory} GiB, ${process.platform} ${process.arch}, Node ${process.versions.node}`;
+  return `${availableParallelism()} cores (${processorName()}, engine on ${instructions}), ${memory} GiB, ${process.platform} ${process.arch}, Node ${process.versions.node}`;
+}
+
+/** Machines whose results can be compared: "AMD EPYC (family 25, model 17), avx512". Results of one kind replace earlier ones of that kind alone. */
+export function machineKind(): string {
+  return `${processorName()}, ${instructions}`;
+}
+
+/** What the machine could do when it was measured, all in f32 and in billions a second: of one thread, and of all together. */
+export interface Roofline {
+  /** Of the engine, and of the vector unit that was measured: where the engine uses AMX they differ. */
+  simd: string;
+  vector: string;
+  threads: number;
+  /** With everything in registers. */
+  gigaMultiplyAdds: { one: number; all: number };
+  /** From memory. */
+  gigabytesRead: { one: number; all: number };
+}
+
+/** Measured in about a second; undefined where cargo is missing, as on machines that have a bundle alone. */
+export function measureRoofline(): Roofline | undefined {
+  const manifest = fileURLToPath(new URL("../packages/engine/native/Cargo.toml", import.meta.url));
+  const args = ["run", "--release", "--offline", "--quiet", "--manifest-path", manifest, "--example", "roofline"];
+  try {
+    return JSON.parse(
+      execFileSync("cargo", args, { encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] }),
+    ) as Roofline;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+export function rooflineText({ vector, threads, gigaMultiplyAdds, gigabytesRead }: Roofline): string {
+  const pair = ({ one, all }: { one: number; all: number }) => `${one.toFixed(0)} / ${all.toFixed(0)}`;
+  return `one thread / ${threads}: ${pair(gigaMultiplyAdds)} billion f32 multiply-adds a second (${vector}), ${pair(gigabytesRead)} GB/s read from memory`;
+}
+
+/** Virtual machines often hide the name of the model, so the numbers of its kind stand beside it where the system tells them. */
+function processorName(): string {
+  const name = cpus()[0]?.model.trim() ?? "unknown processor";
+  if (process.platform !== "linux") return name;
+  const about = readFileSync("/proc/cpuinfo", "utf8");
+  const [family, model] = ["cpu family", "model"].map(
+    (key) => about.match(new RegExp(`^${key}\\s*: (\\d+)$`, "m"))?.[1],
+  );
+  return family && model ? `${name} (family ${family}, model ${model})` : name;
 }
 
 /** Which instructions the engine chose: weights are the same bits on machines with the same ones alone. Told by the smallest model it opens. */

@@ -3,11 +3,11 @@
  * 1: ours is better). The other side needs STATESET_PYTHON; without it our numbers are printed alone. Run it on a quiet machine.
  */
 import { execFileSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { describeMachine } from "../machine.ts";
+import { describeMachine, machineKind, measureRoofline, rooflineText } from "../machine.ts";
+import { keepRecord } from "../results.ts";
 import { type Measurements, type Metric, metrics, type ShapeName, shapes, work } from "./shapes.ts";
 
 const { values: options } = parseArgs({
@@ -41,7 +41,9 @@ function bestPeer(shape: ShapeName): Measurements {
 const names = (Object.keys(shapes) as ShapeName[]).filter((name) => !options.shape || name === options.shape);
 if (names.length === 0) throw new Error(`--shape must be one of ${Object.keys(shapes).join(", ")}.`);
 const machine = describeMachine();
+const roofline = measureRoofline();
 console.log(machine);
+if (roofline) console.log(rooflineText(roofline));
 if (!python) console.log("STATESET_PYTHON is not set: our numbers alone, no comparison.");
 
 const ratios: Record<string, Measurements> = {};
@@ -65,9 +67,7 @@ for (const name of names) {
   }
 }
 if (options.save) {
-  writeFileSync(
-    options.save,
-    `${JSON.stringify({ date: new Date().toISOString().slice(0, 10), machine, work, ratios, measured }, null, 2)}\n`,
-  );
+  const date = new Date().toISOString().slice(0, 10);
+  keepRecord(options.save, machineKind(), { machine, date, ...(roofline && { roofline }), work, ratios, measured });
 }
 if (options.json) console.log(JSON.stringify(ratios));

@@ -4,14 +4,15 @@
  * --json (last line: {"short": ratio, "longPrompt": ratio}), --steps N, --quick (no table over group sizes), --no-write.
  */
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { ConversationEnvironment, MultiTurnAgent, RewardFunction, type RewardInput, train } from "stateset-agents";
 import { buildTokenTree } from "stateset-agents/policy";
-import { describeMachine } from "../machine.ts";
+import { describeMachine, machineKind, measureRoofline, rooflineText } from "../machine.ts";
+import { keepRecord } from "../results.ts";
 import { endlessStarter, longSystem, prompts, shortSystem, users } from "./workload.ts";
 
 const { values: flags } = parseArgs({
@@ -57,6 +58,10 @@ try {
 }
 
 async function main(): Promise<void> {
+  const machine = describeMachine();
+  const roofline = measureRoofline();
+  console.log(machine);
+  if (roofline) console.log(rooflineText(roofline));
   const counter = new MultiTurnAgent({ model });
   await counter.initialize();
   const count = (text: string) => counter.policy.tokenizer.encode(text).length;
@@ -110,17 +115,15 @@ async function main(): Promise<void> {
     }
   }
   if (flags.write) {
-    const folder = new URL("../results/", import.meta.url);
-    mkdirSync(folder, { recursive: true });
-    const record = {
-      machine: describeMachine(),
+    keepRecord(fileURLToPath(new URL("../results/grpo.json", import.meta.url)), machineKind(), {
+      machine,
       date: new Date().toISOString().slice(0, 10),
+      ...(roofline && { roofline }),
       replyTokens,
       groupSize: 8,
       results,
       bySize,
-    };
-    writeFileSync(new URL("grpo.json", folder), `${JSON.stringify(record, undefined, 2)}\n`);
+    });
   }
   if (flags.json) {
     const ratios = { short: results.short!.ratio ?? null, longPrompt: results.longPrompt!.ratio ?? null };

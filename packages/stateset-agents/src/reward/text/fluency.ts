@@ -86,9 +86,17 @@ export async function fluencyOf(
   );
 }
 
+/** By what a reference made of the first plain reply: a scorer that has seen it gives the same array again. */
+const scales = new WeakMap<readonly TurnScore[], Scale | undefined>();
+
 /** What this reference makes of plain replies, and how much less of shuffled ones. Undefined where it cannot tell them apart. */
 async function scaleOf(score: ScoreTurns): Promise<Scale | undefined> {
-  // The same arrays every time: a scorer that has seen them does not compute them again.
+  const first = await score(honest[0]!);
+  if (!scales.has(first)) scales.set(first, await measuredScale(score));
+  return scales.get(first);
+}
+
+async function measuredScale(score: ScoreTurns): Promise<Scale | undefined> {
   const all = await Promise.all([...honest, ...shuffled].map(score));
   const levels = all.map((scores) => levelOf(scores[0]!));
   const from = meanLevel(levels.slice(0, plain.length));

@@ -1,0 +1,82 @@
+/**
+ * The processes that main.ts starts, bundled for plain Node so that no compiling is measured:
+ *   ours '{"seed","threads"}'   trains until the reward is reached and prints a Training as JSON
+ *   rewards '{"threads"}'       computes rewards for trl_peer.py: a line of JSON in, a line out
+ */
+import { createInterface } from "node:readline";
+import { train } from "stateset-agents";
+import { demoAgent } from "../../packages/stateset-agents/src/cli/demo/parts.ts";
+import { createReferenceScorer } from "../../packages/stateset-agents/src/reward/reference-scorer.ts";
+import { reachedAt, type Training } from "./measure.ts";
+import { environment, maxSteps, type Reply, reward, rewardsOf, settings, target, window } from "./task.ts";
+
+const cpuSeconds = () => {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1e6;
+};
+
+const [what, given = "{}"] = process.argv.slice(2);
+const { seed = 1, threads } = JSON.parse(given) as { seed?: number; threads?: number };
+if (what === "ours") await ours();
+else await serveRewards();
+
+async function ours(): Promise<void> {
+  const agent = demoAgent(threads);
+  await agent.initialize();
+  const setupSeconds = performance.now() / 1000;
+  const rewards: number[] = [];
+  let begun: { cpu: number; wall: number } | undefined;
+  let ended = { cpu: 0, wall: 0 };
+  let [tokens, replies, rolloutMs, updateMs] = [0, 0, 0, 0];
+  await train({
+    ...settings,
+    agent,
+    environment: environment(),
+    reward: reward(),
+    steps: maxSteps,
+    seed,
+    dir: false,
+    callbacks: {
+      onStepStart() {
+        begun ??= { cpu: cpuSeconds(), wall: performance.now() };
+      },
+      onStepEnd({ metrics, timing, stop }) {
+        ended = { cpu: cpuSeconds(), wall: performance.now() };
+        rewards.push(metrics.reward!);
+        tokens += metrics.sampledTokens!;
+        replies += metrics.replies!;
+        rolloutMs += timing.rolloutMs;
+        updateMs += timing.updateMs;
+        if (reachedAt(rewards, target, window) !== undefined) stop("the reward is reached");
+      },
+    },
+  });
+  await agent.close();
+  const training: Training = {
+    rewards,
+    cpuSeconds: ended.cpu - begun!.cpu,
+    seconds: (ended.wall - begun!.wall) / 1000,
+    totalCpuSeconds: cpuSeconds(),
+    setupSeconds,
+    meanTokens: tokens / replies,
+    samplingShare: rolloutMs / (rolloutMs + updateMs),
+  };
+  console.log(JSON.stringify(training));
+}
+
+async function serveRewards(): Promise<void> {
+  const agent = demoAgent(threads);
+  await agent.initialize();
+  const { tokenizer } = agent.policy;
+  const parts = { reward: reward(), scorer: createReferenceScorer(agent.policy), tokenizer };
+  let before = cpuSeconds();
+  console.log(JSON.stringify({ ready: true, cpuSeconds: before }));
+  for await (const line of createInterface({ input: process.stdin })) {
+    const rewards = await rewardsOf(JSON.parse(line) as Reply[], parts);
+    const now = cpuSeconds();
+    console.log(JSON.stringify({ rewards, cpuSeconds: now - before }));
+    before = now;
+  }
+  await parts.scorer.close();
+  await agent.close();
+}
