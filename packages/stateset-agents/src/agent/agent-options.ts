@@ -4,7 +4,7 @@ import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import { toolsSchema } from "../conversation/tool-definition.ts";
 import { parseOptions } from "../options.ts";
 import { type EngineName, engineNames } from "../policy/engines.ts";
-import { type Precision, precisions } from "../policy/native/precision.ts";
+import { precisions } from "../policy/native/precision.ts";
 import type { OpenPolicyOptions } from "../policy/open-policy.ts";
 import { loraSchema, samplingSchema } from "../policy/option-schemas.ts";
 import { defaultSampling, type LoraOptions, type Policy, type Sampling } from "../policy/policy.ts";
@@ -24,7 +24,7 @@ export interface AgentOptions {
   /** Train a small adapter instead of all weights. `true` for the defaults. */
   lora?: boolean | Some<LoraOptions> | undefined;
   /** How the model's weights lie in memory: see openPolicy(). */
-  precision?: Precision | undefined;
+  precision?: OpenPolicyOptions["precision"] | undefined;
   /** No model: play these replies. For trying things out; never trainable, and marked as a stub everywhere. */
   stub?: OpenPolicyOptions["stub"] | undefined;
   /** Where and how models named by a hub id are downloaded. */
@@ -102,7 +102,7 @@ export interface ResolvedAgentOptions {
   systemPrompt: string | undefined;
   sampling: Sampling;
   lora: LoraOptions | undefined;
-  precision: Precision | undefined;
+  precision: OpenPolicyOptions["precision"] | undefined;
   stub: OpenPolicyOptions["stub"] | undefined;
   hub: HubOptions | undefined;
   tools: readonly ToolDefinition[] | undefined;

@@ -34,8 +34,8 @@ const bytesPerNumber: Record<WeightForm, number> = {
 
 const isForm = (name: string): name is WeightForm => Object.hasOwn(bytesPerNumber, name);
 
-/** Blocks come from a file alone: the engine does not search for good scales. */
-export const isBlocks = (form: WeightForm | undefined): boolean => form !== undefined && /^q[456]/.test(form);
+/** Blocks of a file are taken as they are: rounding what they say anew could change it. */
+export const isBlocks = (form: WeightForm | undefined): boolean => form?.startsWith("q") ?? false;
 
 /** Looked up by row or multiplied with: all other tensors are small, and always f32. */
 const isMatrix = ({ shape, parts }: TensorPlace): boolean => shape.length === 2 && parts[0]?.engine !== "position";
