@@ -128,7 +128,7 @@ function scenarioOf(part: Part, id: string, { keys, messages }: Schema, random: 
   const answer: Record<string, string | number | boolean> = {};
   let message = pick(wordings, random);
   for (const [key, type] of Object.entries(keys)) {
-    const [value, text] = valueOf(key, type, tested, random);
+    const [value, text] = drawn(key, type, tested, random);
     answer[key] = value;
     message = message.replace(`{${key}}`, text);
   }
@@ -137,7 +137,7 @@ function scenarioOf(part: Part, id: string, { keys, messages }: Schema, random: 
   return { id: `${part}-${id}`, userResponses: [prompt], metadata: { answer } };
 }
 
-function valueOf(key: string, type: FieldType, tested: boolean, random: Random): [string | number | boolean, string] {
+function drawn(key: string, type: FieldType, tested: boolean, random: Random): [string | number | boolean, string] {
   const whole = (from: number, to: number) => from + Math.floor((to - from + 1) * random.next());
   if (type === "boolean") {
     const yes = random.next() < 0.5;
