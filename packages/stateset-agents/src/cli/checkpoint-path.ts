@@ -8,7 +8,7 @@ import type { CliIo } from "./io.ts";
 
 /** What `--checkpoint` may be, for the help of every command that has one. */
 export const checkpointHelp =
-  "a run (its name or folder, finished or not), one of its checkpoints (runs/a/checkpoints/step-000040, a/best, a/last), a model folder, `last` or `best` (of the newest run) or `starter`";
+  "a run (its name or folder, finished or not), one of its checkpoints (runs/a/checkpoints/step-000040, a/best, a/last), a model folder or GGUF file, `last` or `best` (of the newest run) or `starter`";
 
 /** A path, the name of a run below `runs/`, or a word for one of those. */
 export function checkpointPath(checkpoint: string, io: CliIo): string {

@@ -1,4 +1,5 @@
 export { type Engine, type EngineName, engines } from "./engines.ts";
+export type { GgmlType } from "./gguf/ggml-types.ts";
 export { type DownloadProgress, type ResolveOptions, resolveModel } from "./hub/resolve-model.ts";
 export { type OpenPolicyOptions, openPolicy } from "./open-policy.ts";
 export * from "./policy.ts";
@@ -12,6 +13,7 @@ export {
 export {
   type Dtype,
   openWeights,
+  type RawTensor,
   type ReadOptions,
   type TensorToWrite,
   type WeightInfo,

@@ -8,7 +8,7 @@ import type { LoraOptions, Policy } from "./policy.ts";
 import type { StubOptions, StubReplies } from "./stub/stub-policy.ts";
 
 export interface OpenPolicyOptions {
-  /** A folder in Hugging Face layout, a hub id such as "Qwen/Qwen3-0.6B", or `stub://…`. Default: the bundled starter model. */
+  /** A folder in Hugging Face layout, a .gguf file (or a folder that holds one), a hub id such as "Qwen/Qwen3-0.6B", or `stub://…`. Default: the bundled starter model. */
   model?: string;
   /** Train a small adapter instead of all weights. */
   lora?: LoraOptions;

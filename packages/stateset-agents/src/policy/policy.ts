@@ -248,6 +248,16 @@ export interface ChatTokenizer {
   extend(chain: ChainState | undefined, messages: readonly Message[], options?: RenderOptions): Extension;
 }
 
+export interface SaveOptions {
+  /** Add an adapter into the weights of its base model. Default false. */
+  merge?: boolean;
+  /** How whole weights are stored. "bf16" takes half the room and rounds what is trained. Default "f32". */
+  dtype?: WeightDtype;
+}
+
+export const weightDtypes = ["f32", "bf16"] as const;
+export type WeightDtype = (typeof weightDtypes)[number];
+
 /** What a reference is made of: the weights as they are now, an adapter included; the model without its adapter, or as it was opened; or a folder that save(), snapshot() or Reference.save() wrote. */
 export type ReferenceOf = "present" | "base" | { from: string };
 
@@ -356,7 +366,7 @@ export interface Trainer {
   readVector(what: "parameters" | "gradients"): Promise<Float32Array>;
   addVector(delta: Float32Array): Promise<void>;
   /** Hugging Face layout; an adapter in PEFT layout unless `merge`. */
-  save(dir: string, options?: { merge?: boolean }): Promise<void>;
+  save(dir: string, options?: SaveOptions): Promise<void>;
   /** Other weights of the same shape: a folder that save() or snapshot() wrote. The optimiser begins anew with them. */
   load(dir: string): Promise<WeightsChange>;
   /** Everything needed to go on bit for bit: trainable weights, moments, step count, random state. */

@@ -1,10 +1,11 @@
 /** An agent from what training left: a saved model, a run (finished or not), or one of its checkpoints. */
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { readAgentFile, rewardModelFileName, storedOptionsIn } from "../agent/agent-file.ts";
 import type { AgentOptions } from "../agent/agent-options.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { StatesetError } from "../error.ts";
+import { isGgufName } from "../policy/gguf/find-gguf.ts";
 import { findCheckpoint, runDirOf } from "./checkpoint/store.ts";
 import { readConfig } from "./config.ts";
 import { pathIn, runFiles, stepOf } from "./layout.ts";
@@ -14,7 +15,7 @@ export type AgentPlace = { kind: "model"; dir: string } | { kind: "checkpoint"; 
 
 /**
  * An initialised agent from a folder written by agent.save() or train(): a model in Hugging Face layout or an adapter in PEFT
- * layout, with `agent.json` beside it. The folder of a run works too (its `final/` is taken, or its last checkpoint while there is none),
+ * layout, with `agent.json` beside it; or a GGUF file. The folder of a run works too (its `final/` is taken, or its last checkpoint while there is none),
  * and so does one of its checkpoints: `runs/a/checkpoints/step-000040`, `runs/a/checkpoints/best`, `…/last`. `overrides` go before what
  * was saved.
  */
@@ -36,7 +37,7 @@ export function findAgent(path: string): AgentPlace {
   throw new StatesetError("CHECKPOINT_NOT_FOUND", `There is no checkpoint in ${path}.`, {
     hint: isRun(full)
       ? "The run has not saved one yet: that happens every `checkpoint.every` steps, and when it ends or is stopped."
-      : "Give a saved model or adapter (config.json or adapter_config.json), a run's folder, or one of its checkpoints.",
+      : "Give a saved model or adapter (config.json or adapter_config.json), a .gguf file, a run's folder, or one of its checkpoints.",
   });
 }
 
@@ -102,5 +103,7 @@ function noConversations(dir: string): StatesetError {
 }
 
 function holdsModel(dir: string): boolean {
-  return existsSync(join(dir, "config.json")) || existsSync(join(dir, "adapter_config.json"));
+  if (existsSync(join(dir, "config.json")) || existsSync(join(dir, "adapter_config.json"))) return true;
+  if (!existsSync(dir)) return false;
+  return statSync(dir).isDirectory() ? readdirSync(dir).some(isGgufName) : isGgufName(dir);
 }

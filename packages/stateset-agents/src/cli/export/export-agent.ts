@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { writeFolderAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
+import type { WeightDtype } from "../../policy/policy.ts";
 import { sizeOf } from "../../run/read-run.ts";
 import { bytes, quantity } from "../../telemetry/format.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
@@ -11,10 +12,11 @@ export interface ExportOptions {
   checkpoint: string;
   folder: string;
   merge: boolean;
+  dtype: WeightDtype | undefined;
   json: boolean;
 }
 
-export async function exportAgent({ checkpoint, folder, merge, json }: ExportOptions, io: CliIo): Promise<void> {
+export async function exportAgent({ checkpoint, folder, merge, dtype, json }: ExportOptions, io: CliIo): Promise<void> {
   refuseOther(folder);
   const agent = await openAgent(checkpoint, {}, io);
   try {
@@ -28,7 +30,7 @@ export async function exportAgent({ checkpoint, folder, merge, json }: ExportOpt
         },
       );
     }
-    await writeFolderAtomic(folder, (temporary) => agent.save(temporary, { merge }));
+    await writeFolderAtomic(folder, (temporary) => agent.save(temporary, { merge, ...(dtype && { dtype }) }));
     const kind = lora && !merge ? "adapter" : "model";
     const size = sizeOf(folder);
     if (json) printJson(io, { folder, kind, parameters, bytes: size });

@@ -3,6 +3,7 @@ import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { HubApiError } from "@huggingface/hub";
 import { StatesetError } from "../../error.ts";
+import { ggufOfFolder, isGgufFile } from "../gguf/find-gguf.ts";
 import { stubMarkFile } from "../stub/mark.ts";
 import type { DownloadProgress } from "./download-file.ts";
 import { fetchModel } from "./fetch-model.ts";
@@ -22,7 +23,10 @@ export interface ResolveOptions {
   onProgress?: ((progress: DownloadProgress) => void) | undefined;
 }
 
-/** Finds a model's folder: a local path as it is, a hub id in the cache or after downloading it. */
+/**
+ * Finds a model's folder: a local path as it is, a hub id in the cache or after downloading it. Of a GGUF file, and of a folder that holds
+ * one and no other weights, `dir` is the file itself.
+ */
 export async function resolveModel(
   model: string,
   options: ResolveOptions = {},
@@ -35,16 +39,17 @@ export async function resolveModel(
         hint: "Train with a real model.",
       });
     }
-    return { dir: resolve(path), name: model };
+    return { dir: (await ggufOfFolder(resolve(path))) ?? resolve(path), name: model };
   }
+  if (await isGgufFile(path)) return { dir: resolve(path), name: model };
   if (kind) {
-    throw new StatesetError("MODEL_NOT_FOUND", `${model} is a file, not a model folder.`, {
-      hint: "Name the folder that holds config.json.",
+    throw new StatesetError("MODEL_NOT_FOUND", `${model} is a file, neither a GGUF file nor a model folder.`, {
+      hint: "Name the folder that holds config.json, or a file that ends in .gguf.",
     });
   }
   if (!isHubId(model)) {
     throw new StatesetError("MODEL_NOT_FOUND", `There is no model folder at ${model}.`, {
-      hint: "A model is a folder with config.json, model.safetensors and tokenizer.json, or a hub id such as Qwen/Qwen3-0.6B.",
+      hint: "A model is a folder with config.json, model.safetensors and tokenizer.json, a .gguf file, or a hub id such as Qwen/Qwen3-0.6B.",
     });
   }
   return { dir: await resolveHubId(model, options), name: model };

@@ -1,6 +1,7 @@
-import { copyFile, mkdir, stat } from "node:fs/promises";
+import { copyFile, mkdir, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf, StatesetError } from "../../error.ts";
+import { type ModelFiles, readText } from "../tokenizer/model-json.ts";
 
 export async function exists(path: string): Promise<boolean> {
   return stat(path).then(
@@ -26,9 +27,15 @@ const tokenizerFiles = [
   "tokenizer.model",
 ];
 
-export async function copyTokenizer(from: string, to: string): Promise<void> {
+export async function copyTokenizer(from: ModelFiles, to: string): Promise<void> {
   for (const name of tokenizerFiles) {
-    const [source, target] = [join(from, name), join(to, name)];
+    const target = join(to, name);
+    if (typeof from !== "string") {
+      const text = await readText(from, name);
+      if (text !== undefined) await attempt(target, () => writeFile(target, text));
+      continue;
+    }
+    const source = join(from, name);
     if (source !== target && (await exists(source))) await attempt(target, () => copyFile(source, target));
   }
 }

@@ -4,6 +4,7 @@ import { openModel } from "@stateset-agents/engine";
 import { z } from "zod";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
+import { ggufTokenizerSource, isGgufFile } from "../gguf/find-gguf.ts";
 import type { ResolveOptions } from "../hub/resolve-model.ts";
 import type { LoraOptions } from "../policy.ts";
 import { loadChatTokenizer } from "../tokenizer/index.ts";
@@ -18,7 +19,7 @@ import { linearModules } from "./tensor-names.ts";
 import { checkWeights, hasValueHead, loadValueHead, loadWeights, type TensorTarget } from "./weights.ts";
 
 export interface NativePolicyOptions {
-  /** A folder in Hugging Face layout, or one with a PEFT adapter (its base model is then loaded too). */
+  /** A folder in Hugging Face layout, a .gguf file, or a folder with a PEFT adapter (its base model is then loaded too). */
   dir: string;
   /** What to call the model: the path or hub id it came from. Default: `dir`. */
   name?: string | undefined;
@@ -62,7 +63,8 @@ const schema = z.strictObject({
 /** Loads a model from a folder into the embedded engine. */
 export async function loadNativePolicy(options: NativePolicyOptions): Promise<NativePolicy> {
   const o = parseOptions(schema, options, "loadNativePolicy()");
-  const saved = (await exists(join(o.dir, "config.json"))) ? undefined : await readAdapterConfig(o.dir);
+  const whole = (await isGgufFile(o.dir)) || (await exists(join(o.dir, "config.json")));
+  const saved = whole ? undefined : await readAdapterConfig(o.dir);
   if (saved && o.lora) {
     throw new StatesetError("INVALID_OPTION", `${o.dir} is an adapter already; it cannot get another one.`, {
       hint: "Leave out lora to go on training it, or merge it into its base model first.",
@@ -70,8 +72,9 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
   }
   const base = saved ? await resolveBase(saved.base, o.dir, o.hub) : { dir: o.dir, name: o.name ?? o.dir };
   const config = await readModelConfig(base.dir);
-  const tokenizerDir = (await exists(join(o.dir, "tokenizer.json"))) ? o.dir : base.dir;
-  const tokenizer = await loadChatTokenizer(tokenizerDir, { vocabSize: config.engine.vocab });
+  const own = await exists(join(o.dir, "tokenizer.json"));
+  const tokenizerSource = own ? o.dir : (await isGgufFile(base.dir)) ? await ggufTokenizerSource(base.dir) : base.dir;
+  const tokenizer = await loadChatTokenizer(tokenizerSource, { vocabSize: config.engine.vocab });
   const parameters = parameterCount(config.engine);
   foresee(
     4 * parameters,
@@ -118,7 +121,7 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
       return createNativePolicy({
         name,
         base,
-        tokenizerDir,
+        tokenizerSource,
         config,
         model,
         tokenizer,
@@ -136,14 +139,16 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
   }
 }
 
-/** The base of an adapter: a folder (also relative to the adapter's), or a hub id. */
+/** The base of an adapter: a folder or GGUF file (also relative to the adapter's folder), or a hub id. */
 async function resolveBase(
   base: string,
   adapterDir: string,
   hub: ResolveOptions | undefined,
 ): Promise<{ dir: string; name: string }> {
   const candidates = isAbsolute(base) ? [base] : [resolve(base), resolve(adapterDir, base)];
-  for (const dir of candidates) if (await exists(join(dir, "config.json"))) return { dir, name: base };
+  for (const dir of candidates) {
+    if ((await isGgufFile(dir)) || (await exists(join(dir, "config.json")))) return { dir, name: base };
+  }
   if (isAbsolute(base)) {
     throw new StatesetError("MODEL_NOT_FOUND", `The adapter in ${adapterDir} needs its base model at ${base}.`, {
       hint: "Put the model there, or correct base_model_name_or_path in adapter_config.json.",

@@ -1,6 +1,8 @@
 import { join } from "node:path";
 import type { EngineConfig, RopeScaling } from "@stateset-agents/engine";
 import { StatesetError } from "../../error.ts";
+import { isGgufFile } from "../gguf/find-gguf.ts";
+import { readGgufConfig } from "../gguf/gguf-weights.ts";
 import { isObject, type JsonObject, readJsonObject } from "../tokenizer/model-json.ts";
 import { absentKeys } from "./absent-keys.ts";
 import { exists } from "./files.ts";
@@ -16,13 +18,14 @@ export interface ModelConfig {
 
 const architectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3"] as const;
 
-/** Reads config.json of a Hugging Face model folder. */
+/** Reads config.json of a Hugging Face model folder, or what a GGUF file says instead. */
 export async function readModelConfig(dir: string): Promise<ModelConfig> {
+  if (await isGgufFile(dir)) return parseModelConfig(await readGgufConfig(dir), dir);
   const where = join(dir, "config.json");
   if (!(await exists(dir))) throw new StatesetError("MODEL_NOT_FOUND", `No model folder at ${dir}.`);
   if (!(await exists(where))) {
     throw new StatesetError("MODEL_NOT_FOUND", `${dir} has no config.json.`, {
-      hint: "Give a folder in Hugging Face layout (config.json, model.safetensors, tokenizer.json).",
+      hint: "Give a folder in Hugging Face layout (config.json, model.safetensors, tokenizer.json) or a .gguf file.",
     });
   }
   const json = await readJsonObject(dir, "config.json").catch((cause: unknown) => {

@@ -2,6 +2,7 @@ import type { Model } from "@stateset-agents/engine";
 import { StatesetError } from "../../error.ts";
 import type { Version } from "../policy.ts";
 import type { LoadedTokenizer } from "../tokenizer/index.ts";
+import type { ModelFiles } from "../tokenizer/model-json.ts";
 import { loadedVersion, VersionNames } from "../version.ts";
 import { onEngine } from "./errors.ts";
 import { foresee, type MemoryNeeds, memoryNeeds, parameterCount } from "./memory.ts";
@@ -14,7 +15,7 @@ export interface NativeParts {
   /** Of the base model: where its files are, and what an adapter calls it. */
   base: { dir: string; name: string };
   /** Where the tokenizer's files are: beside an adapter, or with the base model. */
-  tokenizerDir: string;
+  tokenizerSource: ModelFiles;
   config: ModelConfig;
   model: Model;
   tokenizer: LoadedTokenizer;

@@ -1,7 +1,10 @@
 import { resolve } from "node:path";
 import type { WeightsLoad } from "@stateset-agents/engine";
+import { z } from "zod";
 import { StatesetError } from "../../error.ts";
-import type { Policy, Version, WeightsChange } from "../policy.ts";
+import { parseOptions } from "../../options.ts";
+import { isGgufFile } from "../gguf/find-gguf.ts";
+import { type Policy, type Version, type WeightsChange, weightDtypes } from "../policy.ts";
 import { loadedVersion } from "../version.ts";
 import { copyTokenizer } from "./files.ts";
 import { mergeInto } from "./merge.ts";
@@ -11,9 +14,11 @@ import { mismatch, readSnapshotState, SnapshotTensors, writeSnapshot } from "./s
 import { openWeightSource } from "./weight-source.ts";
 import { saveValueHead, saveWeights } from "./weights.ts";
 
+const saveSchema = z.strictObject({ merge: z.boolean().optional(), dtype: z.enum(weightDtypes).optional() });
+
 /** Weights to files and back. What is saved is one version; what is loaded becomes the present one as a whole. */
 export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "load" | "snapshot" | "restore"> {
-  const { name, base, tokenizerDir, config, model, adapter } = core.parts;
+  const { name, base, tokenizerSource, config, model, adapter } = core.parts;
   const { engine, architecture } = config;
 
   /** Fills a load and commits it: whoever samples sees all of it or nothing. */
@@ -34,21 +39,28 @@ export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "lo
   };
 
   return {
-    save: (target, { merge = false } = {}) =>
+    save: (target, options = {}) =>
       core.run(async () => {
+        const { merge = false, dtype } = parseOptions(saveSchema, options, "save()");
+        if (adapter && !merge && dtype !== undefined) {
+          throw new StatesetError("INVALID_OPTION", "save() is given a dtype for an adapter, which is always f32.", {
+            hint: "Leave dtype out, or merge the adapter into its base model.",
+          });
+        }
         // One that is added meanwhile is not among the weights that are saved.
         const { valueHead } = core;
         const now = await model.retain();
         const { readTensor } = now;
         try {
           if (adapter && !merge) {
-            // A folder is named in full: the adapter will be loaded from elsewhere. A hub id stays as it is.
-            const baseName = resolve(base.name) === resolve(base.dir) ? resolve(base.dir) : base.name;
+            // A path is named in full: the adapter will be loaded from elsewhere. A hub id stays as it is.
+            const local = resolve(base.name) === resolve(base.dir) || (await isGgufFile(base.dir));
+            const baseName = local ? resolve(base.dir) : base.name;
             const conv1d = architecture === "gpt2";
             await saveAdapter(target, adapter.lora, adapter.modules, baseName, conv1d, { read: readTensor });
-            await copyTokenizer(tokenizerDir, target);
+            await copyTokenizer(tokenizerSource, target);
           } else {
-            await saveWeights(target, tokenizerDir, config, readTensor, mergeInto(adapter, readTensor));
+            await saveWeights(target, tokenizerSource, config, readTensor, mergeInto(adapter, readTensor), dtype);
           }
           if (valueHead) await saveValueHead(target, engine.hidden, readTensor);
         } finally {

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { TensorSpec } from "@stateset-agents/engine";
 import { sameJson } from "../../conversation/same-json.ts";
 import { StatesetError } from "../../error.ts";
+import { isGgufFile } from "../gguf/find-gguf.ts";
 import type { LoraOptions } from "../policy.ts";
 import { exists } from "./files.ts";
 import { type ModelConfig, readModelConfig } from "./model-config.ts";
@@ -11,7 +12,7 @@ import { mismatch, readSnapshotState, SnapshotTensors, snapshotFile } from "./sn
 import { type LinearModule, linearModules } from "./tensor-names.ts";
 import { checkWeights, hasValueHead, loadValueHead, loadWeights, type TensorTarget } from "./weights.ts";
 
-/** A folder with weights for a policy that is already open: a snapshot, a model in Hugging Face layout, or an adapter in PEFT's. */
+/** Weights for a policy that is already open: a snapshot, a model in Hugging Face layout or a GGUF file, or an adapter in PEFT's layout. */
 export interface WeightSource {
   holds: "weights" | "adapter";
   valueHead: boolean;
@@ -30,12 +31,13 @@ export interface Fitting {
 
 /** Opens a folder and refuses what does not fit, before anything is read. */
 export async function openWeightSource(dir: string, fitting: Fitting): Promise<WeightSource> {
+  if (await isGgufFile(dir)) return modelSource(dir, fitting);
   if (await exists(join(dir, snapshotFile))) return snapshotSource(dir, fitting);
   if (await exists(join(dir, "config.json"))) return modelSource(dir, fitting);
   const saved = await readAdapterConfig(dir);
   if (saved) return adapterSource(dir, saved.lora, fitting);
   throw new StatesetError("MODEL_NOT_FOUND", `${dir} holds no weights.`, {
-    hint: "Give a snapshot, a folder in Hugging Face layout, or one with a PEFT adapter.",
+    hint: "Give a snapshot, a folder in Hugging Face layout, a .gguf file, or a folder with a PEFT adapter.",
   });
 }
 

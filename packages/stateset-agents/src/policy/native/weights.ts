@@ -1,6 +1,8 @@
 import { join } from "node:path";
 import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
+import type { WeightDtype } from "../policy.ts";
+import type { ModelFiles } from "../tokenizer/model-json.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
 import { copyTokenizer, exists, makeFolder } from "./files.ts";
 import type { ModelConfig } from "./model-config.ts";
@@ -105,15 +107,17 @@ export type Adjust = (engineName: string, data: Float32Array) => Promise<void>;
 /** Writes the model in Hugging Face layout: config.json, model.safetensors and the tokenizer of where it came from. */
 export async function saveWeights(
   dir: string,
-  sourceDir: string,
+  tokenizer: ModelFiles,
   { architecture, engine: config, json }: ModelConfig,
   read: ReadTensor,
   adjust: Adjust,
+  dtype: WeightDtype = "f32",
 ): Promise<void> {
   const tensors = tensorPlaces(architecture, config).map(
     (place): TensorToWrite => ({
       name: place.name,
       shape: place.shape,
+      dtype: dtype === "bf16" ? "BF16" : "F32",
       async data() {
         const whole = new Float32Array(place.shape.reduce((product, size) => product * size, 1));
         for (const part of place.parts) {
@@ -126,12 +130,15 @@ export async function saveWeights(
     }),
   );
   await makeFolder(dir);
-  await copyTokenizer(sourceDir, dir);
+  await copyTokenizer(tokenizer, dir);
   await writeSafetensors(join(dir, "model.safetensors"), tensors, { format: "pt" });
-  // The weights are 32-bit floats now, whatever they were; the key is called dtype since transformers 5.
+  // The weights are stored so now, whatever they were; the key is called dtype since transformers 5.
   const { torch_dtype: _, dtype: __, ...rest } = json;
-  const dtype = json.dtype === undefined ? { torch_dtype: "float32" } : { dtype: "float32" };
-  writeJsonAtomic(join(dir, "config.json"), { ...rest, ...dtype });
+  const stored = dtype === "bf16" ? "bfloat16" : "float32";
+  writeJsonAtomic(join(dir, "config.json"), {
+    ...rest,
+    ...(json.dtype === undefined ? { torch_dtype: stored } : { dtype: stored }),
+  });
 }
 
 const valueHeadFile = "value_head.safetensors";

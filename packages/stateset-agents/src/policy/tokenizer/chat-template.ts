@@ -6,7 +6,7 @@ import { checkLibrary } from "./jinja/interpreter.ts";
 import { ArrayValue, BooleanValue, NullValue, type Value } from "./jinja/library.ts";
 import { lookedFor } from "./jinja/looked-for.ts";
 import { foreignValue } from "./jinja/objects.ts";
-import { isObject, type JsonObject, readJsonObject, readText } from "./model-json.ts";
+import { isObject, type JsonObject, type ModelFiles, readJsonObject, readText, whereOf } from "./model-json.ts";
 import { environmentWith, run } from "./template-environment.ts";
 import { messageForTemplate } from "./template-message.ts";
 import { knowsDeveloper, printsTextArguments } from "./template-traits.ts";
@@ -16,17 +16,17 @@ import { marks } from "./traced-text.ts";
 export type ChatTemplates = ReadonlyMap<string, string>;
 
 /** From wherever a model keeps them: chat_template.jinja, then tokenizer_config.json, then chat_template.json. */
-export async function readChatTemplates(dir: string, config: JsonObject): Promise<ChatTemplates> {
-  const file = await readText(dir, "chat_template.jinja");
+export async function readChatTemplates(source: ModelFiles, config: JsonObject): Promise<ChatTemplates> {
+  const file = await readText(source, "chat_template.jinja");
   if (file !== undefined) return new Map([["default", file]]);
-  const value = config.chat_template ?? (await readJsonObject(dir, "chat_template.json"))?.chat_template;
+  const value = config.chat_template ?? (await readJsonObject(source, "chat_template.json"))?.chat_template;
   if (value === undefined || value === null) return new Map();
   if (typeof value === "string") return new Map([["default", value]]);
   const named = Array.isArray(value) ? value.filter(isNamed) : [];
   if (named.length === 0 || (Array.isArray(value) && named.length !== value.length)) {
     throw new StatesetError(
       "TOKENIZER_INVALID",
-      `The chat_template in ${dir} is neither text nor a list of named texts.`,
+      `The chat_template in ${whereOf(source)} is neither text nor a list of named texts.`,
     );
   }
   return new Map(named.map(({ name, template }) => [name, template]));

@@ -4,7 +4,7 @@ import { createTemplateRenderer, readChatTemplates } from "./chat-template.ts";
 import { createChatTokenizer, type LoadedTokenizer } from "./chat-tokenizer.ts";
 import type { TextCodec } from "./codec.ts";
 import { createHuggingFaceCodec } from "./hugging-face-codec.ts";
-import { isObject, type JsonObject, readJsonObject } from "./model-json.ts";
+import { isObject, type JsonObject, type ModelFiles, readJsonObject, whereOf } from "./model-json.ts";
 import { createPlainRenderer } from "./plain-template.ts";
 import { ownText } from "./traced-text.ts";
 
@@ -19,19 +19,23 @@ export interface LoadTokenizerOptions {
 }
 
 /**
- * Loads the tokenizer and chat template of a model folder in Hugging Face layout. Without a chat template, conversations are
- * printed as `Role: content` lines.
+ * Loads the tokenizer and chat template of a model folder in Hugging Face layout, or of such files in memory. Without a chat
+ * template, conversations are printed as `Role: content` lines.
  */
-export async function loadChatTokenizer(dir: string, options: LoadTokenizerOptions = {}): Promise<LoadedTokenizer> {
-  const tokenizerJson = await readJsonObject(dir, "tokenizer.json");
+export async function loadChatTokenizer(
+  source: ModelFiles,
+  options: LoadTokenizerOptions = {},
+): Promise<LoadedTokenizer> {
+  const dir = whereOf(source);
+  const tokenizerJson = await readJsonObject(source, "tokenizer.json");
   if (!tokenizerJson) {
     throw new StatesetError("TOKENIZER_INVALID", `${dir} has no tokenizer.json.`, {
       hint: "In Python, AutoTokenizer.from_pretrained(model).save_pretrained(folder) writes one.",
     });
   }
-  const config = (await readJsonObject(dir, "tokenizer_config.json")) ?? {};
-  const modelConfig = (await readJsonObject(dir, "config.json")) ?? {};
-  const generationConfig = (await readJsonObject(dir, "generation_config.json")) ?? {};
+  const config = (await readJsonObject(source, "tokenizer_config.json")) ?? {};
+  const modelConfig = (await readJsonObject(source, "config.json")) ?? {};
+  const generationConfig = (await readJsonObject(source, "generation_config.json")) ?? {};
   const codec = createHuggingFaceCodec(tokenizerJson, config, dir);
   checkVocabulary(codec, options.vocabSize ?? modelConfig.vocab_size, dir);
 
@@ -41,11 +45,11 @@ export async function loadChatTokenizer(dir: string, options: LoadTokenizerOptio
   const tokens: Record<string, string> = {
     ...(typeof bosId === "number" && { bos_token: codec.decode([bosId]) }),
     ...(eosIds[0] !== undefined && { eos_token: codec.decode([eosIds[0]]) }),
-    ...specialTokens((await readJsonObject(dir, "special_tokens_map.json")) ?? {}),
+    ...specialTokens((await readJsonObject(source, "special_tokens_map.json")) ?? {}),
     ...specialTokens(config),
   };
   const bosToken = findId(codec, tokens.bos_token);
-  const templates = await readChatTemplates(dir, config);
+  const templates = await readChatTemplates(source, config);
   const addsBos = bosToken !== undefined && addsBosToken(tokenizerJson, config, bosToken);
   // A template prints the beginning-of-text token itself where its model wants one; so nothing is ever added to its output.
   const renderer =
@@ -80,7 +84,7 @@ function checkVocabulary(codec: TextCodec, outputs: unknown, dir: string): void 
 }
 
 /** bos_token, eos_token, … as text; a config may write them as objects. */
-function specialTokens(config: JsonObject): Record<string, string> {
+export function specialTokens(config: JsonObject): Record<string, string> {
   const entries = Object.entries(config).filter(([key]) => key.endsWith("_token"));
   const texts = entries.map(([key, value]) => [key, isObject(value) ? value.content : value]);
   return Object.fromEntries(texts.filter(([, text]) => typeof text === "string" && text !== ""));
@@ -94,7 +98,7 @@ function findId(codec: TextCodec, text: string | undefined): number | undefined 
 }
 
 /** Whether plain text gets the token in front: the post-processor of tokenizer.json says so, or add_bos_token does. */
-function addsBosToken(tokenizerJson: JsonObject, config: JsonObject, bos: number): boolean {
+export function addsBosToken(tokenizerJson: JsonObject, config: JsonObject, bos: number): boolean {
   if (typeof config.add_bos_token === "boolean") return config.add_bos_token;
   return [tokenizerJson.post_processor].flat().some((processor) => startsWithSpecial(processor, bos));
 }

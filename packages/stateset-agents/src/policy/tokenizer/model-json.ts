@@ -4,9 +4,23 @@ import { StatesetError } from "../../error.ts";
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
+/** Files of a model folder by name: JSON objects, and texts. */
+export type FileContents = Readonly<Record<string, JsonObject | string>>;
+
+/** A folder, or files that are in memory because another file holds what they would say; errors call them `where`. */
+export type ModelFiles = string | { readonly where: string; readonly files: FileContents };
+
+export function whereOf(source: ModelFiles): string {
+  return typeof source === "string" ? source : source.where;
+}
+
 /** A file's text, or undefined when there is no such file. */
-export async function readText(dir: string, name: string): Promise<string | undefined> {
-  const path = join(dir, name);
+export async function readText(source: ModelFiles, name: string): Promise<string | undefined> {
+  if (typeof source !== "string") {
+    const content = source.files[name];
+    return typeof content === "object" ? JSON.stringify(content) : content;
+  }
+  const path = join(source, name);
   let bytes: Buffer;
   try {
     bytes = await readFile(path);
@@ -25,11 +39,13 @@ export async function readText(dir: string, name: string): Promise<string | unde
 }
 
 /** A JSON object from a model folder, or undefined when there is no such file. */
-export async function readJsonObject(dir: string, name: string): Promise<JsonObject | undefined> {
-  const text = await readText(dir, name);
+export async function readJsonObject(source: ModelFiles, name: string): Promise<JsonObject | undefined> {
+  const ready = typeof source === "string" ? undefined : source.files[name];
+  if (typeof ready === "object") return ready;
+  const text = await readText(source, name);
   if (text === undefined) return undefined;
   const fail = (what: string, cause?: unknown) =>
-    new StatesetError("TOKENIZER_INVALID", `${join(dir, name)} is not ${what}.`, {
+    new StatesetError("TOKENIZER_INVALID", `${join(whereOf(source), name)} is not ${what}.`, {
       hint: "The file is damaged; download the model again.",
       cause,
     });

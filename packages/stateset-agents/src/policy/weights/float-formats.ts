@@ -19,9 +19,14 @@ export function f32ToBf16(source: Float32Array, target: Uint16Array): void {
 let halfTable: Float32Array | undefined;
 
 /** There are only 65,536 half-precision numbers: look them up. */
-export function f16ToF32(source: Uint16Array, target: Float32Array): void {
+export function halfValues(): Float32Array {
   halfTable ??= Float32Array.from({ length: 0x10000 }, (_, half) => halfToNumber(half));
-  for (let i = 0; i < source.length; i++) target[i] = halfTable[source[i]!]!;
+  return halfTable;
+}
+
+export function f16ToF32(source: Uint16Array, target: Float32Array): void {
+  const table = halfValues();
+  for (let i = 0; i < source.length; i++) target[i] = table[source[i]!]!;
 }
 
 function halfToNumber(half: number): number {
@@ -39,4 +44,27 @@ export function firstNonFinite(values: Float32Array): number {
   let sum = 0;
   for (let i = 0; i < values.length; i++) sum += values[i]! - values[i]!;
   return sum === 0 ? -1 : values.findIndex((value) => !Number.isFinite(value));
+}
+
+/** Rounds to nearest, ties to even; what is too large for the format becomes infinite, NaN stays NaN. */
+export function f32ToF16(source: Float32Array, target: Uint16Array): void {
+  const bits = new Uint32Array(source.buffer, source.byteOffset, source.length);
+  for (let i = 0; i < source.length; i++) target[i] = halfBits(bits[i]!);
+}
+
+function halfBits(word: number): number {
+  const sign = (word >>> 16) & 0x8000;
+  const size = word & 0x7fffffff;
+  if (size > 0x7f800000) return sign | 0x7e00;
+  // From halfway between the largest half and the next power of 2 on.
+  if (size >= 0x477ff000) return sign | 0x7c00;
+  if (size >= 0x38800000) return sign | ((size - 0x38000000 + 0xfff + ((size >>> 13) & 1)) >>> 13);
+  if (size < 0x33000000) return sign;
+  // Subnormal: the significand with its leading 1, moved to where the last bit is worth 2^-24.
+  const shift = 126 - (size >>> 23);
+  const significand = (size & 0x7fffff) | 0x800000;
+  const kept = significand >>> shift;
+  const rest = significand & ((1 << shift) - 1);
+  const half = 1 << (shift - 1);
+  return sign | (rest > half || (rest === half && kept & 1) ? kept + 1 : kept);
 }

@@ -1,14 +1,27 @@
 import { readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { StatesetError } from "../../error.ts";
+import { isGgufFile } from "../gguf/find-gguf.ts";
+import type { GgmlType } from "../gguf/ggml-types.ts";
+import { openGgufWeights } from "../gguf/gguf-weights.ts";
+import { invalidModel, quoted } from "./invalid-model.ts";
 import { openSafetensors, type ReadOptions, type SafetensorsFile } from "./safetensors-file.ts";
-import { type Dtype, invalidModel, quoted } from "./safetensors-header.ts";
+import type { Dtype } from "./safetensors-header.ts";
 
 export interface WeightInfo {
-  dtype: Dtype;
+  dtype: Dtype | GgmlType;
   shape: readonly number[];
   /** The file that holds the tensor. */
   file: string;
+}
+
+/** A tensor as its file stores it. */
+export interface RawTensor {
+  type: GgmlType;
+  /** Row-major, [out, in] also where Hugging Face has it the other way round. */
+  shape: readonly number[];
+  /** Blocks lie along a row; rows are in the order of Hugging Face. */
+  bytes: Uint8Array;
 }
 
 /** The tensors of a model, in one file or several. */
@@ -21,11 +34,14 @@ export interface Weights {
   info(name: string): WeightInfo;
   /** Converts to 32-bit floats. Each call reads the file anew: nothing is kept. */
   read(name: string, options?: ReadOptions): Promise<Float32Array>;
+  /** The bytes as they are. Of GGUF files alone. */
+  raw?(name: string): Promise<RawTensor>;
   close(): Promise<void>;
 }
 
 /**
- * Opens `model.safetensors`, or the shards that `model.safetensors.index.json` lists, in a folder; or one .safetensors file by its path.
+ * Opens `model.safetensors`, or the shards that `model.safetensors.index.json` lists, in a folder; or one .safetensors or .gguf file by its path.
+ * The tensors of a GGUF file have the names of Hugging Face.
  *
  * @example
  * const weights = await openWeights("./my-model");
@@ -33,6 +49,7 @@ export interface Weights {
  * await weights.close();
  */
 export async function openWeights(path: string): Promise<Weights> {
+  if (await isGgufFile(path)) return openGgufWeights(path);
   const single = join(path, "model.safetensors");
   const index = join(path, "model.safetensors.index.json");
   if (path.endsWith(".safetensors") && !(await isDirectory(path))) return openFiles(new Map([[path, undefined]]));

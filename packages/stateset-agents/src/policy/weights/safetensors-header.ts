@@ -1,4 +1,4 @@
-import { StatesetError } from "../../error.ts";
+import { invalidModel, quoted } from "./invalid-model.ts";
 
 /** Bytes of one element, for every dtype the format knows; the engine computes with the floating-point ones up to 32 bits. */
 const elementBytes = {
@@ -36,19 +36,6 @@ export interface SafetensorsHeader {
 
 /** The reference implementation refuses longer headers too. */
 export const maxHeaderBytes = 100_000_000;
-
-/** Names come from the file: quoted, and cut so that a hostile one cannot flood a terminal. */
-export function quoted(name: string): string {
-  const text = JSON.stringify(name);
-  return text.length > 120 ? `${text.slice(0, 116)}…"` : text;
-}
-
-export function invalidModel(file: string, what: string, cause?: unknown): StatesetError {
-  return new StatesetError("MODEL_INVALID", `${file}: ${what}.`, {
-    hint: "The file is damaged or was not written by a safetensors writer; download or save it again.",
-    cause,
-  });
-}
 
 /**
  * Reads the JSON header of a safetensors file and checks all of it: nothing in the result needs to be doubted again.

@@ -1,16 +1,10 @@
-import { randomBytes } from "node:crypto";
-import { type FileHandle, open, rename, rm } from "node:fs/promises";
-import { dirname } from "node:path";
-import { syncFolder } from "../../durable.ts";
-import { messageOf, StatesetError } from "../../error.ts";
+import type { FileHandle } from "node:fs/promises";
+import { StatesetError } from "../../error.ts";
 import { f32ToBf16 } from "./float-formats.ts";
-import { quoted } from "./safetensors-header.ts";
+import { quoted } from "./invalid-model.ts";
+import { dataOf, elementsOf, requireElements, type SizedTensor, writeAtomically, writeFully } from "./write-file.ts";
 
-export interface TensorToWrite {
-  name: string;
-  shape: readonly number[];
-  /** A function is asked when its turn comes, and what it gave is let go before the next: a model is never in memory twice. */
-  data: Float32Array | (() => Promise<Float32Array>);
+export interface TensorToWrite extends SizedTensor {
   /** How it is stored. Default "F32". */
   dtype?: "F32" | "BF16";
 }
@@ -69,21 +63,9 @@ function buildHeader(
   return header;
 }
 
-function elementsOf({ shape }: TensorToWrite): number {
-  return shape.reduce((product, size) => product * size, 1);
-}
-
-function requireElements(tensor: TensorToWrite, { length }: Float32Array): void {
-  if (elementsOf(tensor) === length) return;
-  throw new StatesetError(
-    "INVALID_OPTION",
-    `Tensor ${quoted(tensor.name)} of shape [${tensor.shape.join(", ")}] needs ${elementsOf(tensor)} numbers and has ${length}.`,
-  );
-}
-
 async function writeTensor(handle: FileHandle, tensor: TensorToWrite): Promise<void> {
   const { dtype } = tensor;
-  const data = typeof tensor.data === "function" ? await read(tensor, tensor.data) : tensor.data;
+  const data = await dataOf(tensor);
   if (dtype !== "BF16") {
     await writeFully(handle, new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
     return;
@@ -93,48 +75,5 @@ async function writeTensor(handle: FileHandle, tensor: TensorToWrite): Promise<v
     const part = data.subarray(done, done + chunk.length);
     f32ToBf16(part, chunk);
     await writeFully(handle, new Uint8Array(chunk.buffer, 0, part.length * 2));
-  }
-}
-
-/** Where a tensor comes from may fail too, which is no fault of the disk. */
-class ReadFailure extends Error {}
-
-async function read(tensor: TensorToWrite, from: () => Promise<Float32Array>): Promise<Float32Array> {
-  try {
-    const data = await from();
-    requireElements(tensor, data);
-    return data;
-  } catch (cause) {
-    throw new ReadFailure("", { cause });
-  }
-}
-
-async function writeFully(handle: FileHandle, bytes: Uint8Array): Promise<void> {
-  for (let done = 0; done < bytes.length; ) {
-    // At most 64 MiB at once: a single write may not exceed 2 GiB.
-    const { bytesWritten } = await handle.write(bytes, done, Math.min(bytes.length - done, 64 * 1024 * 1024));
-    done += bytesWritten;
-  }
-}
-
-async function writeAtomically(file: string, fill: (handle: FileHandle) => Promise<void>): Promise<void> {
-  const temporary = `${file}.${process.pid}-${randomBytes(4).toString("hex")}.tmp`;
-  try {
-    const handle = await open(temporary, "wx");
-    try {
-      await fill(handle);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await rename(temporary, file);
-    syncFolder(dirname(file));
-  } catch (cause) {
-    await rm(temporary, { force: true });
-    if (cause instanceof ReadFailure) throw cause.cause;
-    throw new StatesetError("WRITE_FAILED", `${file} could not be written: ${messageOf(cause)}.`, {
-      hint: "What was there before is untouched. Check the folder, its permissions and the free space.",
-      cause,
-    });
   }
 }

@@ -1,0 +1,47 @@
+import { readdir, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { StatesetError } from "../../error.ts";
+import { type ModelFiles, readJsonObject } from "../tokenizer/model-json.ts";
+import { readGgufHeader } from "./gguf-header.ts";
+import { MetadataReader } from "./gguf-metadata.ts";
+import { tokenizerFiles } from "./tokenizer-files.ts";
+
+export function isGgufName(path: string): boolean {
+  return /\.gguf$/i.test(path);
+}
+
+export async function isGgufFile(path: string): Promise<boolean> {
+  if (!isGgufName(path)) return false;
+  return stat(path).then(
+    (stats) => stats.isFile(),
+    () => false,
+  );
+}
+
+/** The GGUF file of a folder whose weights lie in no other form; undefined when there is none. */
+export async function ggufOfFolder(dir: string): Promise<string | undefined> {
+  const names = await readdir(dir);
+  const others = ["model.safetensors", "model.safetensors.index.json", "adapter_config.json"];
+  if (others.some((name) => names.includes(name))) return undefined;
+  const found = names.filter(isGgufName).sort();
+  if (found.length <= 1) return found[0] && join(dir, found[0]);
+  const shown = found.length > 8 ? [...found.slice(0, 8), "…"] : found;
+  throw new StatesetError("MODEL_NOT_FOUND", `${dir} holds ${found.length} GGUF files: ${shown.join(", ")}.`, {
+    hint: "Name the one that is meant.",
+  });
+}
+
+/** A tokenizer.json beside the file wins over what the file itself says. */
+export async function ggufTokenizerSource(file: string): Promise<ModelFiles> {
+  const dir = dirname(file);
+  const names = await readdir(dir);
+  const { metadata } = await readGgufHeader(file);
+  if (!names.includes("tokenizer.json")) return { where: file, files: tokenizerFiles(metadata, file) };
+  const template = new MetadataReader(metadata, file).text("tokenizer.chat_template");
+  const told = ["tokenizer_config.json", "chat_template.jinja", "chat_template.json"].some((name) =>
+    names.includes(name),
+  );
+  if (told || template === undefined) return dir;
+  const tokenizerJson = (await readJsonObject(dir, "tokenizer.json")) ?? {};
+  return { where: dir, files: { "tokenizer.json": tokenizerJson, "chat_template.jinja": template } };
+}
