@@ -71,7 +71,7 @@ export const mathReward = rewardFunction({ name: "math" }, ({ turns, scenario })
 });
 
 export function mathScore(reply: string, question: string, expected: string): number {
-  const said = reply.match(new RegExp(`The answer is \\$?(-?${number})\\D*$`))?.[1];
+  const said = plain(reply).match(new RegExp(`The answer is (-?${number})\\D*$`))?.[1];
   if (said === undefined) return 0;
   if (Number(said) === Number(expected)) return 1;
   const written = numbersIn(question);
