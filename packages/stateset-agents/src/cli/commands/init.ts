@@ -9,7 +9,7 @@ export function addInit(program: Command, io: CliIo): void {
     .description("Make a small project that trains at once.")
     .argument("[folder]", "where to put it")
     .addOption(new Option("--template <name>", "what the agent does").choices(templateNames))
-    .option("--model <model>", "a model folder or hub id (default: the bundled starter model)")
+    .option("--model <model>", "a model folder, GGUF file or hub id (default: the bundled starter model)")
     .option("--path <path>", "like the argument; a path that ends in .yaml writes a single configuration file")
     .option("--yes", "ask nothing, take the defaults")
     .option("--force", "write into a folder that has files, over files of the same name")

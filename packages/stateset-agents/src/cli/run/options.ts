@@ -22,7 +22,7 @@ export function addRunOptions(command: Command, { config, changed, bad }: RunWor
     .option("--accept-changes", `go on with a run although ${changed} since`)
     .option("--discard-later", "go on from an earlier checkpoint, removing what came after it")
     .option("--dry-run [bool]", "show the resolved plan and what it needs, and train nothing", flag)
-    .option("--model <model>", "a model folder or hub id instead of the configured one")
+    .option("--model <model>", "a model folder, GGUF file or hub id instead of the configured one")
     .option("--checkpoint <folder>", `start from what was trained: ${checkpointHelp}`)
     .option("--lora [rank]", "train an adapter instead of all weights", rank)
     .option("--skip-bad", `go on after ${bad} that cannot be read, and say how many there were`)
