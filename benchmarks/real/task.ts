@@ -49,7 +49,7 @@ export const tasks = {
       "held-out messages": () => jsonScenarios("heldOut", 40),
       "held-out schemas": () => jsonScenarios("newSchemas", 40),
     },
-    variant: "lr5e-4",
+    variant: "default",
     options: { steps: 40 },
   },
   math: {
@@ -60,7 +60,7 @@ export const tasks = {
     training: () => mathScenarios("training", 1000, data()),
     tuning: () => mathScenarios("tuning", 40, data()),
     tests: { "held-out problems": () => mathScenarios("heldOut", 100, data()) },
-    variant: "lr5e-4",
+    variant: "default",
     options: { steps: 40 },
   },
 } as const satisfies Record<string, RealTask>;
