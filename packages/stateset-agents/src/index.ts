@@ -53,7 +53,7 @@ export {
 } from "./evaluation/evaluate.ts";
 export { type HeldOut, splitHeldOut } from "./evaluation/split.ts";
 export { type LearnFromOptions, type LearnFromResult, learnFrom } from "./learning/learn-from.ts";
-export type { Policy, Reference, Sampling, SaveOptions } from "./policy/policy.ts";
+export type { Policy, Reference, Sampling } from "./policy/policy.ts";
 export { type LabelledCompletion, loadLabelledCompletions } from "./preference/labelled.ts";
 export {
   loadPreferencePairs,

@@ -1,7 +1,7 @@
 import type { MessageInput } from "../conversation/message.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { describeClass } from "../describe.ts";
-import type { Policy, Sampling, SaveOptions } from "../policy/policy.ts";
+import type { Policy, Sampling } from "../policy/policy.ts";
 import type { ConversationOptions, ConversationSession } from "./session.ts";
 
 /** What a caller knows beyond the messages. Hooks get it; `conversationId` tells conversations apart in memory. */
@@ -40,7 +40,7 @@ export abstract class Agent {
   abstract startConversation(options?: ConversationOptions): ConversationSession;
 
   /** Writes the model in Hugging Face layout (an adapter in PEFT layout) and `agent.json` beside it. */
-  abstract save(dir: string, options?: SaveOptions): Promise<void>;
+  abstract save(dir: string, options?: { merge?: boolean; dtype?: "f32" | "bf16" }): Promise<void>;
 
   abstract close(): Promise<void>;
 }

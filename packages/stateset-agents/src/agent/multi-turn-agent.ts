@@ -7,7 +7,7 @@ import type { Turn } from "../conversation/trajectory.ts";
 import { validateMessages } from "../conversation/validate-messages.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
-import type { Policy, Sampling, SaveOptions } from "../policy/policy.ts";
+import type { Policy, Sampling } from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
 import { Agent, type AgentContext } from "./agent.ts";
 import { storedOptions, writeAgentFile } from "./agent-file.ts";
@@ -162,7 +162,7 @@ export class MultiTurnAgent extends Agent {
     }
   }
 
-  override async save(dir: string, options: SaveOptions = {}): Promise<void> {
+  override async save(dir: string, options: { merge?: boolean; dtype?: "f32" | "bf16" } = {}): Promise<void> {
     await this.policy.save(dir, options);
     await writeAgentFile(dir, this.options);
   }

@@ -4,9 +4,12 @@ export { type DownloadProgress, type ResolveOptions, resolveModel } from "./hub/
 export { type OpenPolicyOptions, openPolicy } from "./open-policy.ts";
 export * from "./policy.ts";
 export {
+  type FileContents,
+  type JsonObject,
   type LoadedTokenizer,
   type LoadTokenizerOptions,
   loadChatTokenizer,
+  type ModelFiles,
   type TemplateVariables,
   type TextStream,
 } from "./tokenizer/index.ts";

@@ -248,16 +248,6 @@ export interface ChatTokenizer {
   extend(chain: ChainState | undefined, messages: readonly Message[], options?: RenderOptions): Extension;
 }
 
-export interface SaveOptions {
-  /** Add an adapter into the weights of its base model. Default false. */
-  merge?: boolean;
-  /** How whole weights are stored. "bf16" takes half the room and rounds what is trained. Default "f32". */
-  dtype?: WeightDtype;
-}
-
-export const weightDtypes = ["f32", "bf16"] as const;
-export type WeightDtype = (typeof weightDtypes)[number];
-
 /** What a reference is made of: the weights as they are now, an adapter included; the model without its adapter, or as it was opened; or a folder that save(), snapshot() or Reference.save() wrote. */
 export type ReferenceOf = "present" | "base" | { from: string };
 
@@ -365,8 +355,11 @@ export interface Trainer {
   /** The trainable parameters (or their gradients) as one vector, and a way to move along one: for TRPO, EWC. */
   readVector(what: "parameters" | "gradients"): Promise<Float32Array>;
   addVector(delta: Float32Array): Promise<void>;
-  /** Hugging Face layout; an adapter in PEFT layout unless `merge`. */
-  save(dir: string, options?: SaveOptions): Promise<void>;
+  /**
+   * Hugging Face layout; an adapter in PEFT layout unless `merge`. Whole weights are f32 unless `dtype` says "bf16", which takes half
+   * the room and rounds what was trained.
+   */
+  save(dir: string, options?: { merge?: boolean; dtype?: "f32" | "bf16" }): Promise<void>;
   /** Other weights of the same shape: a folder that save() or snapshot() wrote. The optimiser begins anew with them. */
   load(dir: string): Promise<WeightsChange>;
   /** Everything needed to go on bit for bit: trainable weights, moments, step count, random state. */

@@ -13,7 +13,7 @@ describe("doctor and version", () => {
     );
     const missing = await run("doctor --model /no/such/model");
     expect(missing.stdout).toMatch(/✗ Model/);
-    expect(missing.stdout).toMatch(/→ give a folder with config\.json or a GGUF file/);
+    expect(missing.stdout).toMatch(/→ give a folder with config\.json or a \.gguf file/);
   });
   flag("doctor --json", async () => {
     const [json] = (await run("doctor --json")).json;

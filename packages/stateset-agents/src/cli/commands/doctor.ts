@@ -9,7 +9,10 @@ export function addDoctor(program: Command, io: CliIo): void {
   program
     .command("doctor")
     .description("Check that this machine can train: Node, engine, memory, disk, Python and GPU.")
-    .option("--model <model>", "a model folder or GGUF file: check against its needs (default: the starter model)")
+    .option(
+      "--model <model>",
+      "check against the needs of this model, a folder or GGUF file (default: the starter model)",
+    )
     .option("--json", "print JSON")
     .action(async (options: { model?: string; json?: boolean }) => {
       const checks = await runChecks({ cwd: io.cwd, env: io.env, model: options.model });

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { flagTests } from "../../../test/flags.ts";
@@ -33,6 +33,39 @@ describe("export", () => {
     const cwd = await temporaryFolder();
     const [json] = (await run(`export ${place.model} out --json`, { cwd })).json;
     expect(json).toMatchObject({ folder: join(cwd, "out"), kind: "model" });
+  });
+  flag("export --dtype", async () => {
+    const cwd = await temporaryFolder();
+    expect((await run(`export ${place.model} half --dtype bf16`, { cwd })).status).toBe(0);
+    const size = (dir: string) => statSync(join(dir, "model.safetensors")).size;
+    expect(size(join(cwd, "half"))).toBeLessThan(0.6 * size(place.model));
+    expect(JSON.parse(readFileSync(join(cwd, "half/config.json"), "utf8"))).toMatchObject({ torch_dtype: "bfloat16" });
+    expect((await run(`export ${await adapter()} out --dtype bf16`, { cwd })).stderr).toContain("always f32");
+  });
+  flag("export --gguf", async () => {
+    const cwd = await temporaryFolder();
+    const from = await adapter();
+    const { status, stdout } = await run(`export ${from} --gguf whole.gguf`, { cwd });
+    expect([status, stdout]).toEqual([0, expect.stringMatching(/The model, .* is in .*whole\.gguf \(f16, /)]);
+    // It is a model as any other: this one is read, and written as a folder, with nothing left beside it.
+    expect((await run("export whole.gguf folder", { cwd })).status).toBe(0);
+    expect(readdirSync(cwd).sort()).toEqual(["folder", "whole.gguf"]);
+    expect((await run(`export ${from} --gguf whole.gguf`, { cwd })).status).toBe(0);
+    writeFileSync(join(cwd, "mine.gguf"), "do not lose");
+    expect((await run(`export ${from} --gguf mine.gguf`, { cwd })).stderr).toContain("exists and is no GGUF file");
+    expect((await run(`export ${from} --gguf model.bin`, { cwd })).stderr).toContain("does not end in .gguf");
+    expect((await run(`export ${from} out --gguf a.gguf`, { cwd })).stderr).toContain("one of them");
+    expect((await run(`export ${from}`, { cwd })).stderr).toContain("one of them");
+    expect((await run(`export ${from} --gguf a.gguf --merge`, { cwd })).stderr).toContain("--merge is for a folder");
+  });
+  flag("export --type", async () => {
+    const cwd = await temporaryFolder();
+    const [json] = (await run(`export ${place.model} --gguf a.gguf --type q8_0 --json`, { cwd })).json;
+    expect(json).toMatchObject({ file: join(cwd, "a.gguf"), type: "q8_0", halved: expect.arrayContaining([]) });
+    await run(`export ${place.model} --gguf b.gguf --type f32`, { cwd });
+    expect(statSync(join(cwd, "b.gguf")).size).toBeGreaterThan(1.5 * statSync(join(cwd, "a.gguf")).size);
+    expect((await run(`export ${place.model} out --type f16`, { cwd })).stderr).toContain("--type is for --gguf");
+    expect((await run(`export ${place.model} --gguf c.gguf --type q4_0`, { cwd })).stderr).toContain("f32, f16, q8_0");
   });
   it("replaces what an export wrote, and nothing else", async () => {
     const cwd = await temporaryFolder();

@@ -122,7 +122,7 @@ async function checkModel({ cwd, model }: Surroundings): Promise<Check[]> {
         name: "Model",
         status: "problem",
         detail: messageOf(error),
-        fix: "give a folder with config.json or a GGUF file, or leave --model out for the starter model",
+        fix: "give a folder with config.json or a .gguf file, or leave --model out for the starter model",
       },
       { name: "Memory", status: "ok", detail: `${bytes(availableMemory())} of ${bytes(totalmem())} available` },
     ];

@@ -2,7 +2,6 @@ import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { writeFolderAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
-import type { WeightDtype } from "../../policy/policy.ts";
 import { sizeOf } from "../../run/read-run.ts";
 import { bytes, quantity } from "../../telemetry/format.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
@@ -12,7 +11,7 @@ export interface ExportOptions {
   checkpoint: string;
   folder: string;
   merge: boolean;
-  dtype: WeightDtype | undefined;
+  dtype: "f32" | "bf16" | undefined;
   json: boolean;
 }
 

@@ -172,11 +172,11 @@ function namedTokens({ tokens, kinds, roles }: Vocabulary): JsonObject {
   return Object.fromEntries(names);
 }
 
-function endIds({ ids, roles }: Vocabulary): number[] {
+function endIds({ kinds, ids, roles }: Vocabulary): number[] {
   // Where replies end with <|return|>, <|end|> ends a part of one.
   const names = ids.has("<|return|>") ? endNames.filter((name) => name !== "<|end|>") : endNames;
-  const found = [roles.eos, roles.eot, roles.eom, ...names.map((name) => ids.get(name))];
-  return [...new Set(found.filter((id) => id !== undefined))];
+  const named = names.map((name) => ids.get(name)).filter((id) => id !== undefined && kinds[id] === "control");
+  return [...new Set([roles.eos, roles.eot, roles.eom, ...named].filter((id) => id !== undefined))];
 }
 
 function chatTemplates(reader: MetadataReader): JsonObject {

@@ -5,7 +5,7 @@
  */
 import { StatesetError } from "../../error.ts";
 import { isObject, type JsonObject } from "../tokenizer/model-json.ts";
-import { withUnicodeDigits } from "../tokenizer/unicode-digits.ts";
+import { withUnicodeWords } from "../tokenizer/unicode-words.ts";
 import { quoted } from "../weights/invalid-model.ts";
 
 export interface PreTokenizer {
@@ -95,7 +95,7 @@ export function preTokenizerName(tokenizerJson: JsonObject, ignoreMerges: boolea
 
 /** Alike for all that cut alike: offsets do not matter here, and defaults may be left out. */
 function spelling(normalizer: unknown, preTokenizer: unknown): string {
-  return JSON.stringify([parts(normalizer, "normalizers"), parts(withUnicodeDigits(preTokenizer), "pretokenizers")]);
+  return JSON.stringify([parts(normalizer, "normalizers"), parts(withUnicodeWords(preTokenizer), "pretokenizers")]);
 }
 
 function parts(value: unknown, list: "normalizers" | "pretokenizers"): unknown[] {

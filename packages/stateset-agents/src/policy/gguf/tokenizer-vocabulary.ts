@@ -66,7 +66,8 @@ export function readVocabulary(reader: MetadataReader): Vocabulary {
   }
   for (const name of endNames) {
     const id = ids.get(name);
-    if (id !== undefined) kinds[id] = "control";
+    // Qwen has the word "</s>", which ends nothing; nobody's words hold "<|im_end|>" as one.
+    if (id !== undefined && (kinds[id] !== "normal" || /^<[|｜]/u.test(name))) kinds[id] = "control";
   }
   return { tokens, kinds, ids, roles };
 }

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { EngineConfig, RopeScaling } from "@stateset-agents/engine";
 import { StatesetError } from "../../error.ts";
-import { isGgufFile } from "../gguf/find-gguf.ts";
+import { ggufOfFolder, isGgufFile } from "../gguf/find-gguf.ts";
 import { readGgufConfig } from "../gguf/gguf-weights.ts";
 import { isObject, type JsonObject, readJsonObject } from "../tokenizer/model-json.ts";
 import { absentKeys } from "./absent-keys.ts";
@@ -24,6 +24,8 @@ export async function readModelConfig(dir: string): Promise<ModelConfig> {
   const where = join(dir, "config.json");
   if (!(await exists(dir))) throw new StatesetError("MODEL_NOT_FOUND", `No model folder at ${dir}.`);
   if (!(await exists(where))) {
+    const file = await ggufOfFolder(dir);
+    if (file !== undefined) return readModelConfig(file);
     throw new StatesetError("MODEL_NOT_FOUND", `${dir} has no config.json.`, {
       hint: "Give a folder in Hugging Face layout (config.json, model.safetensors, tokenizer.json) or a .gguf file.",
     });

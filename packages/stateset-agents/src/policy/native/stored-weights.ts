@@ -4,7 +4,7 @@ import { z } from "zod";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import { isGgufFile } from "../gguf/find-gguf.ts";
-import { type Policy, type Version, type WeightsChange, weightDtypes } from "../policy.ts";
+import type { Policy, Version, WeightsChange } from "../policy.ts";
 import { loadedVersion } from "../version.ts";
 import { copyTokenizer } from "./files.ts";
 import { mergeInto } from "./merge.ts";
@@ -14,7 +14,7 @@ import { mismatch, readSnapshotState, SnapshotTensors, writeSnapshot } from "./s
 import { openWeightSource } from "./weight-source.ts";
 import { saveValueHead, saveWeights } from "./weights.ts";
 
-const saveSchema = z.strictObject({ merge: z.boolean().optional(), dtype: z.enum(weightDtypes).optional() });
+const saveSchema = z.strictObject({ merge: z.boolean().optional(), dtype: z.enum(["f32", "bf16"]).optional() });
 
 /** Weights to files and back. What is saved is one version; what is loaded becomes the present one as a whole. */
 export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "load" | "snapshot" | "restore"> {

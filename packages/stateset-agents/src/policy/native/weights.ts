@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
-import type { WeightDtype } from "../policy.ts";
 import type { ModelFiles } from "../tokenizer/model-json.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
 import { copyTokenizer, exists, makeFolder } from "./files.ts";
@@ -111,7 +110,7 @@ export async function saveWeights(
   { architecture, engine: config, json }: ModelConfig,
   read: ReadTensor,
   adjust: Adjust,
-  dtype: WeightDtype = "f32",
+  dtype: "f32" | "bf16" = "f32",
 ): Promise<void> {
   const tensors = tensorPlaces(architecture, config).map(
     (place): TensorToWrite => ({

@@ -5,11 +5,11 @@ import type { TextCodec } from "./codec.ts";
 import { isObject, type JsonObject } from "./model-json.ts";
 import { rememberRecent } from "./recent.ts";
 import { createSignedEncoder, type SignedEncoder } from "./signed-encoder.ts";
-import { withUnicodeDigits } from "./unicode-digits.ts";
+import { withUnicodeWords } from "./unicode-words.ts";
 
 /** A codec from a parsed tokenizer.json and tokenizer_config.json. `where` names the folder in errors. */
 export function createHuggingFaceCodec(written: JsonObject, config: JsonObject, where: string): TextCodec {
-  const tokenizerJson: JsonObject = { ...written, pre_tokenizer: withUnicodeDigits(written.pre_tokenizer) };
+  const tokenizerJson: JsonObject = { ...written, pre_tokenizer: withUnicodeWords(written.pre_tokenizer) };
   const fail = (what: string, cause?: unknown) =>
     new StatesetError("TOKENIZER_INVALID", `The tokenizer in ${where} ${what}.`, {
       hint: "Its tokenizer.json is damaged or of a kind that is not supported; download the model again.",
