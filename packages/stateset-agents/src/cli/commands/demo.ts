@@ -8,6 +8,10 @@ export function addDemo(program: Command, io: CliIo): void {
   program
     .command("demo")
     .description("Teach the bundled model to be polite and brief, and see what came of it; a few minutes on two cores.")
+    .option(
+      "--model <model>",
+      "a model folder, GGUF file or hub id instead: trains an adapter on it, and takes as long as it is large",
+    )
     .option("--seed <n>", "everything random follows from it", wholeNumber)
     .option("--steps <n>", "rounds of sampling and learning", wholeNumber)
     .option("--threads <n>", "threads of the embedded engine", wholeNumber)

@@ -8,9 +8,12 @@ describe("doctor and version", () => {
   flag("doctor --model", async () => {
     const checked = await run(`doctor --model ${place.model}`);
     expect(checked.stdout).toMatch(/Model +.* parameters/);
+    expect(checked.stdout).toMatch(
+      /training all weights of .* needs about .*; an adapter \(lora: true\) [\d.]+ [GM]iB/,
+    );
     const missing = await run("doctor --model /no/such/model");
     expect(missing.stdout).toMatch(/✗ Model/);
-    expect(missing.stdout).toMatch(/→ give a folder with config\.json/);
+    expect(missing.stdout).toMatch(/→ give a folder with config\.json or a \.gguf file/);
   });
   flag("doctor --json", async () => {
     const [json] = (await run("doctor --json")).json;

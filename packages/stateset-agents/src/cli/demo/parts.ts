@@ -13,11 +13,13 @@ import type { TrainingOptions } from "../../training/config.ts";
 export const demoRewards = ["polite", "flipped", "constant"] as const;
 export type DemoReward = (typeof demoRewards)[number];
 
-export function demoAgent(threads?: number): MultiTurnAgent {
+/** A model of the user's own is larger than the bundled one, and may be quantised: an adapter is trained on it. */
+export function demoAgent({ threads, model }: { threads?: number; model?: string } = {}): MultiTurnAgent {
   return new MultiTurnAgent({
     systemPrompt: "You are a helpful customer support agent.",
     sampling: { temperature: 0.9, maxTokens: 64 },
     ...(threads !== undefined && { threads }),
+    ...(model !== undefined && { model, lora: true }),
   });
 }
 

@@ -19,6 +19,8 @@ export interface DemoOptions {
   /** Default 12. */
   steps?: number;
   threads?: number;
+  /** A model folder, GGUF file or hub id in place of the bundled model; an adapter is trained on it. */
+  model?: string;
   /** What the agent learns from. Default "polite". */
   reward?: DemoReward;
   /** One JSON object an event; the last line is the result. */
@@ -44,13 +46,14 @@ export interface DemoResult {
  * and shows what came of it on phrasings that training never saw.
  */
 export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResult> {
-  const { seed = 1, steps = demoSettings.steps, reward = "polite", json = false } = options;
+  const { seed = 1, steps = demoSettings.steps, reward = "polite", json = false, model } = options;
+  const { learningRate, ...settings } = demoSettings;
   const colors = colorsOf(io);
   const say = (...lines: string[]) => {
     if (!json) print(io, ...lines);
   };
   const startedAt = performance.now();
-  const agent = demoAgent(options.threads);
+  const agent = demoAgent(options);
   const environment = demoEnvironment({ heldOut: false });
   const heldOut = demoEnvironment({ heldOut: true });
   const view = createLiveView({ stream: io.stdout, color: wantsColor(io), ...(json && { mode: "json" as const }) });
@@ -64,7 +67,7 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
       "",
       colors.bold("A support agent learns to be polite and brief"),
       ...wrap(
-        `${modelLabel(agent.policy.model.name)}, ${(agent.policy.model.parameters / 1e6).toFixed(1)}M parameters · GRPO · ${environment.scenarios.length} training scenarios, ${heldOut.scenarios.length} held out · seed ${seed}`,
+        `${modelLabel(agent.policy.model.name)}, ${(agent.policy.model.parameters / 1e6).toFixed(1)}M parameters · GRPO${model === undefined ? "" : ", LoRA"} · ${environment.scenarios.length} training scenarios, ${heldOut.scenarios.length} held out · seed ${seed}`,
         io.stdout.columns ?? 100,
       ),
       ...(reward === "polite" ? [] : [colors.yellow(`The reward it learns from is ${reward}.`)]),
@@ -73,7 +76,9 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
     );
     const before = await measure();
     const { run } = await train({
-      ...demoSettings,
+      ...settings,
+      // The demo's rate is that of the bundled model; of another it is the one that suits its size.
+      ...(model === undefined && { learningRate }),
       steps,
       seed,
       agent,

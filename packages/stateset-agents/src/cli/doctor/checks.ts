@@ -3,6 +3,7 @@ import { accessSync, constants, existsSync, statfsSync } from "node:fs";
 import { availableParallelism, cpus, totalmem } from "node:os";
 import { join, resolve } from "node:path";
 import { starterModelPath } from "@stateset-agents/starter-model";
+import { defaultLora } from "../../agent/agent-options.ts";
 import { messageOf } from "../../error.ts";
 import { engines } from "../../policy/engines.ts";
 import { availableMemory } from "../../policy/native/memory.ts";
@@ -98,9 +99,12 @@ async function checkModel({ cwd, model }: Surroundings): Promise<Check[]> {
   const dir = model === undefined ? starterModelPath : resolve(cwd, model);
   const name = model ?? "the starter model";
   try {
-    const plan = await engines.native.plan(dir, { reference: true, tokenBudget: 8192, recompute: false });
-    const fits = plan.total <= plan.available;
-    const facts = `training ${name} needs about ${bytes(plan.total)}`;
+    const run = { reference: true, tokenBudget: 8192, recompute: false };
+    const plan = await engines.native.plan(dir, run);
+    const adapter = await engines.native.plan(dir, { ...run, lora: defaultLora });
+    const fits = adapter.total <= plan.available;
+    const alone = plan.total <= plan.available ? "" : ", which is more than there is";
+    const facts = `training all weights of ${name} needs about ${bytes(plan.total)}${alone}; an adapter (lora: true) ${bytes(adapter.total)}`;
     return [
       { name: "Model", status: "ok", detail: `${name}, ${quantity(plan.parameters)} parameters` },
       {
@@ -108,7 +112,7 @@ async function checkModel({ cwd, model }: Surroundings): Promise<Check[]> {
         status: fits ? "ok" : "problem",
         detail: `${bytes(plan.available)} of ${bytes(totalmem())} available; ${facts}`,
         ...(!fits && {
-          fix: "train an adapter (agent: { lora: true }), lower training.tokenBudget, or set training.recompute",
+          fix: "lower training.tokenBudget, or set training.recompute",
         }),
       },
     ];

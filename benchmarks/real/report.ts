@@ -1,0 +1,249 @@
+/** What `npm run bench:real` found, in words and tables. */
+import { estimateMean, pairedTest } from "stateset-agents/telemetry";
+import { estimateText } from "../estimate.ts";
+import type { JobRow } from "../parallel.ts";
+import { type LearnJob, type LearnResult, type Scores, samplesPerScenario } from "./learn.ts";
+import { decoding, type Memory, type Speed, step } from "./machine-costs.ts";
+import type { Distance, Parity } from "./parity.ts";
+import { type TaskName, tasks, variants } from "./task.ts";
+
+export type RealRun = Omit<JobRow<LearnJob, LearnResult>, "settings">;
+
+export interface Stamp {
+  date: string;
+  model: string;
+  machine: string;
+}
+
+/** What benchmarks/results/real.json holds. */
+export interface Kept {
+  parity?: Stamp & Parity;
+  speed?: Stamp & Speed;
+  memory?: Stamp & Memory;
+  runs: RealRun[];
+  tuning: RealRun[];
+}
+
+const measures = {
+  greedy: "reward, greedy",
+  greedyPass: "right, greedy (pass@1)",
+  sampled: "reward, sampled",
+  sampledPass: "right, sampled (pass@1)",
+  anyPass: `right, one of ${samplesPerScenario} (pass@${samplesPerScenario})`,
+} as const satisfies Record<keyof Scores, string>;
+
+const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length;
+const shown = (value: number) => value.toFixed(3);
+const row = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
+const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
+  [row(head), row(head.map(() => "---")), ...rows.map(row)].join("\n");
+
+/** A line a run and set: means of every measure. */
+export function summary(runs: readonly RealRun[]): string[] {
+  return runs.flatMap(({ job, result }) =>
+    Object.entries(result.tests).map(([set, scores]) => {
+      const cells = (Object.keys(measures) as (keyof Scores)[]).map((one) => `${one} ${shown(mean(scores[one]))}`);
+      const what = job.steps === 0 ? "untrained" : `${job.variant} seed ${job.seed}${job.sign === 1 ? "" : " flipped"}`;
+      return `${job.task} · ${what} · ${set} · ${cells.join(", ")} · ${(result.trainingSeconds / 60).toFixed(1)} min`;
+    }),
+  );
+}
+
+export function page({ parity, speed, memory, runs, tuning }: Kept): string {
+  const sections = [
+    parity && paritySection(parity),
+    learningSection(runs),
+    tuningSection(tuning),
+    memory && memorySection(memory),
+    speed && speedSection(speed),
+  ];
+  return `# A real model, measured
+
+Written by \`npm run bench:real\`. The model is SmolLM2-135M-Instruct (Apache-2.0) in the form most people download: a GGUF file of four-bit
+numbers (Q4_1, 98 MB). It is fetched from the Python package that carries it, and is not part of this repository.
+
+${sections.filter(Boolean).join("\n\n")}
+`;
+}
+
+function paritySection({
+  prompts,
+  greedyEqual,
+  firstDifferences,
+  tokens,
+  transformers,
+  llama,
+  ...stamp
+}: Stamp & Parity): string {
+  const far = ({ mean: middle, max }: Distance) => [middle.toExponential(1), max.toExponential(1)];
+  const rows = [
+    ...(transformers ? [["ours to transformers, f32 on the dequantised weights", ...far(transformers)]] : []),
+    ...(llama
+      ? [
+          ["ours to llama.cpp on the dequantised file", ...far(llama.ours)],
+          ["llama.cpp on the file as it is to the same", ...far(llama.itself)],
+        ]
+      : []),
+  ];
+  const differing = firstDifferences?.length ? `, the others part at token ${firstDifferences.join(", ")}` : "";
+  const greedy =
+    greedyEqual === undefined
+      ? ""
+      : `Greedy replies to ${prompts} prompts: ${greedyEqual} have the tokens of transformers${differing}.`;
+  return `## Is it the same model?
+
+${greedy}
+Log-probs of ${tokens} tokens, how far apart, in nats. llama.cpp multiplies four-bit weights with activations that it rounds to eight bits; we
+compute in f32, so ours should be nearer to the dequantised run than its own.
+
+${table(["", "mean", "greatest"], rows)}
+
+${stampText(stamp)}`;
+}
+
+function learningSection(runs: readonly RealRun[]): string {
+  const parts = (Object.keys(tasks) as TaskName[]).flatMap((task) => {
+    const own = runs.filter(({ job }) => job.task === task);
+    const text = taskSection(task, own);
+    return text ? [text] : [];
+  });
+  if (parts.length === 0) return "";
+  return `## Does it learn?
+
+LoRA at the defaults of \`lora: true\`, GRPO at those of \`train()\` but for what a table names. Numbers are of scenarios that neither training nor the
+choice of settings saw, mean over the seeds, with 95% intervals over scenarios. *p*: paired sign-flip test over the scenarios against the untrained
+model. *flipped*: the first seed, trained on 1 − reward. Sampled at temperature 1 with ${samplesPerScenario} replies a scenario.
+
+${parts.join("\n\n")}`;
+}
+
+function taskSection(task: TaskName, runs: readonly RealRun[]): string | undefined {
+  const untrained = runs.find(({ job }) => job.steps === 0);
+  const right = runs.filter(({ job }) => job.steps > 0 && job.sign === 1);
+  const wrong = runs.filter(({ job }) => job.steps > 0 && job.sign === -1);
+  if (!untrained || right.length === 0) return undefined;
+  const { title, variant, maxTokens, training } = tasks[task];
+  const rows = Object.keys(untrained.result.tests).flatMap((set) =>
+    (Object.keys(measures) as (keyof Scores)[]).map((measure) => {
+      const scores = (run: RealRun) => run.result.tests[set]![measure];
+      const before = scores(untrained);
+      const after = overSeeds(right.map(scores));
+      const { difference, pValue, verdict } = pairedTest(before, after);
+      return [
+        set,
+        measures[measure],
+        estimateText(estimateMean(before)),
+        estimateText(estimateMean(after)),
+        estimateText(difference),
+        pValue < 0.001 ? "<0.001" : pValue.toFixed(3),
+        { b: "better", a: "WORSE", same: "no difference shown", unknown: "too few to tell" }[verdict],
+        right.map((run) => shown(mean(scores(run)))).join(", "),
+        wrong.map((run) => shown(mean(scores(run)))).join(", ") || "–",
+      ];
+    }),
+  );
+  const { job, result } = right[0]!;
+  const average = (of: (run: RealRun) => number) => mean(right.map(of));
+  const costs = [
+    String(right.length),
+    String(job.steps),
+    String(result.conversations),
+    average((run) => run.result.tokens).toFixed(0),
+    (average((run) => run.result.trainingSeconds) / 60).toFixed(1),
+    (average((run) => run.cpuSeconds) / 3600).toFixed(2),
+    `${(average((run) => run.result.peakBytes) / 2 ** 20).toFixed(0)} MiB`,
+    `${((average((run) => run.result.trainingSeconds) / 3600) * laptopWatts).toFixed(0)} Wh`,
+  ];
+  return `### ${task}: ${title}
+
+${settingsText(job.variant)}; replies of at most ${maxTokens} tokens; ${trainingCount(result, job, training)}${variant === job.variant ? "" : ` (the settings are now \`${variant}\`)`}.
+
+${table(["", "", "before", "after", "difference", "p", "", "each seed", "flipped"], rows)}
+
+What a run cost, mean over the seeds. Energy: what a laptop that draws ${laptopWatts} W under load takes for the time of training on two of its cores.
+
+${table(["runs", "steps", "conversations", "tokens sampled", "minutes of training", "processor hours, measuring included", "peak memory", "energy"], [costs])}
+
+Reward of the training's tenths, seed by seed: ${right.map((run) => tenths(run.result.rewards)).join("; ")}.
+
+Machine: ${[...new Set(runs.map(({ machine }) => machine))].join("; ")}, two threads a run.`;
+}
+
+const laptopWatts = 30;
+
+function trainingCount({ parameters, trainable }: LearnResult, { steps }: LearnJob, training: () => unknown[]): string {
+  let scenarios = "";
+  try {
+    scenarios = `${training().length} scenarios to train on, `;
+  } catch {
+    // The task's data is not on this machine; the page says the rest.
+  }
+  return `${scenarios}${steps} steps; ${(trainable / 1e6).toFixed(1)} of ${(parameters / 1e6).toFixed(0)} million numbers are trained`;
+}
+
+function settingsText(variant: keyof typeof variants): string {
+  const options = variants[variant];
+  return Object.keys(options).length === 0 ? "Defaults alone" : `\`${JSON.stringify(options)}\` beside the defaults`;
+}
+
+function tuningSection(runs: readonly RealRun[]): string {
+  if (runs.length === 0) return "";
+  const rows = runs.map(({ job, result }) => {
+    const scores = Object.values(result.tests)[0]!;
+    const cells = (Object.keys(measures) as (keyof Scores)[]).map((one) => shown(mean(scores[one])));
+    const what = job.steps === 0 ? "untrained" : `\`${job.variant}\``;
+    return [job.task, what, String(job.steps), ...cells, (result.trainingSeconds / 60).toFixed(1)];
+  });
+  return `## What was tried first
+
+Seed 1, measured on scenarios that are in no test, to choose the settings above.
+
+${table(["task", "settings", "steps", ...Object.values(measures), "minutes"], rows)}`;
+}
+
+function memorySection({ ours, peft, ...stamp }: Stamp & Memory): string {
+  const mib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(0)} MiB`;
+  const rows = [
+    ["ours", mib(ours.peakBytes), `${ours.seconds.toFixed(2)} s`],
+    ...(peft ? [["torch + peft, f32", mib(peft.peakBytes), `${peft.seconds.toFixed(2)} s`]] : []),
+    ...(peft ? [["ours to theirs", shown(ours.peakBytes / peft.peakBytes), shown(ours.seconds / peft.seconds)]] : []),
+  ];
+  return `## Memory and time of a step
+
+LoRA of rank ${step.rank} on all linear layers, ${step.sequences} sequences of ${step.length} tokens, every token learnt; peak of the process, its program included.
+
+${table(["", "peak memory", "a step"], rows)}
+
+${stampText(stamp)}`;
+}
+
+function speedSection({ decode, ...stamp }: Stamp & Speed): string {
+  const rows = Object.entries(decode).map(([batch, { ours, llama, transformers, transformersType }]) => [
+    batch,
+    ours.toFixed(1),
+    llama === undefined ? "–" : `${llama.toFixed(1)} (${(ours / llama).toFixed(2)})`,
+    transformers === undefined
+      ? "–"
+      : `${transformers.toFixed(1)} ${transformersType} (${(ours / transformers).toFixed(2)})`,
+  ]);
+  return `## Speed
+
+Tokens a second, ${decoding.tokens} after a prompt of ${decoding.prompt}; in brackets ours over theirs. llama.cpp runs the same file.
+
+${table(["sequences", "ours", "llama.cpp", "transformers, its faster type"], rows)}
+
+${stampText(stamp)}`;
+}
+
+const stampText = ({ date, model, machine }: Stamp) => `${model}, ${date}. Machine: ${machine}.`;
+
+function overSeeds(bySeed: readonly (readonly number[])[]): number[] {
+  return bySeed[0]!.map((_, i) => mean(bySeed.map((scores) => scores[i]!)));
+}
+
+function tenths(rewards: readonly number[]): string {
+  const size = Math.max(1, Math.ceil(rewards.length / 10));
+  return Array.from({ length: Math.ceil(rewards.length / size) }, (_, i) =>
+    mean(rewards.slice(i * size, (i + 1) * size)).toFixed(2),
+  ).join(" ");
+}
