@@ -105,7 +105,7 @@ describe("results by kind of machine", () => {
 
 describe("the peer's task", () => {
   it("has the openers that train() draws and the rewards that it gives, to the bit", async () => {
-    const agent = demoAgent(1);
+    const agent = demoAgent({ threads: 1 });
     await agent.initialize();
     const scorer = createReferenceScorer(agent.policy);
     try {

@@ -21,7 +21,7 @@ if (what === "ours") await ours();
 else await serveRewards();
 
 async function ours(): Promise<void> {
-  const agent = demoAgent(threads);
+  const agent = demoAgent(threads === undefined ? {} : { threads });
   await agent.initialize();
   const setupSeconds = performance.now() / 1000;
   const rewards: number[] = [];
@@ -65,7 +65,7 @@ async function ours(): Promise<void> {
 }
 
 async function serveRewards(): Promise<void> {
-  const agent = demoAgent(threads);
+  const agent = demoAgent(threads === undefined ? {} : { threads });
   await agent.initialize();
   const { tokenizer } = agent.policy;
   const parts = { reward: reward(), scorer: createReferenceScorer(agent.policy), tokenizer };
