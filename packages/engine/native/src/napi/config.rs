@@ -8,7 +8,11 @@ use crate::model::Forms;
 
 /// Names of tensors and of forms in turn.
 pub fn read_forms(list: &Arg<'_>) -> Result<Forms, EngineError> {
-    list.texts()?.chunks_exact(2).map(|pair| Ok((pair[0].clone(), Form::of(&pair[1])?))).collect()
+    list.optional()
+        .map_or(Ok(Vec::new()), |list| list.texts())?
+        .chunks_exact(2)
+        .map(|pair| Ok((pair[0].clone(), Form::of(&pair[1])?)))
+        .collect()
 }
 
 pub fn read_config(c: &Arg<'_>) -> Result<Config, EngineError> {

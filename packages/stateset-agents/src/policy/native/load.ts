@@ -15,7 +15,14 @@ import { readModelConfig } from "./model-config.ts";
 import { createNativePolicy, type NativePolicy } from "./native-policy.ts";
 import { engineAlphas, engineTargets, findTargets, loadAdapter, parseLora } from "./peft.ts";
 import { readAdapterConfig } from "./peft-config.ts";
-import { defaultPrecision, type Precision, precisions, weightBytes, weightForms } from "./precision.ts";
+import {
+  defaultPrecision,
+  leastBytesPerNumber,
+  type Precision,
+  precisions,
+  weightBytes,
+  weightForms,
+} from "./precision.ts";
 import { linearModules } from "./tensor-names.ts";
 import { checkWeights, hasValueHead, loadValueHead, loadWeights, type TensorTarget } from "./weights.ts";
 
@@ -79,16 +86,15 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
   const own = await exists(join(o.dir, "tokenizer.json"));
   const tokenizerSource = own ? o.dir : (await isGgufFile(base.dir)) ? await ggufTokenizerSource(base.dir) : base.dir;
   const tokenizer = await loadChatTokenizer(tokenizerSource, { vocabSize: config.engine.vocab });
+  const described = `${base.name} with ${parameterCount(config.engine)} parameters`;
+  const hint = "Use a smaller model, keep its weights in fewer bits (`precision`), or take a machine with more memory.";
+  foresee(leastBytesPerNumber * parameterCount(config.engine), described, hint);
   // Before the engine reserves anything: a wrong size in config.json could ask for gigabytes.
   const stored = await checkWeights(base.dir, config);
   const frozen = saved !== undefined || o.lora !== undefined;
   const forms = weightForms(stored, o.precision ?? defaultPrecision(stored, frozen));
   const bytes = weightBytes(stored, forms);
-  foresee(
-    bytes,
-    `${base.name} with ${parameterCount(config.engine)} parameters`,
-    "Use a smaller model, keep its weights in fewer bits (`precision`), or take a machine with more memory.",
-  );
+  foresee(bytes, described, hint);
 
   const threads = o.threads ?? availableParallelism();
   const cacheBytes = o.cacheBytes ?? defaultCacheBytes(bytes);

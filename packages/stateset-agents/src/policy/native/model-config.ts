@@ -16,6 +16,9 @@ export interface ModelConfig {
   json: JsonObject;
 }
 
+/** The engine's own limit. */
+const mostLayers = 4096;
+
 const architectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3"] as const;
 
 /** Reads config.json of a Hugging Face model folder, or what a GGUF file says instead. */
@@ -53,7 +56,11 @@ export function parseModelConfig(json: JsonObject, where: string): ModelConfig {
   if (isObject(json.quantization_config)) {
     throw read.unsupported("quantised weights (quantization_config)", "Use the model's unquantised weights.");
   }
-  return { architecture, engine: architecture === "gpt2" ? gpt2(read) : llamaLike(architecture, read), json };
+  const engine = architecture === "gpt2" ? gpt2(read) : llamaLike(architecture, read);
+  // Before anybody makes a list of the tensors: a damaged file can ask for millions.
+  if (engine.layers > mostLayers)
+    throw read.unsupported(`${engine.layers} layers`, `At most ${mostLayers} are supported.`);
+  return { architecture, engine, json };
 }
 
 function gpt2(read: ConfigReader): EngineConfig {

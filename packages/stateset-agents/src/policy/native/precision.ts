@@ -32,6 +32,9 @@ const bytesPerNumber: Record<WeightForm, number> = {
   q6_k: 210 / 256,
 };
 
+/** Whatever the files hold. */
+export const leastBytesPerNumber = Math.min(...Object.values(bytesPerNumber));
+
 const isForm = (name: string): name is WeightForm => Object.hasOwn(bytesPerNumber, name);
 
 /** Blocks of a file are taken as they are: rounding what they say anew could change it. */

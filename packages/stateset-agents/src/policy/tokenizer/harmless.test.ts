@@ -11,7 +11,8 @@ it("gives text that spells no added token the ids it had before foreign text was
     const texts = harmlessTexts(await addedTexts(dir));
     const hashes = hashPrompts(await loadChatTokenizer(dir), texts);
     const before = recorded[name as keyof typeof recorded].split(" ");
-    const changed = texts.filter((_, i) => hashes[i] !== before[i]);
+    // Text with a byte order mark had other ids than in training then: see unicode-words.ts.
+    const changed = texts.filter((text, i) => hashes[i] !== before[i] && !text.includes("\ufeff"));
     expect(changed, name).toEqual([]);
     expect(texts).toHaveLength(before.length);
   }
