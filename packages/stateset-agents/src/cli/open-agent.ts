@@ -4,6 +4,7 @@ import { Agent } from "../agent/agent.ts";
 import { agentFileName } from "../agent/agent-file.ts";
 import type { AgentOptions } from "../agent/agent-options.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
+import { StatesetError } from "../error.ts";
 import { buildParts } from "../project/build-project.ts";
 import { findConfig, loadProject } from "../project/load-project.ts";
 import { findAgent, loadAgentFromCheckpoint } from "../run/load-agent.ts";
@@ -11,6 +12,7 @@ import { checkpointPath } from "./checkpoint-path.ts";
 import type { CliIo } from "./io.ts";
 
 export interface OpenAgentFlags {
+  model?: string;
   config?: string;
   threads?: number;
   temperature?: number;
@@ -35,6 +37,11 @@ export async function openAgent(checkpoint: string | undefined, flags: OpenAgent
     return agent;
   }
   if (checkpoint !== undefined) {
+    if (flags.model !== undefined) {
+      throw new StatesetError("INVALID_OPTION", "--model and --checkpoint both say who answers.", {
+        hint: "Give one of them: a checkpoint knows its model.",
+      });
+    }
     const dir = checkpointPath(checkpoint, io);
     const agent = await loadAgentFromCheckpoint(dir, { ...(await habitsFor(dir, flags, io)), ...overrides });
     if (Object.keys(sampling).length === 0) return agent;
@@ -42,13 +49,18 @@ export async function openAgent(checkpoint: string | undefined, flags: OpenAgent
   }
   if (flags.config !== undefined || findConfig(io.cwd) !== undefined) {
     const { agent } = await buildParts(await loadProject(flags.config, io.cwd), {
+      ...(flags.model !== undefined && { model: flags.model }),
       ...(flags.threads !== undefined && { threads: flags.threads }),
       sampling,
     });
     await agent.initialize();
     return agent;
   }
-  const agent = new MultiTurnAgent({ ...overrides, sampling });
+  const agent = new MultiTurnAgent({
+    ...overrides,
+    ...(flags.model !== undefined && { model: flags.model }),
+    sampling,
+  });
   await agent.initialize();
   return agent;
 }

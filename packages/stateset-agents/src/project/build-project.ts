@@ -52,6 +52,8 @@ export interface AgentOverrides {
   /** Start from what a run trained: its folder, one of its checkpoints, or a saved model. */
   checkpoint?: string;
   sampling?: Pick<Partial<Sampling>, "temperature" | "maxTokens">;
+  /** It is to learn: a model that can do so by an adapter alone gets one, unless something is said of it. */
+  learns?: true;
 }
 
 /** The project of `--stub` without a configuration: support conversations, politeness and conciseness. */
@@ -172,6 +174,10 @@ async function buildAgent({ config, dir }: Loaded, overrides: AgentOverrides, wh
     ...(lora !== undefined && { lora: withRank(own?.lora, lora) }),
     ...(sampling && { sampling: { ...own?.sampling, ...sampling } }),
   };
+  if (overrides.learns && options.lora === undefined && options.precision === undefined && !stub) {
+    const { isQuantised } = await import("../policy/gguf/find-gguf.ts");
+    if (options.model !== undefined && (await isQuantised(options.model))) options.lora = true;
+  }
   if (stub) {
     const { model: _, lora: __, ...rest } = options;
     return new MultiTurnAgent({ ...rest, stub: { ...options.stub, dryRun: true } });

@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { flagTests } from "../../../test/flags.ts";
+import { learnFolder } from "../../../test/learn-data.ts";
 import { temporaryFolder } from "../../../test/tiny-model.ts";
 
 const { place, run, flag, complete } = flagTests("chat");
@@ -42,6 +43,18 @@ describe("chat", () => {
       (await run(`chat --checkpoint ${place.model} --max-tokens 8 --seed ${seed}`, { input: "hello\nhello\n" })).stdout;
     expect(await talk(1)).toBe(await talk(1));
     expect(await talk(1)).not.toBe(await talk(2));
+  });
+  flag("chat --model", async () => {
+    const reply = async (options: string, cwd: string) =>
+      (await run(`chat ${options} --max-tokens 8 --seed 1`, { cwd, input: "hello\n" })).stdout;
+    const [project, elsewhere] = [await learnFolder(place.model), await temporaryFolder()];
+    expect(await reply(`--model ${place.other}`, elsewhere)).toBe(
+      await reply(`--checkpoint ${place.other}`, elsewhere),
+    );
+    expect(await reply(`--model ${place.other}`, project)).not.toBe(await reply(`--model ${place.model}`, project));
+    expect((await run(`chat --model ${place.other} --checkpoint ${place.model}`)).stderr).toContain(
+      "--model and --checkpoint",
+    );
   });
   flag("chat --threads", async () => {
     expect((await run(`chat --checkpoint ${place.model} --threads 0`, { input: "hi\n" })).stderr).toContain(

@@ -16,6 +16,7 @@ export function addChat(program: Command, io: CliIo): void {
     .option("--temperature <t>", "the sampling temperature; 0 is greedy", notNegative)
     .option("--max-tokens <n>", "tokens per reply at most", wholeNumber)
     .option("--seed <n>", "makes replies repeatable", wholeNumber)
+    .option("--model <model>", "a model folder, GGUF file or hub id instead of the configured one")
     .option("--threads <n>", "threads of the embedded engine", wholeNumber)
     .option("--stub", "use scripted replies instead of a model")
     .option("--json", "print each reply as JSON")

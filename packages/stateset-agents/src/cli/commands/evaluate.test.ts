@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type Json, tableProject } from "../../../test/cli.ts";
 import { flagTests } from "../../../test/flags.ts";
+import { learnFolder } from "../../../test/learn-data.ts";
 import { temporaryFolder } from "../../../test/tiny-model.ts";
 
 const { place, run, flag, complete } = flagTests("evaluate");
@@ -143,6 +144,12 @@ describe("evaluate", () => {
     const length = async (n: number) =>
       (await run(`evaluate --checkpoint ${place.model} --message hello --max-tokens ${n}`)).stdout.length;
     expect(await length(2)).toBeLessThan(await length(30));
+  });
+  flag("evaluate --model", async () => {
+    const cwd = await learnFolder(place.model);
+    const reply = async (options: string) =>
+      (await run(`evaluate ${options} --message hello --max-tokens 12`, { cwd })).stdout;
+    expect(await reply(`--model ${place.model}`)).not.toBe(await reply(`--model ${place.other}`));
   });
   flag("evaluate --threads", async () => {
     const reply = async (n: number) =>

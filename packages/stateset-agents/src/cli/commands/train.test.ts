@@ -4,7 +4,8 @@ import { describe, expect, it } from "vitest";
 import { cli, type Json, tableProject } from "../../../test/cli.ts";
 import { flagTests } from "../../../test/flags.ts";
 import { learnFolder } from "../../../test/learn-data.ts";
-import { temporaryFolder } from "../../../test/tiny-model.ts";
+import { makeTinyModel, temporaryFolder } from "../../../test/tiny-model.ts";
+import { exportGguf } from "../../policy/gguf/export-gguf.ts";
 
 const { place, run, flag, complete } = flagTests("train");
 
@@ -226,6 +227,18 @@ describe("train", () => {
     const { status, stderr, stdout } = await run("train --stub --dry-run --skip-bad", { cwd });
     expect([status, stdout]).toEqual([0, expect.stringContaining("1 to train on")]);
     expect(stderr).toContain("! 1 of 2 entries of");
+  });
+  it("train gives a quantised model an adapter, which is all of it that can be trained", async () => {
+    const cwd = await learnFolder(place.model);
+    const dir = await makeTinyModel("llama", { hidden_size: 64, intermediate_size: 96 });
+    const model = join(cwd, "tiny.gguf");
+    await exportGguf({ dir, file: model, type: "Q8_0", name: "tiny" });
+    const [plan] = (await run(`train --dry-run --json --model ${model}`, { cwd })).json;
+    expect(plan!.model.lora).toMatchObject({ rank: 16 });
+    const [whole] = (await run(`train --dry-run --json --model ${dir}`, { cwd })).json;
+    expect(whole!.model.lora).toBeUndefined();
+    await run(`train --json --steps 1 --model ${model} --name adapted`, { cwd });
+    expect(existsSync(join(cwd, "runs/adapted/final/adapter_config.json"))).toBe(true);
   });
   flag("train --lora", async () => {
     const cwd = await learnFolder(place.model);

@@ -59,6 +59,7 @@ export function agentOverrides(flags: Invocation, io: CliIo): AgentOverrides {
     );
   }
   return {
+    learns: true,
     ...(model !== undefined && { model }),
     ...(threads !== undefined && { threads }),
     ...(lora !== undefined && { lora }),

@@ -2,6 +2,7 @@ import { readdir, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { StatesetError } from "../../error.ts";
 import { type ModelFiles, readJsonObject } from "../tokenizer/model-json.ts";
+import { ggmlFormat } from "./ggml-types.ts";
 import { readGgufHeader } from "./gguf-header.ts";
 import { MetadataReader } from "./gguf-metadata.ts";
 import { tokenizerFiles } from "./tokenizer-files.ts";
@@ -29,6 +30,18 @@ export async function ggufOfFolder(dir: string): Promise<string | undefined> {
   throw new StatesetError("MODEL_NOT_FOUND", `${dir} holds ${found.length} GGUF files: ${shown.join(", ")}.`, {
     hint: "Name the one that is meant.",
   });
+}
+
+/** Whether a path is that of a GGUF file, or of a folder with one, whose weights are in blocks: those can be trained by an adapter alone. */
+export async function isQuantised(path: string): Promise<boolean> {
+  const folder = await stat(path).then(
+    (stats) => stats.isDirectory(),
+    () => false,
+  );
+  const file = folder ? await ggufOfFolder(path) : path;
+  if (file === undefined || !(await isGgufFile(file))) return false;
+  const { tensors } = await readGgufHeader(file);
+  return [...tensors.values()].some(({ type }) => ggmlFormat(type).block > 1);
 }
 
 /** A tokenizer.json beside the file wins over what the file itself says. */
