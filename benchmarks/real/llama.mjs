@@ -1,6 +1,5 @@
-// llama.cpp's side, through node-llama-cpp: `llama.mjs <mode> <request file>` prints one JSON object on its last line.
-//   score  {model, sequences: [ids]}: {logprobs: [[of every token but the first]]}
-//   decode {model, batch, prompt, tokens, threads, runs}: {perSecond}
+// llama.cpp's scores, through node-llama-cpp: `llama.mjs <request file>` prints one JSON object on its last line.
+//   {model, sequences: [ids]}: {logprobs: [[of every token but the first]]}
 // node-llama-cpp is looked for from the folder it is started in: it is no dependency of this repository.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -9,7 +8,7 @@ import { pathToFileURL } from "node:url";
 
 const require = createRequire(join(process.cwd(), "package.json"));
 const { getLlama } = await import(pathToFileURL(require.resolve("node-llama-cpp")).href);
-const [mode, file] = process.argv.slice(2);
+const file = process.argv[2];
 const request = JSON.parse(readFileSync(file, "utf8"));
 const llama = await getLlama({ gpu: false, build: "never", logLevel: "error", maxThreads: request.threads });
 const model = await llama.loadModel({ modelPath: request.model, gpuLayers: 0 });
@@ -29,33 +28,6 @@ async function score() {
   return { logprobs };
 }
 
-async function decode() {
-  const { batch, prompt, tokens, threads, runs } = request;
-  const contextSize = prompt + tokens + 8;
-  const context = await model.createContext({ sequences: batch, contextSize, threads, batchSize: batch * prompt });
-  // Kept: a sequence is given back only some time after it was let go.
-  const sequences = Array.from({ length: batch }, () => context.getSequence());
-  const once = async (count) => {
-    const started = performance.now();
-    await Promise.all(
-      sequences.map(async (sequence, i) => {
-        await sequence.clearHistory();
-        const ids = Array.from({ length: prompt }, (_, j) => 100 + ((7919 * (i * prompt + j)) % 19_000));
-        let left = count;
-        // Greedy: drawing from all tokens would be a good part of the time here, and it is not what is compared.
-        for await (const _ of sequence.evaluate(ids, { temperature: 0, yieldEogToken: true })) {
-          if (--left === 0) break;
-        }
-      }),
-    );
-    return (performance.now() - started) / 1000;
-  };
-  await once(4);
-  let best = Number.POSITIVE_INFINITY;
-  for (let i = 0; i < runs; i++) best = Math.min(best, await once(tokens));
-  return { perSecond: (batch * tokens) / best };
-}
-
-const result = await { score, decode }[mode]();
+const result = await score();
 await new Promise((written) => process.stdout.write(`\n${JSON.stringify(result)}\n`, written));
 process.exit(0);

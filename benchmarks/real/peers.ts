@@ -36,11 +36,18 @@ export function torch<T>(mode: "convert" | "greedy" | "score" | "decode" | "trai
   return inFile(request, (file) => answer<T>(python, [here("./peer.py"), mode, file]));
 }
 
-/** llama.cpp, where STATESET_LLAMA names a folder in which `npm install node-llama-cpp` was run. */
-export function llama<T>(mode: "score" | "decode", request: object): T | undefined {
+/** llama.cpp's speed, where that interpreter has `llama-cpp-python`: made for the machine it is installed on. */
+export function llamaDecode<T>(request: object): T | undefined {
+  const python = process.env.STATESET_PYTHON;
+  if (!python) return undefined;
+  return inFile(request, (file) => answer<T | null>(python, [here("./llama_decode.py"), file])) ?? undefined;
+}
+
+/** llama.cpp's scores, where STATESET_LLAMA names a folder in which `npm install node-llama-cpp` was run. */
+export function llamaScore<T>(request: object): T | undefined {
   const folder = process.env.STATESET_LLAMA;
   if (!folder) return undefined;
-  return inFile(request, (file) => answer<T>(process.execPath, [here("./llama.mjs"), mode, file], folder));
+  return inFile(request, (file) => answer<T>(process.execPath, [here("./llama.mjs"), file], folder));
 }
 
 export interface Dequantised {

@@ -228,7 +228,8 @@ function speedSection({ decode, ...stamp }: Stamp & Speed): string {
   ]);
   return `## Speed
 
-Tokens a second, ${decoding.tokens} after a prompt of ${decoding.prompt}; in brackets ours over theirs. llama.cpp runs the same file.
+Tokens a second, ${decoding.tokens} after a prompt of ${decoding.prompt}; in brackets ours over theirs. llama.cpp runs the same file, and draws no
+tokens: ours and transformers do.
 
 ${table(["sequences", "ours", "llama.cpp", "transformers, its faster type"], rows)}
 
