@@ -144,41 +144,19 @@ fn config(shape: &str) -> Config {
         qk_norm: false,
         sliding_window: None,
     };
+    let llama = Config {
+        norm: Norm::Rms,
+        mlp: Mlp::SwiGlu,
+        position: Position::Rope,
+        qkv_bias: false,
+        out_bias: false,
+        mlp_bias: false,
+        ..gpt2.clone()
+    };
     match shape {
-        "smol" => Config {
-            vocab: 49152,
-            hidden: 576,
-            layers: 30,
-            heads: 9,
-            kv_heads: 3,
-            inter: 1536,
-            max_positions: 2048,
-            norm: Norm::Rms,
-            mlp: Mlp::SwiGlu,
-            position: Position::Rope,
-            qkv_bias: false,
-            out_bias: false,
-            mlp_bias: false,
-            ..gpt2
-        },
+        "smol" => Config { vocab: 49152, hidden: 576, layers: 30, heads: 9, kv_heads: 3, inter: 1536, max_positions: 2048, ..llama },
         "gpt2" => gpt2,
-        _ => Config {
-            vocab: 8192,
-            hidden: 320,
-            layers: 8,
-            heads: 10,
-            kv_heads: 5,
-            head_dim: 32,
-            inter: 864,
-            max_positions: 2048,
-            norm: Norm::Rms,
-            mlp: Mlp::SwiGlu,
-            position: Position::Rope,
-            qkv_bias: false,
-            out_bias: false,
-            mlp_bias: false,
-            ..gpt2
-        },
+        _ => Config { vocab: 8192, hidden: 320, layers: 8, heads: 10, kv_heads: 5, head_dim: 32, inter: 864, max_positions: 2048, ..llama },
     }
 }
 

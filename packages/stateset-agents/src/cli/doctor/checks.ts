@@ -100,7 +100,7 @@ async function checkModel({ cwd, model }: Surroundings): Promise<Check[]> {
   const name = model ?? "the starter model";
   try {
     const run = { reference: true, tokenBudget: 8192, recompute: false };
-    const plan = await engines.native.plan(dir, run);
+    const plan = await engines.native.plan(dir, { ...run, precision: "f32" });
     const adapter = await engines.native.plan(dir, { ...run, lora: defaultLora });
     const fits = adapter.total <= plan.available;
     const alone = plan.total <= plan.available ? "" : ", which is more than there is";

@@ -77,6 +77,13 @@ describe.each(architectures)("a GGUF file of %s", (architecture) => {
 });
 
 describe("a policy on a GGUF file", () => {
+  it("is not looked for on the hub when there is no such file", async () => {
+    await expect(resolveModel("nope.gguf")).rejects.toMatchObject({
+      code: "MODEL_NOT_FOUND",
+      message: "There is no file at nope.gguf.",
+    });
+  });
+
   it("writes its adapter with the file's path, and opens it again on that", async () => {
     const file = await ggufOf(await chatModel());
     const policy = await openPolicy({

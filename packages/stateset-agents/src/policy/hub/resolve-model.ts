@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { HubApiError } from "@huggingface/hub";
 import { StatesetError } from "../../error.ts";
-import { ggufOfFolder, isGgufFile } from "../gguf/find-gguf.ts";
+import { ggufOfFolder, isGgufFile, isGgufName } from "../gguf/find-gguf.ts";
 import { stubMarkFile } from "../stub/mark.ts";
 import type { DownloadProgress } from "./download-file.ts";
 import { fetchModel } from "./fetch-model.ts";
@@ -45,6 +45,11 @@ export async function resolveModel(
   if (kind) {
     throw new StatesetError("MODEL_NOT_FOUND", `${model} is a file, neither a GGUF file nor a model folder.`, {
       hint: "Name the folder that holds config.json, or a file that ends in .gguf.",
+    });
+  }
+  if (isGgufName(model)) {
+    throw new StatesetError("MODEL_NOT_FOUND", `There is no file at ${model}.`, {
+      hint: "GGUF files are not downloaded from the hub: fetch it yourself and give its path.",
     });
   }
   if (!isHubId(model)) {

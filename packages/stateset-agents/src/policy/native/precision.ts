@@ -43,7 +43,7 @@ export const isBlocks = (form: WeightForm | undefined): boolean => form?.startsW
 /** Looked up by row or multiplied with: all other tensors are small, and always f32. */
 const isMatrix = ({ shape, parts }: TensorPlace): boolean => shape.length === 2 && parts[0]?.engine !== "position";
 
-/** Frozen weights are as small as their file. So are those of a quantised file, which nobody has enough memory for by accident. */
+/** Frozen weights stay as small as their file. So does a quantised file: who took one may not have the memory for f32. */
 export function defaultPrecision(stored: StoredTypes, frozen: boolean): Precision {
   const quantised = [...stored].some(([place, type]) => isMatrix(place) && isBlocks(formOf(type)));
   return frozen || quantised ? "file" : "f32";
