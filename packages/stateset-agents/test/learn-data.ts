@@ -22,7 +22,10 @@ export const dataFiles = {
   "reward-model": { data: "labels.jsonl", heldOut: "other-pairs.jsonl" },
 } as const;
 
-/** A folder with data for each of them, and a project that can play conversations. The model is named by the configuration. */
+/**
+ * A folder with data for each of them, and a project that can play conversations. The model is named by the configuration. Scenario "two"
+ * is not over while the folder has a file `hold`.
+ */
 export async function learnFolder(model: string, dir?: string): Promise<string> {
   const folder = dir ?? (await temporaryFolder());
   mkdirSync(folder, { recursive: true });
@@ -47,8 +50,13 @@ training: { steps: 1, groupsPerStep: 2, groupSize: 3 }
   );
   writeFileSync(
     join(folder, "reward.ts"),
-    `import { rewardFunction } from "stateset-agents";
-export default rewardFunction({ name: "long" }, ({ turns }) => turns.at(-1)!.content.length / 40);
+    `import { existsSync } from "node:fs";
+import { setTimeout } from "node:timers/promises";
+import { rewardFunction } from "stateset-agents";
+export default rewardFunction({ name: "long" }, async ({ turns }) => {
+  while (turns[0]!.content === "say blue" && existsSync("hold")) await setTimeout(10);
+  return turns.at(-1)!.content.length / 40;
+});
 `,
   );
   return folder;

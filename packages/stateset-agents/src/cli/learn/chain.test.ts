@@ -104,9 +104,13 @@ describe("a run that is stopped", () => {
     const args =
       "best-of-n --n 40 --lora 2 --name r --epochs 3 --batch-size 1 --learning-rate 0.00123 --set schedule=constant --set sampling.maxTokens=60";
     await run(args, whole);
+    const hold = join(cwd, "hold");
+    writeFileSync(hold, "");
     const stopped = spawnCli(args.split(" "), cwd);
     await stopped.saw(/sampled 1\/2 scenarios/);
     stopped.child.kill("SIGINT");
+    await stopped.saw(/Ctrl-C again/);
+    rmSync(hold);
     expect(await stopped.exit).toBe(130);
     expect(stopped.output()).toMatch(
       /Stopped after sampling 1 of 2 scenarios \(\d of 40 conversations kept\) and saved\./,
