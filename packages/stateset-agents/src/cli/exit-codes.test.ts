@@ -154,7 +154,7 @@ describe("the exit status is", () => {
     const root = await temporaryFolder();
     const settings = {
       training: { steps: 12, checkpoint: { every: 0 } },
-      rest: "agent: new MultiTurnAgent({ policy: createTablePolicy({ sampleDelayMs: 25 }), sampling: { maxTokens: 6 } }),",
+      rest: "agent: new MultiTurnAgent({ policy: createTablePolicy({ sampleDelayMs: 60 }), sampling: { maxTokens: 6 } }),",
     };
     const cwd = await tableProject(join(root, "interrupted"), settings);
     const run = spawnCli(["train", "--name", "r"], cwd);
@@ -188,7 +188,7 @@ describe("the exit status is", () => {
     status(code, when, async () => {
       const cwd = await tableProject(await temporaryFolder(), {
         training: { steps: 12, checkpoint: { every: 0 } },
-        rest: "agent: new MultiTurnAgent({ policy: createTablePolicy({ sampleDelayMs: 25 }), sampling: { maxTokens: 6 } }),",
+        rest: "agent: new MultiTurnAgent({ policy: createTablePolicy({ sampleDelayMs: 60 }), sampling: { maxTokens: 6 } }),",
       });
       const run = spawnCli(["train", "--name", "r"], cwd);
       await run.saw(/step 2\/12/);
