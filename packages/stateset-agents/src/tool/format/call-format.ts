@@ -1,0 +1,52 @@
+/** How models write that they want a tool called. One file a format; choose-format.ts finds the one of a chat template. */
+
+export interface CallFormat {
+  readonly name: CallFormatName;
+  /** What it begins calls with, where that is a text of its own: special tokens among these are read from what was sampled. */
+  readonly markers: readonly string[];
+  /** Takes a reply apart: `text` as it was sampled, special tokens printed, without what ends a reply. */
+  parse(text: string): ParsedReply;
+  /** How much of a reply that is still being sampled is certainly words, not part of a call. */
+  certain(text: string): number;
+  /** Calls as a model of this format writes them. */
+  print(calls: readonly WrittenCall[]): string;
+}
+
+export const callFormatNames = ["hermes", "llama3", "mistral", "json", "pythonic"] as const;
+export type CallFormatName = (typeof callFormatNames)[number];
+
+export interface WrittenCall {
+  name: string;
+  /** JSON text of an object, as the model wrote it. */
+  arguments: string;
+}
+
+/** What was meant as a call and cannot be read as one. */
+export interface UnreadableCall {
+  /** Where that can be told. */
+  name?: string;
+  /** As the model wrote it. */
+  text: string;
+  problem: string;
+}
+
+export interface ParsedReply {
+  /** The words before the first call; all of the reply where it holds none. */
+  content: string;
+  calls: (WrittenCall | UnreadableCall)[];
+}
+
+export function isUnreadable(call: WrittenCall | UnreadableCall): call is UnreadableCall {
+  return "problem" in call;
+}
+
+/** Where the first of `markers` stands, or may begin at the end of what there is yet. */
+export function beforeMarker(text: string, markers: readonly string[]): number {
+  const whole = markers.map((marker) => text.indexOf(marker)).filter((at) => at >= 0);
+  if (whole.length > 0) return Math.min(...whole);
+  const longest = Math.max(...markers.map(({ length }) => length));
+  for (let at = Math.max(0, text.length - longest + 1); at < text.length; at++) {
+    if (markers.some((marker) => marker.startsWith(text.slice(at)))) return at;
+  }
+  return text.length;
+}

@@ -1,0 +1,72 @@
+/** Which format a model writes its calls in: found out by having its chat template print one. */
+import type { Message } from "../../conversation/message.ts";
+import type { ToolDefinition } from "../../conversation/tool-definition.ts";
+import type { ChatTokenizer } from "../../policy/policy.ts";
+import type { CallFormat, CallFormatName } from "./call-format.ts";
+import { hermes } from "./hermes.ts";
+import { jsonFence } from "./json-fence.ts";
+import { llama3 } from "./llama3.ts";
+import { mistral } from "./mistral.ts";
+import { pythonic } from "./pythonic.ts";
+
+export const callFormats: Readonly<Record<CallFormatName, CallFormat>> = {
+  hermes,
+  llama3,
+  mistral,
+  json: jsonFence,
+  pythonic,
+};
+
+/** What a chat template does about tools. */
+export interface TemplateTools {
+  format: CallFormat;
+  /** False: it has no place for tools, and the model must be told of them in the system text. */
+  shown: boolean;
+}
+
+const name = "probe_tool";
+const tool: ToolDefinition = {
+  type: "function",
+  function: { name, description: "d", parameters: { type: "object", properties: { q: { type: "string" } } } },
+};
+const user: Message = { role: "user", content: "a" };
+const call: Message = {
+  role: "assistant",
+  content: "",
+  tool_calls: [{ id: "callprobe", type: "function", function: { name, arguments: '{"q": "b"}' } }],
+};
+const result: Message = { role: "tool", name, tool_call_id: "callprobe", content: "c" };
+
+export function toolsOfTemplate(tokenizer: Pick<ChatTokenizer, "render">): TemplateTools {
+  const print = (messages: readonly Message[], tools?: readonly ToolDefinition[]) => {
+    try {
+      return tokenizer.render(messages, tools ? { tools } : {});
+    } catch {
+      return "";
+    }
+  };
+  const shown = print([user], [tool]).includes(name);
+  // Templates may refuse a call without its answer, or one without tools.
+  const printed = [
+    print([user, call], [tool]),
+    print([user, call, result], [tool]),
+    print([user, call]),
+    print([user, call, result, { role: "assistant", content: "d" }, user], [tool]),
+  ];
+  const own = print([user], [tool]);
+  const texts = printed.map((text) => (text.startsWith(own) ? text.slice(own.length) : text));
+  return { format: formatIn(texts, own), shown };
+}
+
+/** By what is printed around the call; where that tells nothing, by what the model is told to write. */
+function formatIn(calls: readonly string[], told: string): CallFormat {
+  const has = (pattern: RegExp, texts = calls.filter((text) => text.includes(name))) =>
+    texts.some((text) => pattern.test(text));
+  if (has(/<tool_call>/)) return hermes;
+  if (has(/\[TOOL_CALLS\]/)) return mistral;
+  if (has(/<\|python_tag\|>|\{\s*"name"\s*:\s*"probe_tool"\s*,\s*"parameters"\s*:/)) return llama3;
+  if (has(/\bprobe_tool\(\s*q\s*=/)) return pythonic;
+  if (has(/<tool_call>/, [told])) return hermes;
+  if (has(/\{\s*"name"\s*:\s*[^{}"]*,\s*"parameters"\s*:/, [told])) return llama3;
+  return jsonFence;
+}

@@ -1,0 +1,62 @@
+/**
+ * A JSON object, or a list of them, in a fence of three backticks: for templates that say nothing of tools. A fence that holds
+ * anything else is part of the words.
+ */
+import { beforeMarker, type CallFormat, type ParsedReply } from "./call-format.ts";
+import { endOfJson, looksLikeCall, readJsonCall, readJsonCalls, unreadable } from "./read-json-call.ts";
+
+const fence = "```";
+/** What may stand behind the backticks. */
+const opening = /```[ \t]*(?:json|tool_call|tool)?[ \t]*\r?\n?\s*(?=[[{])/g;
+
+export const jsonFence: CallFormat = {
+  name: "json",
+  markers: [],
+  parse(text): ParsedReply {
+    const calls: ParsedReply["calls"] = [];
+    let first: number | undefined;
+    let end = 0;
+    for (const match of text.matchAll(opening)) {
+      if (match.index < end) continue;
+      const from = match.index + match[0].length;
+      const read = readFence(text, from);
+      if (!read) continue;
+      first ??= match.index;
+      calls.push(...read.calls);
+      end = read.end;
+    }
+    return first === undefined ? { content: text, calls } : { content: text.slice(0, first).trimEnd(), calls };
+  },
+  certain(text) {
+    // Fences that are over and hold no call are words.
+    let from = 0;
+    for (;;) {
+      const at = text.indexOf(fence, from);
+      if (at < 0) return Math.max(from, beforeMarker(text, [fence]));
+      const close = text.indexOf(fence, at + fence.length);
+      if (close < 0 || jsonFence.parse(text.slice(at, close + fence.length)).calls.length > 0) return at;
+      from = close + fence.length;
+    }
+  },
+  print: (calls) =>
+    calls
+      .map((call) => `${fence}json\n{"name": ${JSON.stringify(call.name)}, "arguments": ${call.arguments}}\n${fence}`)
+      .join("\n"),
+};
+
+function readFence(text: string, from: number): { calls: ParsedReply["calls"]; end: number } | undefined {
+  const list = text[from] === "[";
+  const starts = list ? text.slice(from + 1) : text.slice(from);
+  if (!looksLikeCall(starts)) return undefined;
+  const end = endOfJson(text, from);
+  if (end === undefined) {
+    const over = text.indexOf(fence, from);
+    const written = text.slice(from, over < 0 ? undefined : over).trim();
+    const problem = over < 0 ? "it ends in the middle" : "it is no JSON";
+    return { calls: [unreadable(written, problem)], end: over < 0 ? text.length : over + fence.length };
+  }
+  const close = text.indexOf(fence, end);
+  const written = text.slice(from, end);
+  const calls = list ? readJsonCalls(written.slice(1), /^[\s,]*/, "]") : [readJsonCall(written)];
+  return { calls, end: close < 0 ? text.length : close + fence.length };
+}

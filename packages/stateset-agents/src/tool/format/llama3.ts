@@ -1,0 +1,39 @@
+/**
+ * Llama 3: a reply that is `{"name": "f", "parameters": {…}}`, several behind one another with `;` between them, or anything of that
+ * after `<|python_tag|>`. The calls of built-in tools, `search.call(query="x")`, come after that tag too.
+ */
+import { beforeMarker, type CallFormat, type ParsedReply } from "./call-format.ts";
+import { readPythonCalls } from "./pythonic.ts";
+import { looksLikeCall, readJsonCalls } from "./read-json-call.ts";
+
+const tag = "<|python_tag|>";
+
+export const llama3: CallFormat = {
+  name: "llama3",
+  markers: [tag],
+  parse(text): ParsedReply {
+    // First, because an argument may spell the tag.
+    if (looksLikeCall(text)) return { content: "", calls: readAll(text.trim()) };
+    const at = text.indexOf(tag);
+    if (at < 0) return { content: text, calls: [] };
+    const written = text.slice(at + tag.length).trim();
+    const calls = written.startsWith("{") ? readAll(written) : readPythonCalls(written.replaceAll(tag, ";"));
+    return { content: text.slice(0, at).trimEnd(), calls };
+  },
+  certain(text) {
+    const start = text.trimStart();
+    // Until it is known not to be a call.
+    if (start === "" || (start.startsWith("{") && mayBeCall(start))) return 0;
+    return beforeMarker(text, [tag]);
+  },
+  print: (calls) =>
+    calls.map((call) => `{"name": ${JSON.stringify(call.name)}, "parameters": ${call.arguments}}`).join("; "),
+};
+
+function mayBeCall(start: string): boolean {
+  return looksLikeCall(start) || /^\{\s*(?:"[a-z]*"?\s*)?$/.test(start);
+}
+
+function readAll(text: string): ParsedReply["calls"] {
+  return readJsonCalls(text, /^(?:\s|;|,|<\|python_tag\|>)*/);
+}

@@ -1,0 +1,30 @@
+/** Mistral: `[TOOL_CALLS] [{"name": "f", "arguments": {…}}, …]`, and as its newer models write it, `[TOOL_CALLS]f[ARGS]{…}`. */
+import { beforeMarker, type CallFormat, type ParsedReply } from "./call-format.ts";
+import { readJsonCall, readJsonCalls, unreadable } from "./read-json-call.ts";
+
+const tag = "[TOOL_CALLS]";
+
+export const mistral: CallFormat = {
+  name: "mistral",
+  markers: [tag, "[ARGS]", "[CALL_ID]"],
+  parse(text): ParsedReply {
+    const at = text.indexOf(tag);
+    if (at < 0) return { content: text, calls: [] };
+    const written = text.slice(at + tag.length).trim();
+    const calls = written.startsWith("[") ? readJsonCalls(written.slice(1), /^[\s,]*/, "]") : readNamed(written);
+    return { content: text.slice(0, at).trimEnd(), calls };
+  },
+  certain: (text) => beforeMarker(text, [tag]),
+  print: (calls) =>
+    `${tag} [${calls.map((call) => `{"name": ${JSON.stringify(call.name)}, "arguments": ${call.arguments}}`).join(", ")}]`,
+};
+
+function readNamed(text: string): ParsedReply["calls"] {
+  return text.split(tag).map((one) => {
+    const [, name, args] =
+      /^\s*([^\s[\]{}]+)\s*(?:\[CALL_ID\][^[\]{}]*)?(?:\[ARGS\])?\s*([\s\S]*?)\s*$/.exec(one) ?? [];
+    if (name === undefined) return unreadable(one, "it has no name");
+    const read = readJsonCall(`{"name": ${JSON.stringify(name)}, "arguments": ${args === "" ? "{}" : args}}`);
+    return "problem" in read ? unreadable(one, "its arguments are no JSON object", name) : read;
+  });
+}
