@@ -11,9 +11,10 @@ const rooms: Record<string, string> = {
   conversation: "",
   algorithm: "",
   policy: "conversation",
+  tool: "conversation policy",
   environment: "conversation",
   agent: "conversation environment policy",
-  reward: "conversation environment policy",
+  reward: "conversation environment policy tool",
   rollout: "agent conversation environment reward",
   evaluation: "agent conversation environment reward rollout",
   learning: "algorithm conversation policy",
@@ -24,7 +25,7 @@ const rooms: Record<string, string> = {
   training: "agent algorithm conversation environment evaluation learning policy reward rollout run telemetry",
   compat: "agent environment evaluation reward run training",
   doors:
-    "agent algorithm compat conversation environment evaluation learning policy preference reward rollout run supervised telemetry test-support training",
+    "agent algorithm compat conversation environment evaluation learning policy preference reward rollout run supervised telemetry test-support tool training",
   project: "agent algorithm conversation doors environment policy preference reward run supervised telemetry training",
   cli: "agent algorithm conversation environment evaluation learning policy preference project reward rollout run supervised telemetry training",
 };

@@ -41,7 +41,7 @@ export {
 } from "../reward/multi-objective-reward.ts";
 export { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "../reward/reward-function.ts";
 export { type ExactMatchOptions, ExactMatchReward } from "../reward/verifier/exact-match.ts";
-export type { JsonSchema } from "../reward/verifier/json-schema.ts";
 export { type NumericAnswerOptions, NumericAnswerReward } from "../reward/verifier/numeric-answer.ts";
 export { type PatternOptions, PatternReward } from "../reward/verifier/pattern.ts";
 export { type ToolCallOptions, ToolCallReward } from "../reward/verifier/tool-call.ts";
+export type { JsonSchema } from "../tool/schema/compile-schema.ts";

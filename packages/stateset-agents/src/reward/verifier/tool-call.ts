@@ -1,8 +1,10 @@
 import { z } from "zod";
 import { isReply, type RewardResult, type Turn } from "../../conversation/trajectory.ts";
+import { isUnreadable } from "../../tool/format/call-format.ts";
+import { hermes } from "../../tool/format/hermes.ts";
+import { compileSchema, type JsonSchema, type SchemaCheck } from "../../tool/schema/compile-schema.ts";
 import { RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
 import { parseRewardOptions } from "../reward-options.ts";
-import { type JsonSchema, requireKnownKeywords, schemaProblems } from "./json-schema.ts";
 
 export interface ToolCallOptions extends RewardOptions {
   /** The tool that should be called. */
@@ -20,8 +22,8 @@ export interface ToolCallOptions extends RewardOptions {
  */
 export class ToolCallReward extends RewardFunction {
   readonly #tool: string;
-  readonly #parameters: JsonSchema | undefined;
-  readonly #arguments: Record<string, unknown>;
+  /** Of the arguments: that they fit the schema, and have the wanted values. */
+  readonly #checks: readonly SchemaCheck[];
 
   constructor(options: ToolCallOptions) {
     const {
@@ -35,10 +37,16 @@ export class ToolCallReward extends RewardFunction {
       arguments: z.record(z.string(), z.unknown()).default({}),
     });
     super(rest, { tool, parameters, arguments: wanted });
-    if (parameters) requireKnownKeywords(parameters, "ToolCallReward.parameters");
+    const values: JsonSchema = {
+      type: "object",
+      required: Object.keys(wanted),
+      properties: Object.fromEntries(Object.entries(wanted).map(([key, value]) => [key, { const: value }])),
+    };
     this.#tool = tool;
-    this.#parameters = parameters;
-    this.#arguments = wanted;
+    this.#checks = [
+      ...(parameters ? [compileSchema(parameters, "ToolCallReward.parameters")] : []),
+      compileSchema(values, "ToolCallReward.arguments"),
+    ];
   }
 
   override async compute({ turns }: RewardInput): Promise<RewardResult> {
@@ -56,15 +64,7 @@ export class ToolCallReward extends RewardFunction {
     } catch {
       return { score: 0.25, problems: ["its arguments are not JSON"] };
     }
-    const wanted: JsonSchema = {
-      type: "object",
-      required: Object.keys(this.#arguments),
-      properties: Object.fromEntries(Object.entries(this.#arguments).map(([key, value]) => [key, { const: value }])),
-    };
-    const problems = [
-      ...(this.#parameters ? schemaProblems(given, this.#parameters) : []),
-      ...schemaProblems(given, wanted),
-    ];
+    const problems = this.#checks.flatMap((check) => check(given));
     return { score: problems.length === 0 ? 1 : 0.5, problems };
   }
 }
@@ -79,16 +79,11 @@ function callsOf(turn: Turn): Call[] {
   if (!isReply(turn)) return [];
   const { content, tool_calls: calls } = turn;
   if (calls?.length) return calls.map(({ function: { name, arguments: text } }) => ({ name, text }));
-  return [...content.matchAll(/<tool_call>\s*([\s\S]*?)\s*(?:<\/tool_call>|$)/g)].map(([, written]) =>
-    readCall(written!),
-  );
-}
-
-function readCall(written: string): Call {
-  try {
-    const call = JSON.parse(written) as { name?: unknown; arguments?: unknown } | null;
-    return { name: String(call?.name), text: JSON.stringify(call?.arguments ?? null) };
-  } catch {
-    return { name: /"name"\s*:\s*"([^"]*)"/.exec(written)?.[1] ?? "", text: written };
-  }
+  return hermes
+    .parse(content)
+    .calls.map((written) =>
+      isUnreadable(written)
+        ? { name: written.name ?? "", text: written.text }
+        : { name: written.name, text: written.arguments },
+    );
 }

@@ -8,6 +8,8 @@ export interface CallFormat {
   parse(text: string): ParsedReply;
   /** How much of a reply that is still being sampled is certainly words, not part of a call. */
   certain(text: string): number;
+  /** Names of tools that it can write. Left out: all that a tool may have. */
+  readonly names?: RegExp;
   /** Calls as a model of this format writes them. */
   print(calls: readonly WrittenCall[]): string;
 }

@@ -5,6 +5,7 @@ import { unreadable } from "./read-json-call.ts";
 export const pythonic: CallFormat = {
   name: "pythonic",
   markers: [],
+  names: /^[A-Za-z_][\w.]*$/,
   parse(text): ParsedReply {
     const written = text.trim();
     return beginsLikeCall(written) ? { content: "", calls: readPythonCalls(written) } : { content: text, calls: [] };

@@ -54,13 +54,13 @@ function emit(node: RegexNode, program: Instruction[]): void {
 
 function emitChoice(options: readonly RegexNode[], program: Instruction[]): void {
   const jumps: number[] = [];
-  options.forEach((option, i) => {
-    if (i === options.length - 1) return emit(option, program);
+  for (const option of options.slice(0, -1)) {
     const split = push(program, { op: "split", to: [program.length + 1, 0] });
     emit(option, program);
     jumps.push(push(program, { op: "jump", to: 0 }));
     program[split] = { op: "split", to: [split + 1, program.length] };
-  });
+  }
+  emit(options.at(-1)!, program);
   for (const jump of jumps) program[jump] = { op: "jump", to: program.length };
 }
 

@@ -81,10 +81,10 @@ const controls: Readonly<Record<string, number>> = { n: 10, r: 13, t: 9, f: 12, 
 const properties = new Map<string, CharSet>();
 
 /** Of `\p{…}`: asked of the language once for every code point. */
-function property(escape: string): CharSet {
-  const known = properties.get(escape);
+function property(written: string): CharSet {
+  const known = properties.get(written);
   if (known) return known;
-  const test = new RegExp(`^${escape}$`, "u");
+  const test = new RegExp(`^${written}$`, "u");
   const ranges: [number, number][] = [];
   for (let point = 0; point <= lastCodePoint; point++) {
     if (!test.test(String.fromCodePoint(point))) continue;
@@ -92,7 +92,7 @@ function property(escape: string): CharSet {
     if (last?.[1] === point - 1) last[1] = point;
     else ranges.push([point, point]);
   }
-  properties.set(escape, ranges);
+  properties.set(written, ranges);
   return ranges;
 }
 

@@ -1,0 +1,87 @@
+/** What a tool takes: a zod schema, any Standard Schema that gives JSON Schema, or JSON Schema itself. */
+import { messageOf, StatesetError } from "../error.ts";
+import { compileSchema, type JsonSchema } from "./schema/compile-schema.ts";
+
+/** The part of the Standard Schema that is needed here (standardschema.dev). */
+export interface StandardSchema<Output = unknown> {
+  readonly "~standard": {
+    readonly version: number;
+    readonly vendor: string;
+    readonly validate: (value: unknown) => StandardResult<Output> | Promise<StandardResult<Output>>;
+    readonly types?: { readonly input: unknown; readonly output: Output } | undefined;
+    readonly jsonSchema?: { readonly input: (options: { target: "draft-2020-12" }) => Record<string, unknown> };
+  };
+}
+
+type StandardResult<Output> =
+  | { readonly value: Output; readonly issues?: undefined }
+  | { readonly issues: readonly { readonly message: string; readonly path?: readonly unknown[] | undefined }[] };
+
+export type ToolParameters = StandardSchema | JsonSchema;
+
+/** What `execute` is given. */
+export type ArgumentsOf<P> = P extends StandardSchema<infer Output> ? Output : Record<string, unknown>;
+
+export type Checked<A> = { ok: true; value: A } | { ok: false; problems: string[] };
+
+export interface ReadParameters {
+  /** For the model. */
+  schema: Record<string, unknown>;
+  check(value: unknown): Promise<Checked<never>>;
+}
+
+/** `where` names them in errors. */
+export function readParameters(parameters: ToolParameters | undefined, where: string): ReadParameters {
+  if (parameters === undefined) return readParameters({ type: "object", properties: {} }, where);
+  if (isStandard(parameters)) return fromStandard(parameters, where);
+  const { type = "object" } = parameters;
+  if (type !== "object") {
+    throw new StatesetError("INVALID_OPTION", `${where} is of type ${JSON.stringify(type)}.`, {
+      hint: 'Arguments are given by name: make it { type: "object", properties: { … } }.',
+    });
+  }
+  const schema = structuredClone({ ...parameters, type });
+  const problemsOf = compileSchema(schema, where);
+  return {
+    schema,
+    async check(value) {
+      const problems = problemsOf(value);
+      return problems.length > 0 ? { ok: false, problems } : { ok: true, value: value as never };
+    },
+  };
+}
+
+export function isStandard(value: unknown): value is StandardSchema {
+  return (typeof value === "object" || typeof value === "function") && value !== null && "~standard" in value;
+}
+
+function fromStandard(parameters: StandardSchema, where: string): ReadParameters {
+  const standard = parameters["~standard"];
+  let schema: Record<string, unknown>;
+  try {
+    if (!standard.jsonSchema) throw new Error(`${standard.vendor} does not give one`);
+    schema = standard.jsonSchema.input({ target: "draft-2020-12" });
+  } catch (error) {
+    throw new StatesetError("INVALID_OPTION", `${where} cannot be written as JSON Schema: ${messageOf(error)}.`, {
+      hint: "The model is shown JSON Schema. Use types that have a form in it, or give JSON Schema itself.",
+      cause: error,
+    });
+  }
+  const { schema: shown } = readParameters(schema, where);
+  return {
+    schema: shown,
+    async check(value) {
+      const result = await standard.validate(value);
+      if (!result.issues) return { ok: true, value: result.value as never };
+      return {
+        ok: false,
+        problems: result.issues.map(({ message, path = [] }) => `arguments${placeOf(path)}: ${message}`),
+      };
+    },
+  };
+}
+
+function placeOf(path: readonly unknown[]): string {
+  const keys = path.map((part) => (typeof part === "object" && part !== null && "key" in part ? part.key : part));
+  return keys.map((key) => (typeof key === "number" ? `[${key}]` : `.${String(key)}`)).join("");
+}

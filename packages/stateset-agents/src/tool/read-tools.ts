@@ -1,0 +1,107 @@
+/** Tools in the forms people have them: of tool(), as definitions alone, of the Python library, of the AI SDK. */
+import type { ToolDefinition } from "../conversation/tool-definition.ts";
+import { toolsSchema } from "../conversation/tool-definition.ts";
+import { StatesetError } from "../error.ts";
+import { parseOptions } from "../options.ts";
+import { isStandard, type StandardSchema, type ToolParameters } from "./parameters.ts";
+import type { JsonSchema } from "./schema/compile-schema.ts";
+import { type Tool, type ToolContext, tool, toolNames } from "./tool.ts";
+
+/** The Python library's form. */
+export interface NamedFunction {
+  name: string;
+  description?: string;
+  parameters?: ToolParameters;
+  function: (args: never) => unknown;
+}
+
+/** A tool of the AI SDK, which is known by its key. */
+export interface SdkTool {
+  description?: string;
+  inputSchema: StandardSchema | { jsonSchema: unknown };
+  execute?: (input: never, options: never) => unknown;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: arguments are of any type, each tool's own.
+type AnyTool = Tool<any>;
+/** A list of tools, or tools by name. A definition alone is shown to the model, and its calls are left to the environment. */
+export type ToolsInput =
+  | readonly (AnyTool | ToolDefinition | NamedFunction)[]
+  | Readonly<Record<string, AnyTool | SdkTool>>;
+
+export interface ReadTools {
+  /** All of them, for the model. */
+  definitions: ToolDefinition[];
+  /** Those that can be run, by name. */
+  runnable: ReadonlyMap<string, AnyTool>;
+}
+
+export function readTools(input: ToolsInput): ReadTools {
+  const entries: [string | undefined, unknown][] = Array.isArray(input)
+    ? input.map((one) => [undefined, one])
+    : Object.entries(input);
+  const definitions: ToolDefinition[] = [];
+  const runnable = new Map<string, AnyTool>();
+  for (const [i, [key, value]] of entries.entries()) {
+    const where = `tools ${key === undefined ? `[${i}]` : `"${key}"`}`;
+    const one = readOne(value, key, where);
+    const { definition } = one;
+    const { name } = definition.function;
+    if (definitions.some((other) => other.function.name === name)) {
+      throw new StatesetError("INVALID_OPTION", `Two tools are called "${name}".`, { hint: "Give one another name." });
+    }
+    definitions.push(definition);
+    if ("execute" in one) runnable.set(name, one);
+  }
+  return { definitions, runnable };
+}
+
+function readOne(value: unknown, key: string | undefined, where: string): AnyTool | { definition: ToolDefinition } {
+  if (isObject(value)) {
+    if ("definition" in value && "check" in value) return value as unknown as AnyTool;
+    if ("inputSchema" in value) return fromSdk(value as unknown as SdkTool, key, where);
+    if (typeof value.function === "function") return fromFunction(value as unknown as NamedFunction);
+    if (value.type === "function") {
+      const [definition] = parseOptions(toolsSchema, [value], where);
+      requireName(definition!.function.name, where);
+      return { definition: definition! };
+    }
+  }
+  throw new StatesetError("INVALID_OPTION", `${where} is no tool.`, {
+    hint: 'Make one with tool({ name, parameters, execute }), or give { type: "function", function: { name, parameters } } to have it shown alone.',
+  });
+}
+
+function fromFunction({ function: execute, ...rest }: NamedFunction): AnyTool {
+  return tool({ ...rest, execute: (args: unknown) => execute(args as never) });
+}
+
+function fromSdk({ description, inputSchema, execute }: SdkTool, name: string | undefined, where: string) {
+  if (name === undefined) {
+    throw new StatesetError("INVALID_OPTION", `${where} has no name.`, {
+      hint: "Tools of the AI SDK are given by name: tools: { weather: tool({ … }) }.",
+    });
+  }
+  const parameters = isStandard(inputSchema) ? inputSchema : (inputSchema.jsonSchema as JsonSchema);
+  const shown = { name, ...(description !== undefined && { description }), parameters };
+  if (!execute) {
+    const { definition } = tool({ ...shown, execute: () => undefined });
+    return { definition };
+  }
+  return tool({
+    ...shown,
+    execute: (args: unknown, { callId, signal, messages }: ToolContext) =>
+      execute(args as never, { toolCallId: callId, abortSignal: signal, messages } as never),
+  });
+}
+
+function requireName(name: string, where: string): void {
+  if (toolNames.test(name)) return;
+  throw new StatesetError("INVALID_OPTION", `${where}: "${name}" is no name that a call could have.`, {
+    hint: "Use 1 to 64 letters, digits, _, . and -.",
+  });
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null;
+}

@@ -1,0 +1,151 @@
+/**
+ * Runs the calls of one reply, side by side. Each is read and checked before anybody is asked to approve it, and what was approved is what
+ * runs. Whatever goes wrong is a result that the model reads, of one named kind; only an abort throws.
+ */
+import { isAbort, withDeadline } from "../abort.ts";
+import type { Message, ToolCall } from "../conversation/message.ts";
+import { messageOf } from "../error.ts";
+import { cutToTokens, resultText } from "./result-text.ts";
+import type { Tool, ToolContext } from "./tool.ts";
+
+export const toolFailures = [
+  "unknown_tool",
+  "invalid_json",
+  "invalid_arguments",
+  "denied",
+  "timeout",
+  "failed",
+  "too_large",
+] as const;
+export type ToolFailure = (typeof toolFailures)[number];
+
+/** A call as the reply has it. */
+export interface RequestedCall {
+  call: ToolCall;
+  /** Why it cannot be read, where it cannot. */
+  problem?: string;
+}
+
+export interface ToolOutcome {
+  call: ToolCall;
+  /** Undefined: it succeeded. */
+  failure?: ToolFailure;
+  /** For the model. */
+  text: string;
+}
+
+export interface Approval {
+  name: string;
+  /** A copy: changing it changes nothing. */
+  arguments: unknown;
+  context: ToolContext;
+}
+
+export interface RunOptions {
+  // biome-ignore lint/suspicious/noExplicitAny: arguments are of any type, each tool's own.
+  tools: ReadonlyMap<string, Tool<any>>;
+  /** Anything but `true` refuses. Without it, whatever needs approval is refused. */
+  approve?: ((request: Approval) => boolean | Promise<boolean>) | undefined;
+  messages: readonly Message[];
+  conversationId?: string | undefined;
+  signal?: AbortSignal | undefined;
+  /** Tokens of a result at most; the rest is cut off, with a note. */
+  maxResultTokens: number;
+  countTokens: (text: string) => number;
+}
+
+/** In the order of the calls. */
+export async function runCalls(calls: readonly RequestedCall[], options: RunOptions): Promise<ToolOutcome[]> {
+  return Promise.all(calls.map((one) => runOne(one, options)));
+}
+
+class Refusal extends Error {
+  readonly kind: ToolFailure;
+  constructor(kind: ToolFailure, message: string) {
+    super(message);
+    this.kind = kind;
+  }
+}
+
+async function runOne({ call, problem }: RequestedCall, options: RunOptions): Promise<ToolOutcome> {
+  const cut = (text: string) => cutToTokens(text, options.maxResultTokens, options.countTokens);
+  try {
+    if (problem !== undefined) throw new Refusal("invalid_json", `The call cannot be read: ${problem}.`);
+    return { call, text: cut(await result(call, options)) };
+  } catch (error) {
+    if (isAbort(error)) throw error;
+    const kind = error instanceof Refusal ? error.kind : "failed";
+    return { call, failure: kind, text: cut(JSON.stringify({ error: kind, message: short(messageOf(error)) })) };
+  }
+}
+
+async function result(call: ToolCall, options: RunOptions): Promise<string> {
+  const { name, arguments: written } = call.function;
+  const { tools, signal, messages, conversationId } = options;
+  const own = tools.get(name);
+  if (!own) throw new Refusal("unknown_tool", `There is no tool "${name}". Tools: ${[...tools.keys()].join(", ")}.`);
+  const base = { callId: call.id, messages, ...(conversationId !== undefined && { conversationId }) };
+  await allow(own, call, { ...base, signal: signal ?? new AbortController().signal }, options);
+  const attempt = () =>
+    withDeadline(
+      // Read and checked anew from what the model wrote: nobody who was asked can have changed it.
+      async (deadline) => own.execute(await checked(own, written), { ...base, signal: deadline }),
+      {
+        timeoutMs: own.timeoutMs,
+        timedOut: () => new Refusal("timeout", `The tool gave no answer within ${own.timeoutMs} ms.`),
+        signal,
+        during: `during the tool "${name}"`,
+      },
+    );
+  for (let left = own.retries; ; left--) {
+    try {
+      const text = resultText(await attempt());
+      if (!text.ok) throw new Refusal(text.kind, `The tool failed: ${text.problem}.`);
+      return text.text;
+    } catch (error) {
+      if (left > 0 && !isAbort(error)) continue;
+      if (error instanceof Refusal || isAbort(error)) throw error;
+      throw new Refusal("failed", `The tool failed: ${messageOf(error)}`);
+    }
+  }
+}
+
+async function checked<A>(own: Tool<A>, written: string): Promise<A> {
+  let given: unknown;
+  try {
+    given = JSON.parse(written);
+  } catch (error) {
+    throw new Refusal("invalid_json", `The arguments are no JSON: ${messageOf(error)}`);
+  }
+  const seen = await own.check(given);
+  if (!seen.ok) throw new Refusal("invalid_arguments", `The arguments do not fit: ${seen.problems.join("; ")}.`);
+  return seen.value;
+}
+
+/** Throws a refusal unless the call may run. What is unclear is refused. */
+async function allow<A>(
+  own: Tool<A>,
+  { function: { name, arguments: written } }: ToolCall,
+  context: ToolContext,
+  { approve, signal }: RunOptions,
+): Promise<void> {
+  const args = await checked(own, written);
+  const ask = async (question: () => unknown) => {
+    try {
+      return await withDeadline(async () => question(), { signal, during: `before the tool "${name}"` });
+    } catch (error) {
+      if (isAbort(error)) throw error;
+      return undefined;
+    }
+  };
+  const { needsApproval } = own;
+  const needs = typeof needsApproval === "function" ? await ask(() => needsApproval(args, context)) : needsApproval;
+  if (needs === false) return;
+  const request: Approval = { name, arguments: JSON.parse(written), context };
+  const approved = needs === true && approve !== undefined && (await ask(() => approve(request)));
+  if (approved !== true) throw new Refusal("denied", "The call was not approved.");
+}
+
+function short(text: string): string {
+  return text.length > 2000 ? `${text.slice(0, 2000)} …` : text;
+}
