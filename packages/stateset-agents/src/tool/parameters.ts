@@ -31,21 +31,26 @@ export interface ReadParameters {
 }
 
 /** `where` names them in errors. */
-export function readParameters(parameters: ToolParameters | undefined, where: string): ReadParameters {
-  if (parameters === undefined) return readParameters({ type: "object", properties: {} }, where);
-  if (isStandard(parameters)) return fromStandard(parameters, where);
-  const { type = "object" } = parameters;
+export function readParameters(
+  parameters: ToolParameters = { type: "object", properties: {} },
+  where: string,
+): ReadParameters {
+  return isStandard(parameters) ? fromStandard(parameters, where) : fromSchema(parameters, where);
+}
+
+function fromSchema(parameters: JsonSchema, where: string): ReadParameters {
+  const problemsOf = compileSchema(parameters, where);
+  const { $schema: _, type = "object", ...rest } = JSON.parse(JSON.stringify(parameters)) as Record<string, unknown>;
   if (type !== "object") {
     throw new StatesetError("INVALID_OPTION", `${where} is of type ${JSON.stringify(type)}.`, {
       hint: 'Arguments are given by name: make it { type: "object", properties: { … } }.',
     });
   }
-  const schema = structuredClone({ ...parameters, type });
-  const problemsOf = compileSchema(schema, where);
   return {
-    schema,
+    schema: { type, ...rest },
     async check(value) {
-      const problems = problemsOf(value);
+      const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+      const problems = isObject ? problemsOf(value) : ["arguments is not of type object"];
       return problems.length > 0 ? { ok: false, problems } : { ok: true, value: value as never };
     },
   };
@@ -67,7 +72,7 @@ function fromStandard(parameters: StandardSchema, where: string): ReadParameters
       cause: error,
     });
   }
-  const { schema: shown } = readParameters(schema, where);
+  const { schema: shown } = fromSchema(schema, where);
   return {
     schema: shown,
     async check(value) {

@@ -1,0 +1,106 @@
+import { describe, expect, expectTypeOf, it } from "vitest";
+import { z } from "zod";
+import { readTools } from "./read-tools.ts";
+import { tool } from "./tool.ts";
+
+const schema = { type: "object", properties: { city: { type: "string" } }, required: ["city"] } as const;
+const context = { signal: new AbortController().signal, callId: "a", messages: [] };
+
+describe("a tool", () => {
+  it("shows the model the JSON Schema of what it takes", () => {
+    const parameters = z.object({ city: z.string().describe("where"), days: z.int().optional() });
+    const { definition } = tool({ name: "weather", description: "The weather", parameters, execute: () => "sun" });
+    expect(definition).toEqual({
+      type: "function",
+      function: {
+        name: "weather",
+        description: "The weather",
+        parameters: expect.objectContaining({
+          type: "object",
+          properties: {
+            city: { type: "string", description: "where" },
+            days: expect.objectContaining({ type: "integer" }),
+          },
+          required: ["city"],
+        }),
+      },
+    });
+  });
+
+  it("has arguments of the type that its schema says", () => {
+    tool({
+      name: "typed",
+      parameters: z.object({ city: z.string(), days: z.number().default(1) }),
+      execute(args) {
+        expectTypeOf(args).toEqualTypeOf<{ city: string; days: number }>();
+      },
+    });
+    tool({
+      name: "json",
+      parameters: schema,
+      execute(args) {
+        expectTypeOf(args).toEqualTypeOf<Record<string, unknown>>();
+      },
+    });
+  });
+
+  it.each<[string, object, string]>([
+    ["no name", { execute: () => 1 }, "name"],
+    ["a name with a space", { name: "a b", execute: () => 1 }, "letters, digits"],
+    ["no code", { name: "a" }, "execute"],
+    ["an option that is none", { name: "a", execute: () => 1, timeout: 5 }, "timeoutMs"],
+    ["parameters that are no schema", { name: "a", execute: () => 1, parameters: { type: "text" } }, "data/type must be"],
+    ["parameters that are a list", { name: "a", execute: () => 1, parameters: { type: "array" } }, "given by name"],
+    [
+      "parameters without a JSON form",
+      { name: "a", execute: () => 1, parameters: z.object({ d: z.date() }) },
+      "JSON Schema",
+    ],
+  ])("with %s is refused", (_, options, reason) => {
+    expect(() => tool(options as never)).toThrow(reason);
+  });
+});
+
+describe("tools", () => {
+  it("come as a list of tools, definitions and named functions", async () => {
+    const { definitions, runnable } = readTools([
+      tool({ name: "a", execute: () => 1 }),
+      { type: "function", function: { name: "b", parameters: schema } },
+      { name: "c", parameters: schema, function: ({ city }: { city: string }) => `sun in ${city}` },
+    ]);
+    expect(definitions.map((one) => one.function.name)).toEqual(["a", "b", "c"]);
+    expect([...runnable.keys()]).toEqual(["a", "c"]);
+    expect(await runnable.get("c")!.execute({ city: "Rome" }, context)).toBe("sun in Rome");
+  });
+
+  it("come by name, as the AI SDK has them", async () => {
+    const { definitions, runnable } = readTools({
+      weather: {
+        description: "The weather",
+        inputSchema: z.object({ city: z.string() }),
+        execute: async ({ city }: { city: string }, { toolCallId }: { toolCallId: string }) => `${city} ${toolCallId}`,
+      },
+      plain: { inputSchema: { jsonSchema: schema }, execute: () => 1 },
+      shown: { inputSchema: z.object({}) },
+    });
+    expect(definitions.map((one) => one.function.name)).toEqual(["weather", "plain", "shown"]);
+    expect([...runnable.keys()]).toEqual(["weather", "plain"]);
+    expect(await runnable.get("weather")!.execute({ city: "Rome" }, context)).toBe("Rome a");
+    expect(await runnable.get("weather")!.check({})).toMatchObject({ ok: false });
+    expect(await runnable.get("plain")!.check({})).toEqual({ ok: false, problems: ["arguments.city is missing"] });
+  });
+
+  it.each<[string, unknown, string]>([
+    [
+      "two of one name",
+      [tool({ name: "a", execute: () => 1 }), tool({ name: "a", execute: () => 2 })],
+      'Two tools are called "a"',
+    ],
+    ["what is none", [{ name: "a" }], "tools [0] is no tool"],
+    ["nothing", [null], "tools [0] is no tool"],
+    ["an AI SDK tool without a name", [{ inputSchema: z.object({}) }], "by name"],
+    ["a name that no call could have", [{ type: "function", function: { name: "a b" } }], '"a b" is no name'],
+  ])("refuse %s", (_, input, reason) => {
+    expect(() => readTools(input as never)).toThrow(reason);
+  });
+});
