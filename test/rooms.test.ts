@@ -13,7 +13,7 @@ const rooms: Record<string, string> = {
   policy: "conversation",
   tool: "conversation policy",
   environment: "conversation",
-  agent: "conversation environment policy",
+  agent: "conversation environment policy tool",
   reward: "conversation environment policy tool",
   rollout: "agent conversation environment reward",
   evaluation: "agent conversation environment reward rollout",

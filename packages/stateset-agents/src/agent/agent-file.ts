@@ -21,9 +21,11 @@ export async function writeAgentFile(dir: string, options: ResolvedAgentOptions)
 /** The options that decide how the agent talks, whatever runs it. */
 export function storedOptions(
   options: ResolvedAgentOptions,
-): Pick<ResolvedAgentOptions, keyof typeof storedOptionsShape> {
-  const { systemPrompt, sampling, tools, templateVariables, reasoning, seed, contextWindow } = options;
-  return { systemPrompt, sampling, tools, templateVariables, reasoning, seed, contextWindow };
+): Partial<Pick<ResolvedAgentOptions, keyof typeof storedOptionsShape>> {
+  const { systemPrompt, sampling, tools, callFormat, maxToolSteps, maxResultTokens } = options;
+  const { templateVariables, reasoning, seed, contextWindow } = options;
+  const acting = options.runnable.size > 0 || callFormat ? { callFormat, maxToolSteps, maxResultTokens } : {};
+  return { systemPrompt, sampling, tools, ...acting, templateVariables, reasoning, seed, contextWindow };
 }
 
 /** Those among what describe() said of an agent: how it talked when a run began. */

@@ -8,6 +8,9 @@ import { precisions } from "../policy/native/precision.ts";
 import type { OpenPolicyOptions } from "../policy/open-policy.ts";
 import { loraSchema, samplingSchema } from "../policy/option-schemas.ts";
 import { defaultSampling, type LoraOptions, type Policy, type Sampling } from "../policy/policy.ts";
+import { type CallFormatName, callFormatNames } from "../tool/format/call-format.ts";
+import { type ReadTools, readTools, type ToolsInput } from "../tool/read-tools.ts";
+import type { Approval } from "../tool/run-calls.ts";
 import { type ContextWindowOptions, contextStrategies, contextWindowSchema } from "./context-window.ts";
 import { ConversationMemory, type MemoryOptions, memoryOptionsSchema } from "./memory.ts";
 
@@ -29,8 +32,18 @@ export interface AgentOptions {
   stub?: OpenPolicyOptions["stub"] | undefined;
   /** Where and how models named by a hub id are downloaded. */
   hub?: HubOptions | undefined;
-  /** What the chat template tells the model it can call. */
-  tools?: readonly ToolDefinition[] | undefined;
+  /**
+   * What the model can call: tools of tool(), which the agent runs by itself; definitions, which are shown alone; the AI SDK's, by name.
+   */
+  tools?: ToolsInput | undefined;
+  /** How the model writes calls. Default: as its chat template does. Given, calls are read also where no tool can be run. */
+  callFormat?: CallFormatName | undefined;
+  /** Rounds of calls in one reply, after which calls are not run any more. Default 8. */
+  maxToolSteps?: number | undefined;
+  /** Tokens of a tool's result that the model is shown at most; the rest is cut off, with a note. Default 512. */
+  maxResultTokens?: number | undefined;
+  /** Asked before a tool that needs approval runs; anything but `true` refuses. */
+  approve?: ((request: Approval) => boolean | Promise<boolean>) | undefined;
   /** What the chat template is told beside the conversation: `{ enable_thinking: false }`. */
   templateVariables?: TemplateVariables | undefined;
   /** Keep what stands in `<think>…</think>` apart, as the message's `reasoning`. */
@@ -60,6 +73,9 @@ export const storedOptionsShape = {
   systemPrompt: z.string().optional(),
   sampling: samplingSchema.partial().optional(),
   tools: toolsSchema.optional(),
+  callFormat: z.enum(callFormatNames).optional(),
+  maxToolSteps: z.int().min(0).optional(),
+  maxResultTokens: z.int().min(16).optional(),
   templateVariables: templateVariablesSchema.optional(),
   reasoning: z.boolean().optional(),
   seed: z.int().min(0).optional(),
@@ -68,6 +84,15 @@ export const storedOptionsShape = {
 
 const agentOptionsSchema = z.strictObject({
   ...storedOptionsShape,
+  tools: z
+    .custom<ToolsInput>(
+      (value) => typeof value === "object" && value !== null,
+      "a list of tools, or tools by name, was expected",
+    )
+    .optional(),
+  approve: z
+    .custom<AgentOptions["approve"]>((value) => typeof value === "function", "a function was expected")
+    .optional(),
   model: z.string().min(1).optional(),
   lora: z.union([z.boolean(), loraSchema.partial()]).optional(),
   stub: z
@@ -106,6 +131,12 @@ export interface ResolvedAgentOptions {
   stub: OpenPolicyOptions["stub"] | undefined;
   hub: HubOptions | undefined;
   tools: readonly ToolDefinition[] | undefined;
+  /** Those of them that the agent runs. */
+  runnable: ReadTools["runnable"];
+  callFormat: CallFormatName | undefined;
+  maxToolSteps: number;
+  maxResultTokens: number;
+  approve: AgentOptions["approve"];
   templateVariables: TemplateVariables | undefined;
   reasoning: boolean;
   engine: EngineName | undefined;
@@ -122,6 +153,7 @@ export interface ResolvedAgentOptions {
 export function resolveAgentOptions(options: AgentOptions): ResolvedAgentOptions {
   const parsed = parseOptions(agentOptionsSchema, options, "agent");
   const { lora, memory, contextWindow } = parsed;
+  const tools = parsed.tools && readTools(parsed.tools, "agent.tools");
   return {
     model: parsed.model,
     systemPrompt: parsed.systemPrompt,
@@ -130,7 +162,12 @@ export function resolveAgentOptions(options: AgentOptions): ResolvedAgentOptions
       lora === undefined || lora === false ? undefined : { ...defaultLora, ...(lora === true ? {} : defined(lora)) },
     stub: parsed.stub && defined(parsed.stub),
     hub: parsed.hub && defined(parsed.hub),
-    tools: parsed.tools,
+    tools: tools?.definitions,
+    runnable: tools?.runnable ?? new Map(),
+    callFormat: parsed.callFormat,
+    maxToolSteps: parsed.maxToolSteps ?? 8,
+    maxResultTokens: parsed.maxResultTokens ?? 512,
+    approve: parsed.approve,
     templateVariables: parsed.templateVariables,
     reasoning: parsed.reasoning ?? false,
     engine: parsed.engine,

@@ -3,18 +3,20 @@ import { linkSignals } from "../abort.ts";
 import type { ChainBuilder } from "../conversation/chain.ts";
 import type { Message, MessageInput } from "../conversation/message.ts";
 import { mergeVariables } from "../conversation/template-variables.ts";
+import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { validateMessages } from "../conversation/validate-messages.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 import type { Policy, Sampling } from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
+import { callFormats, type TemplateTools, toolsOfTemplate } from "../tool/format/choose-format.ts";
+import { toolsInWords } from "../tool/format/tools-in-words.ts";
 import { Agent, type AgentContext } from "./agent.ts";
 import { storedOptions, writeAgentFile } from "./agent-file.ts";
 import { type AgentOptions, defined, type ResolvedAgentOptions, resolveAgentOptions } from "./agent-options.ts";
 import { ChainIndex } from "./chain-index.ts";
-import { PolicySession } from "./policy-session.ts";
-import { answerOnly } from "./reasoning.ts";
+import { PolicySession, type PolicySessionOptions } from "./policy-session.ts";
 import type { ConversationOptions, ConversationSession, Reply } from "./session.ts";
 import { summarizeWith } from "./summarize.ts";
 
@@ -29,6 +31,7 @@ export class MultiTurnAgent extends Agent {
   #policy: Policy | undefined;
   #opening: Promise<void> | undefined;
   readonly #answered = new ChainIndex();
+  #told: TemplateTools | undefined;
 
   constructor(options: AgentOptions = {}) {
     super();
@@ -132,12 +135,11 @@ export class MultiTurnAgent extends Agent {
       if (text !== "") pieces.push(text);
       wake?.();
     };
-    const filter = this.options.reasoning ? answerOnly(push) : { push, end: () => {} };
     const controller = new AbortController();
     const { signal, unlink } = linkSignals(context.signal, controller.signal);
     let running = true;
-    const reply = this.#respond(messages, { ...context, signal }, whole ? undefined : (text) => filter.push(text))
-      .then(({ turn }) => (whole ? push(turn.content) : filter.end()))
+    const reply = this.#respond(messages, { ...context, signal }, whole ? undefined : push)
+      .then(({ turn }) => whole && push(turn.content))
       .finally(() => {
         running = false;
         wake?.();
@@ -194,7 +196,8 @@ export class MultiTurnAgent extends Agent {
       ...(onText && { onText }),
     });
     if (reply.kind === "reply") {
-      this.#answered.keep(valid, reply.turn, session.lastChain!, context.conversationId);
+      const before = [...valid, ...reply.turns.slice(0, -1)];
+      this.#answered.keep(before, reply.turn, session.lastChain!, context.conversationId);
       return reply;
     }
     throw this.#overflow(session, valid);
@@ -224,8 +227,11 @@ export class MultiTurnAgent extends Agent {
   }
 
   #session(options: ConversationOptions, context: AgentContext, chain?: ChainBuilder): PolicySession {
-    const { sampling, tools, templateVariables, reasoning, contextWindow } = this.options;
-    const { scenario } = options;
+    const { sampling, templateVariables, reasoning, contextWindow } = this.options;
+    const { scenario, environmentTools = [] } = options;
+    const shown = [...(options.tools ?? scenario?.tools ?? this.options.tools ?? []), ...environmentTools];
+    const { told, ...calls } = this.#calls(shown, environmentTools, context);
+    const system = this.#systemPrompt(scenario, context.conversationId);
     return new PolicySession({
       policy: this.policy,
       sampling: {
@@ -233,8 +239,9 @@ export class MultiTurnAgent extends Agent {
         ...(options.temperature !== undefined && { temperature: options.temperature }),
         ...(options.maxTokens !== undefined && { maxTokens: options.maxTokens }),
       },
-      system: this.#systemPrompt(scenario, context.conversationId),
-      tools: options.tools ?? scenario?.tools ?? tools,
+      system: told === undefined ? system : [system, told].filter(Boolean).join("\n\n"),
+      tools: told !== undefined || shown.length === 0 ? undefined : shown,
+      ...calls,
       templateVariables: mergeVariables(templateVariables, scenario?.templateVariables, options.templateVariables),
       seed: options.seed ?? this.options.seed ?? 0,
       learn: options.learn ?? true,
@@ -244,6 +251,45 @@ export class MultiTurnAgent extends Agent {
       before: (messages) => this.beforeGeneration(messages, context),
       after: (reply, messages) => this.afterGeneration(reply, messages, context),
     });
+  }
+
+  /** How calls are read and run; nothing of it where the agent can run none and nobody asked. `told`: the tools in words, for templates without a place for them. */
+  #calls(
+    shown: readonly ToolDefinition[],
+    environmentTools: readonly ToolDefinition[],
+    { conversationId }: AgentContext,
+  ): Pick<PolicySessionOptions, "format" | "loop"> & { told?: string } {
+    const { runnable, callFormat, maxToolSteps, maxResultTokens, approve } = this.options;
+    if (runnable.size === 0 && environmentTools.length === 0 && callFormat === undefined) return {};
+    const template = this.#templateTools(shown);
+    const format = callFormat ? callFormats[callFormat] : template.format;
+    const elsewhere = new Set(environmentTools.map((tool) => tool.function.name));
+    return {
+      format,
+      loop: { tools: runnable, elsewhere, maxToolSteps, maxResultTokens, approve, conversationId },
+      ...(!template.shown && shown.length > 0 && { told: toolsInWords(shown, format) }),
+    };
+  }
+
+  #templateTools(shown: readonly ToolDefinition[]): TemplateTools {
+    if (!this.#told) {
+      this.#told = toolsOfTemplate(this.policy.tokenizer);
+      if (!this.#told.shown && shown.length > 0) {
+        process.emitWarning(
+          `The chat template of ${this.policy.model.name} has no place for tools; they are told in the system prompt.`,
+        );
+      }
+    }
+    const { names } = this.options.callFormat ? callFormats[this.options.callFormat] : this.#told.format;
+    const bad = names && shown.find((tool) => !names.test(tool.function.name));
+    if (bad) {
+      throw new StatesetError(
+        "INVALID_OPTION",
+        `The model cannot write calls to "${bad.function.name}" in its format.`,
+        { hint: "Give the tool a name of letters, digits and _." },
+      );
+    }
+    return this.#told;
   }
 
   /** Memory is read once per conversation: what is remembered meanwhile does not rewrite a prompt that has begun. */

@@ -12,13 +12,18 @@ import {
   type RenderOptions,
   type Sample,
   type SampleRequest,
+  type SampleToken,
   type Sampling,
 } from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
+import type { CallFormat } from "../tool/format/call-format.ts";
 import { ContextWindow, type ContextWindowOptions } from "./context-window.ts";
-import { splitReasoning } from "./reasoning.ts";
+import { readReply } from "./read-reply.ts";
+import { answerOnly } from "./reasoning.ts";
 import type { ConversationSession, Reply, ReplyOptions } from "./session.ts";
+import { createShownText } from "./shown-text.ts";
 import { summarizeWith } from "./summarize.ts";
+import { replyWithTools, type ToolLoop } from "./tool-loop.ts";
 
 /** A reply with less room than this would be a stump; the conversation ends instead. */
 const smallestReply = 16;
@@ -33,6 +38,10 @@ export interface PolicySessionOptions {
   tools?: RenderOptions["tools"];
   templateVariables?: RenderOptions["templateVariables"];
   contextWindow?: ContextWindowOptions | undefined;
+  /** How calls are written; undefined: they are not read. */
+  format?: CallFormat | undefined;
+  /** Runs the calls that are read. */
+  loop?: Omit<ToolLoop, "countTokens"> | undefined;
   /** Where the conversation got to before this session. It stays as it is; the session goes on with a copy. */
   chain?: ChainBuilder | undefined;
   /** Changes the messages before they are rendered. To keep tokens one chain, equal beginnings must stay equal. */
@@ -80,20 +89,24 @@ export class PolicySession implements ConversationSession {
     }
     this.#busy = true;
     try {
-      return await this.#reply(messages, options);
+      const { loop, policy } = this.#options;
+      const sample = (shown: readonly Turn[], own: ReplyOptions) => this.#reply(shown, own);
+      if (!loop) return await sample(messages, options);
+      const countTokens = (text: string) => policy.tokenizer.encode(text).length;
+      return await replyWithTools(sample, messages, options, { ...loop, countTokens });
     } finally {
       this.#busy = false;
     }
   }
 
   async #reply(messages: readonly Turn[], options: ReplyOptions): Promise<Reply> {
-    const { policy, sampling, learn, reasoning, before, after } = this.#options;
+    const { policy, sampling, learn, reasoning, format, before, after } = this.#options;
     const turn = messages.length;
     const seed = options.seed ?? seedOf(this.#options.seed, "turn", turn);
     const shown = before ? await hook("beforeGeneration", () => before(messages), options.signal) : messages;
     requireKnownRoles(shown);
     const prompt = await this.#fit(shown, seed, options.signal);
-    if (!prompt) return { kind: "context-full", promptTokens: policy.model.contextLength };
+    if (!prompt) return { kind: "context-full", promptTokens: policy.model.contextLength, turns: [] };
 
     const last = this.#chains.at(-1);
     // Asked the same again, the conversation goes on from there: only one of the two replies is part of it.
@@ -106,10 +119,15 @@ export class PolicySession implements ConversationSession {
         : next!.tokens;
     const promptTokens = tokens.length;
     const room = policy.model.contextLength - promptTokens;
-    if (room < Math.min(sampling.maxTokens, smallestReply)) return { kind: "context-full", promptTokens };
+    if (room < Math.min(sampling.maxTokens, smallestReply)) return { kind: "context-full", promptTokens, turns: [] };
 
     // Conversations that got this far in the same turn of the event loop are sampled together from their first token.
     await nextTurn();
+    const { tokenizer } = policy;
+    const answer = reasoning && options.onText ? answerOnly(options.onText) : undefined;
+    const onText = answer?.push ?? options.onText;
+    const shownText = format && onText && createShownText(format, tokenizer, onText);
+    const onToken = shownText ? shownText.push : onText && (({ text }: SampleToken) => onText(text));
     const sample = await this.#draw(
       {
         tokens,
@@ -117,13 +135,12 @@ export class PolicySession implements ConversationSession {
         seed,
         samplerLogprobs: learn && isShaped(sampling),
       },
-      options,
+      { signal: options.signal, onToken },
     );
-    const said: Turn = {
-      role: "assistant",
-      ...(reasoning ? splitReasoning(sample.text) : { content: sample.text }),
-    };
-    const text = policy.tokenizer.decode(sample.tokens, { skipSpecial: false });
+    const said = readReply(sample, { tokenizer, endTokens: policy.model.endTokens, reasoning, format, messages });
+    if (!said.tool_calls) shownText?.end();
+    answer?.end();
+    const text = tokenizer.decode(sample.tokens, { skipSpecial: false });
     const finishReason = sample.finishReason === "length" ? "length" : "stop";
     const sampled: Turn["sampled"] = { text, finishReason };
     // A hook may build the turn anew; what was sampled stays with it.
@@ -144,6 +161,7 @@ export class PolicySession implements ConversationSession {
     return {
       kind: "reply",
       turn: given,
+      turns: [given],
       finishReason,
       promptTokens,
       sampledTokens: sample.tokens.length,
@@ -207,10 +225,13 @@ export class PolicySession implements ConversationSession {
     });
   }
 
-  async #draw(request: SampleRequest, { signal, onText }: ReplyOptions): Promise<Sample> {
+  async #draw(
+    request: SampleRequest,
+    { signal, onToken }: { signal: AbortSignal | undefined; onToken: ((token: SampleToken) => void) | undefined },
+  ): Promise<Sample> {
     const [sample] = await this.#options.policy.sample([request], {
       ...(signal && { signal }),
-      ...(onText && { onToken: ({ text }) => onText(text) }),
+      ...(onToken && { onToken }),
     });
     if (sample!.finishReason === "aborted")
       throw new StatesetError("ABORTED", "Stopped while sampling a reply.", { cause: signal?.reason });

@@ -8,6 +8,8 @@ export interface ConversationOptions {
   scenario?: Scenario;
   /** In place of the scenario's or the agent's. */
   tools?: readonly ToolDefinition[];
+  /** Shown beside them: what the environment runs. Calls to these end a reply. */
+  environmentTools?: readonly ToolDefinition[];
   /** Go before the scenario's, which go before the agent's, name by name. */
   templateVariables?: TemplateVariables;
   /** Overrides the agent's own sampling temperature. */
@@ -23,7 +25,7 @@ export interface ConversationOptions {
 export interface ReplyOptions {
   seed?: number;
   signal?: AbortSignal;
-  /** Text as it becomes certain, as sampled: a reply's reasoning included. */
+  /** Text as it becomes certain: without the reasoning where that is kept apart, without calls where they are read. */
   onText?: (text: string) => void;
 }
 
@@ -33,13 +35,19 @@ export type Reply =
       kind: "reply";
       /** The assistant turn. Append it to the messages (environment.step does) before the next reply(). */
       turn: Turn;
+      /** All that was said: calls and their results before it where tools were run, and `turn` last. Append these where there are several. */
+      turns: readonly Turn[];
       finishReason: "stop" | "length";
       promptTokens: number;
       sampledTokens: number;
       stub: boolean;
     }
   /** The prompt leaves no room for a reply, and no context-window strategy is set or it could not make room. */
-  | { kind: "context-full"; promptTokens: number };
+  | {
+      kind: "context-full";
+      promptTokens: number /** Calls and results before there was no more room. */;
+      turns: readonly Turn[];
+    };
 
 /**
  * One conversation of an agent with its tokens. Used by rollouts and by generateResponse alike.

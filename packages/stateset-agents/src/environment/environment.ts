@@ -1,3 +1,4 @@
+import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { describeClass, describeList } from "../describe.ts";
 import type { Scenario } from "./scenario.ts";
@@ -53,6 +54,14 @@ export abstract class Environment<S extends Scenario = Scenario> {
 
   /** Takes the agent's reply and says what happens next. */
   abstract step(state: EnvironmentState<S>, action: Turn, options?: StepOptions): Promise<StepResult<S>>;
+
+  /**
+   * Tools that the environment runs: the agent is shown them, and a reply that calls one comes to step(), which answers with a `tool` turn for
+   * each call. Asked once an episode, after reset().
+   */
+  tools(_state: EnvironmentState<S>): readonly ToolDefinition[] | undefined {
+    return undefined;
+  }
 
   /** The environment that a retry uses after a failure. Override when instances hold resources that may be broken. */
   fresh(): Environment<S> | Promise<Environment<S>> {

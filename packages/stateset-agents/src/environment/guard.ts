@@ -1,5 +1,7 @@
+import { z } from "zod";
 import { withDeadline } from "../abort.ts";
 import { type Failure, mistakeIn } from "../conversation/failure.ts";
+import { type ToolDefinition, toolsSchema } from "../conversation/tool-definition.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import type { Environment, EnvironmentState, StepResult } from "./environment.ts";
@@ -9,6 +11,7 @@ import type { Scenario } from "./scenario.ts";
 export interface GuardedEnvironment<S extends Scenario = Scenario> {
   reset(scenario?: S, options?: { seed?: number }): Promise<EnvironmentState<S>>;
   step(state: EnvironmentState<S>, action: Turn): Promise<StepResult<S>>;
+  tools(state: EnvironmentState<S>): readonly ToolDefinition[] | undefined;
 }
 
 export interface GuardOptions {
@@ -69,8 +72,26 @@ function guarded<S extends Scenario>(environment: Environment<S>, options: Guard
   return {
     reset: (scenario, reset = {}) =>
       timed("reset", options, async (signal) => checkState(await environment.reset(scenario, { ...reset, signal }))),
+    tools: (state) => toolsOf(environment, state, options),
     step: (state, action) => timed("step", options, (signal) => environment.step(state, action, { signal })),
   };
+}
+
+function toolsOf<S extends Scenario>(
+  environment: Environment<S>,
+  state: EnvironmentState<S>,
+  { scenarioId, trajectoryId }: GuardOptions,
+): readonly ToolDefinition[] | undefined {
+  try {
+    const tools = environment.tools?.(state);
+    return tools && toolsSchema.parse(tools);
+  } catch (error) {
+    const message =
+      error instanceof z.ZodError
+        ? `tools() gave what are none: ${z.prettifyError(error)}`
+        : `tools(): ${messageOf(error)}`;
+    throw new EpisodeFailed({ kind: "threw", during: "reset", scenarioId, trajectoryId, message }, error);
+  }
 }
 
 /** An environment is somebody's code; what it answers is looked at before a conversation is built on it. */

@@ -3,8 +3,9 @@
  * It depends on its seed, the weights and the scenario alone: not on which others run beside it, nor on their order.
  */
 import type { Agent } from "../agent/agent.ts";
-import type { Reply } from "../agent/session.ts";
+import type { ConversationSession, Reply } from "../agent/session.ts";
 import { type Failure, isAnswer, mistakeIn } from "../conversation/failure.ts";
+import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import type { Ended, RewardResult } from "../conversation/trajectory.ts";
 import type { Environment } from "../environment/environment.ts";
 import { type GuardedEnvironment, runGuarded } from "../environment/guard.ts";
@@ -55,12 +56,18 @@ export function playInEnvironment({ agent, environment, settings }: EnvironmentP
   return async (request, signal) => {
     const { scenario, id, learn, sampling } = request;
     let episode: Episode;
-    const begin = () => agent.startConversation({ scenario, learn, ...sampling });
+    const begin = (environmentTools: readonly ToolDefinition[] = []) =>
+      agent.startConversation({
+        scenario,
+        learn,
+        ...sampling,
+        ...(environmentTools.length > 0 && { environmentTools }),
+      });
     const { value, failures } = await runGuarded(
       environment,
       async (guarded, attempt) => {
         episode = { session: begin(), state: undefined, ended: undefined, unanswered: undefined, notes: new Map() };
-        return converse(guarded, episode, request, { attempt, maxTurns: settings.maxTurns, signal });
+        return converse(guarded, episode, request, { attempt, maxTurns: settings.maxTurns, signal, begin });
       },
       {
         timeoutMs: settings.timeouts.environmentMs,
@@ -80,15 +87,24 @@ export function playInEnvironment({ agent, environment, settings }: EnvironmentP
   };
 }
 
+interface ConverseOptions {
+  attempt: number;
+  maxTurns: number;
+  signal: AbortSignal | undefined;
+  begin: (environmentTools: readonly ToolDefinition[]) => ConversationSession;
+}
+
 async function converse(
   environment: GuardedEnvironment,
   episode: Episode,
   { id, scenario, seed, member, onReply }: PlayRequest,
-  { attempt, maxTurns, signal }: { attempt: number; maxTurns: number; signal: AbortSignal | undefined },
+  { attempt, maxTurns, signal, begin }: ConverseOptions,
 ): Promise<{ failure?: Failure }> {
   const anew = attempt === 0 ? [] : ["attempt", attempt];
   let state = await environment.reset(scenario, { seed: seedOf(seed, "environment", ...anew) });
   episode.state = state;
+  const tools = environment.tools(state);
+  if (tools) episode.session = begin(tools);
   while (!state.done && episode.ended === undefined) {
     const turn = state.turns.length;
     let reply: Reply;
@@ -103,17 +119,19 @@ async function converse(
       const of = { scenarioId: scenario.id, trajectoryId: id, message, ...(mistake !== undefined && { mistake }) };
       return { failure: { kind: "threw", during: "hook", ...of } };
     }
+    for (const [i, { sampled }] of reply.turns.entries()) episode.notes.set(turn + i, sampled ? { sampled } : {});
+    // The environment finds the calls and results of a reply in what was said already.
+    const inner = reply.kind === "reply" ? reply.turns.slice(0, -1) : reply.turns;
+    if (inner.length > 0) episode.state = state = { ...state, turns: [...state.turns, ...inner] };
     if (reply.kind === "context-full") {
       episode.ended = "context-full";
       break;
     }
     onReply?.(reply.sampledTokens);
-    const { sampled } = reply.turn;
-    episode.notes.set(turn, sampled ? { sampled } : {});
     episode.unanswered = reply.turn;
     const { state: next, reward } = await environment.step(state, reply.turn);
     episode.unanswered = undefined;
-    if (reward !== undefined) episode.notes.get(turn)!.reward = reward;
+    if (reward !== undefined) episode.notes.get(turn + inner.length)!.reward = reward;
     state = next;
     episode.state = next;
     const over: Ended | undefined = state.done

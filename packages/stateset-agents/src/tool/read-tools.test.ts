@@ -49,7 +49,11 @@ describe("a tool", () => {
     ["a name with a space", { name: "a b", execute: () => 1 }, "letters, digits"],
     ["no code", { name: "a" }, "execute"],
     ["an option that is none", { name: "a", execute: () => 1, timeout: 5 }, "timeoutMs"],
-    ["parameters that are no schema", { name: "a", execute: () => 1, parameters: { type: "text" } }, "data/type must be"],
+    [
+      "parameters that are no schema",
+      { name: "a", execute: () => 1, parameters: { type: "text" } },
+      "data/type must be",
+    ],
     ["parameters that are a list", { name: "a", execute: () => 1, parameters: { type: "array" } }, "given by name"],
     [
       "parameters without a JSON form",
@@ -96,8 +100,8 @@ describe("tools", () => {
       [tool({ name: "a", execute: () => 1 }), tool({ name: "a", execute: () => 2 })],
       'Two tools are called "a"',
     ],
-    ["what is none", [{ name: "a" }], "tools [0] is no tool"],
-    ["nothing", [null], "tools [0] is no tool"],
+    ["what is none", [{ name: "a" }], "tools[0] is no tool"],
+    ["nothing", [null], "tools[0] is no tool"],
     ["an AI SDK tool without a name", [{ inputSchema: z.object({}) }], "by name"],
     ["a name that no call could have", [{ type: "function", function: { name: "a b" } }], '"a b" is no name'],
   ])("refuse %s", (_, input, reason) => {

@@ -36,15 +36,15 @@ export interface ReadTools {
   runnable: ReadonlyMap<string, AnyTool>;
 }
 
-export function readTools(input: ToolsInput): ReadTools {
+/** `where` names them in errors. */
+export function readTools(input: ToolsInput, where = "tools"): ReadTools {
   const entries: [string | undefined, unknown][] = Array.isArray(input)
     ? input.map((one) => [undefined, one])
     : Object.entries(input);
   const definitions: ToolDefinition[] = [];
   const runnable = new Map<string, AnyTool>();
   for (const [i, [key, value]] of entries.entries()) {
-    const where = `tools ${key === undefined ? `[${i}]` : `"${key}"`}`;
-    const one = readOne(value, key, where);
+    const one = readOne(value, key, key === undefined ? `${where}[${i}]` : `${where}.${key}`);
     const { definition } = one;
     const { name } = definition.function;
     if (definitions.some((other) => other.function.name === name)) {
