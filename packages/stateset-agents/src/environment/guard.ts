@@ -77,6 +77,11 @@ function guarded<S extends Scenario>(environment: Environment<S>, options: Guard
   };
 }
 
+function withProperties(tool: ToolDefinition): ToolDefinition {
+  const parameters = { type: "object", properties: {}, ...tool.function.parameters };
+  return { ...tool, function: { ...tool.function, parameters } };
+}
+
 function toolsOf<S extends Scenario>(
   environment: Environment<S>,
   state: EnvironmentState<S>,
@@ -84,7 +89,8 @@ function toolsOf<S extends Scenario>(
 ): readonly ToolDefinition[] | undefined {
   try {
     const tools = environment.tools?.(state);
-    return tools && toolsSchema.parse(tools);
+    // Templates print what the parameters are called, also where there are none.
+    return tools && toolsSchema.parse(tools).map(withProperties);
   } catch (error) {
     const message =
       error instanceof z.ZodError
