@@ -3,6 +3,7 @@ const marker = Symbol.for("stateset-agents.error");
 /** Every code an error of this library can carry. Documented in docs/reference/errors.md, which is generated from this table. */
 export const errorCodes = {
   INVALID_OPTION: "An option is unknown, missing or has a value that is not allowed.",
+  TOOL_MISSING: "An agent was saved with tools whose code is not given now; the message names them.",
   INVALID_SCENARIO: "A scenario is malformed.",
   INVALID_DATA: "A data file (JSONL, YAML, …) is malformed; the message names the file and the line.",
   INVALID_MESSAGE: "A conversation message is malformed.",

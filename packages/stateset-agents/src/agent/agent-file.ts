@@ -21,10 +21,11 @@ export async function writeAgentFile(dir: string, options: ResolvedAgentOptions)
 /** The options that decide how the agent talks, whatever runs it. */
 export function storedOptions(
   options: ResolvedAgentOptions,
-): Partial<Pick<ResolvedAgentOptions, keyof typeof storedOptionsShape>> {
+): Partial<Pick<AgentOptions, keyof typeof storedOptionsShape>> {
   const { systemPrompt, sampling, tools, callFormat, maxToolSteps, maxResultTokens } = options;
   const { templateVariables, reasoning, seed, contextWindow } = options;
-  const acting = options.runnable.size > 0 || callFormat ? { callFormat, maxToolSteps, maxResultTokens } : {};
+  const runs = [...options.runnable.keys()];
+  const acting = runs.length > 0 || callFormat ? { runs, callFormat, maxToolSteps, maxResultTokens } : {};
   return { systemPrompt, sampling, tools, ...acting, templateVariables, reasoning, seed, contextWindow };
 }
 

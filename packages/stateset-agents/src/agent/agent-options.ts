@@ -2,6 +2,7 @@ import { z } from "zod";
 import { type TemplateVariables, templateVariablesSchema } from "../conversation/template-variables.ts";
 import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import { toolsSchema } from "../conversation/tool-definition.ts";
+import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { type EngineName, engineNames } from "../policy/engines.ts";
 import { precisions } from "../policy/native/precision.ts";
@@ -36,6 +37,8 @@ export interface AgentOptions {
    * What the model can call: tools of tool(), which the agent runs by itself; definitions, which are shown alone; the AI SDK's, by name.
    */
   tools?: ToolsInput | undefined;
+  /** Names of tools that must come with code, because the agent was saved with it. Kept in agent.json. */
+  runs?: readonly string[] | undefined;
   /** How the model writes calls. Default: as its chat template does. Given, calls are read also where no tool can be run. */
   callFormat?: CallFormatName | undefined;
   /** Rounds of calls in one reply, after which calls are not run any more. Default 8. */
@@ -73,6 +76,7 @@ export const storedOptionsShape = {
   systemPrompt: z.string().optional(),
   sampling: samplingSchema.partial().optional(),
   tools: toolsSchema.optional(),
+  runs: z.array(z.string()).optional(),
   callFormat: z.enum(callFormatNames).optional(),
   maxToolSteps: z.int().min(0).optional(),
   maxResultTokens: z.int().min(16).optional(),
@@ -154,6 +158,7 @@ export function resolveAgentOptions(options: AgentOptions): ResolvedAgentOptions
   const parsed = parseOptions(agentOptionsSchema, options, "agent");
   const { lora, memory, contextWindow } = parsed;
   const tools = parsed.tools && readTools(parsed.tools, "agent.tools");
+  requireCode(parsed.runs ?? [], tools);
   return {
     model: parsed.model,
     systemPrompt: parsed.systemPrompt,
@@ -181,6 +186,20 @@ export function resolveAgentOptions(options: AgentOptions): ResolvedAgentOptions
     memory: memory === undefined || memory instanceof ConversationMemory ? memory : new ConversationMemory(memory),
     policy: parsed.policy,
   };
+}
+
+function requireCode(names: readonly string[], tools: ReadTools | undefined): void {
+  const missing = names.filter((name) => !tools?.runnable.has(name));
+  if (missing.length === 0) return;
+  const list = missing.map((name) => `"${name}"`).join(", ");
+  throw new StatesetError("TOOL_MISSING", `The agent was saved with tools whose code is not here: ${list}.`, {
+    hint: "Give them: loadAgentFromCheckpoint(path, { tools: [ … ] }). The command line takes them from the agent of stateset.config.ts.",
+  });
+}
+
+/** The tools as an agent takes them. */
+export function toolsOf({ tools, runnable }: Pick<ResolvedAgentOptions, "tools" | "runnable">): ToolsInput | undefined {
+  return tools?.map((definition) => runnable.get(definition.function.name) ?? definition);
 }
 
 type Defined<T> = { [K in keyof T]?: Exclude<T[K], undefined> };

@@ -9,6 +9,8 @@ export interface AgentContext {
   conversationId?: string;
   seed?: number;
   signal?: AbortSignal;
+  /** Told of every turn of the reply once it is whole: calls and results of tools, and the answer. */
+  onTurn?: (turn: Turn) => void;
   [key: string]: unknown;
 }
 

@@ -6,6 +6,7 @@ import { mergeVariables } from "../conversation/template-variables.ts";
 import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { validateMessages } from "../conversation/validate-messages.ts";
+import { fingerprint } from "../describe.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 import type { Policy, Sampling } from "../policy/policy.ts";
@@ -82,8 +83,14 @@ export class MultiTurnAgent extends Agent {
   }
 
   override describe(): Record<string, unknown> {
-    const { memory } = this.options;
-    return { ...super.describe(), ...storedOptions(this.options), ...(memory && { memory: memory.options }) };
+    const { memory, runnable } = this.options;
+    const code = Object.fromEntries([...runnable].map(([name, { execute }]) => [name, fingerprint(execute)]));
+    return {
+      ...super.describe(),
+      ...storedOptions(this.options),
+      ...(runnable.size > 0 && { code }),
+      ...(memory && { memory: memory.options }),
+    };
   }
 
   /** Override to change what the model is shown. Messages come without the agent's system prompt. */
@@ -129,31 +136,35 @@ export class MultiTurnAgent extends Agent {
   override async *stream(messages: readonly MessageInput[], context: AgentContext = {}): AsyncGenerator<string, void> {
     // A hook may change the whole reply; then nothing can be given out before it has run.
     const whole = this.afterGeneration !== MultiTurnAgent.prototype.afterGeneration;
-    const pieces: string[] = [];
+    // In one queue, so that a turn is told of after its words.
+    const queue: (string | Turn)[] = [];
     let wake: (() => void) | undefined;
-    const push = (text: string) => {
-      if (text !== "") pieces.push(text);
+    const push = (one: string | Turn) => {
+      if (one !== "") queue.push(one);
       wake?.();
+    };
+    const onTurn = (turn: Turn) => {
+      if (whole && turn.role === "assistant") push(turn.content);
+      push(turn);
     };
     const controller = new AbortController();
     const { signal, unlink } = linkSignals(context.signal, controller.signal);
     let running = true;
-    const reply = this.#respond(messages, { ...context, signal }, whole ? undefined : push)
-      .then(({ turn }) => whole && push(turn.content))
-      .finally(() => {
-        running = false;
-        wake?.();
-      });
+    const reply = this.#respond(messages, { ...context, signal, onTurn }, whole ? undefined : push).finally(() => {
+      running = false;
+      wake?.();
+    });
     // Awaited below; until then a failure must not count as unhandled.
     reply.catch(() => {});
     try {
-      while (running || pieces.length > 0) {
-        const piece = pieces.shift();
-        if (piece !== undefined) yield piece;
+      while (running || queue.length > 0) {
+        const next = queue.shift();
+        if (typeof next === "string") yield next;
+        else if (next !== undefined) context.onTurn?.(next);
         else
           await new Promise<void>((resolve) => {
             wake = resolve;
-            if (!running || pieces.length > 0) resolve();
+            if (!running || queue.length > 0) resolve();
           });
       }
       await reply;
@@ -193,6 +204,7 @@ export class MultiTurnAgent extends Agent {
     const session = this.#session(options, context, this.#answered.find(valid, context.conversationId));
     const reply = await session.reply(valid, {
       ...(context.signal && { signal: context.signal }),
+      ...(context.onTurn && { onTurn: context.onTurn }),
       ...(onText && { onText }),
     });
     if (reply.kind === "reply") {

@@ -90,7 +90,11 @@ export class PolicySession implements ConversationSession {
     this.#busy = true;
     try {
       const { loop, policy } = this.#options;
-      const sample = (shown: readonly Turn[], own: ReplyOptions) => this.#reply(shown, own);
+      const sample = async (shown: readonly Turn[], own: ReplyOptions) => {
+        const reply = await this.#reply(shown, own);
+        if (reply.kind === "reply") options.onTurn?.(reply.turn);
+        return reply;
+      };
       if (!loop) return await sample(messages, options);
       const countTokens = (text: string) => policy.tokenizer.encode(text).length;
       return await replyWithTools(sample, messages, options, { ...loop, countTokens });

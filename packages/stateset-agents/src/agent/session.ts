@@ -27,6 +27,8 @@ export interface ReplyOptions {
   signal?: AbortSignal;
   /** Text as it becomes certain: without the reasoning where that is kept apart, without calls where they are read. */
   onText?: (text: string) => void;
+  /** Every turn of the reply once it is whole. */
+  onTurn?: (turn: Turn) => void;
 }
 
 /** The outcome of one reply() call. */

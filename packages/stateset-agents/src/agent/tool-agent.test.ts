@@ -1,9 +1,13 @@
 import { describe, expect, it, vi } from "vitest";
 import { z } from "zod";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { openPolicy } from "../policy/open-policy.ts";
+import { createTablePolicy } from "../test-support/table-policy.ts";
 import { tool } from "../tool/tool.ts";
+import { readAgentFile } from "./agent-file.ts";
 import type { AgentOptions } from "./agent-options.ts";
 import { MultiTurnAgent } from "./multi-turn-agent.ts";
+import { ToolAgent } from "./tool-agent.ts";
 
 const call = (name: string, args: unknown) => `<tool_call>\n${JSON.stringify({ name, arguments: args })}\n</tool_call>`;
 
@@ -120,6 +124,32 @@ describe("an agent with tools", () => {
     const dashed = tool({ name: "look-up", execute: () => 1 });
     const agent = await agentSaying(["Hi."], { tools: [dashed], callFormat: "pythonic" });
     await expect(agent.respond([ask])).rejects.toThrow('cannot write calls to "look-up"');
+  });
+});
+
+describe("a ToolAgent", () => {
+  it("is the same agent, and wants a tool that it can run", () => {
+    expect(new ToolAgent({ tools: [add] })).toBeInstanceOf(MultiTurnAgent);
+    expect(() => new ToolAgent({ tools: [] })).toThrow("no tool that it could run");
+  });
+
+  it("keeps the definitions of its tools, and is not loaded without their code", async () => {
+    const dir = temporaryFolder();
+    await new ToolAgent({ tools: [add], policy: createTablePolicy() }).save(dir);
+    const stored = await readAgentFile(dir);
+    expect(stored).toMatchObject({ runs: ["add"], tools: [{ function: { name: "add" } }], maxToolSteps: 8 });
+    const load = (options: AgentOptions) => () => new MultiTurnAgent({ ...stored, ...options });
+    expect(load({})).toThrow(
+      expect.objectContaining({ code: "TOOL_MISSING", message: expect.stringContaining('"add"') }),
+    );
+    expect(load({ tools: [add] })().options.runnable.has("add")).toBe(true);
+  });
+
+  it("is told apart from one whose tool does something else", () => {
+    const other = tool({ name: "add", parameters: z.object({ a: z.number(), b: z.number() }), execute: () => 0 });
+    const [a, b] = [add, other].map((one) => new ToolAgent({ tools: [one] }).describe());
+    expect(a).not.toEqual(b);
+    expect(new ToolAgent({ tools: [add] }).describe()).toEqual(a);
   });
 });
 

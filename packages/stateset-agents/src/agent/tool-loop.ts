@@ -38,7 +38,9 @@ export async function replyWithTools(
       tools,
       signal,
     };
-    turns.push(...(await runCalls(requested, of)).map(resultTurn));
+    const results = (await runCalls(requested, of)).map(resultTurn);
+    for (const turn of results) options.onTurn?.(turn);
+    turns.push(...results);
   };
   // Where a reply called both, the environment has answered its own calls, and these are left.
   const left = openCalls(messages, loop);

@@ -22,6 +22,7 @@ export type InterruptCode = 129 | 130 | 143;
 
 const byErrorCode: Record<ErrorCode, ExitCode> = {
   INVALID_OPTION: 2,
+  TOOL_MISSING: 2,
   INVALID_SCENARIO: 3,
   INVALID_DATA: 3,
   INVALID_MESSAGE: 3,

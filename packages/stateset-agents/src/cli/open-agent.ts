@@ -2,12 +2,13 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Agent } from "../agent/agent.ts";
 import { agentFileName } from "../agent/agent-file.ts";
-import type { AgentOptions } from "../agent/agent-options.ts";
+import { type AgentOptions, toolsOf } from "../agent/agent-options.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { StatesetError } from "../error.ts";
 import { buildParts } from "../project/build-project.ts";
 import { findConfig, loadProject } from "../project/load-project.ts";
 import { findAgent, loadAgentFromCheckpoint } from "../run/load-agent.ts";
+import { readTools } from "../tool/read-tools.ts";
 import { checkpointPath } from "./checkpoint-path.ts";
 import type { CliIo } from "./io.ts";
 
@@ -65,13 +66,19 @@ export async function openAgent(checkpoint: string | undefined, flags: OpenAgent
   return agent;
 }
 
-/** A model that no agent saved (an untrained one) is used the way the project's agent would use it. */
+/**
+ * A model that no agent saved (an untrained one) is used the way the project's agent would use it. One that was saved keeps its own way,
+ * but the code of its tools is the project's.
+ */
 async function habitsFor(dir: string, flags: OpenAgentFlags, io: CliIo): Promise<AgentOptions> {
   const place = findAgent(dir);
   const saved = place.kind === "checkpoint" || existsSync(join(place.dir, agentFileName));
-  if (saved || (flags.config === undefined && findConfig(io.cwd) === undefined)) return {};
+  if (flags.config === undefined && findConfig(io.cwd) === undefined) return {};
   const { agent } = (await loadProject(flags.config, io.cwd)).config;
-  if (agent === undefined || agent instanceof Agent) return {};
+  if (agent === undefined) return {};
+  const own =
+    agent instanceof Agent ? (agent instanceof MultiTurnAgent ? toolsOf(agent.options) : undefined) : agent.tools;
+  if (saved || agent instanceof Agent) return own && readTools(own).runnable.size > 0 ? { tools: own } : {};
   const { systemPrompt, sampling, tools, templateVariables, reasoning, contextWindow } = agent;
   return { systemPrompt, sampling, tools, templateVariables, reasoning, contextWindow };
 }
@@ -87,8 +94,11 @@ export function withRoom(agent: Agent): Agent {
 
 /** The same model, loaded once, used another way. */
 function usedAs(agent: MultiTurnAgent, changes: AgentOptions): MultiTurnAgent {
-  const { sampling, systemPrompt, tools, templateVariables, reasoning, contextWindow, seed, memory } = agent.options;
-  const habits = { sampling, systemPrompt, tools, templateVariables, reasoning, contextWindow, seed, memory };
+  const { options } = agent;
+  const { sampling, systemPrompt, templateVariables, reasoning, contextWindow, seed, memory } = options;
+  const { callFormat, maxToolSteps, maxResultTokens, approve } = options;
+  const acting = { tools: toolsOf(options), callFormat, maxToolSteps, maxResultTokens, approve };
+  const habits = { sampling, systemPrompt, ...acting, templateVariables, reasoning, contextWindow, seed, memory };
   return new SharedPolicyAgent(agent, { ...habits, ...changes });
 }
 

@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { Agent } from "../../agent/agent.ts";
+import { MultiTurnAgent } from "../../agent/multi-turn-agent.ts";
 import { StatesetError } from "../../error.ts";
+import { tool } from "../../tool/tool.ts";
 import type { CliIo } from "../io.ts";
 import { answer, type Speaker } from "./answer.ts";
 
@@ -48,6 +50,26 @@ describe("answer", () => {
     await answer(speakers, "hi", { signal: stop.signal, live: true }, io);
     expect(speakers[1]!.messages.at(-1)?.content).toBe("as far as ");
     expect(writes.join("")).toContain("(stopped)");
+  });
+
+  it("shows what the agent does with its tools, in order, and keeps it for what follows", async () => {
+    const queue = ['One moment.\n<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>', "It is 2."];
+    const agent = new MultiTurnAgent({
+      stub: { replies: () => queue.shift()! },
+      tools: [tool({ name: "add", execute: () => ({ sum: 2 }) })],
+    });
+    await agent.initialize();
+    const { writes, io } = screen();
+    const speakers = [{ name: "one", agent, messages: [] }] satisfies Speaker[];
+    await answer(speakers, "1 + 1?", { signal: signal(), live: true }, io);
+    expect(writes.join("")).toBe('agent ▸ One moment.\n  → add {"a": 1}\n  ← {"sum":2}\nIt is 2.\n\n');
+    expect((speakers[0] as Speaker).messages.map(({ role }) => role)).toEqual([
+      "user",
+      "assistant",
+      "tool",
+      "assistant",
+    ]);
+    await agent.close();
   });
 
   it("changes nobody's conversation when one of two fails", async () => {

@@ -1,5 +1,6 @@
 import type { Agent } from "../../agent/agent.ts";
 import type { Message } from "../../conversation/message.ts";
+import type { Turn } from "../../conversation/trajectory.ts";
 import { hasCode } from "../../error.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 import { sideBySide } from "./columns.ts";
@@ -25,15 +26,25 @@ export async function answer(speakers: Speaker[], text: string, options: AnswerO
   const asked = (speaker: Speaker): Message[] => [...speaker.messages, { role: "user", content: text }];
   const replies = speakers.map(() => "");
   const show = options.json ? undefined : speakers.length === 1 ? oneBelow(io) : columns(speakers, options.live, io);
+  const turns: Turn[][] = speakers.map(() => []);
+  /** Where the words of the turn under way begin. */
+  const begun = speakers.map(() => 0);
   let stopped = false;
+  const write = (i: number, piece: string) => {
+    replies[i] += piece;
+    show?.piece(piece, replies);
+  };
   const speak = async (speaker: Speaker, i: number) => {
     // Another turn of the same conversation must not draw the same numbers.
-    const context = { signal, ...(seed !== undefined && { seed: seed + speaker.messages.length }) };
+    const onTurn = (turn: Turn) => {
+      turns[i]!.push(turn);
+      for (const line of actionsOf(turn))
+        write(i, `${replies[i]!.endsWith("\n") || replies[i] === "" ? "" : "\n"}${line}\n`);
+      begun[i] = replies[i]!.length;
+    };
+    const context = { signal, onTurn, ...(seed !== undefined && { seed: seed + speaker.messages.length }) };
     try {
-      for await (const piece of speaker.agent.stream(asked(speaker), context)) {
-        replies[i] += piece;
-        show?.piece(piece, replies);
-      }
+      for await (const piece of speaker.agent.stream(asked(speaker), context)) write(i, piece);
     } catch (error) {
       if (!hasCode(error, "ABORTED") || !signal.aborted) throw error;
       stopped = true;
@@ -43,11 +54,33 @@ export async function answer(speakers: Speaker[], text: string, options: AnswerO
   const failure = outcomes.find((outcome) => outcome.status === "rejected");
   show?.end(replies, failure ? colors.dim(" (failed)") : stopped ? colors.dim(" (stopped)") : "");
   if (failure) throw failure.reason;
-  if (options.json)
-    printJson(io, { message: text, replies: speakers.map(({ name }, i) => ({ agent: name, reply: replies[i] })) });
-  speakers.forEach((speaker, i) => {
-    speaker.messages = [...asked(speaker), { role: "assistant", content: replies[i]! }];
+  const said = turns.map((own, i): Turn[] => {
+    if (own.at(-1)?.role === "assistant" && !own.at(-1)!.tool_calls) return own;
+    return [...own, { role: "assistant", content: replies[i]!.slice(begun[i]) }];
   });
+  if (options.json) {
+    const all = speakers.map(({ name }, i) => {
+      const acted = said[i]!.length > 1 && { turns: said[i]!.map(({ sampled: _, ...turn }) => turn) };
+      return { agent: name, reply: said[i]!.at(-1)!.content, ...acted };
+    });
+    printJson(io, { message: text, replies: all });
+  }
+  speakers.forEach((speaker, i) => {
+    speaker.messages = [...asked(speaker), ...said[i]!];
+  });
+}
+
+/** Most characters of a call or a result that are shown. */
+const widest = 200;
+
+/** What a turn did, beside words: a line a call, a line a result. */
+function actionsOf({ role, content, tool_calls = [], metadata }: Turn): string[] {
+  const short = (text: string) => {
+    const line = text.replace(/\s+/g, " ").trim();
+    return line.length > widest ? `${line.slice(0, widest)} …` : line;
+  };
+  if (role === "tool") return [`  ${metadata?.toolFailure ? "✗" : "←"} ${short(content)}`];
+  return tool_calls.map(({ function: { name, arguments: args } }) => `  → ${name} ${short(args)}`);
 }
 
 interface Show {

@@ -109,7 +109,10 @@ function obey(command: string, speakers: Speaker[], io: CliIo): void {
     print(io, colors.dim("A new conversation."));
   } else if (command === "/undo") {
     const some = speakers.some(({ messages }) => messages.length > 0);
-    for (const speaker of speakers) speaker.messages = speaker.messages.slice(0, -2);
+    for (const speaker of speakers) {
+      const at = speaker.messages.findLastIndex(({ role }) => role === "user");
+      speaker.messages = speaker.messages.slice(0, Math.max(0, at));
+    }
     print(io, colors.dim(some ? "The last exchange is taken back." : "There is nothing to take back."));
   } else if (command === "/help")
     print(io, ...Object.entries(commands).map(([name, does]) => `${name.padEnd(8)}${colors.dim(does)}`));
