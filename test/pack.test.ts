@@ -40,6 +40,13 @@ export const reward: RewardFunction = new ExactMatchReward();
 export const judged = (judge: Judge): RewardFunction => judgeReward({ judge, rubric: "polite" });
 // @ts-expect-error: no rubric
 export const wrong = (judge: Judge) => judgeReward({ judge });`,
+  "stateset-agents/tools": `
+import { type Tool, tool, ToolAgent } from "stateset-agents/tools";
+import { z } from "zod";
+const add = tool({ name: "add", parameters: z.object({ a: z.number() }), execute: ({ a }) => a + 1 });
+export const agent = new ToolAgent({ tools: [add] });
+// @ts-expect-error: a number
+export const wrong: Tool<{ a: string }> = add;`,
   "stateset-agents/telemetry": `
 import type { TrainOptions } from "stateset-agents";
 import { readRun, type RunInfo, tensorBoardTracker } from "stateset-agents/telemetry";

@@ -27,7 +27,7 @@ const rooms: Record<string, string> = {
   doors:
     "agent algorithm compat conversation environment evaluation learning policy preference reward rollout run supervised telemetry test-support tool training",
   project: "agent algorithm conversation doors environment policy preference reward run supervised telemetry training",
-  cli: "agent algorithm conversation environment evaluation learning policy preference project reward rollout run supervised telemetry training",
+  cli: "agent algorithm conversation environment evaluation learning policy preference project reward rollout run supervised telemetry tool training",
 };
 
 const files = (readdirSync(root, { recursive: true }) as string[]).filter(

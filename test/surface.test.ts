@@ -50,7 +50,17 @@ it("publishes these packages, entry points and commands", () => {
   ).toEqual([
     {
       name: "stateset-agents",
-      exports: [".", "./policy", "./algorithms", "./rewards", "./telemetry", "./testing", "./compat", "./package.json"],
+      exports: [
+        ".",
+        "./policy",
+        "./algorithms",
+        "./rewards",
+        "./tools",
+        "./telemetry",
+        "./testing",
+        "./compat",
+        "./package.json",
+      ],
       bin: ["stateset-agents", "grpo-train", "grpo-evaluate"],
     },
     { name: "@stateset-agents/engine", exports: [".", "./package.json"], bin: [] },

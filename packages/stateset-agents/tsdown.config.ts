@@ -6,6 +6,7 @@ export default defineConfig({
     policy: "src/doors/policy.ts",
     algorithms: "src/doors/algorithms.ts",
     rewards: "src/doors/rewards.ts",
+    tools: "src/doors/tools.ts",
     telemetry: "src/doors/telemetry.ts",
     testing: "src/doors/testing.ts",
     compat: "src/doors/compat.ts",

@@ -35,6 +35,7 @@ async function doors(): Promise<Record<string, unknown>> {
     "stateset-agents/policy": await import("../doors/policy.ts"),
     "stateset-agents/algorithms": await import("../doors/algorithms.ts"),
     "stateset-agents/rewards": await import("../doors/rewards.ts"),
+    "stateset-agents/tools": await import("../doors/tools.ts"),
     "stateset-agents/telemetry": await import("../doors/telemetry.ts"),
     "stateset-agents/testing": await import("../doors/testing.ts"),
     "stateset-agents/compat": await import("../doors/compat.ts"),

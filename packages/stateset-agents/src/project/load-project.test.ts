@@ -16,14 +16,15 @@ import { defaultSampling } from "stateset-agents/policy";
 import { ExactMatchReward } from "stateset-agents/rewards";
 import { fileTracker } from "stateset-agents/telemetry";
 import { createStubPolicy } from "stateset-agents/testing";
+import { tool } from "stateset-agents/tools";
 export default defineConfig({
   environment: customerService(),
   reward: new ExactMatchReward(),
-  name: [algorithmNames, fromPythonConfig, defaultSampling, fileTracker, createStubPolicy].map((value) => typeof value).join(" "),
+  name: [algorithmNames, fromPythonConfig, defaultSampling, fileTracker, createStubPolicy, tool].map((value) => typeof value).join(" "),
 });
 `,
   );
   const { config } = await loadProject(undefined, dir);
   expect(config.reward).toBeInstanceOf(RewardFunction);
-  expect(config.name).toBe("object function object function function");
+  expect(config.name).toBe("object function object function function function");
 });
