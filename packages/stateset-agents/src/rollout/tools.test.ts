@@ -131,6 +131,8 @@ describe("a conversation with tools", () => {
     });
     expect(run.metrics.map(({ firstRatioMax }) => firstRatioMax)).toEqual([1, 1]);
     expect(run.metrics[0]!.gradNorm).toBeGreaterThan(0);
+    expect(run.metrics[0]!.toolCalls).toBeGreaterThan(0);
+    expect(run.metrics[0]!["toolFailures/invalid_json"]).toBeGreaterThan(0);
   });
 });
 

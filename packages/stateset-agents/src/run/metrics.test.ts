@@ -8,6 +8,7 @@ import type { Metric } from "../learning/metric-table.ts";
 import { fitLearners, tableLearner } from "../test-support/table-learners.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
 import { FunctionReward, politeShare, quickRun, tableAgent } from "../test-support/table-training.ts";
+import { tool } from "../tool/tool.ts";
 import { autoAdjust } from "../training/auto-adjust.ts";
 import { train } from "../training/train.ts";
 import { evaluationMetrics } from "./evaluation-metrics.ts";
@@ -52,6 +53,9 @@ beforeAll(async () => {
   const heldOut = Array.from({ length: 10 }, (_, i) => ({ id: `held-${i}`, userResponses: ["help card"] }));
   await noted(tableAgent().agent, { heldOut, evaluation: { every: 1 }, kl: { coefficient: 0.1 } });
   await noted(new MultiTurnAgent({ stub: { replies: ["please wait"] } }), {});
+  const call = '<tool_call>{"name": "wait", "arguments": {}}</tool_call>';
+  const waits = tool({ name: "wait", execute: () => "done" });
+  await noted(new MultiTurnAgent({ stub: { replies: [call, "please wait"] }, tools: [waits], maxToolSteps: 1 }), {});
   // Shaped sampling: the correction acts.
   const shaped = { maxTokens: 6, topP: 0.5 };
   await noted(new MultiTurnAgent({ policy: createTablePolicy({ spread: 1 }), sampling: shaped }), {});

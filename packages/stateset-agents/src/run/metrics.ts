@@ -61,6 +61,11 @@ export const metrics = {
     unit: "count",
     learners: rl,
   },
+  toolCalls: {
+    meaning: "Calls of tools, also those that came to nothing; only where there were any.",
+    unit: "count",
+    learners: rl,
+  },
   droppedGroups: { meaning: "Groups dropped because too few conversations were left.", unit: "count", learners: rl },
   refusedGroups: {
     meaning: "Groups the algorithm refused and had sampled anew (DAPO).",
@@ -164,6 +169,12 @@ export const metricFamilies = {
   "report/part/": { meaning: "The same on the scenarios that are reported.", unit: "reward", learners: rl },
   "partFailures/": {
     meaning: "Conversations in which one part of the reward failed without failing the whole.",
+    unit: "count",
+    learners: rl,
+  },
+  "toolFailures/": {
+    meaning:
+      "Calls of tools that came to nothing, by kind: unknown_tool, invalid_json, invalid_arguments, denied, timeout, failed, too_large.",
     unit: "count",
     learners: rl,
   },

@@ -1,4 +1,5 @@
 import { countByPart, measuredParts } from "../conversation/part-failures.ts";
+import { countTools } from "../conversation/tool-counts.ts";
 import { isCut, type TrajectoryGroup } from "../conversation/trajectory.ts";
 import { mean, standardDeviation } from "../evaluation/estimate.ts";
 import { failuresBySource, lostBySource } from "../rollout/report.ts";
@@ -29,6 +30,9 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
     samplingRounds: rounds,
   };
   for (const [name, count] of Object.entries(countByPart(report.partFailures))) played[`partFailures/${name}`] = count;
+  const tools = countTools(trajectories.flatMap(({ turns }) => turns));
+  if (tools.calls > 0) played.toolCalls = tools.calls;
+  for (const [kind, count] of Object.entries(tools.failures).sort()) played[`toolFailures/${kind}`] = count;
   if (trajectories.length === 0) return played;
   const metrics: Metrics = {
     ...played,
