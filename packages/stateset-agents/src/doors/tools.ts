@@ -12,7 +12,7 @@ export {
   type UnreadableCall,
   type WrittenCall,
 } from "../tool/format/call-format.ts";
-export { callFormats, type TemplateTools, toolsOfTemplate } from "../tool/format/choose-format.ts";
+export { callFormats } from "../tool/format/choose-format.ts";
 export type { ArgumentsOf, Checked, StandardSchema, ToolParameters } from "../tool/parameters.ts";
 export type { NamedFunction, SdkTool, ToolsInput } from "../tool/read-tools.ts";
 export { type Approval, type ToolFailure, toolFailures } from "../tool/run-calls.ts";
