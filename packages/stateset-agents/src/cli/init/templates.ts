@@ -114,7 +114,22 @@ const parts: Record<TemplateName, (options: TemplateOptions) => Record<string, s
 
 function tools({ model }: TemplateOptions): Record<string, string> {
   return {
-    "stateset.config.ts": `import { defineConfig, TaskEnvironment, type Task } from "stateset-agents";
+    "stateset.config.ts": `import { defineConfig, TaskEnvironment, type Task, type Turn } from "stateset-agents";
+import { tool } from "stateset-agents/tools";
+
+/** What the agent can do. These two make their answers up; yours would ask a service. */
+const findRestaurants = tool({
+  name: "FindRestaurants",
+  description: "Restaurants of a cuisine in a city",
+  parameters: { type: "object", properties: { city: { type: "string" }, cuisine: { type: "string" } } },
+  execute: ({ city, cuisine }) => ({ name: \`\${cuisine} Garden\`, city }),
+});
+const findMovies = tool({
+  name: "FindMovies",
+  description: "Movies of a genre at a place",
+  parameters: { type: "object", properties: { genre: { type: "string" }, location: { type: "string" } } },
+  execute: ({ genre, location }) => ({ title: \`A \${genre} Story\`, location }),
+});
 
 /** Each task is one question and the call that answers it. */
 const ask = (id: string, prompt: string, tool: string, args: Record<string, string>): Task => ({
@@ -124,26 +139,29 @@ const ask = (id: string, prompt: string, tool: string, args: Record<string, stri
   metadata: { tool, args },
 });
 
-/** How much of the call is right, from 0 to 1: the tool, then the share of its arguments, none made up. */
-function rightness(reply: string, { metadata = {} }: Task): number {
-  const json = /\\{.*\\}/s.exec(reply)?.[0] ?? "";
+/** How much of the first call is right, from 0 to 1: the tool, then the share of its arguments, none made up. */
+function rightness(turns: readonly Turn[], { metadata = {} }: Task): number {
+  const call = turns.flatMap((turn) => turn.tool_calls ?? [])[0]?.function;
+  if (call === undefined) return 0;
+  if (call.name !== metadata.tool) return 0.1;
   try {
-    const call = JSON.parse(json) as { name?: string; arguments?: Record<string, string> };
-    if (call.name !== metadata.tool) return 0.1;
+    const given = JSON.parse(call.arguments) as Record<string, unknown>;
     const wanted = Object.entries(metadata.args as Record<string, string>);
-    const given = Object.entries(call.arguments ?? {});
-    const right = wanted.filter(([name, value]) => call.arguments?.[name]?.toLowerCase() === value.toLowerCase()).length;
-    return 0.3 + 0.7 * (right / Math.max(wanted.length, given.length));
+    const right = wanted.filter(([name, value]) => String(given[name]).toLowerCase() === value.toLowerCase()).length;
+    return 0.3 + 0.7 * (right / Math.max(wanted.length, Object.keys(given).length));
   } catch {
-    return 0;
+    return 0.1; // no JSON
   }
 }
 
-const environment = (tasks: Task[]) => new TaskEnvironment({ maxTurns: 1, tasks, check: (reply, { scenario }) => rightness(reply.content, scenario) });
+const environment = (tasks: Task[]) =>
+  new TaskEnvironment({ maxTurns: 1, tasks, check: (reply, { turns, scenario }) => rightness([...turns, reply], scenario) });
 
 export default defineConfig({
   agent: {
-    ${model === undefined ? "" : `model: ${JSON.stringify(model)},\n    lora: true,\n    `}systemPrompt: "You are a helpful booking assistant.\\n\\nTools:\\nFindRestaurants(city, cuisine)\\nFindMovies(genre, location)",
+    ${model === undefined ? "" : `model: ${JSON.stringify(model)},\n    lora: true,\n    `}systemPrompt: "You are a helpful booking assistant.",
+    tools: [findRestaurants, findMovies],
+    maxToolSteps: 1,
     sampling: { maxTokens: 48 },
   },
   environment: environment([
