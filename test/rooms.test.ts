@@ -12,9 +12,10 @@ const rooms: Record<string, string> = {
   algorithm: "",
   policy: "conversation",
   tool: "conversation policy",
+  endpoint: "conversation policy",
   environment: "conversation",
   agent: "conversation environment policy tool",
-  reward: "conversation environment policy tool",
+  reward: "conversation endpoint environment policy tool",
   rollout: "agent conversation environment reward",
   evaluation: "agent conversation environment reward rollout",
   learning: "algorithm conversation policy",
@@ -25,8 +26,9 @@ const rooms: Record<string, string> = {
   training: "agent algorithm conversation environment evaluation learning policy reward rollout run telemetry",
   compat: "agent environment evaluation reward run training",
   doors:
-    "agent algorithm compat conversation environment evaluation learning policy preference reward rollout run supervised telemetry test-support tool training",
-  project: "agent algorithm conversation doors environment policy preference reward run supervised telemetry training",
+    "agent algorithm compat conversation endpoint environment evaluation learning policy preference reward rollout run supervised telemetry test-support tool training",
+  project:
+    "agent algorithm conversation doors endpoint environment policy preference reward run supervised telemetry training",
   cli: "agent algorithm conversation environment evaluation learning policy preference project reward rollout run supervised telemetry tool training",
 };
 

@@ -2,8 +2,8 @@ import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { connect } from "node:net";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { openaiJudgeModel } from "./endpoint/openai-judge-model.ts";
 import { endpointOf } from "./network.ts";
-import { openaiJudgeModel } from "./reward/judge/openai-judge-model.ts";
 
 const servers: Server[] = [];
 afterEach(() => {

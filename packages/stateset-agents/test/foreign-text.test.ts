@@ -7,15 +7,15 @@ import { MultiTurnAgent } from "../src/agent/multi-turn-agent.ts";
 import type { Message } from "../src/conversation/message.ts";
 import type { ToolDefinition } from "../src/conversation/tool-definition.ts";
 import type { Turn } from "../src/conversation/trajectory.ts";
+import { createJudge } from "../src/endpoint/judge.ts";
+import { policyJudgeModel } from "../src/endpoint/policy-judge-model.ts";
 import type { Policy } from "../src/policy/policy.ts";
 import { createStubPolicy } from "../src/policy/stub/stub-policy.ts";
 import { hostileText } from "../src/policy/tokenizer/fixtures/hostile-texts.ts";
 import { loadChatTokenizer } from "../src/policy/tokenizer/load-chat-tokenizer.ts";
 import { encodePairs } from "../src/preference/pair.ts";
 import { encodeRewardExample } from "../src/preference/reward-data.ts";
-import { createJudge } from "../src/reward/judge/judge.ts";
 import { judgeReward } from "../src/reward/judge/judge-reward.ts";
-import { policyJudgeModel } from "../src/reward/judge/policy-judge-model.ts";
 import { encodeConversation } from "../src/supervised/example.ts";
 import { createTableTokenizer } from "../src/test-support/table-tokenizer.ts";
 

@@ -1,5 +1,6 @@
 /** `stateset-agents/rewards`: everything that scores a conversation. Built-ins, verifiers, judges, learned rewards, composition. */
 export { isCut, type RewardResult } from "../conversation/trajectory.ts";
+export type { Clock, FailureKind } from "../endpoint/judge.ts";
 export type { OpenPolicyOptions } from "../policy/open-policy.ts";
 export type { LoraOptions } from "../policy/policy.ts";
 export {
@@ -32,7 +33,6 @@ export { type Criterion, type TaskCompletionOptions, TaskCompletionReward } from
 export { type CompositeOptions, CompositeReward, type OnFailure } from "../reward/composite-reward.ts";
 export { type RewardFn, type RewardValue, rewardFunction } from "../reward/define-reward.ts";
 export * from "../reward/judge/index.ts";
-export type { Clock, FailureKind } from "../reward/judge/judge.ts";
 export {
   type Aggregation,
   type MultiObjectiveOptions,

@@ -1,11 +1,11 @@
 /** A judge as plain data. Keys of endpoints stay in the environment: a configuration names the variable. */
 import { resolve } from "node:path";
 import { z } from "zod";
+import { createJudge, type JudgeOptions } from "../endpoint/judge.ts";
+import { type OpenAIJudgeModelOptions, openaiJudgeModel } from "../endpoint/openai-judge-model.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions, pick } from "../options.ts";
-import { createJudge, type JudgeOptions } from "../reward/judge/judge.ts";
 import { type JudgeRewardOptions, judgeReward } from "../reward/judge/judge-reward.ts";
-import { type OpenAIJudgeModelOptions, openaiJudgeModel } from "../reward/judge/openai-judge-model.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import { camelKeys } from "./plain-config.ts";
 import type { PartPlace } from "./rewards.ts";

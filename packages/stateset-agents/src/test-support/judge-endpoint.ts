@@ -2,8 +2,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach } from "vitest";
-import { type Clock, createJudge, type JudgeOptions } from "../reward/judge/judge.ts";
-import { openaiJudgeModel } from "../reward/judge/openai-judge-model.ts";
+import { type Clock, createJudge, type JudgeOptions } from "../endpoint/judge.ts";
+import { openaiJudgeModel } from "../endpoint/openai-judge-model.ts";
 import type { RewardInput } from "../reward/reward-function.ts";
 
 type Handler = (body: ChatBody, request: IncomingMessage, response: ServerResponse, call: number) => void;

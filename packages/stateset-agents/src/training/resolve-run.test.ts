@@ -2,13 +2,13 @@
 import { describe, expect, it } from "vitest";
 import { chatModel } from "../../test/cli.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
+import { createJudge } from "../endpoint/judge.ts";
+import { openaiJudgeModel } from "../endpoint/openai-judge-model.ts";
 import { ConversationEnvironment } from "../environment/conversation-environment.ts";
 import { PolitenessReward } from "../reward/builtin/politeness.ts";
 import { CompositeReward } from "../reward/composite-reward.ts";
 import { rewardFunction } from "../reward/define-reward.ts";
-import { createJudge } from "../reward/judge/judge.ts";
 import { JudgeReward } from "../reward/judge/judge-reward.ts";
-import { openaiJudgeModel } from "../reward/judge/openai-judge-model.ts";
 import { changesBetween, type RunConfig } from "../run/config.ts";
 import { resolveRun } from "./resolve-run.ts";
 import type { TrainOptions } from "./train-options.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import type { JudgeOptions } from "../../endpoint/judge.ts";
 import { answer, endpoint, fail, fakeClock, judgeAt, key, rubric, talk } from "../../test-support/judge-endpoint.ts";
-import type { JudgeOptions } from "./judge.ts";
 import { judgeReward } from "./judge-reward.ts";
 
 describe("a judge that fails", () => {

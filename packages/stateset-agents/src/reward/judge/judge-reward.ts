@@ -1,10 +1,10 @@
 import { z } from "zod";
 import type { RewardResult } from "../../conversation/trajectory.ts";
+import type { Judge } from "../../endpoint/judge.ts";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import { createRandom, seedOf } from "../../random.ts";
 import { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "../reward-function.ts";
-import type { Judge } from "./judge.ts";
 import { type Brief, listPrompt, pairPrompt, scorePrompt } from "./prompt.ts";
 import { readScore, readScores, readWinner, type Verdict } from "./read-answer.ts";
 

@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
 import { MultiTurnAgent } from "../../agent/multi-turn-agent.ts";
+import { createJudge } from "../../endpoint/judge.ts";
+import type { JudgeModel } from "../../endpoint/judge-model.ts";
 import { ConversationEnvironment } from "../../environment/conversation-environment.ts";
 import { createTablePolicy } from "../../test-support/table-policy.ts";
 import { train } from "../../training/train.ts";
-import { createJudge } from "./judge.ts";
-import type { JudgeModel } from "./judge-model.ts";
 import { judgeReward } from "./judge-reward.ts";
 
 /** Ranks a group by how often each conversation says "please"; now and then it talks nonsense. */

@@ -2,12 +2,12 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/temporary-folder.ts";
+import { createJudge, type JudgeOptions } from "../../endpoint/judge.ts";
+import { openaiJudgeModel } from "../../endpoint/openai-judge-model.ts";
+import { policyJudgeModel } from "../../endpoint/policy-judge-model.ts";
 import { answer, endpoint, fail, judgeAt, rubric, talk } from "../../test-support/judge-endpoint.ts";
 import { createTablePolicy } from "../../test-support/table-policy.ts";
-import { createJudge, type JudgeOptions } from "./judge.ts";
 import { judgeReward } from "./judge-reward.ts";
-import { openaiJudgeModel } from "./openai-judge-model.ts";
-import { policyJudgeModel } from "./policy-judge-model.ts";
 
 describe("absolute scores", () => {
   it("maps the judge's scale to 0…1 and keeps its reason", async () => {

@@ -1,7 +1,7 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync, truncateSync } from "node:fs";
 import { dirname } from "node:path";
 import { z } from "zod";
-import { messageOf, StatesetError } from "../../error.ts";
+import { messageOf, StatesetError } from "../error.ts";
 
 export interface AnswerCache {
   get(key: string): string | undefined;

@@ -1,5 +1,5 @@
-import { StatesetError } from "../../error.ts";
-import { defaultSampling, type Policy } from "../../policy/policy.ts";
+import { StatesetError } from "../error.ts";
+import { defaultSampling, type Policy } from "../policy/policy.ts";
 import { type JudgeModel, JudgeModelError } from "./judge-model.ts";
 
 /**

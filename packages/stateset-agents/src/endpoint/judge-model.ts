@@ -1,4 +1,4 @@
-import type { Message } from "../../conversation/message.ts";
+import type { Message } from "../conversation/message.ts";
 
 /** One question to a model that judges. */
 export interface JudgeRequest {

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { messageOf, StatesetError } from "../../error.ts";
-import { endpointOf, pathBelow, request } from "../../network.ts";
-import { parseOptions } from "../../options.ts";
+import { messageOf, StatesetError } from "../error.ts";
+import { endpointOf, pathBelow, request } from "../network.ts";
+import { parseOptions } from "../options.ts";
 import { type JudgeModel, JudgeModelError, type JudgeReply, type JudgeRequest } from "./judge-model.ts";
 
 export interface OpenAIJudgeModelOptions {

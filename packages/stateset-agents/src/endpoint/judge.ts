@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { onAbort, withDeadline } from "../../abort.ts";
-import type { Message } from "../../conversation/message.ts";
-import { messageOf, StatesetError } from "../../error.ts";
-import { parseOptions } from "../../options.ts";
-import { createRandom, seedOf } from "../../random.ts";
+import { onAbort, withDeadline } from "../abort.ts";
+import type { Message } from "../conversation/message.ts";
+import { messageOf, StatesetError } from "../error.ts";
+import { parseOptions } from "../options.ts";
+import { createRandom, seedOf } from "../random.ts";
 import { createAnswerCache } from "./answer-cache.ts";
 import { createBreaker, trialMs } from "./breaker.ts";
 import { type JudgeModel, JudgeModelError, type JudgeReply } from "./judge-model.ts";
