@@ -5,7 +5,7 @@ import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { isStandard, type StandardSchema, type ToolParameters } from "./parameters.ts";
 import type { JsonSchema } from "./schema/compile-schema.ts";
-import { type Tool, type ToolContext, tool, toolNames } from "./tool.ts";
+import { type Tool, type ToolContext, tool } from "./tool.ts";
 
 /** The Python library's form. */
 export interface NamedFunction {
@@ -63,7 +63,6 @@ function readOne(value: unknown, key: string | undefined, where: string): AnyToo
     if (typeof value.function === "function") return fromFunction(value as unknown as NamedFunction);
     if (value.type === "function") {
       const [definition] = parseOptions(toolsSchema, [value], where);
-      requireName(definition!.function.name, where);
       return { definition: definition! };
     }
   }
@@ -92,13 +91,6 @@ function fromSdk({ description, inputSchema, execute }: SdkTool, name: string | 
     ...shown,
     execute: (args: unknown, { callId, signal, messages }: ToolContext) =>
       execute(args as never, { toolCallId: callId, abortSignal: signal, messages } as never),
-  });
-}
-
-function requireName(name: string, where: string): void {
-  if (toolNames.test(name)) return;
-  throw new StatesetError("INVALID_OPTION", `${where}: "${name}" is no name that a call could have.`, {
-    hint: "Use 1 to 64 letters, digits, _, . and -.",
   });
 }
 

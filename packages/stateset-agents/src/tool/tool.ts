@@ -43,7 +43,7 @@ export interface ToolOptions<P extends ToolParameters = ToolParameters, R = unkn
 }
 
 const isFunction = (value: unknown) => typeof value === "function";
-export const toolNames = /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/;
+const toolNames = /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/;
 
 const toolSchema = z.strictObject({
   name: z.string().regex(toolNames, "a name of 1 to 64 letters, digits, _, . and - was expected"),
