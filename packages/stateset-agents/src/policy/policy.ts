@@ -360,6 +360,11 @@ export interface Trainer {
    * the room and rounds what was trained.
    */
   save(dir: string, options?: { merge?: boolean; dtype?: "f32" | "bf16" }): Promise<void>;
+  /**
+   * The whole model, an adapter merged, as one GGUF file (replaced once the new one is complete), where the engine can. `type` is that of
+   * the matrices, default "f16"; `halved` are those that are f16 in a q8_0 file, since their rows are no multiple of 32.
+   */
+  saveGguf?(file: string, options?: { type?: GgufType }): Promise<{ halved: string[] }>;
   /** Other weights of the same shape: a folder that save() or snapshot() wrote. The optimiser begins anew with them. */
   load(dir: string): Promise<WeightsChange>;
   /** Everything needed to go on bit for bit: trainable weights, moments, step count, random state. */
@@ -367,6 +372,9 @@ export interface Trainer {
   restore(dir: string): Promise<WeightsChange>;
   plan(options: PlanOptions): MemoryPlan;
 }
+
+/** What the matrices of a GGUF file are written as. */
+export type GgufType = "f32" | "f16" | "q8_0";
 
 /** What every engine offers. Engines know transformers; algorithms live elsewhere. */
 export interface Policy extends Sampler, Trainer {}

@@ -1,9 +1,12 @@
+import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { WeightsLoad } from "@stateset-agents/engine";
 import { z } from "zod";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
+import { ggufTitle, writeModelAsGguf } from "../gguf/export-gguf.ts";
 import { isGgufFile } from "../gguf/find-gguf.ts";
+import type { WritableType } from "../gguf/quantise.ts";
 import type { Policy, Version, WeightsChange } from "../policy.ts";
 import { loadedVersion } from "../version.ts";
 import { copyTokenizer } from "./files.ts";
@@ -11,13 +14,17 @@ import { mergeInto } from "./merge.ts";
 import type { NativeCore } from "./native-core.ts";
 import { saveAdapter } from "./peft.ts";
 import { mismatch, readSnapshotState, SnapshotTensors, writeSnapshot } from "./snapshot.ts";
+import type { TensorPlace } from "./tensor-names.ts";
 import { openWeightSource } from "./weight-source.ts";
-import { saveValueHead, saveWeights } from "./weights.ts";
+import { saveValueHead, saveWeights, wholeTensor } from "./weights.ts";
 
+const ggufSchema = z.strictObject({ type: z.enum(["f32", "f16", "q8_0"]).optional() });
 const saveSchema = z.strictObject({ merge: z.boolean().optional(), dtype: z.enum(["f32", "bf16"]).optional() });
 
 /** Weights to files and back. What is saved is one version; what is loaded becomes the present one as a whole. */
-export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "load" | "snapshot" | "restore"> {
+export function createStoredWeights(
+  core: NativeCore,
+): Pick<Required<Policy>, "save" | "saveGguf" | "load" | "snapshot" | "restore"> {
   const { name, base, tokenizerSource, config, model, adapter } = core.parts;
   const { engine, architecture } = config;
 
@@ -63,6 +70,23 @@ export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "lo
             await saveWeights(target, tokenizerSource, config, readTensor, mergeInto(adapter, readTensor), dtype);
           }
           if (valueHead) await saveValueHead(target, engine.hidden, readTensor);
+        } finally {
+          await now.close();
+        }
+      }),
+
+    saveGguf: (file, options = {}) =>
+      core.run(async () => {
+        const { type = "f16" } = parseOptions(ggufSchema, options, "saveGguf()");
+        if (adapter) await refuseBase(file, base.dir);
+        const now = await model.retain();
+        try {
+          const adjust = mergeInto(adapter, now.readTensor);
+          const read = (place: TensorPlace) => wholeTensor(place, now.readTensor, adjust);
+          return await writeModelAsGguf(
+            { config, tokenizer: tokenizerSource, read },
+            { file, type: type.toUpperCase() as WritableType, name: ggufTitle(file) },
+          );
         } finally {
           await now.close();
         }
@@ -128,4 +152,13 @@ export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "lo
         }
       }),
   };
+}
+
+/** An adapter is nothing without the numbers it was trained on. */
+async function refuseBase(file: string, base: string): Promise<void> {
+  const [one, other] = await Promise.all([file, base].map((path) => realpath(path).catch(() => undefined)));
+  if (one === undefined || one !== other) return;
+  throw new StatesetError("WRITE_FAILED", `${file} is the base model of the adapter, which would be lost with it.`, {
+    hint: "Name another file.",
+  });
 }
