@@ -364,7 +364,7 @@ export interface Trainer {
    * The whole model, an adapter merged, as one GGUF file (replaced once the new one is complete), where the engine can. `type` is that of
    * the matrices, default "f16"; `halved` are those that are f16 in a q8_0 file, since their rows are no multiple of 32.
    */
-  saveGguf?(file: string, options?: { type?: GgufType }): Promise<{ halved: string[] }>;
+  saveGguf?(file: string, options?: SaveGgufOptions): Promise<{ halved: string[] }>;
   /** Other weights of the same shape: a folder that save() or snapshot() wrote. The optimiser begins anew with them. */
   load(dir: string): Promise<WeightsChange>;
   /** Everything needed to go on bit for bit: trainable weights, moments, step count, random state. */
@@ -375,6 +375,17 @@ export interface Trainer {
 
 /** What the matrices of a GGUF file are written as. */
 export type GgufType = "f32" | "f16" | "q8_0";
+
+export interface SaveGgufOptions {
+  type?: GgufType;
+  onProgress?: (progress: WriteProgress) => void;
+}
+
+/** How much of a file is written. */
+export interface WriteProgress {
+  bytes: number;
+  total: number;
+}
 
 /** What every engine offers. Engines know transformers; algorithms live elsewhere. */
 export interface Policy extends Sampler, Trainer {}

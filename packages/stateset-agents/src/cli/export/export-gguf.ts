@@ -1,12 +1,13 @@
 import { closeSync, existsSync, openSync, readSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { StatesetError } from "../../error.ts";
 import { isGgufName } from "../../policy/gguf/find-gguf.ts";
 import type { WritableType } from "../../policy/gguf/quantise.ts";
+import { createProgressBar } from "../../policy/hub/progress-bar.ts";
 import { resolveModel } from "../../policy/hub/resolve-model.ts";
 import { parameterCount } from "../../policy/native/memory.ts";
 import { readModelConfig } from "../../policy/native/model-config.ts";
-import type { GgufType } from "../../policy/policy.ts";
+import type { GgufType, SaveGgufOptions } from "../../policy/policy.ts";
 import { findAgent, requireConversations } from "../../run/load-agent.ts";
 import { bytes, quantity } from "../../telemetry/format.ts";
 import { checkpointPath } from "../checkpoint-path.ts";
@@ -24,9 +25,10 @@ export async function exportAsGguf({ checkpoint, file, type, json }: ExportGgufF
   refuseOther(file);
   const place = findAgent(checkpointPath(checkpoint, io));
   const isWhole = place.kind === "model" && !existsSync(join(place.dir, "adapter_config.json"));
+  const onProgress = progressOf(file, io);
   const { parameters, halved } = await (isWhole
-    ? fromFiles(place.dir, file, type)
-    : fromAgent(checkpoint, file, type, io));
+    ? fromFiles(place.dir, file, { type, onProgress })
+    : fromAgent(checkpoint, file, { type, onProgress }, io));
   const { size } = statSync(file);
   if (json) return printJson(io, { file, type, parameters, bytes: size, halved });
   print(
@@ -38,29 +40,38 @@ export async function exportAsGguf({ checkpoint, file, type, json }: ExportGgufF
   }
 }
 
+type Writing = Required<SaveGgufOptions>;
+
+/** A large model takes minutes, and a person sees that it goes on. */
+function progressOf(file: string, { stderr, env }: CliIo): Writing["onProgress"] {
+  if (!stderr.isTTY || env.TERM === "dumb") return () => {};
+  const draw = createProgressBar(stderr);
+  return (progress) => draw({ model: basename(file), ...progress });
+}
+
 interface Exported {
   parameters: number;
   halved: string[];
 }
 
 /** Whole weights need no engine, and no more memory than one tensor. */
-async function fromFiles(dir: string, file: string, type: GgufType): Promise<Exported> {
+async function fromFiles(dir: string, file: string, { type, onProgress }: Writing): Promise<Exported> {
   requireConversations(dir);
   const { dir: model } = await resolveModel(dir);
   const { exportGguf, ggufTitle } = await import("../../policy/gguf/export-gguf.ts");
   const { engine } = await readModelConfig(model);
   const name = ggufTitle(file);
-  const written = await exportGguf({ dir: model, file, type: type.toUpperCase() as WritableType, name });
+  const written = await exportGguf({ dir: model, file, type: type.toUpperCase() as WritableType, name, onProgress });
   return { ...written, parameters: parameterCount(engine) };
 }
 
 /** What was trained lies beside its base model: they are opened together, and merged tensor by tensor. */
-async function fromAgent(checkpoint: string, file: string, type: GgufType, io: CliIo): Promise<Exported> {
+async function fromAgent(checkpoint: string, file: string, options: Writing, io: CliIo): Promise<Exported> {
   const agent = await openAgent(checkpoint, {}, io);
   try {
     const { model, saveGguf } = agent.policy;
     if (!saveGguf) throw new StatesetError("MODEL_UNSUPPORTED", `${model.name} cannot be written as a GGUF file.`);
-    return { ...(await saveGguf(file, { type })), parameters: model.parameters };
+    return { ...(await saveGguf(file, options)), parameters: model.parameters };
   } finally {
     await agent.close();
   }

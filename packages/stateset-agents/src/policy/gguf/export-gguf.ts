@@ -2,6 +2,7 @@ import { basename } from "node:path";
 import { type ModelConfig, readModelConfig } from "../native/model-config.ts";
 import { type TensorPlace, tensorPlaces } from "../native/tensor-names.ts";
 import { checkWeights, findName } from "../native/weights.ts";
+import type { WriteProgress } from "../policy.ts";
 import type { ModelFiles } from "../tokenizer/model-json.ts";
 import { openWeights } from "../weights/index.ts";
 import { ggufTokenizerSource, isGgufFile } from "./find-gguf.ts";
@@ -28,6 +29,7 @@ export interface WriteGgufOptions {
   type: WritableType;
   /** What the file says it is called. */
   name: string;
+  onProgress?: ((progress: WriteProgress) => void) | undefined;
 }
 
 export interface WrittenGguf {
@@ -38,7 +40,7 @@ export interface WrittenGguf {
 /** Writes a model as a GGUF file, one tensor after another. */
 export async function writeModelAsGguf(
   { config, tokenizer, read }: WholeModel,
-  { file, type, name }: WriteGgufOptions,
+  { file, type, name, onProgress }: WriteGgufOptions,
 ): Promise<WrittenGguf> {
   const metadata = ggufFromConfig(config, name, type);
   for (const [key, value] of await ggufTokenizer(tokenizer, config.engine.vocab, config.json)) metadata.set(key, value);
@@ -55,7 +57,7 @@ export async function writeModelAsGguf(
       data: async () => inFileOrder(await read(place), place, config),
     };
   });
-  await writeGguf(file, metadata, [...ropeFactors(config), ...tensors]);
+  await writeGguf(file, metadata, [...ropeFactors(config), ...tensors], onProgress);
   return { halved };
 }
 

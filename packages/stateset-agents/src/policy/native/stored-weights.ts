@@ -7,7 +7,7 @@ import { parseOptions } from "../../options.ts";
 import { ggufTitle, writeModelAsGguf } from "../gguf/export-gguf.ts";
 import { isGgufFile } from "../gguf/find-gguf.ts";
 import type { WritableType } from "../gguf/quantise.ts";
-import type { Policy, Version, WeightsChange } from "../policy.ts";
+import type { Policy, SaveGgufOptions, Version, WeightsChange } from "../policy.ts";
 import { loadedVersion } from "../version.ts";
 import { copyTokenizer } from "./files.ts";
 import { mergeInto } from "./merge.ts";
@@ -18,7 +18,12 @@ import type { TensorPlace } from "./tensor-names.ts";
 import { openWeightSource } from "./weight-source.ts";
 import { saveValueHead, saveWeights, wholeTensor } from "./weights.ts";
 
-const ggufSchema = z.strictObject({ type: z.enum(["f32", "f16", "q8_0"]).optional() });
+const ggufSchema = z.strictObject({
+  type: z.enum(["f32", "f16", "q8_0"]).optional(),
+  onProgress: z
+    .custom<SaveGgufOptions["onProgress"]>((value) => typeof value === "function", "not a function")
+    .optional(),
+});
 const saveSchema = z.strictObject({ merge: z.boolean().optional(), dtype: z.enum(["f32", "bf16"]).optional() });
 
 /** Weights to files and back. What is saved is one version; what is loaded becomes the present one as a whole. */
@@ -77,7 +82,7 @@ export function createStoredWeights(
 
     saveGguf: (file, options = {}) =>
       core.run(async () => {
-        const { type = "f16" } = parseOptions(ggufSchema, options, "saveGguf()");
+        const { type = "f16", onProgress } = parseOptions(ggufSchema, options, "saveGguf()");
         if (adapter) await refuseBase(file, base.dir);
         const now = await model.retain();
         try {
@@ -85,7 +90,7 @@ export function createStoredWeights(
           const read = (place: TensorPlace) => wholeTensor(place, now.readTensor, adjust);
           return await writeModelAsGguf(
             { config, tokenizer: tokenizerSource, read },
-            { file, type: type.toUpperCase() as WritableType, name: ggufTitle(file) },
+            { file, type: type.toUpperCase() as WritableType, name: ggufTitle(file), onProgress },
           );
         } finally {
           await now.close();
