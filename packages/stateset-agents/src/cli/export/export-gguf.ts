@@ -1,7 +1,7 @@
-import { closeSync, existsSync, openSync, readSync, statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { StatesetError } from "../../error.ts";
-import { isGgufName } from "../../policy/gguf/find-gguf.ts";
+import { beginsAsGguf, isGgufName } from "../../policy/gguf/find-gguf.ts";
 import type { WritableType } from "../../policy/gguf/quantise.ts";
 import { createProgressBar } from "../../policy/hub/progress-bar.ts";
 import { resolveModel } from "../../policy/hub/resolve-model.ts";
@@ -22,7 +22,7 @@ export interface ExportGgufFlags {
 }
 
 export async function exportAsGguf({ checkpoint, file, type, json }: ExportGgufFlags, io: CliIo): Promise<void> {
-  refuseOther(file);
+  await refuseOther(file);
   const place = findAgent(checkpointPath(checkpoint, io));
   const isWhole = place.kind === "model" && !existsSync(join(place.dir, "adapter_config.json"));
   const onProgress = progressOf(file, io);
@@ -77,24 +77,12 @@ async function fromAgent(checkpoint: string, file: string, options: Writing, io:
   }
 }
 
-function refuseOther(file: string): void {
+async function refuseOther(file: string): Promise<void> {
   if (!isGgufName(file)) {
     throw new StatesetError("INVALID_OPTION", `--gguf is ${file}, which does not end in .gguf.`);
   }
-  if (!existsSync(file) || isGguf(file)) return;
+  if (!existsSync(file) || (await beginsAsGguf(file))) return;
   throw new StatesetError("WRITE_FAILED", `${file} exists and is no GGUF file.`, {
     hint: "Name a file that is new, or a GGUF file to replace.",
   });
-}
-
-function isGguf(file: string): boolean {
-  if (!statSync(file).isFile()) return false;
-  const start = Buffer.alloc(4);
-  const descriptor = openSync(file, "r");
-  try {
-    readSync(descriptor, start, 0, 4, 0);
-  } finally {
-    closeSync(descriptor);
-  }
-  return start.toString("latin1") === "GGUF";
 }
