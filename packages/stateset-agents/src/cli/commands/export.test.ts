@@ -52,6 +52,8 @@ describe("export", () => {
     expect(readdirSync(cwd).sort()).toEqual(["folder", "whole.gguf"]);
     const again = await run(`export ${from} --gguf whole.gguf`, { cwd, tty: true });
     expect([again.status, again.stderr]).toEqual([0, expect.stringMatching(/\rwhole\.gguf █+ 100% of .* MB\n$/)]);
+    expect((await run(`export ${place.model} --gguf new/folder/whole.gguf`, { cwd })).status).toBe(0);
+    expect(readdirSync(join(cwd, "new/folder"))).toEqual(["whole.gguf"]);
     writeFileSync(join(cwd, "mine.gguf"), "do not lose");
     expect((await run(`export ${from} --gguf mine.gguf`, { cwd })).stderr).toContain("exists and is no GGUF file");
     expect((await run(`export ${from} --gguf model.bin`, { cwd })).stderr).toContain("does not end in .gguf");

@@ -1,4 +1,5 @@
-import { basename } from "node:path";
+import { basename, dirname } from "node:path";
+import { makeFolder } from "../native/files.ts";
 import { type ModelConfig, readModelConfig } from "../native/model-config.ts";
 import { type TensorPlace, tensorPlaces } from "../native/tensor-names.ts";
 import { checkWeights, findName } from "../native/weights.ts";
@@ -57,6 +58,7 @@ export async function writeModelAsGguf(
       data: async () => inFileOrder(await read(place), place, config),
     };
   });
+  await makeFolder(dirname(file));
   await writeGguf(file, metadata, [...ropeFactors(config), ...tensors], onProgress);
   return { halved };
 }
