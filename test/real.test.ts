@@ -95,6 +95,13 @@ describe("the math task of bench:real", () => {
     expect(first!.userResponses[0]).toMatch(/First step: She had 2\*3 = 6 pens\.$/);
     expect(first!.expected).toBe("5");
   });
+
+  it("says which file is not there, and how to name or leave it out", () => {
+    const missing = join(folder, "nowhere.jsonl");
+    expect(() => mathScenarios("training", 1, missing)).toThrow(
+      /not at .*nowhere\.jsonl\. Name it with --data.*--task json/,
+    );
+  });
 });
 
 describe("the page of bench:real", () => {
