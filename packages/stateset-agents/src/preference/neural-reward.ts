@@ -10,6 +10,7 @@ import type { RewardResult } from "../conversation/trajectory.ts";
 import { writeFailed, writeJsonAtomic } from "../durable.ts";
 import { StatesetError } from "../error.ts";
 import { alikeBatches } from "../learning/micro-batch.ts";
+import { defaultTokenBudget } from "../learning/optimiser.ts";
 import { scorePasses } from "../learning/passes.ts";
 import { type OpenPolicyOptions, openPolicy } from "../policy/open-policy.ts";
 import type { Policy } from "../policy/policy.ts";
@@ -136,7 +137,7 @@ export async function loadNeuralReward(
 export async function scoreChains(
   policy: Policy,
   chains: readonly TreeChain[],
-  tokenBudget = 8192,
+  tokenBudget = defaultTokenBudget(policy),
   signal?: AbortSignal,
 ): Promise<number[]> {
   const scores = new Array<number>(chains.length);

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { StatesetError } from "../error.ts";
 import { earlyStoppingSchema } from "../evaluation/early-stopping.ts";
-import { learningRateFor, scheduleShape } from "../learning/optimiser.ts";
+import { defaultTokenBudget, learningRateFor, scheduleShape } from "../learning/optimiser.ts";
 import { klShape, learnShape } from "../learning/settings.ts";
 import { mergeDefined, parseOptions } from "../options.ts";
-import type { ModelInfo } from "../policy/policy.ts";
+import type { ModelInfo, Trainer } from "../policy/policy.ts";
 import { rolloutShape } from "../rollout/settings.ts";
 import { checkpointSchema, trajectoriesSchema } from "../run/options.ts";
 import { defaultProfile, type ProfileName, profileNames, profiles } from "./profiles.ts";
@@ -115,7 +115,9 @@ export const trainingConfigSchema = z.strictObject({
 export type TrainingOptions = z.input<typeof trainingConfigSchema>;
 type Parsed = z.output<typeof trainingConfigSchema>;
 /** The resolved configuration of a run: every number is there. Written to config.json. */
-export interface TrainingConfig extends Omit<Parsed, "episodes" | "learningRate" | "valueLearningRate"> {
+export interface TrainingConfig
+  extends Omit<Parsed, "episodes" | "learningRate" | "valueLearningRate" | "tokenBudget"> {
+  tokenBudget: number;
   learningRate: number;
   valueLearningRate: number;
   profile: ProfileName;
@@ -127,6 +129,8 @@ export interface ResolveContext {
   defaults?: TrainingOptions;
   /** Chooses the learning rate when none is given. */
   model?: Pick<ModelInfo, "parameters" | "lora">;
+  /** Chooses the token budget when none is given. */
+  policy?: Pick<Trainer, "plan">;
 }
 
 /** Fills in what the options leave open from the profile, then from the defaults. Unknown keys are named, the nearest suggested. */
@@ -138,7 +142,7 @@ export function resolveConfig(options: TrainingOptions = {}, context: ResolveCon
     });
   }
   const preset = profiles[profile];
-  const { episodes, learningRate, valueLearningRate, ...config } = parseOptions(
+  const { episodes, learningRate, valueLearningRate, tokenBudget, ...config } = parseOptions(
     trainingConfigSchema,
     mergeOptions(mergeOptions(options, preset.options), context.defaults ?? {}),
     "train()",
@@ -160,6 +164,7 @@ export function resolveConfig(options: TrainingOptions = {}, context: ResolveCon
   return {
     ...config,
     steps: episodes === undefined ? config.steps : Math.ceil(episodes / perStep),
+    tokenBudget: tokenBudget ?? defaultTokenBudget(context.policy, config.recompute),
     learningRate: rate,
     valueLearningRate: valueLearningRate ?? rate,
     profile,

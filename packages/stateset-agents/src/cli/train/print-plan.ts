@@ -81,6 +81,7 @@ export async function printPlan(options: {
       return;
     }
     const { dim } = colorsOf(io);
+    const defaults = defaultsOf(algorithm.name, { policy: agent.policy, recompute });
     const settled = { ...config, ...algorithm.options, algorithm: algorithm.name };
     printPlanTable(
       {
@@ -89,7 +90,7 @@ export async function printPlan(options: {
         scenarios: `${environment.scenarios.length} to train on, ${heldOutCount} held out`,
         reward: reward?.name ?? "the environment's own",
         steps: `${steps} × ${config.groupsPerStep * config.accumulation} groups × ${config.groupSize} = ${conversations.toLocaleString("en-US")} conversations${firstLook > 0 ? `, and ${firstLook} to begin with` : ""}${done > 0 ? dim(`, after ${done} that are done`) : ""}`,
-        settings: changedSettings({ settings: settled, defaults: defaultsOf(algorithm.name) }).join(dim(" · ")),
+        settings: changedSettings({ settings: settled, defaults }).join(dim(" · ")),
         memory: memory && memoryText(memory, io),
         disk: disk && diskText(disk),
         time: played && timeText(played.time),
