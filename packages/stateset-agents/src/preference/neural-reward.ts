@@ -64,7 +64,8 @@ export class NeuralReward extends RewardFunction {
     let scores = this.#groups.get(group);
     if (!scores) {
       // The members of a group share their beginning: scored together it is computed once.
-      scores = this.rawScores(group.map(({ turns }) => turns));
+      const { untimed = (wait) => wait() } = context;
+      scores = untimed(() => this.rawScores(group.map(({ turns }) => turns)));
       this.#groups.set(group, scores);
       scores.catch(() => this.#groups.delete(group));
     }
