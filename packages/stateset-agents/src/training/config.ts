@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { StatesetError } from "../error.ts";
 import { earlyStoppingSchema } from "../evaluation/early-stopping.ts";
+import { defaultSamples } from "../evaluation/evaluate.ts";
 import { defaultTokenBudget, learningRateFor, scheduleShape } from "../learning/optimiser.ts";
 import { klShape, learnShape } from "../learning/settings.ts";
 import { mergeDefined, parseOptions } from "../options.ts";
@@ -74,7 +75,7 @@ export const trainingConfigSchema = z.strictObject({
     .boolean()
     .default(true)
     .describe(
-      "When a scenario's group is all alike below what the scenario once reached, its best conversation joins the group, and the scenario is drawn more often. Before the first step four conversations of each scenario are held, where that is less than a tenth of the run's. For algorithms that compare the conversations of a group.",
+      "When a scenario's group is all alike below what the scenario once reached, its best conversation joins the group, and the scenario is drawn more often. Before the first step four conversations of each scenario (one, of a model of 100M parameters and more) are held, where that is less than a tenth of the run's. For algorithms that compare the conversations of a group.",
     ),
 
   sampler: samplerSchema,
@@ -87,7 +88,11 @@ export const trainingConfigSchema = z.strictObject({
         .min(0)
         .default(10)
         .describe("Steps between evaluations on the held-out scenarios; 0: never in between."),
-      samples: count.default(4).describe("Conversations per held-out scenario; at temperature 0 it is 1."),
+      samples: count
+        .optional()
+        .describe(
+          "Conversations per held-out scenario; at temperature 0 it is 1. Left out: chosen by the model's size, 4 below 100M parameters and 1 from there on.",
+        ),
       temperature: z.number().min(0).optional().describe("Of evaluations. Left out: that of training. 0 is greedy."),
       selectionShare: z
         .number()
@@ -116,7 +121,8 @@ export type TrainingOptions = z.input<typeof trainingConfigSchema>;
 type Parsed = z.output<typeof trainingConfigSchema>;
 /** The resolved configuration of a run: every number is there. Written to config.json. */
 export interface TrainingConfig
-  extends Omit<Parsed, "episodes" | "learningRate" | "valueLearningRate" | "tokenBudget"> {
+  extends Omit<Parsed, "episodes" | "learningRate" | "valueLearningRate" | "tokenBudget" | "evaluation"> {
+  evaluation: Parsed["evaluation"] & { samples: number };
   tokenBudget: number;
   learningRate: number;
   valueLearningRate: number;
@@ -127,7 +133,7 @@ export interface ResolveContext {
   profile?: ProfileName;
   /** Below the profile: what the algorithm is usually run with. */
   defaults?: TrainingOptions;
-  /** Chooses the learning rate when none is given. */
+  /** Chooses the learning rate and the size of evaluations when none is given. */
   model?: Pick<ModelInfo, "parameters" | "lora">;
   /** Chooses the token budget when none is given. */
   policy?: Pick<Trainer, "plan">;
@@ -164,6 +170,7 @@ export function resolveConfig(options: TrainingOptions = {}, context: ResolveCon
   return {
     ...config,
     steps: episodes === undefined ? config.steps : Math.ceil(episodes / perStep),
+    evaluation: { ...config.evaluation, samples: config.evaluation.samples ?? defaultSamples(context.model) },
     tokenBudget: tokenBudget ?? defaultTokenBudget(context.policy, config.recompute),
     learningRate: rate,
     valueLearningRate: valueLearningRate ?? rate,

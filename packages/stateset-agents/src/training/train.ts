@@ -120,6 +120,7 @@ async function openLoop(
   const { kl } = config;
   const scorer = scorerOf(agent);
   const onProgress = (progress: Omit<RunProgress, "step" | "totalSteps">) => opened.run.progress(progress);
+  learner.onPass = (progress) => onProgress({ phase: "learning", ...progress });
   const keepsReference = wantsReference(algorithm, kl.coefficient) || mayAdjustKl(parts);
   if (kl.renewEvery > 0 && !keepsReference) {
     throw new StatesetError("INVALID_OPTION", "kl.renewEvery has nothing to renew: the run keeps no reference.", {
@@ -181,7 +182,13 @@ export function defaultsOf(
   const known = algorithmNames.find((name) => name === algorithm);
   const defaults = { groupSize: defaultGroupSize(algorithm) };
   const tokenBudget = defaultTokenBudget(on.policy, on.recompute);
-  return { ...resolveConfig({}, { defaults }), tokenBudget, ...(known && algorithmDefaults(known)), algorithm };
+  const model = on.policy && { model: on.policy.model };
+  return {
+    ...resolveConfig({}, { defaults, ...model }),
+    tokenBudget,
+    ...(known && algorithmDefaults(known)),
+    algorithm,
+  };
 }
 
 function initialState(config: TrainingConfig, agent: Agent): LoopState {
