@@ -24,8 +24,6 @@ export interface TurnScore {
 /** Log-probs of the assistant's turns, in order; those that nobody sampled have none. */
 export type ScoreTurns = (turns: readonly Turn[]) => Promise<TurnScore[]>;
 
-export type Untimed = <T>(wait: () => Promise<T>) => Promise<T>;
-
 export interface RewardContext {
   signal?: AbortSignal;
   /**
@@ -38,7 +36,7 @@ export interface RewardContext {
    * Waits for what is not the reward's own doing: a queue, a turn at a model that others use as well. That time does not count into
    * `timeouts.rewardMs`, nor does that of `score`. Set in rollouts and evaluations.
    */
-  untimed?: Untimed;
+  untimed?: <T>(wait: () => Promise<T>) => Promise<T>;
   /** Says something about the reward itself, once. Left out: as a warning of the process. */
   warn?: (message: string) => void;
   /**

@@ -5,7 +5,14 @@ import { StatesetError } from "../../error.ts";
 import type { LoraOptions, MemoryPlan, PlanOptions } from "../policy.ts";
 import { type ModelConfig, readModelConfig } from "./model-config.ts";
 import { type Adapter, findTargets } from "./peft.ts";
-import { defaultPrecision, type Precision, weightBytes, weightForms } from "./precision.ts";
+import {
+  defaultPrecision,
+  type Precision,
+  type ReferencePrecision,
+  smallReference,
+  weightBytes,
+  weightForms,
+} from "./precision.ts";
 import { linearModules } from "./tensor-names.ts";
 import { checkWeights } from "./weights.ts";
 
@@ -50,15 +57,20 @@ export interface MemoryNeeds {
   version: number;
 }
 
-/** `weightBytes`: of the base model, as it is kept. */
-export function memoryNeeds({ engine }: ModelConfig, adapter: Adapter | undefined, weightBytes: number): MemoryNeeds {
+/** `weightBytes`: of the base model, as it is kept. `referenceBytes`: of a frozen copy, where it is not kept as what is trained. */
+export function memoryNeeds(
+  { engine }: ModelConfig,
+  adapter: Adapter | undefined,
+  weightBytes: number,
+  referenceBytes?: number,
+): MemoryNeeds {
   const parameters = parameterCount(engine);
   const own = adapter ? adapterParameters(adapter) : 0;
   const trained = adapter ? own : parameters;
   return {
     weights: weightBytes + 4 * own,
     optimiser: 12 * trained,
-    reference: 4 * trained,
+    reference: referenceBytes ?? 4 * trained,
     version: 4 * trained,
   };
 }
@@ -68,10 +80,15 @@ export function planMemory(
   config: ModelConfig,
   adapter: Adapter | undefined,
   weightBytes: number,
-  { tokenBudget, recompute, reference, scorer, undo, cacheBytes }: PlanOptions & { cacheBytes?: number | undefined },
+  {
+    cacheBytes,
+    referenceBytes,
+    ...options
+  }: PlanOptions & { cacheBytes?: number | undefined; referenceBytes?: number | undefined },
 ): MemoryPlan {
+  const { tokenBudget, recompute, reference, scorer, undo } = options;
   const { engine } = config;
-  const needs = memoryNeeds(config, adapter, weightBytes);
+  const needs = memoryNeeds(config, adapter, weightBytes, referenceBytes);
   const perLayer = recompute ? engine.hidden : 10 * engine.hidden + 3 * engine.inter;
   const parts = {
     weights: needs.weights,
@@ -86,17 +103,24 @@ export function planMemory(
   return { ...parts, total, available: availableMemory() };
 }
 
+export interface FolderPlanOptions extends PlanOptions {
+  lora?: LoraOptions | undefined;
+  precision?: Precision | undefined;
+  referencePrecision?: ReferencePrecision | undefined;
+}
+
 /** From a model's folder, without opening it. */
 export async function planFolder(
   dir: string,
-  { lora, precision, ...options }: PlanOptions & { lora?: LoraOptions | undefined; precision?: Precision | undefined },
+  { lora, precision, referencePrecision, ...options }: FolderPlanOptions,
 ): Promise<MemoryPlan & { parameters: number }> {
   const config = await readModelConfig(dir);
   const { engine, architecture } = config;
   const adapter = lora && { lora, modules: findTargets(lora, linearModules(architecture, engine)) };
   const stored = await checkWeights(dir, config);
   const bytes = weightBytes(stored, weightForms(stored, precision ?? defaultPrecision(stored, adapter !== undefined)));
-  return { ...planMemory(config, adapter, bytes, options), parameters: parameterCount(engine) };
+  const referenceBytes = smallReference(stored, referencePrecision, adapter !== undefined)?.bytes;
+  return { ...planMemory(config, adapter, bytes, { ...options, referenceBytes }), parameters: parameterCount(engine) };
 }
 
 /** Bytes this process can still get: what the system calls available, or less in a container with a limit. */

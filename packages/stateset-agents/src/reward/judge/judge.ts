@@ -5,7 +5,7 @@ import type { Message } from "../../conversation/message.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import { createRandom, seedOf } from "../../random.ts";
-import type { Untimed } from "../reward-function.ts";
+import type { RewardContext } from "../reward-function.ts";
 import { createAnswerCache } from "./answer-cache.ts";
 import { createBreaker, trialMs } from "./breaker.ts";
 import { type JudgeModel, JudgeModelError, type JudgeReply } from "./judge-model.ts";
@@ -101,7 +101,7 @@ export interface Question<T> {
   read: (text: string) => T;
   signal?: AbortSignal | undefined;
   /** Waits for other questions through it: RewardContext's. */
-  untimed?: Untimed | undefined;
+  untimed?: RewardContext["untimed"] | undefined;
 }
 
 /** A model behind a cache, a budget, retries and a circuit breaker. Every failure is counted; none becomes a score. */

@@ -1,7 +1,9 @@
-import type { Untimed } from "../reward-function.ts";
+import type { RewardContext } from "../reward-function.ts";
 
 /** Runs at most `slots` tasks at once, the rest in the order they came; these wait through `untimed`. */
-export function createLimiter(slots: number): <T>(task: () => Promise<T>, untimed?: Untimed) => Promise<T> {
+export function createLimiter(
+  slots: number,
+): <T>(task: () => Promise<T>, untimed?: RewardContext["untimed"]) => Promise<T> {
   let free = slots;
   const waiting: (() => void)[] = [];
   return async (task, untimed = (wait) => wait()) => {
