@@ -17,10 +17,12 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 describe("the token budget where none is given", () => {
   const shaped = (shape: { hidden: number; inter: number; layers: number }): Pick<Policy, "plan"> => ({
     plan: (options) =>
-      planMemory({ engine: { ...shape, vocab: 1, heads: 1, kvHeads: 1, headDim: 1 } } as ModelConfig, undefined, 0, {
-        ...options,
-        cacheBytes: 0,
-      }),
+      planMemory(
+        { architecture: "llama", engine: { ...shape, vocab: 1, heads: 1, kvHeads: 1, headDim: 1 } } as ModelConfig,
+        undefined,
+        0,
+        { ...options, cacheBytes: 0 },
+      ),
   });
   const smol = shaped({ hidden: 576, inter: 1536, layers: 30 });
 

@@ -13,7 +13,7 @@ import {
   weightBytes,
   weightForms,
 } from "./precision.ts";
-import { linearModules } from "./tensor-names.ts";
+import { linearModules, tensorPlaces } from "./tensor-names.ts";
 import { checkWeights } from "./weights.ts";
 
 /** How many numbers a model of this shape has. */
@@ -37,6 +37,12 @@ export function adapterParameters({ lora, modules }: Adapter): number {
   );
 }
 
+/** Numbers of its largest matrix. */
+function largestOf({ lora, modules }: Adapter): number {
+  const widths = modules.flatMap(({ inSize, targets }) => [inSize, ...targets.map(({ rows }) => rows)]);
+  return lora.rank * Math.max(...widths);
+}
+
 /** Replies sampled together, unless told otherwise. */
 export const defaultSlots = 64;
 
@@ -53,13 +59,15 @@ export interface MemoryNeeds {
   optimiser: number;
   /** A reference to compare with once the weights have moved: what is trained, as it was. */
   reference: number;
+  /** Copies of one tensor, the largest: of what is trained with its two moments, and of the model for a file of its weights. */
+  saving: { training: number; weights: number };
   /** Another version of the weights beside the present one, while replies that began before a change run on. */
   version: number;
 }
 
 /** `weightBytes`: of the base model, as it is kept. `referenceBytes`: of a frozen copy, where it is not kept as what is trained. */
 export function memoryNeeds(
-  { engine }: ModelConfig,
+  { engine, architecture }: ModelConfig,
   adapter: Adapter | undefined,
   weightBytes: number,
   referenceBytes?: number,
@@ -67,7 +75,14 @@ export function memoryNeeds(
   const parameters = parameterCount(engine);
   const own = adapter ? adapterParameters(adapter) : 0;
   const trained = adapter ? own : parameters;
+  const largest = Math.max(...tensorPlaces(architecture, engine).map(({ shape }) => shape.reduce((a, b) => a * b, 1)));
+  const saved = adapter ? largestOf(adapter) : largest;
   return {
+    saving: {
+      training: 12 * saved,
+      // As the engine gives it, and as the file wants it.
+      weights: 8 * largest,
+    },
     weights: weightBytes + 4 * own,
     optimiser: 12 * trained,
     reference: referenceBytes ?? 4 * trained,
@@ -97,6 +112,7 @@ export function planMemory(
     scorer: scorer && !adapter ? needs.reference : 0,
     undo: undo ? needs.version : 0,
     activations: 4 * tokenBudget * engine.layers * perLayer,
+    saving: needs.saving.training,
     cache: cacheBytes ?? defaultCacheBytes(weightBytes),
   };
   const total = Object.values(parts).reduce((sum, bytes) => sum + bytes, 0);
