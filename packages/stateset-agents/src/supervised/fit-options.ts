@@ -63,7 +63,12 @@ export function splitFitOptions<T extends Parsed & RunChoice, K extends keyof T>
   shape: Readonly<Record<K, unknown>>,
   policy: Pick<Policy, "model" | "plan">,
 ): { settings: Omit<Pick<T, K>, Chosen> & Record<Chosen, number>; on: RunChoice } {
-  const settings = pick(options, Object.keys(shape) as K[]);
+  // Last, given or not: a run that goes on writes the same config.json.
+  const chosen: readonly string[] = ["learningRate", "tokenBudget"] satisfies Chosen[];
+  const settings = pick(
+    options,
+    (Object.keys(shape) as K[]).filter((key) => !chosen.includes(key as string)),
+  );
   return {
     settings: {
       ...settings,

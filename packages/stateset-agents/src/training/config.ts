@@ -166,11 +166,13 @@ export function resolveConfig(options: TrainingOptions = {}, context: ResolveCon
       { hint: "Make a step smaller and take more steps." },
     );
   }
+  const { samples = defaultSamples(context.model), ...evaluation } = config.evaluation;
   const rate = learningRate ?? learningRateFor(context.model) * preset.learningRateScale;
   return {
     ...config,
     steps: episodes === undefined ? config.steps : Math.ceil(episodes / perStep),
-    evaluation: { ...config.evaluation, samples: config.evaluation.samples ?? defaultSamples(context.model) },
+    // Last, given or not: a run that goes on writes the same config.json.
+    evaluation: { ...evaluation, samples },
     tokenBudget: tokenBudget ?? defaultTokenBudget(context.policy, config.recompute),
     learningRate: rate,
     valueLearningRate: valueLearningRate ?? rate,
