@@ -275,6 +275,8 @@ export interface MemoryPlan {
   undo: number;
   /** What one forward pass of `tokenBudget` tokens keeps for the backward pass. */
   activations: number;
+  /** While a checkpoint is written, tensor by tensor: the largest of what is trained, with its moments. */
+  saving: number;
   /** For the keys and values of conversations. */
   cache: number;
   total: number;

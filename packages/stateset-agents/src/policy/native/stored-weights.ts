@@ -10,6 +10,7 @@ import type { WritableType } from "../gguf/quantise.ts";
 import type { Policy, SaveGgufOptions, Version, WeightsChange } from "../policy.ts";
 import { loadedVersion } from "../version.ts";
 import { copyTokenizer } from "./files.ts";
+import { foresee } from "./memory.ts";
 import { mergeInto } from "./merge.ts";
 import type { NativeCore } from "./native-core.ts";
 import { saveAdapter } from "./peft.ts";
@@ -32,6 +33,11 @@ export function createStoredWeights(
 ): Pick<Required<Policy>, "save" | "saveGguf" | "load" | "snapshot" | "restore"> {
   const { name, base, tokenizerSource, config, model, adapter } = core.parts;
   const { engine, architecture } = config;
+
+  const { saving } = core.needs;
+  /** Before anything is written. */
+  const foreseeSaving = (bytes: number) =>
+    foresee(bytes, `Saving ${name}, whose largest tensor is copied for it,`, "Close other programs, or use LoRA.");
 
   /** Fills a load and commits it: whoever samples sees all of it or nothing. */
   const change = async (fill: (load: WeightsLoad) => Promise<void>, version?: Version): Promise<WeightsChange> => {
@@ -59,6 +65,7 @@ export function createStoredWeights(
             hint: "Leave dtype out, or merge the adapter into its base model.",
           });
         }
+        foreseeSaving(adapter && !merge ? saving.training : saving.weights);
         // One that is added meanwhile is not among the weights that are saved.
         const { valueHead } = core;
         const now = await model.retain();
@@ -99,6 +106,7 @@ export function createStoredWeights(
 
     snapshot: (target) =>
       core.train(async () => {
+        foreseeSaving(saving.training);
         // Asked for at once, so that no other call comes in between: all of it is of one moment.
         const asked = [model.retainTraining(), model.tensors()] as const;
         const { dropoutPasses } = core;
