@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { type TrajectoryGroup, train } from "stateset-agents";
 import { afterAll, describe, expect, it } from "vitest";
 import { keepRecord } from "../benchmarks/results.ts";
-import { median, mediansOf, ratiosOf, reachedAt, type Training } from "../benchmarks/reward/measure.ts";
+import { leastWork, median, mediansOf, ratiosOf, reachedAt, type Training } from "../benchmarks/reward/measure.ts";
 import { cite, headline, page, type RewardRecord } from "../benchmarks/reward/report.ts";
 import { environment, openers, reward, rewardsOf, settings } from "../benchmarks/reward/task.ts";
 import { demoAgent } from "../packages/stateset-agents/src/cli/demo/parts.ts";
@@ -36,8 +36,11 @@ describe("time to reward", () => {
     expect(medians).toEqual({ steps: 6, cpuSeconds: 9, seconds: 6, cpuSecondsAStep: 1.5, totalCpuSeconds: 10 });
   });
 
-  it("compares with the best of the peer for each figure by itself", () => {
-    const ours = { threads: 2, trainings: [training(6, 3, 2)] };
+  it("compares the best of either side for each figure by itself", () => {
+    const ours = [
+      { threads: 2, trainings: [training(6, 4, 2)] },
+      { threads: 1, trainings: [training(6, 3, 3)] },
+    ];
     const peers = [
       { threads: 2, trainings: [training(8, 48, 26)] },
       { threads: 1, trainings: [training(8, 40, 40)] },
@@ -47,6 +50,17 @@ describe("time to reward", () => {
     expect(ratios.seconds).toBeCloseTo(13);
     expect(ratios.cpuSecondsAStep).toBeCloseTo(10);
     expect(ratios.steps).toBeCloseTo(8 / 6);
+  });
+
+  it("counts every distinct token five times with the layers, and a reply's with the output layer too", () => {
+    const work = { layers: 100, output: 10 };
+    expect(leastWork([{ prompt: 3, replies: 2 }], work)).toBe(5 * (5 * 100 + 2 * 10));
+    expect(
+      leastWork(
+        [1, 2].map(() => ({ prompt: 1, replies: 1 })),
+        work,
+      ),
+    ).toBe(2 * 5 * 210);
   });
 });
 

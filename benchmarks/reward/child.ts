@@ -4,11 +4,14 @@
  *   rewards '{"threads"}'       computes rewards for trl_peer.py: a line of JSON in, a line out
  */
 import { createInterface } from "node:readline";
-import { train } from "stateset-agents";
+import { type TrajectoryGroup, train } from "stateset-agents";
 import { demoAgent } from "../../packages/stateset-agents/src/cli/demo/parts.ts";
 import { createReferenceScorer } from "../../packages/stateset-agents/src/reward/reference-scorer.ts";
-import { reachedAt, type Training } from "./measure.ts";
+import { type GroupTokens, leastWork, type ModelWork, reachedAt, type Training } from "./measure.ts";
 import { environment, maxSteps, type Reply, reward, rewardsOf, settings, target, window } from "./task.ts";
+
+/** Of the starter model: 8 layers of width 320, 160 for keys and for values, 864 inside; 8,192 tokens. */
+const starterWork: ModelWork = { layers: 8 * (2 * 320 * 320 + 2 * 320 * 160 + 3 * 320 * 864), output: 8192 * 320 };
 
 const cpuSeconds = () => {
   const { user, system } = process.cpuUsage();
@@ -27,7 +30,7 @@ async function ours(): Promise<void> {
   const rewards: number[] = [];
   let begun: { cpu: number; wall: number } | undefined;
   let ended = { cpu: 0, wall: 0 };
-  let [tokens, replies, rolloutMs, updateMs] = [0, 0, 0, 0];
+  let [tokens, replies, rolloutMs, updateMs, multiplyAdds] = [0, 0, 0, 0, 0];
   await train({
     ...settings,
     agent,
@@ -40,11 +43,12 @@ async function ours(): Promise<void> {
       onStepStart() {
         begun ??= { cpu: cpuSeconds(), wall: performance.now() };
       },
-      onStepEnd({ metrics, timing, stop }) {
+      onStepEnd({ metrics, timing, groups, stop }) {
         ended = { cpu: cpuSeconds(), wall: performance.now() };
         rewards.push(metrics.reward!);
         tokens += metrics.sampledTokens!;
         replies += metrics.replies!;
+        multiplyAdds += leastWork(groups.map(tokensOf), starterWork);
         rolloutMs += timing.rolloutMs;
         updateMs += timing.updateMs;
         if (reachedAt(rewards, target, window) !== undefined) stop("the reward is reached");
@@ -60,8 +64,16 @@ async function ours(): Promise<void> {
     setupSeconds,
     meanTokens: tokens / replies,
     samplingShare: rolloutMs / (rolloutMs + updateMs),
+    multiplyAdds,
   };
   console.log(JSON.stringify(training));
+}
+
+/** Replies of a group share their prompt and nothing else. */
+function tokensOf({ trajectories }: TrajectoryGroup): GroupTokens {
+  const chains = trajectories.flatMap((one) => one.chains);
+  const sampled = chains.map(({ turn }) => turn.filter((one) => one >= 0).length);
+  return { prompt: chains[0]!.turn.findIndex((one) => one >= 0), replies: sampled.reduce((a, b) => a + b, 0) };
 }
 
 async function serveRewards(): Promise<void> {

@@ -129,4 +129,4 @@ for (const [i, seed] of seeds.entries()) {
     if (trl.length > 0) writeFileSync(readme, cite(readFileSync(readme, "utf8"), record));
   }
 }
-if (flags.json) console.log(JSON.stringify(trl.length > 0 ? ratiosOf(ours[0]!, trl) : {}));
+if (flags.json) console.log(JSON.stringify(trl.length > 0 ? ratiosOf(ours, trl) : {}));

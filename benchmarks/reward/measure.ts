@@ -15,6 +15,8 @@ export interface Training {
   meanTokens: number;
   /** Ours: the share of the time that sampling took, rewards included; the rest is learning. */
   samplingShare?: number;
+  /** Ours: the fewest multiply-adds that f32 arithmetic without reuse takes, see leastWork(). */
+  multiplyAdds?: number;
   /** TRL: processor seconds of `cpuSeconds` that the reward took, in the process that computes it. */
   rewardCpuSeconds?: number;
 }
@@ -69,13 +71,13 @@ export function mediansOf(trainings: readonly Training[]): Medians {
   };
 }
 
-/** TRL's median over ours, above 1 where ours needs less; TRL's is the best over its settings, for each figure by itself. */
+/** TRL's median over ours, above 1 where ours needs less. Of either side the best over its rows, for each figure by itself. */
 export type Ratios = Medians;
 
-export function ratiosOf(ours: Side, peers: readonly Side[]): Ratios {
-  const own = mediansOf(ours.trainings);
-  const theirs = peers.map(({ trainings }) => mediansOf(trainings));
-  const ratio = (key: keyof Medians) => Math.min(...theirs.map((one) => one[key])) / own[key];
+export function ratiosOf(ours: readonly Side[], peers: readonly Side[]): Ratios {
+  const best = (sides: readonly Side[], key: keyof Medians) =>
+    Math.min(...sides.map(({ trainings }) => mediansOf(trainings)[key]));
+  const ratio = (key: keyof Medians) => best(peers, key) / best(ours, key);
   return {
     steps: ratio("steps"),
     cpuSeconds: ratio("cpuSeconds"),
@@ -83,4 +85,28 @@ export function ratiosOf(ours: Side, peers: readonly Side[]): Ratios {
     cpuSecondsAStep: ratio("cpuSecondsAStep"),
     totalCpuSeconds: ratio("totalCpuSeconds"),
   };
+}
+
+/** Weights that a token is multiplied with: in every layer, and in the output layer where its successor is wanted. */
+export interface ModelWork {
+  layers: number;
+  output: number;
+}
+
+/** Of one group: the tokens of the prompt, and of all its replies. */
+export interface GroupTokens {
+  prompt: number;
+  replies: number;
+}
+
+/**
+ * Passes over a group's tokens, each token once: sampling, the reward's fluency check by the frozen model, and learning's forward and
+ * backward, the latter worth two.
+ */
+const passes = { sampling: 1, reward: 1, forward: 1, backward: 2 };
+
+/** Multiply-adds of the products with weights in one step; attention, norms, the optimiser and everything else come on top. */
+export function leastWork(groups: readonly GroupTokens[], { layers, output }: ModelWork): number {
+  const once = groups.reduce((sum, { prompt, replies }) => sum + (prompt + replies) * layers + replies * output, 0);
+  return Object.values(passes).reduce((a, b) => a + b, 0) * once;
 }

@@ -1,7 +1,7 @@
 /** Time to reward in words and tables. */
 import { type Roofline, rooflineText } from "../machine.ts";
 import type { MachineRecord, Records } from "../results.ts";
-import { mediansOf, type PeerSetting, ratiosOf, type Side, type Training } from "./measure.ts";
+import { median, mediansOf, type PeerSetting, ratiosOf, type Side, type Training } from "./measure.ts";
 
 /** What one run of the benchmark found, in results/reward.json by kind of machine. */
 export interface RewardRecord extends MachineRecord {
@@ -27,7 +27,7 @@ export function trainingLine(who: string, seed: number, { rewards, cpuSeconds, s
 export const times = (ratio: number) => `${ratio.toFixed(ratio < 10 ? 1 : 0)}×`;
 
 export function headline({ ours, trl }: Pick<RewardRecord, "ours" | "trl">): string {
-  const ratios = ratiosOf(ours[0]!, trl);
+  const ratios = ratiosOf(ours, trl);
   return `TRL needs ${times(ratios.cpuSeconds)} the CPU seconds, ${times(ratios.seconds)} the time by the clock, ${times(ratios.cpuSecondsAStep)} the CPU seconds a step and ${times(ratios.steps)} the steps`;
 }
 
@@ -35,7 +35,7 @@ export function headline({ ours, trl }: Pick<RewardRecord, "ours" | "trl">): str
 export function cite(readme: string, { ours, trl }: Pick<RewardRecord, "ours" | "trl">): string {
   const sentence = /(`GRPOTrainer` needs )\S+(× the CPU seconds)/;
   if (!sentence.test(readme)) throw new Error("The README has no sentence on TRL's CPU seconds; adapt cite().");
-  return readme.replace(sentence, `$1${times(ratiosOf(ours[0]!, trl).cpuSeconds).slice(0, -1)}$2`);
+  return readme.replace(sentence, `$1${times(ratiosOf(ours, trl).cpuSeconds).slice(0, -1)}$2`);
 }
 
 function sideRow(who: string, { threads, trainings }: Side): string {
@@ -59,7 +59,21 @@ function curveRows(who: string, { trainings }: Side, seeds: readonly number[]): 
   );
 }
 
-function section(kind: string, { machine, date, roofline, load, seeds, ours, trl, tried }: RewardRecord): string {
+/** How many times ours could be ahead if all it did were multiply-adds, at the rate of one thread that does nothing else. */
+function boundText({ ours, trl, roofline }: RewardRecord): string {
+  const work = ours[0]!.trainings.flatMap(({ multiplyAdds }) => multiplyAdds ?? []);
+  if (work.length === 0 || !roofline || trl.length === 0) return "";
+  const least = median(work) / 1e9 / roofline.gigaMultiplyAdds.one;
+  const { cpuSeconds } = mediansOf(ours.find(({ threads }) => threads === 1)?.trainings ?? ours[0]!.trainings);
+  const ratio = ratiosOf(ours, trl).cpuSeconds * (cpuSeconds / least);
+  return `
+
+The arithmetic: sampling, the fluency check and learning (forward once, backward twice) multiply every distinct token with every weight five times in all. That is ${(median(work) / 1e9).toFixed(0)} billion multiply-adds a training,
+${seconds(least)} CPU s at the rate that one thread reaches with everything in registers; ours takes ${seconds(cpuSeconds)} on one thread. With nothing but these products, at that rate, TRL would need ${times(ratio)}.`;
+}
+
+function section(kind: string, record: RewardRecord): string {
+  const { machine, date, roofline, load, seeds, ours, trl, tried } = record;
   const compared = trl.length > 0;
   const sides = [...ours.map((side) => sideRow("ours", side)), ...trl.map((side) => sideRow("TRL", side))];
   const settings = tried.map(
@@ -69,13 +83,13 @@ function section(kind: string, { machine, date, roofline, load, seeds, ours, trl
   const share = ours[0]!.trainings[0]!.samplingShare;
   return `## ${kind}
 
-${compared ? `${headline({ ours, trl })}. ` : "Ours alone: there was no Python to run TRL with. "}Medians of ${seeds.length === 1 ? "one seed" : `${seeds.length} seeds`}, each seed in brackets. Ratios are TRL's best over its rows, for each figure by itself, to ours on all cores.
+${compared ? `${headline({ ours, trl })}. ` : "Ours alone: there was no Python to run TRL with. "}Medians of ${seeds.length === 1 ? "one seed" : `${seeds.length} seeds`}, each seed in brackets. Ratios are TRL's best over its rows to the best over ours, for each figure by itself.
 
 | | threads | steps | CPU s | s by the clock | CPU s a step | CPU s of the whole process |
 | --- | --: | --: | --: | --: | --: | --: |
 ${sides.join("\n")}
 
-${chosen ? `TRL trains with ${settingText(chosen)}, the best of what was tried in the same run on one thread (${settings.join("; ")}). ` : ""}${share === undefined ? "" : `Ours spends ${(100 * share).toFixed(0)}% of a step's time on sampling and rewards, the rest on learning.`}
+${chosen ? `TRL trains with ${settingText(chosen)}, the best of what was tried in the same run on one thread (${settings.join("; ")}). ` : ""}${share === undefined ? "" : `Ours spends ${(100 * share).toFixed(0)}% of a step's time on sampling and rewards, the rest on learning.`}${boundText(record)}
 
 | | seed | tokens a reply | mean reward of each step |
 | --- | --: | --: | --- |
