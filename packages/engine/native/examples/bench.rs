@@ -237,22 +237,28 @@ fn infer(what: &str, shape: &str, threads: usize, forms: &[Form], batches: &[usi
     let rounds: usize = std::env::var("ROUNDS").map_or(if what == "decode" { 32 } else { 4 }, |r| r.parse().unwrap());
     for &batch in batches {
         let (prompt, step) = if what == "decode" { (32, 1) } else { (0, 512) };
-        let tokens: Vec<Vec<u32>> = (0..batch).map(|b| (0..prompt + rounds * step).map(|i| token(b * 977 + i)).collect()).collect();
-        let segments: Vec<Vec<_>> =
-            models.iter().map(|m| (0..batch).map(|_| m.new_segment(prompt + rounds * step).unwrap()).collect()).collect();
+        // One token after another of the same sequences, or ever new sequences from their beginning.
+        let (length, moves) = if prompt > 0 { (prompt + rounds, 1) } else { (step, 0) };
+        let tokens: Vec<Vec<u32>> = (0..batch).map(|b| (0..length).map(|i| token(b * 977 + i)).collect()).collect();
+        let begin = |m: &Model| (0..batch).map(|_| m.new_segment(length).unwrap()).collect::<Vec<_>>();
+        let mut segments: Vec<Vec<_>> = models.iter().map(begin).collect();
         let mut fastest = vec![(f64::MAX, f64::MAX); forms.len()];
         let mut logits = Vec::new();
-        let mut run = |m: &mut Model, of: usize, from: usize, to: usize| {
-            let chunk = |b: usize| Chunk { path: &[], segment: &segments[of][b], tokens: &tokens[b][from..to], want_logits: true };
+        let mut run = |m: &mut Model, segments: &[std::sync::Arc<KvSegment>], from: usize, to: usize| {
+            let chunk = |b: usize| Chunk { path: &[], segment: &segments[b], tokens: &tokens[b][from..to], want_logits: true };
             m.infer(&(0..batch).map(chunk).collect::<Vec<_>>(), &mut logits).unwrap();
         };
-        for (of, m) in models.iter_mut().enumerate().filter(|_| prompt > 0) {
-            run(m, of, 0, prompt);
+        for (m, segments) in models.iter_mut().zip(&segments).filter(|_| prompt > 0) {
+            run(m, segments, 0, prompt);
         }
         for round in 0..rounds {
             for (of, m) in models.iter_mut().enumerate() {
+                if prompt == 0 {
+                    segments[of] = begin(m);
+                }
                 let (c, w) = (cpu(), std::time::Instant::now());
-                run(m, of, prompt + round * step, prompt + (round + 1) * step);
+                let at = prompt + moves * round;
+                run(m, &segments[of], at, at + step);
                 fastest[of] = (fastest[of].0.min(cpu() - c), fastest[of].1.min(w.elapsed().as_secs_f64()));
             }
         }

@@ -197,7 +197,7 @@ unsafe fn single<S: Simd, const P: usize, const F: usize>(first: *const u8, part
             let mut w = [S::zero(); P];
             for p in 0..P {
                 let at = first.add(p * part.k * step + offset);
-                if k * step % 64 == 0 {
+                if (k * step).is_multiple_of(64) {
                     fetch(at, ahead);
                 }
                 w[p] = match Form::numbered(F) {

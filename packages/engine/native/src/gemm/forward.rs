@@ -164,7 +164,6 @@ pub unsafe fn forward_on(
 pub const DECODED: usize = 4096;
 
 /// A range of row groups times a range of panels.
-#[derive(Clone)]
 pub struct Strip {
     pub level: Level,
     /// `DECODED` floats.
