@@ -5,6 +5,7 @@ import type { Message } from "../../conversation/message.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import { createRandom, seedOf } from "../../random.ts";
+import type { RewardContext } from "../reward-function.ts";
 import { createAnswerCache } from "./answer-cache.ts";
 import { createBreaker, trialMs } from "./breaker.ts";
 import { type JudgeModel, JudgeModelError, type JudgeReply } from "./judge-model.ts";
@@ -99,6 +100,8 @@ export interface Question<T> {
   /** Reads the answer; throws when it cannot be read, which costs an attempt. */
   read: (text: string) => T;
   signal?: AbortSignal | undefined;
+  /** Waits for other questions through it: RewardContext's. */
+  untimed?: RewardContext["untimed"] | undefined;
 }
 
 /** A model behind a cache, a budget, retries and a circuit breaker. Every failure is counted; none becomes a score. */
@@ -257,7 +260,7 @@ export function createJudge(options: JudgeOptions, clock: Clock = systemClock): 
       // Asking the same model the same thing with the same seed would get the same unreadable answer.
       const seed = seedOf(o.seed, "judge", n);
       try {
-        const text = await limit(() => attempt(question.messages, seed, question.signal));
+        const text = await limit(() => attempt(question.messages, seed, question.signal), question.untimed);
         try {
           question.read(text);
         } catch (thrown) {

@@ -1,10 +1,14 @@
-/** Runs at most `slots` tasks at once, the rest in the order they came. */
-export function createLimiter(slots: number): <T>(task: () => Promise<T>) => Promise<T> {
+import type { RewardContext } from "../reward-function.ts";
+
+/** Runs at most `slots` tasks at once, the rest in the order they came; these wait through `untimed`. */
+export function createLimiter(
+  slots: number,
+): <T>(task: () => Promise<T>, untimed?: RewardContext["untimed"]) => Promise<T> {
   let free = slots;
   const waiting: (() => void)[] = [];
-  return async (task) => {
+  return async (task, untimed = (wait) => wait()) => {
     if (free > 0) free--;
-    else await new Promise<void>((go) => waiting.push(go));
+    else await untimed(() => new Promise<void>((go) => waiting.push(go)));
     try {
       return await task();
     } finally {
