@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
+import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { caller } from "../test-support/tool-caller.ts";
 import type { McpOptions } from "./mcp/options.ts";
@@ -197,19 +198,46 @@ describe("the reference server", () => {
     await once(probe, "listening");
     const { port } = probe.address() as AddressInfo;
     await new Promise((resolve) => probe.close(resolve));
-    const child = spawn(process.execPath, [everything, "streamableHttp"], {
-      env: { ...process.env, PORT: String(port) },
-      stdio: ["ignore", "ignore", "pipe"],
-    });
-    opened.push({
-      close: () => {
-        child.kill("SIGKILL");
-        return once(child, "exit");
-      },
-    });
-    await once(child.stderr, "data");
+    await started([everything, "streamableHttp"], { PORT: String(port) });
     const server = await mcpTools({ url: `http://localhost:${port}/mcp` });
     opened.push(server);
     await check(server);
+  });
+});
+
+/** A program that runs until the test is over; gives what it says first. */
+async function started(args: readonly string[], env: Record<string, string> = {}): Promise<string> {
+  const child = spawn(process.execPath, args, {
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  opened.push({
+    close: () => {
+      child.kill("SIGKILL");
+      return once(child, "exit");
+    },
+  });
+  const [said] = await once(child.stderr, "data");
+  return String(said).trim();
+}
+
+describe("a server that speaks the revision of 2026 alone", () => {
+  const script = fileURLToPath(new URL("../test-support/modern-mcp-server.mjs", import.meta.url));
+
+  it("gives its tools over standard input and output, and says when there are more", async () => {
+    const onChange = vi.fn();
+    const server = await mcpTools({ command: process.execPath, args: [script] }, { onChange });
+    opened.push(server);
+    expect(await caller(server.tools)("echo", { text: "hi" })).toEqual({ text: "hi" });
+    await caller(server.tools)("grow");
+    await vi.waitFor(() => expect(onChange).toHaveBeenCalledWith({ added: ["late"], removed: [] }));
+    expect(await caller(server.tools)("late")).toEqual({ text: "here now" });
+  });
+
+  it("gives its tools over HTTP", async () => {
+    const port = await started([script, "http"]);
+    const server = await mcpTools({ url: `http://127.0.0.1:${port}/mcp` });
+    opened.push(server);
+    expect(await caller(server.tools)("echo", { text: "hi" })).toEqual({ text: "hi" });
   });
 });

@@ -33,10 +33,50 @@ export interface ConnectOptions {
 
 const page = z.looseObject({ tools: z.array(z.unknown()), nextCursor: z.string().optional() });
 
+/** How a server is greeted: as all do, or by the revision of 2026, which some speak alone. */
+type Greeting = "legacy" | "auto";
+
 export async function connect(server: ReadServer, options: ConnectOptions): Promise<Connection> {
-  const { Client } = await loadClient();
-  const { transport, lastWords, end, kill } = await transportFor(server);
-  const client = new Client({ name: "stateset-agents", version: "0" });
+  const sdk = await loadSdk();
+  try {
+    return await attempt(sdk, server, options, "legacy");
+  } catch (error) {
+    if (!(error instanceof NotStarted && error.answered)) throw asError(error, server);
+  }
+  return attempt(sdk, server, options, "auto").catch((error: unknown) => {
+    throw asError(error, server);
+  });
+}
+
+class NotStarted extends Error {
+  /** Whether the server answered at all, if only to refuse. */
+  readonly answered: boolean;
+  constructor(message: string, answered: boolean) {
+    super(message);
+    this.answered = answered;
+  }
+}
+
+function asError(error: unknown, server: ReadServer): StatesetError {
+  const doing = server.kind === "command" ? "started" : "reached";
+  const message = server.redact(`The MCP server "${server.name}" could not be ${doing}: ${messageOf(error)}`);
+  return new StatesetError("MCP_FAILED", message, { hint: hintFor(server) });
+}
+
+async function attempt(
+  sdk: Sdk,
+  server: ReadServer,
+  { startTimeoutMs: timeout, onListChanged, onGone }: ConnectOptions,
+  mode: Greeting,
+): Promise<Connection> {
+  const { transport, lastWords, end, kill } = transportFor(sdk, server);
+  const client = new sdk.Client(
+    { name: "stateset-agents", version: "0" },
+    {
+      versionNegotiation: { mode },
+      listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: onListChanged } },
+    },
+  );
   let closing = false;
   let alive = true;
   let breakOff: (error: Error) => void = () => {};
@@ -46,7 +86,7 @@ export async function connect(server: ReadServer, options: ConnectOptions): Prom
   broken.catch(() => {});
   client.onclose = () => {
     alive = false;
-    if (!closing) options.onGone(lastWords());
+    if (!closing) onGone(lastWords());
   };
   client.onerror = (error) => {
     // What goes wrong with a call fails that call. This alone ends the connection, and whoever floods is not asked to stop.
@@ -62,23 +102,20 @@ export async function connect(server: ReadServer, options: ConnectOptions): Prom
     await end();
     await client.close().catch(() => {});
   };
-  const timeout = options.startTimeoutMs;
+  // It is not started yet, so it cannot go away.
+  closing = true;
   try {
-    client.setNotificationHandler("notifications/tools/list_changed", () => options.onListChanged());
     await client.connect(transport, { timeout });
   } catch (error) {
-    closing = true;
     await client.close().catch(() => {});
     const said = lastWords();
-    const doing = server.kind === "command" ? "started" : "reached";
-    throw new StatesetError(
-      "MCP_FAILED",
-      server.redact(
-        `The MCP server "${server.name}" could not be ${doing}: ${problemOf(error)}.${said && ` It said last: ${said}`}`,
-      ),
-      { hint: hintFor(server) },
+    const { code, status } = error as { code?: unknown; status?: unknown };
+    throw new NotStarted(
+      `${problemOf(error)}.${said && ` It said last: ${said}`}`,
+      typeof code === "number" || status === 400,
     );
   }
+  closing = false;
   return {
     title: client.getServerVersion()?.name,
     instructions: client.getInstructions(),
@@ -121,10 +158,16 @@ async function listAll(client: Client, timeout: number): Promise<unknown[]> {
   throw new Error(`its list of tools has more than ${mostPages} pages`);
 }
 
+type Sdk = Awaited<ReturnType<typeof loadSdk>>;
+
 /** Loaded when a server is asked for: who uses none need not install it. */
-async function loadClient() {
+async function loadSdk() {
   try {
-    return await import("@modelcontextprotocol/client");
+    const [main, stdio] = await Promise.all([
+      import("@modelcontextprotocol/client"),
+      import("@modelcontextprotocol/client/stdio"),
+    ]);
+    return { ...main, ...stdio };
   } catch (error) {
     throw new StatesetError("MCP_FAILED", "The client of MCP servers is not installed.", {
       hint: "npm install @modelcontextprotocol/client",
@@ -142,9 +185,8 @@ interface Wire {
   kill(): void;
 }
 
-async function transportFor(server: ReadServer): Promise<Wire> {
+function transportFor({ StdioClientTransport, StreamableHTTPClientTransport }: Sdk, server: ReadServer): Wire {
   if (server.kind === "address") {
-    const { StreamableHTTPClientTransport } = await loadClient();
     const transport = new StreamableHTTPClientTransport(server.url, {
       requestInit: { headers: server.headers },
       fetch: boundedFetch(),
@@ -152,7 +194,6 @@ async function transportFor(server: ReadServer): Promise<Wire> {
     const end = () => withDeadline(() => transport.terminateSession(), { timeoutMs: 1000 }).catch(() => {});
     return { transport, lastWords: () => "", end, kill: () => {} };
   }
-  const { StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
   const { command, args, env, cwd } = server;
   const transport = new StdioClientTransport({
     command,
