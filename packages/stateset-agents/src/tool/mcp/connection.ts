@@ -160,20 +160,20 @@ async function listAll(client: Client, timeout: number): Promise<unknown[]> {
 
 type Sdk = Awaited<ReturnType<typeof loadSdk>>;
 
-/** Loaded when a server is asked for: who uses none need not install it. */
+/** Loaded when a server is asked for: who uses none need not install it. Bundlers want it said at each that it may fail. */
 async function loadSdk() {
-  try {
-    const [main, stdio] = await Promise.all([
-      import("@modelcontextprotocol/client"),
-      import("@modelcontextprotocol/client/stdio"),
-    ]);
-    return { ...main, ...stdio };
-  } catch (error) {
-    throw new StatesetError("MCP_FAILED", "The client of MCP servers is not installed.", {
-      hint: "npm install @modelcontextprotocol/client",
-      cause: error,
-    });
-  }
+  const [main, stdio] = await Promise.all([
+    import("@modelcontextprotocol/client").catch(notInstalled),
+    import("@modelcontextprotocol/client/stdio").catch(notInstalled),
+  ]);
+  return { ...main, ...stdio };
+}
+
+function notInstalled(error: unknown): never {
+  throw new StatesetError("MCP_FAILED", "The client of MCP servers is not installed.", {
+    hint: "npm install @modelcontextprotocol/client",
+    cause: error,
+  });
 }
 
 interface Wire {
