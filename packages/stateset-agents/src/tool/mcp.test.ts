@@ -1,6 +1,9 @@
 /** Against a server that is started by the test and misbehaves. */
+import { copyFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { openPolicy } from "../policy/open-policy.ts";
 import { caller } from "../test-support/tool-caller.ts";
@@ -148,6 +151,20 @@ describe("an MCP server", () => {
     expect(warnings).toEqual([
       'The MCP server "rogue" went away. The next call starts it again. It said last: out of paper, key [SHOP_KEY]',
     ]);
+  });
+
+  it("that cannot be started again fails each call, until it can", async () => {
+    const moved = join(temporaryFolder(), "server.mjs");
+    copyFileSync(script, moved);
+    const server = await mcpTools({ command: process.execPath, args: [moved] });
+    opened.push(server);
+    const call = caller(server.tools);
+    rmSync(moved);
+    await call("crash");
+    const lost = { failure: "failed", text: expect.stringContaining("could not be started: Connection closed") };
+    expect(await Promise.all([call("pid"), call("pid")])).toMatchObject([lost, lost]);
+    copyFileSync(script, moved);
+    expect((await call("pid")).failure).toBeUndefined();
   });
 
   it("gets of the environment what is named, and no more than it takes to start", async () => {

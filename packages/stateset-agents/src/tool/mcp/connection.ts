@@ -79,11 +79,13 @@ async function attempt(
   );
   let closing = false;
   let alive = true;
-  let breakOff: (error: Error) => void = () => {};
-  const broken = new Promise<never>((_, reject) => {
-    breakOff = reject;
-  });
-  broken.catch(() => {});
+  const waiting = new Set<(error: Error) => void>();
+  /** Waits for an answer unless the connection is broken off. A race with one promise of that would keep every answer in memory. */
+  const unlessBroken = <T>(answer: Promise<T>) =>
+    new Promise<T>((resolve, reject) => {
+      waiting.add(reject);
+      answer.then(resolve, reject).finally(() => waiting.delete(reject));
+    });
   client.onclose = () => {
     alive = false;
     if (!closing) onGone(lastWords());
@@ -93,7 +95,8 @@ async function attempt(
     if (!/exceeded maximum size/.test(messageOf(error))) return;
     alive = false;
     kill();
-    breakOff(new Refusal("too_large", `The tool failed: its answer has more than ${mostBytes} bytes.`));
+    const problem = new Refusal("too_large", `The tool failed: its answer has more than ${mostBytes} bytes.`);
+    for (const reject of waiting) reject(problem);
   };
   const close = async () => {
     if (closing) return;
@@ -122,13 +125,13 @@ async function attempt(
     get alive() {
       return alive;
     },
-    list: () => Promise.race([listAll(client, timeout), broken]),
+    list: () => unlessBroken(listAll(client, timeout)),
     async call({ outputSchema: _, ...definition }, args, signal) {
       const params = { name: definition.name, arguments: args };
       try {
         // The deadline is the tool's own. Results are checked by whoever asked, in bounded time.
         const answer = client.callTool(params, { signal, timeout: longestTimerMs, toolDefinition: definition });
-        return await Promise.race([answer, broken]);
+        return await unlessBroken(answer);
       } catch (error) {
         const { status, data } = error as { status?: unknown; data?: unknown };
         if ((status === 404 || status === 400) && transport.sessionId !== undefined) throw new SessionLost();
