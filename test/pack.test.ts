@@ -41,8 +41,11 @@ export const judged = (judge: Judge): RewardFunction => judgeReward({ judge, rub
 // @ts-expect-error: no rubric
 export const wrong = (judge: Judge) => judgeReward({ judge });`,
   "stateset-agents/tools": `
-import { type Tool, tool, ToolAgent } from "stateset-agents/tools";
+import { type McpTools, mcpTools, type Tool, tool, ToolAgent } from "stateset-agents/tools";
 import { z } from "zod";
+export const files: () => Promise<McpTools> = () => mcpTools({ command: "files", args: ["."] }, { prefix: "files_" });
+// @ts-expect-error: a command or an address
+export const neither = () => mcpTools({ args: ["."] });
 const add = tool({ name: "add", parameters: z.object({ a: z.number() }), execute: ({ a }) => a + 1 });
 export const agent = new ToolAgent({ tools: [add] });
 // @ts-expect-error: a number
@@ -128,6 +131,17 @@ assert((await openWeights("./nowhere").catch((error) => error)) instanceof State
     const { status, stderr } = spawnSync("node", ["shared.mjs"], { cwd: project, encoding: "utf8", env });
     expect(status, stderr).toBe(0);
     expect(stderr.match(/\[STATESET_MOVED\] DeprecationWarning: "PatternReward" has moved/g)).toHaveLength(1);
+  }, 60_000);
+
+  it("do without the client of MCP servers, and say how to get it where it is asked for", () => {
+    expect(existsSync(join(project, "node_modules/@modelcontextprotocol"))).toBe(false);
+    const program = 'import { mcpTools } from "stateset-agents/tools"; await mcpTools({ command: "files" });';
+    writeFileSync(join(project, "mcp.mjs"), program);
+    const { status, stderr } = spawnSync("node", ["mcp.mjs"], { cwd: project, encoding: "utf8", env });
+    expect(status).toBe(1);
+    expect(stderr).toContain("client of MCP servers is not installed. npm install @modelcontextprotocol/client");
+    const flags = ["--bundle", "--platform=node", "--format=esm", "--external:@stateset-agents/*", "--log-level=error"];
+    inProject(join(root, "node_modules/.bin/esbuild"), "mcp.mjs", ...flags, "--outfile=bundled/mcp.mjs");
   }, 60_000);
 
   // TypeScript lets a CommonJS file require() an ES module from module "node20" on, which resolves as "node16" does.

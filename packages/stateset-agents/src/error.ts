@@ -4,6 +4,8 @@ const marker = Symbol.for("stateset-agents.error");
 export const errorCodes = {
   INVALID_OPTION: "An option is unknown, missing or has a value that is not allowed.",
   TOOL_MISSING: "An agent was saved with tools whose code is not given now; the message names them.",
+  MCP_FAILED:
+    "An MCP server could not be started or reached, or what it said of its tools could not be read; or its client is not installed.",
   INVALID_SCENARIO: "A scenario is malformed.",
   INVALID_DATA: "A data file (JSONL, YAML, …) is malformed; the message names the file and the line.",
   INVALID_MESSAGE: "A conversation message is malformed.",

@@ -19,7 +19,7 @@ export function endpointOf(address: string, secrets: Readonly<Record<string, str
   const given = Object.entries(secrets).map(
     ([name, value]) => [name, value?.replace(/^(?:Bearer|Basic) /i, "")] as const,
   );
-  const hidden = [
+  const redact = redactor([
     ...given,
     ...(user || password
       ? ([
@@ -34,10 +34,7 @@ export function endpointOf(address: string, secrets: Readonly<Record<string, str
     ),
     ["query", url.search.slice(1)] as const,
     ...[...url.searchParams].map(([name, value]) => [name, value] as const),
-  ]
-    // Other short ones are no secrets, and would take every other word of a text.
-    .flatMap(([name, secret = "", least = 6]) => (secret.length >= least ? [[name, secret] as const] : []))
-    .sort(([, a], [, b]) => b.length - a.length);
+  ]);
   url.username = "";
   url.password = "";
   const plain = url.href.replace(/\/+$/, "");
@@ -45,8 +42,20 @@ export function endpointOf(address: string, secrets: Readonly<Record<string, str
     url: plain,
     shown: plain.split(/[?#]/)[0]!.replace(/\/+$/, ""),
     headers: user || password ? { authorization: `Basic ${basic}` } : {},
-    redact: (text) => hidden.reduce((rest, [name, secret]) => rest.replaceAll(secret, `[${name}]`), text),
+    redact,
   };
+}
+
+/** A secret, by what it is called where it was, and from how many characters on it counts as one. */
+export type Secret = readonly [name: string, secret: string | undefined, least?: number];
+
+/** Takes secrets out of a text. */
+export function redactor(secrets: readonly Secret[]): (text: string) => string {
+  const hidden = secrets
+    // Short ones are no secrets, and would take every other word of a text.
+    .flatMap(([name, secret = "", least = 6]) => (secret.length >= least ? [[name, secret] as const] : []))
+    .sort(([, a], [, b]) => b.length - a.length);
+  return (text) => hidden.reduce((rest, [name, secret]) => rest.replaceAll(secret, `[${name}]`), text);
 }
 
 /** A literal % stands for itself. */

@@ -50,6 +50,7 @@ const byErrorCode: Record<ErrorCode, ExitCode> = {
   ENVIRONMENT_FAILED: 7,
   REWARD_FAILED: 7,
   REWARD_NOT_FINITE: 7,
+  MCP_FAILED: 7,
   JUDGE_FAILED: 7,
   NOT_FINITE: 7,
   WRITE_FAILED: 8,

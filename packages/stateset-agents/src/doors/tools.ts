@@ -13,6 +13,8 @@ export {
   type WrittenCall,
 } from "../tool/format/call-format.ts";
 export { callFormats } from "../tool/format/choose-format.ts";
+export type { McpAddress, McpChange, McpCommand, McpOptions, McpServer } from "../tool/mcp/options.ts";
+export { type McpTools, mcpTools } from "../tool/mcp.ts";
 export type { ArgumentsOf, Checked, StandardSchema, ToolParameters } from "../tool/parameters.ts";
 export type { NamedFunction, SdkTool, ToolsInput } from "../tool/read-tools.ts";
 export { type Approval, type ToolFailure, toolFailures } from "../tool/run-calls.ts";

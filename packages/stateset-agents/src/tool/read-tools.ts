@@ -48,7 +48,9 @@ export function readTools(input: ToolsInput, where = "tools"): ReadTools {
     const { definition } = one;
     const { name } = definition.function;
     if (definitions.some((other) => other.function.name === name)) {
-      throw new StatesetError("INVALID_OPTION", `Two tools are called "${name}".`, { hint: "Give one another name." });
+      throw new StatesetError("INVALID_OPTION", `Two tools are called "${name}".`, {
+        hint: 'Give one another name; the tools of an MCP server get one by mcpTools(server, { prefix: "other_" }).',
+      });
     }
     definitions.push(definition);
     if ("execute" in one) runnable.set(name, one);

@@ -59,7 +59,8 @@ export async function runCalls(calls: readonly RequestedCall[], options: RunOpti
   return Promise.all(calls.map((one) => runOne(one, options)));
 }
 
-class Refusal extends Error {
+/** What a tool throws to say of which kind its failure is; anything else it throws is "failed". */
+export class Refusal extends Error {
   readonly kind: ToolFailure;
   constructor(kind: ToolFailure, message: string) {
     super(message);
