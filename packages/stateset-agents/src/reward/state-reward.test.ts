@@ -12,6 +12,8 @@ describe("StateReward", () => {
     expect(await score({ success: false, progress: 0.5 })).toBe(0);
     expect(await score({ success: false, progress: 0.5 }, { partial: 0.4 })).toBe(0.2);
     expect(await score({ success: false }, { partial: 0.4 })).toBe(0);
+    const { metadata } = await new StateReward().compute(over({ success: false, why: "it wrote nothing" }));
+    expect(metadata).toEqual({ reasons: [{ why: "the task was not done (progress 0): it wrote nothing" }] });
     await expect(score({})).rejects.toThrow(/scenario "refund".*StateReward a `check`/);
   });
 

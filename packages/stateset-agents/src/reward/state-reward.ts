@@ -54,7 +54,7 @@ export class StateReward<State = unknown> extends RewardFunction {
   }
 
   #done(metadata: RewardInput["metadata"], id = "?"): { score: number; why: string } {
-    const { success, progress } = metadata ?? {};
+    const { success, progress, why } = metadata ?? {};
     if (typeof success !== "boolean") {
       throw new StatesetError("REWARD_FAILED", `Nothing says whether the task of scenario "${id}" was done.`, {
         hint: "Use a TaskEnvironment, set `success` in your environment's metadata, or give StateReward a `check` of the state.",
@@ -62,7 +62,8 @@ export class StateReward<State = unknown> extends RewardFunction {
     }
     if (success) return { score: 1, why: "the task was done" };
     const far = typeof progress === "number" ? progress : 0;
-    return { score: this.#partial * far, why: `the task was not done (progress ${far})` };
+    const told = typeof why === "string" ? `: ${why}` : "";
+    return { score: this.#partial * far, why: `the task was not done (progress ${far})${told}` };
   }
 
   async #checked(check: StateCheck<State>, conversation: RewardInput): Promise<{ score: number; why: string }> {
