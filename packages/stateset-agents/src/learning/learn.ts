@@ -103,10 +103,7 @@ export async function learn(
   };
   for (let epoch = 0; epoch < settings.updatesPerRollout; epoch++) {
     for (const [minibatch, dealt] of dealGroups(sequences, settings, step.step, epoch).entries()) {
-      const batch = {
-        ...batchOf(sequences, advantages, dealt, { useAll, maxTokens: step.maxTokens }),
-        learnt,
-      };
+      const batch = { ...batchOf(sequences, advantages, dealt, { useAll, maxTokens: step.maxTokens }), learnt };
       if (epoch === 0) summary.learnedConversations! += batch.members.length;
       if (batch.members.length === 0 || tooManySkipped(skips)) continue;
       const result = algorithm.trustRegion
