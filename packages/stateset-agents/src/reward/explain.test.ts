@@ -27,13 +27,13 @@ describe("explain", () => {
     expect(String(told)).toBe(
       [
         "composite: 0.375",
-        '  turn 3 (assistant): -0.063 ""',
+        '  turn 3 (assistant): -0.063 find_order({"id":"A1"})',
         "  state: 0.25, adds 0.188",
         "    the task was not done (progress 0.5); the state was written 0 times",
         "  manners: 0.75, adds 0.188",
-        '    turn 3 (assistant): -0.25 ""',
+        '    turn 3 (assistant): -0.25 find_order({"id":"A1"})',
         "    toolUse: 0.75, adds 0.75, calls 2, faults 1",
-        '      turn 3 (assistant): -0.25 ""',
+        '      turn 3 (assistant): -0.25 find_order({"id":"A1"})',
         '      turn 3: the call of "find_order" is made again, and nothing had changed',
       ].join("\n"),
     );
@@ -82,7 +82,7 @@ describe("explain", () => {
     }));
     expect(await explain(reward, conversation)).toMatchObject({
       score: 0.75,
-      turns: [{ turn: 1, score: 0.25, role: "assistant", said: "" }],
+      turns: [{ turn: 1, score: 0.25, role: "assistant", said: 'find_order({"id":"A1"})' }],
       why: ["brief", "no tool was called", "flagged: insult", "turn 3: no language to the reference model"],
       parts: [],
     });

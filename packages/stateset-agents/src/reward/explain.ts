@@ -28,7 +28,7 @@ export interface ExplainedTurn {
   turn: number;
   score: number;
   role: Turn["role"];
-  /** How it begins. */
+  /** How it begins, its calls included. */
   said: string;
 }
 
@@ -65,8 +65,8 @@ function explanation({ name, result, share, failure, parts }: PartNote, said: re
     ...(share !== undefined && { share }),
     ...(failure !== undefined && { failure }),
     turns: Object.entries(result?.turns ?? {}).map(([turn, score]) => {
-      const { role, content } = said[Number(turn)]!;
-      return { turn: Number(turn), score, role, said: content.length > 60 ? `${content.slice(0, 59)}…` : content };
+      const { role } = said[Number(turn)]!;
+      return { turn: Number(turn), score, role, said: beginning(said[Number(turn)]!) };
     }),
     why: reasonsIn(result?.metadata),
     details: Object.fromEntries(Object.entries(result?.breakdown ?? {}).filter(([key]) => own(key))),
@@ -74,6 +74,12 @@ function explanation({ name, result, share, failure, parts }: PartNote, said: re
   };
   // Beside the data: for String() and templates, in no copy and no JSON.
   return Object.defineProperty(facts, "toString", { value: () => printed(facts).join("\n") });
+}
+
+function beginning({ content, tool_calls = [] }: Turn): string {
+  const calls = tool_calls.map(({ function: { name, arguments: given } }) => `${name}(${given})`);
+  const text = [content, ...calls].filter((one) => one !== "").join(" ");
+  return text.length > 60 ? `${text.slice(0, 59)}…` : text;
 }
 
 /** What rewards note of their reasons: `reasons` with the turn each is of, a judge's `reason`, `problems` of calls, `flags` of safety. */
@@ -98,9 +104,7 @@ function printed({ name, score, share, failure, turns, why, details, parts }: Ex
   ].join(", ");
   const below = [
     ...(failure === undefined ? [] : [`failed: ${failure}`]),
-    ...turns.map(
-      ({ turn, score: own, role, said }) => `turn ${turn} (${role}): ${number(own)} ${JSON.stringify(said)}`,
-    ),
+    ...turns.map(({ turn, score: own, role, said }) => `turn ${turn} (${role}): ${number(own)} ${said}`),
     ...why,
     ...parts.flatMap(printed),
   ];

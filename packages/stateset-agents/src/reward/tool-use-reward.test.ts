@@ -39,7 +39,7 @@ describe("ToolUseReward", () => {
     ["a tool that is not needed", acted(user, find, { call: "weather" }, "Found."), 0.75, { needed: ["find_order"] }],
     ["a call where none is needed", acted(user, find, "No."), 0.75, { needed: [] }],
     ["one call too many", acted(user, find, refund, "Done."), 0.75, { maxCalls: 1 }],
-    ["half of what is needed", acted(user, find, "Found."), 0.5, { needed: ["find_order", "refund"] }],
+    ["half of what is needed", acted(user, find, "Found."), 0, { needed: ["find_order", "refund"] }],
     ["a needed call that failed", acted(user, { ...refund, failure: "failed" }, "Sorry."), 0, { needed: ["refund"] }],
     ["no call", acted(user, "It is refunded."), 0],
     ["only calls that failed", acted(user, { ...find, failure: "timeout" }, "Sorry."), 0],

@@ -36,8 +36,8 @@ interface Call {
 const invalid: ReadonlySet<string | undefined> = new Set(["unknown_tool", "invalid_json", "invalid_arguments"]);
 
 /**
- * How tools were used: share of the needed tools that were called with success × (1 − penalty × faults), at least 0. Faults are calls that are
- * invalid; repeated (the same call again, and the state is as it left it); of a tool that is not needed, or too many; or of a tool that was refused
+ * How tools were used: 1 − penalty × faults, at least 0, where every needed tool was called with success, and else 0: paid for half of what is
+ * needed, a policy learns to look and never to act. Faults are calls that are invalid; repeated (the same call again, and the state is as it left it); of a tool that is not needed, or too many; or of a tool that was refused
  * (`denied`) before. A conversation that ends without an answer in words scores 0, unless its environment ended it. Nothing that anybody said
  * is read: neither the agent's words nor what tools answered.
  */
@@ -65,9 +65,9 @@ export class ToolUseReward extends RewardFunction {
     const needed = typeof this.#needed === "function" ? this.#needed(conversation) : this.#needed;
     const worked = new Set(calls.filter((call) => call.answered && call.failure === undefined).map(({ name }) => name));
     const missing = (needed ?? []).filter((name) => !worked.has(name));
-    const covered = needed?.length ? 1 - missing.length / needed.length : needed || worked.size > 0 ? 1 : 0;
+    const covered = missing.length === 0 && (needed !== undefined || worked.size > 0);
     const answered = isAnswered(conversation);
-    const whole = answered ? covered : 0;
+    const whole = answered && covered ? 1 : 0;
     const faults = this.#faultsOf(calls, needed);
     // Where more is at fault than there is to lose, each loses its part of it.
     const each = faults.length === 0 ? 0 : (whole * Math.min(1, this.#penalty * faults.length)) / faults.length;
