@@ -139,6 +139,25 @@ fn so_does_the_product_with_any_number_of_rows_and_panels() {
     }
 }
 
+/// The other tests compare with what the same instruction set decodes.
+#[test]
+fn every_instruction_set_decodes_the_same_numbers() {
+    let k = 512;
+    for form in SMALL.map(|name| Form::of(name).unwrap()) {
+        let mut small = vec![0f32; form.panel_bytes(k) / 4];
+        let bytes = unsafe { std::slice::from_raw_parts_mut(small.as_mut_ptr().cast::<u8>(), 4 * small.len()) };
+        pack_bytes(form, "w", k, &file_bytes(form, 16, k, 1), bytes).unwrap();
+        let decoded = |level: Level| {
+            let mut to = vec![0f32; k * 16];
+            unsafe { decode(level, Matrix { at: small.as_ptr(), form }, 0, k, to.as_mut_ptr()) };
+            bits(&to)
+        };
+        for level in Level::available() {
+            assert!(decoded(level) == decoded(Level::Scalar), "{} on {}", form.name(), level.name());
+        }
+    }
+}
+
 #[test]
 fn small_weights_are_rounded_to_the_nearest() {
     let c = shape(false);
