@@ -166,6 +166,26 @@ def turn_credit(b, o):
     return adv, None
 
 
+def state_credit(b, o):
+    """A_episode + ω·A_state, by walking over all pairs of replies of a group."""
+    steps = []
+    for i in range(len(b["rewards"])):
+        turns = sorted({int(t) for t in b["turn"][i] if t >= 0})
+        given = [b["turnRewards"][i].get(str(t), 0.0) for t in turns]
+        given[-1] += b["rewards"][i]
+        for k, t in enumerate(turns):
+            later = sum(o["discount"] ** (j - k) * given[j] for j in range(k, len(turns)))
+            steps.append((i, t, b["states"][i].get(str(t)), later))
+    std = unbiased([step[3] for step in steps])
+    adv = per_token(b, in_groups(b, b["rewards"], o["scale"]))
+    for own in steps:
+        i, t, state, _ = own
+        mates = [s for s in steps if state is not None and s[2] == state and b["group"][s[0]] == b["group"][i]]
+        if len(mates) > 1:
+            adv[i, b["turn"][i] == t] += o["weight"] * centre([s[3] for s in mates], o["scale"], std)[mates.index(own)]
+    return adv, None
+
+
 def multi_reward(b, o):
     total = np.zeros(len(b["rewards"]))
     for part, weight in o["weights"].items():
@@ -212,6 +232,10 @@ ADVANTAGES = {
         },
     ),
     "turn-credit": (turn_credit, lambda rng: {"scale": SCALES[rng.integers(3)]}),
+    "state-credit": (
+        state_credit,
+        lambda rng: {"scale": SCALES[rng.integers(3)], "weight": [1, 0.5, 2][rng.integers(3)], "discount": [0.95, 1, 0.5][rng.integers(3)]},
+    ),
     "multi-reward": (
         multi_reward,
         lambda rng: {"weights": {"correct": 1, "style": round(float(rng.uniform(0.1, 2)), 3)}},

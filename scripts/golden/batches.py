@@ -81,6 +81,8 @@ def make_batch(index):
         ],
         # V after the last token of conversations that a limit ended; the others came to an end of their own.
         "endValues": end_values(index, n),
+        # What each reply answers: one of few states, the same for all first replies; some batches and some replies have none.
+        "states": states_of(index, turn, mask),
         "counts": {"sequences": n, "tokens": int(mask.sum()), "groups": groups, "maxTokens": 32},
     }
 
@@ -88,6 +90,16 @@ def make_batch(index):
 def end_values(index, n):
     rng = np.random.default_rng([6, index])
     return [nine(x) if limit else None for x, limit in zip(rng.standard_normal(n), rng.random(n) < 0.5)]
+
+
+def states_of(index, turn, mask):
+    rng = np.random.default_rng([7, index])
+    states = []
+    for row, m in zip(turn, mask):
+        turns = np.unique(row[m > 0])
+        drawn = {str(int(t)): "start" if k == 0 else "abc"[rng.integers(3)] for k, t in enumerate(turns) if rng.random() < 0.8}
+        states.append({} if index % 6 == 5 else drawn)
+    return states
 
 
 def compact_rows(batch, array):
@@ -108,6 +120,7 @@ def compact(batch):
                 "reward": float(batch["rewards"][i]),
                 "breakdown": batch["breakdown"][i],
                 "turnRewards": batch["turnRewards"][i],
+                **({"states": batch["states"][i]} if batch["states"][i] else {}),
                 **({} if batch["endValues"][i] is None else {"endValue": batch["endValues"][i]}),
                 **{key: arrays[key][i] for key in PER_TOKEN},
             }

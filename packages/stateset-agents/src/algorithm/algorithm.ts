@@ -42,11 +42,13 @@ export interface Sequence {
   turnRewards: Record<number, number>;
   /** True when they are shares of `reward`, as in everything the library samples: what is left of it falls on the end. */
   turnsInReward?: boolean;
+  /** What a reply answers, by its turn number: replies of a group with the same text answer the same turn in the same state. Only where the environment tells states. */
+  states?: Readonly<Record<number, string>>;
   /** True when the reply was cut at the token limit. */
   truncated: boolean;
   /** Set when a limit ended it and not the environment: tokens of the last reply, replies, or the context. */
   endedByLimit?: true;
-  /** True when nothing is learnt from it (`maskTruncated`). Others are compared with it all the same; counts of tokens that learn leave it out. */
+  /** True when nothing is learnt from it (`maskTruncated`, `maskFailedCalls`). Others are compared with it all the same; counts of tokens that learn leave it out. */
   masked?: boolean;
   /** What shapeReward() added to `reward`, for advantages that are not made of it. */
   shaping?: number;

@@ -140,6 +140,8 @@ describe("createAlgorithm", () => {
       scale: "batch",
       rewardWeights: { correct: 1, style: 3 },
       credit: "turn",
+      stateWeight: 3,
+      stateDiscount: 0.5,
       correction: false,
       dynamicSampling: false,
       maxSamplingRounds: 3,
@@ -205,8 +207,13 @@ describe("createAlgorithm", () => {
         if (option === "klEstimator" || option === "klIn" || option === "klHorizon") continue;
         const to = option === "whiten" ? !algorithmDefaults(name)[option as never] : changed[option];
         expect(to, `${option} has a value to try`).not.toBe(undefined);
-        const start = option === "rewardWeights" ? { ...base, beta: 0 } : base;
-        if (!own.includes("beta")) delete (start as Record<string, unknown>).beta;
+        const start: Record<string, unknown> =
+          option === "rewardWeights"
+            ? { ...base, beta: 0 }
+            : option.startsWith("state")
+              ? { ...base, credit: "state" }
+              : base;
+        if (!own.includes("beta")) delete start.beta;
         expect(fingerprint({ ...start, [option]: to }), `${name}.${option}`).not.toBe(fingerprint(start));
       }
       if (own.includes("klIn")) {

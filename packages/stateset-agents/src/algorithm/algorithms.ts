@@ -76,6 +76,10 @@ export function resolveAlgorithm(
   const resolved = parseOptions(schema, record, `algorithm "${name}"`) as ResolvedAlgorithmConfig;
   refuseContradictions(resolved, record);
   if ("level" in resolved) resolved.gamma ??= resolved.level === "turn" ? 0.99 : 1;
+  if ("credit" in resolved && resolved.credit === "state") {
+    resolved.stateWeight ??= 1;
+    resolved.stateDiscount ??= 0.95;
+  }
   return resolved;
 }
 
@@ -100,10 +104,13 @@ function refuseContradictions(o: ResolvedAlgorithmConfig, given: Readonly<Record
     throw new StatesetError("INVALID_OPTION", `algorithm "${o.algorithm}": ${message}`);
   };
   if ("rewardWeights" in o && o.rewardWeights) {
-    if ("credit" in o && o.credit === "turn") refuse(`rewardWeights and credit "turn" exclude each other.`);
+    if ("credit" in o && o.credit !== "episode") refuse(`rewardWeights and credit "${o.credit}" exclude each other.`);
     if ("klIn" in o && o.klIn === "reward" && o.beta > 0)
       refuse(`rewardWeights need the KL penalty in the loss; set klIn: "loss".`);
   }
+  if ("credit" in o && o.credit !== "state")
+    for (const option of ["stateWeight", "stateDiscount"] as const)
+      if (o[option] !== undefined) refuse(`${option} is read with credit "state" alone.`);
   if ("nSteps" in o && o.nSteps !== null) {
     if (o.level === "turn") refuse(`nSteps counts tokens; with level "turn" leave it out.`);
     if (given.lambda !== undefined) refuse("nSteps takes the place of GAE, so lambda would do nothing; leave it out.");

@@ -8,6 +8,7 @@ import { leaveOneOutAdvantages } from "./advantage/leave-one-out.ts";
 import { lengthAdaptiveAdvantages } from "./advantage/length-adaptive-gae.ts";
 import { multiRewardAdvantages } from "./advantage/multi-reward.ts";
 import { reinforcePlusPlusAdvantages } from "./advantage/reinforce-plus-plus.ts";
+import { stateAdvantages } from "./advantage/state-credit.ts";
 import { tokenRewards, turnAdvantages } from "./advantage/turn-credit.ts";
 import type { AdvantageFunction, Algorithm, LossFunction, Needs } from "./algorithm.ts";
 import type { Correction } from "./correction.ts";
@@ -46,7 +47,9 @@ interface Penalties {
 interface Relative extends Penalties {
   scale: Scale;
   rewardWeights?: Record<string, number> | undefined;
-  credit?: "episode" | "turn";
+  credit?: "episode" | "turn" | "state";
+  stateWeight?: number | undefined;
+  stateDiscount?: number | undefined;
 }
 
 function needsOf(o: { beta?: number; entropyCoefficient?: number }, values = false): Needs {
@@ -78,6 +81,10 @@ function relativeAdvantages(o: Relative): AdvantageFunction {
   if (weights) return (sequences) => multiRewardAdvantages(sequences, { weights });
   if (o.credit === "turn")
     return (sequences) => turnAdvantages(sequences, { scale, rewards: rewardsOf(sequences, beta) });
+  if (o.credit === "state") {
+    const [weight, discount] = [o.stateWeight!, o.stateDiscount!];
+    return (sequences) => stateAdvantages(sequences, { scale, weight, discount, rewards: rewardsOf(sequences, beta) });
+  }
   return (sequences) => groupAdvantages(sequences, { scale, beta });
 }
 
@@ -137,11 +144,11 @@ export const factories: { [N in AlgorithmName]: (options: Resolved<N>) => Parts 
           ),
     loss: a2cLoss(o),
   }),
-  trpo: ({ scale, rewardWeights, correction, ...region }) => {
-    const { maxKl, cgSteps, damping, backtracks, backtrackRatio } = region;
+  trpo: (o) => {
+    const { maxKl, cgSteps, damping, backtracks, backtrackRatio, correction } = o;
     return {
       needs: needsOf({}),
-      advantages: relativeAdvantages({ scale, rewardWeights, beta: 0, klIn: "loss", entropyCoefficient: 0 }),
+      advantages: relativeAdvantages({ ...o, beta: 0, klIn: "loss", entropyCoefficient: 0 }),
       comparesGroups: true,
       loss: trpoLoss({ correction }),
       trustRegion: { kl: trpoKl, maxKl, cgSteps, damping, backtracks, backtrackRatio },

@@ -13,6 +13,7 @@ import { leaveOneOutAdvantages } from "./advantage/leave-one-out.ts";
 import { lengthAdaptiveAdvantages } from "./advantage/length-adaptive-gae.ts";
 import { multiRewardAdvantages } from "./advantage/multi-reward.ts";
 import { reinforcePlusPlusAdvantages } from "./advantage/reinforce-plus-plus.ts";
+import { stateAdvantages } from "./advantage/state-credit.ts";
 import { tokenRewards, turnAdvantages } from "./advantage/turn-credit.ts";
 import type { Advantages, BatchCounts, LossFunction, LossSequence, Sequence } from "./algorithm.ts";
 import { keepUncertainTokens } from "./entropy-mask.ts";
@@ -188,6 +189,7 @@ const advantages: Record<string, Estimate> = {
     ),
   "length-adaptive-gae": lengthAdaptiveAdvantages,
   "turn-credit": turnAdvantages,
+  "state-credit": stateAdvantages,
   "multi-reward": multiRewardAdvantages,
   "entropy-quantile": (sequences, { share }: { share: number }) => {
     const scored = (sequences as LossSequence[]).map((own) => ({ ...own, oldEntropy: own.entropy! }));

@@ -5,6 +5,7 @@ export { leaveOneOutAdvantages } from "./advantage/leave-one-out.ts";
 export { lengthAdaptiveAdvantages } from "./advantage/length-adaptive-gae.ts";
 export { multiRewardAdvantages } from "./advantage/multi-reward.ts";
 export { reinforcePlusPlusAdvantages } from "./advantage/reinforce-plus-plus.ts";
+export { type StateCreditOptions, stateAdvantages } from "./advantage/state-credit.ts";
 export { tokenRewards, turnAdvantages } from "./advantage/turn-credit.ts";
 export type {
   AdvantageFunction,

@@ -57,8 +57,17 @@ const scale = (value: "group" | "batch" | "none") => ({
   rewardWeights: z.record(z.string(), z.number()).optional(),
 });
 
-/** "episode": one advantage for the whole conversation. "turn": each reply is compared with the same reply of its group's other members (turn-credit.ts). */
-const credit = { credit: z.enum(["episode", "turn"]).default("episode") };
+const credit = {
+  /**
+   * "episode": one advantage for the whole conversation. "turn": each reply is compared with the same reply of its group's other members
+   * (turn-credit.ts). "state": besides, with the replies of its group that began from the same state (state-credit.ts).
+   */
+  credit: z.enum(["episode", "turn", "state"]).default("episode"),
+  /** With credit "state": weight of the comparison by state beside that of the episode. Default 1. */
+  stateWeight: z.number().nonnegative().optional(),
+  /** With credit "state": discount per reply of the rewards that are still to come. Default 0.95. */
+  stateDiscount: z.number().min(0).max(1).optional(),
+};
 
 /** Clip, KL, entropy and mismatch: what every clipped surrogate has. */
 const clipped = (low: number, high: number, beta = 0, where: "loss" | "reward" = "loss") => ({
@@ -201,6 +210,7 @@ export const schemas = {
   trpo: z.strictObject({
     algorithm: z.literal("trpo"),
     ...scale("group"),
+    ...credit,
     ...correction,
     /** δ: the mean KL(old‖new) a step may reach. */
     maxKl: z.number().positive().default(0.01),

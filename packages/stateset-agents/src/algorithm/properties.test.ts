@@ -12,6 +12,7 @@ const configs: AlgorithmConfig[] = [
   { algorithm: "grpo", beta: 0.1, klEstimator: "k1", dualClip: 1.3, entropyCoefficient: 0.02, scale: "batch" },
   { algorithm: "dr-grpo", beta: 0.1, klEstimator: "k2", credit: "turn" },
   { algorithm: "bnpo", rewardWeights: { correct: 1, style: 0.5 }, entropyCoefficient: 0.02 },
+  { algorithm: "bnpo", credit: "state", stateWeight: 0.5, stateDiscount: 1, beta: 0.1 },
   { algorithm: "gspo", beta: 0.2, epsilonLow: 0.1, epsilonHigh: 0.1 },
   { algorithm: "gspo-token", credit: "turn", beta: 0.2, epsilonLow: 0.1, epsilonHigh: 0.1 },
   { algorithm: "gepo", beta: 0.2, entropyCoefficient: 0.1 },

@@ -32,6 +32,7 @@ export function randomSequences(options: RandomBatchOptions = {}): Sequence[] {
       reward: random.next(),
       breakdown: { correct: random.below(2), style: 10 * random.next() },
       turnRewards: { 1: 0.5 * normal(random) },
+      states: { 1: "start", 3: i % 2 ? "a" : "b", 5: "a" },
       truncated: length === maxTokens,
     };
   });

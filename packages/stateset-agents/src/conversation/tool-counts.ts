@@ -16,3 +16,9 @@ export function countTools(turns: readonly Turn[]): ToolCounts {
   }
   return counts;
 }
+
+/** True when a tool was called and no call came to anything. A call that nobody answered has not failed. */
+export function everyCallFailed(turns: readonly Turn[]): boolean {
+  const results = turns.filter(({ role, given }) => role === "tool" && !given);
+  return results.length > 0 && results.every(({ metadata }) => typeof metadata?.toolFailure === "string");
+}

@@ -30,8 +30,10 @@ export { isPolite, PolitenessReward } from "../reward/builtin/politeness.ts";
 export { SafetyReward } from "../reward/builtin/safety.ts";
 export { SimilarityAwareReward } from "../reward/builtin/similarity-aware.ts";
 export { type Criterion, type TaskCompletionOptions, TaskCompletionReward } from "../reward/builtin/task-completion.ts";
+export { CachedReward, type CachedRewardOptions, cachedReward } from "../reward/cached-reward.ts";
 export { type CompositeOptions, CompositeReward, type OnFailure } from "../reward/composite-reward.ts";
 export { type RewardFn, type RewardValue, rewardFunction } from "../reward/define-reward.ts";
+export { type ExplainedTurn, type Explanation, explain } from "../reward/explain.ts";
 export * from "../reward/judge/index.ts";
 export {
   type Aggregation,
@@ -39,7 +41,15 @@ export {
   MultiObjectiveReward,
   type Objective,
 } from "../reward/multi-objective-reward.ts";
-export { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "../reward/reward-function.ts";
+export {
+  type PartNote,
+  type RewardContext,
+  RewardFunction,
+  type RewardInput,
+  type RewardOptions,
+} from "../reward/reward-function.ts";
+export { type StateCheck, StateReward, type StateRewardOptions } from "../reward/state-reward.ts";
+export { type ToolUseOptions, ToolUseReward } from "../reward/tool-use-reward.ts";
 export { type ExactMatchOptions, ExactMatchReward } from "../reward/verifier/exact-match.ts";
 export { type NumericAnswerOptions, NumericAnswerReward } from "../reward/verifier/numeric-answer.ts";
 export { type PatternOptions, PatternReward } from "../reward/verifier/pattern.ts";

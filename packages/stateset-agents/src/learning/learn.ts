@@ -14,7 +14,7 @@ import { stepOptions } from "./optimiser.ts";
 import { moveBack, policyMove, sampledEntropy } from "./policy-move.ts";
 import { mismatchOf, scoreSequences } from "./score-sequences.ts";
 import type { ChainSequence } from "./sequence.ts";
-import { type RewardMoments, shapedReward, shapedSequences } from "./shape-rewards.ts";
+import { type RewardMoments, sampledMetrics, shapedSequences } from "./shape-rewards.ts";
 import { chosenAdvantages } from "./token-choice.ts";
 import { trustRegionUpdate } from "./trust-region-update.ts";
 import { type Batch, type UpdateResult, update } from "./update.ts";
@@ -99,14 +99,11 @@ export async function learn(
     ...(entropyThreshold !== undefined && { entropyThreshold }),
     ...(klCoefficient > 0 && { klCoefficient }),
     ...(recalled > 0 && { recalledConversations: recalled }),
-    ...shapedReward(learner, sampled),
+    ...sampledMetrics(learner, sampled),
   };
   for (let epoch = 0; epoch < settings.updatesPerRollout; epoch++) {
     for (const [minibatch, dealt] of dealGroups(sequences, settings, step.step, epoch).entries()) {
-      const batch = {
-        ...batchOf(sequences, advantages, dealt, { useAll, maxTokens: step.maxTokens }),
-        learnt,
-      };
+      const batch = { ...batchOf(sequences, advantages, dealt, { useAll, maxTokens: step.maxTokens }), learnt };
       if (epoch === 0) summary.learnedConversations! += batch.members.length;
       if (batch.members.length === 0 || tooManySkipped(skips)) continue;
       const result = algorithm.trustRegion

@@ -30,6 +30,17 @@ export const learningMetrics = {
     unit: "reward",
     learners: ["rl"],
   },
+  maskedFailedCalls: {
+    meaning: "Conversations left out because every call of a tool in them failed; only with `maskFailedCalls`.",
+    unit: "count",
+    learners: ["rl"],
+  },
+  sharedStates: {
+    meaning:
+      "Share of the replies that began from the same state as another of their group, and are compared with it; only with credit `state`.",
+    unit: "share",
+    learners: ["rl"],
+  },
   entropyThreshold: {
     meaning: "The entropy from which on a token got a policy gradient; only with `entropyQuantile`.",
     unit: "nats",

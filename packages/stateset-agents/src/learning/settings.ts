@@ -26,6 +26,12 @@ export const learnShape = {
     .describe(
       "Learn nothing from conversations that were cut at a token limit: their reward may say more about the limit than about the policy. They still count in their group's mean.",
     ),
+  maskFailedCalls: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Learn nothing from conversations in which tools were called and every call failed: their reward may say more about the tools than about the policy. They still count in their group's mean.",
+    ),
   entropyQuantile: z
     .number()
     .gt(0)
@@ -62,6 +68,7 @@ export interface LearnSettings extends PassSettings, Omit<OptimiserSettings, "le
   updatesPerRollout: number;
   minibatches: number;
   maskTruncated: boolean;
+  maskFailedCalls: boolean;
   entropyQuantile?: number | undefined;
   offPolicyMask?: number | undefined;
   learningRate: number;

@@ -7,13 +7,14 @@
  * Metrics and records keep the reward as it was given, and so does `givenReward`.
  */
 import { z } from "zod";
+import { sharedStates } from "../algorithm/advantage/state-credit.ts";
 import { overlongPenalty } from "../algorithm/overlong.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
 import type { LearnStep } from "./learn.ts";
 import type { Learner } from "./learner.ts";
 import type { LearningMetrics } from "./metric-table.ts";
-import { type ChainSequence, sequencesOf } from "./sequence.ts";
+import { type ChainSequence, isMasked, sequencesOf } from "./sequence.ts";
 
 export const rewardShapingSchema = z
   .strictObject({
@@ -97,7 +98,7 @@ export function shapedSequences(
 ): ChainSequence[] {
   // Beside their groups, with whom they share a beginning.
   const sequences = [...sequencesOf(groups), ...recalled].sort((a, b) => a.group - b.group);
-  for (const sequence of sequences) if (learner.settings.maskTruncated && sequence.truncated) sequence.masked = true;
+  for (const sequence of sequences) if (isMasked(learner.settings, sequence)) sequence.masked = true;
   shapeRewards(learner, sequences, step);
   return sequences;
 }
@@ -143,12 +144,18 @@ function normaliseRewards(
   }
 }
 
-/** The metric of that name, where anything is done to rewards at all. */
-export function shapedReward(
-  { algorithm, settings: { rewardShaping: o } }: Pick<Learner, "algorithm" | "settings">,
+/** What is told of a step's conversations before they are learnt from, each where it has something to tell. */
+export function sampledMetrics(
+  { algorithm, settings }: Pick<Learner, "algorithm" | "settings">,
   sequences: readonly ChainSequence[],
 ): LearningMetrics {
-  const clipped = o.clipLow !== undefined || o.clipHigh !== undefined;
-  if (o.normalise === "none" && !clipped && o.overlongPenalty === 0 && !algorithm.shapeReward) return {};
-  return { shapedReward: sequences.reduce((sum, { reward }) => sum + reward, 0) / sequences.length };
+  const { normalise, clipLow, clipHigh, overlongPenalty } = settings.rewardShaping;
+  const clipped = clipLow !== undefined || clipHigh !== undefined;
+  const shaped = normalise !== "none" || clipped || overlongPenalty > 0 || algorithm.shapeReward !== undefined;
+  const mean = () => sequences.reduce((sum, { reward }) => sum + reward, 0) / sequences.length;
+  return {
+    ...(shaped && { shapedReward: mean() }),
+    ...(settings.maskFailedCalls && { maskedFailedCalls: sequences.filter((own) => own.callsFailed).length }),
+    ...(algorithm.options.credit === "state" && { sharedStates: sharedStates(sequences) }),
+  };
 }

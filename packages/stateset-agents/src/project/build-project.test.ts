@@ -34,6 +34,20 @@ const said = (...replies: string[]): Turn[] =>
 const scenario = { id: "sum", expected: "42" };
 
 describe("reward", () => {
+  it("names rewards for acting", async () => {
+    const { scene } = await project(`${preset}reward:\n  state: 3\n  tool_use: { needed: [refund], max_calls: 2 }\n`);
+    const { reward } = await scene();
+    const called: Turn = {
+      role: "assistant",
+      content: "",
+      tool_calls: [{ id: "1", type: "function", function: { name: "refund", arguments: "{}" } }],
+    };
+    const turns: Turn[] = [called, { role: "tool", tool_call_id: "1", content: "ok" }, ...said("Refunded.")];
+    const { score, breakdown } = await reward!.compute({ turns, scenario, metadata: { success: false } });
+    expect(breakdown).toMatchObject({ state: 0, toolUse: 1 });
+    expect(score).toBe(0.25);
+  });
+
   it("names verifiers with their options, several of a kind, and built-ins by their weight", async () => {
     const { scene } = await project(`${preset}reward:
   numeric_answer: { weight: 3, tolerance: 0.5 }

@@ -13,9 +13,12 @@ import { PolitenessReward } from "../reward/builtin/politeness.ts";
 import { SafetyReward } from "../reward/builtin/safety.ts";
 import { SimilarityAwareReward } from "../reward/builtin/similarity-aware.ts";
 import { TaskCompletionReward } from "../reward/builtin/task-completion.ts";
+import { CachedReward } from "../reward/cached-reward.ts";
 import { CompositeReward } from "../reward/composite-reward.ts";
 import { type RewardFn, rewardFunction } from "../reward/define-reward.ts";
 import { RewardFunction, type RewardOptions } from "../reward/reward-function.ts";
+import { StateReward } from "../reward/state-reward.ts";
+import { ToolUseReward } from "../reward/tool-use-reward.ts";
 import { ExactMatchReward } from "../reward/verifier/exact-match.ts";
 import { NumericAnswerReward } from "../reward/verifier/numeric-answer.ts";
 import { type PatternOptions, PatternReward } from "../reward/verifier/pattern.ts";
@@ -38,6 +41,8 @@ const classes = {
   exactMatch: ExactMatchReward,
   numericAnswer: NumericAnswerReward,
   toolCall: ToolCallReward,
+  toolUse: ToolUseReward,
+  state: StateReward,
 } as const;
 
 type Classes = typeof classes;
@@ -189,8 +194,10 @@ async function rewardOfFile(path: string, weight: number | undefined, place: Par
 
 /** Reward models hold a model of their own. */
 export async function closeReward(reward: RewardFunction | readonly RewardFunction[] | undefined): Promise<void> {
-  const parts = (one: RewardFunction): RewardFunction[] =>
-    one instanceof CompositeReward ? one.parts.flatMap((part) => parts(part.reward)) : [one];
+  const parts = (one: RewardFunction): RewardFunction[] => {
+    if (one instanceof CachedReward) return parts(one.reward);
+    return one instanceof CompositeReward ? one.parts.flatMap((part) => parts(part.reward)) : [one];
+  };
   const open = [reward ?? []].flat().flatMap((one) => parts(one as RewardFunction));
   await Promise.allSettled(open.map((one) => (one as { close?: () => Promise<void> }).close?.()));
 }

@@ -3,7 +3,13 @@ import type { PartFailure } from "../conversation/part-failures.ts";
 import type { RewardResult } from "../conversation/trajectory.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import { checkResult } from "./define-reward.ts";
-import { type RewardContext, RewardFunction, type RewardInput, type RewardOptions } from "./reward-function.ts";
+import {
+  type PartNote,
+  type RewardContext,
+  RewardFunction,
+  type RewardInput,
+  type RewardOptions,
+} from "./reward-function.ts";
 import { parseRewardOptions } from "./reward-options.ts";
 
 /**
@@ -59,10 +65,11 @@ export class CompositeReward extends RewardFunction {
   }
 
   override async compute(conversation: RewardInput, context: RewardContext = {}): Promise<RewardResult> {
-    const { results, failures } = await computeParts(this.parts, conversation, context, this.#onFailure);
+    const { results, failures, tell } = await computeParts(this.parts, conversation, context, this.#onFailure);
     const divisor = this.#normalize ? totalWeight(results.map((part) => part.reward)) : 1;
-    let score = 0;
-    for (const { reward, result } of results) score += (reward.weight * result.score) / divisor;
+    const shares = results.map(({ reward, result }) => (reward.weight * result.score) / divisor);
+    const score = shares.reduce((sum, share) => sum + share, 0);
+    tell(shares);
     return checkResult(this.name, conversation, {
       score,
       breakdown: joinBreakdowns(results),
@@ -84,12 +91,16 @@ export async function computeParts(
   conversation: RewardInput,
   context: RewardContext,
   onFailure: OnFailure,
-): Promise<{ results: PartResult[]; failures: PartFailure[] }> {
+): Promise<{ results: PartResult[]; failures: PartFailure[]; tell: (shares?: readonly number[]) => void }> {
   const failures: PartFailure[] = [];
+  const inner = new Map<string, PartNote[]>();
   const settled = await Promise.all(
     parts.map(async ({ name, reward }): Promise<PartResult | undefined> => {
+      const notes: PartNote[] = [];
+      inner.set(name, notes);
+      const own = context.onPart ? { ...context, onPart: (note: PartNote) => void notes.push(note) } : context;
       try {
-        return { name, reward, result: checkResult(name, conversation, await reward.compute(conversation, context)) };
+        return { name, reward, result: checkResult(name, conversation, await reward.compute(conversation, own)) };
       } catch (error) {
         if (onFailure === "fail") {
           const message = `The part "${name}" of the reward failed: ${messageOf(error)}`;
@@ -105,7 +116,20 @@ export async function computeParts(
   if (results.length === 0) {
     throw new StatesetError("REWARD_FAILED", `Every part of the reward failed; the first: ${failures[0]?.message}`);
   }
-  return { results, failures };
+  /** `shares` are of the results, in their order. */
+  const tell = (shares?: readonly number[]) => {
+    for (const { name } of parts) {
+      const at = results.findIndex((part) => part.name === name);
+      const failure = failures.find((one) => one.name === name)?.message;
+      context.onPart?.({
+        name,
+        ...(at >= 0 && { result: results[at]!.result, ...(shares && { share: shares[at]! }) }),
+        ...(failure !== undefined && { failure }),
+        parts: inner.get(name)!,
+      });
+    }
+  };
+  return { results, failures, tell };
 }
 
 /** One name per part: a second "helpfulness" becomes "helpfulness 2", so that no score hides another. */

@@ -84,7 +84,7 @@ export class MultiObjectiveReward extends RewardFunction {
 
   override async compute(conversation: RewardInput, context: RewardContext = {}): Promise<RewardResult> {
     const { objectives, onFailure, normalize, aggregation } = this.#settings;
-    const { results, failures } = await computeParts(objectives, conversation, context, onFailure);
+    const { results, failures, tell } = await computeParts(objectives, conversation, context, onFailure);
     const byName = new Map(objectives.map((objective) => [objective.name, objective]));
     const total = results.reduce((sum, { name }) => sum + byName.get(name)!.weight, 0);
     const scored = results.map(({ name, result }) => {
@@ -93,6 +93,8 @@ export class MultiObjectiveReward extends RewardFunction {
       const scale = 1 / (range[1] - range[0]);
       return { name, weight: weight / total, scale, score: clamp((result.score - range[0]) * scale) };
     });
+    const adds = aggregation === "weighted-sum" || aggregation === "weighted_sum";
+    tell(adds ? scored.map(({ score, weight }) => score * weight) : undefined);
     return checkResult(this.name, conversation, {
       score: aggregate(scored, aggregation),
       breakdown: joinBreakdowns(results),

@@ -44,8 +44,22 @@ export interface RewardContext {
    * Every member gets the same array, so that one comparison can serve them all.
    */
   group?: readonly RewardInput[];
+  /** Told what each part of a composed reward gave, when all have: what explain() listens to. */
+  onPart?: (part: PartNote) => void;
   /** Set in evaluations: scores of different policies are compared there, so a reward that ranks inside a group must score each by itself. */
   evaluation?: boolean;
+}
+
+/** What a part of a composed reward gave. */
+export interface PartNote {
+  name: string;
+  /** Of a part that failed: the score that stands in for it, where one does. */
+  result?: RewardResult;
+  failure?: string;
+  /** What it adds to the score of the whole, where that is a sum. */
+  share?: number;
+  /** Of a part that is itself composed. */
+  parts: readonly PartNote[];
 }
 
 export interface RewardOptions {

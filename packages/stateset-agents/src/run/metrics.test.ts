@@ -56,6 +56,7 @@ beforeAll(async () => {
   const call = '<tool_call>{"name": "wait", "arguments": {}}</tool_call>';
   const waits = tool({ name: "wait", execute: () => "done" });
   await noted(new MultiTurnAgent({ stub: { replies: [call, "please wait"] }, tools: [waits], maxToolSteps: 1 }), {});
+  await noted(tableAgent().agent, { credit: "state", maskFailedCalls: true });
   // Shaped sampling: the correction acts.
   const shaped = { maxTokens: 6, topP: 0.5 };
   await noted(new MultiTurnAgent({ policy: createTablePolicy({ spread: 1 }), sampling: shaped }), {});

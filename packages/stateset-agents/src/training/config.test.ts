@@ -65,6 +65,12 @@ describe("resolveConfig", () => {
     expect(configForTask("sales", { groupSize: 4 })).toMatchObject({ groupSize: 4, maxTurns: 10 });
     expect(() => configForTask("custmer_service")).toThrow(/customer_service/);
   });
+
+  it("gives tools large groups and one pass over them", () => {
+    const tools = resolveConfig(configForTask("tools"));
+    expect(tools).toMatchObject({ groupSize: 16, groupsPerStep: 8, updatesPerRollout: 1, maxTurns: 12 });
+    expect(tools.sampling.maxTokens).toBe(128);
+  });
 });
 
 describe("learningRateAt", () => {

@@ -136,12 +136,18 @@ export async function reportMismatch({ learner, run }: Loop, sampling: Sampling)
   await run.warnAtStart({ kind: "sampling-mismatch", message });
 }
 
+/** What the numbers of a step say that nobody would look for in them. */
+export async function reportLearning(loop: Loop, step: number, metrics: Readonly<Metrics>): Promise<void> {
+  await reportFirstRatio(loop, step, metrics);
+  // All conversations of a group begin from one state, so the first step shows whether the environment tells any.
+  if (step !== 1 || metrics.sharedStates !== 0) return;
+  const message =
+    'credit: "state" compares nothing by state: no two replies of a group began from the same one. The turns of your environment need metadata.stateHash, as those of a stateful TaskEnvironment have it; as it is, this is credit by episode.';
+  await loop.run.warn({ kind: "options-unusual", message });
+}
+
 /** On an engine whose sampling is its scoring, the first ratio of a step is 1 to the bit; anything else is a fault somewhere. */
-export async function reportFirstRatio(
-  loop: Loop,
-  step: number,
-  { firstRatioMax = 1 }: Readonly<Metrics>,
-): Promise<void> {
+async function reportFirstRatio(loop: Loop, step: number, { firstRatioMax = 1 }: Readonly<Metrics>): Promise<void> {
   const { learner, run, state } = loop;
   if (state.ratioReported) return;
   // One that is not a number has been said already.

@@ -19,7 +19,7 @@ import type { TrainingStepEnd } from "./callbacks.ts";
 import { type Collected, collect } from "./collect.ts";
 import type { TrainingConfig } from "./config.ts";
 import { followKl, type TrainingControls } from "./controls.ts";
-import { countLost, dropKl, reportFailures, reportFirstRatio, reportSkipped, stopOf } from "./failures.ts";
+import { countLost, dropKl, reportFailures, reportLearning, reportSkipped, stopOf } from "./failures.ts";
 import type { HeldOutEvaluation } from "./held-out.ts";
 import type { Recall } from "./recall.ts";
 import { openRecord } from "./record-step.ts";
@@ -158,7 +158,7 @@ async function learnFromStep(
     },
   });
   followKl(controls, config.kl, learnt);
-  await reportFirstRatio(loop, step, learnt);
+  await reportLearning(loop, step, learnt);
   // Rewards that are not numbers count like losses that are not; conversations lost otherwise are only reported.
   if (groups.length === 0 && report.failures.some(({ kind }) => kind === "not-finite")) {
     noteSkipped(state);

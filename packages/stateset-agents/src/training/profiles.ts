@@ -45,7 +45,9 @@ const tasks: Record<TaskName, TrainingOptions> = {
   customer_service: { groupSize: 8, maxTurns: 8, sampling: { maxTokens: 96 }, kl: { coefficient: 0.01 } },
   technical_support: { groupSize: 8, maxTurns: 12, sampling: { maxTokens: 160 }, kl: { coefficient: 0.01 } },
   sales: { groupSize: 12, maxTurns: 10, sampling: { maxTokens: 128 }, entropyBonus: 0.001 },
-  tools: { groupSize: 8, maxTurns: 12, sampling: { maxTokens: 192 }, updatesPerRollout: 2 },
+  // Every call is a reply of its own, and a call with its arguments is short. What needs two calls is rare at first, and lost for good where
+  // the policy settles on one: so groups are large enough to hold it, and no second pass pushes further what came up most.
+  tools: { groupSize: 16, groupsPerStep: 8, maxTurns: 12, sampling: { maxTokens: 128 } },
   conversational: { groupSize: 8, maxTurns: 8, sampling: { maxTokens: 128 } },
 };
 

@@ -8,9 +8,10 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Algorithm } from "../algorithm/algorithm.ts";
 import { learnCount, learnPlaces } from "../conversation/learn-tokens.ts";
+import { everyCallFailed } from "../conversation/tool-counts.ts";
 import { isCut, type TokenChain, type TrajectoryGroup } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
-import { type ChainSequence, sequenceOf } from "../learning/sequence.ts";
+import { type ChainSequence, isMasked, sequenceOf } from "../learning/sequence.ts";
 import type { RunPart } from "../run/checkpoint/store.ts";
 import { encodeTokens, readTokens } from "../run/token-file.ts";
 import { isConstant } from "./step-metrics.ts";
@@ -48,10 +49,10 @@ export function willRecall(
 export class Recall implements RunPart {
   /** By id, those met least lately first. */
   readonly #scenarios = new Map<string, Remembered>();
-  readonly #maskTruncated: boolean;
+  readonly #masks: Parameters<typeof isMasked>[0];
 
-  constructor({ maskTruncated }: { maskTruncated: boolean }) {
-    this.#maskTruncated = maskTruncated;
+  constructor({ maskTruncated, maskFailedCalls = false }: { maskTruncated: boolean; maskFailedCalls?: boolean }) {
+    this.#masks = { maskTruncated, maskFailedCalls };
   }
 
   /** What joins a group, which is the batch's `index`-th: one remembered conversation, or none. */
@@ -90,7 +91,10 @@ export class Recall implements RunPart {
   /** The best of a group, where that is no worse than what was reached. */
   #better({ trajectories }: TrajectoryGroup, reached = Number.NEGATIVE_INFINITY): Remembered["best"] | undefined {
     // What broke its environment is nothing to go back to, and nothing is learnt from what is masked.
-    const whole = trajectories.filter((one) => one.ended !== "failed" && !(this.#maskTruncated && isCut(one)));
+    const whole = trajectories.filter((one) => {
+      const facts = { truncated: isCut(one), callsFailed: everyCallFailed(one.turns) };
+      return one.ended !== "failed" && !isMasked(this.#masks, facts);
+    });
     const top = Math.max(...whole.map(({ reward }) => reward.score));
     const best = whole.find(({ reward }) => reward.score === top);
     if (!best || top < reached) return undefined;

@@ -25,7 +25,7 @@ export function repliesOf(turn: ArrayLike<number>): { turn: number; first: numbe
 }
 
 /** [replies] of one sequence. A reward on a turn the policy did not write counts for the reply before it, or else the first. */
-function replyRewards(sequence: Sequence, replies: readonly { turn: number }[]): Float64Array {
+export function replyRewards(sequence: Sequence, replies: readonly { turn: number }[]): Float64Array {
   const rewards = new Float64Array(replies.length);
   if (replies.length === 0) return rewards;
   for (const [turn, reward] of Object.entries(sequence.turnRewards)) {
@@ -36,7 +36,7 @@ function replyRewards(sequence: Sequence, replies: readonly { turn: number }[]):
 }
 
 /** What of the episode's reward is left for its end. */
-function endReward({ turnRewards, turnsInReward }: Sequence, episodeReward: number): number {
+export function rewardAtEnd({ turnRewards, turnsInReward }: Sequence, episodeReward: number): number {
   if (!turnsInReward) return episodeReward;
   return Object.values(turnRewards).reduce((left, reward) => left - reward, episodeReward);
 }
@@ -47,7 +47,7 @@ export function tokenRewards(sequence: Sequence, episodeReward = sequence.reward
   const perReply = replyRewards(sequence, replies);
   const rewards = new Float64Array(sequence.turn.length);
   for (const [k, { last }] of replies.entries()) rewards[last] = perReply[k]!;
-  if (rewards.length > 0) rewards[rewards.length - 1]! += endReward(sequence, episodeReward);
+  if (rewards.length > 0) rewards[rewards.length - 1]! += rewardAtEnd(sequence, episodeReward);
   return rewards;
 }
 
@@ -58,7 +58,7 @@ export function turnAdvantages(
   const batch = sequences.map((sequence, i) => {
     const replies = repliesOf(sequence.turn);
     const returns = replyRewards(sequence, replies);
-    const end = endReward(sequence, options.rewards?.[i] ?? sequence.reward);
+    const end = rewardAtEnd(sequence, options.rewards?.[i] ?? sequence.reward);
     for (let k = replies.length - 1, ahead = end; k >= 0; k--) {
       ahead += returns[k]!;
       returns[k] = ahead;
