@@ -10,15 +10,22 @@ export const alertKinds = ["finished", "failed", "unhealthy"] as const;
 export type AlertKind = (typeof alertKinds)[number];
 
 export const alertsSchema = z.strictObject({
-  /** Gets a POST with the alert as JSON. May hold a secret, so it is never printed. */
   webhook: z.url().optional(),
-  /** Run by the shell with the alert as JSON on standard input and STATESET_ALERT_KIND, _RUN and _MESSAGE set. */
   command: z.string().min(1).optional(),
   on: z.array(z.enum(alertKinds)).default([...alertKinds]),
   timeoutMs: z.number().positive().default(10_000),
 });
 
-export type AlertOptions = z.input<typeof alertsSchema>;
+export interface AlertOptions {
+  /** Gets a POST with the alert as JSON. May hold a secret, so it is never printed. */
+  webhook?: string | undefined;
+  /** Run by the shell with the alert as JSON on standard input and STATESET_ALERT_KIND, _RUN and _MESSAGE set. */
+  command?: string | undefined;
+  /** Default: all of them. */
+  on?: AlertKind[] | undefined;
+  /** Default 10,000. */
+  timeoutMs?: number | undefined;
+}
 
 export interface Alert {
   kind: AlertKind;
