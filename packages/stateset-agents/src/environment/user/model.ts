@@ -67,10 +67,10 @@ function seenByUser({ role, content }: Message): Message {
   return { role: "user", content: content.trim() === "" ? "(The assistant says nothing.)" : content };
 }
 
-function instructions({ goal, facts, style }: ReadProfile): string {
+function instructions({ goal, facts, style, next }: ReadProfile): string {
   return [
     "You play a person who talks to an assistant. You are not the assistant.",
-    `What you want: ${goal}`,
+    `What you want: ${[goal, ...next].join(" After that: ")}`,
     facts.length > 0
       ? `What you know, and say only when asked for it:\n${facts.map(({ says }) => `- ${says}`).join("\n")}`
       : "You know nothing beside that.",

@@ -3,9 +3,8 @@
  * what it says cannot be talked into anything:
  *   a question for a fact      → says it (a fact it has told already: again, which costs patience)
  *   "shall I?", "is that right?" → agrees, which costs patience from the second time on
- *   "anything else?"           → hangs up
  *   another question, or nothing → says that it cannot tell, which costs patience
- *   a statement                → has got its answer and hangs up
+ *   a statement, "anything else?" → has got its answer: says what it wants next, or hangs up
  */
 import { fingerprint } from "../../describe.ts";
 import { createRandom, type Random } from "../../random.ts";
@@ -41,10 +40,12 @@ interface Answer {
 /** What the user makes of each thing the agent said: the last is the one to answer. */
 function answersTo(
   turns: readonly { role: string; content: string; given?: boolean }[],
-  { facts, agrees, goal }: ReadProfile,
+  { facts, agrees, goal, next }: ReadProfile,
 ): Answer[] {
   const told = new Set<string>();
   let agreed = false;
+  let settled = 0;
+  const settle = (): Answer => ({ says: next[settled++], costs: false });
   return turns
     .filter(({ role, given }) => role === "assistant" && !given)
     .map(({ content }): Answer => {
@@ -56,7 +57,7 @@ function answersTo(
         for (const { says } of given) told.add(says);
         return { says: given.map(({ says }) => says).join(" "), costs: fresh.length === 0 };
       }
-      if (goodbye.test(content)) return { says: undefined, costs: false };
+      if (goodbye.test(content)) return settle();
       if (asks && confirms.test(content)) {
         const costs = agreed;
         agreed = true;
@@ -64,7 +65,7 @@ function answersTo(
       }
       if (content.trim() === "") return { says: `Hello? ${goal}`.trim(), costs: true };
       if (asks) return { says: "I cannot tell you that.", costs: true };
-      return { says: undefined, costs: false };
+      return settle();
     });
 }
 

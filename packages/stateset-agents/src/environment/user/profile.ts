@@ -15,6 +15,8 @@ export interface UserProfile {
   /** What the user wants, in the user's own words: said first. Default: the scenario's goal. */
   goal?: string | undefined;
   facts?: readonly UserFact[] | undefined;
+  /** What it wants next, one thing after the other, each once the one before is settled. */
+  next?: readonly string[] | undefined;
   /** Replies that neither ask for a fact nor end the matter that the user puts up with. Default 3. */
   patience?: number | undefined;
   /** How it talks. Default "plain". */
@@ -32,6 +34,7 @@ const text = z.string().refine((said) => said.trim() !== "", "an empty text");
 const schema = z.strictObject({
   goal: text.optional(),
   facts: z.array(z.strictObject({ asked: z.array(text).min(1), says: text })).default([]),
+  next: z.array(text).default([]),
   patience: z.int().min(0).default(3),
   style: z.enum(userStyles).default("plain"),
   typos: z.number().min(0).max(1).default(0),

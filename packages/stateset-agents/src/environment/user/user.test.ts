@@ -201,7 +201,9 @@ describe("a user played by a model", () => {
     for (const reply of [call, say("Which number?"), say("Done.")]) ({ state } = await environment.step(state, reply));
     expect(state).toMatchObject({ done: true, ended: "done" });
     const [, second, third] = requests as [JudgeRequest, JudgeRequest, JudgeRequest];
-    expect(second.messages[0]!.content).toMatch(/Cancel my order\.[\s\S]*It is 48213\.[\s\S]*Never invent facts[\s\S]*angry/);
+    expect(second.messages[0]!.content).toMatch(
+      /Cancel my order\.[\s\S]*It is 48213\.[\s\S]*Never invent facts[\s\S]*angry/,
+    );
     expect(third.messages.slice(2).map(({ role, content }) => [role, content])).toEqual([
       ["assistant", "Cancel it."],
       ["user", "Which number?"],
