@@ -99,9 +99,9 @@ function drawing(random: Random, heldOut: boolean): Draw {
   };
 }
 
-/** "{name}" filled in. */
+/** "{name}" filled in; "a" becomes "an" where it has to. */
 export function fill(text: string, values: Readonly<Record<string, string>>): string {
-  return text.replace(/\{(\w+)\}/g, (_, name: string) => values[name]!);
+  return text.replace(/\{(\w+)\}/g, (_, name: string) => values[name]!).replace(/\b([Aa]) (?=[AEIOUaeiou])/g, "$1n ");
 }
 
 /**

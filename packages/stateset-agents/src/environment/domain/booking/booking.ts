@@ -50,10 +50,12 @@ class World {
     [this.city, this.elsewhere] = draw.some(phrases.cities, 2) as [string, string];
     this.names = draw.some(phrases.restaurants, 5);
     this.films = draw.some(phrases.movies, 4);
-    this.shows = draw.some(phrases.events, 4);
     this.cuisine = draw.one(phrases.cuisines);
     this.genre = draw.one(phrases.genres);
-    this.category = draw.one(phrases.categories);
+    this.category = draw.one(["Music", "Sports"]);
+    const { Music, Sports } = phrases.events;
+    const [own, other] = this.category === "Music" ? [Music, Sports] : [Sports, Music];
+    this.shows = [draw.of(own), ...draw.some(other, 3)];
     this.day = 2 + random.below(28);
     this.prices = random.shuffled(["cheap", "moderate", "expensive"]);
     this.about = {
@@ -90,7 +92,7 @@ class World {
       location: city,
       show_time: `${16 + i}:${i % 2 === 0 ? "30" : "45"}`,
     }));
-    const otherCategory = phrases.categories.find((one) => one !== this.category)!;
+    const otherCategory = this.category === "Music" ? "Sports" : "Music";
     const events = shows.map((event_name, i) => ({
       event_name,
       category: i === 0 ? this.category : otherCategory,
@@ -131,9 +133,9 @@ function table(draw: Draw, kind: TaskClass, { level, number }: { level: number; 
   const { about, booking, names } = world;
   const name = names[0]!;
   const priced = level > 1;
-  const search = priced ? { ...world.search, price_range: about.price! } : world.search;
   const looked = { tool: "FindRestaurants", arguments: world.search };
-  const look = call("FindRestaurants", kind === "lookup" || kind === "act" ? search : world.search);
+  const byPrice = priced && (kind === "lookup" || (kind === "act" && number % 2 === 0));
+  const look = call("FindRestaurants", byPrice ? { ...world.search, price_range: about.price! } : world.search);
   if (kind === "lookup") {
     return {
       state: world.town(draw, { priced }),
@@ -158,11 +160,14 @@ function table(draw: Draw, kind: TaskClass, { level, number }: { level: number; 
   }
   const reserve = call("ReserveRestaurant", booking);
   const wanted = { state: { bookings: [booking] }, writes: [{ tool: "ReserveRestaurant" }], said: [booked] };
+  // Of who asks for a name alone, nobody knows the cuisine.
+  const inCity = { city: world.city };
   const confirmed = { say: `Your table at ${name} is booked.` };
   const state = world.town(draw, { priced });
   if (kind === "act") {
-    const goal = world.say(draw, priced && number % 2 === 0 ? phrases.bookFound : phrases.book);
-    return { state, user: { goal }, expect: wanted, solution: [look, reserve, confirmed] };
+    const goal = world.say(draw, byPrice ? phrases.bookFound : phrases.book);
+    const expect = priced ? { ...wanted, calls: [looked] } : wanted;
+    return { state, user: { goal }, expect, solution: [look, reserve, confirmed] };
   }
   const time = fact.time(world.say(draw, phrases.atTime));
   const people = fact.people(world.say(draw, phrases.forPeople));
@@ -172,11 +177,11 @@ function table(draw: Draw, kind: TaskClass, { level, number }: { level: number; 
       goal: world.say(draw, priced ? phrases.bookLittle : phrases.bookNoTime),
       facts: priced ? [time, people] : [time],
     },
-    expect: wanted,
+    expect: priced ? { ...wanted, calls: [{ tool: "FindRestaurants", arguments: inCity }] } : wanted,
     solution: [
       { say: "What time would you like?" },
       ...(priced ? [{ say: "How many people will come?" }] : []),
-      look,
+      call("FindRestaurants", inCity),
       reserve,
       confirmed,
     ],
@@ -259,7 +264,7 @@ function evening(draw: Draw, kind: TaskClass): DomainTask {
     return {
       state: town,
       user: { goal: world.say(draw, phrases.ticketsLittle), facts: [many] },
-      expect: { state: { tickets }, writes: [{ tool: "BuyEventTickets" }], said: [bought] },
+      expect: { state: { tickets }, calls: [looked], writes: [{ tool: "BuyEventTickets" }], said: [bought] },
       solution: [{ say: "How many tickets do you need?" }, look, buy, got],
     };
   }
@@ -270,6 +275,7 @@ function evening(draw: Draw, kind: TaskClass): DomainTask {
     user: { goal: world.say(draw, phrases.tickets), next: [world.say(draw, phrases.book)] },
     expect: {
       state: { tickets, bookings: [booking] },
+      calls: [looked, { tool: "FindRestaurants", arguments: world.search }],
       writes: [{ tool: "BuyEventTickets" }, { tool: "ReserveRestaurant" }],
       said: [bought, booked],
     },

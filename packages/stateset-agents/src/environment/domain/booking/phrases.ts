@@ -7,8 +7,6 @@ export const cities: Split<string> = [
 ];
 export const cuisines: readonly string[] = ["Mexican", "Italian", "Chinese", "Indian", "Thai", "Japanese"];
 export const genres: readonly string[] = ["Drama", "Comedy", "Horror", "Adventure"];
-export const categories: readonly string[] = ["Music", "Sports"];
-
 export const restaurants: Split<string> = [
   ["Casa Rosa", "Golden Spoon", "Blue Door", "Old Mill", "Green Garden", "Red Lantern", "Silver Fork", "Corner House"],
   ["Villa Luna", "Copper Pan", "White Swan", "Harbor View", "Olive Tree", "Jade Palace", "Happy Table", "Stone Oven"],
@@ -17,10 +15,16 @@ export const movies: Split<string> = [
   ["Night Train", "The Long Road", "Silent River", "Paper Moon", "Last Summer", "Broken Glass"],
   ["Winter Light", "The Lost Key", "Deep Water", "Iron Bridge", "First Snow", "Second Chance"],
 ];
-export const events: Split<string> = [
-  ["Spring Concert", "Lions Vs Bears", "Jazz Night", "City Marathon", "Rock Festival", "Hawks Vs Kings"],
-  ["Summer Parade", "Tigers Vs Wolves", "Opera Gala", "River Regatta", "Folk Evening", "Storm Vs Rangers"],
-];
+export const events: Readonly<Record<"Music" | "Sports", Split<string>>> = {
+  Music: [
+    ["Spring Concert", "Jazz Night", "Rock Festival", "Choir Evening"],
+    ["Opera Gala", "Folk Evening", "Piano Recital", "Blues Weekend"],
+  ],
+  Sports: [
+    ["Lions Vs Bears", "Hawks Vs Kings", "City Marathon", "Bulls Vs Eagles"],
+    ["Tigers Vs Wolves", "River Regatta", "Storm Vs Rangers", "Giants Vs Comets"],
+  ],
+};
 
 export const find: Split<string> = [
   [

@@ -52,7 +52,7 @@ function search<T extends object>(all: readonly T[], args: Arguments): { result:
 
 const findRestaurants: TaskTool<Town> = {
   name: "FindRestaurants",
-  parameters: takes(["city", "cuisine"], ["price_range"]),
+  parameters: takes(["city"], ["cuisine", "price_range"]),
   run: ({ restaurants }, args) => search(restaurants, args),
 };
 

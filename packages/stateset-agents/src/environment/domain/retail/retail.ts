@@ -118,7 +118,7 @@ function first(draw: Draw, kind: TaskClass, number: number): DomainTask {
     user: asks
       ? { goal: draw.of(phrases.vague[wish]), facts: [facts.order(fill(draw.of(phrases.thisOrder), about))] }
       : { goal: fill(draw.of(phrases.wishes[wish]), about) },
-    expect: { writes: [wrote(deed)], said: [done[wish]] },
+    expect: { writes: [wrote(deed)], said: [[...done[wish], wish]] },
     solution: [
       ...(asks ? [{ say: "Which order number is it?" }] : []),
       look(order),
@@ -251,7 +251,11 @@ function third(draw: Draw, kind: TaskClass, number: number): DomainTask {
     return {
       state: world.state(),
       user: { goal: draw.of(phrases.vague[wish]), facts: [facts.email(mine)] },
-      expect: { calls: [{ tool: "find_orders", arguments: email }], writes: [wrote(deed)], said: [done[wish]] },
+      expect: {
+        calls: [{ tool: "find_orders", arguments: email }],
+        writes: [wrote(deed)],
+        said: [[...done[wish], wish]],
+      },
       solution: [
         { say: "What is your email?" },
         call("find_orders", email),
@@ -269,7 +273,14 @@ function third(draw: Draw, kind: TaskClass, number: number): DomainTask {
       goal: `${fill(draw.of(phrases.either), { order: order.order_id })} ${mine}`,
       next: [fill(draw.of(phrases.wishes.refund), { order: later.order_id })],
     },
-    expect: { calls: [looked(order), looked(later)], writes: deeds.map(wrote), said: [done[wish], done.refund] },
+    expect: {
+      calls: [looked(order), looked(later)],
+      writes: deeds.map(wrote),
+      said: [
+        [...done[wish], wish],
+        [...done.refund, "refund"],
+      ],
+    },
     solution: [
       ...[look(order), deeds[0]!, { say: `Order ${order.order_id} is ${done[wish][0]}.` }],
       ...[look(later), deeds[1]!, { say: `Order ${later.order_id} is refunded.` }],
