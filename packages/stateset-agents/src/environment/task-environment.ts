@@ -61,14 +61,13 @@ const optionsSchema = z.strictObject({
   maxTurns: z.int().min(1).default(6),
 });
 
-type State = EnvironmentState<Task>;
-
 /**
  * Goal-oriented conversations. With `check(reply)` the reward of a step is the progress it made over the best so far, so rewards of an
  * episode add up to its best progress: 1 when the task was solved. With `tools` a task has a state that calls change, and the reward is
  * how far it got in the end. `metadata.success` and `metadata.progress` say it too.
  */
-export class TaskEnvironment<D = AnyState> extends Environment<Task> {
+// biome-ignore lint/suspicious/noExplicitAny: a state is what its task says it is.
+export class TaskEnvironment<D = any> extends Environment<Task> {
   readonly scenarios: readonly Task[];
   readonly maxTurns: number;
   readonly #check: ReplyTaskOptions["check"] | undefined;
@@ -103,11 +102,11 @@ export class TaskEnvironment<D = AnyState> extends Environment<Task> {
     return { ...super.describe(), ...own };
   }
 
-  override tools(state: State): readonly ToolDefinition[] | undefined {
+  override tools(state: EnvironmentState<Task>): readonly ToolDefinition[] | undefined {
     return this.#stateful?.tools(state as EnvironmentState<StatefulTask>);
   }
 
-  override async reset(task?: Task, options: ResetOptions = {}): Promise<State> {
+  override async reset(task?: Task, options: ResetOptions = {}): Promise<EnvironmentState<Task>> {
     const { seed = randomInt(2 ** 32) } = options;
     const scenario = task ?? this.scenarios[seed % this.scenarios.length]!;
     if (this.#stateful) return this.#stateful.reset(scenario as StatefulTask, seed, options);
@@ -122,7 +121,11 @@ export class TaskEnvironment<D = AnyState> extends Environment<Task> {
     return { scenario, turns, replies: 0, seed, done: false, metadata: { success: false, progress: 0 } };
   }
 
-  override async step(state: State, action: Turn, options: StepOptions = {}): Promise<StepResult<Task>> {
+  override async step(
+    state: EnvironmentState<Task>,
+    action: Turn,
+    options: StepOptions = {},
+  ): Promise<StepResult<Task>> {
     if (this.#stateful) return this.#stateful.step(state as EnvironmentState<StatefulTask>, action, options);
     const { success, progress, feedback } = readCheck(await this.#check!(action, state, options), state.scenario.id);
     const best = Math.max(progress, state.metadata.progress as number);

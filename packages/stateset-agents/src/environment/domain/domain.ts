@@ -124,15 +124,9 @@ export function oracleReply({ scenario, replies, turns }: EnvironmentState): Tur
 }
 
 /** Words by which somebody says that something will not be done. */
-export const refusals = [
-  "cannot",
-  "can't",
-  "can not",
-  "unable",
-  "sorry",
-  "unfortunately",
-  "not possible",
-  "not allowed",
+export const refusals: readonly string[] = [
+  ...["cannot", "can't", "can not", "could not", "couldn't", "unable", "sorry", "unfortunately"],
+  ...["not possible", "not allowed"],
 ];
 
 /** Claims that something was done: "cancelled" → "is cancelled", "has been cancelled", "I cancelled", … */

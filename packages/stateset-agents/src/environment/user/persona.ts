@@ -70,9 +70,9 @@ function answersTo(
 }
 
 const requests =
-  /\b(please (tell|give|provide|share|send|confirm|let)|i (will |would )?need (your|the)|let me know)\b/i;
+  /\b(please (tell|give|provide|share|send|confirm|let)|i (will |would )?need (your|the)|let me know|confirming)\b/i;
 const confirms =
-  /\b(confirm\w*|correct|right|ok|okay|shall i|should i|do you want me|would you like me|is that|sound good)\b/i;
+  /\b(confirm\w*|correct|right|ok|okay|shall i|should i|is that|sound good|(do|would) you (want|like)|(how|what) about)\b/i;
 const goodbye = /\b(anything|something) else\b/i;
 
 function isQuestion(text: string): boolean {

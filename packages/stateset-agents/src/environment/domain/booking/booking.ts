@@ -1,6 +1,6 @@
 /**
  * Tables, films and events in a town, by tools the starter model has met in dialogues. Level 1: one restaurant to find or to book. Level 2: to be
- * found by price before it is booked, and films. Level 3: events, and two wishes in one conversation.
+ * looked up before it is booked, and films. Level 3: events, and two wishes in one conversation.
  */
 import type { UserFact } from "../../user/profile.ts";
 import {
@@ -17,14 +17,17 @@ import * as phrases from "./phrases.ts";
 import { bookingTools, type Restaurant, type Town } from "./tools.ts";
 import { dateOf, spokenDate, spokenTime, timeOf } from "./when.ts";
 
+const lookFirst =
+  "Look a restaurant up before you book it. Where takes_reservations is False do not book: say that you cannot.";
 const policies: Record<number, string> = {
-  1: "Look a restaurant up before you book it. Where takes_reservations is False do not book: say that you cannot.",
+  1: "Book the table that is asked for. If there is none, say that you cannot book it.",
+  2: lookFirst,
+  3: `${lookFirst} Look an event up before you buy tickets. Where sold_out is True do not buy: say that you cannot.`,
 };
-policies[2] = policies[1]!;
-policies[3] = `${policies[1]} Look an event up before you buy tickets. Where sold_out is True do not buy: say that you cannot.`;
 
 const booked = ["booked", "reserved", "reservation", "booking", "confirmed"];
 const bought = ["bought", "tickets", "purchased", "booked"];
+const none = ["no table", "not available", "unavailable", "not free", "no tables", "full", "another time"];
 const claims = [
   ...claimsOf("booked", "reserved", "confirmed", "bought", "purchased"),
   ...["reservation is done", "reservation is made", "successfully made"],
@@ -145,6 +148,17 @@ function table(draw: Draw, kind: TaskClass, { level, number }: { level: number; 
       solution: [look, { say: `I found ${name} in ${world.city}.` }],
     };
   }
+  const reserve = call("ReserveRestaurant", booking);
+  if (kind === "refuse" && level === 1) {
+    const tried = { tool: "ReserveRestaurant", arguments: { restaurant_name: name } };
+    return {
+      state: world.town(draw, { open: false }),
+      user: { goal: world.say(draw, phrases.bookPlain) },
+      expect: { calls: [tried], writes: [], said: [[...refusals, ...none]] },
+      forbid: { said: claims },
+      solution: [reserve, { say: `Sorry, I cannot book ${name}: no table is free at that time.` }],
+    };
+  }
   if (kind === "refuse") {
     return {
       state: world.town(draw, { open: false, priced }),
@@ -158,16 +172,18 @@ function table(draw: Draw, kind: TaskClass, { level, number }: { level: number; 
       solution: [look, { say: `Sorry, I cannot book it: ${name} takes no reservations.` }],
     };
   }
-  const reserve = call("ReserveRestaurant", booking);
   const wanted = { state: { bookings: [booking] }, writes: [{ tool: "ReserveRestaurant" }], said: [booked] };
   // Of who asks for a name alone, nobody knows the cuisine.
   const inCity = { city: world.city };
   const confirmed = { say: `Your table at ${name} is booked.` };
   const state = world.town(draw, { priced });
   if (kind === "act") {
+    if (!priced) {
+      const goal = world.say(draw, phrases.bookPlain);
+      return { state, user: { goal }, expect: wanted, solution: [reserve, confirmed] };
+    }
     const goal = world.say(draw, byPrice ? phrases.bookFound : phrases.book);
-    const expect = priced ? { ...wanted, calls: [looked] } : wanted;
-    return { state, user: { goal }, expect, solution: [look, reserve, confirmed] };
+    return { state, user: { goal }, expect: { ...wanted, calls: [looked] }, solution: [look, reserve, confirmed] };
   }
   const time = fact.time(world.say(draw, phrases.atTime));
   const people = fact.people(world.say(draw, phrases.forPeople));
@@ -181,7 +197,7 @@ function table(draw: Draw, kind: TaskClass, { level, number }: { level: number; 
     solution: [
       { say: "What time would you like?" },
       ...(priced ? [{ say: "How many people will come?" }] : []),
-      call("FindRestaurants", inCity),
+      ...(priced ? [call("FindRestaurants", inCity)] : []),
       reserve,
       confirmed,
     ],

@@ -54,6 +54,16 @@ export const book: Split<string> = [
     "On {date} at {time} I want a table for {people} at {name}. It is a {cuisine} restaurant in {city}.",
   ],
 ];
+export const bookPlain: Split<string> = [
+  [
+    "Book a table for {people} at {name} in {city} on {date} at {time}.",
+    "I need a table for {people} at {name} in {city} on {date} at {time}.",
+  ],
+  [
+    "Please reserve {name} in {city} for {people} people on {date} at {time}.",
+    "On {date} at {time} I want a table for {people} at {name} in {city}.",
+  ],
+];
 export const bookNoTime: Split<string> = [
   [
     "Book a table for {people} at {name} in {city} on {date}.",

@@ -44,19 +44,25 @@ const same = (a: string, b: string | undefined) => b === undefined || a.toLowerC
 const found = (results: readonly object[]) => ({ result: { count: results.length, results } });
 
 /** Those that have all that was asked for. */
-function search<T extends object>(all: readonly T[], args: Arguments): { result: unknown } {
+function search<T extends object>(
+  all: readonly T[],
+  args: Arguments,
+  hidden: readonly string[] = [],
+): { result: unknown } {
   const fits = (one: T) =>
     Object.entries(args).every(([key, wanted]) => same(String(one[key as keyof T] ?? ""), wanted));
-  return found(all.filter(fits));
+  const shown = (one: T) => Object.fromEntries(Object.entries(one).filter(([key]) => !hidden.includes(key)));
+  return found(all.filter(fits).map(shown));
 }
 
-const findRestaurants: TaskTool<Town> = {
+const findRestaurants = (hidden: readonly string[]): TaskTool<Town> => ({
   name: "FindRestaurants",
   parameters: takes(["city"], ["cuisine", "price_range"]),
-  run: ({ restaurants }, args) => search(restaurants, args),
-};
+  run: ({ restaurants }, args) => search(restaurants, args, hidden),
+});
 
-const reserveRestaurant: TaskTool<Town> = {
+/** On the first level it refuses by itself what cannot be booked. */
+const reserveRestaurant = (refuses: boolean): TaskTool<Town> => ({
   name: "ReserveRestaurant",
   parameters: takes(["restaurant_name", "date", "time", "party_size"], ["city"]),
   run: (town, { restaurant_name, city, date, time, party_size }) => {
@@ -64,10 +70,11 @@ const reserveRestaurant: TaskTool<Town> = {
     const [day, hour] = [dateOf(date), timeOf(time)];
     if (!at) return { result: { error: "There is no such restaurant." } };
     if (!day || !hour) return { result: { error: "Write the date as 2019-03-08 and the time as 19:00." } };
+    if (refuses && at.takes_reservations === "False") return { result: { error: "No table is free at that time." } };
     const booking = { restaurant_name: at.restaurant_name, city: at.city, date: day, time: hour, party_size };
     return { state: { ...town, bookings: [...town.bookings, booking] }, ...found([booking]) };
   },
-};
+});
 
 const findMovies: TaskTool<Town> = {
   name: "FindMovies",
@@ -103,7 +110,7 @@ const buyTickets: TaskTool<Town> = {
 };
 
 export function bookingTools(level: number): TaskTool<Town>[] {
-  const tables = [findRestaurants, reserveRestaurant];
-  if (level === 1) return tables;
+  if (level === 1) return [findRestaurants(["takes_reservations"]), reserveRestaurant(true)];
+  const tables = [findRestaurants([]), reserveRestaurant(false)];
   return level === 2 ? [...tables, findMovies, getTimes] : [...tables, findEvents, buyTickets];
 }
