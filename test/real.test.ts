@@ -5,7 +5,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { jsonScenarios, jsonScore } from "../benchmarks/real/json-task.ts";
 import type { LearnJob, LearnResult, Scores } from "../benchmarks/real/learn.ts";
 import { mathScenarios, mathScore } from "../benchmarks/real/math-task.ts";
-import { page, type RealRun } from "../benchmarks/real/report.ts";
+import { mainModel, page, type RealRun } from "../benchmarks/real/report.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "real-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -95,6 +95,13 @@ describe("the math task of bench:real", () => {
     expect(first!.userResponses[0]).toMatch(/First step: She had 2\*3 = 6 pens\.$/);
     expect(first!.expected).toBe("5");
   });
+
+  it("says which file is not there, and how to name or leave it out", () => {
+    const missing = join(folder, "nowhere.jsonl");
+    expect(() => mathScenarios("training", 1, missing)).toThrow(
+      /not at .*nowhere\.jsonl\. Name it with --data.*--task json/,
+    );
+  });
 });
 
 describe("the page of bench:real", () => {
@@ -103,7 +110,7 @@ describe("the page of bench:real", () => {
     return { greedy: of, greedyPass: of, sampled: of, sampledPass: of, anyPass: of };
   };
   const run = (job: Partial<LearnJob>, value: number): RealRun => ({
-    job: { part: "learn", model: "m", task: "json", variant: "default", steps: 40, seed: 11, sign: 1, ...job },
+    job: { part: "learn", model: mainModel, task: "json", variant: "default", steps: 40, seed: 11, sign: 1, ...job },
     result: {
       tests: { "held-out messages": scores(value) },
       rewards: [value],
@@ -121,5 +128,26 @@ describe("the page of bench:real", () => {
     expect(same).toContain("no difference shown");
     const worse = page({ runs: [untrained, run({}, 0)], tuning: [] });
     expect(worse).toContain("WORSE");
+  });
+
+  it("keeps what was measured of other models apart", () => {
+    const stamp = { date: "2026-01-01", machine: "m" };
+    const model = "Other.Q8_0";
+    const speed = (model: string, ours: number) => ({ ...stamp, model, decode: { 1: { ours } } });
+    const text = page({
+      speed: speed(mainModel, 100),
+      others: { [model]: { speed: speed(model, 7) } },
+      runs: [mainModel, model].flatMap((model) => [
+        run({ model, steps: 0, seed: 0 }, 0.5),
+        run({ model }, model === mainModel ? 1 : 0),
+      ]),
+      tuning: [],
+    });
+    const [main, other] = text.split(`\n## ${model}\n`) as [string, string];
+    expect(main).toContain("| 1 | 100.0 |");
+    expect(main).not.toContain("WORSE");
+    expect(other).toContain("| 1 | 7.0 |");
+    expect(other).toContain("WORSE");
+    expect(other).toContain("\n### Speed\n");
   });
 });

@@ -8,6 +8,7 @@ export const variants = {
   "no-recall": { recall: false },
   "no-recall+kl.1": { recall: false, kl: { coefficient: 0.1 } },
   "no-recall+lr3e-5": { recall: false, learningRate: 3e-5 },
+  "lr3e-4": { learningRate: 3e-4 },
   "kl.02": { kl: { coefficient: 0.02 } },
 } as const satisfies Record<string, TrainingOptions>;
 export type VariantName = keyof typeof variants;

@@ -10,7 +10,7 @@ import { parseArgs } from "node:util";
 import { defaultsStamp } from "../defaults.ts";
 import { type JobRow, keptRows, runJobs, serveJob } from "../parallel.ts";
 import { type ClassesJob, type ClassesResult, learnShop, type VariantName, variants } from "./learn.ts";
-import { type Kept, page, seeds, summary } from "./report.ts";
+import { further, type Kept, page, seeds, summary } from "./report.ts";
 
 await serveJob(learnShop);
 
@@ -64,7 +64,11 @@ function write(): void {
   // What was tried first stays as it was: those runs were made by code that is gone.
   const { earlier, tuning } = JSON.parse(readFileSync(file, "utf8")) as Kept;
   const all: JobRow<ClassesJob, ClassesResult>[] = keptRows(flags.rows, settingsOf);
-  const runs = jobsOf(names, pageSeeds, pageSteps).flatMap((job) => {
+  const wanted = [
+    ...jobsOf(names, pageSeeds, pageSteps),
+    ...further.flatMap(({ variant, steps }) => jobsOf([variant], seeds.further, steps)),
+  ];
+  const runs = wanted.flatMap((job) => {
     const own = all.find((row) => JSON.stringify(row.job) === JSON.stringify(job));
     if (!own) return [];
     const { settings: _, ...run } = own;

@@ -1,6 +1,7 @@
 /**
- * `npm run bench:engine [-- --json] [--shape <name>] [--save <file>]`: the engine against PyTorch and transformers, in one run, as ratios (above
- * 1: ours is better). The other side needs STATESET_PYTHON; without it our numbers are printed alone. Run it on a quiet machine.
+ * `npm run bench:engine [-- --json] [--shape <name>] [--part <names>] [--rounds <n>] [--save <file>]`: the engine against PyTorch and transformers,
+ * in one run, as ratios (above 1: ours is better). The other side needs STATESET_PYTHON; without it our numbers are printed alone. Run it on a quiet
+ * machine, or in several rounds: the sides take turns, and the best of each counts.
  */
 import { execFileSync } from "node:child_process";
 import { availableParallelism } from "node:os";
@@ -8,11 +9,24 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { describeMachine, machineKind, measureRoofline, rooflineText } from "../machine.ts";
 import { keepRecord } from "../results.ts";
-import { type Measurements, type Metric, metrics, type ShapeName, shapes, work } from "./shapes.ts";
+import { type Measurements, type Metric, type PartName, parts, rival, type ShapeName, shapes, work } from "./shapes.ts";
 
 const { values: options } = parseArgs({
-  options: { json: { type: "boolean" }, shape: { type: "string" }, save: { type: "string" } },
+  options: {
+    json: { type: "boolean" },
+    shape: { type: "string" },
+    part: { type: "string" },
+    rounds: { type: "string", default: "1" },
+    save: { type: "string" },
+  },
 });
+const wanted = (options.part?.split(",") ?? Object.keys(parts)) as PartName[];
+if (!wanted.every((part) => Object.hasOwn(parts, part))) {
+  throw new Error(`--part must be some of ${Object.keys(parts).join(",")}.`);
+}
+if (options.part && options.save) throw new Error("--save keeps a record of all parts: leave out --part.");
+const rounds = Number(options.rounds);
+if (!(Number.isInteger(rounds) && rounds > 0)) throw new Error("--rounds must be a whole number from 1 on.");
 const python = process.env.STATESET_PYTHON;
 const here = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
@@ -21,22 +35,32 @@ function child(command: string, args: string[]): Measurements {
   return JSON.parse(output.trim().split("\n").at(-1)!) as Measurements;
 }
 
-const ours = (shape: ShapeName, mode: string) =>
-  child(process.execPath, [here("./ours.mjs"), mode, JSON.stringify({ ...shapes[shape], work })]);
-const peer = (shape: ShapeName, mode: string, threads: number) =>
-  child(python!, [here("./peer.py"), shape, mode, String(threads), JSON.stringify(work)]);
+const ours = (shape: ShapeName, which: string) =>
+  child(process.execPath, [here("./ours.mjs"), which, JSON.stringify({ ...shapes[shape], work })]);
+const peer = (shape: ShapeName, which: string, threads: number) =>
+  child(python!, [here("./peer.py"), shape, which, String(threads), JSON.stringify(work)]);
 
-/** The best that PyTorch reaches for each metric with any number of threads. */
-function bestPeer(shape: ShapeName): Measurements {
-  const cores = availableParallelism();
-  const best: Measurements = {};
-  for (const threads of [...new Set([1, 2, 4, 8, 16, cores])].filter((count) => count <= cores)) {
-    for (const [metric, value] of Object.entries(peer(shape, "speed", threads)) as [Metric, number][]) {
-      best[metric] = Math.max(best[metric] ?? 0, value);
-    }
+/** The better of both, metric by metric. */
+function better(a: Measurements, b: Measurements): Measurements {
+  const best = { ...a };
+  for (const [metric, value] of Object.entries(b) as [Metric, number][]) {
+    const before = best[metric] ?? value;
+    best[metric] = metric === "peakMemory" ? Math.min(before, value) : Math.max(before, value);
   }
-  return { ...best, ...peer(shape, "memory", cores) };
+  return best;
 }
+
+/** Memory has processes of its own: speed is measured in one for each number of threads, of which the best counts. */
+function measure(run: (which: string, threads: number) => Measurements, threadCounts: readonly number[]): Measurements {
+  const speed = wanted.filter((part) => part !== "memory").join(",");
+  let best: Measurements = {};
+  if (speed) for (const threads of threadCounts) best = better(best, run(speed, threads));
+  return wanted.includes("memory") ? { ...best, ...run("memory", threadCounts.at(-1)!) } : best;
+}
+
+const cores = availableParallelism();
+/** PyTorch is not always fastest with all of them. */
+const threadCounts = [...new Set([1, 2, 4, 8, 16, cores])].filter((count) => count <= cores).sort((a, b) => a - b);
 
 const names = (Object.keys(shapes) as ShapeName[]).filter((name) => !options.shape || name === options.shape);
 if (names.length === 0) throw new Error(`--shape must be one of ${Object.keys(shapes).join(", ")}.`);
@@ -49,15 +73,26 @@ if (!python) console.log("STATESET_PYTHON is not set: our numbers alone, no comp
 const ratios: Record<string, Measurements> = {};
 const measured: Record<string, { ours: Measurements; peer?: Measurements }> = {};
 for (const name of names) {
-  const mine: Measurements = { ...ours(name, "speed"), ...ours(name, "memory") };
-  const theirs = python ? bestPeer(name) : undefined;
+  let mine: Measurements = {};
+  let theirs: Measurements | undefined;
+  for (let round = 0; round < rounds; round++) {
+    mine = better(
+      mine,
+      measure((which) => ours(name, which), [cores]),
+    );
+    if (python)
+      theirs = better(
+        theirs ?? {},
+        measure((which, threads) => peer(name, which, threads), threadCounts),
+      );
+  }
   measured[name] = { ours: mine, ...(theirs && { peer: theirs }) };
   ratios[name] = {};
   console.log(
     `\n${name}`.padEnd(16) + "ours".padStart(14) + (theirs ? "PyTorch".padStart(14) + "ratio".padStart(10) : ""),
   );
-  for (const metric of metrics) {
-    const [a, b] = [mine[metric]!, theirs?.[metric]];
+  for (const metric of wanted.flatMap((part): readonly Metric[] => parts[part])) {
+    const [a, b] = [mine[metric]!, theirs && rival(metric, theirs)];
     const show = (value: number) =>
       metric === "peakMemory" ? `${(value / 2 ** 20).toFixed(0)} MiB` : `${value.toFixed(value < 100 ? 1 : 0)} tok/s`;
     const ratio = b === undefined ? undefined : metric === "peakMemory" ? b / a : a / b;

@@ -1,10 +1,10 @@
-// Our side, in a process of its own: `ours.mjs speed|memory <shape and work as JSON>` prints one JSON object.
+// Our side, in a process of its own: `ours.mjs <parts, by commas> <shape and work as JSON>` prints one JSON object.
 // Plain JavaScript on the built package, as users run it: a TypeScript loader would count as memory.
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { openModel } from "@stateset-agents/engine";
 
-const mode = process.argv[2];
+const parts = process.argv[2].split(",");
 const { config, loraTargets, work } = JSON.parse(process.argv[3]);
 const threads = availableParallelism();
 
@@ -16,8 +16,16 @@ const random = () => {
 };
 const tokensOf = (count) => Int32Array.from({ length: count }, () => Math.floor(random() * config.vocab));
 
-async function open() {
-  const model = await openModel(config, { threads, slots: 64, cacheBytes: 2 ** 30 });
+/** All matrices in this form. */
+function formsOf(form) {
+  const linear = ["q", "k", "v", "o", "up", "down", ...(config.mlp === "swiglu" ? ["gate"] : [])];
+  const layers = Array.from({ length: config.layers }, (_, i) => linear.map((name) => `layers.${i}.${name}.weight`));
+  return Object.fromEntries(["embed", ...layers.flat()].map((name) => [name, form]));
+}
+
+async function open(form = "f32") {
+  const forms = form === "f32" ? {} : formsOf(form);
+  const model = await openModel(config, { threads, slots: 64, cacheBytes: 2 ** 30, forms });
   for (const { name, rows, cols } of await model.tensors()) {
     const norm = /norm\.weight$/.test(name);
     await model.setTensor(
@@ -88,26 +96,46 @@ async function trainStep(model, batch) {
   await model.step({ learningRate: 1e-5, ...adam });
 }
 
-async function measureSpeed() {
-  const model = await open();
+async function measureDecode(result, model, suffix) {
   await model.setTrainable("none");
-  const result = {};
   for (const batch of [1, 4, 16]) {
-    result[`decode${batch}`] = (batch * work.decodeTokens) / (await fastest(3, () => decode(model, batch)));
+    const seconds = await fastest(3, () => decode(model, batch));
+    result[`decode${batch}${suffix}`] = (batch * work.decodeTokens) / seconds;
   }
-  result.prefill = work.prefillTokens / (await fastest(3, () => prefill(model)));
-  await model.setTrainable("full");
+}
+
+async function measureSpeed() {
+  const result = {};
+  for (const [suffix, form] of parts.includes("small")
+    ? [
+        ["Bf16", "bf16"],
+        ["Int8", "q8_0"],
+      ]
+    : []) {
+    const model = await open(form);
+    await measureDecode(result, model, suffix);
+    await model.close();
+  }
+  const model = await open();
+  if (parts.includes("decode")) await measureDecode(result, model, "");
+  await model.setTrainable("none");
+  if (parts.includes("prefill")) result.prefill = work.prefillTokens / (await fastest(3, () => prefill(model)));
   const trained = work.trainSequences * work.trainLength;
-  result.trainFull = trained / (await fastest(3, () => trainStep(model, trainBatch())));
-  // In tokens of the sequences written out, which is what the other side has to run.
-  const written = work.sharedReplies * (work.sharedPrompt + work.sharedReplyLength);
-  result.sharedPrefix = written / (await fastest(1, () => trainStep(model, sharedBatch())));
+  if (parts.includes("train")) {
+    await model.setTrainable("full");
+    result.trainFull = trained / (await fastest(3, () => trainStep(model, trainBatch())));
+    // In tokens of the sequences written out, which is what the other side has to run.
+    const written = work.sharedReplies * (work.sharedPrompt + work.sharedReplyLength);
+    result.sharedPrefix = written / (await fastest(1, () => trainStep(model, sharedBatch())));
+  }
   await model.close();
-  const adapted = await open();
-  await adapted.addLora({ rank: work.loraRank, alpha: 16, dropout: 0, targets: loraTargets, seed: 1 });
-  await adapted.setTrainable("adapters");
-  result.trainLora = trained / (await fastest(3, () => trainStep(adapted, trainBatch())));
-  await adapted.close();
+  if (parts.includes("train")) {
+    const adapted = await open();
+    await adapted.addLora({ rank: work.loraRank, alpha: 16, dropout: 0, targets: loraTargets, seed: 1 });
+    await adapted.setTrainable("adapters");
+    result.trainLora = trained / (await fastest(3, () => trainStep(adapted, trainBatch())));
+    await adapted.close();
+  }
   return result;
 }
 
@@ -123,4 +151,4 @@ async function measureMemory() {
   return { peakMemory: peak ? Number(peak[1]) * 1024 : process.resourceUsage().maxRSS * 1024 };
 }
 
-console.log(JSON.stringify(await (mode === "memory" ? measureMemory() : measureSpeed())));
+console.log(JSON.stringify(await (parts.includes("memory") ? measureMemory() : measureSpeed())));

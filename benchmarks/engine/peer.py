@@ -1,4 +1,4 @@
-"""PyTorch's side: `peer.py <shape> speed|memory <threads> <work as JSON>` prints one JSON object of tokens per second."""
+"""PyTorch's side: `peer.py <shape> <parts, by commas> <threads> <work as JSON>` prints one JSON object of tokens per second."""
 
 import json
 import resource
@@ -11,7 +11,7 @@ from transformers.utils import logging
 
 logging.set_verbosity_error()
 
-shape, mode, threads, work = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
+shape, parts, threads, work = sys.argv[1], sys.argv[2].split(","), int(sys.argv[3]), json.loads(sys.argv[4])
 torch.set_num_threads(threads)
 torch.manual_seed(0)
 
@@ -69,15 +69,14 @@ def train_batches():
     return [tokens(work["trainSequences"], work["trainLength"])]
 
 
-def measure_speed():
-    result = {}
-    model = build().eval()
+def measure_decode(result, model, suffix):
     with torch.inference_mode():
         for batch in (1, 4, 16):
             seconds = fastest(2, lambda: decode(model, batch), lambda: decode(model, batch, 4))
-            result[f"decode{batch}"] = batch * work["decodeTokens"] / seconds
-        seconds = fastest(3, lambda: model(tokens(1, work["prefillTokens"]), logits_to_keep=1))
-        result["prefill"] = work["prefillTokens"] / seconds
+            result[f"decode{batch}{suffix}"] = batch * work["decodeTokens"] / seconds
+
+
+def measure_train(result, model):
     model.train()
     optimizer = adamw(model)
     trained, keep = work["trainSequences"] * work["trainLength"], work["trainLength"] - 1
@@ -87,13 +86,33 @@ def measure_speed():
     length = work["sharedPrompt"] + work["sharedReplyLength"]
     group = lambda: step(model, optimizer, [tokens(1, length) for _ in range(2)], work["sharedReplyLength"])
     result["sharedPrefix"] = 2 * length / fastest(1, group, lambda: step(model, optimizer, [tokens(1, length)], 1))
-    del model, optimizer
 
+
+def measure_lora(result):
     from peft import LoraConfig, get_peft_model
     adapted = get_peft_model(build(), LoraConfig(r=work["loraRank"], lora_alpha=16, target_modules=TARGETS[shape],
                                                  fan_in_fan_out=shape == "gpt2-small")).train()
     optimizer = adamw(adapted)
+    trained, keep = work["trainSequences"] * work["trainLength"], work["trainLength"] - 1
     result["trainLora"] = trained / fastest(3, lambda: step(adapted, optimizer, train_batches(), keep))
+
+
+def measure_speed():
+    result = {}
+    model = build().eval()
+    # Small weights are compared with the faster of both.
+    if "decode" in parts or "small" in parts:
+        measure_decode(result, model, "")
+    if "small" in parts:
+        measure_decode(result, build().eval().to(torch.bfloat16), "Bf16")
+    if "prefill" in parts:
+        with torch.inference_mode():
+            seconds = fastest(3, lambda: model(tokens(1, work["prefillTokens"]), logits_to_keep=1))
+        result["prefill"] = work["prefillTokens"] / seconds
+    if "train" in parts:
+        measure_train(result, model)
+        del model
+        measure_lora(result)
     return result
 
 
@@ -108,4 +127,4 @@ def measure_memory():
     return {"peakMemory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
 
 
-print(json.dumps(measure_memory() if mode == "memory" else measure_speed()))
+print(json.dumps(measure_memory() if "memory" in parts else measure_speed()))

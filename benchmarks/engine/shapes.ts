@@ -1,20 +1,25 @@
 import type { EngineConfig } from "@stateset-agents/engine";
 
-/** What both sides measure. */
-export const metrics = [
-  "decode1",
-  "decode4",
-  "decode16",
-  "prefill",
-  "trainFull",
-  "trainLora",
-  "sharedPrefix",
-  "peakMemory",
-] as const;
-export type Metric = (typeof metrics)[number];
+/** What can be measured by itself. */
+export const parts = {
+  decode: ["decode1", "decode4", "decode16"],
+  /** Sampling from weights kept smaller: theirs is the faster of f32 and bf16. */
+  small: ["decode1Bf16", "decode4Bf16", "decode16Bf16", "decode1Int8", "decode4Int8", "decode16Int8"],
+  prefill: ["prefill"],
+  train: ["trainFull", "trainLora", "sharedPrefix"],
+  memory: ["peakMemory"],
+} as const;
+export type PartName = keyof typeof parts;
+export type Metric = (typeof parts)[PartName][number];
 
 /** Tokens per second, and bytes for peakMemory. */
 export type Measurements = Partial<Record<Metric, number>>;
+
+/** What the other side is compared by: it has no weights of 8 bits, and those of 16 are not always faster than those of 32. */
+export function rival(metric: Metric, peer: Measurements): number | undefined {
+  const decode = /^(decode\d+)(Bf16|Int8)$/.exec(metric)?.[1] as "decode1" | undefined;
+  return decode ? Math.max(peer[decode] ?? 0, peer[`${decode}Bf16`] ?? 0) : peer[metric];
+}
 
 /** The work, the same for both sides. Given to the Python side as JSON. */
 export const work = {

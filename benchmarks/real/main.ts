@@ -1,6 +1,6 @@
 /**
  * `npm run bench:real`: a real pre-trained model. Is it the same model as elsewhere, does it learn, and what does that cost?
- * --model FILE.gguf|FOLDER (default: SmolLM2-135M-Instruct, which is fetched) --part parity|learn|memory|speed[,…] --quick (a look: little of
+ * --model FILE.gguf|FOLDER|NAME (default: smollm2-135m, which is fetched; qwen2.5-coder-1.5b is too) --part parity|learn|memory|speed[,…] --quick (a look: little of
  * everything, nothing written) --task json|math[,…] --seeds N,N --steps N --tune (every variant with seed 1, on the scenarios for tuning)
  * --jobs N (processes at once, two threads each) --minutes N (start no run after that) --rows FILE (where finished runs are kept, which are not
  * made again; default .fleet/real.jsonl) --runs FOLDER (where running ones are kept, which go on after an interruption) --data FILE (of the
@@ -17,7 +17,7 @@ import { type LearnJob, type LearnResult, labelOf, learnReal } from "./learn.ts"
 import { measureMemory, measureSpeed } from "./machine-costs.ts";
 import { findModel, nameOf } from "./model.ts";
 import { measureParity } from "./parity.ts";
-import { type Kept, page, type RealRun, summary } from "./report.ts";
+import { type Kept, type Measured, mainModel, page, type RealRun, summary } from "./report.ts";
 import { type TaskName, tasks, type VariantName, variants } from "./task.ts";
 
 await serveJob(learnReal);
@@ -58,7 +58,10 @@ function chosen<T extends string>(flag: string, text: string, valid: readonly T[
 }
 
 const asked = chosen("part", flags.part, parts);
-const model = findModel(flags.model);
+const model = await findModel(flags.model).catch((error: Error) => {
+  console.error(error.message);
+  process.exit(1);
+});
 const { quick } = flags;
 process.env.STATESET_REAL_MODEL = model;
 process.env.STATESET_REAL_THREADS = String(threads);
@@ -70,7 +73,7 @@ const resultsFile = at("../results/real.json");
 const before: Kept = existsSync(resultsFile)
   ? (JSON.parse(readFileSync(resultsFile, "utf8")) as Kept)
   : { runs: [], tuning: [] };
-const measured: Partial<Kept> = {};
+const measured: Measured = {};
 const stamp = { date: new Date().toISOString().slice(0, 10), model: nameOf(model), machine: describeMachine() };
 console.log(`${stamp.model} on ${stamp.machine}`);
 
@@ -88,7 +91,10 @@ for (const part of asked) {
   }
 }
 if (flags.write && !quick) {
-  const kept: Kept = { ...before, ...measured, runs: learnt(false), tuning: learnt(true) };
+  const { model: name } = stamp;
+  const others = { ...before.others, ...(name !== mainModel && { [name]: { ...before.others?.[name], ...measured } }) };
+  const own = name === mainModel ? measured : { others };
+  const kept: Kept = { ...before, ...own, runs: learnt(false), tuning: learnt(true) };
   writeFileSync(resultsFile, `${JSON.stringify(kept, null, 1)}\n`);
   writeFileSync(at("../../docs/results/real.md"), page(kept));
 }

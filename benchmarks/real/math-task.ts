@@ -102,7 +102,8 @@ function partOf(id: string): MathPart {
   return tenth < 2 ? "heldOut" : tenth === 2 ? "tuning" : "training";
 }
 
-function problems(file = besideCheckout()): Problem[] {
+function problems(file = besideCheckout): Problem[] {
+  requireFile(file);
   const text = file.endsWith(".xz") ? unpacked(file) : readFileSync(file, "utf8");
   return text
     .trim()
@@ -127,14 +128,13 @@ function isPlain({ question, answer }: Problem): boolean {
   });
 }
 
-function besideCheckout(): string {
-  const file = fileURLToPath(new URL("../../../shared/data/math/gsm8k-train.jsonl.xz", import.meta.url));
-  if (!existsSync(file)) {
-    throw new Error(
-      `The math task reads GSM8K's training file, which is not at ${file}. Name it with --data FILE (JSONL with id, question, answer and final; plain or .xz), or leave the task out with --task json.`,
-    );
-  }
-  return file;
+const besideCheckout = fileURLToPath(new URL("../../../shared/data/math/gsm8k-train.jsonl.xz", import.meta.url));
+
+function requireFile(file: string): void {
+  if (existsSync(file)) return;
+  throw new Error(
+    `The math task reads GSM8K's training file, which is not at ${file}. Name it with --data FILE (JSONL with id, question, answer and final; plain or .xz), or leave the task out with --task json.`,
+  );
 }
 
 function unpacked(file: string): string {

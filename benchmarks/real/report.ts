@@ -2,8 +2,10 @@
 import { estimateMean, pairedTest } from "stateset-agents/telemetry";
 import { estimateText } from "../estimate.ts";
 import type { JobRow } from "../parallel.ts";
+import { carriers, defaultCarrier } from "./carriers.ts";
 import { type LearnJob, type LearnResult, type Scores, samplesPerScenario } from "./learn.ts";
 import { decoding, type Memory, type Speed, step } from "./machine-costs.ts";
+import { nameOf } from "./model.ts";
 import type { Distance, Parity } from "./parity.ts";
 import { type TaskName, tasks, variants } from "./task.ts";
 
@@ -15,14 +17,22 @@ export interface Stamp {
   machine: string;
 }
 
-/** What benchmarks/results/real.json holds. */
-export interface Kept {
+/** What was measured of one model. */
+export interface Measured {
   parity?: Stamp & Parity;
   speed?: Stamp & Speed;
   memory?: Stamp & Memory;
+}
+
+/** What benchmarks/results/real.json holds; `others` by the name of the model. */
+export interface Kept extends Measured {
+  others?: Record<string, Measured>;
   runs: RealRun[];
   tuning: RealRun[];
 }
+
+/** The model that the page is about. */
+export const mainModel = nameOf(carriers[defaultCarrier]!.file);
 
 const measures = {
   greedy: "reward, greedy",
@@ -49,22 +59,33 @@ export function summary(runs: readonly RealRun[]): string[] {
   );
 }
 
-export function page({ parity, speed, memory, runs, tuning }: Kept): string {
-  const sections = [
+export function page({ others = {}, runs, tuning, ...main }: Kept): string {
+  const of = (model: string, all: readonly RealRun[]) => all.filter(({ job }) => job.model === model);
+  const names = [...new Set([...Object.keys(others), ...runs.map(({ job }) => job.model)])];
+  const beside = names
+    .filter((name) => name !== mainModel)
+    .map((name) => `## ${name}\n\n${demoted(sections(others[name] ?? {}, of(name, runs), of(name, tuning)))}`);
+  return `# A real model, measured
+
+Written by \`npm run bench:real\`. The model is SmolLM2-135M-Instruct (Apache-2.0) in the form most people download: a GGUF file of four-bit
+numbers (Q4_1, 98 MB). It is fetched from the Python package that carries it, and is not part of this repository.
+
+${[sections(main, of(mainModel, runs), of(mainModel, tuning)), ...beside].join("\n\n")}
+`;
+}
+
+function sections({ parity, speed, memory }: Measured, runs: readonly RealRun[], tuning: readonly RealRun[]): string {
+  const all = [
     parity && paritySection(parity),
     learningSection(runs),
     tuningSection(tuning),
     memory && memorySection(memory),
     speed && speedSection(speed),
   ];
-  return `# A real model, measured
-
-Written by \`npm run bench:real\`. The model is SmolLM2-135M-Instruct (Apache-2.0) in the form most people download: a GGUF file of four-bit
-numbers (Q4_1, 98 MB). It is fetched from the Python package that carries it, and is not part of this repository.
-
-${sections.filter(Boolean).join("\n\n")}
-`;
+  return all.filter(Boolean).join("\n\n");
 }
+
+const demoted = (text: string) => text.replace(/^#/gm, "##");
 
 function paritySection({
   prompts,

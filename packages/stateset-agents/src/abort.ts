@@ -67,9 +67,49 @@ export function linkSignals(...sources: readonly (AbortSignal | undefined)[]): L
   };
 }
 
+/** Clocks that stand still while something is waited for that is not the doing of whoever is timed. */
+export class Pauses {
+  readonly #clocks = new Set<{ go(): void; stop(): void }>();
+  #waits = 0;
+
+  readonly untimed = async <T>(wait: () => Promise<T>): Promise<T> => {
+    if (this.#waits++ === 0) for (const clock of this.#clocks) clock.stop();
+    try {
+      return await wait();
+    } finally {
+      if (--this.#waits === 0) for (const clock of this.#clocks) clock.go();
+    }
+  };
+
+  /** Calls `timeUp` when so much time has gone by outside of pauses; what is returned lets go of it. */
+  countDown(timeoutMs: number, timeUp: () => void): () => void {
+    let left = timeoutMs;
+    let since = 0;
+    let timer: NodeJS.Timeout | undefined;
+    const clock = {
+      go() {
+        since = performance.now();
+        timer = setTimeout(timeUp, Math.max(0, left));
+      },
+      stop() {
+        clearTimeout(timer);
+        left -= performance.now() - since;
+      },
+    };
+    this.#clocks.add(clock);
+    if (this.#waits === 0) clock.go();
+    return () => {
+      clearTimeout(timer);
+      this.#clocks.delete(clock);
+    };
+  }
+}
+
 export interface Deadline {
   /** Left out: no limit. */
   timeoutMs?: number;
+  /** What does not count into it. */
+  pauses?: Pauses;
   /** What to reject with when time is up. */
   timedOut?: () => Error;
   signal?: AbortSignal | undefined;
@@ -83,19 +123,19 @@ export interface Deadline {
  */
 export async function withDeadline<T>(
   work: (signal: AbortSignal) => T | Promise<T>,
-  { timeoutMs, timedOut, signal, during = "on request" }: Deadline,
+  { timeoutMs, pauses = new Pauses(), timedOut, signal, during = "on request" }: Deadline,
 ): Promise<T> {
   throwIfAborted(signal, during);
   const own = new AbortController();
-  let timer: NodeJS.Timeout | undefined;
+  let stopClock: (() => void) | undefined;
   let letGo: (() => void) | undefined;
   const interruption = new Promise<never>((_, reject) => {
     const end = (error: Error) => {
       reject(error);
       own.abort();
     };
-    if (timeoutMs !== undefined)
-      timer = setTimeout(() => end(timedOut?.() ?? new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+    const late = () => end(timedOut?.() ?? new Error(`no answer within ${timeoutMs} ms`));
+    if (timeoutMs !== undefined) stopClock = pauses.countDown(timeoutMs, late);
     const stopped = () => end(new StatesetError("ABORTED", `Stopped ${during}.`, { cause: signal?.reason }));
     letGo = onAbort(signal, stopped);
   });
@@ -106,7 +146,7 @@ export async function withDeadline<T>(
   try {
     return await Promise.race([answer, interruption]);
   } finally {
-    clearTimeout(timer);
+    stopClock?.();
     letGo?.();
   }
 }

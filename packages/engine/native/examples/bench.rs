@@ -1,4 +1,5 @@
-//! `cargo run --release --example bench -- gemm|train|lora|shared|grpo|decode|prefill|beside [gpt2|starter] [threads]`
+//! `cargo run --release --example bench -- gemm|train|lora|shared|grpo|decode|prefill|beside [gpt2|smol|starter] [threads] [forms] [batches]`,
+//! such as `decode smol 2 f32,bf16,q8_0 1,16`; more than one form or batch with `decode` and `prefill` alone, ROUNDS as often.
 //! Times are CPU seconds of the process, so that a busy machine distorts them less.
 
 #[path = "../tests/common/mod.rs"]
@@ -227,6 +228,46 @@ fn beside(m: &mut Model, token: impl Fn(usize) -> u32) {
     }
 }
 
+/// Tokens a second in each of several forms. They take turns, step by step, and the fastest step of each counts: on a busy machine
+/// some of them fall between two interruptions.
+fn infer(what: &str, shape: &str, threads: usize, forms: &[Form], batches: &[usize]) {
+    let mut models: Vec<Model> = forms.iter().map(|&form| model(shape, threads, form)).collect();
+    let vocab = models[0].config().vocab as u64;
+    let token = |i: usize| (stateset_engine::kernel::counter_random(5, 5, i as u64) % vocab) as u32;
+    let rounds: usize = std::env::var("ROUNDS").map_or(if what == "decode" { 32 } else { 4 }, |r| r.parse().unwrap());
+    for &batch in batches {
+        let (prompt, step) = if what == "decode" { (32, 1) } else { (0, 512) };
+        // One token after another of the same sequences, or ever new sequences from their beginning.
+        let (length, moves) = if prompt > 0 { (prompt + rounds, 1) } else { (step, 0) };
+        let tokens: Vec<Vec<u32>> = (0..batch).map(|b| (0..length).map(|i| token(b * 977 + i)).collect()).collect();
+        let begin = |m: &Model| (0..batch).map(|_| m.new_segment(length).unwrap()).collect::<Vec<_>>();
+        let mut segments: Vec<Vec<_>> = models.iter().map(begin).collect();
+        let mut fastest = vec![(f64::MAX, f64::MAX); forms.len()];
+        let mut logits = Vec::new();
+        let mut run = |m: &mut Model, segments: &[std::sync::Arc<KvSegment>], from: usize, to: usize| {
+            let chunk = |b: usize| Chunk { path: &[], segment: &segments[b], tokens: &tokens[b][from..to], want_logits: true };
+            m.infer(&(0..batch).map(chunk).collect::<Vec<_>>(), &mut logits).unwrap();
+        };
+        for (m, segments) in models.iter_mut().zip(&segments).filter(|_| prompt > 0) {
+            run(m, segments, 0, prompt);
+        }
+        for round in 0..rounds {
+            for (of, m) in models.iter_mut().enumerate() {
+                if prompt == 0 {
+                    segments[of] = begin(m);
+                }
+                let (c, w) = (cpu(), std::time::Instant::now());
+                let at = prompt + moves * round;
+                run(m, &segments[of], at, at + step);
+                fastest[of] = (fastest[of].0.min(cpu() - c), fastest[of].1.min(w.elapsed().as_secs_f64()));
+            }
+        }
+        let made = (batch * step) as f64;
+        let rate = |(form, (c, w)): (&Form, &(f64, f64))| format!("{} {:.0} ({:.0})", form.name(), made / w, threads as f64 * made / c);
+        println!("batch {batch}: {}", forms.iter().zip(&fastest).map(rate).collect::<Vec<_>>().join(", "));
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let get = |i: usize, default: &str| arguments.get(i).cloned().unwrap_or(default.into());
@@ -235,6 +276,12 @@ fn main() {
     if what == "gemm" {
         return gemm(threads);
     }
+    if what == "decode" || what == "prefill" {
+        let forms: Vec<Form> = get(4, "f32").split(',').map(|name| Form::of(name).unwrap()).collect();
+        let batches = get(5, if what == "decode" { "1,4,8,16,48" } else { "1" });
+        println!("{what} {shape} on {threads} threads: tokens a second of wall time (of CPU time)");
+        return infer(&what, &shape, threads, &forms, &batches.split(',').map(|b| b.parse().unwrap()).collect::<Vec<_>>());
+    }
     let form = Form::of(&get(4, "f32")).unwrap();
     let mut m = model(&shape, threads, form);
     let vocab = m.config().vocab as u64;
@@ -242,37 +289,6 @@ fn main() {
     println!("{what} {shape} in {} on {} threads, {}, {} MB", form.name(), m.threads(), m.simd_name(), m.memory_bytes() >> 20);
     match what.as_str() {
         "beside" => beside(&mut m, token),
-        "decode" | "prefill" => {
-            for batch in if what == "decode" { vec![1, 4, 16, 32, 64] } else { vec![1] } {
-                let (prompt, new) = if what == "decode" { (32, 32) } else { (512, 0) };
-                let mut logits = Vec::new();
-                let (mut c, mut w) = (f64::MAX, f64::MAX);
-                for _ in 0..3 {
-                    let segments: Vec<_> = (0..batch).map(|_| m.new_segment(prompt + new).unwrap()).collect();
-                    let tokens: Vec<Vec<u32>> = (0..batch).map(|b| (0..prompt + new).map(|i| token(b * 977 + i)).collect()).collect();
-                    let run = |m: &mut Model, from: usize, to: usize, logits: &mut Vec<f32>| {
-                        let chunks: Vec<Chunk> = (0..batch)
-                            .map(|b| Chunk { path: &[], segment: &segments[b], tokens: &tokens[b][from..to], want_logits: true })
-                            .collect();
-                        m.infer(&chunks, logits).unwrap();
-                    };
-                    if what == "decode" {
-                        run(&mut m, 0, prompt, &mut logits);
-                    }
-                    let (c0, w0) = (cpu(), std::time::Instant::now());
-                    if what == "prefill" {
-                        run(&mut m, 0, prompt, &mut logits);
-                    }
-                    for t in prompt..prompt + new {
-                        run(&mut m, t, t + 1, &mut logits);
-                    }
-                    c = c.min(cpu() - c0);
-                    w = w.min(w0.elapsed().as_secs_f64());
-                }
-                let tokens = (batch * if what == "decode" { new } else { prompt }) as f64;
-                println!("batch {batch}: {:.1} tokens/s wall, {:.1} per 2 CPU seconds", tokens / w, 2.0 * tokens / c);
-            }
-        }
         _ => {
             if what == "lora" {
                 m.add_lora(8, 16.0, 0.0, &["q", "k", "v", "o", "up", "down"], 1).unwrap();

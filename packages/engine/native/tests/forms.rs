@@ -2,7 +2,8 @@
 
 mod common;
 use common::*;
-use stateset_engine::form::Form;
+use stateset_engine::form::{Form, Matrix, decode, pack_bytes};
+use stateset_engine::gemm::{Exec, Job, Mode, forward};
 use stateset_engine::kernel::counter_uniform;
 use stateset_engine::simd::Level;
 use stateset_engine::*;
@@ -98,6 +99,61 @@ fn small_weights_compute_what_the_same_numbers_in_f32_do() {
                 assert!(small.memory_bytes() < plain.memory_bytes());
                 assert!(outcome(&mut small) == outcome(&mut plain), "{form} tied {tied} on {}", level.name());
             }
+        }
+    }
+}
+
+/// The product of `m` rows with a matrix of so many panels, with all that may be added to it, as bits.
+fn product(exec: &mut Exec, w: Matrix, m: usize, k: usize, n: usize) -> Vec<u32> {
+    let row = n.next_multiple_of(16);
+    let noise = |stream: u64, len: usize| (0..len).map(|i| uniform(stream, i)).collect::<Vec<f32>>();
+    let (x, bias, add, mut y) = (noise(1, m * k), noise(2, row), noise(3, m * row), noise(4, m * row));
+    let job = Job { bias: bias.as_ptr(), add: add.as_ptr(), mode: Mode::Chain, ..Job::of(w, n, y.as_mut_ptr(), row) };
+    unsafe { forward(exec, x.as_ptr(), k, m, k, &[job]).unwrap() };
+    bits(&y)
+}
+
+#[test]
+fn so_does_the_product_with_any_number_of_rows_and_panels() {
+    let k = 512;
+    for level in Level::available() {
+        let mut exec = Exec::new(level, 1);
+        for form in SMALL.map(|name| Form::of(name).unwrap()) {
+            // Tiles of every width, and panels that are left over.
+            for n in [16usize * 9 - 3, 16 * 12] {
+                let panels = n.div_ceil(16);
+                let mut small = vec![0f32; panels * form.panel_bytes(k) / 4];
+                let bytes = unsafe { std::slice::from_raw_parts_mut(small.as_mut_ptr().cast::<u8>(), 4 * small.len()) };
+                pack_bytes(form, "w", k, &file_bytes(form, n, k, 1), bytes).unwrap();
+                let small = Matrix { at: small.as_ptr(), form };
+                let mut plain = vec![0f32; panels * k * 16];
+                for (p, to) in plain.chunks_exact_mut(k * 16).enumerate() {
+                    unsafe { decode(level, small.from_panel(p, k), 0, k, to.as_mut_ptr()) };
+                }
+                for m in (1..=14).chain([25, 48]) {
+                    let got = product(&mut exec, small, m, k, n);
+                    assert!(got == product(&mut exec, plain.as_ptr().into(), m, k, n), "{} rows {m} on {}", form.name(), level.name());
+                }
+            }
+        }
+    }
+}
+
+/// The other tests compare with what the same instruction set decodes.
+#[test]
+fn every_instruction_set_decodes_the_same_numbers() {
+    let k = 512;
+    for form in SMALL.map(|name| Form::of(name).unwrap()) {
+        let mut small = vec![0f32; form.panel_bytes(k) / 4];
+        let bytes = unsafe { std::slice::from_raw_parts_mut(small.as_mut_ptr().cast::<u8>(), 4 * small.len()) };
+        pack_bytes(form, "w", k, &file_bytes(form, 16, k, 1), bytes).unwrap();
+        let decoded = |level: Level| {
+            let mut to = vec![0f32; k * 16];
+            unsafe { decode(level, Matrix { at: small.as_ptr(), form }, 0, k, to.as_mut_ptr()) };
+            bits(&to)
+        };
+        for level in Level::available() {
+            assert!(decoded(level) == decoded(Level::Scalar), "{} on {}", form.name(), level.name());
         }
     }
 }

@@ -5,7 +5,7 @@ import { toolsSchema } from "../conversation/tool-definition.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { type EngineName, engineNames } from "../policy/engines.ts";
-import { precisions } from "../policy/native/precision.ts";
+import { precisions, referencePrecisions } from "../policy/native/precision.ts";
 import type { OpenPolicyOptions } from "../policy/open-policy.ts";
 import { loraSchema, samplingSchema } from "../policy/option-schemas.ts";
 import { defaultSampling, type LoraOptions, type Policy, type Sampling } from "../policy/policy.ts";
@@ -29,6 +29,8 @@ export interface AgentOptions {
   lora?: boolean | Some<LoraOptions> | undefined;
   /** How the model's weights lie in memory: see openPolicy(). */
   precision?: OpenPolicyOptions["precision"] | undefined;
+  /** How the frozen copy lies that training compares with: see openPolicy(). */
+  referencePrecision?: OpenPolicyOptions["referencePrecision"] | undefined;
   /** No model: play these replies. For trying things out; never trainable, and marked as a stub everywhere. */
   stub?: OpenPolicyOptions["stub"] | undefined;
   /** Where and how models named by a hub id are downloaded. */
@@ -118,6 +120,7 @@ const agentOptionsSchema = z.strictObject({
     .optional(),
   engine: z.enum(engineNames).optional(),
   precision: z.enum(precisions).optional(),
+  referencePrecision: z.enum(referencePrecisions).optional(),
   threads: z.int().min(1).optional(),
   slots: z.int().min(1).optional(),
   cacheBytes: z.int().min(0).optional(),
@@ -132,6 +135,7 @@ export interface ResolvedAgentOptions {
   sampling: Sampling;
   lora: LoraOptions | undefined;
   precision: OpenPolicyOptions["precision"] | undefined;
+  referencePrecision: OpenPolicyOptions["referencePrecision"] | undefined;
   stub: OpenPolicyOptions["stub"] | undefined;
   hub: HubOptions | undefined;
   tools: readonly ToolDefinition[] | undefined;
@@ -177,6 +181,7 @@ export function resolveAgentOptions(options: AgentOptions): ResolvedAgentOptions
     reasoning: parsed.reasoning ?? false,
     engine: parsed.engine,
     precision: parsed.precision,
+    referencePrecision: parsed.referencePrecision,
     threads: parsed.threads,
     slots: parsed.slots,
     cacheBytes: parsed.cacheBytes,

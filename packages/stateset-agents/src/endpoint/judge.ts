@@ -101,6 +101,8 @@ export interface Question<T> {
   /** In place of the judge's own. */
   seed?: number;
   signal?: AbortSignal | undefined;
+  /** Waits for other questions through it: a reward's clock stands still meanwhile. */
+  untimed?: (<T>(wait: () => Promise<T>) => Promise<T>) | undefined;
 }
 
 /** A model behind a cache, a budget, retries and a circuit breaker. Every failure is counted; none becomes a score. */
@@ -259,7 +261,7 @@ export function createJudge(options: JudgeOptions, clock: Clock = systemClock): 
       // Asking the same model the same thing with the same seed would get the same unreadable answer.
       const seed = seedOf(question.seed ?? o.seed, "judge", n);
       try {
-        const text = await limit(() => attempt(question.messages, seed, question.signal));
+        const text = await limit(() => attempt(question.messages, seed, question.signal), question.untimed);
         try {
           question.read(text);
         } catch (thrown) {

@@ -1,10 +1,12 @@
-/** Runs at most `slots` tasks at once, the rest in the order they came. */
-export function createLimiter(slots: number): <T>(task: () => Promise<T>) => Promise<T> {
+/** Runs at most `slots` tasks at once, the rest in the order they came; these wait through `untimed`. */
+export function createLimiter(
+  slots: number,
+): <T>(task: () => Promise<T>, untimed?: <T>(wait: () => Promise<T>) => Promise<T>) => Promise<T> {
   let free = slots;
   const waiting: (() => void)[] = [];
-  return async (task) => {
+  return async (task, untimed = (wait) => wait()) => {
     if (free > 0) free--;
-    else await new Promise<void>((go) => waiting.push(go));
+    else await untimed(() => new Promise<void>((go) => waiting.push(go)));
     try {
       return await task();
     } finally {

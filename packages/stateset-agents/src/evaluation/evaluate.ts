@@ -21,7 +21,9 @@ const settingsSchema = z.strictObject({
     .int()
     .min(1)
     .optional()
-    .describe("Conversations per scenario. Left out: 4, or 1 at temperature 0, where all would be the same."),
+    .describe(
+      "Conversations per scenario. Left out: 4, or 1 of a model of 100M parameters and more and at temperature 0, where all would be the same.",
+    ),
   seed: z.int().min(0).default(0).describe("Same seed, same conversations."),
   ...rolloutShape,
   level: z.number().gt(0).lt(1).default(0.95).describe("Of the confidence intervals."),
@@ -82,6 +84,11 @@ export function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   return evaluateWith(options, {});
 }
 
+/** Of a larger model one takes minutes on a CPU; its interval is over scenarios either way, and only becomes wider. */
+export function defaultSamples(model: { parameters: number } | undefined): number {
+  return model && model.parameters >= 1e8 ? 1 : 4;
+}
+
 /** What an evaluation has of the run it is part of. */
 export interface EvaluationIn extends Pick<Rollout, "onProgress"> {
   /** Kept from one evaluation to the next. */
@@ -103,7 +110,7 @@ export async function evaluateWith(
   }
   await agent.initialize();
   const greedy = (settings.sampling.temperature ?? agent.sampling.temperature) === 0;
-  const { samples = greedy ? 1 : 4 } = settings;
+  const { samples = greedy ? 1 : defaultSamples(agent.policy.model) } = settings;
   const report = emptyReport(lowestReward);
   const requests = scenarios.map((scenario) => ({
     id: scenario.id,

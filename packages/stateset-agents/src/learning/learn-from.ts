@@ -11,7 +11,7 @@ import { notFiniteError, type SkippedUpdates, tooManySkipped } from "./finite.ts
 import { learn } from "./learn.ts";
 import { openLearner, wantsReference } from "./learner.ts";
 import type { LearningMetrics } from "./metric-table.ts";
-import { learningRateFor } from "./optimiser.ts";
+import { defaultTokenBudget, learningRateFor } from "./optimiser.ts";
 import { sequencesOf } from "./sequence.ts";
 import { klShape, learnShape } from "./settings.ts";
 import { requireTrainable } from "./trainable.ts";
@@ -103,7 +103,12 @@ async function learnOnce(
     throw new StatesetError("INVALID_OPTION", `learnFrom() with ${algorithm.name} needs ${limit}.`, { hint });
   }
   const learningRate = own.learningRate ?? learningRateFor(policy.model);
-  const settings = { ...own, learningRate, valueLearningRate: own.valueLearningRate ?? learningRate };
+  const settings = {
+    ...own,
+    learningRate,
+    valueLearningRate: own.valueLearningRate ?? learningRate,
+    tokenBudget: own.tokenBudget ?? defaultTokenBudget(policy, own.recompute),
+  };
   const learner = await openLearner({ policy, algorithm, reference, settings });
   const skips: SkippedUpdates = { notFinite: 0, notFiniteInARow: 0 };
   const result: LearnFromResult = { metrics: {}, updates: 0, skipped: [] };

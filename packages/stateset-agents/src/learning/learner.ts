@@ -11,6 +11,8 @@ export interface Learner {
   /** Undefined where neither the algorithm nor a KL penalty asks for one. */
   reference: Reference | undefined;
   settings: LearnSettings;
+  /** Told how far an update is, in conversations. */
+  onPass?: (progress: { done: number; of: number }) => void;
 }
 
 /** Gives the policy what the algorithm needs of it. A stub's run goes through the motions and learns nothing. */

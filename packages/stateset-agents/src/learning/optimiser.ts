@@ -1,6 +1,6 @@
 /** The optimiser's settings and the schedule of its rate: one schema for every learner. */
 import { z } from "zod";
-import type { ModelInfo, StepOptions } from "../policy/policy.ts";
+import type { MemoryPlan, ModelInfo, StepOptions, Trainer } from "../policy/policy.ts";
 
 const positive = z.number().positive();
 const share = z.number().min(0).max(1);
@@ -39,16 +39,17 @@ export const passShape = {
   tokenBudget: z
     .int()
     .min(16)
-    .default(8192)
+    .optional()
     .describe(
-      "Distinct tokens per forward pass, for memory. Another budget adds up the same gradient in another order: it differs by rounding, about 1e-6 of its size. The same budget gives the same bits.",
+      "Distinct tokens per forward pass, for memory. Left out: chosen by the model's size, so that a pass keeps at most about 2 GiB of activations; never above 8192. Another budget adds up the same gradient in another order: it differs by rounding, about 1e-6 of its size. The same budget gives the same bits.",
     ),
   recompute: z.boolean().default(false).describe("Recompute activations in the backward pass: less memory, more time."),
 } as const;
 
 export type OptimiserSettings = z.output<z.ZodObject<typeof optimiserShape>>;
 export type ScheduleSettings = z.output<z.ZodObject<typeof scheduleShape>>;
-export type PassSettings = z.output<z.ZodObject<typeof passShape>>;
+/** Complete: the budget is a number. */
+export type PassSettings = z.output<z.ZodObject<typeof passShape>> & { tokenBudget: number };
 
 /** What policy.step() takes of the settings, at the given rate. */
 export function stepOptions(settings: Omit<OptimiserSettings, "learningRate">, learningRate: number): StepOptions {
@@ -79,4 +80,18 @@ export function learningRateFor(model?: Pick<ModelInfo, "parameters" | "lora">):
   if (!model) return 5e-6;
   const full = model.parameters < 1e8 ? 1e-4 : model.parameters < 1e9 ? 2e-5 : 5e-6;
   return model.lora ? full * 10 : full;
+}
+
+const activationBytes = 2 ** 31;
+const [leastBudget, mostBudget] = [256, 8192];
+
+/** As many tokens as keep about 2 GiB of activations. Of the plan of a pass of one token. */
+export function tokenBudgetFor({ activations }: Pick<MemoryPlan, "activations">): number {
+  const fits = Math.floor(activationBytes / activations / leastBudget) * leastBudget;
+  return Math.max(leastBudget, Math.min(mostBudget, fits));
+}
+
+/** For passes of this policy, where none is given. It follows from the model's shape alone: another budget gives other bits. */
+export function defaultTokenBudget(policy: Pick<Trainer, "plan"> | undefined, recompute = false): number {
+  return policy ? tokenBudgetFor(policy.plan({ tokenBudget: 1, recompute, reference: false })) : mostBudget;
 }

@@ -50,13 +50,15 @@ export async function update(
 
 /** Adds the gradient of the batch's loss to the policy's gradients. */
 export async function accumulate(
-  { policy, algorithm, settings }: Learner,
+  { policy, algorithm, settings, onPass }: Learner,
   batch: Batch,
   lossOf: LossFunction,
   valueOnly = false,
 ): Promise<Omit<UpdateResult, "gradNorm">> {
   const metrics: MetricSums = {};
   let ratioMax = 1;
+  const progress = { done: 0, of: batch.members.length };
+  onPass?.(progress);
   // The entropy is always asked for: it is recorded with the tokens, and costs one multiplication per logit in a sweep that is made anyway.
   const want = { entropy: true, values: algorithm.needs.values === true, recompute: settings.recompute };
   const batches = microBatches(batch.sequences, batch.members, settings.tokenBudget);
@@ -65,6 +67,8 @@ export async function accumulate(
     const { loss, dLogprobs, dEntropy, dValues, metrics: own } = lossOf(scored, batch.counts);
     mergeMetrics(metrics, own);
     ratioMax = Math.max(ratioMax, largestRatio(scored));
+    progress.done += scored.length;
+    onPass?.(progress);
     const derivatives = {
       ...(!valueOnly && { logprobs: scatter(micro, dLogprobs) }),
       ...(!valueOnly && dEntropy && { entropy: scatter(micro, dEntropy) }),

@@ -1,14 +1,16 @@
 /** The engines by name. Each is imported only when it is asked for: a stub needs no engine, a local model no hub client. */
 import type { DownloadProgress } from "./hub/resolve-model.ts";
-import type { Precision } from "./native/precision.ts";
+import type { FolderPlanOptions } from "./native/memory.ts";
+import type { Precision, ReferencePrecision } from "./native/precision.ts";
 import { noMemory } from "./no-memory.ts";
-import type { LoraOptions, MemoryPlan, PlanOptions, Policy } from "./policy.ts";
+import type { LoraOptions, MemoryPlan, Policy } from "./policy.ts";
 import type { StubOptions } from "./stub/stub-policy.ts";
 
 export interface EngineOptions {
   model: string | undefined;
   lora: LoraOptions | undefined;
   precision: Precision | undefined;
+  referencePrecision: ReferencePrecision | undefined;
   threads: number | undefined;
   seed: number | undefined;
   slots: number | undefined;
@@ -27,10 +29,7 @@ export interface EngineOptions {
 export interface Engine {
   open(options: EngineOptions): Promise<Policy>;
   /** What training a model will need, from its folder alone. */
-  plan(
-    dir: string,
-    options: PlanOptions & { lora?: LoraOptions | undefined; precision?: Precision | undefined },
-  ): Promise<MemoryPlan & { parameters: number }>;
+  plan(dir: string, options: FolderPlanOptions): Promise<MemoryPlan & { parameters: number }>;
 }
 
 const native: Engine = {

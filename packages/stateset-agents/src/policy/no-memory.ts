@@ -8,6 +8,7 @@ export const noMemory: MemoryPlan = {
   scorer: 0,
   undo: 0,
   activations: 0,
+  saving: 0,
   cache: 0,
   total: 0,
   available: 0,

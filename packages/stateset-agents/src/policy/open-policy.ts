@@ -3,7 +3,7 @@ import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { type EngineName, engineNames, engines } from "./engines.ts";
 import type { DownloadProgress } from "./hub/resolve-model.ts";
-import { type Precision, precisions } from "./native/precision.ts";
+import { type Precision, precisions, type ReferencePrecision, referencePrecisions } from "./native/precision.ts";
 import { loraSchema } from "./option-schemas.ts";
 import type { LoraOptions, Policy } from "./policy.ts";
 import type { StubOptions, StubReplies } from "./stub/stub-policy.ts";
@@ -18,6 +18,11 @@ export interface OpenPolicyOptions {
    * All but "f32" are frozen: they are trained by an adapter. Default: "file" for an adapter's base and for quantised files, else "f32".
    */
   precision?: Precision;
+  /**
+   * How the frozen copy that a KL term or DPO compares with lies in memory, where all weights are trained: "f32", or "bf16" in half the
+   * bytes. Rounded, it is no longer the very model that training began with: its log-probs differ by about 0.01. Default "f32".
+   */
+  referencePrecision?: ReferencePrecision;
   /** What computes. Default: the stub where scripted replies are asked for, else the embedded engine. */
   engine?: EngineName;
   /** Of the embedded engine. Default: all cores. */
@@ -48,6 +53,7 @@ const schema = z.strictObject({
   model: z.string().min(1).optional(),
   lora: loraSchema.optional(),
   precision: z.enum(precisions).optional(),
+  referencePrecision: z.enum(referencePrecisions).optional(),
   engine: z.enum(engineNames).optional(),
   threads: z.int().min(1).optional(),
   slots: z.int().min(1).optional(),
@@ -81,13 +87,14 @@ export async function openPolicy(options: OpenPolicyOptions = {}): Promise<Polic
       hint: "Leave out engine, or leave out stub and name a model.",
     });
   }
-  const { lora, precision, threads, seed, slots, cacheBytes, maxWaiting } = rest;
+  const { lora, precision, referencePrecision, threads, seed, slots, cacheBytes, maxWaiting } = rest;
   const { revision, token, offline, cacheDir, onProgress } = rest;
   return engines[engine ?? (scripted ? "stub" : "native")].open({
     model,
     stub,
     lora,
     precision,
+    referencePrecision,
     threads,
     seed,
     slots,

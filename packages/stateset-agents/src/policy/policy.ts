@@ -275,6 +275,8 @@ export interface MemoryPlan {
   undo: number;
   /** What one forward pass of `tokenBudget` tokens keeps for the backward pass. */
   activations: number;
+  /** While a checkpoint is written, tensor by tensor: the largest of what is trained, with its moments. */
+  saving: number;
   /** For the keys and values of conversations. */
   cache: number;
   total: number;
@@ -360,12 +362,31 @@ export interface Trainer {
    * the room and rounds what was trained.
    */
   save(dir: string, options?: { merge?: boolean; dtype?: "f32" | "bf16" }): Promise<void>;
+  /**
+   * The whole model, an adapter merged, as one GGUF file (replaced once the new one is complete), where the engine can. `type` is that of
+   * the matrices, default "f16"; `halved` are those that are f16 in a q8_0 file, since their rows are no multiple of 32.
+   */
+  saveGguf?(file: string, options?: SaveGgufOptions): Promise<{ halved: string[] }>;
   /** Other weights of the same shape: a folder that save() or snapshot() wrote. The optimiser begins anew with them. */
   load(dir: string): Promise<WeightsChange>;
   /** Everything needed to go on bit for bit: trainable weights, moments, step count, random state. */
   snapshot(dir: string): Promise<void>;
   restore(dir: string): Promise<WeightsChange>;
   plan(options: PlanOptions): MemoryPlan;
+}
+
+/** What the matrices of a GGUF file are written as. */
+export type GgufType = "f32" | "f16" | "q8_0";
+
+export interface SaveGgufOptions {
+  type?: GgufType;
+  onProgress?: (progress: WriteProgress) => void;
+}
+
+/** How much of a file is written. */
+export interface WriteProgress {
+  bytes: number;
+  total: number;
 }
 
 /** What every engine offers. Engines know transformers; algorithms live elsewhere. */

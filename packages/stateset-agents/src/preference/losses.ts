@@ -13,7 +13,7 @@ import {
 import { robustDpoLoss } from "../algorithm/loss/robust-dpo.ts";
 import { StatesetError } from "../error.ts";
 import type { FitTask } from "../supervised/fit.ts";
-import { fitShape } from "../supervised/fit-options.ts";
+import { type Chosen, fitShape } from "../supervised/fit-options.ts";
 
 /** Those that compare the two sides of a pair. */
 export type PairLossName = Exclude<PreferenceLossName, "kto">;
@@ -62,9 +62,7 @@ const lossOptions = Object.keys(lossShape).filter((key): key is LossOption => ke
 export const settingsShape = { ...fitShape, ...lossShape } as const;
 
 /** The settings of a run. Those that its loss does not read are not there. */
-export type PreferenceSettings = Omit<z.output<z.ZodObject<typeof settingsShape>>, "learningRate"> & {
-  learningRate: number;
-};
+export type PreferenceSettings = Omit<z.output<z.ZodObject<typeof settingsShape>>, Chosen> & Record<Chosen, number>;
 
 /** What trainPreference() has settled whatever the loss. */
 export interface PreferenceRun extends Pick<FitTask, "policy" | "agent" | "on" | "defaults"> {

@@ -114,7 +114,7 @@ export class NeuralRewardTrainer {
     await policy.addValueHead();
     const { contextLength } = policy.model;
     const maxTokens = Math.min(this.#o.maxTokens ?? contextLength, contextLength);
-    const { settings, on } = splitFitOptions({ ...this.#o, maxTokens }, rewardModelShape, policy.model);
+    const { settings, on } = splitFitOptions({ ...this.#o, maxTokens }, rewardModelShape, policy);
     const encode = (list: readonly RewardExample[], name: string) =>
       list.map((example, i) => encodeRewardExample(policy.tokenizer, example, maxTokens, `${name}[${i}]`));
     const units = encode(examples, "examples");

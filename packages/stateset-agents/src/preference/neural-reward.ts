@@ -10,6 +10,7 @@ import type { RewardResult } from "../conversation/trajectory.ts";
 import { writeFailed, writeJsonAtomic } from "../durable.ts";
 import { StatesetError } from "../error.ts";
 import { alikeBatches } from "../learning/micro-batch.ts";
+import { defaultTokenBudget } from "../learning/optimiser.ts";
 import { scorePasses } from "../learning/passes.ts";
 import { type OpenPolicyOptions, openPolicy } from "../policy/open-policy.ts";
 import type { Policy } from "../policy/policy.ts";
@@ -63,7 +64,8 @@ export class NeuralReward extends RewardFunction {
     let scores = this.#groups.get(group);
     if (!scores) {
       // The members of a group share their beginning: scored together it is computed once.
-      scores = this.rawScores(group.map(({ turns }) => turns));
+      const { untimed = (wait) => wait() } = context;
+      scores = untimed(() => this.rawScores(group.map(({ turns }) => turns)));
       this.#groups.set(group, scores);
       scores.catch(() => this.#groups.delete(group));
     }
@@ -136,7 +138,7 @@ export async function loadNeuralReward(
 export async function scoreChains(
   policy: Policy,
   chains: readonly TreeChain[],
-  tokenBudget = 8192,
+  tokenBudget = defaultTokenBudget(policy),
   signal?: AbortSignal,
 ): Promise<number[]> {
   const scores = new Array<number>(chains.length);

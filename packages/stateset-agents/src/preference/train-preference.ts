@@ -9,7 +9,7 @@ import { type PreferenceLoss, preferenceLossNames } from "../algorithm/loss/pref
 import { describeList } from "../describe.ts";
 import { StatesetError } from "../error.ts";
 import { alikeBatches, gather, scatter } from "../learning/micro-batch.ts";
-import type { PassSettings } from "../learning/optimiser.ts";
+import { defaultTokenBudget, type PassSettings } from "../learning/optimiser.ts";
 import { addGradients, scorePasses } from "../learning/passes.ts";
 import type { Policy, Reference } from "../policy/policy.ts";
 import { exampleRecords } from "../run/example-records.ts";
@@ -124,7 +124,7 @@ export async function trainPreference(
   const data = dataOf(given);
   const policy = await policyOf(given, "trainPreference()");
   const shape = shapeFor(loss);
-  const { settings, on } = splitFitOptions(given, shape, policy.model);
+  const { settings, on } = splitFitOptions(given, shape, policy);
   const run = { policy, agent, on, settings, defaults: { ...z.object(shape).parse({}), loss } };
   return loss === "kto" ? trainKto(run, data, heldOut) : trainPairs(loss, run, data.items, heldOut);
 }
@@ -203,7 +203,7 @@ export async function evaluatePreference(
     reference?: Reference;
   } = {},
 ): Promise<PreferenceEvaluation> {
-  const { loss = "dpo", tokenBudget = 8192 } = options;
+  const { loss = "dpo", tokenBudget = defaultTokenBudget(policy) } = options;
   const encoded = encodePairs(policy.tokenizer, pairs, policy.model.contextLength).pairs;
   const scored =
     loss === "orpo" ? encoded.map(unscored) : await referred(policy, encoded, tokenBudget, options.reference);

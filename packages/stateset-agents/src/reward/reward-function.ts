@@ -32,6 +32,11 @@ export interface RewardContext {
    * evaluations of a real model; it costs one pass of the model over the group, and nothing where no reward asks.
    */
   score?: ScoreTurns;
+  /**
+   * Waits for what is not the reward's own doing: a queue, a turn at a model that others use as well. That time does not count into
+   * `timeouts.rewardMs`, nor does that of `score`. Set in rollouts and evaluations.
+   */
+  untimed?: <T>(wait: () => Promise<T>) => Promise<T>;
   /** Says something about the reward itself, once. Left out: as a warning of the process. */
   warn?: (message: string) => void;
   /**

@@ -1,4 +1,4 @@
-import { isAbort, withDeadline } from "../abort.ts";
+import { isAbort, Pauses, withDeadline } from "../abort.ts";
 import { type Failure, mistakeIn } from "../conversation/failure.ts";
 import type { RewardResult, Trajectory } from "../conversation/trajectory.ts";
 import type { Scenario } from "../environment/scenario.ts";
@@ -6,7 +6,7 @@ import { hasCode, messageOf, StatesetError } from "../error.ts";
 import { EnvironmentReward } from "../reward/builtin/environment.ts";
 import { checkResult } from "../reward/define-reward.ts";
 import { stoppable } from "../reward/reference-scorer.ts";
-import type { RewardContext, RewardFunction, RewardInput } from "../reward/reward-function.ts";
+import type { RewardContext, RewardFunction, RewardInput, ScoreTurns } from "../reward/reward-function.ts";
 import type { Unrewarded } from "./episode.ts";
 import type { Played } from "./play.ts";
 import type { Rollout } from "./rollout.ts";
@@ -29,14 +29,18 @@ export async function rewardGroup(
   );
   // What a stub says nobody guards: its scores mean nothing.
   const warn = (message: string) => void (score && notices.push(message));
-  const context: RewardContext = { group, evaluation: !learn, ...(score && { score }), warn };
+  // Of the whole group: what one waits for, such as the scores of all or a comparison of all, the others wait for, too.
+  const pauses = new Pauses();
+  const context: RewardContext = { group, evaluation: !learn, ...(score && { score }), untimed: pauses.untimed, warn };
   const { rewardMs } = settings.timeouts;
   const rewarded = await Promise.all(
     came.map(async ({ trajectory, reward: own }, i): Promise<Trajectory | Unrewarded> => {
       try {
         const environment = checkResult("environment", trajectory, await environmentReward.compute(trajectory));
         const given = own ?? environment;
-        const result = reward ? await rewardOne(reward, group[i]!, context, rewardMs, signal) : given;
+        const result = reward
+          ? await rewardOne(reward, group[i]!, context, { timeoutMs: rewardMs, pauses, signal })
+          : given;
         return { ...trajectory, reward: checkResult(reward?.name ?? "environment", trajectory, result) };
       } catch (error) {
         if (isAbort(error) && signal?.aborted) throw error;
@@ -57,17 +61,21 @@ function rewardOne(
   reward: RewardFunction,
   input: RewardInput,
   context: RewardContext,
-  timeoutMs: number,
-  signal: AbortSignal | undefined,
+  { timeoutMs, pauses, signal }: { timeoutMs: number; pauses: Pauses; signal: AbortSignal | undefined },
 ): Promise<RewardResult> {
   const { score } = context;
+  const untimed =
+    (scoreOf: ScoreTurns): ScoreTurns =>
+    (turns) =>
+      pauses.untimed(() => scoreOf(turns));
   const contextFor = (own: AbortSignal) => ({
     ...context,
     signal: own,
-    ...(score && { score: stoppable(score, own) }),
+    ...(score && { score: untimed(stoppable(score, own)) }),
   });
   return withDeadline((own) => reward.compute(input, contextFor(own)), {
     timeoutMs,
+    pauses,
     timedOut: () =>
       new RewardTimeout("REWARD_FAILED", `Reward "${reward.name}" gave no answer within ${timeoutMs} ms.`),
     signal,

@@ -116,7 +116,7 @@ describe("score", () => {
     expect(second).toEqual(first);
   });
 
-  it("stops waiting with the reward's own time limit, and with the run", async () => {
+  it("stops waiting with the run", async () => {
     const { agent, policy } = tableAgent();
     const { reference } = policy;
     policy.reference = async (of) => ({
@@ -125,8 +125,6 @@ describe("score", () => {
       logprobs: () => new Promise<Float32Array>(() => {}),
       close: async () => {},
     });
-    const limited = evaluate({ ...evaluation, agent, reward: curious(), timeouts: { rewardMs: 40 } });
-    await expect(limited).rejects.toThrow("gave no answer within 40 ms");
     const stop = new AbortController();
     setTimeout(() => stop.abort(), 40);
     const stopped = evaluate({ ...evaluation, agent, reward: curious(), signal: stop.signal });

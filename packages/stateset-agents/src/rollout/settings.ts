@@ -18,7 +18,11 @@ export const rolloutShape = {
   timeouts: z
     .strictObject({
       environmentMs: timeMs.default(30_000).describe("The longest one reset() or step() may take."),
-      rewardMs: timeMs.default(60_000).describe("The longest the reward of one conversation may take."),
+      rewardMs: timeMs
+        .default(60_000)
+        .describe(
+          "The longest the reward of one conversation may take, without its waits for the model: `score`, and what it waits for through `untimed`.",
+        ),
     })
     .prefault({}),
   onFailure: z

@@ -1,5 +1,6 @@
 /** config.json: everything that decides what a run does, so that two runs can be compared and one can be taken up again. */
 import { existsSync, readFileSync } from "node:fs";
+import { resolve } from "node:path";
 import { messageOf, StatesetError } from "../error.ts";
 import type { dataLearners } from "../learning/metric-table.ts";
 import type { ModelInfo } from "../policy/policy.ts";
@@ -32,7 +33,9 @@ export interface RunConfig {
 }
 
 export function modelFacts(model: ModelInfo): RunConfig["model"] {
-  const { name, digest, architecture, parameters, lora } = model;
+  const { digest, architecture, parameters, lora } = model;
+  // A path in full: a checkpoint is opened from elsewhere. A hub id, and what is no file, as it is.
+  const name = existsSync(model.name) ? resolve(model.name) : model.name;
   return { name, digest, architecture, parameters, lora: lora ? { ...lora } : null };
 }
 

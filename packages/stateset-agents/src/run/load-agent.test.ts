@@ -1,5 +1,5 @@
 import { rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { isAbsolute, join, relative } from "node:path";
 import { describe, expect, it } from "vitest";
 import { chatModel } from "../../test/cli.ts";
 import { temporaryFolder } from "../../test/tiny-model.ts";
@@ -8,6 +8,7 @@ import type { AlgorithmConfig } from "../algorithm/index.ts";
 import { ConversationEnvironment } from "../environment/conversation-environment.ts";
 import { rewardFunction } from "../reward/define-reward.ts";
 import { train } from "../training/train.ts";
+import { readConfig } from "./config.ts";
 import { loadAgentFromCheckpoint } from "./load-agent.ts";
 
 const environment = new ConversationEnvironment({ scenarios: [{ id: "a", userResponses: ["hello"] }] });
@@ -100,3 +101,14 @@ describe("loadAgentFromCheckpoint of a run that is not finished", () => {
 function bytes(vector: Float32Array): Uint8Array {
   return new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength);
 }
+
+it("names the model of a run in full, so that its checkpoints open from wherever", async () => {
+  const model = await chatModel(3);
+  const dir = join(await temporaryFolder(), "run");
+  const agent = new MultiTurnAgent({ model: relative(process.cwd(), model), threads: 1, sampling: { maxTokens: 2 } });
+  await agent.initialize();
+  await train({ agent, environment, reward, dir, steps: 1, groupsPerStep: 1, groupSize: 2 });
+  expect(isAbsolute(agent.policy.model.name)).toBe(false);
+  await agent.close();
+  expect(readConfig(dir).model.name).toBe(model);
+});

@@ -42,7 +42,7 @@ export function findAgent(path: string): AgentPlace {
 }
 
 async function openModel(dir: string, overrides: AgentOptions): Promise<MultiTurnAgent> {
-  if (existsSync(join(dir, rewardModelFileName))) throw noConversations(dir);
+  requireConversations(dir);
   const agent = new MultiTurnAgent({ ...(await readAgentFile(dir)), model: dir, ...overrides });
   await agent.initialize();
   return agent;
@@ -90,6 +90,11 @@ function isRun(dir: string): boolean {
 function followPointer(path: string): string {
   const isPointer = basename(dirname(path)) === runFiles.checkpoints && existsSync(path) && statSync(path).isFile();
   return isPointer ? join(dirname(path), readFileSync(path, "utf8").trim()) : path;
+}
+
+/** Refuses the folder of a reward model. */
+export function requireConversations(dir: string): void {
+  if (existsSync(join(dir, rewardModelFileName))) throw noConversations(dir);
 }
 
 function noConversations(dir: string): StatesetError {

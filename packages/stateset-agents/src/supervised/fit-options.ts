@@ -2,9 +2,15 @@
 import { z } from "zod";
 import type { Agent } from "../agent/agent.ts";
 import { StatesetError } from "../error.ts";
-import { learningRateFor, optimiserShape, passShape, scheduleShape } from "../learning/optimiser.ts";
+import {
+  defaultTokenBudget,
+  learningRateFor,
+  optimiserShape,
+  passShape,
+  scheduleShape,
+} from "../learning/optimiser.ts";
 import { mergeDefined, parseOptions, pick } from "../options.ts";
-import type { ModelInfo, Policy } from "../policy/policy.ts";
+import type { Policy } from "../policy/policy.ts";
 import { runDirOf } from "../run/checkpoint/store.ts";
 import { type LearnerKind, readConfig } from "../run/config.ts";
 import { requireLearner } from "../run/open-run.ts";
@@ -25,10 +31,11 @@ export const fitShape = {
 
 type Parsed = z.output<z.ZodObject<typeof fitShape>>;
 
+/** Where they are left out they go by the model. */
+export type Chosen = "learningRate" | "tokenBudget";
+
 /** Resolved: every number is there. */
-export interface FitSettings extends Omit<Parsed, "learningRate"> {
-  learningRate: number;
-}
+export type FitSettings = Omit<Parsed, Chosen> & Record<Chosen, number>;
 
 export type FitOptions = z.input<z.ZodObject<typeof fitShape>> & RunChoice;
 
@@ -54,11 +61,20 @@ export function readFitOptions<S extends z.ZodObject>(
 export function splitFitOptions<T extends Parsed & RunChoice, K extends keyof T>(
   options: T,
   shape: Readonly<Record<K, unknown>>,
-  model: ModelInfo,
-): { settings: Omit<Pick<T, K>, "learningRate"> & { learningRate: number }; on: RunChoice } {
-  const settings = pick(options, Object.keys(shape) as K[]);
+  policy: Pick<Policy, "model" | "plan">,
+): { settings: Omit<Pick<T, K>, Chosen> & Record<Chosen, number>; on: RunChoice } {
+  // Last, given or not: a run that goes on writes the same config.json.
+  const chosen: readonly string[] = ["learningRate", "tokenBudget"] satisfies Chosen[];
+  const settings = pick(
+    options,
+    (Object.keys(shape) as K[]).filter((key) => !chosen.includes(key as string)),
+  );
   return {
-    settings: { ...settings, learningRate: options.learningRate ?? learningRateFor(model) },
+    settings: {
+      ...settings,
+      learningRate: options.learningRate ?? learningRateFor(policy.model),
+      tokenBudget: options.tokenBudget ?? defaultTokenBudget(policy, options.recompute),
+    },
     on: pick(options as RunChoice, Object.keys(runShape) as (keyof RunChoice)[]),
   };
 }

@@ -3,6 +3,7 @@ import type { Agent } from "../agent/agent.ts";
 import { writeFolderAtomic } from "../durable.ts";
 import { StatesetError } from "../error.ts";
 import { exclusively } from "../learning/exclusive.ts";
+import { defaultTokenBudget } from "../learning/optimiser.ts";
 import { requireLoraPlus, requireTrainable } from "../learning/trainable.ts";
 import type { Policy, StepOptions } from "../policy/policy.ts";
 import { type RunPart, restoreParts, runDirOf } from "../run/checkpoint/store.ts";
@@ -145,7 +146,8 @@ async function restore({ task, state }: FitLoop, { checkpoint }: OpenedRun<FitSt
 }
 
 async function begin({ task, run }: FitLoop, changes: readonly Change[]): Promise<void> {
-  const { learner, settings, defaults, on, cut } = task;
+  const { learner, policy, settings, on, cut } = task;
+  const defaults = { ...task.defaults, tokenBudget: defaultTokenBudget(policy, settings.recompute) };
   const resumedAfter = on.resumeFrom === undefined ? undefined : run.step;
   await run.begin(learner, { settings: { ...settings }, defaults, resumedAfter });
   if (changes.length > 0) await run.say({ kind: "options-changed", message: changesText(changes) });

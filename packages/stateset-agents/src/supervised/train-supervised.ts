@@ -4,7 +4,7 @@ import { learnCount } from "../conversation/learn-tokens.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
 import { describeList } from "../describe.ts";
 import { alikeBatches, gather, scatter } from "../learning/micro-batch.ts";
-import type { PassSettings } from "../learning/optimiser.ts";
+import { defaultTokenBudget, type PassSettings } from "../learning/optimiser.ts";
 import type { Unit } from "../learning/pack.ts";
 import { addGradients, scorePasses } from "../learning/passes.ts";
 import type { Policy } from "../policy/policy.ts";
@@ -67,7 +67,7 @@ export async function trainSupervised(options: SupervisedOptions): Promise<Super
   const given = readFitOptions(schema, options, ["sft"], "trainSupervised()");
   const { agent, examples, heldOut } = given;
   const policy = await policyOf(given, "trainSupervised()");
-  const { settings, on } = splitFitOptions(given, fitShape, policy.model);
+  const { settings, on } = splitFitOptions(given, fitShape, policy);
   const { contextLength } = policy.model;
   const { chains, sources, truncated, dropped, spelt } = encodeExamples(policy.tokenizer, examples, contextLength);
   const test = heldOut && encodeExamples(policy.tokenizer, heldOut, contextLength).chains;
@@ -146,7 +146,7 @@ export async function evaluateSupervised(
   options: { tokenBudget?: number } = {},
 ): Promise<SupervisedEvaluation> {
   const { chains } = encodeExamples(policy.tokenizer, examples, policy.model.contextLength);
-  return evaluateChains(policy, chains, options.tokenBudget ?? 8192);
+  return evaluateChains(policy, chains, options.tokenBudget ?? defaultTokenBudget(policy));
 }
 
 async function evaluateChains(

@@ -6,9 +6,10 @@ import type { Trajectory } from "../conversation/trajectory.ts";
 import { describeList } from "../describe.ts";
 import { StatesetError } from "../error.ts";
 import { gatherValues, microBatches, scatterValues } from "../learning/micro-batch.ts";
+import { defaultTokenBudget } from "../learning/optimiser.ts";
 import { addGradients, scorePasses } from "../learning/passes.ts";
 import { type ChainSequence, sequenceOf } from "../learning/sequence.ts";
-import { parseOptions } from "../options.ts";
+import { mergeDefined, parseOptions } from "../options.ts";
 import type { Policy } from "../policy/policy.ts";
 import { runShape } from "../run/options.ts";
 import { requireLearnTokens } from "./example.ts";
@@ -22,7 +23,7 @@ import {
   splitFitOptions,
 } from "./fit-options.ts";
 
-const { tokenBudget, evaluateEvery: _, ...fitOptions } = fitShape;
+const { evaluateEvery: _, ...fitOptions } = fitShape;
 
 const schema = z.strictObject({
   ...agentOrPolicyShape,
@@ -32,7 +33,7 @@ const schema = z.strictObject({
   gamma: z.number().min(0).max(1).optional(),
   /** λ of generalised advantage estimation. */
   gaeLambda: z.number().min(0).max(1).default(0.95),
-  tokenBudget,
+  tokenBudget: fitShape.tokenBudget,
 });
 
 const settingsShape = {
@@ -68,7 +69,8 @@ export class ValueFunction {
     const policy = await this.#policy();
     const sequences = conversations.map(sequenceOf);
     const values: Float32Array[] = sequences.map(() => new Float32Array(0));
-    const batches = microBatches(sequences, withTokens(sequences), this.#options.tokenBudget);
+    const { tokenBudget = defaultTokenBudget(policy) } = this.#options;
+    const batches = microBatches(sequences, withTokens(sequences), tokenBudget);
     await scorePasses(policy, batches, { values: true }, (batch, pass) => {
       const own = gatherValues(batch, pass.values!);
       batch.members.forEach((member, i) => {
@@ -95,12 +97,13 @@ export class ValueFunction {
     returns: readonly ArrayLike<number>[],
     options: ValueFitOptions = {},
   ): Promise<FitResult<object>> {
-    const given = readFitOptions(fitSchema, options, ["value-function"], "ValueFunction.fit()");
+    const { agent } = this.#options;
+    const own = mergeDefined({ ...options }, { tokenBudget: this.#options.tokenBudget });
+    const given = readFitOptions(fitSchema, own, ["value-function"], "ValueFunction.fit()");
     requireLearnTokens(conversations, "ValueFunction.fit()");
     const policy = await this.#policy();
-    const { agent, tokenBudget } = this.#options;
-    const { settings, on } = splitFitOptions({ ...given, tokenBudget, evaluateEvery: 0 }, settingsShape, policy.model);
-    const { trunk } = settings;
+    const { settings, on } = splitFitOptions({ ...given, evaluateEvery: 0 }, settingsShape, policy);
+    const { trunk, tokenBudget } = settings;
     const sequences = conversations.map(sequenceOf);
     sequences.forEach(({ old }, i) => {
       const [have, want] = [returns[i]?.length ?? 0, old.length];
@@ -134,14 +137,13 @@ export class ValueFunction {
       );
     };
     const membersOf = (batch: readonly number[]) => batch.map((i) => learnt[i]!);
-    const all = { ...settings, tokenBudget, evaluateEvery: 0 };
     return fit({
       learner: "value-function",
       policy,
       agent,
       on,
-      settings: all,
-      defaults: { ...z.object(settingsShape).parse({}), tokenBudget, evaluateEvery: 0 },
+      settings: { ...settings, evaluateEvery: 0 },
+      defaults: { ...z.object(settingsShape).parse({}), evaluateEvery: 0 },
       data: { conversations: describeList(conversations), returns: describeList(returns) },
       count: learnt.length,
       learn: (batch, signal) => learn(membersOf(batch), signal),

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { createAlgorithm } from "../algorithm/algorithms.ts";
 import { emptyReport } from "../rollout/report.ts";
 import type { RunStart, StepEnd } from "../run/callbacks.ts";
@@ -204,6 +204,31 @@ describe("createLiveView", () => {
     expect(text).toContain("held-out (selection) at step 3: reward 0.450");
     expect(text).toContain("held-out (report) at step 3 (weights of step 2): reward 0.300");
     expect(text.trimEnd().endsWith("finished after 3 steps. The weights are step 2's, which did best")).toBe(true);
+  });
+
+  it("says in plain lines how far it is while something takes long", () => {
+    vi.useFakeTimers();
+    try {
+      const writes: string[] = [];
+      const view = createLiveView({ stream: { write: (text) => writes.push(text) }, color: false });
+      view.onStart!(run);
+      view.onProgress!({ step: 0, totalSteps: 4, phase: "evaluating", done: 0, of: 32, tokens: 0 });
+      vi.advanceTimersByTime(9000);
+      view.onProgress!({ step: 0, totalSteps: 4, phase: "evaluating", done: 3, of: 32, tokens: 1500 });
+      vi.advanceTimersByTime(1000);
+      view.onStepStart!({ step: 1, totalSteps: 4, learningRate: 1 });
+      view.onProgress!({ step: 1, totalSteps: 4, phase: "learning" });
+      vi.advanceTimersByTime(10_000);
+      expect(writes.slice(1)).toEqual([
+        "evaluating  3 of 32 conversations  1.5k tokens  10s\n",
+        "step 1: learning  10s\n",
+      ]);
+      view.onEnd!({ status: "finished", steps: 4 } as never);
+      vi.advanceTimersByTime(60_000);
+      expect(writes).toHaveLength(4);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it("prints one JSON object a line and nothing else with json", () => {

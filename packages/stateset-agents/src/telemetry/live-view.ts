@@ -4,7 +4,7 @@ import type { RunCallbacks } from "../run/callbacks.ts";
 import type { Verdict } from "../run/event.ts";
 import { wrap } from "./columns.ts";
 import { number } from "./format.ts";
-import { endLine, stepLine } from "./plain-lines.ts";
+import { endLine, progressText, stepLine } from "./plain-lines.ts";
 import { Screen, type ViewStream } from "./screen.ts";
 import { viewLines } from "./view-lines.ts";
 import { ViewState } from "./view-state.ts";
@@ -33,6 +33,8 @@ export interface LiveView extends RunCallbacks {
 
 /** Often enough to be seen to move, and nothing beside a decoding step. */
 const redrawMs = 200;
+/** Lines that stay are fewer: only what takes long says how far it is. */
+const tellMs = 10_000;
 
 export function createLiveView(options: LiveViewOptions): LiveView {
   const { stream, now = Date.now, title } = options;
@@ -52,6 +54,9 @@ export function createLiveView(options: LiveViewOptions): LiveView {
   };
   const draw = () => {
     if (mode === "tty") screen.draw();
+  };
+  const tell = () => {
+    if (state.now) plain(progressText(state.now, now() - state.now.sinceMs));
   };
   const note = (text: string) => {
     plain(text);
@@ -88,6 +93,7 @@ export function createLiveView(options: LiveViewOptions): LiveView {
       plain(nameLine(run, title, colors), ...(changed.length === 0 ? [] : [`set  ${changed.join(" · ")}`]));
       draw();
       if (mode === "tty") clock ??= setInterval(draw, redrawMs).unref();
+      if (mode === "plain") clock ??= setInterval(tell, tellMs).unref();
     },
     onStepStart: ({ step }) => state.beginStep(step, now()),
     onProgress: (progress) => state.progress(progress, now()),

@@ -1,7 +1,8 @@
 /** A run as lines that stay, for logs and pipes. */
 import { counted } from "../counted.ts";
+import type { RunProgress } from "../run/callbacks.ts";
 import type { RunEnd } from "../run/event.ts";
-import { duration, number, percent } from "./format.ts";
+import { duration, number, percent, quantity } from "./format.ts";
 import type { ViewState } from "./view-state.ts";
 import { distance } from "./view-texts.ts";
 
@@ -20,6 +21,18 @@ export function stepLine(state: ViewState, nowMs: number): string {
     timing.rolloutMs === 0 ? undefined : `rollout ${percent(timing.rolloutMs / total)}`,
     state.conversations === 0 ? undefined : `failed ${state.failed.environment + state.failed.reward}`,
     `eta ${duration(state.etaMs(nowMs) ?? Number.NaN)}`,
+  ]
+    .filter((part) => part !== undefined)
+    .join("  ");
+}
+
+/** What is being done, how far it is, and for how long. */
+export function progressText(now: Omit<RunProgress, "totalSteps">, elapsedMs: number): string {
+  return [
+    `${now.step > 0 ? `step ${now.step}: ` : ""}${now.phase}`,
+    now.of === undefined ? undefined : `${now.done} of ${now.of} conversations`,
+    now.tokens ? `${quantity(now.tokens)} tokens` : undefined,
+    duration(elapsedMs),
   ]
     .filter((part) => part !== undefined)
     .join("  ");

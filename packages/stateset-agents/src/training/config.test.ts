@@ -36,6 +36,12 @@ describe("resolveConfig", () => {
     expect(learningRateFor({ parameters: 7e9, lora })).toBeGreaterThan(learningRateFor({ parameters: 7e9 }));
   });
 
+  it("evaluates a larger model with one conversation a scenario, unless told otherwise", () => {
+    const samples = (parameters: number, evaluation = {}) =>
+      resolveConfig({ evaluation }, { model: { parameters } }).evaluation.samples;
+    expect([samples(11_700_000), samples(134_515_008), samples(134_515_008, { samples: 3 })]).toEqual([4, 1, 3]);
+  });
+
   it("does not take a clip range for AdamW's epsilon", () => {
     expect(() => resolveConfig({ epsilon: 0.2 })).toThrow(/epsilonLow and epsilonHigh/);
   });

@@ -1,10 +1,11 @@
 import { z } from "zod";
 import { StatesetError } from "../error.ts";
 import { earlyStoppingSchema } from "../evaluation/early-stopping.ts";
-import { learningRateFor, scheduleShape } from "../learning/optimiser.ts";
+import { defaultSamples } from "../evaluation/evaluate.ts";
+import { defaultTokenBudget, learningRateFor, scheduleShape } from "../learning/optimiser.ts";
 import { klShape, learnShape } from "../learning/settings.ts";
 import { mergeDefined, parseOptions } from "../options.ts";
-import type { ModelInfo } from "../policy/policy.ts";
+import type { ModelInfo, Trainer } from "../policy/policy.ts";
 import { rolloutShape } from "../rollout/settings.ts";
 import { checkpointSchema, trajectoriesSchema } from "../run/options.ts";
 import { defaultProfile, type ProfileName, profileNames, profiles } from "./profiles.ts";
@@ -74,7 +75,7 @@ export const trainingConfigSchema = z.strictObject({
     .boolean()
     .default(true)
     .describe(
-      "When a scenario's group is all alike below what the scenario once reached, its best conversation joins the group, and the scenario is drawn more often. Before the first step four conversations of each scenario are held, where that is less than a tenth of the run's. For algorithms that compare the conversations of a group.",
+      "When a scenario's group is all alike below what the scenario once reached, its best conversation joins the group, and the scenario is drawn more often. Before the first step four conversations of each scenario (one, of a model of 100M parameters and more) are held, where that is less than a tenth of the run's. For algorithms that compare the conversations of a group.",
     ),
 
   sampler: samplerSchema,
@@ -87,7 +88,11 @@ export const trainingConfigSchema = z.strictObject({
         .min(0)
         .default(10)
         .describe("Steps between evaluations on the held-out scenarios; 0: never in between."),
-      samples: count.default(4).describe("Conversations per held-out scenario; at temperature 0 it is 1."),
+      samples: count
+        .optional()
+        .describe(
+          "Conversations per held-out scenario; at temperature 0 it is 1. Left out: chosen by the model's size, 4 below 100M parameters and 1 from there on.",
+        ),
       temperature: z.number().min(0).optional().describe("Of evaluations. Left out: that of training. 0 is greedy."),
       selectionShare: z
         .number()
@@ -115,7 +120,10 @@ export const trainingConfigSchema = z.strictObject({
 export type TrainingOptions = z.input<typeof trainingConfigSchema>;
 type Parsed = z.output<typeof trainingConfigSchema>;
 /** The resolved configuration of a run: every number is there. Written to config.json. */
-export interface TrainingConfig extends Omit<Parsed, "episodes" | "learningRate" | "valueLearningRate"> {
+export interface TrainingConfig
+  extends Omit<Parsed, "episodes" | "learningRate" | "valueLearningRate" | "tokenBudget" | "evaluation"> {
+  evaluation: Parsed["evaluation"] & { samples: number };
+  tokenBudget: number;
   learningRate: number;
   valueLearningRate: number;
   profile: ProfileName;
@@ -125,8 +133,10 @@ export interface ResolveContext {
   profile?: ProfileName;
   /** Below the profile: what the algorithm is usually run with. */
   defaults?: TrainingOptions;
-  /** Chooses the learning rate when none is given. */
+  /** Chooses the learning rate and the size of evaluations when none is given. */
   model?: Pick<ModelInfo, "parameters" | "lora">;
+  /** Chooses the token budget when none is given. */
+  policy?: Pick<Trainer, "plan">;
 }
 
 /** Fills in what the options leave open from the profile, then from the defaults. Unknown keys are named, the nearest suggested. */
@@ -138,7 +148,7 @@ export function resolveConfig(options: TrainingOptions = {}, context: ResolveCon
     });
   }
   const preset = profiles[profile];
-  const { episodes, learningRate, valueLearningRate, ...config } = parseOptions(
+  const { episodes, learningRate, valueLearningRate, tokenBudget, ...config } = parseOptions(
     trainingConfigSchema,
     mergeOptions(mergeOptions(options, preset.options), context.defaults ?? {}),
     "train()",
@@ -156,10 +166,14 @@ export function resolveConfig(options: TrainingOptions = {}, context: ResolveCon
       { hint: "Make a step smaller and take more steps." },
     );
   }
+  const { samples = defaultSamples(context.model), ...evaluation } = config.evaluation;
   const rate = learningRate ?? learningRateFor(context.model) * preset.learningRateScale;
   return {
     ...config,
     steps: episodes === undefined ? config.steps : Math.ceil(episodes / perStep),
+    // Last, given or not: a run that goes on writes the same config.json.
+    evaluation: { ...evaluation, samples },
+    tokenBudget: tokenBudget ?? defaultTokenBudget(context.policy, config.recompute),
     learningRate: rate,
     valueLearningRate: valueLearningRate ?? rate,
     profile,

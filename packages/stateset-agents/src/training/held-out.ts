@@ -7,6 +7,7 @@ import { type EvaluationIn, evaluateWith } from "../evaluation/evaluate.ts";
 import { splitHeldOut } from "../evaluation/split.ts";
 import { seedOf } from "../random.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
+import type { RolloutProgress } from "../rollout/rollout.ts";
 import type { RewardEvaluation } from "../run/event.ts";
 import type { TrainingConfig } from "./config.ts";
 
@@ -82,14 +83,27 @@ export function createHeldOut({ scenarios, config, scorer, onProgress, ...parts 
     scenarios.length === 1
       ? { selection: scenarios, report: scenarios }
       : splitHeldOut(scenarios, { seed: seedOf(seed, "held-out"), selectionShare: evaluation.selectionShare });
+  const underWay = new Map<RewardEvaluation["set"], RolloutProgress>();
+  let active = 0;
+  /** Of all sets that are measured at this time. */
+  const tell = (set: RewardEvaluation["set"], progress: RolloutProgress) => {
+    underWay.set(set, progress);
+    const all = [...underWay.values()];
+    const sum = (of: (one: RolloutProgress) => number) => all.reduce((total, one) => total + of(one), 0);
+    // Those of a set that is being rewarded have all been held.
+    const phase = all.some((one) => one.phase === "sampling") ? "sampling" : "rewarding";
+    const done = sum((one) => (one.phase === phase ? one.done : one.of));
+    onProgress?.({ phase, done, of: sum((one) => one.of), tokens: sum((one) => one.tokens) });
+  };
   return {
     async evaluate(step, set, lowestReward, signal) {
+      active++;
       const rollout = { sampling, maxTurns, concurrency, timeouts, onFailure };
       const settings = { ...rollout, samples, seed: seedOf(seed, "evaluation"), signal };
       try {
         const result = await evaluateWith(
           { ...parts, ...settings, scenarios: sets[set] },
-          { scorer, lowestReward, onProgress },
+          { scorer, lowestReward, onProgress: (progress) => tell(set, progress) },
         );
         const means = Object.entries(result.parts).map(([name, estimate]) => [name, estimate.mean]);
         return {
@@ -113,6 +127,8 @@ export function createHeldOut({ scenarios, config, scorer, onProgress, ...parts 
         const none = { mean: Number.NaN, count: 0 };
         const lost = sets[set].length * samples;
         return { step, set, reward: none, parts: {}, scenarios: [], failed: 0, lost, failures: [error.message] };
+      } finally {
+        if (--active === 0) underWay.clear();
       }
     },
   };

@@ -39,6 +39,7 @@ export async function resolveRun<A extends Agent>(options: TrainOptions<A>): Pro
     },
     profile: parts.profile ?? before?.profile ?? "balanced",
     model: agent.policy.model,
+    policy: agent.policy,
   });
   if (algorithm.comparesGroups && config.groupSize < 2) {
     throw new StatesetError(

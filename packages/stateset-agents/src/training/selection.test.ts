@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import type { RunProgress } from "../run/callbacks.ts";
 import type { RunEvent } from "../run/event.ts";
 import { FunctionReward, politeShare, quickRun, tableAgent, tableScenarios } from "../test-support/table-training.ts";
 import { heldOutProblems } from "./held-out.ts";
@@ -20,6 +21,16 @@ const eventsOf = (dir: string) =>
     .trimEnd()
     .split("\n")
     .map((line) => JSON.parse(line) as RunEvent);
+
+it("measures what selects and what is reported at once before the first step, and says how far both are", async () => {
+  const told: number[][] = [];
+  const onProgress = ({ phase, step, done, of }: RunProgress) =>
+    void (phase === "evaluating" && step === 0 && told.push([done!, of!]));
+  await train({ ...options, agent: tableAgent().agent, reward: polite, steps: 1, callbacks: { onProgress } });
+  // 5 scenarios each, 4 conversations of each.
+  expect(told.every(([done, of]) => done! <= of!)).toBe(true);
+  expect(told.some(([done, of]) => done === 40 && of === 40)).toBe(true);
+});
 
 describe("the weights a run ends with", () => {
   it("are those it began with when no step did better, and it says so", async () => {

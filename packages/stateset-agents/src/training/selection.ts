@@ -20,10 +20,16 @@ function noteBest(state: LoopState, { step, reward: { mean: score, count } }: Re
 export async function evaluateBefore(loop: Loop): Promise<void> {
   const { heldOut, run, state, config } = loop;
   if (!heldOut || loop.before) return;
-  // Nothing is said before both are done: a run that is stopped in between begins with them again.
-  const report = await heldOut.evaluate(0, "report", state.lowestReward, run.signal);
-  const selection =
-    config.evaluation.every > 0 ? await heldOut.evaluate(0, "selection", state.lowestReward, run.signal) : undefined;
+  const sets = config.evaluation.every > 0 ? (["report", "selection"] as const) : (["report"] as const);
+  // At once, since the engine takes more conversations for little more time. Nothing is said before both are done: a run that is
+  // stopped in between begins with them again.
+  const measured = await Promise.allSettled(
+    sets.map((set) => heldOut.evaluate(0, set, state.lowestReward, run.signal)),
+  );
+  const [report, selection] = measured.map((one) => {
+    if (one.status === "rejected") throw one.reason;
+    return one.value;
+  }) as [RewardEvaluation, RewardEvaluation?];
   await reportEvaluation(loop, report);
   if (selection) await reportEvaluation(loop, selection);
   run.record(finiteMetrics(0, evaluationMetrics(report), selection ? evaluationMetrics(selection) : {}));

@@ -5,6 +5,7 @@ import { ConversationEnvironment } from "../environment/conversation-environment
 import type { EnvironmentState } from "../environment/environment.ts";
 import type { ConversationScenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
+import type { RunProgress } from "../run/callbacks.ts";
 import {
   FunctionReward,
   gain,
@@ -245,6 +246,25 @@ describe("train", { timeout: 300_000 }, () => {
     expect(run.warnings.some((w) => w.kind === "stub")).toBe(true);
     expect(run.metrics.every((m) => m.stub === 1)).toBe(true);
     expect(run.finalDir).toBeUndefined();
+  });
+
+  it("tells how far an update is", async () => {
+    const told: string[] = [];
+    const onProgress = ({ phase, done, of }: RunProgress) => void (phase === "learning" && told.push(`${done}/${of}`));
+    const { agent } = tableAgent();
+    // A pass holds one conversation.
+    await train({
+      ...settings,
+      agent,
+      reward: polite,
+      steps: 1,
+      groupSize: 2,
+      tokenBudget: 16,
+      callbacks: { onProgress },
+    });
+    const of = Number(told.at(-1)!.split("/")[1]);
+    expect(of).toBeGreaterThan(1);
+    expect(told.slice(-of - 1)).toEqual(Array.from({ length: of + 1 }, (_, done) => `${done}/${of}`));
   });
 });
 

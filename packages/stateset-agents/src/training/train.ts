@@ -10,8 +10,10 @@ import { EarlyStopping } from "../evaluation/early-stopping.ts";
 import type { EvaluationIn } from "../evaluation/evaluate.ts";
 import { exclusively } from "../learning/exclusive.ts";
 import { type Learner, openLearner, wantsReference } from "../learning/learner.ts";
+import { defaultTokenBudget } from "../learning/optimiser.ts";
 import { noMoments } from "../learning/shape-rewards.ts";
 import { requireTrainable } from "../learning/trainable.ts";
+import type { Policy } from "../policy/policy.ts";
 import { environmentRollout, scorerOf } from "../rollout/rollout.ts";
 import type { RunProgress } from "../run/callbacks.ts";
 import { changesText } from "../run/config.ts";
@@ -118,6 +120,7 @@ async function openLoop(
   const { kl } = config;
   const scorer = scorerOf(agent);
   const onProgress = (progress: Omit<RunProgress, "step" | "totalSteps">) => opened.run.progress(progress);
+  learner.onPass = (progress) => onProgress({ phase: "learning", ...progress });
   const keepsReference = wantsReference(algorithm, kl.coefficient) || mayAdjustKl(parts);
   if (kl.renewEvery > 0 && !keepsReference) {
     throw new StatesetError("INVALID_OPTION", "kl.renewEvery has nothing to renew: the run keeps no reference.", {
@@ -157,7 +160,8 @@ async function begin(loop: Loop, { parts, config, algorithm, changes }: Resolved
   const { name, options } = algorithm;
   const resumedAfter = parts.resumeFrom === undefined ? undefined : run.step;
   const settings = { ...config, ...options, algorithm: name };
-  const view = { config, algorithm: { name, options }, resumedAfter, settings, defaults: defaultsOf(name) };
+  const defaults = defaultsOf(name, { policy: parts.agent.policy, recompute: config.recompute });
+  const view = { config, algorithm: { name, options }, resumedAfter, settings, defaults };
   await run.begin(name, view satisfies Omit<TrainingStart, "id" | "dir" | "learner" | "steps" | "saved">);
   if (changes.length > 0) await run.say({ kind: "options-changed", message: changesText(changes) });
   if (parts.agent.policy.model.stub) {
@@ -171,10 +175,20 @@ async function begin(loop: Loop, { parts, config, algorithm, changes }: Resolved
 }
 
 /** What a run with this algorithm would be set to, had nothing been said. */
-export function defaultsOf(algorithm: string): Record<string, unknown> {
+export function defaultsOf(
+  algorithm: string,
+  on: { policy?: Policy; recompute?: boolean } = {},
+): Record<string, unknown> {
   const known = algorithmNames.find((name) => name === algorithm);
   const defaults = { groupSize: defaultGroupSize(algorithm) };
-  return { ...resolveConfig({}, { defaults }), ...(known && algorithmDefaults(known)), algorithm };
+  const tokenBudget = defaultTokenBudget(on.policy, on.recompute);
+  const model = on.policy && { model: on.policy.model };
+  return {
+    ...resolveConfig({}, { defaults, ...model }),
+    tokenBudget,
+    ...(known && algorithmDefaults(known)),
+    algorithm,
+  };
 }
 
 function initialState(config: TrainingConfig, agent: Agent): LoopState {

@@ -2,18 +2,21 @@
 
 use super::{Blocks, Form, Matrix};
 use crate::simd::{LANES, Simd};
-use crate::simd_dispatch;
+use crate::{by_form, simd_dispatch};
 
-/// Fetches `bytes` from `at` on.
+/// Bytes ahead of its use at which each panel is fetched, into the second-level cache: of the first, too few lines can be on their way.
+const AHEAD: usize = 2048;
+
+/// Fetches the line at `ahead` bytes after `at`, if any.
 #[inline(always)]
-fn fetch(at: *const u8, bytes: usize) {
+fn fetch(at: *const u8, ahead: usize) {
     #[cfg(target_arch = "x86_64")]
-    for line in (0..bytes).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(line).cast()) };
+    if ahead > 0 {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(ahead).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (at, bytes);
+    let _ = (at, ahead);
 }
 
 /// The whole numbers of one block of each panel times its scale, plus its shift where there is one.
@@ -65,6 +68,7 @@ impl<S: Simd, const P: usize> Block<S, P> {
         len: usize,
         (from, until): (usize, usize),
         k: usize,
+        ahead: usize,
         sink: &mut impl Sink<S, P>,
     ) {
         unsafe {
@@ -72,7 +76,11 @@ impl<S: Simd, const P: usize> Block<S, P> {
             if BITS == 8 {
                 for i in from..until {
                     for p in 0..P {
-                        low[p] = S::from_i8(self.numbers[p].add(i * LANES).cast());
+                        let at = self.numbers[p].add(i * LANES);
+                        if i % 4 == 0 {
+                            fetch(at, ahead);
+                        }
+                        low[p] = S::from_i8(at.cast());
                     }
                     sink.step(k + i - from, self.place::<SHIFTED>(low));
                 }
@@ -81,7 +89,11 @@ impl<S: Simd, const P: usize> Block<S, P> {
             let mut i = from;
             while i < until {
                 for p in 0..P {
-                    (low[p], high[p]) = S::nibbles(self.numbers[p].add(i * LANES / 2));
+                    let at = self.numbers[p].add(i * LANES / 2);
+                    if i % 8 == 0 {
+                        fetch(at, ahead);
+                    }
+                    (low[p], high[p]) = S::nibbles(at);
                 }
                 sink.step(k + i - from, self.place::<SHIFTED>(self.upper::<BITS>(low, len, i)));
                 sink.step(k + i + 1 - from, self.place::<SHIFTED>(self.upper::<BITS>(high, len, i + 1)));
@@ -125,13 +137,27 @@ impl<S: Simd, const P: usize> Block<S, P> {
 /// Which part of which panels is read.
 #[derive(Clone, Copy)]
 pub struct Part {
-    /// Bytes from a panel to the next.
-    pub panel: usize,
-    /// Steps `k0..k0+len`. In forms of blocks both are even.
-    pub k0: usize,
+    /// Columns of the matrix.
+    pub k: usize,
+    /// Steps `from..from+len`. In forms of blocks both are even.
+    pub from: usize,
     pub len: usize,
-    /// Bytes from these panels to those that are fetched meanwhile; 0 for none.
-    pub ahead: usize,
+    /// Panels to those that are read next, which are fetched meanwhile; 0 for none.
+    pub next: usize,
+}
+
+impl Part {
+    /// Bytes from `offset` in a panel of so many to what is fetched when it is read: later in the panel, or in the panel that is next.
+    #[inline(always)]
+    fn ahead(self, offset: usize, panel: usize) -> usize {
+        if offset + AHEAD < panel {
+            AHEAD
+        } else if self.next > 0 {
+            AHEAD + (self.next - 1) * panel
+        } else {
+            0
+        }
+    }
 }
 
 #[inline(always)]
@@ -141,56 +167,63 @@ unsafe fn blocks<S: Simd, const P: usize, const BITS: usize, const SHIFTED: bool
     part: Part,
     sink: &mut impl Sink<S, P>,
 ) {
-    let (mut k, end) = (part.k0, part.k0 + part.len);
+    let (mut k, end) = (part.from, part.from + part.len);
+    let panel = part.k / b.steps() * b.record();
     unsafe {
         while k < end {
             let offset = k / b.steps() * b.record();
             let at = b.head() + k % b.steps() / b.len * b.block();
+            let ahead = part.ahead(offset + at, panel);
             let mut record = [first; P];
             for p in 0..P {
-                record[p] = first.add(p * part.panel + offset);
-                if part.ahead > 0 {
-                    fetch(record[p].wrapping_add(part.ahead + if b.family > 1 { at } else { 0 }), b.record() / b.family);
-                }
+                record[p] = first.add(p * panel + offset);
+                fetch(record[p].add(at - b.head()), ahead);
             }
             let from = k % b.len;
             let until = b.len.min(from + end - k);
-            Block::<S, P>::of(b, record, at, SHIFTED).walk::<BITS, SHIFTED>(b.len, (from, until), k - part.k0, sink);
+            Block::<S, P>::of(b, record, at, SHIFTED).walk::<BITS, SHIFTED>(b.len, (from, until), k - part.from, ahead, sink);
             k += until - from;
         }
     }
 }
 
-/// Gives the sink each step of `P` panels, numbered from `k0` on.
 #[inline(always)]
-pub unsafe fn walk<S: Simd, const P: usize>(m: Matrix, part: Part, sink: &mut impl Sink<S, P>) {
-    let first = m.at.cast::<u8>();
+unsafe fn single<S: Simd, const P: usize, const F: usize>(first: *const u8, part: Part, sink: &mut impl Sink<S, P>) {
+    let step = Form::numbered(F).panel_bytes(1);
+    for k in 0..part.len {
+        let offset = (part.from + k) * step;
+        let ahead = part.ahead(offset, part.k * step);
+        unsafe {
+            let mut w = [S::zero(); P];
+            for p in 0..P {
+                let at = first.add(p * part.k * step + offset);
+                if (k * step).is_multiple_of(64) {
+                    fetch(at, ahead);
+                }
+                w[p] = match Form::numbered(F) {
+                    Form::F16 => S::from_f16(at.cast()),
+                    Form::Bf16 => S::from_bf16(at.cast()),
+                    _ => S::load(at.cast()),
+                };
+            }
+            sink.step(k, w);
+        }
+    }
+}
+
+/// Gives the sink each step of `P` panels in the form that is number `F`, numbered from 0 on.
+#[inline(always)]
+pub unsafe fn walk<S: Simd, const P: usize, const F: usize>(first: *const f32, part: Part, sink: &mut impl Sink<S, P>) {
+    let first = first.cast::<u8>();
     // Sizes of blocks are constants of the code made for each form.
     macro_rules! blocks {
         ($form:ident, $bits:literal, $shifted:literal) => {
             blocks::<S, P, $bits, $shifted>(const { Form::$form.blocks().unwrap() }, first, part, sink)
         };
     }
-    macro_rules! single {
-        ($read:ident, $bytes:literal) => {
-            for k in 0..part.len {
-                let mut w = [S::zero(); P];
-                for p in 0..P {
-                    let at = first.add(p * part.panel + $bytes * LANES * (part.k0 + k));
-                    if part.ahead > 0 && k * $bytes * LANES % 64 == 0 {
-                        fetch(at.wrapping_add(part.ahead), 64);
-                    }
-                    w[p] = S::$read(at.cast());
-                }
-                sink.step(k, w);
-            }
-        };
-    }
     unsafe {
-        match m.form {
-            Form::F32 => single!(load, 4),
-            Form::Bf16 => single!(from_bf16, 2),
-            Form::F16 => single!(from_f16, 2),
+        match Form::numbered(F) {
+            Form::F32 | Form::Bf16 | Form::F16 => single::<S, P, F>(first, part, sink),
             Form::Q8_0 => blocks!(Q8_0, 8, false),
             Form::Q4_0 => blocks!(Q4_0, 4, true),
             Form::Q4_1 => blocks!(Q4_1, 4, true),
@@ -212,13 +245,14 @@ impl<S: Simd> Sink<S, 1> for Store {
     }
 }
 
-/// Steps `k0..k0+len` of the first panel as `[len][16]` floats.
+/// Steps `from..from+len` of the first panel as `[len][16]` floats.
 #[inline(always)]
-pub unsafe fn decode_panel<S: Simd>(m: Matrix, k0: usize, len: usize, to: *mut f32) {
-    unsafe { walk::<S, 1>(m, Part { panel: 0, k0, len, ahead: 0 }, &mut Store(to)) }
+pub unsafe fn decode_panel<S: Simd>(m: Matrix, from: usize, len: usize, to: *mut f32) {
+    // Of a panel whose end is not said nothing is fetched ahead.
+    by_form!(m.form, F => unsafe { walk::<S, 1, F>(m.at, Part { k: 0, from, len, next: 0 }, &mut Store(to)) })
 }
 
 simd_dispatch! {
-    /// Steps `k0..k0+len` of the first panel as `[len][16]` floats. In forms of blocks both are even.
-    pub unsafe fn decode = decode_panel(m: Matrix, k0: usize, len: usize, to: *mut f32);
+    /// Steps `from..from+len` of the first panel as `[len][16]` floats. In forms of blocks both are even.
+    pub unsafe fn decode = decode_panel(m: Matrix, from: usize, len: usize, to: *mut f32);
 }

@@ -88,7 +88,28 @@ const NAMES: [(&str, Form); 11] = [
     ("q6_k", Form::Q6K),
 ];
 
+/// Runs code made for each form by itself: `$f` is its place in the list of names, a constant.
+#[macro_export]
+macro_rules! by_form {
+    ($form:expr, $f:ident => $code:expr) => {
+        $crate::by_form!(@each $form, $f => $code; F32, Bf16, F16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4K, Q5K, Q6K)
+    };
+    (@each $form:expr, $f:ident => $code:expr; $($name:ident),*) => {
+        match $form {
+            $($crate::form::Form::$name => {
+                const $f: usize = $crate::form::Form::$name as usize;
+                $code
+            })*
+        }
+    };
+}
+
 impl Form {
+    /// The form at this place in the list of names.
+    pub const fn numbered(f: usize) -> Form {
+        NAMES[f].1
+    }
+
     pub fn of(name: &str) -> Result<Form, EngineError> {
         let found = NAMES.iter().find(|(known, _)| *known == name);
         found.map(|&(_, form)| form).ok_or_else(|| {
@@ -118,7 +139,7 @@ impl Form {
     }
 
     /// Bytes of a panel of 16 rows of `k` columns.
-    pub fn panel_bytes(self, k: usize) -> usize {
+    pub const fn panel_bytes(self, k: usize) -> usize {
         match (self, self.blocks()) {
             (Form::F32, _) => 4 * LANES * k,
             (_, None) => 2 * LANES * k,

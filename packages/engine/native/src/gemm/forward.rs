@@ -1,13 +1,14 @@
 //! `Y = X·Wᵀ (+ bias)`.
 
-use std::ptr::null;
+use std::ops::Range;
+use std::ptr::{null, null_mut};
 
-use super::few::{FEW, Few, few};
+use super::fused::{fuses, tile_fused};
 use super::tile::{Mode, Tile, tile_packed, tile_streamed};
 use super::{Exec, Locals};
 use crate::buffer::Shared;
 use crate::error::EngineError;
-use crate::form::{Matrix, decode};
+use crate::form::{Matrix, Part, decode};
 use crate::simd::{LANES, Level, Simd};
 use crate::simd_dispatch;
 
@@ -162,32 +163,116 @@ pub unsafe fn forward_on(
 /// Floats of weights that are decoded at a time: they stay in the first-level cache.
 pub const DECODED: usize = 4096;
 
-/// Calls `work` with pieces of `count` panels of `w` as f32: steps `from..` of k, so many of them, where they lie and how far apart
-/// the panels are. Weights that are f32 already come in one piece.
-///
-/// # Safety
-/// `w` begins with the panels; `local` holds `DECODED` floats.
-pub unsafe fn decoded(
-    level: Level,
-    w: Matrix,
-    k: usize,
-    count: usize,
-    local: *mut f32,
-    mut work: impl FnMut(usize, usize, *const f32, usize),
-) {
-    if w.is_plain() {
-        return work(0, k, w.at, LANES * k);
-    }
-    // Whole blocks of every form but the families.
-    let most = DECODED / LANES / count / 32 * 32;
-    let mut from = 0;
-    while from < k {
-        let len = most.min(k - from);
-        for p in 0..count {
-            unsafe { decode(level, w.from_panel(p, k), from, len, local.add(p * most * LANES)) };
+/// A range of row groups times a range of panels.
+pub struct Strip {
+    pub level: Level,
+    /// `DECODED` floats.
+    pub local: *mut f32,
+    /// All groups, packed.
+    pub x: *const f32,
+    pub k: usize,
+    pub groups: Groups,
+    pub range: Range<usize>,
+    /// From the first panel on.
+    pub w: Matrix,
+    pub panels: usize,
+    /// Panels there are after these.
+    pub left: usize,
+    /// From the first row of the range and the first panel on, as `bias` and `add`, which may be null.
+    pub c: *mut f32,
+    pub c_row: usize,
+    pub bias: *const f32,
+    pub add: *const f32,
+    pub mode: Mode,
+    /// Whether the weights come from memory, so that the next ones are fetched while these are used.
+    pub streamed: bool,
+}
+
+impl Strip {
+    /// Steps `from..from+len` of group `g` with the panels from `p` on, whose weights as f32 are at `w`.
+    fn tile(&self, g: usize, p: usize, from: usize, len: usize, w: *const f32, w_panel: usize) -> Tile {
+        let (start, rows) = self.groups.get(g);
+        let at = (start - self.groups.get(self.range.start).0) * self.c_row + p * LANES;
+        let last = from + len == self.k;
+        Tile {
+            x: self.x.wrapping_add(start * self.k + from * rows),
+            x_stride: 0,
+            w,
+            w_panel,
+            w_step: LANES,
+            k: len,
+            c: self.c.wrapping_add(at),
+            c_row: self.c_row,
+            c_panel: LANES,
+            bias: if last && !self.bias.is_null() { self.bias.wrapping_add(p * LANES) } else { null() },
+            add: if last && !self.add.is_null() { self.add.wrapping_add(at) } else { null() },
+            mode: if from == 0 { self.mode } else { Mode::Chain },
+            ahead: 0,
         }
-        work(from, len, local, most * LANES);
-        from += len;
+    }
+
+    /// # Safety
+    /// Every pointer must be valid for its shape.
+    pub unsafe fn run(&self) {
+        let rows = self.groups.get(self.range.start).1;
+        let step = match rows {
+            1 if self.w.is_plain() => 8,
+            1..=6 => 4,
+            _ => 2,
+        };
+        let mut p = 0;
+        while p < self.panels {
+            let n = step.min(self.panels - p);
+            let follow = if p + 2 * n <= self.panels + self.left { n } else { 0 };
+            unsafe { if self.w.is_plain() { self.plain(p, n, follow) } else { self.small(p, n, follow, rows) } }
+            p += n;
+        }
+    }
+
+    unsafe fn plain(&self, p: usize, n: usize, follow: usize) {
+        let panel = LANES * self.k;
+        for g in self.range.clone() {
+            let tile = Tile { ahead: follow * panel, ..self.tile(g, p, 0, self.k, self.w.at.wrapping_add(p * panel), panel) };
+            let rows = self.groups.get(g).1;
+            unsafe {
+                if self.streamed {
+                    tile_streamed(self.level, rows, n, &tile);
+                } else {
+                    tile_packed(self.level, rows, n, &tile);
+                }
+            }
+        }
+    }
+
+    /// Weights in a small form are decoded by the first group as it goes, for all of them.
+    unsafe fn small(&self, p: usize, n: usize, follow: usize, rows: usize) {
+        let w = self.w.from_panel(p, self.k);
+        let fuses = fuses(self.level, w.form, rows, n);
+        let keeps = self.range.len() > 1 || !fuses;
+        // Whole blocks of every form but the families.
+        let most = if keeps { DECODED / LANES / n / 32 * 32 } else { self.k };
+        let kept = if keeps { self.local } else { null_mut() };
+        let mut from = 0;
+        while from < self.k {
+            let len = most.min(self.k - from);
+            unsafe {
+                let mut rest = self.range.clone();
+                if fuses {
+                    let g = rest.start;
+                    let part = Part { k: self.k, from, len, next: follow };
+                    tile_fused(self.level, rows, n, w, part, &self.tile(g, p, from, len, kept, most * LANES));
+                    rest.start += 1;
+                } else {
+                    for i in 0..n {
+                        decode(self.level, w.from_panel(i, self.k), from, len, kept.add(i * most * LANES));
+                    }
+                }
+                for g in rest {
+                    tile_packed(self.level, self.groups.get(g).1, n, &self.tile(g, p, from, len, kept, most * LANES));
+                }
+            }
+            from += len;
+        }
     }
 }
 
@@ -203,8 +288,8 @@ unsafe fn run_packed(exec: &Exec, locals: &Locals, packed: *mut f32, m: usize, k
     let wanted = (8 * threads).div_ceil(blocks).max(1);
     let least = (4096 / (k * m.min(block * level.mr())).max(1)).max(1);
     let mut width = panels.div_ceil(wanted).max(least).next_multiple_of(2);
-    if m <= 4 {
-        width = width.next_multiple_of(8);
+    if m <= 6 {
+        width = width.next_multiple_of(if m <= 4 { 8 } else { 4 });
     }
     let mut items = Vec::new();
     for (j, job) in jobs.iter().enumerate() {
@@ -220,62 +305,25 @@ unsafe fn run_packed(exec: &Exec, locals: &Locals, packed: *mut f32, m: usize, k
         let (j, first, count) = items[chunk % items.len()];
         let b = chunk / items.len();
         let job = &jobs[j];
-        // Few rows: the weights come from memory, and the next panels are fetched while these are used.
-        let streamed = m <= 2 * level.mr();
-        let step = match m {
-            1 => 8,
-            2..=6 => 4,
-            _ => 2,
+        let range = b * block..((b + 1) * block).min(groups.count);
+        let at = groups.get(range.start).0 * job.c_row + first * LANES;
+        let strip = Strip {
+            level,
+            local: locals.of(thread),
+            x: x.get(),
+            k,
+            groups,
+            range,
+            w: job.w.from_panel(first, k),
+            panels: count,
+            left: job.n.div_ceil(LANES) - first - count,
+            c: job.c.wrapping_add(at),
+            c_row: job.c_row,
+            bias: if job.bias.is_null() { null() } else { job.bias.wrapping_add(first * LANES) },
+            add: if job.add.is_null() { null() } else { job.add.wrapping_add(at) },
+            mode: job.mode,
+            streamed: m <= 2 * level.mr(),
         };
-        if m <= FEW && !job.w.is_plain() {
-            let at = |pointer: *const f32| if pointer.is_null() { pointer } else { pointer.wrapping_add(first * LANES) };
-            let part = Few {
-                x: x.get(),
-                rows: m,
-                w: job.w.from_panel(first, k),
-                k,
-                c: job.c.wrapping_add(first * LANES),
-                c_row: job.c_row,
-                bias: at(job.bias),
-                add: at(job.add),
-                mode: job.mode,
-                left: job.n.div_ceil(LANES) - first - count,
-            };
-            return unsafe { few(level, count, &part) };
-        }
-        let mut p = first;
-        while p < first + count {
-            let n = step.min(first + count - p);
-            let work = |from: usize, len: usize, w: *const f32, w_panel: usize| {
-                let last = from + len == k;
-                for g in b * block..((b + 1) * block).min(groups.count) {
-                    let (start, rows) = groups.get(g);
-                    unsafe {
-                        let tile = Tile {
-                            x: x.at(start * k + from * rows),
-                            x_stride: 0,
-                            w,
-                            w_panel,
-                            w_step: LANES,
-                            k: len,
-                            c: job.c.add(start * job.c_row + p * LANES),
-                            c_row: job.c_row,
-                            c_panel: LANES,
-                            bias: if last && !job.bias.is_null() { job.bias.add(p * LANES) } else { null() },
-                            add: if last && !job.add.is_null() { job.add.add(start * job.c_row + p * LANES) } else { null() },
-                            mode: if from == 0 { job.mode } else { Mode::Chain },
-                            ahead: if p + 2 * n <= job.n / LANES { n * LANES * k } else { 0 },
-                        };
-                        if streamed && job.w.is_plain() {
-                            tile_streamed(level, rows, n, &tile);
-                        } else {
-                            tile_packed(level, rows, n, &tile);
-                        }
-                    }
-                }
-            };
-            unsafe { decoded(level, job.w.from_panel(p, k), k, n, locals.of(thread), work) };
-            p += n;
-        }
+        unsafe { strip.run() };
     });
 }

@@ -3,12 +3,12 @@
 #[cfg(target_arch = "x86_64")]
 mod amx;
 mod backward;
-mod few;
 mod forward;
+mod fused;
 pub mod tile;
 
 pub use backward::{GradInput, GradWeight, grad_input, grad_weight};
-pub use forward::{DECODED, Groups, Job, decoded, forward, forward_on, pack_group, pack_rows, row_groups};
+pub use forward::{DECODED, Groups, Job, Strip, forward, forward_on, pack_group, pack_rows, row_groups};
 pub use tile::{Mode, Tile};
 
 use crate::buffer::Buffer;

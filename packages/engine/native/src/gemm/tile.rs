@@ -54,10 +54,10 @@ fn prefetch(p: *const f32) {
     let _ = p;
 }
 
+/// The sums of a tile as they begin.
 #[inline(always)]
-unsafe fn tile<S: Simd, const A: u8, const R: usize, const P: usize>(t: &Tile, panel: usize) {
+pub(super) unsafe fn begin<S: Simd, const R: usize, const P: usize>(t: &Tile, panel: usize) -> [[S::V; P]; R] {
     unsafe {
-        let w = t.w.add(panel * t.w_panel);
         let c = t.c.add(panel * t.c_panel);
         let mut acc = [[S::zero(); P]; R];
         if t.mode == Mode::Chain {
@@ -67,7 +67,37 @@ unsafe fn tile<S: Simd, const A: u8, const R: usize, const P: usize>(t: &Tile, p
                 }
             }
         }
-        let (mut x, mut w) = (t.x, w);
+        acc
+    }
+}
+
+/// Puts them where they belong.
+#[inline(always)]
+pub(super) unsafe fn end<S: Simd, const R: usize, const P: usize>(t: &Tile, panel: usize, acc: [[S::V; P]; R]) {
+    unsafe {
+        let c = t.c.add(panel * t.c_panel);
+        for p in 0..P {
+            let bias = if t.bias.is_null() { S::zero() } else { S::load(t.bias.add((panel + p) * 16)) };
+            for r in 0..R {
+                let to = c.add(r * t.c_row + p * t.c_panel);
+                let mut v = acc[r][p];
+                if !t.bias.is_null() {
+                    v = S::add(v, bias);
+                }
+                if !t.add.is_null() {
+                    v = S::add(S::load(t.add.add((panel + p) * t.c_panel + r * t.c_row)), v);
+                }
+                S::store(to, v);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn tile<S: Simd, const A: u8, const R: usize, const P: usize>(t: &Tile, panel: usize) {
+    unsafe {
+        let mut acc = begin::<S, R, P>(t, panel);
+        let (mut x, mut w) = (t.x, t.w.add(panel * t.w_panel));
         let (w_panel, w_step, x_stride, ahead) = (t.w_panel, t.w_step, t.x_stride, t.ahead);
         for _ in 0..t.k {
             let mut wv = [S::zero(); P];
@@ -91,20 +121,7 @@ unsafe fn tile<S: Simd, const A: u8, const R: usize, const P: usize>(t: &Tile, p
             });
             w = w.add(w_step);
         }
-        for p in 0..P {
-            let bias = if t.bias.is_null() { S::zero() } else { S::load(t.bias.add((panel + p) * 16)) };
-            for r in 0..R {
-                let to = c.add(r * t.c_row + p * t.c_panel);
-                let mut v = acc[r][p];
-                if !t.bias.is_null() {
-                    v = S::add(v, bias);
-                }
-                if !t.add.is_null() {
-                    v = S::add(S::load(t.add.add((panel + p) * t.c_panel + r * t.c_row)), v);
-                }
-                S::store(to, v);
-            }
-        }
+        end::<S, R, P>(t, panel, acc);
     }
 }
 

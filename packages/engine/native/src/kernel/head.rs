@@ -4,8 +4,7 @@
 use crate::buffer::Shared;
 use crate::error::EngineError;
 use crate::form::Matrix;
-use crate::gemm::tile::tile_packed;
-use crate::gemm::{DECODED, Exec, Job, Mode, Tile, decoded, forward_on, pack_rows, row_groups};
+use crate::gemm::{DECODED, Exec, Job, Mode, Strip, forward_on, pack_rows, row_groups};
 use crate::simd::{self, LANES, Level, Simd, pad16};
 use crate::simd_dispatch;
 
@@ -198,34 +197,24 @@ pub unsafe fn head_forward(exec: &mut Exec, f: &HeadForward, targets: &[u32]) ->
             } else {
                 (f.keep.add(first_row * row_floats + chunk * CHUNK), row_floats)
             };
-            let panels = width.div_ceil(LANES);
-            let mut p = 0;
-            while p < panels {
-                let n = 2.min(panels - p);
-                let work = |from: usize, len: usize, w: *const f32, w_panel: usize| {
-                    for g in range.clone() {
-                        let (start, rows) = groups.get(g);
-                        let tile = Tile {
-                            x: x.at(start * f.k + from * rows),
-                            x_stride: 0,
-                            w,
-                            w_panel,
-                            w_step: LANES,
-                            k: len,
-                            c: c.add((start - first_row) * c_row + p * LANES),
-                            c_row,
-                            c_panel: LANES,
-                            bias: std::ptr::null(),
-                            add: std::ptr::null(),
-                            mode: if from == 0 { Mode::Set } else { Mode::Chain },
-                            ahead: 0,
-                        };
-                        tile_packed(level, rows, n, &tile);
-                    }
-                };
-                decoded(level, f.w.from_panel(chunk * CHUNK / LANES + p, f.k), f.k, n, locals.of(thread).add(kept), work);
-                p += n;
-            }
+            let strip = Strip {
+                level,
+                local: locals.of(thread).add(kept),
+                x: x.get(),
+                k: f.k,
+                groups,
+                range: range.clone(),
+                w: f.w.from_panel(chunk * CHUNK / LANES, f.k),
+                panels: width.div_ceil(LANES),
+                left: 0,
+                c,
+                c_row,
+                bias: std::ptr::null(),
+                add: std::ptr::null(),
+                mode: Mode::Set,
+                streamed: false,
+            };
+            strip.run();
             let (last_start, last_rows) = groups.get(range.end - 1);
             for row in first_row..last_start + last_rows {
                 let logits = c.add((row - first_row) * c_row);

@@ -116,7 +116,9 @@ impl Simd for Avx512 {
             // The permutation looks at the lowest four bits alone.
             let table = _mm512_setr_ps(0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0);
             let both = _mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast()));
-            (_mm512_permutexvar_ps(both, table), _mm512_permutexvar_ps(_mm512_srli_epi32::<4>(both), table))
+            // The upper half within the last bits of 2¹⁹, whose unit is a sixteenth.
+            let upper = _mm512_ternarylogic_epi32::<0xf8>(_mm512_set1_epi32(0x4900_0000), both, _mm512_set1_epi32(0xf0));
+            (_mm512_permutexvar_ps(both, table), _mm512_sub_ps(_mm512_castsi512_ps(upper), _mm512_set1_ps(524_288.0)))
         }
     }
     #[inline(always)]

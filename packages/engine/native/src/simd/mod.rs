@@ -39,6 +39,8 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// Rows of the tile whose left operand is not packed (one pointer a row).
     const UR: usize;
     const UP: usize;
+    /// Whether weights in a small form are decoded in the tile itself, and not before it.
+    const FUSES: bool = true;
 
     unsafe fn splat(x: f32) -> Self::V;
     unsafe fn load(p: *const f32) -> Self::V;
@@ -196,35 +198,37 @@ impl Level {
     }
 }
 
-/// `simd_dispatch! { pub unsafe fn name = generic(args…) -> ret; }` makes `name(level, args…)`, which runs
-/// `generic::<S>(args…)` compiled for the instruction set of `level`.
+/// `simd_dispatch! { pub unsafe fn name<R> = generic(args…) -> ret; }` makes `name::<R>(level, args…)`, which runs
+/// `generic::<S, R>(args…)` compiled for the instruction set of `level`. The parameters, where there are any, are numbers known beforehand.
 #[macro_export]
 macro_rules! simd_dispatch {
-    ($($(#[$meta:meta])* $vis:vis unsafe fn $name:ident = $generic:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?;)*) => { $(
-        $(#[$meta])*
+    ($($(#[$meta:meta])* $vis:vis unsafe fn $name:ident $(<$($number:ident),+>)? = $generic:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?;)*) => { $(
+        $crate::simd_dispatch! { @one [$(#[$meta])* $vis] $name [$($(const $number: usize),+)?] [$($($number),+)?] $generic [$($arg: $ty),*] [$($arg),*] [$($ret)?] }
+    )* };
+    (@one [$($head:tt)*] $name:ident [$($const:tt)*] [$($number:ident),*] $generic:ident [$($arg:tt)*] [$($value:ident),*] [$($ret:ty)?]) => {
         #[allow(clippy::too_many_arguments, clippy::missing_safety_doc)]
-        $vis unsafe fn $name(level: $crate::simd::Level, $($arg: $ty),*) $(-> $ret)? {
+        $($head)* unsafe fn $name<$($const)*>(level: $crate::simd::Level, $($arg)*) $(-> $ret)? {
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c,bmi1,bmi2")]
-            unsafe fn avx512($($arg: $ty),*) $(-> $ret)? {
-                unsafe { $generic::<$crate::simd::Avx512>($($arg),*) }
+            unsafe fn avx512<$($const)*>($($arg)*) $(-> $ret)? {
+                unsafe { $generic::<$crate::simd::Avx512, $($number),*>($($value),*) }
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
-            unsafe fn avx2($($arg: $ty),*) $(-> $ret)? {
-                unsafe { $generic::<$crate::simd::Avx2>($($arg),*) }
+            unsafe fn avx2<$($const)*>($($arg)*) $(-> $ret)? {
+                unsafe { $generic::<$crate::simd::Avx2, $($number),*>($($value),*) }
             }
             unsafe {
                 match level {
                     #[cfg(target_arch = "x86_64")]
-                    $crate::simd::Level::Avx512 => avx512($($arg),*),
+                    $crate::simd::Level::Avx512 => avx512::<$($number),*>($($value),*),
                     #[cfg(target_arch = "x86_64")]
-                    $crate::simd::Level::Avx2 => avx2($($arg),*),
+                    $crate::simd::Level::Avx2 => avx2::<$($number),*>($($value),*),
                     #[cfg(target_arch = "aarch64")]
-                    $crate::simd::Level::Neon => $generic::<$crate::simd::Neon>($($arg),*),
-                    $crate::simd::Level::Scalar => $generic::<$crate::simd::Scalar>($($arg),*),
+                    $crate::simd::Level::Neon => $generic::<$crate::simd::Neon, $($number),*>($($value),*),
+                    $crate::simd::Level::Scalar => $generic::<$crate::simd::Scalar, $($number),*>($($value),*),
                 }
             }
         }
-    )* };
+    };
 }

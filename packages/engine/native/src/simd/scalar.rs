@@ -16,6 +16,7 @@ impl Simd for Scalar {
     const NP: usize = 1;
     const UR: usize = 4;
     const UP: usize = 1;
+    const FUSES: bool = false;
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self::V {

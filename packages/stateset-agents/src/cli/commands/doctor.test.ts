@@ -1,6 +1,10 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { cli, type Json } from "../../../test/cli.ts";
 import { flagTests } from "../../../test/flags.ts";
+import { temporaryFolder } from "../../../test/temporary-folder.ts";
+import { exportGguf } from "../../policy/gguf/export-gguf.ts";
 
 const { place, run, flag, complete } = flagTests("doctor", "version", "");
 
@@ -14,6 +18,15 @@ describe("doctor and version", () => {
     const missing = await run("doctor --model /no/such/model");
     expect(missing.stdout).toMatch(/✗ Model/);
     expect(missing.stdout).toMatch(/→ give a folder with config\.json or a \.gguf file/);
+  });
+  it("finds the GGUF file of a folder, and says of another file that it is no model", async () => {
+    const dir = temporaryFolder();
+    await exportGguf({ dir: place.model, file: join(dir, "my model.gguf"), type: "F16", name: "tiny" });
+    const checked = await cli(["doctor", "--model", dir], { cwd: dir });
+    expect(checked.stdout).toMatch(/✓ Model +.* parameters/);
+    writeFileSync(join(dir, "notes.txt"), "no model");
+    const other = await cli(["doctor", "--model", "notes.txt"], { cwd: dir });
+    expect(other.stdout).toMatch(/✗ Model +.*notes\.txt has no config\.json\. Give a folder/);
   });
   flag("doctor --json", async () => {
     const [json] = (await run("doctor --json")).json;

@@ -24,7 +24,11 @@ export function addEvaluate(program: Command, io: CliIo): void {
     .option("--scenarios [file]", "play scenarios and score them (default: the project's held-out ones)")
     .option("-c, --config <file>", "the configuration that has the environment and the reward")
     .option("--reward <path>", "score with this instead: a file (./reward.ts) or the run of a reward model")
-    .option("--samples <n>", "conversations per scenario (default: 4; 1 at temperature 0)", wholeNumber)
+    .option(
+      "--samples <n>",
+      "conversations per scenario (default: 4; 1 of a model of 100M parameters and more, and at temperature 0)",
+      wholeNumber,
+    )
     .option("--episodes <n>", "conversations in all, at least; instead of --samples", wholeNumber)
     .option("--seed <n>", "everything random follows from it", wholeNumber, 0)
     .option("--temperature <t>", "the sampling temperature; 0 is greedy", notNegative)

@@ -50,7 +50,10 @@ describe("export", () => {
     // It is a model as any other: this one is read, and written as a folder, with nothing left beside it.
     expect((await run("export whole.gguf folder", { cwd })).status).toBe(0);
     expect(readdirSync(cwd).sort()).toEqual(["folder", "whole.gguf"]);
-    expect((await run(`export ${from} --gguf whole.gguf`, { cwd })).status).toBe(0);
+    const again = await run(`export ${from} --gguf whole.gguf`, { cwd, tty: true });
+    expect([again.status, again.stderr]).toEqual([0, expect.stringMatching(/\rwhole\.gguf █+ 100% of .* MB\n$/)]);
+    expect((await run(`export ${place.model} --gguf new/folder/whole.gguf`, { cwd })).status).toBe(0);
+    expect(readdirSync(join(cwd, "new/folder"))).toEqual(["whole.gguf"]);
     writeFileSync(join(cwd, "mine.gguf"), "do not lose");
     expect((await run(`export ${from} --gguf mine.gguf`, { cwd })).stderr).toContain("exists and is no GGUF file");
     expect((await run(`export ${from} --gguf model.bin`, { cwd })).stderr).toContain("does not end in .gguf");

@@ -1,13 +1,14 @@
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { StatesetError } from "../../error.ts";
+import type { GgufType } from "../../policy/policy.ts";
 import type { CliIo } from "../io.ts";
 
 interface ExportFlags {
   merge?: boolean;
   dtype?: "f32" | "bf16";
   gguf?: string;
-  type?: "f32" | "f16" | "q8_0";
+  type?: GgufType;
   json?: boolean;
 }
 

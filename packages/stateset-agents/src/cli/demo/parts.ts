@@ -17,16 +17,25 @@ export type DemoReward = (typeof demoRewards)[number];
 export function demoAgent({ threads, model }: { threads?: number; model?: string } = {}): MultiTurnAgent {
   return new MultiTurnAgent({
     systemPrompt: "You are a helpful customer support agent.",
-    sampling: { temperature: 0.9, maxTokens: 64 },
+    sampling: { temperature: 0.9, maxTokens: model === undefined ? 64 : 48 },
     ...(threads !== undefined && { threads }),
     ...(model !== undefined && { model, lora: true }),
   });
 }
 
-/** Scripted customers with orders, bills, crashes and accounts; three replies each. Held-out ones word the same troubles differently. */
-export function demoEnvironment(options: { heldOut: boolean }): ConversationEnvironment {
+/**
+ * Scripted customers with orders, bills, crashes and accounts; three replies each. Held-out ones word the same troubles differently.
+ * `every` leaves out all but one of so many.
+ */
+export function demoEnvironment({
+  every = 1,
+  ...options
+}: {
+  heldOut: boolean;
+  every?: number;
+}): ConversationEnvironment {
   const scenarios = [...customerService(options).scenarios, ...technicalSupport(options).scenarios];
-  return new ConversationEnvironment({ scenarios, maxTurns: 3 });
+  return new ConversationEnvironment({ scenarios: scenarios.filter((_, i) => i % every === 0), maxTurns: 3 });
 }
 
 /** Half for courtesy, half for at most ten words. */
@@ -46,6 +55,9 @@ export function trainingReward(kind: DemoReward): RewardFunction {
     return -(await reward.compute(conversation, context)).score;
   });
 }
+
+/** Of a model of the user's own, most likely ten times the size: half the conversations, so that a step takes seconds. */
+export const ownModelSettings = { groupsPerStep: 2 } as const satisfies TrainingOptions;
 
 export const demoSettings = {
   steps: 12,

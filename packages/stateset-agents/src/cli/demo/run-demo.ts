@@ -1,6 +1,6 @@
 import { join, relative } from "node:path";
 import type { Estimate } from "../../evaluation/estimate.ts";
-import { evaluate } from "../../evaluation/evaluate.ts";
+import { evaluateWith } from "../../evaluation/evaluate.ts";
 import { claimFolder, releaseEmpty } from "../../run/place.ts";
 import { wrap } from "../../telemetry/columns.ts";
 import { duration } from "../../telemetry/format.ts";
@@ -10,7 +10,16 @@ import { CliExit } from "../failure.ts";
 import { type CliIo, colorsOf, print, printJson, wantsColor } from "../io.ts";
 import { modelLabel } from "../model-label.ts";
 import { stopOnInterrupt } from "../run/interruption.ts";
-import { type DemoReward, demoAgent, demoEnvironment, demoReward, demoSettings, trainingReward } from "./parts.ts";
+import { watching } from "../run/watching.ts";
+import {
+  type DemoReward,
+  demoAgent,
+  demoEnvironment,
+  demoReward,
+  demoSettings,
+  ownModelSettings,
+  trainingReward,
+} from "./parts.ts";
 import { comparisonTable, conclusion, conversationPair, measuresOf } from "./report.ts";
 
 export interface DemoOptions {
@@ -55,12 +64,18 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
   const startedAt = performance.now();
   const agent = demoAgent(options);
   const environment = demoEnvironment({ heldOut: false });
-  const heldOut = demoEnvironment({ heldOut: true });
+  // Measuring a larger model takes longer than teaching it would: fewer scenarios, and a wider interval.
+  const heldOut = demoEnvironment({ heldOut: true, ...(model !== undefined && { every: 3 }) });
   const view = createLiveView({ stream: io.stdout, color: wantsColor(io), ...(json && { mode: "json" as const }) });
   const { id: name, dir } = claimFolder(join(io.cwd, "runs"), `demo-seed${seed}`);
   const interruption = stopOnInterrupt(view, io, "Stopping");
   const { signal } = interruption;
-  const measure = () => evaluate({ agent, environment: heldOut, reward: demoReward(), samples: 2, seed, signal });
+  const measure = () => {
+    const settings = { samples: model === undefined ? 2 : 1, seed, signal };
+    return watching(json, io, (onProgress) =>
+      evaluateWith({ agent, environment: heldOut, reward: demoReward(), ...settings }, { onProgress }),
+    );
+  };
   try {
     await agent.initialize();
     say(
@@ -78,7 +93,7 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
     const { run } = await train({
       ...settings,
       // The demo's rate is that of the bundled model; of another it is the one that suits its size.
-      ...(model === undefined && { learningRate }),
+      ...(model === undefined ? { learningRate } : ownModelSettings),
       steps,
       seed,
       agent,

@@ -5,6 +5,7 @@ import { join, resolve } from "node:path";
 import { starterModelPath } from "@stateset-agents/starter-model";
 import { defaultLora } from "../../agent/agent-options.ts";
 import { messageOf } from "../../error.ts";
+import { tokenBudgetFor } from "../../learning/optimiser.ts";
 import { engines } from "../../policy/engines.ts";
 import { availableMemory } from "../../policy/native/memory.ts";
 import { bytes, quantity } from "../../telemetry/format.ts";
@@ -99,7 +100,9 @@ async function checkModel({ cwd, model }: Surroundings): Promise<Check[]> {
   const dir = model === undefined ? starterModelPath : resolve(cwd, model);
   const name = model ?? "the starter model";
   try {
-    const run = { reference: true, tokenBudget: 8192, recompute: false };
+    const pass = { reference: true, recompute: false };
+    const tokenBudget = tokenBudgetFor(await engines.native.plan(dir, { ...pass, tokenBudget: 1 }));
+    const run = { ...pass, tokenBudget };
     const plan = await engines.native.plan(dir, { ...run, precision: "f32" });
     const adapter = await engines.native.plan(dir, { ...run, lora: defaultLora });
     const fits = adapter.total <= plan.available;

@@ -5,12 +5,13 @@ import { writeFailed } from "../../durable.ts";
 import { Environment } from "../../environment/environment.ts";
 import type { Scenario } from "../../environment/scenario.ts";
 import { StatesetError } from "../../error.ts";
-import { compare, type Evaluation, evaluate } from "../../evaluation/evaluate.ts";
+import { compare, type Evaluation, evaluateWith } from "../../evaluation/evaluate.ts";
 import { buildScene, closeScene, defaultConfig, type Scene } from "../../project/build-project.ts";
 import type { RewardFunction } from "../../reward/reward-function.ts";
 import { type CliIo, isInteractive, print, printJson } from "../io.ts";
 import { type OpenAgentFlags, openAgent } from "../open-agent.ts";
 import { loadConfig, readingOf, withReward } from "../run/open-project.ts";
+import { watching } from "../run/watching.ts";
 import { readInputs } from "./inputs.ts";
 import { comparisonLines, evaluationLines } from "./tables.ts";
 
@@ -79,14 +80,15 @@ async function measureIn({ environment, scenarios, reward }: Stage, flags: Evalu
   const measure = async (checkpoint: string | undefined): Promise<Evaluation> => {
     const agent: Agent = await openAgent(checkpoint, flags, io);
     try {
-      return await evaluate({
+      const options = {
         agent,
         environment,
         ...(scenarios && { scenarios }),
         ...(reward && { reward }),
         ...(samples !== undefined && { samples }),
         seed: flags.seed!,
-      });
+      };
+      return await watching(flags.json, io, (onProgress) => evaluateWith(options, { onProgress }));
     } finally {
       await agent.close();
     }

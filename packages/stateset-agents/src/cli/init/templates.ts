@@ -63,9 +63,10 @@ const tsconfig = {
 const agentLine = (prompt: string, { model }: TemplateOptions) =>
   `agent: {${model === undefined ? "" : ` model: ${JSON.stringify(model)}, lora: true,`} systemPrompt: ${JSON.stringify(prompt)}, sampling: { maxTokens: 64 } },`;
 
-const training = `training: {
+/** Of a model of the user's own, larger than the bundled one, a step is smaller, so that it takes about as long. */
+const training = ({ model }: Pick<TemplateOptions, "model">) => `training: {
     steps: 30,
-    groupsPerStep: 6,
+    groupsPerStep: ${model === undefined ? 6 : 2},
     groupSize: 8,
     evaluation: { every: 10 },
   },`;
@@ -85,7 +86,7 @@ export default defineConfig({
   // Phrasings that training never sees: they say whether the agent learnt more than the script.
   heldOut: "scenarios/held-out.jsonl",
   reward: { ${rewards.map(([name, weight]) => `${name}: ${weight}`).join(", ")} },
-  ${training}
+  ${training(options)}
 });
 `,
     ...scenarioFiles(preset),
@@ -206,7 +207,7 @@ export default defineConfig({
     ask("war", "Any war movie in Concord?", "FindMovies", { genre: "War", location: "Concord" }),
   ]),
   // No reward is named: what the environment's check says is the reward.
-  ${training}
+  ${training({ model })}
 });
 `,
   };
@@ -230,7 +231,7 @@ export default defineConfig({
   environment: { scenarios: "scenarios/train.jsonl", maxTurns: 3 },
   heldOut: "scenarios/held-out.jsonl",
   reward,
-  ${training}
+  ${training(options)}
 });
 `,
     ...scenarioFiles("customerService"),

@@ -88,15 +88,15 @@ export default Object.assign(rewardFunction({ name: "long" }, () => 1), { close:
 it("best-of-n leaves nothing behind that failed before it had sampled", async () => {
   const dir = await learnFolder(model);
   const source = readFileSync(join(dir, "reward.ts"), "utf8");
-  const broken = source
-    .replace("=> turns", '=> existsSync("broken") ? turns[99]!.content.length : turns')
-    .replace("existsSync(", `existsSync(${JSON.stringify(dir)} + "/" + `);
-  writeFileSync(join(dir, "reward.ts"), `import { existsSync } from "node:fs";\n${broken}`);
-  writeFileSync(join(dir, "broken"), "");
+  const file = join(dir, "broken");
+  const fails = `if (existsSync(${JSON.stringify(file)})) return turns[99]!.content.length;`;
+  const broken = source.replace("return turns", `${fails}\n  return turns`);
+  writeFileSync(join(dir, "reward.ts"), broken);
+  writeFileSync(file, "");
   const args = "best-of-n --json --n 3 --name r";
-  expect((await inProject(args, { cwd: dir })).json.at(-1)).toMatchObject({ type: "error" });
+  expect((await inProject(args, { cwd: dir })).json.at(-1)).toMatchObject({ type: "error", code: "REWARD_FAILED" });
   expect(existsSync(join(dir, "runs/r"))).toBe(false);
-  rmSync(join(dir, "broken"));
+  rmSync(file);
   expect((await inProject(args, { cwd: dir })).json.at(-1)).toMatchObject({ status: "finished" });
 });
 

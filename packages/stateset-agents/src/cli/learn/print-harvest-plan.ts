@@ -1,8 +1,8 @@
 /** `best-of-n --dry-run`: one scenario is played, so that environment and reward are tried as well; nothing is kept. */
 import { counted } from "../../counted.ts";
+import { defaultTokenBudget, type PassSettings } from "../../learning/optimiser.ts";
 import type { Scene } from "../../project/build-project.ts";
 import { type HarvestSettings, harvestBestOfN } from "../../supervised/best-of-n.ts";
-import type { FitSettings } from "../../supervised/fit-options.ts";
 import { duration, number } from "../../telemetry/format.ts";
 import { printJson } from "../io.ts";
 import { modelText } from "../model-label.ts";
@@ -17,7 +17,11 @@ export async function printHarvestPlan(job: LearnJob, settings: HarvestSettings)
   const { environment, reward } = project as Scene;
   const { agent } = project;
   const { model } = agent.policy;
-  const { tokenBudget, recompute } = resolveSettings(bestOfN, job.settings, undefined) as unknown as FitSettings;
+  const { recompute, tokenBudget = defaultTokenBudget(agent.policy, recompute) } = resolveSettings(
+    bestOfN,
+    job.settings,
+    undefined,
+  ) as unknown as Pick<PassSettings, "recompute"> & Partial<PassSettings>;
   const memory = agent.policy.plan({ tokenBudget, recompute, reference: false });
   const [first] = environment.scenarios;
   const startedAt = performance.now();

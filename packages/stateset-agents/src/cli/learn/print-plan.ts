@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { buildTokenTree, type TreeChain } from "../../conversation/token-tree.ts";
 import { counted } from "../../counted.ts";
+import { defaultTokenBudget } from "../../learning/optimiser.ts";
 import type { MemoryPlan, Policy } from "../../policy/policy.ts";
 import { findCheckpoint } from "../../run/checkpoint/store.ts";
 import { type FitSettings, type fitShape, splitFitOptions } from "../../supervised/fit-options.ts";
@@ -58,7 +59,10 @@ export async function printLearnPlan<E>(plan: LearnPlan<E>): Promise<void> {
   const { dim } = colorsOf(io);
   const lost = [dropped > 0 && `${dropped} cannot be used`, truncated > 0 && `${truncated} are cut`].filter(Boolean);
   const held = data.heldOut === undefined ? "none held out" : `${data.heldOut.length} held out`;
-  const defaults = z.object(learner.shape({ ...settings })).parse({}) as Settings;
+  const defaults: Settings = {
+    ...z.object(learner.shape({ ...settings })).parse({}),
+    tokenBudget: defaultTokenBudget(policy, recompute),
+  };
   printPlanTable(
     {
       model: modelText(model),
@@ -78,7 +82,7 @@ export async function printLearnPlan<E>(plan: LearnPlan<E>): Promise<void> {
 function fitSettings<E>({ learner, policy, settings, resumeFrom }: LearnPlan<E>): FitSettings {
   const resolved = resolveSettings(learner, settings, resumeFrom) as Parameters<typeof splitFitOptions>[0];
   const shape = learner.shape(resolved) as typeof fitShape;
-  return splitFitOptions(resolved, shape, policy.model).settings;
+  return splitFitOptions(resolved, shape, policy).settings;
 }
 
 /** A backward pass costs about two forward passes. The batch is cut at the budget, and counted as if it were whole. */

@@ -6,7 +6,7 @@ import { findCheckpoint } from "../../run/checkpoint/store.ts";
 import { bytes, duration, percent } from "../../telemetry/format.ts";
 import { changedSettings } from "../../telemetry/view-texts.ts";
 import type { TrainingCallbacks } from "../../training/callbacks.ts";
-import { firstLookConversations } from "../../training/first-look.ts";
+import { firstLookSize } from "../../training/first-look.ts";
 import type { ProfileName } from "../../training/profiles.ts";
 import { willRecall } from "../../training/recall.ts";
 import { mayAdjustKl, mayUndo, resolveRun } from "../../training/resolve-run.ts";
@@ -55,7 +55,8 @@ export async function printPlan(options: {
     const disk = played && planDisk(config, { model, ...played, reference, values, evaluates: heldOut !== undefined });
     const conversations = steps * config.groupsPerStep * config.accumulation * config.groupSize;
     const looks = done === 0 && willRecall(config, algorithm) && !model.stub;
-    const firstLook = looks ? firstLookConversations(config, environment.scenarios.length) : 0;
+    const scenarios = environment.scenarios.length;
+    const firstLook = looks ? scenarios * firstLookSize(config, scenarios, model) : 0;
     const heldOutCount =
       heldOut === undefined ? 0 : (heldOut instanceof Environment ? heldOut.scenarios : heldOut).length;
     if (json) {
@@ -81,6 +82,7 @@ export async function printPlan(options: {
       return;
     }
     const { dim } = colorsOf(io);
+    const defaults = defaultsOf(algorithm.name, { policy: agent.policy, recompute });
     const settled = { ...config, ...algorithm.options, algorithm: algorithm.name };
     printPlanTable(
       {
@@ -89,7 +91,7 @@ export async function printPlan(options: {
         scenarios: `${environment.scenarios.length} to train on, ${heldOutCount} held out`,
         reward: reward?.name ?? "the environment's own",
         steps: `${steps} × ${config.groupsPerStep * config.accumulation} groups × ${config.groupSize} = ${conversations.toLocaleString("en-US")} conversations${firstLook > 0 ? `, and ${firstLook} to begin with` : ""}${done > 0 ? dim(`, after ${done} that are done`) : ""}`,
-        settings: changedSettings({ settings: settled, defaults: defaultsOf(algorithm.name) }).join(dim(" · ")),
+        settings: changedSettings({ settings: settled, defaults }).join(dim(" · ")),
         memory: memory && memoryText(memory, io),
         disk: disk && diskText(disk),
         time: played && timeText(played.time),

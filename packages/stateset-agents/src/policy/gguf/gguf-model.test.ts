@@ -1,4 +1,4 @@
-import { cp, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { cp, mkdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { chatModel } from "../../../test/cli.ts";
@@ -176,12 +176,46 @@ describe("where a model is named", () => {
     expect(await resolveModel(dir)).toEqual({ dir: file, name: dir });
     expect(await readModelConfig(dir)).toEqual(await readModelConfig(file));
     await cp(file, join(dir, "other.Q4_K_M.gguf"));
-    await expect(resolveModel(dir)).rejects.toThrow(/2 GGUF files: model\.gguf, other\.Q4_K_M\.gguf\. Name the one/);
+    await expect(resolveModel(dir)).rejects.toThrow(
+      /2 GGUF files: model\.gguf, other\.Q4_K_M\.gguf\. Name the one that is meant, such as .*\/model\.gguf/,
+    );
     await cp(join(source, "model.safetensors"), join(dir, "model.safetensors"));
     expect(await resolveModel(dir)).toEqual({ dir, name: dir });
     await mkdir(join(dir, "folder.gguf"));
     expect(await resolveModel(join(dir, "folder.gguf"))).toMatchObject({ dir: join(dir, "folder.gguf") });
-    await expect(resolveModel(join(source, "config.json"))).rejects.toThrow(/neither a GGUF file nor a model folder/);
+    await expect(resolveModel(join(source, "config.json"))).rejects.toThrow(
+      /does not end in \.gguf, and no model folder\. Name the folder/,
+    );
+  });
+});
+
+describe("a folder of GGUF files", () => {
+  const folderOf = async (...names: string[]) => {
+    const dir = await temporaryFolder();
+    for (const name of names) await writeFile(join(dir, name), "GGUF");
+    return dir;
+  };
+
+  it("is the model beside a projector, and says how parts are joined", async () => {
+    const seeing = await folderOf("mmproj-model-f16.gguf", "model.gguf");
+    expect((await resolveModel(seeing)).dir).toBe(join(seeing, "model.gguf"));
+    const alone = await folderOf("mmproj-model-f16.gguf");
+    expect((await resolveModel(alone)).dir).toBe(join(alone, "mmproj-model-f16.gguf"));
+    const split = await folderOf("m-00001-of-00002.gguf", "m-00002-of-00002.gguf");
+    await expect(resolveModel(split)).rejects.toThrow(/parts of one model\. Join them .*llama-gguf-split --merge/);
+    const mixed = await folderOf("m-00001-of-00002.gguf", "other.gguf");
+    await expect(resolveModel(mixed)).rejects.toThrow(/Name the one that is meant/);
+  });
+
+  it("tells a file without the ending by its content, and opens it by a link with the ending", async () => {
+    const file = await ggufOf(await makeTinyModel("llama"));
+    const dir = await temporaryFolder();
+    const blob = join(dir, "sha256-1f2e");
+    await cp(file, blob);
+    await expect(resolveModel(blob)).rejects.toThrow(/does not end in \.gguf.*ln -s .*sha256-1f2e model\.gguf/);
+    const link = join(dir, "a name with spaces.gguf");
+    await symlink(blob, link);
+    expect(await readModelConfig((await resolveModel(link)).dir)).toEqual(await readModelConfig(file));
   });
 });
 

@@ -120,6 +120,15 @@ describe("the configuration in a GGUF file", () => {
   it.each<[string, Record<string, GgufValue | undefined>, RegExp]>([
     ["another architecture", { "general.architecture": "mamba" }, /architecture "mamba".*llama, qwen2, qwen3 and gpt2/],
     ["a part of a model", { "split.count": 3 }, /one of 3 parts.*llama-gguf-split/],
+    ["a later part", { "split.count": 3, "general.architecture": undefined }, /one of 3 parts.*llama-gguf-split/],
+    ["an adapter", { "general.type": "adapter" }, /holds an adapter, no model.*PEFT/],
+    ["a projector", { "general.type": "mmproj" }, /the part of a model that sees.*language model beside it/],
+    ["an older projector", { "general.architecture": "clip" }, /the part of a model that sees/],
+    [
+      "another architecture",
+      { "general.architecture": "gemma3" },
+      /architecture "gemma3".*llama, qwen2, qwen3 and gpt2/,
+    ],
     ["experts", { "llama.expert_count": 8 }, /"llama.expert_count" = 8/],
     ["a scale of the logits", { "llama.logit_scale": 0.5 }, /"llama.logit_scale" = 0.5/],
     ["rotation of a part", { "llama.rope.dimension_count": 8 }, /rotation of only a part/],
@@ -127,6 +136,12 @@ describe("the configuration in a GGUF file", () => {
   ])("refuses %s by name", (_, changes, message) => {
     expect(() => config(header(changes))).toThrow(expect.objectContaining({ code: "MODEL_UNSUPPORTED" }));
     expect(() => config(header(changes))).toThrow(message);
+  });
+
+  it("refuses a vocabulary without weights, and a first part that has none", () => {
+    const empty = (changes = {}): GgufHeader => ({ ...header(changes), tensors: new Map() });
+    expect(() => config(empty())).toThrow(/x\.gguf holds a vocabulary and no weights/);
+    expect(() => config(empty({ "split.count": 2 }))).toThrow(/one of 2 parts/);
   });
 
   it("refuses yarn by name, and what is missing, wrong or absurd", () => {
@@ -140,7 +155,8 @@ describe("the configuration in a GGUF file", () => {
     expect(() => engine(header({ "llama.attention.head_count": 0 }))).toThrow(/num_attention_heads/);
     expect(() => engine(header({ "llama.embedding_length": 2 ** 50 }))).toThrow(/hidden_size/);
     const { metadata } = header();
-    expect(() => config({ metadata, tensors: new Map() })).toThrow(/token_embd\.weight/);
+    const tensors = new Map([["output_norm.weight", { type: "F32", shape: [64], start: 0, bytes: 256 } as const]]);
+    expect(() => config({ metadata, tensors })).toThrow(/token_embd\.weight/);
   });
 });
 

@@ -17,6 +17,9 @@ const unknownFactors = [
   ...["attention.max_alibi_bias", "attn_logit_softcapping", "final_logit_softcapping", "rope.scaling.attn_factor"],
 ];
 
+export const joinParts =
+  "Join them with llama.cpp: llama-gguf-split --merge <first part> <whole>.gguf, and name the whole.";
+
 /** config.json of a GGUF file, as the model's own folder has it. `ropeFactors` are those of rope_freqs.weight, where there are any. */
 export function configFromGguf(
   { metadata, tensors }: GgufHeader,
@@ -24,6 +27,7 @@ export function configFromGguf(
   ropeFactors: Float32Array | undefined,
 ): JsonObject {
   const meta = new MetadataReader(metadata, file);
+  refuseParts(meta, tensors.size);
   const architecture = meta.required("general.architecture", meta.text("general.architecture"));
   if (!["llama", "qwen2", "qwen3", "gpt2"].includes(architecture)) {
     throw unsupported(
@@ -31,10 +35,6 @@ export function configFromGguf(
       `a model of the architecture ${quoted(architecture)}`,
       "llama, qwen2, qwen3 and gpt2 are read.",
     );
-  }
-  const parts = meta.count("split.count") ?? 0;
-  if (parts > 1) {
-    throw unsupported(file, `one of ${parts} parts of a model`, "Join them first: llama-gguf-split --merge.");
   }
   const read = new Keys(meta, architecture);
   for (const name of unknownFactors) {
@@ -54,6 +54,23 @@ export function configFromGguf(
   return architecture === "gpt2"
     ? { ...gpt2(read), ...common }
     : { ...llamaLike(architecture as "llama", read, tensors, ropeFactors), ...common };
+}
+
+/** Files that go with a model and are none: the file says so itself, if it says anything. */
+function refuseParts(meta: MetadataReader, tensors: number): void {
+  // First: such a part may have no weights, or nothing but this.
+  const parts = meta.count("split.count") ?? 0;
+  if (parts > 1) throw unsupported(meta.file, `one of ${parts} parts of a model`, joinParts);
+  const [type, architecture] = [meta.text("general.type"), meta.text("general.architecture")];
+  const { file } = meta;
+  if (type === "adapter") {
+    const hint = "Adapters are read in PEFT's layout: a folder with adapter_config.json and adapter_model.safetensors.";
+    throw unsupported(file, "an adapter, no model", hint);
+  }
+  if (type === "mmproj" || architecture === "clip") {
+    throw unsupported(file, "the part of a model that sees or hears", "Name the file of the language model beside it.");
+  }
+  if (tensors === 0) throw unsupported(file, "a vocabulary and no weights", "Name the file of a whole model.");
 }
 
 function gpt2(read: Keys): JsonObject {

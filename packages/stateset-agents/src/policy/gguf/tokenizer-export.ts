@@ -13,8 +13,15 @@ import { endNames, roleKeys, type TokenKind, type TokenRole } from "./tokenizer-
 /** Numbers are u32, lists of numbers i32 or f32 as their arrays say. */
 export type TokenizerValue = string | boolean | number | readonly string[] | Int32Array | Float32Array;
 
-/** The metadata of a tokenizer. `vocabSize` is the model's number of outputs; ids without a token are padding. */
-export async function ggufTokenizer(source: ModelFiles, vocabSize?: number): Promise<Map<string, TokenizerValue>> {
+/**
+ * The metadata of a tokenizer. `vocabSize` is the model's number of outputs; ids without a token are padding. `modelJson` is the model's
+ * config.json, which need not lie beside the tokenizer.
+ */
+export async function ggufTokenizer(
+  source: ModelFiles,
+  vocabSize?: number,
+  modelJson?: JsonObject,
+): Promise<Map<string, TokenizerValue>> {
   const where = whereOf(source);
   const read = async (name: string) => (await readJsonObject(source, name)) ?? {};
   const [tokenizerJson, config] = [await read("tokenizer.json"), await read("tokenizer_config.json")];
@@ -32,7 +39,7 @@ export async function ggufTokenizer(source: ModelFiles, vocabSize?: number): Pro
 
   const texts = { ...specialTokens(await read("special_tokens_map.json")), ...specialTokens(config) };
   const generation = await read("generation_config.json");
-  const ends = [generation.eos_token_id ?? (await read("config.json")).eos_token_id ?? []].flat() as unknown[];
+  const ends = [generation.eos_token_id ?? (modelJson ?? (await read("config.json"))).eos_token_id ?? []].flat();
   const roles = findRoles(texts, ends, list, refuse);
   const templates = await readChatTemplates(source, config);
   const others = [...templates.keys()].filter((name) => name !== "default");

@@ -1,4 +1,5 @@
 import { StatesetError } from "../../error.ts";
+import type { WriteProgress } from "../policy.ts";
 import { quoted } from "../weights/invalid-model.ts";
 import {
   dataOf,
@@ -26,13 +27,21 @@ export async function writeGguf(
   file: string,
   metadata: ReadonlyMap<string, GgufEntry>,
   tensors: readonly GgufTensorToWrite[],
+  onProgress?: (progress: WriteProgress) => void,
 ): Promise<void> {
-  const header = buildHeader(file, metadata, tensors);
+  const header = padded(buildHeader(file, metadata, tensors));
+  const total = tensors.reduce((sum, tensor) => sum + bytesOf(tensor), header.length);
+  let bytes = 0;
   await writeAtomically(file, async (handle) => {
-    await writeFully(handle, padded(header));
+    const write = async (part: Uint8Array) => {
+      await writeFully(handle, part);
+      bytes += part.length;
+      onProgress?.({ bytes, total });
+    };
+    await write(header);
     for (const tensor of tensors) {
       const data = await dataOf(tensor);
-      await writeFully(handle, padded(quantise(tensor.type, data, tensor.name)));
+      await write(padded(quantise(tensor.type, data, tensor.name)));
     }
   });
 }
@@ -48,7 +57,7 @@ function buildHeader(
   const seen = new Set<string>();
   for (const tensor of tensors) {
     const { name, shape, type, data } = tensor;
-    const { id, block, bytes } = ggmlFormat(type);
+    const { id, block } = ggmlFormat(type);
     if (seen.has(name)) throw new StatesetError("INVALID_OPTION", `Tensor ${quoted(name)} is given twice for ${file}.`);
     if ((shape.at(-1) ?? 1) % block !== 0) {
       throw new StatesetError("INVALID_OPTION", `The rows of tensor ${quoted(name)} are no whole blocks of ${type}.`);
@@ -57,9 +66,15 @@ function buildHeader(
     seen.add(name);
     const sizes = shape.toReversed().map(u64);
     parts.push(text(name), u32(shape.length), ...sizes, u32(id), u64(offset));
-    offset += roundedUp((elementsOf(tensor) / block) * bytes);
+    offset += bytesOf(tensor);
   }
   return Buffer.concat(parts);
+}
+
+/** In the file, filled up to where the next may begin. */
+function bytesOf(tensor: GgufTensorToWrite): number {
+  const { block, bytes } = ggmlFormat(tensor.type);
+  return roundedUp((elementsOf(tensor) / block) * bytes);
 }
 
 function value(entry: GgufEntry): Buffer[] {

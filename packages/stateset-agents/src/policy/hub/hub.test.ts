@@ -324,7 +324,7 @@ describe("resolveModel with a path", () => {
     expect(await resolveModel(cacheDir)).toEqual({ dir: cacheDir, name: cacheDir });
     const file = join(cacheDir, "model.safetensors");
     await writeFile(file, "");
-    await expect(resolveModel(file)).rejects.toThrow(/is a file, neither a GGUF file nor a model folder/);
+    await expect(resolveModel(file)).rejects.toThrow(/is a file that does not end in \.gguf, and no model folder/);
     for (const path of ["./nowhere", "/nowhere/at/all", "a/b/c", "~/nowhere-at-all", "C:\\models\\x"]) {
       await expect(resolveModel(path)).rejects.toMatchObject({ code: "MODEL_NOT_FOUND" });
     }

@@ -1,7 +1,9 @@
 import type { DownloadProgress } from "./download-file.ts";
 
-/** Draws downloads on a terminal, on one line. */
-export function createProgressBar(stream: NodeJS.WriteStream): (progress: DownloadProgress) => void {
+/** Draws how far a file of a model is, on one line of a terminal. */
+export function createProgressBar(stream: {
+  write(text: string): unknown;
+}): (progress: Pick<DownloadProgress, "model" | "bytes" | "total">) => void {
   let drawnAt = 0;
   return ({ model, bytes, total }) => {
     const done = bytes >= total;

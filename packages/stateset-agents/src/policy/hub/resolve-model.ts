@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { HubApiError } from "@huggingface/hub";
 import { StatesetError } from "../../error.ts";
-import { ggufOfFolder, isGgufFile, isGgufName } from "../gguf/find-gguf.ts";
+import { beginsAsGguf, ggufOfFolder, isGgufFile, isGgufName } from "../gguf/find-gguf.ts";
 import { stubMarkFile } from "../stub/mark.ts";
 import type { DownloadProgress } from "./download-file.ts";
 import { fetchModel } from "./fetch-model.ts";
@@ -43,8 +43,10 @@ export async function resolveModel(
   }
   if (await isGgufFile(path)) return { dir: resolve(path), name: model };
   if (kind) {
-    throw new StatesetError("MODEL_NOT_FOUND", `${model} is a file, neither a GGUF file nor a model folder.`, {
-      hint: "Name the folder that holds config.json, or a file that ends in .gguf.",
+    throw new StatesetError("MODEL_NOT_FOUND", `${model} is a file that does not end in .gguf, and no model folder.`, {
+      hint: (await beginsAsGguf(path))
+        ? `It is one by its content, though: give it a name that ends in .gguf, or a link: ln -s ${resolve(path)} model.gguf`
+        : "Name the folder that holds config.json, or a file that ends in .gguf.",
     });
   }
   if (isGgufName(model)) {

@@ -20,6 +20,9 @@ import {
   leastBytesPerNumber,
   type Precision,
   precisions,
+  type ReferencePrecision,
+  referencePrecisions,
+  smallReference,
   weightBytes,
   weightForms,
 } from "./precision.ts";
@@ -35,6 +38,8 @@ export interface NativePolicyOptions {
   lora?: LoraOptions | undefined;
   /** How the base model's weights lie in memory. Default: as their file holds them, or f32 where all of them are to be trained. */
   precision?: Precision | undefined;
+  /** How a frozen copy of the weights lies in memory, where all of them are trained. Default "f32". */
+  referencePrecision?: ReferencePrecision | undefined;
   /** Default: all cores. Results do not depend on it. */
   threads?: number | undefined;
   /** Of an adapter's first values and of dropout. Default 0. */
@@ -61,6 +66,7 @@ const schema = z.strictObject({
   name: z.string().min(1).optional(),
   lora: z.custom<LoraOptions>((value) => typeof value === "object" && value !== null, "not an object").optional(),
   precision: z.enum(precisions).optional(),
+  referencePrecision: z.enum(referencePrecisions).optional(),
   threads: z.int().min(1).max(1024).optional(),
   seed: z.int().min(0).default(0),
   slots: z.int().min(1).max(4096).default(defaultSlots),
@@ -94,6 +100,7 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
   const frozen = saved !== undefined || o.lora !== undefined;
   const forms = weightForms(stored, o.precision ?? defaultPrecision(stored, frozen));
   const bytes = weightBytes(stored, forms);
+  const reference = smallReference(stored, o.referencePrecision, frozen);
   foresee(bytes, described, hint);
 
   const threads = o.threads ?? availableParallelism();
@@ -137,6 +144,8 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
         config,
         forms,
         weightBytes: bytes,
+        reference,
+        threads,
         model,
         tokenizer,
         adapter,

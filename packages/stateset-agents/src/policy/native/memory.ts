@@ -5,8 +5,15 @@ import { StatesetError } from "../../error.ts";
 import type { LoraOptions, MemoryPlan, PlanOptions } from "../policy.ts";
 import { type ModelConfig, readModelConfig } from "./model-config.ts";
 import { type Adapter, findTargets } from "./peft.ts";
-import { defaultPrecision, type Precision, weightBytes, weightForms } from "./precision.ts";
-import { linearModules } from "./tensor-names.ts";
+import {
+  defaultPrecision,
+  type Precision,
+  type ReferencePrecision,
+  smallReference,
+  weightBytes,
+  weightForms,
+} from "./precision.ts";
+import { linearModules, tensorPlaces } from "./tensor-names.ts";
 import { checkWeights } from "./weights.ts";
 
 /** How many numbers a model of this shape has. */
@@ -30,6 +37,12 @@ export function adapterParameters({ lora, modules }: Adapter): number {
   );
 }
 
+/** Numbers of its largest matrix. */
+function largestOf({ lora, modules }: Adapter): number {
+  const widths = modules.flatMap(({ inSize, targets }) => [inSize, ...targets.map(({ rows }) => rows)]);
+  return lora.rank * Math.max(...widths);
+}
+
 /** Replies sampled together, unless told otherwise. */
 export const defaultSlots = 64;
 
@@ -46,19 +59,33 @@ export interface MemoryNeeds {
   optimiser: number;
   /** A reference to compare with once the weights have moved: what is trained, as it was. */
   reference: number;
+  /** Copies of one tensor, the largest: of what is trained with its two moments, and of the model for a file of its weights. */
+  saving: { training: number; weights: number };
   /** Another version of the weights beside the present one, while replies that began before a change run on. */
   version: number;
 }
 
-/** `weightBytes`: of the base model, as it is kept. */
-export function memoryNeeds({ engine }: ModelConfig, adapter: Adapter | undefined, weightBytes: number): MemoryNeeds {
+/** `weightBytes`: of the base model, as it is kept. `referenceBytes`: of a frozen copy, where it is not kept as what is trained. */
+export function memoryNeeds(
+  { engine, architecture }: ModelConfig,
+  adapter: Adapter | undefined,
+  weightBytes: number,
+  referenceBytes?: number,
+): MemoryNeeds {
   const parameters = parameterCount(engine);
   const own = adapter ? adapterParameters(adapter) : 0;
   const trained = adapter ? own : parameters;
+  const largest = Math.max(...tensorPlaces(architecture, engine).map(({ shape }) => shape.reduce((a, b) => a * b, 1)));
+  const saved = adapter ? largestOf(adapter) : largest;
   return {
+    saving: {
+      training: 12 * saved,
+      // As the engine gives it, and as the file wants it.
+      weights: 8 * largest,
+    },
     weights: weightBytes + 4 * own,
     optimiser: 12 * trained,
-    reference: 4 * trained,
+    reference: referenceBytes ?? 4 * trained,
     version: 4 * trained,
   };
 }
@@ -68,10 +95,15 @@ export function planMemory(
   config: ModelConfig,
   adapter: Adapter | undefined,
   weightBytes: number,
-  { tokenBudget, recompute, reference, scorer, undo, cacheBytes }: PlanOptions & { cacheBytes?: number | undefined },
+  {
+    cacheBytes,
+    referenceBytes,
+    ...options
+  }: PlanOptions & { cacheBytes?: number | undefined; referenceBytes?: number | undefined },
 ): MemoryPlan {
+  const { tokenBudget, recompute, reference, scorer, undo } = options;
   const { engine } = config;
-  const needs = memoryNeeds(config, adapter, weightBytes);
+  const needs = memoryNeeds(config, adapter, weightBytes, referenceBytes);
   const perLayer = recompute ? engine.hidden : 10 * engine.hidden + 3 * engine.inter;
   const parts = {
     weights: needs.weights,
@@ -80,23 +112,31 @@ export function planMemory(
     scorer: scorer && !adapter ? needs.reference : 0,
     undo: undo ? needs.version : 0,
     activations: 4 * tokenBudget * engine.layers * perLayer,
+    saving: needs.saving.training,
     cache: cacheBytes ?? defaultCacheBytes(weightBytes),
   };
   const total = Object.values(parts).reduce((sum, bytes) => sum + bytes, 0);
   return { ...parts, total, available: availableMemory() };
 }
 
+export interface FolderPlanOptions extends PlanOptions {
+  lora?: LoraOptions | undefined;
+  precision?: Precision | undefined;
+  referencePrecision?: ReferencePrecision | undefined;
+}
+
 /** From a model's folder, without opening it. */
 export async function planFolder(
   dir: string,
-  { lora, precision, ...options }: PlanOptions & { lora?: LoraOptions | undefined; precision?: Precision | undefined },
+  { lora, precision, referencePrecision, ...options }: FolderPlanOptions,
 ): Promise<MemoryPlan & { parameters: number }> {
   const config = await readModelConfig(dir);
   const { engine, architecture } = config;
   const adapter = lora && { lora, modules: findTargets(lora, linearModules(architecture, engine)) };
   const stored = await checkWeights(dir, config);
   const bytes = weightBytes(stored, weightForms(stored, precision ?? defaultPrecision(stored, adapter !== undefined)));
-  return { ...planMemory(config, adapter, bytes, options), parameters: parameterCount(engine) };
+  const referenceBytes = smallReference(stored, referencePrecision, adapter !== undefined)?.bytes;
+  return { ...planMemory(config, adapter, bytes, { ...options, referenceBytes }), parameters: parameterCount(engine) };
 }
 
 /** Bytes this process can still get: what the system calls available, or less in a container with a limit. */

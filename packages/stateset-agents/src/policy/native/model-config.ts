@@ -1,3 +1,4 @@
+import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { EngineConfig, RopeScaling } from "@stateset-agents/engine";
 import { StatesetError } from "../../error.ts";
@@ -27,7 +28,7 @@ export async function readModelConfig(dir: string): Promise<ModelConfig> {
   const where = join(dir, "config.json");
   if (!(await exists(dir))) throw new StatesetError("MODEL_NOT_FOUND", `No model folder at ${dir}.`);
   if (!(await exists(where))) {
-    const file = await ggufOfFolder(dir);
+    const file = (await stat(dir)).isDirectory() ? await ggufOfFolder(dir) : undefined;
     if (file !== undefined) return readModelConfig(file);
     throw new StatesetError("MODEL_NOT_FOUND", `${dir} has no config.json.`, {
       hint: "Give a folder in Hugging Face layout (config.json, model.safetensors, tokenizer.json) or a .gguf file.",

@@ -21,6 +21,9 @@ export interface NativeParts {
   /** What the engine keeps the base model's matrices as, and the bytes of all of it. */
   forms: WeightForms;
   weightBytes: number;
+  /** What a frozen copy of all weights is kept as; undefined: f32, sharing what has not changed. */
+  reference: { forms: WeightForms; bytes: number } | undefined;
+  threads: number;
   model: Model;
   tokenizer: LoadedTokenizer;
   adapter: Adapter | undefined;
@@ -45,6 +48,8 @@ export class NativeCore {
   readonly openedCount: number;
   valueHead: boolean;
   closed = false;
+  /** Engines that hold copies of the weights, to be closed with the policy. */
+  readonly beside = new Set<Model>();
   /** How many forward passes drew a dropout mask. */
   dropoutPasses = 0;
   #prepared = false;
@@ -52,7 +57,7 @@ export class NativeCore {
   constructor(parts: NativeParts) {
     this.parts = parts;
     this.parameters = parameterCount(parts.config.engine);
-    this.needs = memoryNeeds(parts.config, parts.adapter, parts.weightBytes);
+    this.needs = memoryNeeds(parts.config, parts.adapter, parts.weightBytes, parts.reference?.bytes);
     this.valueHead = parts.valueHead;
     this.opened = loadedVersion(parts.digest);
     this.openedCount = parts.model.version;

@@ -33,6 +33,7 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
   const { name, digest, config, model, tokenizer, adapter } = parts;
   const { engine } = config;
   const core = new NativeCore(parts);
+  const kept = { cacheBytes: parts.cacheBytes, referenceBytes: parts.reference?.bytes };
   const { names } = core;
   const sampler: SamplerParts = {
     model,
@@ -67,7 +68,7 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
       return names.now;
     },
     stats: () => model.stats(),
-    plan: (options) => planMemory(config, adapter, parts.weightBytes, { ...options, cacheBytes: parts.cacheBytes }),
+    plan: (options) => planMemory(config, adapter, parts.weightBytes, { ...options, ...kept }),
 
     sample: (requests, { signal, onToken } = {}) =>
       core.run(async () => {
@@ -122,7 +123,10 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
     async close() {
       if (core.closed) return;
       core.closed = true;
-      await onEngine(() => model.close());
+      await onEngine(async () => {
+        for (const copy of core.beside) await copy.close();
+        await model.close();
+      });
     },
   };
 }

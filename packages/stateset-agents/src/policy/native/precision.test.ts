@@ -1,6 +1,7 @@
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { architectures, makeTinyModel, temporaryFolder } from "../../../test/tiny-model.ts";
+import { withoutAmx } from "../../../test/without-amx.ts";
 import { buildTokenTree } from "../../conversation/token-tree.ts";
 import { exportGguf } from "../gguf/export-gguf.ts";
 import type { WritableType } from "../gguf/quantise.ts";
@@ -14,20 +15,7 @@ import { checkWeights } from "./weights.ts";
 const planned = { tokenBudget: 64, recompute: false, reference: false };
 const lora = { rank: 4, alpha: 8, dropout: 0, targetModules: "all-linear" } as const;
 
-/** The AMX unit takes f32 weights alone, and its bits are its own; elsewhere the form of the weights changes none. */
-let forced: string | undefined;
-beforeAll(async () => {
-  const { openModel } = await import("@stateset-agents/engine");
-  const { engine } = await readModelConfig(await makeTinyModel("llama"));
-  const model = await openModel(engine, { threads: 1, slots: 1, cacheBytes: 1 << 20 });
-  forced = process.env.STATESET_SIMD;
-  if (model.simd === "amx") process.env.STATESET_SIMD = "avx512";
-  await model.close();
-});
-afterAll(() => {
-  if (forced === undefined) delete process.env.STATESET_SIMD;
-  else process.env.STATESET_SIMD = forced;
-});
+withoutAmx();
 
 /** Rows of 64, so that whole blocks fit. */
 const wide = (architecture: (typeof architectures)[number]) =>

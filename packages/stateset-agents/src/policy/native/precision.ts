@@ -11,6 +11,10 @@ export const precisions = ["file", "f32", "bf16", "int8"] as const;
  */
 export type Precision = (typeof precisions)[number];
 
+/** Of the frozen copy of a model all of whose weights are trained. */
+export const referencePrecisions = ["f32", "bf16"] as const;
+export type ReferencePrecision = (typeof referencePrecisions)[number];
+
 /** By names of the engine; what is not named is f32. */
 export type WeightForms = Readonly<Record<string, WeightForm>>;
 
@@ -92,4 +96,22 @@ export function requireTrainable(name: string, forms: WeightForms): void {
       hint: 'Train an adapter (`lora: true`, on the command line --lora), or open it with `precision: "f32"` to train all of it.',
     },
   );
+}
+
+/** What a frozen copy of all weights is kept as, where it is to be smaller than they are. */
+export function smallReference(
+  stored: StoredTypes,
+  precision: ReferencePrecision | undefined,
+  adapted: boolean,
+): { forms: WeightForms; bytes: number } | undefined {
+  if (precision === undefined || precision === "f32") return undefined;
+  if (adapted) {
+    throw new StatesetError(
+      "INVALID_OPTION",
+      `referencePrecision is "${precision}", but an adapter is trained: its reference is the model under it, and no copy.`,
+      { hint: "Leave referencePrecision out, or train all weights (without lora)." },
+    );
+  }
+  const forms = weightForms(stored, precision);
+  return { forms, bytes: weightBytes(stored, forms) };
 }

@@ -40,7 +40,7 @@ export async function readReference(dir: string): Promise<SavedReference> {
 export async function writeReference(
   dir: string,
   { source, version }: SavedReference,
-  own: { weights: RetainedWeights; specs: readonly TensorSpec[] } | undefined,
+  own: { weights: Pick<RetainedWeights, "readTensor">; specs: readonly TensorSpec[] } | undefined,
 ): Promise<void> {
   await makeFolder(dir);
   if (own) {

@@ -296,3 +296,25 @@ it("asks for the memory of a copy where one will be made, and for none under an 
   for (const of of ["present", "base", { from: part }] as const) expect(await asked(adapted, of)).toEqual([]);
   expect(await asked(adapted, { from: whole })).toEqual([copy, copy]);
 });
+
+it("asks for the memory of the largest tensor before weights are saved", async () => {
+  const dir = await makeTinyModel("llama");
+  const [plain, adapted] = [await policyOf({ dir }), await policyOf({ dir, lora })];
+  const { vocabSize, hiddenSize } = plain.model;
+  const largest = 4 * vocabSize * hiddenSize;
+  const plan = { tokenBudget: 64, recompute: false, reference: false };
+  const asked = async (work: (into: string) => Promise<void>) => {
+    const into = await temporaryFolder();
+    foreseen.length = 0;
+    await work(into);
+    return [...foreseen];
+  };
+  expect(await asked((into) => plain.save(into))).toEqual([2 * largest]);
+  expect(await asked((into) => adapted.save(into, { merge: true }))).toEqual([2 * largest]);
+  for (const policy of [plain, adapted]) {
+    await learn(policy);
+    expect(await asked((into) => policy.snapshot(into))).toEqual([policy.plan(plan).saving]);
+  }
+  expect(plain.plan(plan).saving).toBe(3 * largest);
+  expect(adapted.plan(plan).saving).toBeLessThan(largest);
+});

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Model, RetainedWeights } from "@stateset-agents/engine";
 import { StatesetError } from "../../error.ts";
-import type { Policy, Reference } from "../policy.ts";
+import type { Policy, Reference, Version } from "../policy.ts";
 import { changedVersion, loadedVersion } from "../version.ts";
 import { onEngine } from "./errors.ts";
 import { exists } from "./files.ts";
@@ -17,6 +17,7 @@ import {
   type SavedReference,
   writeReference,
 } from "./reference-file.ts";
+import { type SmallWeights, shrink } from "./small-reference.ts";
 import { kindOf } from "./snapshot.ts";
 import { checkTree } from "./token-tree.ts";
 import { openWeightSource } from "./weight-source.ts";
@@ -24,7 +25,7 @@ import { loadWeights, type TensorTarget } from "./weights.ts";
 
 interface Made extends SavedReference {
   /** Undefined: the policy's present ones, without their adapter. The base under an adapter never changes. */
-  weights: RetainedWeights | undefined;
+  weights: RetainedWeights | SmallWeights | undefined;
   /** False where an adapter does nothing and need not be computed. */
   adapters: boolean;
   /** What is not the policy's own. */
@@ -32,13 +33,13 @@ interface Made extends SavedReference {
 }
 
 export function createReferences(core: NativeCore): Pick<Policy, "reference"> {
-  const { model, config, forms, adapter, adapterDir, base, name, digest } = core.parts;
+  const { model, config, forms, adapter, adapterDir, base, name, digest, reference: small } = core.parts;
   const { engine } = config;
   const holds = adapter ? "adapter" : "weights";
 
   const foreseeCopy = (what = `A frozen copy of ${name}`) =>
     foresee(
-      4 * core.parameters,
+      adapter ? 4 * core.parameters : core.needs.reference,
       what,
       adapter ? "Use a smaller model." : "Use LoRA, whose reference needs no copy, or a smaller model.",
     );
@@ -145,8 +146,21 @@ export function createReferences(core: NativeCore): Pick<Policy, "reference"> {
     }
   };
 
-  const referenceOf = (made: Made): Reference => {
-    const now = { ...made };
+  /** In fewer bits, where that was asked for. Rounded weights are others: they have a name of their own. */
+  const kept = async (made: Made): Promise<Made & { rounded?: Version }> => {
+    const { weights } = made;
+    if (!small || !weights || "on" in weights || made.holds !== "weights") return made;
+    try {
+      const copy = await shrink(core, weights, small.forms);
+      const rounded = loadedVersion(await copy.digest());
+      return { ...made, weights: copy, rounded, ...(made.source === "own" && { version: rounded }) };
+    } finally {
+      await weights.close();
+    }
+  };
+
+  const referenceOf = async (made: Made): Promise<Reference> => {
+    const now = await kept(made);
     let closed = false;
     const inTurn = createTurns();
     const alive = <T>(work: () => Promise<T>): Promise<T> =>
@@ -156,14 +170,15 @@ export function createReferences(core: NativeCore): Pick<Policy, "reference"> {
       });
     return {
       get version() {
-        return now.version;
+        return now.rounded ?? now.version;
       },
       logprobs: (batch, { temperature = 1 } = {}) =>
         alive(async () => {
           checkTree(batch, engine.vocab, engine.maxPositions);
           const wants = { grad: false, entropy: false, values: false, hidden: false, recompute: false };
           const from = { adapters: now.adapters, weights: now.weights?.handle, dropoutSeed: undefined };
-          return (await model.forward(batch, { ...wants, ...from, temperature })).logprobs;
+          const on = now.weights && "on" in now.weights ? now.weights.on : model;
+          return (await on.forward(batch, { ...wants, ...from, temperature })).logprobs;
         }),
       blend: (decay) =>
         alive(() =>

@@ -1,25 +1,43 @@
+import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { WeightsLoad } from "@stateset-agents/engine";
 import { z } from "zod";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
+import { ggufTitle, writeModelAsGguf } from "../gguf/export-gguf.ts";
 import { isGgufFile } from "../gguf/find-gguf.ts";
-import type { Policy, Version, WeightsChange } from "../policy.ts";
+import type { WritableType } from "../gguf/quantise.ts";
+import type { Policy, SaveGgufOptions, Version, WeightsChange } from "../policy.ts";
 import { loadedVersion } from "../version.ts";
 import { copyTokenizer } from "./files.ts";
+import { foresee } from "./memory.ts";
 import { mergeInto } from "./merge.ts";
 import type { NativeCore } from "./native-core.ts";
 import { saveAdapter } from "./peft.ts";
 import { mismatch, readSnapshotState, SnapshotTensors, writeSnapshot } from "./snapshot.ts";
+import type { TensorPlace } from "./tensor-names.ts";
 import { openWeightSource } from "./weight-source.ts";
-import { saveValueHead, saveWeights } from "./weights.ts";
+import { saveValueHead, saveWeights, wholeTensor } from "./weights.ts";
 
+const ggufSchema = z.strictObject({
+  type: z.enum(["f32", "f16", "q8_0"]).optional(),
+  onProgress: z
+    .custom<SaveGgufOptions["onProgress"]>((value) => typeof value === "function", "not a function")
+    .optional(),
+});
 const saveSchema = z.strictObject({ merge: z.boolean().optional(), dtype: z.enum(["f32", "bf16"]).optional() });
 
 /** Weights to files and back. What is saved is one version; what is loaded becomes the present one as a whole. */
-export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "load" | "snapshot" | "restore"> {
+export function createStoredWeights(
+  core: NativeCore,
+): Pick<Required<Policy>, "save" | "saveGguf" | "load" | "snapshot" | "restore"> {
   const { name, base, tokenizerSource, config, model, adapter } = core.parts;
   const { engine, architecture } = config;
+
+  const { saving } = core.needs;
+  /** Before anything is written. */
+  const foreseeSaving = (bytes: number) =>
+    foresee(bytes, `Saving ${name}, whose largest tensor is copied for it,`, "Close other programs, or use LoRA.");
 
   /** Fills a load and commits it: whoever samples sees all of it or nothing. */
   const change = async (fill: (load: WeightsLoad) => Promise<void>, version?: Version): Promise<WeightsChange> => {
@@ -47,6 +65,7 @@ export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "lo
             hint: "Leave dtype out, or merge the adapter into its base model.",
           });
         }
+        foreseeSaving(adapter && !merge ? saving.training : saving.weights);
         // One that is added meanwhile is not among the weights that are saved.
         const { valueHead } = core;
         const now = await model.retain();
@@ -68,8 +87,26 @@ export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "lo
         }
       }),
 
+    saveGguf: (file, options = {}) =>
+      core.run(async () => {
+        const { type = "f16", onProgress } = parseOptions(ggufSchema, options, "saveGguf()");
+        if (adapter) await refuseBase(file, base.dir);
+        const now = await model.retain();
+        try {
+          const adjust = mergeInto(adapter, now.readTensor);
+          const read = (place: TensorPlace) => wholeTensor(place, now.readTensor, adjust);
+          return await writeModelAsGguf(
+            { config, tokenizer: tokenizerSource, read },
+            { file, type: type.toUpperCase() as WritableType, name: ggufTitle(file), onProgress },
+          );
+        } finally {
+          await now.close();
+        }
+      }),
+
     snapshot: (target) =>
       core.train(async () => {
+        foreseeSaving(saving.training);
         // Asked for at once, so that no other call comes in between: all of it is of one moment.
         const asked = [model.retainTraining(), model.tensors()] as const;
         const { dropoutPasses } = core;
@@ -128,4 +165,13 @@ export function createStoredWeights(core: NativeCore): Pick<Policy, "save" | "lo
         }
       }),
   };
+}
+
+/** An adapter is nothing without the numbers it was trained on. */
+async function refuseBase(file: string, base: string): Promise<void> {
+  const [one, other] = await Promise.all([file, base].map((path) => realpath(path).catch(() => undefined)));
+  if (one === undefined || one !== other) return;
+  throw new StatesetError("WRITE_FAILED", `${file} is the base model of the adapter, which would be lost with it.`, {
+    hint: "Name another file.",
+  });
 }

@@ -314,13 +314,16 @@ it("plans the memory of a model from its folder, and of one that is open", async
   const whole = await planFolder(storiesDir, options);
   const weights = 4 * 260_032;
   expect(whole).toMatchObject({ parameters: 260_032, weights, optimiser: 3 * weights, reference: weights });
-  const { activations, cache } = whole;
-  expect(whole.total).toBe(weights + 3 * weights + weights + activations + cache);
+  const { activations, cache, saving } = whole;
+  // The embedding of 512 tokens by 64, with its two moments.
+  expect(saving).toBe(3 * 4 * 512 * 64);
+  expect(whole.total).toBe(weights + 3 * weights + weights + activations + cache + saving);
   expect(await planFolder(storiesDir, { ...options, scorer: true })).toMatchObject({ scorer: weights });
   // Without its adapter the model is there anyway.
   expect(await planFolder(storiesDir, { ...options, lora, scorer: true })).toMatchObject({ scorer: 0 });
   const part = await planFolder(storiesDir, { ...options, lora, recompute: true });
   expect(part.activations).toBeLessThan(activations / 10);
+  expect(part.saving).toBe(3 * 4 * lora.rank * 172);
   const policy = await loadNativePolicy({ dir: storiesDir, lora, cacheBytes: 5 });
   const trained = 4 * policy.model.trainableParameters;
   expect(part).toMatchObject({ weights: weights + trained, optimiser: 3 * trained, reference: trained });

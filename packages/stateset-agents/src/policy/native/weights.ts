@@ -66,7 +66,7 @@ async function openChecked(
 }
 
 /** A file saved from the bare transformer lacks the prefix that the model with a head has. */
-function findName(name: string, weights: Weights): string | undefined {
+export function findName(name: string, weights: Weights): string | undefined {
   return [name, name.replace(/^(model|transformer)\./, "")].find((candidate) => weights.has(candidate));
 }
 
@@ -120,6 +120,17 @@ export type ReadTensor = (name: string) => Promise<Float32Array>;
 /** Changes a matrix (rows × cols, of the engine) before it is written, for merging adapters. */
 export type Adjust = (engineName: string, data: Float32Array) => Promise<void>;
 
+/** A tensor of Hugging Face, put together of those of the engine. */
+export async function wholeTensor(place: TensorPlace, read: ReadTensor, adjust: Adjust): Promise<Float32Array> {
+  const whole = new Float32Array(place.shape.reduce((product, size) => product * size, 1));
+  for (const part of place.parts) {
+    const data = await read(part.engine);
+    await adjust(part.engine, data);
+    insertPart(place, part, data, whole);
+  }
+  return whole;
+}
+
 /** Writes the model in Hugging Face layout: config.json, model.safetensors and the tokenizer of where it came from. */
 export async function saveWeights(
   dir: string,
@@ -134,15 +145,7 @@ export async function saveWeights(
       name: place.name,
       shape: place.shape,
       dtype: dtype === "bf16" ? "BF16" : "F32",
-      async data() {
-        const whole = new Float32Array(place.shape.reduce((product, size) => product * size, 1));
-        for (const part of place.parts) {
-          const data = await read(part.engine);
-          await adjust(part.engine, data);
-          insertPart(place, part, data, whole);
-        }
-        return whole;
-      },
+      data: () => wholeTensor(place, read, adjust),
     }),
   );
   await makeFolder(dir);

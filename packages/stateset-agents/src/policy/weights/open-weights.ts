@@ -1,7 +1,7 @@
 import { readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { StatesetError } from "../../error.ts";
-import { isGgufFile } from "../gguf/find-gguf.ts";
+import { ggufOfFolder, isGgufFile } from "../gguf/find-gguf.ts";
 import type { GgmlType } from "../gguf/ggml-types.ts";
 import { openGgufWeights } from "../gguf/gguf-weights.ts";
 import { invalidModel, quoted } from "./invalid-model.ts";
@@ -40,7 +40,7 @@ export interface Weights {
 }
 
 /**
- * Opens `model.safetensors`, or the shards that `model.safetensors.index.json` lists, in a folder; or one .safetensors or .gguf file by its path.
+ * Opens `model.safetensors`, the shards that `model.safetensors.index.json` lists, or the one .gguf file, in a folder; or one .safetensors or .gguf file by its path.
  * The tensors of a GGUF file have the names of Hugging Face.
  *
  * @example
@@ -56,6 +56,8 @@ export async function openWeights(path: string): Promise<Weights> {
   if (await exists(single)) return openFiles(new Map([[single, undefined]]));
   if (await exists(index)) return openFiles(await readIndex(index, path));
   if (!(await isDirectory(path))) throw new StatesetError("MODEL_NOT_FOUND", `No model folder at ${path}.`);
+  const gguf = await ggufOfFolder(path);
+  if (gguf !== undefined) return openGgufWeights(gguf);
   if (await exists(join(path, "pytorch_model.bin"))) {
     throw new StatesetError(
       "MODEL_UNSUPPORTED",

@@ -60,7 +60,7 @@ export class JudgeReward extends RewardFunction {
   }
 
   override async compute(conversation: RewardInput, context: RewardContext = {}): Promise<RewardResult> {
-    if (this.#o.mode === "absolute" || context.evaluation) return this.#absolute(conversation, context.signal);
+    if (this.#o.mode === "absolute" || context.evaluation) return this.#absolute(conversation, context);
     const group = context.group ?? [conversation];
     const index = group.indexOf(conversation);
     if (index < 0) {
@@ -74,8 +74,7 @@ export class JudgeReward extends RewardFunction {
     }
     let scored = this.#groups.get(group);
     if (!scored) {
-      scored =
-        this.#o.mode === "pairwise" ? this.#pairwise(group, context.signal) : this.#listwise(group, context.signal);
+      scored = this.#o.mode === "pairwise" ? this.#pairwise(group, context) : this.#listwise(group, context);
       this.#groups.set(group, scored);
       // A failed or aborted comparison must not be remembered: a retry asks again.
       scored.then(
@@ -88,17 +87,18 @@ export class JudgeReward extends RewardFunction {
     return own.result;
   }
 
-  async #absolute(conversation: RewardInput, signal: AbortSignal | undefined): Promise<RewardResult> {
+  async #absolute(conversation: RewardInput, { signal, untimed }: RewardContext): Promise<RewardResult> {
     const { scale } = this.#o;
     const { score, reason } = await this.judge.ask({
       messages: scorePrompt(this.#brief(conversation), conversation.turns, scale),
       read: (text) => readScore(text, scale),
       signal,
+      untimed,
     });
     return this.#result((score - scale.min) / (scale.max - scale.min), { raw: score, reason });
   }
 
-  async #listwise(group: readonly RewardInput[], signal: AbortSignal | undefined): Promise<Scored[]> {
+  async #listwise(group: readonly RewardInput[], { signal, untimed }: RewardContext): Promise<Scored[]> {
     // Shown in a shuffled order, so that what a judge thinks of first or last places averages out over groups.
     const seed = seedOf("listwise", ...group.map((c) => c.turns.map((t) => t.content).join("\n")));
     const order = createRandom(seed).shuffled(group.map((_, i) => i));
@@ -109,6 +109,7 @@ export class JudgeReward extends RewardFunction {
       ),
       read: (text) => readScores(text, group.length),
       signal,
+      untimed,
     });
     const scored = new Array<Scored>(group.length);
     order.forEach((member, place) => {
@@ -118,7 +119,7 @@ export class JudgeReward extends RewardFunction {
     return scored;
   }
 
-  async #pairwise(group: readonly RewardInput[], signal: AbortSignal | undefined): Promise<Scored[]> {
+  async #pairwise(group: readonly RewardInput[], { signal, untimed }: RewardContext): Promise<Scored[]> {
     if (group.length < 2) {
       throw new StatesetError("JUDGE_FAILED", `The pairwise judge "${this.name}" was given one conversation alone.`, {
         hint: 'Give the others of its group in the context, or use mode "absolute".',
@@ -136,6 +137,7 @@ export class JudgeReward extends RewardFunction {
               messages: pairPrompt(this.#brief(group[first!]!), group[first!]!.turns, group[second!]!.turns),
               read: readWinner,
               signal,
+              untimed,
             });
             const share = winner === "first" ? 1 : winner === "tie" ? 0.5 : 0;
             tally[first!]!.won += share;
