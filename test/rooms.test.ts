@@ -13,7 +13,7 @@ const rooms: Record<string, string> = {
   policy: "conversation",
   tool: "conversation policy",
   endpoint: "conversation policy",
-  environment: "conversation",
+  environment: "conversation endpoint tool",
   agent: "conversation environment policy tool",
   reward: "conversation endpoint environment policy tool",
   rollout: "agent conversation environment reward",

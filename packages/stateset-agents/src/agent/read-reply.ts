@@ -15,13 +15,6 @@ export interface ReadReplyOptions {
   messages: readonly Message[];
 }
 
-/** Why calls of a turn cannot be read, by their ids: kept in its metadata. */
-export type UnreadableCalls = Readonly<Record<string, string>>;
-
-export function unreadableCalls({ metadata }: Turn): UnreadableCalls {
-  return (metadata?.unreadableCalls as UnreadableCalls | undefined) ?? {};
-}
-
 export function readReply(sample: Sample, options: ReadReplyOptions): Turn {
   const { tokenizer, endTokens, reasoning, format, messages } = options;
   const plain: Turn = { role: "assistant", ...(reasoning ? splitReasoning(sample.text) : { content: sample.text }) };

@@ -1,10 +1,10 @@
 /** A reply of an agent that acts: sample, run what it calls, tell it the results, sample again, until it answers. */
+import { unreadableCalls, withCallsOfAgent } from "../conversation/call-notes.ts";
 import type { ToolCall } from "../conversation/message.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { seedOf } from "../random.ts";
 import type { ReadTools } from "../tool/read-tools.ts";
 import { type RunOptions, runCalls, type ToolOutcome } from "../tool/run-calls.ts";
-import { unreadableCalls } from "./read-reply.ts";
 import type { Reply, ReplyOptions } from "./session.ts";
 
 export interface ToolLoop extends Pick<RunOptions, "approve" | "conversationId" | "maxResultTokens" | "countTokens"> {
@@ -55,7 +55,11 @@ export async function replyWithTools(
     sampledTokens += reply.sampledTokens;
     const calls = reply.turn.tool_calls ?? [];
     const others = calls.some((call) => isElsewhere(call, reply.turn, loop));
-    if (calls.length === 0 || others || step >= loop.maxToolSteps) return { ...reply, turns, sampledTokens };
+    if (calls.length === 0 || others || step >= loop.maxToolSteps) {
+      const own = calls.filter((call) => !isElsewhere(call, reply.turn, loop)).map(({ id }) => id);
+      const turn = withCallsOfAgent(reply.turn, own);
+      return { ...reply, turn, turns: [...turns.slice(0, -1), turn], sampledTokens };
+    }
     await run(calls, reply.turn);
   }
 }

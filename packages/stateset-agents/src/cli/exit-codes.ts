@@ -48,6 +48,7 @@ const byErrorCode: Record<ErrorCode, ExitCode> = {
   NOT_TRAINABLE: 7,
   HOOK_FAILED: 7,
   ENVIRONMENT_FAILED: 7,
+  USER_FAILED: 7,
   REWARD_FAILED: 7,
   REWARD_NOT_FINITE: 7,
   MCP_FAILED: 7,

@@ -1,8 +1,28 @@
-/** `stateset-agents/tools`: what an agent can do beside talking. Tools, how models write their calls, and who may run them. */
+/** `stateset-agents/tools`: what an agent can do beside talking. Tools, how models write their calls, tasks that tools solve, users who talk back. */
 
 export { ToolAgent } from "../agent/tool-agent.ts";
 export type { ToolCall } from "../conversation/message.ts";
 export type { ToolDefinition } from "../conversation/tool-definition.ts";
+export { booking } from "../environment/domain/booking/booking.ts";
+export {
+  type DomainOptions,
+  oracleReply,
+  type SolutionStep,
+  type TaskClass,
+  taskClasses,
+} from "../environment/domain/domain.ts";
+export { retail } from "../environment/domain/retail/retail.ts";
+export type { FinalCheck } from "../environment/task/check.ts";
+export type { CallPattern, Phrase, TaskExpectation, TaskProhibition } from "../environment/task/declared.ts";
+export type { FinalTask, TaskCall } from "../environment/task/final.ts";
+export type { StatefulMetadata, StatefulTaskOptions } from "../environment/task/stateful.ts";
+export type { StatefulTask, StatefulTaskInput } from "../environment/task/stateful-task.ts";
+export type { TaskTool, TaskToolResult, TaskWrite } from "../environment/task/task-tool.ts";
+export { type ModelUserOptions, modelUser } from "../environment/user/model.ts";
+export { personaUser } from "../environment/user/persona.ts";
+export type { ProfileOption, UserFact, UserProfile, UserStyle } from "../environment/user/profile.ts";
+export { scriptedUser } from "../environment/user/scripted.ts";
+export type { User, UserOptions, UserView } from "../environment/user/user.ts";
 export {
   type CallFormat,
   type CallFormatName,

@@ -98,6 +98,8 @@ export interface Question<T> {
   messages: readonly Message[];
   /** Reads the answer; throws when it cannot be read, which costs an attempt. */
   read: (text: string) => T;
+  /** In place of the judge's own. */
+  seed?: number;
   signal?: AbortSignal | undefined;
   /** Waits for other questions through it: a reward's clock stands still meanwhile. */
   untimed?: (<T>(wait: () => Promise<T>) => Promise<T>) | undefined;
@@ -257,7 +259,7 @@ export function createJudge(options: JudgeOptions, clock: Clock = systemClock): 
     let closed = 0;
     for (let n = 0; ; n++) {
       // Asking the same model the same thing with the same seed would get the same unreadable answer.
-      const seed = seedOf(o.seed, "judge", n);
+      const seed = seedOf(question.seed ?? o.seed, "judge", n);
       try {
         const text = await limit(() => attempt(question.messages, seed, question.signal), question.untimed);
         try {
@@ -280,7 +282,7 @@ export function createJudge(options: JudgeOptions, clock: Clock = systemClock): 
         }
         stats.retries++;
         const most = Math.min(o.retry.maxMs, o.retry.baseMs * 2 ** n);
-        const jitter = createRandom(seedOf(o.seed, "jitter", key, n)).next();
+        const jitter = createRandom(seedOf(question.seed ?? o.seed, "jitter", key, n)).next();
         await clock.sleep(
           Math.max(most * (0.5 + 0.5 * jitter), Math.min(thrown.retryAfterMs ?? 0, o.retry.maxMs)),
           question.signal,
@@ -294,7 +296,7 @@ export function createJudge(options: JudgeOptions, clock: Clock = systemClock): 
     async ask<T>(question: Question<T>): Promise<T> {
       stats.questions++;
       try {
-        const key = keyOf(o.model.id, question.messages, o);
+        const key = keyOf(o.model.id, question.messages, { ...o, seed: question.seed ?? o.seed });
         const known = cache?.get(key);
         if (known !== undefined) {
           stats.cacheHits++;

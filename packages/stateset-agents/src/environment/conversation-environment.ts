@@ -5,10 +5,18 @@ import { describeValue } from "../describe.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { createRandom, seedOf } from "../random.ts";
-import { Environment, type EnvironmentState, type ResetOptions, type StepResult } from "./environment.ts";
+import {
+  Environment,
+  type EnvironmentState,
+  type ResetOptions,
+  type StepOptions,
+  type StepResult,
+} from "./environment.ts";
+import { mentions } from "./mentions.ts";
 import { awaitsReply, givenTurns } from "./opening.ts";
 import { type ConversationScenarioInput, parseScenario, requireDistinctIds } from "./parse-scenario.ts";
 import type { ConversationScenario } from "./scenario.ts";
+import { describeUser, firstWords, nextWords, type User, userSchema } from "./user/user.ts";
 
 /** A phrase (whole words, case ignored), a regular expression, or a function of the reply. */
 export type EndCondition =
@@ -24,6 +32,8 @@ export interface ConversationEnvironmentOptions {
   randomizeScenarios?: boolean | undefined;
   /** A reply that meets one of these ends the conversation, before the scenario's user turns are used up. */
   endWhen?: readonly EndCondition[] | undefined;
+  /** Who talks to the agent, until it hangs up. Default: the scenario's `userResponses`. A scenario then says the first words at most. */
+  user?: User | undefined;
 }
 
 const optionsSchema = z.strictObject({
@@ -42,6 +52,7 @@ const optionsSchema = z.strictObject({
       ),
     )
     .default([]),
+  user: userSchema.optional(),
 });
 
 /**
@@ -58,6 +69,7 @@ export class ConversationEnvironment extends Environment<ConversationScenario> {
   readonly maxTurns: number;
   readonly #randomize: boolean;
   readonly #endWhen: readonly EndCondition[];
+  readonly #user: User | undefined;
   /** The round met last: its order follows from the seed, but shuffling is not for every reset(). */
   #round: { number: number; order: readonly ConversationScenario[] } | undefined;
 
@@ -70,26 +82,32 @@ export class ConversationEnvironment extends Environment<ConversationScenario> {
       });
     }
     const where = (i: number) => `Scenario ${i + 1}`;
-    this.scenarios = parsed.scenarios.map((scenario, i) => parseScenario(scenario, where(i), `scenario-${i + 1}`));
+    this.scenarios = parsed.scenarios.map((scenario, i) =>
+      parseScenario(scenario, where(i), `scenario-${i + 1}`, { hasUser: !!parsed.user }),
+    );
     requireDistinctIds(this.scenarios, where);
     this.maxTurns = parsed.maxTurns;
     this.#randomize = parsed.randomizeScenarios;
     this.#endWhen = parsed.endWhen;
+    this.#user = parsed.user;
   }
 
   override describe(): Record<string, unknown> {
-    return { ...super.describe(), maxTurns: this.maxTurns, endWhen: this.#endWhen.map(describeValue) };
+    const user = this.#user && { user: describeUser(this.#user) };
+    return { ...super.describe(), maxTurns: this.maxTurns, endWhen: this.#endWhen.map(describeValue), ...user };
   }
 
   override async reset(
     scenario?: ConversationScenario,
-    { seed = randomInt(2 ** 32) }: ResetOptions = {},
+    { seed = randomInt(2 ** 32), signal }: ResetOptions = {},
   ): Promise<EnvironmentState<ConversationScenario>> {
     const chosen = scenario ?? this.#choose(seed);
     const given = givenTurns(chosen);
     const answers = awaitsReply(chosen.messages);
     // Scenarios from elsewhere need not be of this kind.
-    const first = answers ? undefined : chosen.userResponses?.[0];
+    const own = answers ? undefined : chosen.userResponses?.[0];
+    const first =
+      own === undefined && !answers && this.#user ? await firstWords(this.#user, chosen, seed, signal) : own;
     if (first === undefined && !answers) {
       throw new StatesetError("INVALID_SCENARIO", `Scenario "${chosen.id}" has no user turn.`, {
         hint: "Give it userResponses; a `prompt` is read by loadScenarios() and by the environment's own list.",
@@ -102,18 +120,32 @@ export class ConversationEnvironment extends Environment<ConversationScenario> {
   override async step(
     state: EnvironmentState<ConversationScenario>,
     action: Turn,
+    { signal }: StepOptions = {},
   ): Promise<StepResult<ConversationScenario>> {
     const replies = state.replies + 1;
-    const { messages, userResponses } = state.scenario;
-    const next = userResponses?.[awaitsReply(messages) ? replies - 1 : replies];
     const turns = [...state.turns, action];
-    const over = next === undefined || (await this.#ends(action, state));
+    // A user is not asked for words that nobody will hear.
+    const met = this.#user !== undefined && (await this.#ends(action, state));
+    const next = met ? undefined : await this.#next(state, turns, signal);
+    const over = next === undefined || (!this.#user && (await this.#ends(action, state)));
     if (over || replies >= this.maxTurns) {
       const ended = over ? ("done" as const) : ("max-turns" as const);
       return { state: { ...state, turns, replies, done: true, ended }, done: true };
     }
     const turn = userTurn(next);
     return { state: { ...state, turns: [...turns, turn], replies }, userTurn: turn, done: false };
+  }
+
+  async #next(
+    { scenario, seed, replies }: EnvironmentState<ConversationScenario>,
+    turns: readonly Turn[],
+    signal: AbortSignal | undefined,
+  ): Promise<string | undefined> {
+    const { messages, userResponses } = scenario;
+    const begun = awaitsReply(messages);
+    if (!this.#user) return userResponses?.[begun ? replies : replies + 1];
+    const opened = !begun && userResponses.length > 0;
+    return nextWords(this.#user, { scenario, seed, turns, opened }, signal);
   }
 
   /** Consecutive seeds visit every scenario once before any comes again. */
@@ -134,16 +166,6 @@ export class ConversationEnvironment extends Environment<ConversationScenario> {
     }
     return false;
   }
-}
-
-function mentions(text: string, condition: string | RegExp): boolean {
-  // `search` ignores the position that global expressions remember.
-  if (condition instanceof RegExp) return text.search(condition) >= 0;
-  const words = condition
-    .trim()
-    .split(/\s+/)
-    .map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  return new RegExp(`(?<![\\p{L}\\p{N}])${words.join("\\s+")}(?![\\p{L}\\p{N}])`, "iu").test(text);
 }
 
 function userTurn(content: string): Turn {

@@ -3,7 +3,7 @@ import { withDeadline } from "../abort.ts";
 import { type Failure, mistakeIn } from "../conversation/failure.ts";
 import { type ToolDefinition, toolsSchema } from "../conversation/tool-definition.ts";
 import type { Turn } from "../conversation/trajectory.ts";
-import { messageOf, StatesetError } from "../error.ts";
+import { hasCode, messageOf, StatesetError } from "../error.ts";
 import type { Environment, EnvironmentState, StepResult } from "./environment.ts";
 import type { Scenario } from "./scenario.ts";
 
@@ -61,7 +61,8 @@ class EpisodeFailed extends StatesetError {
   constructor(failure: Failure, cause: unknown) {
     const { during, scenarioId, message } = failure;
     const what = failure.kind === "timeout" ? "took too long" : "threw";
-    super("ENVIRONMENT_FAILED", `The environment's ${during}() ${what} in scenario "${scenarioId}": ${message}`, {
+    const whose = during === "user" ? "user" : `${during}()`;
+    super("ENVIRONMENT_FAILED", `The environment's ${whose} ${what} in scenario "${scenarioId}": ${message}`, {
       cause,
     });
     this.failure = failure;
@@ -122,7 +123,16 @@ async function timed<T>(
 ): Promise<T> {
   const failed = (kind: Failure["kind"], message: string, cause?: unknown) => {
     const mistake = mistakeIn(cause);
-    const failure = { kind, during, scenarioId, trajectoryId, message, ...(mistake !== undefined && { mistake }) };
+    // A user who says nothing says nothing of the reply either.
+    const whose = hasCode(cause, "USER_FAILED") ? "user" : during;
+    const failure = {
+      kind,
+      during: whose as Failure["during"],
+      scenarioId,
+      trajectoryId,
+      message,
+      ...(mistake !== undefined && { mistake }),
+    };
     return new EpisodeFailed(failure, cause);
   };
   const answer = async (own: AbortSignal) => {

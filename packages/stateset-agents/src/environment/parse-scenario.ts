@@ -60,8 +60,13 @@ const schema = z.strictObject({
   userResponses: z.array(z.string().refine((text) => text.trim() !== "", "an empty user turn")).optional(),
 });
 
-/** Checks one scenario. `where` says where it stands: "scenario 3", "file.jsonl, line 3". */
-export function parseScenario(value: unknown, where: string, defaultId: string): ConversationScenario {
+/** Checks one scenario. `where` says where it stands: "scenario 3", "file.jsonl, line 3". With a user it may leave the talking to that one. */
+export function parseScenario(
+  value: unknown,
+  where: string,
+  defaultId: string,
+  { hasUser = false } = {},
+): ConversationScenario {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw new StatesetError("INVALID_SCENARIO", `${where} is not an object.`, { hint: example });
   }
@@ -71,7 +76,13 @@ export function parseScenario(value: unknown, where: string, defaultId: string):
   // Before the check for user turns: if their key is misspelt, that is what to say.
   const parsed = result.success ? result.data : parseOptions(schema, renamed, named(), "INVALID_SCENARIO");
   const scenario = withOpening(parsed, named);
-  if (scenario.userResponses.length > 0 || awaitsReply(scenario.messages)) return scenario;
+  if (hasUser && scenario.userResponses.length > (awaitsReply(scenario.messages) ? 0 : 1)) {
+    const hint = "Keep one: of a user of its own, the scenario says the first words at most.";
+    throw new StatesetError("INVALID_SCENARIO", `${named()} has userResponses, and the environment has a user.`, {
+      hint,
+    });
+  }
+  if (hasUser || scenario.userResponses.length > 0 || awaitsReply(scenario.messages)) return scenario;
   throw new StatesetError("INVALID_SCENARIO", `${named()} has no user turn${scenario.messages ? " to answer" : ""}.`, {
     hint: scenario.messages ? "End its messages with one of the user or a tool, or add userResponses." : example,
   });

@@ -1,6 +1,7 @@
 import { randomInt } from "node:crypto";
 import { z } from "zod";
 import type { Message } from "../conversation/message.ts";
+import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { fingerprint } from "../describe.ts";
 import { StatesetError } from "../error.ts";
@@ -15,6 +16,12 @@ import {
 import { awaitsReply, givenTurns, openingShape, readOpening } from "./opening.ts";
 import { type ConversationScenarioInput, requireDistinctIds, scenarioShape } from "./parse-scenario.ts";
 import type { Scenario } from "./scenario.ts";
+import { readCheck, type TaskCheck } from "./task/check.ts";
+import { type StatefulTaskOptions, StatefulTasks } from "./task/stateful.ts";
+import type { StatefulTask } from "./task/stateful-task.ts";
+import type { AnyState } from "./task/task-tool.ts";
+
+export type { TaskCheck };
 
 /** Something to achieve. `prompt` is what the user says first (default: the goal). */
 export interface Task extends Scenario {
@@ -26,17 +33,20 @@ export interface Task extends Scenario {
   followUps?: readonly string[];
 }
 
-/** How far a reply got: yes or no, a number from 0 to 1, or either with something to tell the agent. */
-export type TaskCheck = boolean | number | { success: boolean; progress?: number; feedback?: string };
-
-export interface TaskEnvironmentOptions {
+/** Tasks whose replies are checked one by one. */
+export interface ReplyTaskOptions {
   /** As a scenario's, their `prompt` may be a list of messages. */
   tasks: readonly (Omit<Task, "prompt" | "messages"> & Pick<ConversationScenarioInput, "prompt" | "messages">)[];
   /** Decides in code whether the task is done; `state.turns` does not hold the reply yet. */
   check: (reply: Turn, state: EnvironmentState<Task>, options: StepOptions) => TaskCheck | Promise<TaskCheck>;
   /** Replies of the agent after which a task counts as failed. Default 6. */
   maxTurns?: number | undefined;
+  /** Given, even an empty list: tasks with a state. */
+  tools?: undefined;
 }
+
+/** Tasks whose replies are checked one by one; or, with `tools`, tasks with a state, checked in the end. */
+export type TaskEnvironmentOptions<D = AnyState> = ReplyTaskOptions | StatefulTaskOptions<D>;
 
 const taskSchema = z.strictObject({
   ...scenarioShape,
@@ -47,40 +57,59 @@ const taskSchema = z.strictObject({
 
 const optionsSchema = z.strictObject({
   tasks: z.array(z.unknown()),
-  check: z.custom<TaskEnvironmentOptions["check"]>((value) => typeof value === "function", "a function was expected"),
+  check: z.custom<ReplyTaskOptions["check"]>((value) => typeof value === "function", "a function was expected"),
   maxTurns: z.int().min(1).default(6),
 });
 
 /**
- * Goal-oriented conversations. The reward of a step is the progress it made over the best so far, so rewards of an episode add up
- * to its best progress: 1 when the task was solved. `metadata.success` and `metadata.progress` say it too.
+ * Goal-oriented conversations. With `check(reply)` the reward of a step is the progress it made over the best so far, so rewards of an
+ * episode add up to its best progress: 1 when the task was solved. With `tools` a task has a state that calls change, and the reward is
+ * how far it got in the end. `metadata.success` and `metadata.progress` say it too.
  */
-export class TaskEnvironment extends Environment<Task> {
+// biome-ignore lint/suspicious/noExplicitAny: a state is what its task says it is.
+export class TaskEnvironment<D = any> extends Environment<Task> {
   readonly scenarios: readonly Task[];
   readonly maxTurns: number;
-  readonly #check: TaskEnvironmentOptions["check"];
+  readonly #check: ReplyTaskOptions["check"] | undefined;
+  readonly #stateful: StatefulTasks | undefined;
 
-  constructor(options: TaskEnvironmentOptions) {
+  constructor(options: Exclude<TaskEnvironmentOptions<D>, { tools: object }>);
+  constructor(options: Extract<TaskEnvironmentOptions<D>, { tools: object }>);
+  constructor(options: TaskEnvironmentOptions<D>);
+  constructor(options: TaskEnvironmentOptions<D>) {
     super();
-    const parsed = parseOptions(optionsSchema, options, "TaskEnvironment");
-    if (parsed.tasks.length === 0) {
+    const where = (i: number) => `Task ${i + 1}`;
+    if (isStateful(options)) {
+      this.#stateful = new StatefulTasks(options);
+      this.scenarios = this.#stateful.tasks;
+      this.maxTurns = this.#stateful.maxTurns;
+    } else {
+      const parsed = parseOptions(optionsSchema, options, "TaskEnvironment");
+      this.scenarios = parsed.tasks.map((task, i) => parseTask(task, where(i)));
+      this.maxTurns = parsed.maxTurns;
+      this.#check = parsed.check;
+    }
+    if (this.scenarios.length === 0) {
       throw new StatesetError("INVALID_SCENARIO", "TaskEnvironment got no tasks.", {
         hint: 'Give at least one, such as {id: "sum", goal: "What is 2 + 2?"}.',
       });
     }
-    const where = (i: number) => `Task ${i + 1}`;
-    this.scenarios = parsed.tasks.map((task, i) => parseTask(task, where(i)));
     requireDistinctIds(this.scenarios, where);
-    this.maxTurns = parsed.maxTurns;
-    this.#check = parsed.check;
   }
 
   override describe(): Record<string, unknown> {
-    return { ...super.describe(), maxTurns: this.maxTurns, check: fingerprint(this.#check) };
+    const own = this.#stateful?.describe() ?? { maxTurns: this.maxTurns, check: fingerprint(this.#check) };
+    return { ...super.describe(), ...own };
   }
 
-  override async reset(task?: Task, { seed = randomInt(2 ** 32) }: ResetOptions = {}): Promise<EnvironmentState<Task>> {
+  override tools(state: EnvironmentState<Task>): readonly ToolDefinition[] | undefined {
+    return this.#stateful?.tools(state as EnvironmentState<StatefulTask>);
+  }
+
+  override async reset(task?: Task, options: ResetOptions = {}): Promise<EnvironmentState<Task>> {
+    const { seed = randomInt(2 ** 32) } = options;
     const scenario = task ?? this.scenarios[seed % this.scenarios.length]!;
+    if (this.#stateful) return this.#stateful.reset(scenario as StatefulTask, seed, options);
     // Scenarios from elsewhere need not be tasks.
     const content: string | undefined = scenario.prompt ?? scenario.goal;
     if (content === undefined) {
@@ -97,7 +126,8 @@ export class TaskEnvironment extends Environment<Task> {
     action: Turn,
     options: StepOptions = {},
   ): Promise<StepResult<Task>> {
-    const { success, progress, feedback } = readCheck(await this.#check(action, state, options), state.scenario.id);
+    if (this.#stateful) return this.#stateful.step(state as EnvironmentState<StatefulTask>, action, options);
+    const { success, progress, feedback } = readCheck(await this.#check!(action, state, options), state.scenario.id);
     const best = Math.max(progress, state.metadata.progress as number);
     const reward = best - (state.metadata.progress as number);
     const replies = state.replies + 1;
@@ -113,6 +143,10 @@ export class TaskEnvironment extends Environment<Task> {
   }
 }
 
+function isStateful<D>(options: TaskEnvironmentOptions<D>): options is StatefulTaskOptions<D> {
+  return (options as Partial<StatefulTaskOptions> | undefined)?.tools !== undefined;
+}
+
 /** `where` says where it stands: "Task 3", "file.jsonl, line 3: task 3". */
 export function parseTask(value: unknown, where: string): Task {
   const task = parseOptions(taskSchema, value, where, "INVALID_SCENARIO");
@@ -125,18 +159,4 @@ export function parseTask(value: unknown, where: string): Task {
     });
   }
   return { ...rest, ...opening } as Task;
-}
-
-function readCheck(result: TaskCheck, taskId: string): { success: boolean; progress: number; feedback?: string } {
-  if (typeof result === "boolean") return { success: result, progress: result ? 1 : 0 };
-  const { success, progress, feedback } =
-    typeof result === "number"
-      ? { success: result >= 1, progress: result }
-      : { progress: result.success ? 1 : 0, ...result };
-  if (!(progress >= 0 && progress <= 1)) {
-    throw new StatesetError("ENVIRONMENT_FAILED", `The check of task "${taskId}" gave a progress of ${progress}.`, {
-      hint: "Give a number from 0 to 1.",
-    });
-  }
-  return { success, progress: success ? 1 : progress, ...(feedback !== undefined && { feedback }) };
 }

@@ -9,7 +9,7 @@ import { Environment } from "../environment/environment.ts";
 import { loadScenarios, loadTasks } from "../environment/load-scenarios.ts";
 import { customerService, sales, technicalSupport } from "../environment/preset/index.ts";
 import type { Scenario } from "../environment/scenario.ts";
-import { TaskEnvironment, type TaskEnvironmentOptions } from "../environment/task-environment.ts";
+import { type ReplyTaskOptions, TaskEnvironment } from "../environment/task-environment.ts";
 import { StatesetError } from "../error.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import { importFile, namesCode } from "./import-file.ts";
@@ -20,12 +20,12 @@ type Rules = Omit<ConversationEnvironmentOptions, "scenarios">;
 
 /** Goals that are checked; a file holds one a line of JSONL, or a list in YAML or JSON. */
 export interface TaskPart {
-  tasks: TaskEnvironmentOptions["tasks"] | string;
+  tasks: ReplyTaskOptions["tasks"] | string;
   /**
    * What decides whether a reply solves the task: a function, a file whose default export is one (`./check.ts`), or a reward, whose score
    * is the progress: `exactMatch`, `{ numericAnswer: { tolerance: 0.01 } }`.
    */
-  check: TaskEnvironmentOptions["check"] | string | RewardParts;
+  check: ReplyTaskOptions["check"] | string | RewardParts;
   maxTurns?: number;
 }
 
@@ -84,11 +84,11 @@ export async function heldOutFrom(
 
 /** Tasks that a verifier or another reward checks: they say so in config.json, and close it with them. */
 class CheckedTasks extends TaskEnvironment {
-  readonly #options: Omit<TaskEnvironmentOptions, "tasks">;
+  readonly #options: Omit<ReplyTaskOptions, "tasks">;
   readonly #reward: RewardFunction;
   readonly #owns: boolean;
 
-  constructor({ tasks, ...options }: TaskEnvironmentOptions, reward: RewardFunction, owns = true) {
+  constructor({ tasks, ...options }: ReplyTaskOptions, reward: RewardFunction, owns = true) {
     super({ ...options, tasks });
     this.#options = options;
     this.#reward = reward;
@@ -96,7 +96,7 @@ class CheckedTasks extends TaskEnvironment {
   }
 
   /** Others by the same rules. The check stays one: a reward model is in memory once, a judge has one budget. */
-  withTasks(tasks: TaskEnvironmentOptions["tasks"]): CheckedTasks {
+  withTasks(tasks: ReplyTaskOptions["tasks"]): CheckedTasks {
     return new CheckedTasks({ ...this.#options, tasks }, this.#reward, false);
   }
 
@@ -125,10 +125,10 @@ async function tasksFrom({ tasks, check, ...rest }: TaskPart, place: ScenePlace)
         hint: "Write `export default (reply, state) => reply.content.includes(state.scenario.expected)`.",
       });
     }
-    return new TaskEnvironment({ ...rest, tasks: list, check: value as TaskEnvironmentOptions["check"] });
+    return new TaskEnvironment({ ...rest, tasks: list, check: value as ReplyTaskOptions["check"] });
   }
   const reward = await rewardFrom(check, { ...place, where: `check of ${place.where}` });
-  const scored: TaskEnvironmentOptions["check"] = async (reply, { turns, scenario }, { signal }) => {
+  const scored: ReplyTaskOptions["check"] = async (reply, { turns, scenario }, { signal }) => {
     const conversation = { turns: [...turns, reply], scenario };
     const { score } = await reward.compute(conversation, signal === undefined ? {} : { signal });
     return Math.min(1, Math.max(0, score));

@@ -231,7 +231,7 @@ export function stopOf(
 
 function messagesOf(failures: readonly Failure[]): string[] {
   return failures.map((failure) =>
-    failure.during === "reward" || failure.during === "hook"
+    failure.during === "reward" || failure.during === "hook" || failure.during === "user"
       ? messageIn(failure)
       : `${failure.during}(): ${failure.message}`,
   );

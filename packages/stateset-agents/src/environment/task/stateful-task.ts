@@ -1,0 +1,114 @@
+/** A task with a state: its form and its reading. */
+import { z } from "zod";
+import type { Message, MessageInput } from "../../conversation/message.ts";
+import { messageOf, StatesetError } from "../../error.ts";
+import { parseOptions } from "../../options.ts";
+import { didYouMean } from "../../suggest.ts";
+import { awaitsReply, openingShape, readOpening } from "../opening.ts";
+import { scenarioShape } from "../parse-scenario.ts";
+import type { Scenario } from "../scenario.ts";
+import { type Declared, declaredShape, toolsNamedIn } from "./declared.ts";
+import { frozenJson } from "./json-state.ts";
+import type { AnyState } from "./task-tool.ts";
+
+/** As it is once it was read. */
+export interface StatefulTask<D = AnyState> extends Scenario, Declared {
+  goal: string;
+  prompt?: string;
+  messages?: readonly Message[];
+  state: D;
+  /** What the user says after the first words, in order; without a user of the environment's own. */
+  turns?: readonly string[];
+  /** The environment's tools that the agent is shown. */
+  toolNames?: readonly string[];
+}
+
+/** As it is written. */
+export interface StatefulTaskInput<D = AnyState> extends Omit<Scenario, "tools" | "goal">, Declared {
+  /** What the user wants; the default of `prompt`. */
+  goal?: string | undefined;
+  /** What the user says first; a list of messages is the same as `messages`. */
+  prompt?: string | readonly MessageInput[] | undefined;
+  /** How the conversation began. Never learnt from. */
+  messages?: readonly MessageInput[] | undefined;
+  /** What the user says, in order: the first is the prompt where there is no other. */
+  turns?: readonly string[] | undefined;
+  /** What the world is in the beginning: plain JSON. Default `{}`. */
+  state?: D | undefined;
+  /** Names of the environment's tools that the agent is shown. Default: all. */
+  tools?: readonly string[] | undefined;
+  /** Same as `tools`. */
+  toolNames?: readonly string[] | undefined;
+}
+
+const names = z.array(z.string().min(1)).optional();
+const taskSchema = z.strictObject({
+  ...scenarioShape,
+  ...openingShape,
+  ...declaredShape,
+  goal: z.string().min(1).optional(),
+  turns: z.array(z.string().refine((text) => text.trim() !== "", "an empty user turn")).optional(),
+  state: z.unknown().optional(),
+  tools: names,
+  toolNames: names,
+});
+
+export interface ReadTaskOptions {
+  where: string;
+  tools: ReadonlySet<string>;
+  /** Put before the task's own context. */
+  policy: string | undefined;
+  /** Whether somebody speaks for the user. */
+  hasUser: boolean;
+  /** Whether code decides, so that a task need not declare what it expects. */
+  hasCheck: boolean;
+}
+
+export function readStatefulTask(value: unknown, options: ReadTaskOptions): StatefulTask {
+  const { where, policy, hasUser, hasCheck } = options;
+  const parsed = parseOptions(taskSchema, value, where, "INVALID_SCENARIO");
+  const { prompt, messages, state = {}, tools, toolNames, turns, context, ...rest } = parsed;
+  const refuse = (what: string, hint: string) => {
+    throw new StatesetError("INVALID_SCENARIO", `${where} (${JSON.stringify(rest.id)}) ${what}.`, { hint });
+  };
+  if (tools && toolNames) refuse('has both "tools" and "toolNames"', "Keep one.");
+  const shown = tools ?? toolNames;
+  for (const name of [...(shown ?? []), ...toolsNamedIn(rest)]) {
+    if (!options.tools.has(name))
+      refuse(`names the tool "${name}", which there is not`, didYouMean(name, [...options.tools]));
+  }
+  if (!hasCheck && !rest.expect && !rest.forbid) {
+    refuse("says nothing of what is right", "Give it `expect`, or the environment a `check`.");
+  }
+  if (turns && turns.length > 0 && hasUser) refuse("has `turns`, and the environment has a user", "Keep one.");
+  const begun = prompt !== undefined || messages !== undefined;
+  const opening = begun ? readOpening({ ...parsed, prompt, messages }, where) : {};
+  if (opening.messages && !awaitsReply(opening.messages)) {
+    refuse("has no user turn to answer", "End its messages with one of the user or a tool.");
+  }
+  const first = begun ? opening.prompt : (turns?.[0] ?? (hasUser ? undefined : rest.goal));
+  if (first === undefined && !begun && !hasUser) refuse("has no user turn", "Give it a prompt, or turns, or a goal.");
+  const later = begun ? turns : turns?.slice(1);
+  const told =
+    policy === undefined || context?.startsWith(policy) ? context : [policy, context].filter(Boolean).join("\n\n");
+  return {
+    ...rest,
+    ...opening,
+    goal: rest.goal ?? first ?? opening.messages?.findLast(({ role }) => role === "user")?.content ?? rest.id,
+    ...(first !== undefined && { prompt: first }),
+    ...(later && later.length > 0 && { turns: later }),
+    ...(told !== undefined && { context: told }),
+    ...(shown && { toolNames: shown }),
+    state: frozen(state, where),
+  } as StatefulTask;
+}
+
+function frozen(state: unknown, where: string): unknown {
+  try {
+    return frozenJson(state, "state");
+  } catch (error) {
+    throw new StatesetError("INVALID_SCENARIO", `${where}: ${messageOf(error)}.`, {
+      hint: "A task's state is plain JSON: objects, lists, texts, numbers, true, false and null.",
+    });
+  }
+}

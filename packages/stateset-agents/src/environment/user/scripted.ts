@@ -1,0 +1,23 @@
+import { StatesetError } from "../../error.ts";
+import type { Scenario } from "../scenario.ts";
+import type { User } from "./user.ts";
+
+/** Says its lines in order, whatever the agent answers, and hangs up after the last. */
+export function scriptedUser(
+  lines: readonly string[] | ((scenario: Scenario) => readonly string[]),
+): User & { describe(): Record<string, unknown> } {
+  const check = (all: readonly string[]) => {
+    const bad = all.findIndex((line) => typeof line !== "string" || line.trim() === "");
+    if (bad < 0) return all;
+    throw new StatesetError("INVALID_OPTION", `Line ${bad + 1} of scriptedUser() is empty.`, {
+      hint: "A user who has no more to say hangs up.",
+    });
+  };
+  const of = typeof lines === "function" ? (scenario: Scenario) => check(lines(scenario)) : () => check(lines);
+  if (typeof lines !== "function") check(lines);
+  return {
+    begin: (scenario) => of(scenario)[0],
+    reply: ({ scenario, spoken }) => of(scenario)[spoken],
+    describe: () => ({ kind: "scripted", ...(typeof lines !== "function" && { lines }) }),
+  };
+}
