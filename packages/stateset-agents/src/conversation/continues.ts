@@ -40,7 +40,8 @@ function standsFor({ content, reasoning, tool_calls }: Message, { message, text 
   const words = content.trim();
   const thought = (reasoning ?? "").trim();
   const sameWords = [message.content, text].some((whole) => whole.trim() === words);
-  if (tool_calls !== undefined && tool_calls.length > 0) return text.includes(words) && text.includes(thought);
+  if (tool_calls !== undefined && tool_calls.length > 0)
+    return (words === message.content.trim() || text.includes(words)) && text.includes(thought);
   if (!sameWords) return splitApart(text, thought, words);
   return thought === "" || thought === (message.reasoning ?? "").trim();
 }

@@ -76,6 +76,16 @@ describe("a conversation with tools", () => {
     expect(new Set(turn)).toEqual(new Set([-1, 1, 3, 5]));
   });
 
+  it("is one chain also where a control token was sampled among its words", async () => {
+    const agent = new MultiTurnAgent({
+      policy: saying(`One <|endoftext|>moment.\n${print("get_order", { id: "1" })}`, "Shipped.", "Bye."),
+      tools: [lookup],
+    });
+    const { trajectories } = await play(agent, environment);
+    expect(trajectories[0]!.turns[1]).toMatchObject({ content: "One moment." });
+    expect(trajectories[0]!.chains).toHaveLength(1);
+  });
+
   it("hands the environment a history that holds calls and results, and counts one reply", async () => {
     const seen: EnvironmentState[] = [];
     class Watching extends ConversationEnvironment {

@@ -45,7 +45,7 @@ export function toolsOfTemplate(tokenizer: Pick<ChatTokenizer, "render">): Templ
       return "";
     }
   };
-  const shown = print([user], [tool]).includes(name);
+  const told = print([user], [tool]);
   // Templates may refuse a call without its answer, or one without tools.
   const printed = [
     print([user, call], [tool]),
@@ -53,9 +53,8 @@ export function toolsOfTemplate(tokenizer: Pick<ChatTokenizer, "render">): Templ
     print([user, call]),
     print([user, call, result, { role: "assistant", content: "d" }, user], [tool]),
   ];
-  const own = print([user], [tool]);
-  const texts = printed.map((text) => (text.startsWith(own) ? text.slice(own.length) : text));
-  return { format: formatIn(texts, own), shown };
+  const texts = printed.map((text) => (text.startsWith(told) ? text.slice(told.length) : text));
+  return { format: formatIn(texts, told), shown: told.includes(name) };
 }
 
 /** By what is printed around the call; where that tells nothing, by what the model is told to write. */
