@@ -5,7 +5,12 @@ import { z } from "zod";
 import { writeJsonAtomic } from "../durable.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
-import { type AgentOptions, type ResolvedAgentOptions, storedOptionsShape } from "./agent-options.ts";
+import {
+  type AgentOptions,
+  defaultResultTokens,
+  type ResolvedAgentOptions,
+  storedOptionsShape,
+} from "./agent-options.ts";
 
 /** The file beside a saved model that says how the agent used it. */
 export const agentFileName = "agent.json";
@@ -25,7 +30,13 @@ export function storedOptions(
   const { systemPrompt, sampling, tools, callFormat, maxToolSteps, maxResultTokens } = options;
   const { templateVariables, reasoning, seed, contextWindow } = options;
   const runs = [...options.runnable.keys()];
-  const acting = runs.length > 0 || callFormat ? { runs, callFormat, maxToolSteps, maxResultTokens } : {};
+  const acting =
+    runs.length > 0 || callFormat
+      ? { runs, callFormat, maxToolSteps, maxResultTokens }
+      : // Without tools of its own it still reads those of an environment.
+        maxResultTokens === defaultResultTokens
+        ? {}
+        : { maxResultTokens };
   return { systemPrompt, sampling, tools, ...acting, templateVariables, reasoning, seed, contextWindow };
 }
 

@@ -45,7 +45,7 @@ export interface AgentOptions {
   callFormat?: CallFormatName | undefined;
   /** Rounds of calls in one reply, after which calls are not run any more. Default 8. */
   maxToolSteps?: number | undefined;
-  /** Tokens of a tool's result that the model is shown at most; the rest is cut off, with a note. Default 512. */
+  /** Tokens of a tool's result, its own or the environment's, that the model is shown at most; the rest is cut off, with a note. Default 512. */
   maxResultTokens?: number | undefined;
   /** Asked before a tool that needs approval runs; anything but `true` refuses. */
   approve?: ((request: Approval) => boolean | Promise<boolean>) | undefined;
@@ -72,6 +72,8 @@ export interface AgentOptions {
 
 /** The defaults of `lora: true`. No dropout: the policy that is trained is the policy that sampled. */
 export const defaultLora: LoraOptions = { rank: 16, alpha: 32, dropout: 0, targetModules: "all-linear" };
+
+export const defaultResultTokens = 512;
 
 /** The part of the options that is plain data: what `agent.json` keeps. */
 export const storedOptionsShape = {
@@ -175,7 +177,7 @@ export function resolveAgentOptions(options: AgentOptions): ResolvedAgentOptions
     runnable: tools?.runnable ?? new Map(),
     callFormat: parsed.callFormat,
     maxToolSteps: parsed.maxToolSteps ?? 8,
-    maxResultTokens: parsed.maxResultTokens ?? 512,
+    maxResultTokens: parsed.maxResultTokens ?? defaultResultTokens,
     approve: parsed.approve,
     templateVariables: parsed.templateVariables,
     reasoning: parsed.reasoning ?? false,

@@ -3,7 +3,7 @@ import { linkSignals } from "../abort.ts";
 import type { ChainBuilder } from "../conversation/chain.ts";
 import type { Message, MessageInput } from "../conversation/message.ts";
 import { mergeVariables } from "../conversation/template-variables.ts";
-import type { ToolDefinition } from "../conversation/tool-definition.ts";
+import { type ToolDefinition, withProperties } from "../conversation/tool-definition.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { validateMessages } from "../conversation/validate-messages.ts";
 import { fingerprint } from "../describe.ts";
@@ -243,7 +243,8 @@ export class MultiTurnAgent extends Agent {
   #session(options: ConversationOptions, context: AgentContext, chain?: ChainBuilder): PolicySession {
     const { sampling, templateVariables, reasoning, contextWindow } = this.options;
     const { scenario, environmentTools = [] } = options;
-    const shown = [...(options.tools ?? scenario?.tools ?? this.options.tools ?? []), ...environmentTools];
+    const own = options.tools ?? scenario?.tools ?? this.options.tools ?? [];
+    const shown = shownTools(own, environmentTools, this.options.runnable);
     const { told, ...calls } = this.#calls(shown, environmentTools, context);
     const system = this.#systemPrompt(scenario, context.conversationId);
     return new PolicySession({
@@ -256,6 +257,7 @@ export class MultiTurnAgent extends Agent {
       system: told === undefined ? system : [system, told].filter(Boolean).join("\n\n"),
       tools: told !== undefined || shown.length === 0 ? undefined : shown,
       ...calls,
+      maxResultTokens: this.options.maxResultTokens,
       templateVariables: mergeVariables(templateVariables, scenario?.templateVariables, options.templateVariables),
       seed: options.seed ?? this.options.seed ?? 0,
       learn: options.learn ?? true,
@@ -273,14 +275,17 @@ export class MultiTurnAgent extends Agent {
     environmentTools: readonly ToolDefinition[],
     { conversationId }: AgentContext,
   ): Pick<PolicySessionOptions, "format" | "loop"> & { told?: string } {
-    const { runnable, callFormat, maxToolSteps, maxResultTokens, approve } = this.options;
+    const { runnable, callFormat, maxToolSteps, approve } = this.options;
     if (runnable.size === 0 && environmentTools.length === 0 && callFormat === undefined) return {};
     const template = this.#templateTools(shown);
     const format = callFormat ? callFormats[callFormat] : template.format;
     const elsewhere = new Set(environmentTools.map((tool) => tool.function.name));
+    // What is not shown here, because the scenario has tools of its own, is not run either.
+    const names = new Set(shown.map((tool) => tool.function.name));
+    const tools = new Map([...runnable].filter(([name]) => names.has(name)));
     return {
       format,
-      loop: { tools: runnable, elsewhere, maxToolSteps, maxResultTokens, approve, conversationId },
+      loop: { tools, elsewhere, maxToolSteps, approve, conversationId },
       ...(!template.shown && shown.length > 0 && { told: toolsInWords(shown, format) }),
     };
   }
@@ -315,4 +320,21 @@ export class MultiTurnAgent extends Agent {
     ];
     return parts.filter(Boolean).join("\n\n") || undefined;
   }
+}
+
+/** What the model is told of: the agent's tools and those of the environment, each name once. Who runs a tool must be plain. */
+function shownTools(
+  own: readonly ToolDefinition[],
+  environmentTools: readonly ToolDefinition[],
+  runnable: ReadonlyMap<string, unknown>,
+): ToolDefinition[] {
+  const elsewhere = new Set(environmentTools.map((tool) => tool.function.name));
+  const twice = own.find(({ function: { name } }) => elsewhere.has(name) && runnable.has(name))?.function.name;
+  const others = own.filter((tool) => !elsewhere.has(tool.function.name));
+  if (twice === undefined) return [...others, ...environmentTools].map(withProperties);
+  throw new StatesetError(
+    "INVALID_OPTION",
+    `The agent and the environment both have a tool "${twice}", and each would run its own.`,
+    { hint: "Leave it out of the agent's `tools`, so that the environment runs it, or give one of them another name." },
+  );
 }

@@ -17,6 +17,7 @@ import {
 } from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
 import type { CallFormat } from "../tool/format/call-format.ts";
+import { cutToTokens } from "../tool/result-text.ts";
 import { ContextWindow, type ContextWindowOptions } from "./context-window.ts";
 import { readReply } from "./read-reply.ts";
 import { answerOnly } from "./reasoning.ts";
@@ -41,7 +42,9 @@ export interface PolicySessionOptions {
   /** How calls are written; undefined: they are not read. */
   format?: CallFormat | undefined;
   /** Runs the calls that are read. */
-  loop?: Omit<ToolLoop, "countTokens"> | undefined;
+  loop?: Omit<ToolLoop, "cut"> | undefined;
+  /** Tokens of a tool's result that the model is shown at most. */
+  maxResultTokens: number;
   /** Where the conversation got to before this session. It stays as it is; the session goes on with a copy. */
   chain?: ChainBuilder | undefined;
   /** Changes the messages before they are rendered. To keep tokens one chain, equal beginnings must stay equal. */
@@ -81,6 +84,11 @@ export class PolicySession implements ConversationSession {
     return this.#chains.map((chain) => chain.build());
   }
 
+  cutResult(text: string): string {
+    const { maxResultTokens, policy } = this.#options;
+    return cutToTokens(text, maxResultTokens, (part) => policy.tokenizer.encode(part).length);
+  }
+
   async reply(messages: readonly Turn[], options: ReplyOptions = {}): Promise<Reply> {
     if (this.#busy) {
       throw new StatesetError("INVALID_MESSAGE", "A reply of this conversation is still being sampled.", {
@@ -89,15 +97,15 @@ export class PolicySession implements ConversationSession {
     }
     this.#busy = true;
     try {
-      const { loop, policy } = this.#options;
+      const { loop } = this.#options;
       const sample = async (shown: readonly Turn[], own: ReplyOptions) => {
         const reply = await this.#reply(shown, own);
         if (reply.kind === "reply") options.onTurn?.(reply.turn);
         return reply;
       };
       if (!loop) return await sample(messages, options);
-      const countTokens = (text: string) => policy.tokenizer.encode(text).length;
-      return await replyWithTools(sample, messages, options, { ...loop, countTokens });
+      const cut = (text: string) => this.cutResult(text);
+      return await replyWithTools(sample, messages, options, { ...loop, cut });
     } finally {
       this.#busy = false;
     }

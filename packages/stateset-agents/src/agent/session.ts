@@ -60,6 +60,8 @@ export interface ConversationSession {
   reply(messages: readonly Turn[], options?: ReplyOptions): Promise<Reply>;
   /** Everything sampled so far; at least one chain after the first reply. */
   chains(): TokenChain[];
+  /** A tool's result as far as the agent reads it, with a note of what is cut off. For results of the environment's tools. */
+  cutResult?(text: string): string;
   /** The temperature all replies are sampled at. */
   readonly temperature: number;
   /** True once any reply was made up by a stub. */

@@ -7,7 +7,7 @@ import type { ReadTools } from "../tool/read-tools.ts";
 import { type RunOptions, runCalls, type ToolOutcome } from "../tool/run-calls.ts";
 import type { Reply, ReplyOptions } from "./session.ts";
 
-export interface ToolLoop extends Pick<RunOptions, "approve" | "conversationId" | "maxResultTokens" | "countTokens"> {
+export interface ToolLoop extends Pick<RunOptions, "approve" | "conversationId" | "cut"> {
   tools: ReadTools["runnable"];
   /** Tools whose calls somebody else answers: the environment. */
   elsewhere: ReadonlySet<string>;
@@ -27,17 +27,9 @@ export async function replyWithTools(
   const run = async (calls: readonly ToolCall[], by: Turn) => {
     const problems = unreadableCalls(by);
     const requested = calls.map((call) => ({ call, ...(call.id in problems && { problem: problems[call.id]! }) }));
-    const { approve, conversationId, maxResultTokens, countTokens, tools } = loop;
+    const { approve, conversationId, cut, tools } = loop;
     const { signal } = options;
-    const of = {
-      messages: [...messages, ...turns],
-      approve,
-      conversationId,
-      maxResultTokens,
-      countTokens,
-      tools,
-      signal,
-    };
+    const of = { messages: [...messages, ...turns], approve, conversationId, cut, tools, signal };
     const results = (await runCalls(requested, of)).map(resultTurn);
     for (const turn of results) options.onTurn?.(turn);
     turns.push(...results);

@@ -4,6 +4,7 @@ import { Agent } from "../agent/agent.ts";
 import { agentFileName } from "../agent/agent-file.ts";
 import { type AgentOptions, toolsOf } from "../agent/agent-options.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
+import { ToolAgent } from "../agent/tool-agent.ts";
 import { StatesetError } from "../error.ts";
 import { buildParts } from "../project/build-project.ts";
 import { findConfig, loadProject } from "../project/load-project.ts";
@@ -86,7 +87,7 @@ async function habitsFor(dir: string, flags: OpenAgentFlags, io: CliIo): Promise
 /** Drops the oldest messages of a conversation that outgrows the model, where the agent itself has nothing to say about that. */
 export function withRoom(agent: Agent): Agent {
   // A class of the user's may do anything with its conversations, so they are not changed behind its back.
-  const plain = agent.constructor === MultiTurnAgent || agent.constructor === SharedPolicyAgent;
+  const plain = [MultiTurnAgent, ToolAgent, SharedPolicyAgent].some((own) => agent.constructor === own);
   if (!plain) return agent;
   const own = agent as MultiTurnAgent;
   return own.options.contextWindow === undefined ? usedAs(own, { contextWindow: "truncate" }) : agent;

@@ -17,3 +17,9 @@ export const toolsSchema: z.ZodType<ToolDefinition[]> = z.array(
     }),
   }) as unknown as z.ZodType<ToolDefinition>,
 );
+
+/** Templates print what the parameters are called, also where there are none. */
+export function withProperties(tool: ToolDefinition): ToolDefinition {
+  const parameters = { type: "object", properties: {}, ...tool.function.parameters };
+  return { ...tool, function: { ...tool.function, parameters } };
+}

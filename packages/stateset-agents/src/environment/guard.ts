@@ -78,11 +78,6 @@ function guarded<S extends Scenario>(environment: Environment<S>, options: Guard
   };
 }
 
-function withProperties(tool: ToolDefinition): ToolDefinition {
-  const parameters = { type: "object", properties: {}, ...tool.function.parameters };
-  return { ...tool, function: { ...tool.function, parameters } };
-}
-
 function toolsOf<S extends Scenario>(
   environment: Environment<S>,
   state: EnvironmentState<S>,
@@ -90,8 +85,7 @@ function toolsOf<S extends Scenario>(
 ): readonly ToolDefinition[] | undefined {
   try {
     const tools = environment.tools?.(state);
-    // Templates print what the parameters are called, also where there are none.
-    return tools && toolsSchema.parse(tools).map(withProperties);
+    return tools && toolsSchema.parse(tools);
   } catch (error) {
     const message =
       error instanceof z.ZodError

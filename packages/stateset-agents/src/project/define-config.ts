@@ -17,13 +17,13 @@ export interface ProjectConfig {
   /** An agent, or the options of one. Left out: the starter model. */
   agent?: Agent | AgentOptions;
   /**
-   * An environment, a preset, scenarios or tasks (a list, or a .jsonl, .json or .yaml file), or the path of a file whose default export is
-   * an Environment: `./environment.ts`. Learning from data (sft, dpo, reward-model) needs none.
+   * An environment, a preset, a domain, scenarios or tasks (a list, or a .jsonl, .json or .yaml file), or the path of a file whose default
+   * export is an Environment: `./environment.ts`. Learning from data (sft, dpo, reward-model) needs none.
    */
   environment?: EnvironmentChoice;
   /**
    * Scenarios that training never sees (a list, or a file of them), played in the environment above, or an environment of their own.
-   * Left out: those of the preset, if there is one.
+   * Left out: those of the preset or the domain, if there is one.
    */
   heldOut?: HeldOutChoice;
   /**

@@ -5,6 +5,9 @@ import {
   ConversationEnvironment,
   type ConversationEnvironmentOptions,
 } from "../environment/conversation-environment.ts";
+import { booking } from "../environment/domain/booking/booking.ts";
+import type { DomainOptions } from "../environment/domain/domain.ts";
+import { retail } from "../environment/domain/retail/retail.ts";
 import { Environment } from "../environment/environment.ts";
 import { loadScenarios, loadTasks } from "../environment/load-scenarios.ts";
 import { customerService, sales, technicalSupport } from "../environment/preset/index.ts";
@@ -13,7 +16,7 @@ import { type ReplyTaskOptions, TaskEnvironment } from "../environment/task-envi
 import { StatesetError } from "../error.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import { importFile, namesCode } from "./import-file.ts";
-import { type PresetName, presetNamed } from "./names.ts";
+import { type DomainName, domainNamed, type PresetName, presetNamed } from "./names.ts";
 import { closeReward, type PartPlace, type RewardParts, rewardFrom } from "./rewards.ts";
 
 type Rules = Omit<ConversationEnvironmentOptions, "scenarios">;
@@ -29,11 +32,17 @@ export interface TaskPart {
   maxTurns?: number;
 }
 
+/** Generated tasks with a state: `{ domain: retail, level: 2, tasks: 128 }`. */
+export interface DomainPart extends DomainOptions {
+  domain: DomainName;
+}
+
 /** An environment as a configuration gives it. A string is the path of a file whose default export is one. */
 export type EnvironmentChoice =
   | Environment
   | string
   | (Rules & { preset: PresetName })
+  | DomainPart
   | (Rules & { scenarios: ConversationEnvironmentOptions["scenarios"] | string })
   | TaskPart;
 
@@ -43,18 +52,24 @@ export type HeldOutChoice = Environment | readonly Scenario[] | string;
 type ScenePlace = PartPlace & { reading: ReadOptions };
 
 const presets = { customerService, technicalSupport, sales };
+const domains = { retail, booking };
 
 export async function environmentFrom(given: EnvironmentChoice, place: ScenePlace): Promise<Environment> {
   if (given instanceof Environment) return given;
   const { dir, where } = place;
   if (typeof given === "string") return environmentOfFile(given, place);
+  if ("domain" in given) return domainFrom(given, place);
   if ("tasks" in given) return tasksFrom(given, place);
   const { preset, scenarios, ...rest } = given as Rules & { preset?: string; scenarios?: unknown };
   if (preset !== undefined) return presets[presetNamed(preset, where)](rest);
   if (scenarios === undefined) {
-    throw new StatesetError("INVALID_OPTION", `The environment of ${where} has no preset, no scenarios and no tasks.`, {
-      hint: 'Write { preset: "customerService" }, { scenarios: "scenarios.jsonl" }, { tasks: …, check: … }, "./environment.ts" or an Environment.',
-    });
+    throw new StatesetError(
+      "INVALID_OPTION",
+      `The environment of ${where} has no preset, no domain, no scenarios and no tasks.`,
+      {
+        hint: 'Write { preset: "customerService" }, { domain: "retail" }, { scenarios: "scenarios.jsonl" }, { tasks: …, check: … }, "./environment.ts" or an Environment.',
+      },
+    );
   }
   const list = typeof scenarios === "string" ? await loadScenarios(resolve(dir, scenarios), place.reading) : scenarios;
   return new ConversationEnvironment({ ...rest, scenarios: list as ConversationEnvironmentOptions["scenarios"] });
@@ -70,6 +85,7 @@ export async function heldOutFrom(
   const { dir, where } = place;
   const named = choice instanceof Environment || typeof choice === "string" ? undefined : choice;
   if (heldOut === undefined) {
+    if (named && "domain" in named) return named.heldOut ? undefined : domainFrom({ ...named, heldOut: true }, place);
     if (!named || !("preset" in named)) return undefined;
     const { preset, ...rules } = named;
     return presets[presetNamed(preset, where)]({ ...rules, heldOut: true });
@@ -77,9 +93,18 @@ export async function heldOutFrom(
   if (typeof heldOut !== "string") return heldOut;
   if (namesCode(heldOut) && !/\.(jsonl|json|ya?ml)$/i.test(heldOut)) return environmentOfFile(heldOut, place);
   const file = resolve(dir, heldOut);
+  if (named && "domain" in named) {
+    throw new StatesetError("INVALID_OPTION", `Tasks of a domain cannot be read from a file: heldOut of ${where}.`, {
+      hint: "Leave heldOut out: the domain has held-out tasks of its own.",
+    });
+  }
   if (!named || !("tasks" in named)) return loadScenarios(file, place.reading);
   const tasks = await loadTasks(file, place.reading);
   return environment instanceof CheckedTasks ? environment.withTasks(tasks) : tasksFrom({ ...named, tasks }, place);
+}
+
+function domainFrom({ domain, ...options }: DomainPart, { where }: PartPlace): TaskEnvironment {
+  return domains[domainNamed(domain, where)](options);
 }
 
 /** Tasks that a verifier or another reward checks: they say so in config.json, and close it with them. */

@@ -8,6 +8,18 @@ import { wandbTracker } from "../telemetry/wandb.ts";
 export const presetNames = ["customerService", "technicalSupport", "sales"] as const;
 export type PresetName = (typeof presetNames)[number];
 
+export const domainNames = ["retail", "booking"] as const;
+export type DomainName = (typeof domainNames)[number];
+
+export function domainNamed(name: unknown, where: string): DomainName {
+  const plain = String(name).toLowerCase();
+  const found = domainNames.find((domain) => domain === plain);
+  if (found) return found;
+  throw new StatesetError("INVALID_OPTION", `Unknown domain "${String(name)}" in ${where}.`, {
+    hint: didYouMean(plain, domainNames),
+  });
+}
+
 export const trackerNames = ["tensorboard", "wandb"] as const;
 export type TrackerName = (typeof trackerNames)[number];
 

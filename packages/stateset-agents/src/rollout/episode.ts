@@ -35,3 +35,16 @@ export function trajectoryOf(id: string, scenario: Scenario, episode: Episode): 
     metadata: { ...state?.metadata },
   };
 }
+
+/** What the environment's tools answered, at the length that the agent would cut its own tools' results to. `from`: the first turn that may be one. */
+export function withCutResults<S extends EnvironmentState>(state: S, from: number, session: ConversationSession): S {
+  let changed = false;
+  const turns = state.turns.map((turn, i) => {
+    const content =
+      i < from || turn.role !== "tool" ? turn.content : (session.cutResult?.(turn.content) ?? turn.content);
+    if (content === turn.content) return turn;
+    changed = true;
+    return { ...turn, content };
+  });
+  return changed ? { ...state, turns } : state;
+}

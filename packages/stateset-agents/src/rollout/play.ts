@@ -12,7 +12,7 @@ import { type GuardedEnvironment, runGuarded } from "../environment/guard.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { hasCode, messageOf } from "../error.ts";
 import { seedOf } from "../random.ts";
-import { type Episode, trajectoryOf, type Unrewarded } from "./episode.ts";
+import { type Episode, trajectoryOf, type Unrewarded, withCutResults } from "./episode.ts";
 import type { RolloutSettings } from "./settings.ts";
 
 /** One conversation to be played. */
@@ -132,8 +132,7 @@ async function converse(
     const { state: next, reward } = await environment.step(state, reply.turn);
     episode.unanswered = undefined;
     if (reward !== undefined) episode.notes.get(turn + inner.length)!.reward = reward;
-    state = next;
-    episode.state = next;
+    episode.state = state = withCutResults(next, turn + reply.turns.length, episode.session);
     const over: Ended | undefined = state.done
       ? (state.ended ?? "done")
       : state.replies >= maxTurns

@@ -5,12 +5,14 @@ import type { Turn } from "../conversation/trajectory.ts";
 import { ConversationEnvironment } from "../environment/conversation-environment.ts";
 import { Environment, type EnvironmentState, type StepResult } from "../environment/environment.ts";
 import type { Scenario } from "../environment/scenario.ts";
+import { TaskEnvironment } from "../environment/task-environment.ts";
 import { parseOptions } from "../options.ts";
 import { openPolicy } from "../policy/open-policy.ts";
 import type { Policy } from "../policy/policy.ts";
 import { rewardFunction } from "../reward/define-reward.ts";
 import { type Script, scripted } from "../test-support/scripted-policy.ts";
 import { callFormats } from "../tool/format/choose-format.ts";
+import type { ToolsInput } from "../tool/read-tools.ts";
 import { tool } from "../tool/tool.ts";
 import { train } from "../training/train.ts";
 import { emptyReport } from "./report.ts";
@@ -199,6 +201,41 @@ describe("tools of an environment", () => {
     expect(chains).toHaveLength(1);
   });
 
+  it("of a name that a tool of the agent has are an error at the start: who runs it would be a guess", async () => {
+    const own = tool({ name: "cancel", execute: () => "mine" });
+    const begin = (tools: ToolsInput) =>
+      play(new MultiTurnAgent({ policy: saying(print("cancel", {}), "Done."), tools }), new Desk());
+    await expect(begin([lookup, own])).rejects.toMatchObject({
+      code: "INVALID_OPTION",
+      message: expect.stringContaining('The agent and the environment both have a tool "cancel"'),
+      hint: expect.stringContaining("Leave it out of the agent's `tools`"),
+    });
+    // A definition alone is nobody's to run but the environment's, and is shown once.
+    const { trajectories } = await begin([own.definition]);
+    expect(trajectories[0]!.chains[0]!.prompt!.tools).toHaveLength(1);
+    expect(trajectories[0]!.metadata.cancelled).toEqual(["call00001"]);
+  });
+
+  it("have their results cut to the agent's tokens, with a note, as the agent's own have", async () => {
+    const long = Array.from({ length: 2000 }, (_, i) => `entry ${i}`).join(", ");
+    const environment = new TaskEnvironment({
+      tasks: [{ id: "a", prompt: "Read it.", expect: {} }],
+      tools: [{ name: "read", run: () => ({ result: long }) }],
+    });
+    const theirs = new MultiTurnAgent({ policy: saying(print("read", {}), "Done."), maxResultTokens: 100 });
+    const read = tool({ name: "read", execute: () => long });
+    const own = new MultiTurnAgent({
+      ...{ policy: saying(print("read", {}), "Done."), maxResultTokens: 100, tools: [read] },
+    });
+    const scenarios = [{ id: "a", userResponses: ["Read it."] }];
+    const [a, b] = [await play(theirs, environment), await play(own, new ConversationEnvironment({ scenarios }))];
+    const shown = a.trajectories[0]!.turns[2]!.content;
+    expect(shown).toMatch(/^entry 0, [\s\S]*\n\[cut: \d+ of \d+ characters are left out\]$/);
+    expect(policy.tokenizer.encode(shown).length).toBeLessThanOrEqual(100);
+    expect(b.trajectories[0]!.turns[2]!.content).toBe(shown);
+    expect(a.trajectories[0]!.chains).toHaveLength(1);
+  });
+
   it("that are none cost the conversation, and are named", async () => {
     class Broken extends Desk {
       override tools() {
@@ -209,6 +246,15 @@ describe("tools of an environment", () => {
     expect(trajectories).toEqual([]);
     expect(report.failures[0]!.message).toContain("tools() gave what are none");
   });
+});
+
+it("a tool that a scenario does not show is not run in it", async () => {
+  const scenarios = [
+    { id: "a", userResponses: ["Where is it?"], tools: [{ ...lookup.definition, function: { name: "other" } }] },
+  ];
+  const agent = new MultiTurnAgent({ policy: saying(print("get_order", { id: "1" })), tools: [lookup] });
+  const { trajectories } = await play(agent, new ConversationEnvironment({ scenarios }));
+  expect(trajectories[0]!.turns.filter(({ role }) => role === "tool")).toEqual([]);
 });
 
 describe("foreign text", () => {

@@ -6,13 +6,7 @@ export function caller(tools: ToolsInput, signal?: AbortSignal) {
   const { runnable } = readTools(tools);
   return async (name: string, args: unknown = {}): Promise<{ text: string; failure?: ToolFailure }> => {
     const call = { id: "call00001", type: "function" as const, function: { name, arguments: JSON.stringify(args) } };
-    const options = {
-      tools: runnable,
-      messages: [],
-      maxResultTokens: 10_000,
-      countTokens: (text: string) => text.length,
-    };
-    const [outcome] = await runCalls([{ call }], { ...options, signal });
+    const [outcome] = await runCalls([{ call }], { tools: runnable, messages: [], signal });
     const { text, failure } = outcome!;
     return { text, ...(failure && { failure }) };
   };

@@ -15,13 +15,7 @@ const call = (name: string, args: unknown, id = "call00001"): ToolCall => ({
 const run = (tools: ToolsInput, calls: readonly ToolCall[], options: Partial<RunOptions> = {}) =>
   runCalls(
     calls.map((one) => ({ call: one })),
-    {
-      tools: readTools(tools).runnable,
-      messages: [],
-      maxResultTokens: 1000,
-      countTokens: (text) => text.length,
-      ...options,
-    },
+    { tools: readTools(tools).runnable, messages: [], ...options },
   );
 
 const returning = (value: unknown) => tool({ name: "f", execute: () => value });

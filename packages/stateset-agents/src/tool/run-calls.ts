@@ -5,7 +5,7 @@
 import { isAbort, withDeadline } from "../abort.ts";
 import type { Message, ToolCall } from "../conversation/message.ts";
 import { messageOf } from "../error.ts";
-import { cutToTokens, resultText } from "./result-text.ts";
+import { resultText } from "./result-text.ts";
 import type { Tool, ToolContext } from "./tool.ts";
 
 export const toolFailures = [
@@ -49,9 +49,8 @@ export interface RunOptions {
   messages: readonly Message[];
   conversationId?: string | undefined;
   signal?: AbortSignal | undefined;
-  /** Tokens of a result at most; the rest is cut off, with a note. */
-  maxResultTokens: number;
-  countTokens: (text: string) => number;
+  /** What the model is shown of a long text. */
+  cut?: ((text: string) => string) | undefined;
 }
 
 /** In the order of the calls. */
@@ -69,7 +68,7 @@ export class Refusal extends Error {
 }
 
 async function runOne({ call, problem }: RequestedCall, options: RunOptions): Promise<ToolOutcome> {
-  const cut = (text: string) => cutToTokens(text, options.maxResultTokens, options.countTokens);
+  const { cut = (text: string) => text } = options;
   try {
     if (problem !== undefined) throw new Refusal("invalid_json", `The call cannot be read: ${problem}.`);
     return { call, text: cut(await result(call, options)) };

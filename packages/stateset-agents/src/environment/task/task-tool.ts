@@ -120,10 +120,8 @@ export async function runTaskCalls(
   for (const call of calls) {
     const problem = problems[call.id];
     const request = [{ call, ...(problem !== undefined && { problem }) }];
-    // An environment has no tokenizer: the limit on characters is the only one.
-    const limits = { maxResultTokens: Number.POSITIVE_INFINITY, countTokens: () => 0 };
     next = state;
-    const [outcome] = await runCalls(request, { tools: bound, messages: [...turns, reply], signal, ...limits });
+    const [outcome] = await runCalls(request, { tools: bound, messages: [...turns, reply], signal });
     const { failure, text } = outcome!;
     const [before, after] = [stateHash(state), stateHash(failure === undefined ? next : state)];
     if (before !== after) {
