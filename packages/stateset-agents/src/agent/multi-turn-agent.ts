@@ -274,7 +274,7 @@ export class MultiTurnAgent extends Agent {
     shown: readonly ToolDefinition[],
     environmentTools: readonly ToolDefinition[],
     { conversationId }: AgentContext,
-  ): Pick<PolicySessionOptions, "format" | "loop"> & { told?: string } {
+  ): Pick<PolicySessionOptions, "format" | "loop" | "tell"> & { told?: string } {
     const { runnable, callFormat, maxToolSteps, approve } = this.options;
     if (runnable.size === 0 && environmentTools.length === 0 && callFormat === undefined) return {};
     const template = this.#templateTools(shown);
@@ -285,6 +285,7 @@ export class MultiTurnAgent extends Agent {
     const tools = new Map([...runnable].filter(([name]) => names.has(name)));
     return {
       format,
+      tell: { format, ...template.tell },
       loop: { tools, elsewhere, maxToolSteps, approve, conversationId },
       ...(!template.shown && shown.length > 0 && { told: toolsInWords(shown, format) }),
     };
@@ -293,7 +294,8 @@ export class MultiTurnAgent extends Agent {
   #templateTools(shown: readonly ToolDefinition[]): TemplateTools {
     if (!this.#told) {
       this.#told = toolsOfTemplate(this.policy.tokenizer);
-      if (!this.#told.shown && shown.length > 0) {
+      if (!this.#told.shown && shown.length > 0 && !warnedOf.has(this.policy.tokenizer)) {
+        warnedOf.add(this.policy.tokenizer);
         process.emitWarning(
           `The chat template of ${this.policy.model.name} has no place for tools; they are told in the system prompt.`,
         );
@@ -321,6 +323,9 @@ export class MultiTurnAgent extends Agent {
     return parts.filter(Boolean).join("\n\n") || undefined;
   }
 }
+
+/** Models whose template has no place for tools: it is said once of each, however many agents use it. */
+const warnedOf = new WeakSet<object>();
 
 /** What the model is told of: the agent's tools and those of the environment, each name once. Who runs a tool must be plain. */
 function shownTools(

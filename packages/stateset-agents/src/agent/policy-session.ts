@@ -17,6 +17,7 @@ import {
 } from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
 import type { CallFormat } from "../tool/format/call-format.ts";
+import { type TellOptions, tellCalls } from "../tool/format/tell-calls.ts";
 import { cutToTokens } from "../tool/result-text.ts";
 import { ContextWindow, type ContextWindowOptions } from "./context-window.ts";
 import { readReply } from "./read-reply.ts";
@@ -41,6 +42,8 @@ export interface PolicySessionOptions {
   contextWindow?: ContextWindowOptions | undefined;
   /** How calls are written; undefined: they are not read. */
   format?: CallFormat | undefined;
+  /** How calls and results are told, where they are read. */
+  tell?: TellOptions | undefined;
   /** Runs the calls that are read. */
   loop?: Omit<ToolLoop, "cut"> | undefined;
   /** Tokens of a tool's result that the model is shown at most. */
@@ -168,7 +171,7 @@ export class PolicySession implements ConversationSession {
       this.#chains.push(
         new ChainBuilder({ ...this.#render(), messages: prompt, tokens: next.tokens, started: next.reason }),
       );
-    this.#chains.at(-1)!.record(sample, { message: said, text, ended }, turn, { learn });
+    this.#chains.at(-1)!.record(sample, { message: this.#told([said])[0]!, text, ended }, turn, { learn });
     this.#stub ||= sample.stub === true;
     return {
       kind: "reply",
@@ -204,9 +207,16 @@ export class PolicySession implements ConversationSession {
     return head ? [head, ...messages] : [...messages];
   }
 
+  /** As the template can print it. */
+  #told(messages: readonly Message[]): readonly Message[] {
+    const { tell } = this.#options;
+    return tell ? tellCalls(messages, tell) : messages;
+  }
+
   /** A conversation that brings its own system message keeps it. */
-  #split(shown: readonly Message[]): { head: Message | undefined; messages: readonly Message[] } {
+  #split(given: readonly Message[]): { head: Message | undefined; messages: readonly Message[] } {
     const { system } = this.#options;
+    const shown = this.#told(given);
     if (shown[0]?.role === "system" || shown[0]?.role === "developer") {
       return { head: shown[0], messages: shown.slice(1) };
     }

@@ -1,10 +1,11 @@
 /** What is known of the calls of a turn beside what they say, in its metadata. */
+import type { Message } from "./message.ts";
 import type { Turn } from "./trajectory.ts";
 
 /** Why calls of a turn cannot be read, by their ids. */
 export type UnreadableCalls = Readonly<Record<string, string>>;
 
-export function unreadableCalls({ metadata }: Turn): UnreadableCalls {
+export function unreadableCalls({ metadata }: Message & Pick<Turn, "metadata">): UnreadableCalls {
   return (metadata?.unreadableCalls as UnreadableCalls | undefined) ?? {};
 }
 

@@ -3,8 +3,8 @@ import { buildTokenTree } from "../conversation/token-tree.ts";
 import type { Policy, SampleRequest } from "../policy/policy.ts";
 
 export interface Script {
-  /** Control tokens in it are sampled as such; the token that ends a reply follows, unless it is cut. */
-  text: string;
+  /** Control tokens in a text are sampled as such; the token that ends a reply follows, unless it is cut. */
+  text: string | ArrayLike<number>;
   cut?: boolean;
 }
 
@@ -14,8 +14,8 @@ export function scripted(policy: Policy, say: (request: SampleRequest) => Script
     Promise.all(
       requests.map(async (request, index) => {
         const { text, cut = false } = say(request);
-        const spoken = policy.tokenizer.encode(text, { control: true });
-        const tokens = cut ? spoken : Int32Array.from([...spoken, policy.model.endTokens[0]!]);
+        const spoken = typeof text === "string" ? policy.tokenizer.encode(text, { control: true }) : Array.from(text);
+        const tokens = Int32Array.from(cut ? spoken : [...spoken, policy.model.endTokens[0]!]);
         const whole = Int32Array.from([...request.tokens, ...tokens]);
         const learn = Uint8Array.from(whole, (_, i) => (i >= request.tokens.length ? 1 : 0));
         const { tree, positions } = buildTokenTree([{ tokens: whole, learn }]);

@@ -8,6 +8,7 @@ import { jsonFence } from "./json-fence.ts";
 import { llama3 } from "./llama3.ts";
 import { mistral } from "./mistral.ts";
 import { pythonic } from "./pythonic.ts";
+import { type CallForm, callForms, type TellOptions, tellCalls } from "./tell-calls.ts";
 
 export const callFormats: Readonly<Record<CallFormatName, CallFormat>> = {
   hermes,
@@ -22,6 +23,8 @@ export interface TemplateTools {
   format: CallFormat;
   /** False: it has no place for tools, and the model must be told of them in the system text. */
   shown: boolean;
+  /** How calls and results must be told, so that it prints them. */
+  tell: Omit<TellOptions, "format">;
 }
 
 const name = "probe_tool";
@@ -30,12 +33,23 @@ const tool: ToolDefinition = {
   function: { name, description: "d", parameters: { type: "object", properties: { q: { type: "string" } } } },
 };
 const user: Message = { role: "user", content: "a" };
-const call: Message = {
+const idOf = (number: number) => `callprob${number}`;
+const callsOf = (count: number): Message => ({
   role: "assistant",
   content: "",
-  tool_calls: [{ id: "callprobe", type: "function", function: { name, arguments: '{"q": "b"}' } }],
-};
-const result: Message = { role: "tool", name, tool_call_id: "callprobe", content: "c" };
+  tool_calls: Array.from({ length: count }, (_, i) => ({
+    ...{ id: idOf(i), type: "function" },
+    function: { name, arguments: `{"q": "argument_${i}"}` },
+  })),
+});
+const resultsOf = (count: number) =>
+  Array.from(
+    { length: count },
+    (_, i): Message => ({ role: "tool", name, tool_call_id: idOf(i), content: `result_${i}` }),
+  );
+const call = callsOf(1);
+const [result] = resultsOf(1) as [Message];
+const goesOn: Message[] = [{ role: "assistant", content: "d" }, user];
 
 export function toolsOfTemplate(tokenizer: Pick<ChatTokenizer, "render">): TemplateTools {
   const print = (messages: readonly Message[], tools?: readonly ToolDefinition[]) => {
@@ -51,10 +65,28 @@ export function toolsOfTemplate(tokenizer: Pick<ChatTokenizer, "render">): Templ
     print([user, call], [tool]),
     print([user, call, result], [tool]),
     print([user, call]),
-    print([user, call, result, { role: "assistant", content: "d" }, user], [tool]),
+    print([user, call, result, ...goesOn], [tool]),
   ];
   const texts = printed.map((text) => (text.startsWith(told) ? text.slice(told.length) : text));
-  return { format: formatIn(texts, told), shown: told.includes(name) };
+  const format = formatIn(texts, told);
+  const shown = told.includes(name);
+  /** The plainest form in which all of a reply's calls and results are printed, also once the conversation has gone on. */
+  const formFor = (count: number): CallForm => {
+    const asked = [user, callsOf(count), ...resultsOf(count)];
+    const isPrinted = (form: CallForm) => {
+      const tell = (messages: readonly Message[]) =>
+        print(tellCalls(messages, { format, one: form, several: form }), shown ? [tool] : undefined);
+      const [text, later] = [tell(asked), tell([...asked, ...goesOn])];
+      return (
+        later !== "" &&
+        Array.from({ length: count }, (_, i) => [`argument_${i}`, `result_${i}`])
+          .flat()
+          .every((part) => text.includes(part))
+      );
+    };
+    return callForms.find(isPrinted) ?? "user";
+  };
+  return { format, shown, tell: { one: formFor(1), several: formFor(2) } };
 }
 
 /** By what is printed around the call; where that tells nothing, by what the model is told to write. */

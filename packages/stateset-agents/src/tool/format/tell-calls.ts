@@ -1,0 +1,57 @@
+/**
+ * Calls and their results in a form that a chat template can print. Many templates print no calls, or one a reply at most; some refuse
+ * the turn of a tool, or leave it out, so that the model would never learn what its call brought.
+ */
+import { unreadableCalls } from "../../conversation/call-notes.ts";
+import type { Message, ToolCall } from "../../conversation/message.ts";
+import type { CallFormat } from "./call-format.ts";
+
+/** As they are; calls as words of the reply; these, and results as words of the user. */
+export const callForms = ["template", "words", "user"] as const;
+export type CallForm = (typeof callForms)[number];
+
+export interface TellOptions {
+  format: CallFormat;
+  /** Of replies with one call, and of those with several. */
+  one: CallForm;
+  several: CallForm;
+}
+
+export function tellCalls(messages: readonly Message[], options: TellOptions): Message[] {
+  const { format, one, several } = options;
+  if (one === "template" && several === "template") return [...messages];
+  const told: Message[] = [];
+  let form = one;
+  let results = false;
+  for (const message of messages) {
+    const { tool_calls: calls = [], ...rest } = message;
+    if (calls.length > 0) {
+      form = calls.length > 1 ? several : one;
+      const words = [message.content, printed(message, calls, format)].filter(Boolean).join("\n");
+      told.push(form === "template" ? message : { ...rest, content: words });
+    } else if (message.role === "tool" && form === "user") {
+      const content = `Result of ${message.name ?? "the call"}:\n${message.content}`;
+      // One turn: such templates want user and assistant to take turns.
+      const before = results ? told.pop()! : undefined;
+      told.push({ role: "user", content: before ? `${before.content}\n${content}` : content });
+    } else told.push(message);
+    results = message.role === "tool";
+  }
+  return told;
+}
+
+function printed(message: Message, calls: readonly ToolCall[], format: CallFormat): string {
+  const problems = unreadableCalls(message);
+  const isWhole = ({ id, function: { arguments: args } }: ToolCall) => !(id in problems) && isObject(args);
+  if (calls.every(isWhole)) return format.print(calls.map((call) => call.function));
+  return calls.map((call) => (isWhole(call) ? format.print([call.function]) : call.function.arguments)).join("\n");
+}
+
+function isObject(text: string): boolean {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value);
+  } catch {
+    return false;
+  }
+}
