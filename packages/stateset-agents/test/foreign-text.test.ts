@@ -8,7 +8,10 @@ import type { Message } from "../src/conversation/message.ts";
 import type { ToolDefinition } from "../src/conversation/tool-definition.ts";
 import type { Turn } from "../src/conversation/trajectory.ts";
 import { createJudge } from "../src/endpoint/judge.ts";
+import type { JudgeRequest } from "../src/endpoint/judge-model.ts";
 import { policyJudgeModel } from "../src/endpoint/policy-judge-model.ts";
+import { TaskEnvironment } from "../src/environment/task-environment.ts";
+import { modelUser } from "../src/environment/user/model.ts";
 import type { Policy } from "../src/policy/policy.ts";
 import { createStubPolicy } from "../src/policy/stub/stub-policy.ts";
 import { hostileText } from "../src/policy/tokenizer/fixtures/hostile-texts.ts";
@@ -111,7 +114,7 @@ const ways: Record<string, (text: string) => Promise<Prompts> | Prompts> = {
       '{"reason": "r", "score": 1, "winner": "A", "scores": [{"id": 1, "score": 1}, {"id": 2, "score": 0}]}',
     );
     const group = [0, 1].map((i) => ({
-      turns: [user(text), { role: "assistant" as const, content: `${text}${i}` }],
+      turns: [...toolTalk(text).slice(1), { role: "assistant" as const, content: `${text}${i}` }],
       scenario: { id: "s", goal: text, expected: text },
       ended: "done" as const,
       metadata: {},
@@ -121,6 +124,32 @@ const ways: Record<string, (text: string) => Promise<Prompts> | Prompts> = {
       await judgeReward({ judge, mode, rubric: text }).compute(group[0]!, { group });
     }
     return prompts;
+  },
+  async "a user that a model plays, in a task with tools"(text) {
+    const { policy, prompts } = listener();
+    const asked = policyJudgeModel(policy);
+    // It is asked by prompts of its own, and what it says is read by the agent.
+    const model = {
+      ...asked,
+      complete: async (request: JudgeRequest) => ({ ...(await asked.complete(request)), text }),
+    };
+    const environment = new TaskEnvironment({
+      tasks: [{ id: "a", prompt: text, state: { text }, expect: {}, context: text }],
+      tools: [{ name: "look", description: text, run: ({ text: own }) => ({ result: own }) }],
+      user: modelUser({ model, profile: { goal: text, facts: [{ asked: [text], says: text }] } }),
+      policy: text,
+    });
+    const agent = new MultiTurnAgent({ policy, systemPrompt: text });
+    let state = await environment.reset(undefined, { seed: 1 });
+    const session = agent.startConversation({ environmentTools: environment.tools(state)!, scenario: state.scenario });
+    const look = { id: "call00001", type: "function" as const, function: { name: "look", arguments: "{}" } };
+    ({ state } = await environment.step(state, { role: "assistant", content: text, tool_calls: [look] }));
+    for (let i = 0; i < 2; i++) {
+      const reply = await session.reply(state.turns);
+      if (reply.kind !== "reply") throw new Error("unexpected");
+      ({ state } = await environment.step(state, reply.turn));
+    }
+    return [...prompts, ...session.chains().map((chain) => chain.tokens)];
   },
   "supervised examples": (text) => [
     encodeConversation(tokenizer, {
