@@ -72,7 +72,12 @@ export class StatesetError extends Error {
 
 /** The message of anything that was thrown. */
 export function messageOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
+  try {
+    return thrown instanceof Error ? thrown.message : String(thrown);
+  } catch {
+    // What was thrown decides how it is printed, and that may fail.
+    return `${typeof thrown} that cannot be printed`;
+  }
 }
 
 /** Whether this error, or one that caused it, has the code. */
