@@ -1,10 +1,12 @@
 /** A small run in a process of its own, for tests that kill it: `node killable-run.mjs <learner> <dir>`. Resumes what it finds. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { actingRun } from "./acting-run.ts";
 import { tableLearner, type tableLearners } from "./table-learners.ts";
 
-const [learner, dir] = process.argv.slice(2) as [(typeof tableLearners)[number], string];
-await tableLearner(learner).run({
+const [learner, dir] = process.argv.slice(2) as [(typeof tableLearners)[number] | "acting", string];
+const run = learner === "acting" ? actingRun : tableLearner(learner).run;
+await run({
   ...(existsSync(join(dir, "config.json")) ? { resumeFrom: dir } : { dir }),
   name: "killable",
   callbacks: { onStart: () => void process.stdout.write("started\n") },

@@ -42,7 +42,7 @@ async function killed(learner: string, dir: string, afterMs: number): Promise<bo
 
 describe("a run that is killed", () => {
   // IPO is DPO with another loss.
-  it.each(tableLearners.filter((learner) => learner !== "ipo"))(
+  it.each([...tableLearners.filter((learner) => learner !== "ipo"), "acting"])(
     `(%s) ends in the same bytes after kill -9 at ${kills} random moments, when resumed`,
     async (learner) => {
       const whole = join(root, `${learner}-whole`);
