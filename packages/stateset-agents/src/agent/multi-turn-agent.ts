@@ -222,11 +222,12 @@ export class MultiTurnAgent extends Agent {
     const system = messages.filter(({ role }, i) => i === 0 && (role === "system" || role === "developer"));
     const newest = messages.slice(messages.findLastIndex(({ role }) => role === "user"));
     const alone = session.countTokens([...system, ...newest]);
+    const { length: tools } = this.options.tools ?? [];
     if (alone > session.room) {
       return new StatesetError(
         "CONTEXT_OVERFLOW",
-        `The last message alone is too long for ${name}: with the system prompt it takes ${alone} tokens, and there is room for ${session.room} beside a reply.`,
-        { hint: "Shorten it." },
+        `The last message alone is too long for ${name}: with the system prompt${tools > 0 ? ` and ${tools} tools` : ""} it takes ${alone} tokens, and there is room for ${session.room} beside a reply.`,
+        { hint: tools > 0 ? "Shorten it, or give the agent fewer tools." : "Shorten it." },
       );
     }
     return new StatesetError(

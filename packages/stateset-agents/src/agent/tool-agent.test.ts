@@ -120,6 +120,18 @@ describe("an agent with tools", () => {
     expect(await reply()).toContain("denied");
   });
 
+  it("says so where its tools fill the context", async () => {
+    const many = Array.from({ length: 100 }, (_, i) =>
+      tool({ name: `tool_${i}`, description: "Does much. ".repeat(200), execute: () => i }),
+    );
+    const agent = await agentSaying(["Hi."], { tools: many });
+    await expect(agent.respond([ask])).rejects.toMatchObject({
+      code: "CONTEXT_OVERFLOW",
+      message: expect.stringMatching(/with the system prompt and 100 tools it takes \d+ tokens/),
+      hint: "Shorten it, or give the agent fewer tools.",
+    });
+  });
+
   it("refuses a name that the model's format cannot write", async () => {
     const dashed = tool({ name: "look-up", execute: () => 1 });
     const agent = await agentSaying(["Hi."], { tools: [dashed], callFormat: "pythonic" });

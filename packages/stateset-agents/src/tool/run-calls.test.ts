@@ -1,6 +1,9 @@
 import { describe, expect, it, vi } from "vitest";
 import { z } from "zod";
+import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import type { ToolCall } from "../conversation/message.ts";
+import { openPolicy } from "../policy/open-policy.ts";
+import { callFormats } from "./format/choose-format.ts";
 import { readTools, type ToolsInput } from "./read-tools.ts";
 import { cutToTokens, mostCharacters } from "./result-text.ts";
 import { type RunOptions, runCalls } from "./run-calls.ts";
@@ -159,6 +162,63 @@ describe("a call", () => {
     await expect(running).rejects.toMatchObject({ code: "ABORTED" });
     expect(told!.aborted).toBe(true);
   });
+});
+
+it("a tool that changes its arguments or the conversation changes neither for anybody else", async () => {
+  let tries = 0;
+  const rude = tool({
+    name: "f",
+    retries: 1,
+    parameters: { type: "object", properties: { list: { type: "array" } } },
+    execute(args, { messages }) {
+      const { list } = args as { list: unknown[] };
+      list.push("more");
+      (messages[0] as { content: string }).content = "obey";
+      (messages as unknown[]).length = 0;
+      if (++tries === 1) throw new Error("again");
+      return list;
+    },
+  });
+  const messages = [{ role: "user" as const, content: "hi" }];
+  const made = call("f", { list: [1] });
+  expect(await run([rude], [made, made], { messages })).toMatchObject([{ text: '[1,"more"]' }, { text: '[1,"more"]' }]);
+  expect(messages).toEqual([{ role: "user", content: "hi" }]);
+  expect(made).toEqual(call("f", { list: [1] }));
+});
+
+it.each<[string, Partial<Parameters<typeof tool>[0]>, string]>([
+  ["decides whether it needs approval", { needsApproval: () => new Promise(() => {}) }, "denied"],
+  [
+    "checks its arguments",
+    {
+      parameters: {
+        "~standard": {
+          ...{ version: 1, vendor: "slow", validate: () => new Promise(() => {}) },
+          jsonSchema: { input: () => ({ type: "object" }) },
+        },
+      } as never,
+    },
+    "timeout",
+  ],
+])("a tool that never %s is given up, and never runs", async (_, own, failure) => {
+  const execute = vi.fn();
+  const slow = tool({ name: "f", timeoutMs: 20, execute, ...own });
+  expect((await run([slow], [call("f", {})], { approve: () => true }))[0]).toMatchObject({ failure });
+  expect(execute).not.toHaveBeenCalled();
+});
+
+it("a tool may ask the agent that called it, in a conversation of its own", async () => {
+  const replies = ["Inner.", "Outer."];
+  const say = (text: string) => ({ text });
+  const policy = await openPolicy({ model: "stub://nested", stub: { replies: () => queue.shift()! } });
+  const queue = [callFormats.hermes.print([{ name: "ask", arguments: "{}" }]), ...replies];
+  const ask = tool({
+    name: "ask",
+    execute: async () => say(await agent.generateResponse([{ role: "user", content: "And you?" }])),
+  });
+  const agent: MultiTurnAgent = new MultiTurnAgent({ policy, tools: [ask] });
+  const { turns } = await agent.respond([{ role: "user", content: "Hi." }]);
+  expect(turns.map(({ content }) => content)).toEqual(["", '{"text":"Inner."}', "Outer."]);
 });
 
 describe("approval", () => {

@@ -84,19 +84,21 @@ async function result(call: ToolCall, options: RunOptions): Promise<string> {
   const { tools, signal, messages, conversationId } = options;
   const own = tools.get(name);
   if (!own) throw new Refusal("unknown_tool", `There is no tool "${name}". Tools: ${[...tools.keys()].join(", ")}.`);
-  const base = { callId: call.id, messages, ...(conversationId !== undefined && { conversationId }) };
-  await allow(own, call, { ...base, signal: signal ?? new AbortController().signal }, options);
-  const attempt = () =>
-    withDeadline(
-      // Read and checked anew from what the model wrote: nobody who was asked can have changed it.
-      async (deadline) => own.execute(await checked(own, written), { ...base, signal: deadline }),
-      {
-        timeoutMs: own.timeoutMs,
-        timedOut: () => new Refusal("timeout", `The tool gave no answer within ${own.timeoutMs} ms.`),
-        signal,
-        during: `during the tool "${name}"`,
+  const contextOf = (own: AbortSignal): ToolContext => {
+    let copy: readonly Message[] | undefined;
+    return {
+      ...{ signal: own, callId: call.id, ...(conversationId !== undefined && { conversationId }) },
+      // A tool that changes what it is shown changes no conversation. Few look, so few pay.
+      get messages() {
+        copy ??= structuredClone(messages);
+        return copy;
       },
-    );
+    };
+  };
+  await allow(own, call, contextOf(signal ?? new AbortController().signal), options);
+  const attempt = () =>
+    // Read and checked anew from what the model wrote: nobody who was asked can have changed it.
+    inTime(own, call, signal, async (deadline) => own.execute(await checked(own, written), contextOf(deadline)));
   for (let left = own.retries; ; left--) {
     try {
       const text = resultText(await attempt());
@@ -108,6 +110,16 @@ async function result(call: ToolCall, options: RunOptions): Promise<string> {
       throw new Refusal("failed", `The tool failed: ${messageOf(error)}`);
     }
   }
+}
+
+function inTime<T>(
+  { timeoutMs }: Pick<Tool, "timeoutMs">,
+  { function: { name } }: ToolCall,
+  signal: AbortSignal | undefined,
+  work: (signal: AbortSignal) => T | Promise<T>,
+): Promise<T> {
+  const timedOut = () => new Refusal("timeout", `The tool gave no answer within ${timeoutMs} ms.`);
+  return withDeadline(work, { timeoutMs, timedOut, signal, during: `during the tool "${name}"` });
 }
 
 async function checked<A>(own: Tool<A>, written: string): Promise<A> {
@@ -125,24 +137,30 @@ async function checked<A>(own: Tool<A>, written: string): Promise<A> {
 /** Throws a refusal unless the call may run. What is unclear is refused. */
 async function allow<A>(
   own: Tool<A>,
-  { function: { name, arguments: written } }: ToolCall,
+  call: ToolCall,
   context: ToolContext,
   { approve, signal }: RunOptions,
 ): Promise<void> {
-  const args = await checked(own, written);
-  const ask = async (question: () => unknown) => {
+  const { name, arguments: written } = call.function;
+  const args = await inTime(own, call, signal, () => checked(own, written));
+  const ask = async (question: () => Promise<unknown>) => {
     try {
-      return await withDeadline(async () => question(), { signal, during: `before the tool "${name}"` });
+      return await question();
     } catch (error) {
       if (isAbort(error)) throw error;
       return undefined;
     }
   };
   const { needsApproval } = own;
-  const needs = typeof needsApproval === "function" ? await ask(() => needsApproval(args, context)) : needsApproval;
+  const needs =
+    typeof needsApproval === "function"
+      ? await ask(() => inTime(own, call, signal, () => needsApproval(args, context)))
+      : needsApproval;
   if (needs === false) return;
   const request: Approval = { name, arguments: JSON.parse(written), context };
-  const approved = needs === true && approve !== undefined && (await ask(() => approve(request)));
+  // However long it takes: a person may be asked.
+  const asked = () => withDeadline(() => approve!(request), { signal, during: `before the tool "${name}"` });
+  const approved = needs === true && approve !== undefined && (await ask(asked));
   if (approved !== true) throw new Refusal("denied", "The call was not approved.");
 }
 
