@@ -7,7 +7,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { defaultsStamp } from "../defaults.ts";
+import { defaultsStamp, starterRate } from "../defaults.ts";
 import { type JobRow, keptRows, runJobs, serveJob } from "../parallel.ts";
 import { type ClassesJob, type ClassesResult, learnShop, type VariantName, variants } from "./learn.ts";
 import { further, type Kept, page, seeds, summary } from "./report.ts";
@@ -36,7 +36,7 @@ const asked = flags.variants.split(",").map((text) => {
   return name;
 });
 const settingsOf = ({ variant }: ClassesJob) => ({
-  ...{ task: "shop", options: variants[variant], defaults: defaultsStamp("grpo") },
+  ...{ task: "shop", options: variants[variant], defaults: defaultsStamp("grpo"), starterRate },
 });
 
 /** Variant by variant, so that a run cut short has whole ones. */

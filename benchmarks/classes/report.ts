@@ -19,7 +19,7 @@ export const seeds = {
 export const further: readonly { variant: VariantName; steps: number }[] = [
   { variant: "default", steps: 200 },
   { variant: "no-recall", steps: 200 },
-  { variant: "lr3e-4", steps: 100 },
+  { variant: "lr1e-4", steps: 100 },
 ];
 
 /** A run that was made to choose what train() does, by code that is gone. */
