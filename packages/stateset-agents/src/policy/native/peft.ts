@@ -6,7 +6,8 @@ import { didYouMean } from "../../suggest.ts";
 import { loraSchema } from "../option-schemas.ts";
 import type { LoraOptions } from "../policy.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
-import { exists, makeFolder } from "./files.ts";
+import { exists } from "../what-lies-at.ts";
+import { makeFolder } from "./files.ts";
 import type { LinearModule } from "./tensor-names.ts";
 
 /**
@@ -193,7 +194,12 @@ async function loadModule(
     const wide = kind === "A" ? shape[0] : shape[1];
     const fits = shape.length === 2 && (kind === "A" ? shape[1] === inSize : shape[0] === out);
     if (!fits || (wide !== rank && wide !== rank * targets.length)) {
-      throw new StatesetError("MODEL_INVALID", `${name} in ${file} has the shape [${shape}], which does not fit.`);
+      const fitting = kind === "A" ? [rank, inSize] : [out, rank];
+      throw new StatesetError(
+        "MODEL_INVALID",
+        `${name} in ${file} has the shape [${shape.join(", ")}]; the model under it wants [${fitting.join(", ")}].`,
+        { hint: "The adapter was trained on another model: correct base_model_name_or_path in adapter_config.json." },
+      );
     }
     return { data: await weights.read(name), wide };
   };
