@@ -298,6 +298,13 @@ describe("using refuses", () => {
     const file = join(dir, "adapter_config.json");
     const config = JSON.parse(readFileSync(file, "utf8")) as object;
     const base = await makeTinyModel("llama", { hidden_size: 32, num_attention_heads: 2 });
+    await writeFile(file, JSON.stringify({ ...config, target_modules: ["c_attn"] }));
+    await expect(loadNativePolicy({ dir })).rejects.toMatchObject({
+      code: "MODEL_INVALID",
+      message: expect.stringMatching(
+        /target_modules in .*adapter_config\.json names "c_attn".*trained on another model/,
+      ),
+    });
     await writeFile(file, JSON.stringify({ ...config, base_model_name_or_path: base }));
     await expect(loadNativePolicy({ dir })).rejects.toThrow(
       /lora_A\.weight in .* has the shape \[2, 64\]; the model under it wants \[2, 32\]\..*trained on another model/,

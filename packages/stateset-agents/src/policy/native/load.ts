@@ -121,7 +121,8 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
       await fill((load) => loadWeights(base.dir, config, load, forms));
       const modules = linearModules(config.architecture, config.engine);
       const lora = saved?.lora ?? (o.lora && parseLora(o.lora));
-      const adapter = lora && { lora, modules: findTargets(lora, modules) };
+      const file = saved && join(o.dir, "adapter_config.json");
+      const adapter = lora && { lora, modules: findTargets(lora, modules, file) };
       if (adapter) {
         const targets = engineTargets(adapter.modules, config.engine.layers);
         const { rank, alpha, dropout } = adapter.lora;
