@@ -130,6 +130,19 @@ describe("the page of bench:real", () => {
     expect(worse).toContain("WORSE");
   });
 
+  it("says beside what was timed what the machine could do", () => {
+    const roofline = {
+      ...{ simd: "amx", vector: "avx512", threads: 2 },
+      ...{ gigaMultiplyAdds: { one: 59, all: 118 }, gigabytesRead: { one: 32, all: 60 } },
+    };
+    const stamp = { date: "2026-01-01", machine: "m", model: mainModel, roofline };
+    const memory = { ...stamp, ours: { seconds: 1, peakBytes: 2 ** 30 } };
+    const text = page({ speed: { ...stamp, decode: { 1: { ours: 1 } } }, memory, runs: [], tuning: [] });
+    expect(text.match(/Machine: m\. Measured in the same run, one thread \/ 2: 59 \/ 118 billion f32/g)).toHaveLength(
+      2,
+    );
+  });
+
   it("keeps what was measured of other models apart", () => {
     const stamp = { date: "2026-01-01", machine: "m" };
     const model = "Other.Q8_0";

@@ -8,14 +8,13 @@ import { pathToFileURL } from "node:url";
 
 const require = createRequire(join(process.cwd(), "package.json"));
 const { getLlama } = await import(pathToFileURL(require.resolve("node-llama-cpp")).href);
-const file = process.argv[2];
-const request = JSON.parse(readFileSync(file, "utf8"));
-const llama = await getLlama({ gpu: false, build: "never", logLevel: "error", maxThreads: request.threads });
+const request = JSON.parse(readFileSync(process.argv[2], "utf8"));
+const llama = await getLlama({ gpu: false, build: "never", logLevel: "error" });
 const model = await llama.loadModel({ modelPath: request.model, gpuLayers: 0 });
 
 async function score() {
   const longest = Math.max(...request.sequences.map((ids) => ids.length));
-  const context = await model.createContext({ contextSize: longest + 8, threads: request.threads });
+  const context = await model.createContext({ contextSize: longest + 8 });
   const logprobs = [];
   for (const ids of request.sequences) {
     const sequence = context.getSequence();

@@ -11,7 +11,7 @@ import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { defaultsStamp } from "../defaults.ts";
-import { describeMachine } from "../machine.ts";
+import { describeMachine, measureRoofline, rooflineText } from "../machine.ts";
 import { keptRows, runJobs, serveJob } from "../parallel.ts";
 import { type LearnJob, type LearnResult, labelOf, learnReal } from "./learn.ts";
 import { measureMemory, measureSpeed } from "./machine-costs.ts";
@@ -76,6 +76,10 @@ const before: Kept = existsSync(resultsFile)
 const measured: Measured = {};
 const stamp = { date: new Date().toISOString().slice(0, 10), model: nameOf(model), machine: describeMachine() };
 console.log(`${stamp.model} on ${stamp.machine}`);
+// What seconds and tokens a second are worth nothing without.
+const roofline = asked.includes("speed") || asked.includes("memory") ? measureRoofline() : undefined;
+if (roofline) console.log(rooflineText(roofline));
+const timed = { ...stamp, ...(roofline && { roofline }) };
 
 for (const part of asked) {
   if (part === "learn") await learn();
@@ -84,8 +88,8 @@ for (const part of asked) {
       part === "parity"
         ? { parity: { ...stamp, ...(await measureParity(model, quick)) } }
         : part === "speed"
-          ? { speed: { ...stamp, ...measureSpeed(model, quick) } }
-          : { memory: { ...stamp, ...measureMemory(model, quick) } };
+          ? { speed: { ...timed, ...measureSpeed(model, quick) } }
+          : { memory: { ...timed, ...measureMemory(model, quick) } };
     Object.assign(measured, result);
     console.log(JSON.stringify(result, null, 1));
   }

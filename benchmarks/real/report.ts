@@ -1,6 +1,7 @@
 /** What `npm run bench:real` found, in words and tables. */
 import { estimateMean, pairedTest } from "stateset-agents/telemetry";
 import { estimateText } from "../estimate.ts";
+import { type Roofline, rooflineText } from "../machine.ts";
 import type { JobRow } from "../parallel.ts";
 import { carriers, defaultCarrier } from "./carriers.ts";
 import { type LearnJob, type LearnResult, type Scores, samplesPerScenario } from "./learn.ts";
@@ -15,6 +16,8 @@ export interface Stamp {
   date: string;
   model: string;
   machine: string;
+  /** Of what is timed. */
+  roofline?: Roofline;
 }
 
 /** What was measured of one model. */
@@ -257,7 +260,10 @@ ${table(["sequences", "ours", "llama.cpp", "transformers, its faster type"], row
 ${stampText(stamp)}`;
 }
 
-const stampText = ({ date, model, machine }: Stamp) => `${model}, ${date}. Machine: ${machine}.`;
+function stampText({ date, model, machine, roofline }: Stamp): string {
+  const rates = roofline ? ` Measured in the same run, ${rooflineText(roofline)}.` : "";
+  return `${model}, ${date}. Machine: ${machine}.${rates}`;
+}
 
 function overSeeds(bySeed: readonly (readonly number[])[]): number[] {
   return bySeed[0]!.map((_, i) => mean(bySeed.map((scores) => scores[i]!)));

@@ -96,6 +96,11 @@ fn worker(state: Arc<State>, index: usize) {
 impl Pool {
     /// `threads` counts the caller.
     pub fn new(threads: usize) -> Pool {
+        Pool::with(threads, |index, work| std::thread::Builder::new().name(format!("engine-{index}")).spawn(work).ok())
+    }
+
+    /// `spawn` starts a thread, or cannot.
+    fn with(threads: usize, mut spawn: impl FnMut(usize, Box<dyn FnOnce() + Send>) -> Option<JoinHandle<()>>) -> Pool {
         let extra = threads.max(1) - 1;
         let state = Arc::new(State {
             word: AtomicU64::new(0),
@@ -108,10 +113,10 @@ impl Pool {
             caller: std::sync::Mutex::new(None),
         });
         let workers = (0..extra)
-            .filter_map(|index| {
+            // None after one that cannot start, since a thread's number is below their count. With fewer it is slower, never wrong.
+            .map_while(|index| {
                 let state = state.clone();
-                // Without a thread the caller does the work alone: slower, never wrong.
-                std::thread::Builder::new().name(format!("engine-{index}")).spawn(move || worker(state, index)).ok()
+                spawn(index, Box::new(move || worker(state, index)))
             })
             .collect();
         Pool { state, workers }
@@ -197,6 +202,18 @@ mod tests {
                 counts[chunk].fetch_add(1, Ordering::Relaxed);
             });
             assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 1));
+        }
+    }
+
+    #[test]
+    fn threads_are_numbered_below_their_count_also_where_one_cannot_start() {
+        let pool = Pool::with(4, |index, work| (index != 1).then(|| std::thread::spawn(work)));
+        assert_eq!(pool.threads(), 2);
+        for _ in 0..200 {
+            pool.run(64, |_, thread| {
+                assert!(thread < 2);
+                std::thread::sleep(std::time::Duration::from_micros(1));
+            });
         }
     }
 

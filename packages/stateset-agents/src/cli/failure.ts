@@ -59,7 +59,7 @@ function reportJson(error: unknown, io: CliIo): ExitCode {
 const debugHint = "Set STATESET_DEBUG=1 and run it again to see where this comes from.";
 
 /** The message without the hint that it ends with. */
-function messageAndHint({ message, hint }: StatesetError): { message: string; hint?: string } {
+export function messageAndHint({ message, hint }: StatesetError): { message: string; hint?: string } {
   if (hint === undefined) return { message };
   return { message: message.endsWith(hint) ? message.slice(0, -hint.length).trimEnd() : message, hint };
 }

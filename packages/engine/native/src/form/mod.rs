@@ -1,6 +1,6 @@
 //! How the numbers of a matrix lie in memory. Frozen weights may be kept smaller than f32: in two bytes, or as small whole numbers
-//! with a scale for every few of them, as GGUF files hold them. They are turned into f32 as they are read, in pieces that stay in the
-//! first-level cache, and the product that follows is that of f32 weights: the same bits as if they had been turned beforehand.
+//! with a scale for every few of them, as GGUF files hold them. They are turned into f32 as they are read, in registers or in pieces
+//! that stay in the first-level cache, and the product is that of f32 weights: the same bits as if they had been turned beforehand.
 
 mod decode;
 mod ggml;

@@ -26,7 +26,15 @@ describe("doctor and version", () => {
     expect(checked.stdout).toMatch(/✓ Model +.* parameters/);
     writeFileSync(join(dir, "notes.txt"), "no model");
     const other = await cli(["doctor", "--model", "notes.txt"], { cwd: dir });
-    expect(other.stdout).toMatch(/✗ Model +.*notes\.txt has no config\.json\. Give a folder/);
+    expect(other.stdout).toMatch(/✗ Model +.*notes\.txt has no config\.json\.\n +→ Give a folder/);
+  });
+  it("finds a tokenizer that does not fit, and says once what to do", async () => {
+    const dir = temporaryFolder();
+    await exportGguf({ dir: place.model, file: join(dir, "model.gguf"), type: "F16", name: "tiny" });
+    writeFileSync(join(dir, "tokenizer.json"), "{}");
+    const { stdout, status } = await cli(["doctor", "--model", "model.gguf"], { cwd: dir });
+    expect(stdout).toMatch(/✗ Model +The tokenizer in .* cannot be built: .*\.\n +→ Its tokenizer\.json is damaged/);
+    expect(status).toBe(9);
   });
   flag("doctor --json", async () => {
     const [json] = (await run("doctor --json")).json;

@@ -4,11 +4,14 @@ import { availableParallelism, cpus, totalmem } from "node:os";
 import { join, resolve } from "node:path";
 import { starterModelPath } from "@stateset-agents/starter-model";
 import { defaultLora } from "../../agent/agent-options.ts";
-import { messageOf } from "../../error.ts";
+import { messageOf, StatesetError } from "../../error.ts";
 import { tokenBudgetFor } from "../../learning/optimiser.ts";
 import { engines } from "../../policy/engines.ts";
+import { tokenizerSource } from "../../policy/gguf/find-gguf.ts";
 import { availableMemory } from "../../policy/native/memory.ts";
+import { readModelConfig } from "../../policy/native/model-config.ts";
 import { bytes, quantity } from "../../telemetry/format.ts";
+import { messageAndHint } from "../failure.ts";
 
 export interface Check {
   name: string;
@@ -105,6 +108,7 @@ async function checkModel({ cwd, model }: Surroundings): Promise<Check[]> {
     const run = { ...pass, tokenBudget };
     const plan = await engines.native.plan(dir, { ...run, precision: "f32" });
     const adapter = await engines.native.plan(dir, { ...run, lora: defaultLora });
+    await checkTokenizer(dir);
     const fits = adapter.total <= plan.available;
     const alone = plan.total <= plan.available ? "" : ", which is more than there is";
     const facts = `training all weights of ${name} needs about ${bytes(plan.total)}${alone}; an adapter (lora: true) ${bytes(adapter.total)}`;
@@ -124,12 +128,25 @@ async function checkModel({ cwd, model }: Surroundings): Promise<Check[]> {
       {
         name: "Model",
         status: "problem",
-        detail: messageOf(error),
-        fix: "give a folder with config.json or a .gguf file, or leave --model out for the starter model",
+        ...saidOf(error),
       },
       { name: "Memory", status: "ok", detail: `${bytes(availableMemory())} of ${bytes(totalmem())} available` },
     ];
   }
+}
+
+/** Weights without a tokenizer that fits them are of no use. */
+async function checkTokenizer(dir: string): Promise<void> {
+  const { loadChatTokenizer } = await import("../../policy/tokenizer/index.ts");
+  const { engine } = await readModelConfig(dir);
+  await loadChatTokenizer(await tokenizerSource(dir), { vocabSize: engine.vocab });
+}
+
+/** What is wrong with a model, and what the error itself says of how to mend it. */
+function saidOf(error: unknown): Pick<Check, "detail" | "fix"> {
+  const { message, hint } = StatesetError.isInstance(error) ? messageAndHint(error) : { message: messageOf(error) };
+  const otherwise = "give a folder with config.json or a .gguf file, or leave --model out for the starter model";
+  return { detail: message, fix: hint ?? otherwise };
 }
 
 /** Runs are written below the current folder. */

@@ -92,10 +92,12 @@ const formats = {
 /** The types that can be read. */
 export type ReadableType = keyof typeof formats;
 
+export const readableHint = `These are read: ${Object.keys(formats).join(", ")}. Take a file of the model in one of them, such as Q4_K_M or Q8_0.`;
+
 export function requireReadable(type: GgmlType, name: string, file: string): ReadableType {
   if (Object.hasOwn(formats, type)) return type as ReadableType;
   throw new StatesetError("MODEL_UNSUPPORTED", `${file}: tensor ${quoted(name)} has the type ${type}.`, {
-    hint: `These are read: ${Object.keys(formats).join(", ")}. Take a file of the model in one of them, such as Q4_K_M or Q8_0.`,
+    hint: readableHint,
   });
 }
 

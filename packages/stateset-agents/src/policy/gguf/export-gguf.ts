@@ -6,7 +6,7 @@ import { checkWeights, findName } from "../native/weights.ts";
 import type { WriteProgress } from "../policy.ts";
 import type { ModelFiles } from "../tokenizer/model-json.ts";
 import { openWeights } from "../weights/index.ts";
-import { ggufTokenizerSource, isGgufFile } from "./find-gguf.ts";
+import { tokenizerSource } from "./find-gguf.ts";
 import { ggmlFormat } from "./ggml-types.ts";
 import { ggufFromConfig } from "./gguf-from-config.ts";
 import { ggufName, isConv1d, isPaired, unpairedRow } from "./gguf-names.ts";
@@ -72,7 +72,7 @@ export function ggufTitle(file: string): string {
 export async function exportGguf({ dir, ...options }: WriteGgufOptions & { dir: string }): Promise<WrittenGguf> {
   const config = await readModelConfig(dir);
   await checkWeights(dir, config);
-  const tokenizer = (await isGgufFile(dir)) ? await ggufTokenizerSource(dir) : dir;
+  const tokenizer = await tokenizerSource(dir);
   const weights = await openWeights(dir);
   try {
     const read = ({ name }: TensorPlace) => weights.read(findName(name, weights)!);

@@ -1,7 +1,8 @@
-import { open, readdir, stat } from "node:fs/promises";
+import { open, readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { StatesetError } from "../../error.ts";
+import { messageOf, StatesetError } from "../../error.ts";
 import { type ModelFiles, readJsonObject } from "../tokenizer/model-json.ts";
+import { exists, isFile, isFolder } from "../what-lies-at.ts";
 import { ggmlFormat } from "./ggml-types.ts";
 import { readGgufHeader } from "./gguf-header.ts";
 import { MetadataReader } from "./gguf-metadata.ts";
@@ -13,16 +14,17 @@ export function isGgufName(path: string): boolean {
 }
 
 export async function isGgufFile(path: string): Promise<boolean> {
-  if (!isGgufName(path)) return false;
-  return stat(path).then(
-    (stats) => stats.isFile(),
-    () => false,
-  );
+  return isGgufName(path) && isFile(path);
 }
 
 /** The GGUF file of a folder whose weights lie in no other form; undefined when there is none. */
 export async function ggufOfFolder(dir: string): Promise<string | undefined> {
-  const names = await readdir(dir);
+  const names = await readdir(dir).catch((cause: unknown) => {
+    throw new StatesetError("MODEL_NOT_FOUND", `The folder ${dir} cannot be listed: ${messageOf(cause)}.`, {
+      hint: "Check its permissions (chmod u+rx), or name the .gguf file itself.",
+      cause,
+    });
+  });
   const others = ["model.safetensors", "model.safetensors.index.json", "adapter_config.json"];
   if (others.some((name) => names.includes(name))) return undefined;
   const all = names.filter(isGgufName).sort();
@@ -40,10 +42,15 @@ export async function ggufOfFolder(dir: string): Promise<string | undefined> {
   });
 }
 
+/** The GGUF file that a path means: itself, or the one of its folder. */
+export async function ggufAt(path: string): Promise<string | undefined> {
+  if (await isGgufFile(path)) return path;
+  return (await isFolder(path)) ? ggufOfFolder(path) : undefined;
+}
+
 /** A file, whatever it is called. */
 export async function beginsAsGguf(path: string): Promise<boolean> {
-  const stats = await stat(path).catch(() => undefined);
-  if (!stats?.isFile()) return false;
+  if (!(await isFile(path))) return false;
   const handle = await open(path, "r").catch(() => undefined);
   const start = Buffer.alloc(4);
   await handle?.read(start, 0, 4, 0).finally(() => handle.close());
@@ -52,27 +59,28 @@ export async function beginsAsGguf(path: string): Promise<boolean> {
 
 /** Whether a path is that of a GGUF file, or of a folder with one, whose weights are in blocks: those can be trained by an adapter alone. */
 export async function isQuantised(path: string): Promise<boolean> {
-  const folder = await stat(path).then(
-    (stats) => stats.isDirectory(),
-    () => false,
-  );
-  const file = folder ? await ggufOfFolder(path) : path;
-  if (file === undefined || !(await isGgufFile(file))) return false;
+  const file = await ggufAt(path);
+  if (file === undefined) return false;
   const { tensors } = await readGgufHeader(file);
   return [...tensors.values()].some(({ type }) => ggmlFormat(type).block > 1);
 }
 
+/** Where the tokenizer of a model lies, by the folder or GGUF file of its weights. */
+export async function tokenizerSource(dir: string): Promise<ModelFiles> {
+  const file = await ggufAt(dir);
+  return file === undefined ? dir : ggufTokenizerSource(file);
+}
+
 /** A tokenizer.json beside the file wins over what the file itself says. */
-export async function ggufTokenizerSource(file: string): Promise<ModelFiles> {
+async function ggufTokenizerSource(file: string): Promise<ModelFiles> {
   const dir = dirname(file);
-  const names = await readdir(dir);
+  // Asked for by name: a folder may be entered and yet not be listed.
+  const lies = (name: string) => exists(join(dir, name));
   const { metadata } = await readGgufHeader(file);
-  if (!names.includes("tokenizer.json")) return { where: file, files: tokenizerFiles(metadata, file) };
+  if (!(await lies("tokenizer.json"))) return { where: file, files: tokenizerFiles(metadata, file) };
   const template = new MetadataReader(metadata, file).text("tokenizer.chat_template");
-  const told = ["tokenizer_config.json", "chat_template.jinja", "chat_template.json"].some((name) =>
-    names.includes(name),
-  );
-  if (told || template === undefined) return dir;
+  const told = await Promise.all(["tokenizer_config.json", "chat_template.jinja", "chat_template.json"].map(lies));
+  if (told.includes(true) || template === undefined) return dir;
   const tokenizerJson = (await readJsonObject(dir, "tokenizer.json")) ?? {};
   return { where: dir, files: { "tokenizer.json": tokenizerJson, "chat_template.jinja": template } };
 }

@@ -57,3 +57,9 @@ const byId = new Map(Object.entries(types).map(([name, [id]]) => [id as number, 
 export function ggmlTypeOf(id: number): GgmlType | undefined {
   return byId.get(id);
 }
+
+/** Types that llama.cpp had for a time: what old files mean by numbers that have no type now. */
+export const formerTypes: Readonly<Record<number, string>> = {
+  ...{ 4: "Q4_2", 5: "Q4_3", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8" },
+  ...{ 36: "IQ4_NL_4_4", 37: "IQ4_NL_4_8", 38: "IQ4_NL_8_8" },
+};

@@ -9,9 +9,8 @@ export const maxHeaderBytes = 100_000_000;
 /** Of all lists together: each element takes 8 bytes or more in memory, however small it is in the file. */
 const maxElements = 2 ** 24;
 
-const kinds = [
-  ...["u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "text", "list", "u64", "i64", "f64"],
-] as const;
+/** By the number that a file has for them. */
+const kinds = ["u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "text", "list", "u64", "i64", "f64"] as const;
 /** Bytes of a value, at least: those of a text's length. */
 const smallest = [1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8];
 

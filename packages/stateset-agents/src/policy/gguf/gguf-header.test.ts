@@ -5,7 +5,8 @@ import { temporaryFolder } from "../../../test/tiny-model.ts";
 import { StatesetError } from "../../error.ts";
 import { createRandom } from "../../random.ts";
 import { NeedsMore } from "./gguf-cursor.ts";
-import { MetadataReader, parseGgufHeader, readGgufHeader } from "./gguf-header.ts";
+import { parseGgufHeader, readGgufHeader } from "./gguf-header.ts";
+import { MetadataReader } from "./gguf-metadata.ts";
 import { type GgufEntry, writeGguf } from "./write-gguf.ts";
 
 let dir: string;
@@ -133,9 +134,13 @@ describe("the header of a GGUF file", () => {
       [1, 2],
       undefined,
     ]);
-    expect(() => read.count("b")).toThrow(/x\.gguf: "b" is "1.5"; it must be a whole number/);
+    expect(() => read.count("b")).toThrow(
+      /x\.gguf: "b" is 1\.5; it must be a whole number from 0 to 2\^53\..*download/,
+    );
     expect(() => read.texts("c")).toThrow(/"c" is a list of 2; it must be a list of texts/);
-    expect(() => read.required("none", read.flag("none"))).toThrow(/x\.gguf has no "none"/);
+    expect(() => read.required("none", read.flag("none"))).toThrow(/x\.gguf has no "none".*no language model/);
+    const key = "tokenizer.ggml.model";
+    expect(() => read.required(key, read.text(key))).toThrow(/x\.gguf has no "tokenizer.*tokenizer\.json.*beside it/);
   });
 
   it.each<[string, Buffer, RegExp]>([
@@ -167,7 +172,6 @@ describe("the header of a GGUF file", () => {
     ],
     ["five dimensions", craft({ tensors: [tensor("a", [1, 1, 1, 1, 1], 0, 0)], data: 4 }), /5 dimensions/],
     ["half a block", craft({ tensors: [tensor("a", [48], 8, 0)], data: 64 }), /rows of 48 are not whole Q8_0 blocks/],
-    ["an unknown type", craft({ tensors: [tensor("a", [1], 99, 0)], data: 4 }), /type 99 is unknown/],
     ["sizes past 2^53", craft({ tensors: [tensor("a", [2 ** 30, 2 ** 30], 0, 0)], data: 4 }), /more than any file/],
     ["a size past 2^53", craft({ tensors: [tensor("a", [2n ** 60n], 0, 0)], data: 4 }), /size of tensor "a"/],
     [
@@ -198,6 +202,18 @@ describe("the header of a GGUF file", () => {
     ] as const) {
       expect(() => parse(craft({ version }))).toThrow(expect.objectContaining({ code: "MODEL_UNSUPPORTED" }));
       expect(() => parse(craft({ version }))).toThrow(message);
+    }
+  });
+
+  it("says of types that it does not know which are read, and of those of older files what they were", () => {
+    for (const [type, message] of [
+      [99, /"a": its type 99 is not known here.*Q4_K_M or Q8_0/],
+      [31, /"a": its type Q4_0_4_4 is not known here/],
+      [37, /"a": its type IQ4_NL_4_8/],
+    ] as const) {
+      const file = craft({ tensors: [tensor("a", [1], type, 0)], data: 4 });
+      expect(() => parse(file)).toThrow(expect.objectContaining({ code: "MODEL_UNSUPPORTED" }));
+      expect(() => parse(file)).toThrow(message);
     }
   });
 

@@ -2,11 +2,10 @@ import type { FileHandle } from "node:fs/promises";
 import { StatesetError } from "../../error.ts";
 import { invalidModel, quoted } from "../weights/invalid-model.ts";
 import { openWeightFile, readFully, refusePointer } from "../weights/read-file.ts";
-import { type GgmlType, ggmlFormat, ggmlTypeOf } from "./ggml-types.ts";
+import { readableHint } from "./dequantise.ts";
+import { formerTypes, type GgmlType, ggmlFormat, ggmlTypeOf } from "./ggml-types.ts";
 import { GgufCursor, maxHeaderBytes, NeedsMore } from "./gguf-cursor.ts";
 import { type GgufMetadata, type GgufValue, MetadataReader } from "./gguf-metadata.ts";
-
-export { type GgufMetadata, type GgufScalar, type GgufValue, MetadataReader } from "./gguf-metadata.ts";
 
 export interface GgufTensor {
   type: GgmlType;
@@ -71,7 +70,7 @@ export function parseGgufHeader(bytes: Uint8Array, fileSize: number, file: strin
   for (let i = 0; i < tensorCount; i++) {
     const name = cursor.text(`the name of tensor ${i}`);
     if (listed.has(name)) throw invalidModel(file, `tensor ${quoted(name)} is there twice`);
-    listed.set(name, readTensor(cursor, name, alignment));
+    listed.set(name, readTensor(cursor, name, alignment, file));
   }
   const dataStart = Math.ceil(cursor.at / alignment) * alignment;
   const tensors = new Map<string, GgufTensor>();
@@ -99,6 +98,7 @@ function readTensor(
   cursor: GgufCursor,
   name: string,
   alignment: number,
+  file: string,
 ): Omit<GgufTensor, "start"> & { offset: number } {
   const fail = (what: string) => cursor.fail(`tensor ${quoted(name)}: ${what}`);
   const dimensions = cursor.u32(`tensor ${quoted(name)}`);
@@ -107,7 +107,10 @@ function readTensor(
   const id = cursor.u32(`tensor ${quoted(name)}`);
   const offset = cursor.size(`the offset of tensor ${quoted(name)}`);
   const type = ggmlTypeOf(id);
-  if (!type) throw fail(`its type ${id} is unknown`);
+  if (!type) {
+    const what = `tensor ${quoted(name)}: its type ${formerTypes[id] ?? id} is not known here`;
+    throw new StatesetError("MODEL_UNSUPPORTED", `${file}: ${what}.`, { hint: readableHint });
+  }
   const { block, bytes } = ggmlFormat(type);
   if ((sizes[0] ?? 1) % block !== 0)
     throw fail(`its rows of ${sizes[0] ?? 1} are not whole ${type} blocks of ${block}`);

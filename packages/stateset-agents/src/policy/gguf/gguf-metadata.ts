@@ -1,5 +1,5 @@
 import { StatesetError } from "../../error.ts";
-import { quoted } from "../weights/invalid-model.ts";
+import { invalidModel, quoted } from "../weights/invalid-model.ts";
 
 /** A number that does not fit 53 bits is a bigint. */
 export type GgufScalar = string | number | bigint | boolean;
@@ -22,8 +22,9 @@ export class MetadataReader {
     const value = this.metadata.get(key);
     if (value === undefined) return undefined;
     if (ok(value)) return value as T;
-    const said = Array.isArray(value) ? `a list of ${value.length}` : quoted(String(value));
-    throw new StatesetError("MODEL_INVALID", `${this.file}: ${quoted(key)} is ${said}; it must be ${wanted}.`);
+    const text = typeof value === "string" ? quoted(value) : String(value);
+    const said = Array.isArray(value) ? `a list of ${value.length}` : text;
+    throw invalidModel(this.file, `${quoted(key)} is ${said}; it must be ${wanted}`);
   }
 
   text(key: string): string | undefined {
@@ -38,9 +39,9 @@ export class MetadataReader {
     return this.#read(key, "a number", Number.isFinite);
   }
 
-  /** From 0 on. */
+  /** From 0 to 2^53. */
   count(key: string): number | undefined {
-    return this.#read(key, "a whole number from 0 on", isCount);
+    return this.#read(key, "a whole number from 0 to 2^53", isCount);
   }
 
   texts(key: string): readonly string[] | undefined {
@@ -52,14 +53,16 @@ export class MetadataReader {
   }
 
   counts(key: string): readonly number[] | undefined {
-    return this.#read(key, "a list of whole numbers from 0 on", (value) => isListOf(value, isCount));
+    return this.#read(key, "a list of whole numbers from 0 to 2^53", (value) => isListOf(value, isCount));
   }
 
   /** What must be there. */
   required<T>(key: string, value: T | undefined): T {
     if (value !== undefined) return value;
     throw new StatesetError("MODEL_INVALID", `${this.file} has no ${quoted(key)} in its metadata.`, {
-      hint: "The file is incomplete or holds no language model.",
+      hint: key.startsWith("tokenizer.")
+        ? "The file has no tokenizer: put the tokenizer.json of the original model beside it."
+        : "The file is incomplete or holds no language model.",
     });
   }
 }

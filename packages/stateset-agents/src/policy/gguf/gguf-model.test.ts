@@ -14,8 +14,10 @@ import { defaultSampling, type Policy } from "../policy.ts";
 import { openWeights } from "../weights/index.ts";
 import { dequantise, type ReadableType } from "./dequantise.ts";
 import { exportGguf } from "./export-gguf.ts";
+import { ggufOfFolder } from "./find-gguf.ts";
 import { transposed } from "./gguf-weights.ts";
 import { quantise, type WritableType } from "./quantise.ts";
+import { writeGguf } from "./write-gguf.ts";
 
 async function ggufOf(dir: string, type: WritableType = "F32"): Promise<string> {
   const file = join(await temporaryFolder(), "model.gguf");
@@ -105,6 +107,9 @@ describe("a policy on a GGUF file", () => {
     await policy.close();
     const config = JSON.parse(await readFile(join(dir, "adapter_config.json"), "utf8")) as object;
     expect(config).toMatchObject({ base_model_name_or_path: file });
+    // The folder of the file will do as well.
+    const named = { ...config, base_model_name_or_path: dirname(file) };
+    await writeFile(join(dir, "adapter_config.json"), JSON.stringify(named));
     const again = await openPolicy({ model: dir, threads: 1 });
     expect(await replies(again)).toEqual(wanted);
     expect(again.tokenizer.encode("Hello there")).toEqual((await openTokens(file))("Hello there"));
@@ -203,6 +208,10 @@ describe("a folder of GGUF files", () => {
     expect((await resolveModel(alone)).dir).toBe(join(alone, "mmproj-model-f16.gguf"));
     const split = await folderOf("m-00001-of-00002.gguf", "m-00002-of-00002.gguf");
     await expect(resolveModel(split)).rejects.toThrow(/parts of one model\. Join them .*llama-gguf-split --merge/);
+    await expect(ggufOfFolder(join(seeing, "model.gguf"))).rejects.toMatchObject({
+      code: "MODEL_NOT_FOUND",
+      message: expect.stringMatching(/cannot be listed: ENOTDIR.*name the \.gguf file itself/),
+    });
     const mixed = await folderOf("m-00001-of-00002.gguf", "other.gguf");
     await expect(resolveModel(mixed)).rejects.toThrow(/Name the one that is meant/);
   });
@@ -245,6 +254,23 @@ describe("writing GGUF", () => {
 });
 
 describe("damaged GGUF models", () => {
+  it("are refused before a table of rotary factors is read that no model has", async () => {
+    const file = join(await temporaryFolder(), "factors.gguf");
+    const data = new Float32Array(20_000);
+    await writeGguf(file, new Map([["general.architecture", "llama"]]), [
+      { name: "rope_freqs.weight", shape: [data.length], type: "F32", data },
+    ]);
+    await expect(readModelConfig(file)).rejects.toThrow(/"rope_freqs\.weight" has 80000 bytes/);
+  });
+
+  it("are not said to have a config.json that does not fit", async () => {
+    const config = await readModelConfig(await ggufOf(await makeTinyModel("llama")));
+    const file = await ggufOf(await makeTinyModel("llama", { num_hidden_layers: 1 }));
+    await expect(checkWeights(file, config)).rejects.toThrow(
+      /model\.gguf lack model\.layers\.1\..*The file is incomplete/,
+    );
+  });
+
   it("are opened or refused with a StatesetError in 400 mutations", async () => {
     const original = await readFile(await ggufOf(await makeTinyModel("llama", { vocab_size: 512 }), "F16"));
     const dir = await temporaryFolder();

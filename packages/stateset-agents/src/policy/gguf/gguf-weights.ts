@@ -7,7 +7,8 @@ import type { RawTensor, Weights } from "../weights/open-weights.ts";
 import { allocate, chunkBytes, readFully } from "../weights/read-file.ts";
 import { dequantise, requireReadable } from "./dequantise.ts";
 import { ggmlFormat } from "./ggml-types.ts";
-import { type GgufHeader, type GgufTensor, MetadataReader, openGgufHeader } from "./gguf-header.ts";
+import { type GgufHeader, type GgufTensor, openGgufHeader } from "./gguf-header.ts";
+import { MetadataReader } from "./gguf-metadata.ts";
 import { huggingFaceName, isConv1d, isPaired, isTable, pairedRow } from "./gguf-names.ts";
 import { configFromGguf } from "./model-from-gguf.ts";
 
@@ -34,6 +35,9 @@ export async function readGgufConfig(file: string): Promise<ReturnType<typeof co
 
 async function configOf(handle: FileHandle, header: GgufHeader, file: string) {
   const factors = header.tensors.get("rope_freqs.weight");
+  // One for every two numbers of a head. It is read before anything is known to fit in memory.
+  if (factors && factors.bytes > 2 ** 16)
+    throw invalidModel(file, `tensor "rope_freqs.weight" has ${factors.bytes} bytes`);
   return configFromGguf(header, file, factors && (await readFloats(handle, factors, "rope_freqs.weight", file)));
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { parseModelConfig } from "../native/model-config.ts";
-import type { GgufHeader, GgufValue } from "./gguf-header.ts";
+import type { GgufHeader } from "./gguf-header.ts";
+import type { GgufValue } from "./gguf-metadata.ts";
 import { ggufName, huggingFaceName, pairedRow, unpairedRow } from "./gguf-names.ts";
 import { configFromGguf, llama3Factors } from "./model-from-gguf.ts";
 
@@ -131,6 +132,11 @@ describe("the configuration in a GGUF file", () => {
     ],
     ["experts", { "llama.expert_count": 8 }, /"llama.expert_count" = 8/],
     ["a scale of the logits", { "llama.logit_scale": 0.5 }, /"llama.logit_scale" = 0.5/],
+    // 1 changes nothing where it is multiplied with; these are not.
+    ["a scale of the scores", { "llama.attention.scale": 1 }, /"llama.attention.scale" = 1/],
+    ["a cap on the scores", { "llama.attn_logit_softcapping": 1 }, /"llama.attn_logit_softcapping" = 1/],
+    ["a cap on the logits", { "llama.final_logit_softcapping": 1 }, /"llama.final_logit_softcapping" = 1/],
+    ["a limit of keys and values", { "llama.attention.clamp_kqv": 1 }, /"llama.attention.clamp_kqv" = 1/],
     ["rotation of a part", { "llama.rope.dimension_count": 8 }, /rotation of only a part/],
     ["values wider than keys", { "llama.attention.value_length": 32 }, /values wider/],
   ])("refuses %s by name", (_, changes, message) => {

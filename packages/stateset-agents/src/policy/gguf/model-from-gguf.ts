@@ -1,7 +1,8 @@
 import { StatesetError } from "../../error.ts";
 import type { JsonObject } from "../tokenizer/model-json.ts";
 import { quoted } from "../weights/invalid-model.ts";
-import { type GgufHeader, MetadataReader } from "./gguf-header.ts";
+import type { GgufHeader } from "./gguf-header.ts";
+import { MetadataReader } from "./gguf-metadata.ts";
 
 const classes = {
   llama: "LlamaForCausalLM",
@@ -11,11 +12,13 @@ const classes = {
   gpt2: "GPT2LMHeadModel",
 } as const;
 
-/** Metadata that changes what a model computes and that the engine has nothing for. 0 and 1 ask for nothing. */
-const unknownFactors = [
-  ...["expert_count", "logit_scale", "embedding_scale", "residual_scale", "attention.scale", "attention.clamp_kqv"],
-  ...["attention.max_alibi_bias", "attn_logit_softcapping", "final_logit_softcapping", "rope.scaling.attn_factor"],
+/** Metadata that changes what a model computes and that the engine has nothing for; 0 asks for nothing. */
+const unknownLimits = [
+  ...["expert_count", "attention.scale", "attention.clamp_kqv", "attention.max_alibi_bias"],
+  ...["attn_logit_softcapping", "final_logit_softcapping"],
 ];
+/** The same, of what is multiplied with: 1 asks for nothing either. */
+const unknownFactors = ["logit_scale", "embedding_scale", "residual_scale", "rope.scaling.attn_factor"];
 
 export const joinParts =
   "Join them with llama.cpp: llama-gguf-split --merge <first part> <whole>.gguf, and name the whole.";
@@ -37,9 +40,10 @@ export function configFromGguf(
     );
   }
   const read = new Keys(meta, architecture);
-  for (const name of unknownFactors) {
+  for (const name of [...unknownLimits, ...unknownFactors]) {
     const value = read.number(name, 0);
-    if (value !== 0 && value !== 1) throw unsupported(file, `${quoted(read.key(name))} = ${value}`);
+    const changesNothing = value === 0 || (value === 1 && unknownFactors.includes(name));
+    if (!changesNothing) throw unsupported(file, `${quoted(read.key(name))} = ${value}`);
   }
   const embedding = tensors.get("token_embd.weight");
   if (embedding?.shape.length !== 2) {

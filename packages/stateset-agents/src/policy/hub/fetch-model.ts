@@ -2,8 +2,9 @@ import { join } from "node:path";
 import { HubApiError, type ListFileEntry, listFiles, modelInfo } from "@huggingface/hub";
 import { messageOf, StatesetError } from "../../error.ts";
 import { endpointOf, request } from "../../network.ts";
+import { exists } from "../what-lies-at.ts";
 import { type DownloadProgress, downloadToBlob, type HubFile } from "./download-file.ts";
-import { blobPath, exists, linkBlob, repoDir, writeRef } from "./hub-cache.ts";
+import { blobPath, linkBlob, repoDir, writeRef } from "./hub-cache.ts";
 
 export interface FetchOptions {
   revision: string;

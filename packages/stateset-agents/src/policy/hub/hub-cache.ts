@@ -5,10 +5,11 @@
  *     models--owner--name/blobs/<hash>             the files' contents
  *     models--owner--name/snapshots/<commit>/…     the files' names, as links to blobs
  */
-import { copyFile, lstat, mkdir, readFile, rename, rm, stat, symlink } from "node:fs/promises";
+import { copyFile, lstat, mkdir, readFile, rename, rm, symlink } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { getHFHubCachePath, getRepoFolderName } from "@huggingface/hub";
 import { writeFileAtomic } from "../../durable.ts";
+import { exists } from "../what-lies-at.ts";
 
 export function defaultCacheDir(): string {
   return getHFHubCachePath();
@@ -70,11 +71,4 @@ export async function linkBlob(blob: string, pointer: string): Promise<void> {
 
 export function writeRef(repo: string, revision: string, commit: string): void {
   writeFileAtomic(join(repo, "refs", revision), commit);
-}
-
-export async function exists(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
 }

@@ -5,9 +5,10 @@ import { HubApiError } from "@huggingface/hub";
 import { StatesetError } from "../../error.ts";
 import { beginsAsGguf, ggufOfFolder, isGgufFile, isGgufName } from "../gguf/find-gguf.ts";
 import { stubMarkFile } from "../stub/mark.ts";
+import { exists } from "../what-lies-at.ts";
 import type { DownloadProgress } from "./download-file.ts";
 import { fetchModel } from "./fetch-model.ts";
-import { defaultCacheDir, exists, findSnapshot } from "./hub-cache.ts";
+import { defaultCacheDir, findSnapshot } from "./hub-cache.ts";
 
 export type { DownloadProgress } from "./download-file.ts";
 

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { rm, writeFile } from "node:fs/promises";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
@@ -266,7 +266,49 @@ describe("using refuses", () => {
     const policy = await loadNativePolicy({ dir: storiesDir });
     await expect(policy.save("/dev/null/model")).rejects.toMatchObject({ code: "WRITE_FAILED" });
     await expect(policy.snapshot("/dev/null/model")).rejects.toMatchObject({ code: "WRITE_FAILED" });
+    const file = join(await temporaryFolder(), "a file");
+    await writeFile(file, "");
+    for (const work of [
+      () => policy.save(file),
+      () => policy.saveGguf!(join(file, "x.gguf")),
+      () => policy.snapshot(file),
+    ]) {
+      await expect(work()).rejects.toMatchObject({ code: "WRITE_FAILED", hint: expect.any(String) });
+    }
     await policy.close();
+  });
+
+  it("to change the tokenizer of a folder whose weights cannot be written", async () => {
+    const policy = await loadNativePolicy({ dir: storiesDir });
+    const dir = await temporaryFolder();
+    await writeFile(join(dir, "tokenizer.json"), "of another model");
+    // What is to become a file is a folder.
+    await mkdir(join(dir, "model.safetensors", "x"), { recursive: true });
+    await expect(policy.save(dir)).rejects.toMatchObject({ code: "WRITE_FAILED" });
+    expect(readFileSync(join(dir, "tokenizer.json"), "utf8")).toBe("of another model");
+    expect(readdirSync(dir).sort()).toEqual(["model.safetensors", "tokenizer.json"]);
+    await policy.close();
+  });
+
+  it("an adapter of another model, and says so", async () => {
+    const adapted = await loadNativePolicy({ dir: storiesDir, lora });
+    const dir = await temporaryFolder();
+    await adapted.save(dir);
+    await adapted.close();
+    const file = join(dir, "adapter_config.json");
+    const config = JSON.parse(readFileSync(file, "utf8")) as object;
+    const base = await makeTinyModel("llama", { hidden_size: 32, num_attention_heads: 2 });
+    await writeFile(file, JSON.stringify({ ...config, target_modules: ["c_attn"] }));
+    await expect(loadNativePolicy({ dir })).rejects.toMatchObject({
+      code: "MODEL_INVALID",
+      message: expect.stringMatching(
+        /target_modules in .*adapter_config\.json names "c_attn".*trained on another model/,
+      ),
+    });
+    await writeFile(file, JSON.stringify({ ...config, base_model_name_or_path: base }));
+    await expect(loadNativePolicy({ dir })).rejects.toThrow(
+      /lora_A\.weight in .* has the shape \[2, 64\]; the model under it wants \[2, 32\]\..*trained on another model/,
+    );
   });
 });
 

@@ -1,15 +1,9 @@
-import { copyFile, stat, writeFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { makeFolders } from "../../durable.ts";
+import { makeFolders, writeFileAtomic } from "../../durable.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import { type ModelFiles, readText } from "../tokenizer/model-json.ts";
-
-export async function exists(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
-}
+import { exists } from "../what-lies-at.ts";
 
 export async function makeFolder(dir: string): Promise<void> {
   await attempt(dir, async () => makeFolders(dir));
@@ -33,11 +27,12 @@ export async function copyTokenizer(from: ModelFiles, to: string): Promise<void>
     const target = join(to, name);
     if (typeof from !== "string") {
       const text = await readText(from, name);
-      if (text !== undefined) await attempt(target, () => writeFile(target, text));
+      if (text !== undefined) await attempt(target, async () => writeFileAtomic(target, text));
       continue;
     }
     const source = join(from, name);
-    if (source !== target && (await exists(source))) await attempt(target, () => copyFile(source, target));
+    if (source === target || !(await exists(source))) continue;
+    await attempt(target, async () => writeFileAtomic(target, await readFile(source)));
   }
 }
 

@@ -4,12 +4,12 @@ import { openModel } from "@stateset-agents/engine";
 import { z } from "zod";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
-import { ggufTokenizerSource, isGgufFile } from "../gguf/find-gguf.ts";
+import { ggufAt, isGgufFile, tokenizerSource } from "../gguf/find-gguf.ts";
 import type { ResolveOptions } from "../hub/resolve-model.ts";
 import type { LoraOptions } from "../policy.ts";
 import { loadChatTokenizer } from "../tokenizer/index.ts";
+import { exists } from "../what-lies-at.ts";
 import { onEngine } from "./errors.ts";
-import { exists } from "./files.ts";
 import { availableMemory, defaultCacheBytes, defaultSlots, foresee, parameterCount } from "./memory.ts";
 import { readModelConfig } from "./model-config.ts";
 import { createNativePolicy, type NativePolicy } from "./native-policy.ts";
@@ -90,8 +90,8 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
   const base = saved ? await resolveBase(saved.base, o.dir, o.hub) : { dir: o.dir, name: o.name ?? o.dir };
   const config = await readModelConfig(base.dir);
   const own = await exists(join(o.dir, "tokenizer.json"));
-  const tokenizerSource = own ? o.dir : (await isGgufFile(base.dir)) ? await ggufTokenizerSource(base.dir) : base.dir;
-  const tokenizer = await loadChatTokenizer(tokenizerSource, { vocabSize: config.engine.vocab });
+  const tokenizerFiles = own ? o.dir : await tokenizerSource(base.dir);
+  const tokenizer = await loadChatTokenizer(tokenizerFiles, { vocabSize: config.engine.vocab });
   const described = `${base.name} with ${parameterCount(config.engine)} parameters`;
   const hint = "Use a smaller model, keep its weights in fewer bits (`precision`), or take a machine with more memory.";
   foresee(leastBytesPerNumber * parameterCount(config.engine), described, hint);
@@ -121,7 +121,8 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
       await fill((load) => loadWeights(base.dir, config, load, forms));
       const modules = linearModules(config.architecture, config.engine);
       const lora = saved?.lora ?? (o.lora && parseLora(o.lora));
-      const adapter = lora && { lora, modules: findTargets(lora, modules) };
+      const file = saved && join(o.dir, "adapter_config.json");
+      const adapter = lora && { lora, modules: findTargets(lora, modules, file) };
       if (adapter) {
         const targets = engineTargets(adapter.modules, config.engine.layers);
         const { rank, alpha, dropout } = adapter.lora;
@@ -140,7 +141,7 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
       return createNativePolicy({
         name,
         base,
-        tokenizerSource,
+        tokenizerFiles,
         config,
         forms,
         weightBytes: bytes,
@@ -162,7 +163,7 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
   }
 }
 
-/** The base of an adapter: a folder or GGUF file (also relative to the adapter's folder), or a hub id. */
+/** The base of an adapter: a folder, a GGUF file or the folder of one (also relative to the adapter's folder), or a hub id. */
 async function resolveBase(
   base: string,
   adapterDir: string,
@@ -170,7 +171,8 @@ async function resolveBase(
 ): Promise<{ dir: string; name: string }> {
   const candidates = isAbsolute(base) ? [base] : [resolve(base), resolve(adapterDir, base)];
   for (const dir of candidates) {
-    if ((await isGgufFile(dir)) || (await exists(join(dir, "config.json")))) return { dir, name: base };
+    const found = (await exists(join(dir, "config.json"))) ? dir : await ggufAt(dir);
+    if (found !== undefined) return { dir: found, name: base };
   }
   if (isAbsolute(base)) {
     throw new StatesetError("MODEL_NOT_FOUND", `The adapter in ${adapterDir} needs its base model at ${base}.`, {

@@ -1,12 +1,11 @@
-import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { EngineConfig, RopeScaling } from "@stateset-agents/engine";
 import { StatesetError } from "../../error.ts";
 import { ggufOfFolder, isGgufFile } from "../gguf/find-gguf.ts";
 import { readGgufConfig } from "../gguf/gguf-weights.ts";
 import { isObject, type JsonObject, readJsonObject } from "../tokenizer/model-json.ts";
+import { exists, isFolder } from "../what-lies-at.ts";
 import { absentKeys } from "./absent-keys.ts";
-import { exists } from "./files.ts";
 
 export type Architecture = "gpt2" | "llama" | "mistral" | "qwen2" | "qwen3";
 
@@ -28,7 +27,7 @@ export async function readModelConfig(dir: string): Promise<ModelConfig> {
   const where = join(dir, "config.json");
   if (!(await exists(dir))) throw new StatesetError("MODEL_NOT_FOUND", `No model folder at ${dir}.`);
   if (!(await exists(where))) {
-    const file = (await stat(dir)).isDirectory() ? await ggufOfFolder(dir) : undefined;
+    const file = (await isFolder(dir)) ? await ggufOfFolder(dir) : undefined;
     if (file !== undefined) return readModelConfig(file);
     throw new StatesetError("MODEL_NOT_FOUND", `${dir} has no config.json.`, {
       hint: "Give a folder in Hugging Face layout (config.json, model.safetensors, tokenizer.json) or a .gguf file.",
@@ -55,7 +54,10 @@ export function parseModelConfig(json: JsonObject, where: string): ModelConfig {
     );
   }
   if (isObject(json.quantization_config)) {
-    throw read.unsupported("quantised weights (quantization_config)", "Use the model's unquantised weights.");
+    throw read.unsupported(
+      "quantised weights (quantization_config)",
+      "Use the model's unquantised weights, or a GGUF file of it.",
+    );
   }
   const engine = architecture === "gpt2" ? gpt2(read) : llamaLike(architecture, read);
   // Before anybody makes a list of the tensors: a damaged file can ask for millions.
@@ -201,7 +203,9 @@ class ConfigReader {
 
   #invalid(key: string, wanted: string): StatesetError {
     const value = JSON.stringify(this.#json[key]) ?? "missing";
-    return new StatesetError("MODEL_INVALID", `${key} in ${this.#where} is ${value}; it must be ${wanted}.`);
+    return new StatesetError("MODEL_INVALID", `${key} in ${this.#where} is ${value}; it must be ${wanted}.`, {
+      hint: "The file is damaged, or no language model: download or convert the model again.",
+    });
   }
 
   /** Not there at all; `null` is there. */

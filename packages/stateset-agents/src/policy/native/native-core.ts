@@ -16,7 +16,7 @@ export interface NativeParts {
   /** Of the base model: where its files are, and what an adapter calls it. */
   base: { dir: string; name: string };
   /** Where the tokenizer's files are: beside an adapter, or with the base model. */
-  tokenizerSource: ModelFiles;
+  tokenizerFiles: ModelFiles;
   config: ModelConfig;
   /** What the engine keeps the base model's matrices as, and the bytes of all of it. */
   forms: WeightForms;

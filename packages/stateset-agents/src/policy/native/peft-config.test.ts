@@ -40,6 +40,8 @@ describe("adapter_config.json", () => {
     ["init_lora_weights", "pissa"],
     ["init_lora_weights", "pissa_niter_4"],
     ["init_lora_weights", "olora"],
+    ["use_rslora", "no"],
+    ["use_rslora", 1],
     ["use_dora", true],
     ["exclude_modules", ["lm_head"]],
     ["layer_replication", [[0, 4]]],

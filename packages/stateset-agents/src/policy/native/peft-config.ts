@@ -34,6 +34,9 @@ export function parseAdapterConfig(json: JsonObject, where: string): AdapterConf
     if (!understood.has(key) && !isOff(value)) throw unsupported(`${key} = ${JSON.stringify(value)}`);
   }
   if (json.bias !== undefined && json.bias !== "none") throw unsupported(`bias = ${JSON.stringify(json.bias)}`);
+  // To Python every text is true, "no" as well.
+  const rootRank = json.use_rslora ?? false;
+  if (typeof rootRank !== "boolean") throw unsupported(`use_rslora = ${JSON.stringify(rootRank)}`);
   // pissa, olora and their like change the base model's weights when the adapter is made: on the plain base it is another model.
   const start = json.init_lora_weights ?? true;
   if (typeof start !== "boolean" && start !== "gaussian") {
@@ -49,7 +52,7 @@ export function parseAdapterConfig(json: JsonObject, where: string): AdapterConf
   const [ranks, alphas] = [pattern("rank_pattern"), pattern("alpha_pattern")];
   const options = {
     rank,
-    ...effective({ rank, alpha, ranks, alphas, rootRank: json.use_rslora === true }, unsupported),
+    ...effective({ rank, alpha, ranks, alphas, rootRank }, unsupported),
     dropout: dropout ?? 0,
     targetModules: targets ?? "all-linear",
   };

@@ -6,7 +6,8 @@ import { didYouMean } from "../../suggest.ts";
 import { loraSchema } from "../option-schemas.ts";
 import type { LoraOptions } from "../policy.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
-import { exists, makeFolder } from "./files.ts";
+import { exists } from "../what-lies-at.ts";
+import { makeFolder } from "./files.ts";
 import type { LinearModule } from "./tensor-names.ts";
 
 /**
@@ -20,6 +21,8 @@ export interface AdapterAccess {
   set(name: string, data: Float32Array): Promise<unknown>;
 }
 
+const otherBase = "The adapter was trained on another model: correct base_model_name_or_path in adapter_config.json.";
+
 /** The adapter of a policy, and the modules it sits on. */
 export interface Adapter {
   lora: LoraOptions;
@@ -31,15 +34,22 @@ export function parseLora(options: unknown): LoraOptions {
   return parseOptions(loraSchema, options, "lora");
 }
 
-/** The modules that the options name. */
-export function findTargets({ targetModules }: LoraOptions, modules: readonly LinearModule[]): LinearModule[] {
+/** The modules that the options name, or the adapter_config.json they are from. */
+export function findTargets(
+  { targetModules }: LoraOptions,
+  modules: readonly LinearModule[],
+  file?: string,
+): LinearModule[] {
   if (targetModules === "all-linear") return [...modules];
   const named = (target: string, path: string) => path === target || path.endsWith(`.${target}`);
   for (const target of targetModules) {
     if (modules.some(({ path }) => named(target, path))) continue;
     const names = [...new Set(modules.map(({ path }) => path.split(".").at(-1)!))];
-    throw new StatesetError("INVALID_OPTION", `lora.targetModules names "${target}", which the model does not have.`, {
-      hint: didYouMean(target, names),
+    const [code, where] = file
+      ? (["MODEL_INVALID", `target_modules in ${file}`] as const)
+      : (["INVALID_OPTION", "lora.targetModules"] as const);
+    throw new StatesetError(code, `${where} names "${target}", which the model does not have.`, {
+      hint: file ? otherBase : didYouMean(target, names),
     });
   }
   return modules.filter(({ path }) => targetModules.some((target) => named(target, path)));
@@ -193,7 +203,12 @@ async function loadModule(
     const wide = kind === "A" ? shape[0] : shape[1];
     const fits = shape.length === 2 && (kind === "A" ? shape[1] === inSize : shape[0] === out);
     if (!fits || (wide !== rank && wide !== rank * targets.length)) {
-      throw new StatesetError("MODEL_INVALID", `${name} in ${file} has the shape [${shape}], which does not fit.`);
+      const fitting = kind === "A" ? [rank, inSize] : [out, rank];
+      throw new StatesetError(
+        "MODEL_INVALID",
+        `${name} in ${file} has the shape [${shape.join(", ")}]; the model under it wants [${fitting.join(", ")}].`,
+        { hint: otherBase },
+      );
     }
     return { data: await weights.read(name), wide };
   };

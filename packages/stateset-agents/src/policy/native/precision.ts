@@ -44,7 +44,7 @@ const isForm = (name: string): name is WeightForm => Object.hasOwn(bytesPerNumbe
 /** Blocks of a file are taken as they are: rounding what they say anew could change it. */
 export const isBlocks = (form: WeightForm | undefined): boolean => form?.startsWith("q") ?? false;
 
-/** Looked up by row or multiplied with: all other tensors are small, and always f32. */
+/** What is multiplied with, and the table of tokens. All else is small, and always f32. */
 const isMatrix = ({ shape, parts }: TensorPlace): boolean => shape.length === 2 && parts[0]?.engine !== "position";
 
 /** Frozen weights stay as small as their file. So does a quantised file: who took one may not have the memory for f32. */

@@ -311,6 +311,7 @@ it("asks for the memory of the largest tensor before weights are saved", async (
   };
   expect(await asked((into) => plain.save(into))).toEqual([2 * largest]);
   expect(await asked((into) => adapted.save(into, { merge: true }))).toEqual([2 * largest]);
+  expect(await asked(async (into) => void (await plain.saveGguf!(join(into, "model.gguf"))))).toEqual([2 * largest]);
   for (const policy of [plain, adapted]) {
     await learn(policy);
     expect(await asked((into) => policy.snapshot(into))).toEqual([policy.plan(plan).saving]);

@@ -31,7 +31,7 @@ const saveSchema = z.strictObject({ merge: z.boolean().optional(), dtype: z.enum
 export function createStoredWeights(
   core: NativeCore,
 ): Pick<Required<Policy>, "save" | "saveGguf" | "load" | "snapshot" | "restore"> {
-  const { name, base, tokenizerSource, config, model, adapter } = core.parts;
+  const { name, base, tokenizerFiles, config, model, adapter } = core.parts;
   const { engine, architecture } = config;
 
   const { saving } = core.needs;
@@ -77,9 +77,9 @@ export function createStoredWeights(
             const baseName = local ? resolve(base.dir) : base.name;
             const conv1d = architecture === "gpt2";
             await saveAdapter(target, adapter.lora, adapter.modules, baseName, conv1d, { read: readTensor });
-            await copyTokenizer(tokenizerSource, target);
+            await copyTokenizer(tokenizerFiles, target);
           } else {
-            await saveWeights(target, tokenizerSource, config, readTensor, mergeInto(adapter, readTensor), dtype);
+            await saveWeights(target, tokenizerFiles, config, readTensor, mergeInto(adapter, readTensor), dtype);
           }
           if (valueHead) await saveValueHead(target, engine.hidden, readTensor);
         } finally {
@@ -91,12 +91,13 @@ export function createStoredWeights(
       core.run(async () => {
         const { type = "f16", onProgress } = parseOptions(ggufSchema, options, "saveGguf()");
         if (adapter) await refuseBase(file, base.dir);
+        foreseeSaving(saving.weights);
         const now = await model.retain();
         try {
           const adjust = mergeInto(adapter, now.readTensor);
           const read = (place: TensorPlace) => wholeTensor(place, now.readTensor, adjust);
           return await writeModelAsGguf(
-            { config, tokenizer: tokenizerSource, read },
+            { config, tokenizer: tokenizerFiles, read },
             { file, type: type.toUpperCase() as WritableType, name: ggufTitle(file), onProgress },
           );
         } finally {

@@ -4,7 +4,7 @@ import { sameJson } from "../../conversation/same-json.ts";
 import { StatesetError } from "../../error.ts";
 import { isGgufFile } from "../gguf/find-gguf.ts";
 import type { LoraOptions } from "../policy.ts";
-import { exists } from "./files.ts";
+import { exists } from "../what-lies-at.ts";
 import { type ModelConfig, readModelConfig } from "./model-config.ts";
 import { type Adapter, engineAlphas, findTargets, loadAdapter } from "./peft.ts";
 import { readAdapterConfig } from "./peft-config.ts";

@@ -1,9 +1,11 @@
 import { join } from "node:path";
 import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
+import { isGgufName } from "../gguf/find-gguf.ts";
 import type { ModelFiles } from "../tokenizer/model-json.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
-import { copyTokenizer, exists, makeFolder } from "./files.ts";
+import { exists } from "../what-lies-at.ts";
+import { copyTokenizer, makeFolder } from "./files.ts";
 import type { ModelConfig } from "./model-config.ts";
 import { isBlocks, type StoredTypes, type WeightForms } from "./precision.ts";
 import { extractPart, insertPart, isComputed, type TensorPlace, tensorPlaces } from "./tensor-names.ts";
@@ -79,7 +81,9 @@ function checkNames(
   const missing = [...found].filter(([, name]) => name === undefined).map(([place]) => place.name);
   if (missing.length > 0) {
     throw new StatesetError("MODEL_INVALID", `The weights in ${dir} lack ${listed(missing)}.`, {
-      hint: "The files are incomplete, or config.json belongs to another model.",
+      hint: isGgufName(dir)
+        ? "The file is incomplete or wrongly converted: download or convert the model again."
+        : "The files are incomplete, or config.json belongs to another model.",
     });
   }
   const known = new Set(found.values());
@@ -87,9 +91,11 @@ function checkNames(
   if (surplus.length > 0) {
     throw new StatesetError(
       "MODEL_INVALID",
-      `The weights in ${dir} hold ${listed(surplus)}, which config.json has no place for.`,
+      `The weights in ${dir} hold ${listed(surplus)}, which ${sizesOf(dir)} no place for.`,
       {
-        hint: "config.json belongs to another model, or has another number of layers.",
+        hint: isGgufName(dir)
+          ? "The model has parts that are not supported: choose another one."
+          : "config.json belongs to another model, or has another number of layers.",
       },
     );
   }
@@ -101,13 +107,20 @@ function checkShape(dir: string, weights: Weights, place: TensorPlace, name: str
   const vocabulary = /(embed_tokens|wte|lm_head)\.weight$/.test(place.name) && shape[1] === place.shape[1];
   throw new StatesetError(
     "MODEL_INVALID",
-    `${name} in ${dir} has the shape [${shape.join(", ")}]; config.json makes it [${place.shape.join(", ")}].`,
+    `${name} in ${dir} has the shape [${shape.join(", ")}]; ${sizesOf(dir)} [${place.shape.join(", ")}] for it.`,
     {
-      hint: vocabulary
-        ? `The weights have ${shape[0]} tokens and vocab_size is ${place.shape[0]}: one of them is of another model.`
-        : "config.json and the weights do not belong together.",
+      hint: isGgufName(dir)
+        ? "The file is wrongly converted: download or convert the model again."
+        : vocabulary
+          ? `The weights have ${shape[0]} tokens and vocab_size is ${place.shape[0]}: one of them is of another model.`
+          : "config.json and the weights do not belong together.",
     },
   );
+}
+
+/** What says how large a model's tensors are. */
+function sizesOf(dir: string): string {
+  return isGgufName(dir) ? "its metadata has" : "config.json has";
 }
 
 function listed(names: readonly string[]): string {
@@ -149,8 +162,9 @@ export async function saveWeights(
     }),
   );
   await makeFolder(dir);
-  await copyTokenizer(tokenizer, dir);
+  // What may fail first: a tokenizer beside the weights that were there before could be of another model.
   await writeSafetensors(join(dir, "model.safetensors"), tensors, { format: "pt" });
+  await copyTokenizer(tokenizer, dir);
   // The weights are stored so now, whatever they were; the key is called dtype since transformers 5.
   const { torch_dtype: _, dtype: __, ...rest } = json;
   const stored = dtype === "bf16" ? "bfloat16" : "float32";

@@ -1,9 +1,10 @@
-import { readFile, stat } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { StatesetError } from "../../error.ts";
 import { ggufOfFolder, isGgufFile } from "../gguf/find-gguf.ts";
 import type { GgmlType } from "../gguf/ggml-types.ts";
 import { openGgufWeights } from "../gguf/gguf-weights.ts";
+import { exists, isFolder } from "../what-lies-at.ts";
 import { invalidModel, quoted } from "./invalid-model.ts";
 import { openSafetensors, type ReadOptions, type SafetensorsFile } from "./safetensors-file.ts";
 import type { Dtype } from "./safetensors-header.ts";
@@ -52,10 +53,10 @@ export async function openWeights(path: string): Promise<Weights> {
   if (await isGgufFile(path)) return openGgufWeights(path);
   const single = join(path, "model.safetensors");
   const index = join(path, "model.safetensors.index.json");
-  if (path.endsWith(".safetensors") && !(await isDirectory(path))) return openFiles(new Map([[path, undefined]]));
+  if (path.endsWith(".safetensors") && !(await isFolder(path))) return openFiles(new Map([[path, undefined]]));
   if (await exists(single)) return openFiles(new Map([[single, undefined]]));
   if (await exists(index)) return openFiles(await readIndex(index, path));
-  if (!(await isDirectory(path))) throw new StatesetError("MODEL_NOT_FOUND", `No model folder at ${path}.`);
+  if (!(await isFolder(path))) throw new StatesetError("MODEL_NOT_FOUND", `No model folder at ${path}.`);
   const gguf = await ggufOfFolder(path);
   if (gguf !== undefined) return openGgufWeights(gguf);
   if (await exists(join(path, "pytorch_model.bin"))) {
@@ -67,7 +68,10 @@ export async function openWeights(path: string): Promise<Weights> {
       },
     );
   }
-  throw new StatesetError("MODEL_NOT_FOUND", `${path} has neither model.safetensors nor model.safetensors.index.json.`);
+  throw new StatesetError(
+    "MODEL_NOT_FOUND",
+    `${path} has no model.safetensors, no model.safetensors.index.json and no .gguf file.`,
+  );
 }
 
 /** Opens each file and checks that it holds exactly the tensors the index promised (when there is an index). */
@@ -148,18 +152,4 @@ async function readIndex(index: string, dir: string): Promise<Map<string, Set<st
   }
   if (shards.size === 0) throw invalidModel(index, "its weight_map is empty");
   return shards;
-}
-
-async function exists(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
-}
-
-async function isDirectory(path: string): Promise<boolean> {
-  return stat(path).then(
-    (stats) => stats.isDirectory(),
-    () => false,
-  );
 }

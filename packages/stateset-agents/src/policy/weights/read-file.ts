@@ -1,5 +1,5 @@
 import { type FileHandle, open, stat } from "node:fs/promises";
-import { StatesetError } from "../../error.ts";
+import { messageOf, StatesetError } from "../../error.ts";
 import { invalidModel } from "./invalid-model.ts";
 
 /** Read at once: bounds the memory beside the result, and stays under the 2 GiB a single read may take. */
@@ -16,7 +16,10 @@ export async function openWeightFile<T>(
   });
   if (!stats.isFile()) throw new StatesetError("MODEL_NOT_FOUND", `${file} is not a file.`);
   const handle = await open(file, "r").catch((cause: unknown) => {
-    throw new StatesetError("MODEL_NOT_FOUND", `${file} cannot be opened for reading.`, { cause });
+    throw new StatesetError("MODEL_NOT_FOUND", `${file} cannot be opened for reading: ${messageOf(cause)}.`, {
+      hint: "Check its permissions (chmod u+r).",
+      cause,
+    });
   });
   try {
     return await use(handle, stats.size);

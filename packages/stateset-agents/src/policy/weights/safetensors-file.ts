@@ -67,7 +67,7 @@ async function readFloats(
   }
   if (dtype !== "BF16" && dtype !== "F16") {
     throw new StatesetError("MODEL_UNSUPPORTED", `${file}: tensor ${quoted(name)} has dtype ${dtype}.`, {
-      hint: "The engine reads F32, BF16 and F16 weights; convert the model to one of them (quantised models are not supported).",
+      hint: "The engine reads F32, BF16 and F16 weights; convert the model to one of them. Quantised models are read from GGUF files.",
     });
   }
   const convert = dtype === "BF16" ? bf16ToF32 : f16ToF32;

@@ -103,7 +103,7 @@ describe("openWeights", () => {
   it("says what is missing", async () => {
     await expect(openWeights(join(dir, "nowhere"))).rejects.toMatchObject({ code: "MODEL_NOT_FOUND" });
     const empty = await mkdtemp(join(dir, "empty-"));
-    await expect(openWeights(empty)).rejects.toThrow(/neither model.safetensors nor/);
+    await expect(openWeights(empty)).rejects.toThrow(/no model\.safetensors, no .* and no \.gguf file/);
     await writeFile(join(empty, "pytorch_model.bin"), "x");
     await expect(openWeights(empty)).rejects.toMatchObject({ code: "MODEL_UNSUPPORTED" });
     await writeFile(join(empty, "model.safetensors"), "version https://git-lfs.github.com/spec/v1\noid sha256:1\n");
@@ -336,6 +336,11 @@ describe("writeSafetensors", () => {
     await expect(writeSafetensors(file, [twice, twice])).rejects.toThrow(/twice/);
     expect(await readdir(target)).toEqual(["model.safetensors"]);
     expect((await readFile(file)).equals(before)).toBe(true);
+    // The folder is a file: there is nothing that could be removed either.
+    await expect(writeSafetensors(join(file, "x.safetensors"), [twice])).rejects.toMatchObject({
+      code: "WRITE_FAILED",
+      hint: expect.stringMatching(/permissions/),
+    });
     // The target is a folder: the rename fails after everything was written.
     await expect(writeSafetensors(target, [twice])).rejects.toMatchObject({ code: "WRITE_FAILED" });
     expect((await readdir(dir)).filter((name) => name.endsWith(".tmp"))).toEqual([]);

@@ -60,7 +60,8 @@ export async function writeAtomically(file: string, fill: (handle: FileHandle) =
     await rename(temporary, file);
     syncFolder(dirname(file));
   } catch (cause) {
-    await rm(temporary, { force: true });
+    // Where the folder is none, or cannot be written to, there is nothing to remove; the failure that matters is the first one.
+    await rm(temporary, { force: true }).catch(() => {});
     if (cause instanceof ReadFailure) throw cause.cause;
     throw new StatesetError("WRITE_FAILED", `${file} could not be written: ${messageOf(cause)}.`, {
       hint: "What was there before is untouched. Check the folder, its permissions and the free space.",
