@@ -64,6 +64,21 @@ export function isShaped(sampling: Sampling): boolean {
   );
 }
 
+/**
+ * What a reply may be, byte by byte: an automaton that begins in state 0. Special tokens are read by what they print; a reply ends, and
+ * has special tokens in it, only where the flags say so.
+ */
+export interface ByteAutomaton {
+  /** The ranges of state i are numbers `starts[i]` up to, without it, `starts[i + 1]`. */
+  readonly starts: Int32Array;
+  /** First and last byte of each range, in order within a state. */
+  readonly ranges: Uint8Array;
+  /** The state that each range leads to. */
+  readonly targets: Int32Array;
+  /** By state: 1 free (words, where special tokens may be drawn), 2 the reply may end, 4 a special token may be drawn if its spelling fits. */
+  readonly flags: Uint8Array;
+}
+
 export interface SampleRequest {
   /** The whole prompt. What several requests share at their start is computed once. */
   tokens: Int32Array;
@@ -74,6 +89,8 @@ export interface SampleRequest {
   topLogprobs?: number;
   /** Report log-probs under what was really drawn from, too. Default false. */
   samplerLogprobs?: boolean;
+  /** Draw only tokens that this allows; where `capabilities.constrain`. Log-probs stay those of the whole distribution. */
+  constraint?: ByteAutomaton | undefined;
 }
 
 export interface TokenLogprob {
@@ -98,8 +115,18 @@ export interface Sample {
   samplerLogprobs?: Float32Array;
   /** The likeliest tokens of each position, best first, with log-probs of the distribution that `logprobs` are of. */
   topLogprobs?: readonly (readonly TokenLogprob[])[];
+  /** What the request's constraint did. */
+  constrained?: Constrained;
   /** Set when a stub made this up. */
   stub?: true;
+}
+
+/** Of each token. */
+export interface Constrained {
+  /** 1 where the constraint left one choice. */
+  forced: Uint8Array;
+  /** The probability of all that could not be drawn, in the distribution that `logprobs` are of. */
+  removed: Float32Array;
 }
 
 export interface SampleToken {
@@ -307,6 +334,8 @@ export interface Capabilities {
   vectors: boolean;
   /** step() takes `loraPlusRatio`. */
   loraPlus?: boolean;
+  /** sample() takes `constraint`. */
+  constrain?: boolean;
 }
 
 export interface SamplerStats {

@@ -1,12 +1,16 @@
 /** Mistral: `[TOOL_CALLS] [{"name": "f", "arguments": {…}}, …]`, and as its newer models write it, `[TOOL_CALLS]f[ARGS]{…}`. */
+import { jsonCallRest, namedCall, opened } from "../constrain/call-grammar.ts";
+import { marker, sequence, text } from "../constrain/grammar.ts";
+import { space } from "../constrain/schema-grammar.ts";
 import { beforeMarker, type CallFormat, type ParsedReply } from "./call-format.ts";
 import { readJsonCall, readJsonCalls, unreadable } from "./read-json-call.ts";
 
 const tag = "[TOOL_CALLS]";
+const args = "[ARGS]";
 
 export const mistral: CallFormat = {
   name: "mistral",
-  markers: [tag, "[ARGS]", "[CALL_ID]"],
+  markers: [tag, args, "[CALL_ID]"],
   parse(text): ParsedReply {
     const at = text.indexOf(tag);
     if (at < 0) return { content: text, calls: [] };
@@ -17,14 +21,24 @@ export const mistral: CallFormat = {
   certain: (text) => beforeMarker(text, [tag]),
   print: (calls) =>
     `${tag} [${calls.map((call) => `{"name": ${JSON.stringify(call.name)}, "arguments": ${call.arguments}}`).join(", ")}]`,
+  grammar(nfa, tools, { end }) {
+    const again = nfa.place();
+    const call = sequence('{"name"', jsonCallRest(tools, "arguments"))(nfa, again);
+    nfa.beside[again]!.push(text("]")(nfa, end), sequence(",", space)(nfa, call));
+    const further = nfa.place();
+    const named = namedCall(tools, args)(nfa, further);
+    nfa.beside[further]!.push(end, marker(tag)(nfa, named));
+    const calls = nfa.either(sequence(space, "[")(nfa, call), named);
+    return { anywhere: opened(nfa, text(tag), calls) };
+  },
 };
 
 function readNamed(text: string): ParsedReply["calls"] {
   return text.split(tag).map((one) => {
-    const [, name, args] =
+    const [, name, given] =
       /^\s*([^\s[\]{}]+)\s*(?:\[CALL_ID\][^[\]{}]*)?(?:\[ARGS\])?\s*([\s\S]*?)\s*$/.exec(one) ?? [];
     if (name === undefined) return unreadable(one, "it has no name");
-    const read = readJsonCall(`{"name": ${JSON.stringify(name)}, "arguments": ${args === "" ? "{}" : args}}`);
+    const read = readJsonCall(`{"name": ${JSON.stringify(name)}, "arguments": ${given === "" ? "{}" : given}}`);
     return "problem" in read ? unreadable(one, "its arguments are no JSON object", name) : read;
   });
 }
