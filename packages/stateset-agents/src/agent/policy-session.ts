@@ -3,10 +3,11 @@ import { withDeadline } from "../abort.ts";
 import { ChainBuilder, type ReplyEnd } from "../conversation/chain.ts";
 import { hasAnswered } from "../conversation/continues.ts";
 import type { Message } from "../conversation/message.ts";
-import type { TokenChain, Turn } from "../conversation/trajectory.ts";
+import type { ConstraintNotes, TokenChain, Turn } from "../conversation/trajectory.ts";
 import { requireKnownRoles } from "../conversation/validate-messages.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import {
+  type Constrained,
   isShaped,
   type Policy,
   type RenderOptions,
@@ -40,6 +41,8 @@ export interface PolicySessionOptions {
   contextWindow?: ContextWindowOptions | undefined;
   /** How calls are written; undefined: they are not read. */
   format?: CallFormat | undefined;
+  /** Holds calls to the schemas of their tools. */
+  constraint?: SampleRequest["constraint"];
   /** Runs the calls that are read. */
   loop?: Omit<ToolLoop, "countTokens"> | undefined;
   /** Where the conversation got to before this session. It stays as it is; the session goes on with a copy. */
@@ -104,7 +107,7 @@ export class PolicySession implements ConversationSession {
   }
 
   async #reply(messages: readonly Turn[], options: ReplyOptions): Promise<Reply> {
-    const { policy, sampling, learn, reasoning, format, before, after } = this.#options;
+    const { policy, sampling, learn, reasoning, format, constraint, before, after } = this.#options;
     const turn = messages.length;
     const seed = options.seed ?? seedOf(this.#options.seed, "turn", turn);
     const shown = before ? await hook("beforeGeneration", () => before(messages), options.signal) : messages;
@@ -137,7 +140,8 @@ export class PolicySession implements ConversationSession {
         tokens,
         sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, room) },
         seed,
-        samplerLogprobs: learn && isShaped(sampling),
+        samplerLogprobs: learn && (isShaped(sampling) || constraint !== undefined),
+        constraint,
       },
       { signal: options.signal, onToken },
     );
@@ -146,7 +150,11 @@ export class PolicySession implements ConversationSession {
     answer?.end();
     const text = tokenizer.decode(sample.tokens, { skipSpecial: false });
     const finishReason = sample.finishReason === "length" ? "length" : "stop";
-    const sampled: Turn["sampled"] = { text, finishReason };
+    const sampled: Turn["sampled"] = {
+      text,
+      finishReason,
+      ...(sample.constrained && { constrained: constraintNotes(sample.constrained) }),
+    };
     // A hook may build the turn anew; what was sampled stays with it.
     const changed =
       after && (await hook("afterGeneration", () => after({ ...said, sampled }, messages), options.signal));
@@ -160,7 +168,9 @@ export class PolicySession implements ConversationSession {
       this.#chains.push(
         new ChainBuilder({ ...this.#render(), messages: prompt, tokens: next.tokens, started: next.reason }),
       );
-    this.#chains.at(-1)!.record(sample, { message: said, text, ended }, turn, { learn });
+    this.#chains
+      .at(-1)!
+      .record(sample, { message: said, text, ended }, turn, { learn, forced: sample.constrained?.forced });
     this.#stub ||= sample.stub === true;
     return {
       kind: "reply",
@@ -252,6 +262,16 @@ function endOf(
   if (endTokens.includes(last)) return "end-token";
   if (stopTokens.includes(last)) return "stop-token";
   return finishReason === "length" ? "length" : "stop-text";
+}
+
+function constraintNotes({ forced, removed }: Constrained): ConstraintNotes {
+  const notes: ConstraintNotes = { tokens: 0, forced: 0, removed: 0 };
+  for (const [i, gone] of removed.entries()) {
+    if (gone > 0 || forced[i]) notes.tokens++;
+    notes.forced += forced[i]!;
+    notes.removed += gone;
+  }
+  return notes;
 }
 
 function joined(a: Int32Array, b: Int32Array): Int32Array {

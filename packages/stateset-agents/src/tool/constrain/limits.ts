@@ -14,7 +14,7 @@ export type ConstrainLimits = z.output<typeof constrainLimitsSchema>;
 
 export const constrainSchema = z.union([z.boolean(), constrainLimitsSchema.partial()]);
 /** `true` for the default limits. */
-export type Constrain = boolean | Partial<ConstrainLimits>;
+export type Constrain = z.input<typeof constrainSchema>;
 
 export function readLimits(constrain: Constrain): ConstrainLimits {
   return constrainLimitsSchema.parse(typeof constrain === "boolean" ? {} : constrain);
