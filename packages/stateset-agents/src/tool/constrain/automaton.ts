@@ -4,7 +4,7 @@ import { type Edge, type Nfa, type Place, placeFlags, TooLarge } from "./nfa.ts"
 
 const { free, end, marker, commit, never } = placeFlags;
 
-const mostStates = 400_000;
+const mostStates = 100_000;
 
 interface State {
   places: readonly Place[];

@@ -68,8 +68,8 @@ export function patternGrammar(pattern: string, min: number, max: number, where:
   return quoted((nfa, to) => {
     const known = new Map<string, Place>();
     const build = (from: Subset, before: number): Place => {
-      nfa.work();
       const here = from === matched ? matched : closure(from, before === 0, false);
+      nfa.work(1 + (here === matched ? 0 : here.length * classes.length));
       const key = `${before}:${here}`;
       const there = known.get(key);
       if (there !== undefined) return there;

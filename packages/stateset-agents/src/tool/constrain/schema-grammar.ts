@@ -83,7 +83,7 @@ export class SchemaReader {
   /** Read when it is built, so that what a stranger's schema unfolds to is counted as it unfolds. */
   #value(schema: unknown, depths: Depths, at: string): Grammar {
     return (nfa, to) => {
-      nfa.work();
+      nfa.work(1 + depths.size);
       if (to === nfa.dead || schema === false) return nfa.dead;
       return this.#read(schema, depths, at)(nfa, to);
     };

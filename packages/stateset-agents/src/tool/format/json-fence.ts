@@ -53,11 +53,11 @@ export const jsonFence: CallFormat = {
     const again = nfa.place();
     const inList = rest(nfa, again);
     nfa.beside[again]!.push(sequence("]", close)(nfa, words), sequence(",", space, '{"name"')(nfa, inList));
-    const others = '\\[?\\s*\\{\\s*"(?:arguments|parameters)"\\s*:';
+    const others = '\\[?\\s*\\{\\s*"(?:name|arguments|parameters)"\\s*:';
     return {
       anywhere: nfa.either(
-        opened(nfa, matching(`${before}\\{\\s*"name"`), sequence(rest, close)(nfa, words)),
-        opened(nfa, matching(`${before}\\[\\s*\\{\\s*"name"`), inList),
+        opened(nfa, matching(`${before}\\{[ \\t\\r\\n]*"name"`), sequence(rest, close)(nfa, words)),
+        opened(nfa, matching(`${before}\\[\\s*\\{[ \\t\\r\\n]*"name"`), inList),
         unwritten(nfa, matching(before + others)),
       ),
     };

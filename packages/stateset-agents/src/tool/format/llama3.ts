@@ -37,9 +37,9 @@ export const llama3: CallFormat = {
     const rest = jsonCallRest(tools, "parameters")(nfa, again);
     const call = text('{"name"')(nfa, rest);
     nfa.beside[again]!.push(end, sequence(";", space)(nfa, call));
-    const others = matching('\\s*\\{\\s*"(?:arguments|parameters)"\\s*:');
+    const others = matching('\\s*\\{\\s*"(?:name|arguments|parameters)"\\s*:');
     return {
-      start: nfa.either(opened(nfa, matching('\\s*\\{\\s*"name"'), rest), unwritten(nfa, others)),
+      start: nfa.either(opened(nfa, matching('\\s*\\{[ \\t\\r\\n]*"name"'), rest), unwritten(nfa, others)),
       anywhere: opened(nfa, text(tag), optional(choice("\n", " "))(nfa, call)),
     };
   },
