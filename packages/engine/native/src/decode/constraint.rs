@@ -97,7 +97,13 @@ impl Constraint {
         if mask.count == self.vocabulary.len() {
             return None;
         }
-        Some(Allowed { mask, stops, may_end: self.automaton.is(state, END) })
+        // What ends the reply may also be what ends a call.
+        let may_end = |&token: &u32| {
+            let after = || mask.has(token) && self.spell(state, token).is_some_and(|to| self.automaton.is(to, END));
+            self.automaton.is(state, END) || after()
+        };
+        let ends = stops.iter().copied().filter(may_end).collect();
+        Some(Allowed { mask, stops, ends })
     }
 
     /// The state after a token that was allowed, or that ended the reply.
@@ -150,14 +156,11 @@ impl Constraint {
 pub struct Allowed<'a> {
     mask: Arc<Mask>,
     stops: &'a [u32],
-    may_end: bool,
+    /// Those that may be drawn.
+    ends: Vec<u32>,
 }
 
 impl Allowed<'_> {
-    pub fn has(&self, token: u32) -> bool {
-        if self.stops.contains(&token) { self.may_end } else { self.mask.has(token) }
-    }
-
     /// How many tokens that do not end the reply.
     fn going_on(&self) -> usize {
         self.mask.count - self.stops.iter().filter(|&&token| self.mask.has(token)).count()
@@ -165,12 +168,12 @@ impl Allowed<'_> {
 
     /// Whether only the end is left.
     pub fn only_ends(&self) -> bool {
-        self.may_end && self.going_on() == 0
+        !self.ends.is_empty() && self.going_on() == 0
     }
 
     /// How many tokens, where those that end the reply are forbidden or not.
     pub fn count(&self, ends_forbidden: bool) -> usize {
-        self.going_on() + if self.may_end && !ends_forbidden { self.stops.len() } else { 0 }
+        self.going_on() + if ends_forbidden { 0 } else { self.ends.len() }
     }
 
     /// Calls for every token of a row that may not be drawn.
@@ -185,9 +188,8 @@ impl Allowed<'_> {
                 }
             }
         }
-        if !self.may_end {
-            self.stops.iter().map(|&token| token as usize).filter(|&token| token < vocab).for_each(each);
-        }
+        let gone = self.stops.iter().filter(|token| !self.ends.contains(token));
+        gone.map(|&token| token as usize).filter(|&token| token < vocab).for_each(each);
     }
 }
 

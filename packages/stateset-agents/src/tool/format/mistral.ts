@@ -3,7 +3,7 @@ import { jsonCallRest, namedCall, opened } from "../constrain/call-grammar.ts";
 import { marker, sequence, text } from "../constrain/grammar.ts";
 import { space } from "../constrain/schema-grammar.ts";
 import { beforeMarker, type CallFormat, type ParsedReply } from "./call-format.ts";
-import { readJsonCall, readJsonCalls, unreadable } from "./read-json-call.ts";
+import { endOfJson, readJsonCall, readJsonCalls, unreadable } from "./read-json-call.ts";
 
 const tag = "[TOOL_CALLS]";
 const args = "[ARGS]";
@@ -34,11 +34,22 @@ export const mistral: CallFormat = {
 };
 
 function readNamed(text: string): ParsedReply["calls"] {
-  return text.split(tag).map((one) => {
-    const [, name, given] =
-      /^\s*([^\s[\]{}]+)\s*(?:\[CALL_ID\][^[\]{}]*)?(?:\[ARGS\])?\s*([\s\S]*?)\s*$/.exec(one) ?? [];
-    if (name === undefined) return unreadable(one, "it has no name");
-    const read = readJsonCall(`{"name": ${JSON.stringify(name)}, "arguments": ${given === "" ? "{}" : given}}`);
-    return "problem" in read ? unreadable(one, "its arguments are no JSON object", name) : read;
-  });
+  const calls: ParsedReply["calls"] = [];
+  for (let rest: string | undefined = text; rest !== undefined; ) {
+    const [head = "", name] = /^\s*([^\s[\]{}]+)\s*(?:\[CALL_ID\][^[\]{}]*)?(?:\[ARGS\])?\s*/.exec(rest) ?? [];
+    // An argument may spell the tag.
+    const end: number = (rest[head.length] === "{" ? endOfJson(rest, head.length) : undefined) ?? head.length;
+    const over: number = rest.indexOf(tag, end);
+    const one = over < 0 ? rest : rest.slice(0, over);
+    calls.push(
+      name === undefined ? unreadable(one, "it has no name") : readOne(one, name, one.slice(head.length).trim()),
+    );
+    rest = over < 0 ? undefined : rest.slice(over + tag.length);
+  }
+  return calls;
+}
+
+function readOne(text: string, name: string, given: string): ParsedReply["calls"][number] {
+  const read = readJsonCall(`{"name": ${JSON.stringify(name)}, "arguments": ${given === "" ? "{}" : given}}`);
+  return "problem" in read ? unreadable(text, "its arguments are no JSON object", name) : read;
 }
