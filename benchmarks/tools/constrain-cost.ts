@@ -22,8 +22,16 @@ const define = (name: string, properties: Record<string, unknown>): ToolDefiniti
 });
 const tools = [
   define("find_order", { id: { type: "string", pattern: "^[A-Z]\\d{4}$" }, email: text }),
-  define("refund", { id: text, amount: { type: "number", minimum: 0, maximum: 500 }, why: { enum: ["late", "broken", "other"] } }),
-  define("search", { words: { type: "array", items: text }, sort: { enum: ["price", "date"] }, most: { type: "integer" } }),
+  define("refund", {
+    id: text,
+    amount: { type: "number", minimum: 0, maximum: 500 },
+    why: { enum: ["late", "broken", "other"] },
+  }),
+  define("search", {
+    words: { type: "array", items: text },
+    sort: { enum: ["price", "date"] },
+    most: { type: "integer" },
+  }),
 ];
 
 const seconds = (before: NodeJS.CpuUsage) => {
@@ -63,9 +71,13 @@ for (let round = 0; round < 5; round++) {
   best.calls = Math.max(best.calls, await rate(constraint, true));
 }
 const row = (name: string, value: number) =>
-  console.log(`${name.padEnd(44)} ${value.toFixed(0).padStart(7)} tokens a processor second  ${(value / best.without).toFixed(2)}`);
+  console.log(
+    `${name.padEnd(44)} ${value.toFixed(0).padStart(7)} tokens a processor second  ${(value / best.without).toFixed(2)}`,
+  );
 console.log(describeMachine());
-console.log(`${replies} replies of 48 tokens, ${tools.length} tools, ${constraint.flags.length} states made in ${making.toFixed(2)} s`);
+console.log(
+  `${replies} replies of 48 tokens, ${tools.length} tools, ${constraint.flags.length} states made in ${making.toFixed(2)} s`,
+);
 row("without a constraint", best.without);
 row("with one, words", best.words);
 row("with one, calls", best.calls);
