@@ -2,13 +2,13 @@
 import { type Evaluation, evaluate, type TrainingOptions, train } from "stateset-agents";
 import { classes, type ScenarioClass, Shop, shopAgent, shopReward } from "./shop.ts";
 
-/** 100 steps of GRPO, 4 × 8 at 1e-4, as train() does it, but for these. */
+/** 100 steps of GRPO, 4 × 8 at 3e-4, as train() does it, but for these. */
 export const variants = {
   default: {},
   "no-recall": { recall: false },
   "no-recall+kl.1": { recall: false, kl: { coefficient: 0.1 } },
   "no-recall+lr3e-5": { recall: false, learningRate: 3e-5 },
-  "lr3e-4": { learningRate: 3e-4 },
+  "lr1e-4": { learningRate: 1e-4 },
   "kl.02": { kl: { coefficient: 0.02 } },
 } as const satisfies Record<string, TrainingOptions>;
 export type VariantName = keyof typeof variants;

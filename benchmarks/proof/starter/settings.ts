@@ -1,6 +1,6 @@
 import { algorithmDefaults, algorithmNames } from "../../../packages/stateset-agents/src/algorithm/algorithms.ts";
 import { resolveConfig } from "../../../packages/stateset-agents/src/training/config.ts";
-import { defaultsStamp } from "../../defaults.ts";
+import { defaultsStamp, starterRate } from "../../defaults.ts";
 import type { Harvesting } from "../best-of-n.ts";
 import type { StarterJob } from "./measure.ts";
 import { maxTokens, type TaskName, tasks } from "./tasks.ts";
@@ -48,5 +48,7 @@ export function settingsOf({ task: name, learner }: Pick<StarterJob, "task" | "l
   const task = { title, training, heldOut, maxTurns, steps: steps[name] };
   const defaults =
     learner.by === "nothing" ? "" : defaultsStamp(learner.by === "best-of-n" ? undefined : learner.algorithm);
-  return { task, systemPrompt, maxTokens, evaluationSamples, defaults };
+  // A step of TRPO has no rate.
+  const atDefaultRate = (learner.by === "defaults" || learner.by === "passes") && learner.algorithm !== "trpo";
+  return { task, systemPrompt, maxTokens, evaluationSamples, defaults, ...(atDefaultRate && { starterRate }) };
 }

@@ -9,8 +9,8 @@ describe("resolveConfig", () => {
     expect(config).toMatchObject({
       steps: 100,
       groupSize: 8,
-      learningRate: 1e-4,
-      valueLearningRate: 1e-4,
+      learningRate: 3e-4,
+      valueLearningRate: 3e-4,
       profile: "balanced",
     });
     expect(config.evaluation).toEqual({ every: 10, samples: 4, selectionShare: 0.5, restoreBest: true });
@@ -32,8 +32,9 @@ describe("resolveConfig", () => {
 
   it("chooses larger rates for small models and for adapters", () => {
     const lora = { rank: 8, alpha: 16, dropout: 0, targetModules: "all-linear" } as const;
-    expect(learningRateFor({ parameters: 1e7 })).toBeGreaterThan(learningRateFor({ parameters: 7e9 }));
-    expect(learningRateFor({ parameters: 7e9, lora })).toBeGreaterThan(learningRateFor({ parameters: 7e9 }));
+    const sizes = [1e7, 5e8, 7e9];
+    expect(sizes.map((parameters) => learningRateFor({ parameters }))).toEqual([3e-4, 2e-5, 5e-6]);
+    expect(sizes.map((parameters) => learningRateFor({ parameters, lora }))).toEqual([1e-3, 2e-4, 5e-5]);
   });
 
   it("evaluates a larger model with one conversation a scenario, unless told otherwise", () => {
