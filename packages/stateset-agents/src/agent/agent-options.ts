@@ -9,7 +9,7 @@ import { precisions, referencePrecisions } from "../policy/native/precision.ts";
 import type { OpenPolicyOptions } from "../policy/open-policy.ts";
 import { loraSchema, samplingSchema } from "../policy/option-schemas.ts";
 import { defaultSampling, type LoraOptions, type Policy, type Sampling } from "../policy/policy.ts";
-import { type Constrain, type ConstrainLimits, constrainSchema, readLimits } from "../tool/constrain/limits.ts";
+import { constrainSchema, readLimits } from "../tool/constrain/limits.ts";
 import { type CallFormatName, callFormatNames } from "../tool/format/call-format.ts";
 import { type ReadTools, readTools, type ToolsInput } from "../tool/read-tools.ts";
 import type { Approval } from "../tool/run-calls.ts";
@@ -49,7 +49,10 @@ export interface AgentOptions {
    * the tool's schema, can be drawn. `true`, or the limits: { maxLength: 128, maxItems: 8, maxDepth: 3 }. Not while training,
    * unless train() is told so. Default false.
    */
-  constrain?: Constrain | undefined;
+  constrain?:
+    | boolean
+    | { maxLength?: number | undefined; maxItems?: number | undefined; maxDepth?: number | undefined }
+    | undefined;
   /** Rounds of calls in one reply, after which calls are not run any more. Default 8. */
   maxToolSteps?: number | undefined;
   /** Tokens of a tool's result that the model is shown at most; the rest is cut off, with a note. Default 512. */
@@ -151,7 +154,7 @@ export interface ResolvedAgentOptions {
   runnable: ReadTools["runnable"];
   callFormat: CallFormatName | undefined;
   /** Undefined: calls are not constrained. */
-  constrain: ConstrainLimits | undefined;
+  constrain: { maxLength: number; maxItems: number; maxDepth: number } | undefined;
   maxToolSteps: number;
   maxResultTokens: number;
   approve: AgentOptions["approve"];

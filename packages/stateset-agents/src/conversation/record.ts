@@ -9,7 +9,7 @@ import { plainData } from "./plain-data.ts";
 import { sameJson } from "./same-json.ts";
 import type { TemplateVariables } from "./template-variables.ts";
 import type { ToolDefinition } from "./tool-definition.ts";
-import type { ChainStart, ConstraintNotes, Ended, RewardResult, TokenChain, Trajectory, Turn } from "./trajectory.ts";
+import type { ChainStart, Ended, RewardResult, TokenChain, Trajectory, Turn } from "./trajectory.ts";
 
 export interface ConversationRecord {
   id: string;
@@ -51,7 +51,11 @@ export interface TurnRecord {
   reward?: number;
   metadata?: Record<string, unknown>;
   /** `text` is left out where it is the message's content, with or without one mark that ends it. */
-  sampled?: { finishReason: "stop" | "length"; text?: string; constrained?: ConstraintNotes };
+  sampled?: {
+    finishReason: "stop" | "length";
+    text?: string;
+    constrained?: { tokens: number; forced: number; removed: number };
+  };
   /** The conversation began with it: nothing the agent said. */
   given?: true;
 }

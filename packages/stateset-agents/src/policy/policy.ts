@@ -4,8 +4,9 @@ import type { TemplateVariables } from "../conversation/template-variables.ts";
 import type { TokenTree } from "../conversation/token-tree.ts";
 import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import type { ChainStart } from "../conversation/trajectory.ts";
+import type { ByteAutomaton, Constrained } from "./constraint.ts";
 
-export type { TokenTree };
+export type { ByteAutomaton, Constrained, TokenTree };
 
 /**
  * The name of a policy's weights: of what was loaded, and of every change since. Equal names are equal weights; a run that is resumed
@@ -64,21 +65,6 @@ export function isShaped(sampling: Sampling): boolean {
   );
 }
 
-/**
- * What a reply may be, byte by byte: an automaton that begins in state 0. Special tokens are read by what they print; a reply ends, and
- * has special tokens in it, only where the flags say so.
- */
-export interface ByteAutomaton {
-  /** The ranges of state i are numbers `starts[i]` up to, without it, `starts[i + 1]`. */
-  readonly starts: Int32Array;
-  /** First and last byte of each range, in order within a state. */
-  readonly ranges: Uint8Array;
-  /** The state that each range leads to. */
-  readonly targets: Int32Array;
-  /** By state: 1 free (words, where special tokens may be drawn), 2 the reply may end, 4 a special token may be drawn if its spelling fits. */
-  readonly flags: Uint8Array;
-}
-
 export interface SampleRequest {
   /** The whole prompt. What several requests share at their start is computed once. */
   tokens: Int32Array;
@@ -119,14 +105,6 @@ export interface Sample {
   constrained?: Constrained;
   /** Set when a stub made this up. */
   stub?: true;
-}
-
-/** Of each token. */
-export interface Constrained {
-  /** 1 where the constraint left one choice. */
-  forced: Uint8Array;
-  /** The probability of all that could not be drawn, in the distribution that `logprobs` are of. */
-  removed: Float32Array;
 }
 
 export interface SampleToken {

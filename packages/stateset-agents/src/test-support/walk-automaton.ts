@@ -7,6 +7,7 @@ import { type ConstrainLimits, readLimits } from "../tool/constrain/limits.ts";
 import { Nfa, placeFlags } from "../tool/constrain/nfa.ts";
 import { json, SchemaReader } from "../tool/constrain/schema-grammar.ts";
 import type { CallFormat } from "../tool/format/call-format.ts";
+import { callGrammar } from "../tool/format/choose-format.ts";
 
 const { free, end, marker } = placeFlags;
 
@@ -75,7 +76,7 @@ export function callsOnly(
     }),
   );
   const over = nfa.place(end);
-  const { start, anywhere } = format.grammar(nfa, grammars, { words: over, end: over });
+  const { start, anywhere } = callGrammar(format)(nfa, grammars, { words: over, end: over });
   const table = determinise(nfa, nfa.either(start ?? nfa.dead, anywhere ?? nfa.dead));
   // What opens a call is words still, which may end; here it must go on to a call.
   return leadingOn({ ...table, flags: table.flags.map((flags) => (flags & free ? marker : flags)) });

@@ -3,6 +3,7 @@ import type { ToolDefinition } from "../../conversation/tool-definition.ts";
 import { StatesetError } from "../../error.ts";
 import type { ByteAutomaton } from "../../policy/policy.ts";
 import type { CallFormat } from "../format/call-format.ts";
+import { callGrammar } from "../format/choose-format.ts";
 import { determinise } from "./automaton.ts";
 import { NothingFits, type ToolGrammar } from "./call-grammar.ts";
 import { text } from "./grammar.ts";
@@ -28,7 +29,7 @@ export function compileConstraint({ tools, format, limits, reasoning }: Constrai
     return { name, reader: (dialect) => new SchemaReader(schema, limits, dialect, `parameters of the tool "${name}"`) };
   });
   try {
-    const { start, anywhere } = format.grammar(nfa, read, { words, end: nfa.place(end) });
+    const { start, anywhere } = callGrammar(format)(nfa, read, { words, end: nfa.place(end) });
     if (anywhere !== undefined) nfa.beside[words]!.push(anywhere);
     if (start === undefined) return determinise(nfa, words);
     const begin = nfa.place(free | end);

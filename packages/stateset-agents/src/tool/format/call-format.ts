@@ -13,6 +13,10 @@ export interface CallFormat {
   readonly names?: RegExp;
   /** Calls as a model of this format writes them. */
   print(calls: readonly WrittenCall[]): string;
+}
+
+/** A format as its file has it. */
+export interface HeldFormat extends CallFormat {
   /** What keeps calls valid while they are sampled. */
   grammar: CallGrammar;
 }

@@ -1,13 +1,13 @@
 /** Hermes and Qwen: `<tool_call>{"name": "f", "arguments": {…}}</tool_call>`, one or several, after words or alone. */
 import { jsonCallRest, opened } from "../constrain/call-grammar.ts";
 import { marker, optional, sequence, text } from "../constrain/grammar.ts";
-import { beforeMarker, type CallFormat, type ParsedReply } from "./call-format.ts";
+import { beforeMarker, type HeldFormat, type ParsedReply } from "./call-format.ts";
 import { endOfJson, readJsonCall, unreadable } from "./read-json-call.ts";
 
 const open = "<tool_call>";
 const close = "</tool_call>";
 
-export const hermes: CallFormat = {
+export const hermes: HeldFormat = {
   name: "hermes",
   markers: [open, close],
   parse(text): ParsedReply {

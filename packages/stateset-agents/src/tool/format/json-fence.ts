@@ -6,7 +6,7 @@ import { jsonCallRest, opened, unwritten } from "../constrain/call-grammar.ts";
 import { optional, sequence } from "../constrain/grammar.ts";
 import { matching } from "../constrain/regex-grammar.ts";
 import { space } from "../constrain/schema-grammar.ts";
-import { beforeMarker, type CallFormat, type ParsedReply } from "./call-format.ts";
+import { beforeMarker, type HeldFormat, type ParsedReply } from "./call-format.ts";
 import { endOfJson, looksLikeCall, readJsonCall, readJsonCalls, unreadable } from "./read-json-call.ts";
 
 const fence = "```";
@@ -14,7 +14,7 @@ const fence = "```";
 const before = "```[ \\t]*(?:json|tool_call|tool)?[ \\t]*\\r?\\n?\\s*";
 const opening = new RegExp(`${before}(?=[[{])`, "g");
 
-export const jsonFence: CallFormat = {
+export const jsonFence: HeldFormat = {
   name: "json",
   markers: [],
   parse(text): ParsedReply {

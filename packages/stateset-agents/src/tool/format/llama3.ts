@@ -6,13 +6,13 @@ import { jsonCallRest, opened, unwritten } from "../constrain/call-grammar.ts";
 import { choice, optional, sequence, text } from "../constrain/grammar.ts";
 import { matching } from "../constrain/regex-grammar.ts";
 import { space } from "../constrain/schema-grammar.ts";
-import { beforeMarker, type CallFormat, type ParsedReply } from "./call-format.ts";
+import { beforeMarker, type HeldFormat, type ParsedReply } from "./call-format.ts";
 import { readPythonCalls } from "./pythonic.ts";
 import { looksLikeCall, readJsonCalls } from "./read-json-call.ts";
 
 const tag = "<|python_tag|>";
 
-export const llama3: CallFormat = {
+export const llama3: HeldFormat = {
   name: "llama3",
   markers: [tag],
   parse(text): ParsedReply {

@@ -2,13 +2,13 @@
 import { jsonCallRest, namedCall, opened } from "../constrain/call-grammar.ts";
 import { marker, sequence, text } from "../constrain/grammar.ts";
 import { space } from "../constrain/schema-grammar.ts";
-import { beforeMarker, type CallFormat, type ParsedReply } from "./call-format.ts";
+import { beforeMarker, type HeldFormat, type ParsedReply } from "./call-format.ts";
 import { endOfJson, readJsonCall, readJsonCalls, unreadable } from "./read-json-call.ts";
 
 const tag = "[TOOL_CALLS]";
 const args = "[ARGS]";
 
-export const mistral: CallFormat = {
+export const mistral: HeldFormat = {
   name: "mistral",
   markers: [tag, args, "[CALL_ID]"],
   parse(text): ParsedReply {

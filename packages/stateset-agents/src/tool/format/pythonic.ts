@@ -5,10 +5,10 @@ import type { Place } from "../constrain/nfa.ts";
 import { matching } from "../constrain/regex-grammar.ts";
 import { space } from "../constrain/schema-grammar.ts";
 import { unsupported } from "../constrain/unsupported.ts";
-import type { CallFormat, ParsedReply, UnreadableCall, WrittenCall } from "./call-format.ts";
+import type { HeldFormat, ParsedReply, UnreadableCall, WrittenCall } from "./call-format.ts";
 import { unreadable } from "./read-json-call.ts";
 
-export const pythonic: CallFormat = {
+export const pythonic: HeldFormat = {
   name: "pythonic",
   markers: [],
   names: /^[A-Za-z_][\w.]*$/,
