@@ -4,7 +4,7 @@ import type { ToolDefinition } from "../../conversation/tool-definition.ts";
 import { callsOnly, stateAfter, stepOf } from "../../test-support/walk-automaton.ts";
 import { compileConstraint } from "../../tool/constrain/compile-constraint.ts";
 import { readLimits } from "../../tool/constrain/limits.ts";
-import { callFormatNames, isUnreadable } from "../../tool/format/call-format.ts";
+import { type CallFormat, callFormatNames, isUnreadable } from "../../tool/format/call-format.ts";
 import { callFormats } from "../../tool/format/choose-format.ts";
 import { hermes } from "../../tool/format/hermes.ts";
 import { compileSchema } from "../../tool/schema/compile-schema.ts";
@@ -79,7 +79,7 @@ const request = (seed: number, constraint: ByteAutomaton | undefined, changes = 
 const checks = new Map(tools.map((tool) => [tool.function.name, compileSchema(tool.function.parameters, "it")]));
 
 /** Calls that are valid, and calls that the token limit cut: the last of a reply that it ended. */
-function count(texts: readonly { text: string; cut: boolean }[], format = hermes) {
+function count(texts: readonly { text: string; cut: boolean }[], format: CallFormat = hermes) {
   const counts = { valid: 0, cut: 0 };
   for (const { text, cut } of texts) {
     const { calls } = format.parse(text);
