@@ -1,6 +1,7 @@
 export { EngineError } from "./error.ts";
 export { type Model, openModel, type TokenListener } from "./model.ts";
 export type {
+  ConstraintTable,
   EngineConfig,
   EngineLora,
   EngineStats,
@@ -17,6 +18,7 @@ export type {
   SampleOptions,
   StepResult,
   TensorSpec,
+  VocabularyBytes,
   WeightChange,
   WeightForm,
   WeightsHandle,

@@ -1,5 +1,7 @@
+import { EngineError } from "./error.ts";
 import { loadNative } from "./load.ts";
 import type {
+  ConstraintTable,
   EngineConfig,
   EngineDerivatives,
   EngineLora,
@@ -18,6 +20,7 @@ import type {
   SampleOptions,
   StepResult,
   TensorSpec,
+  VocabularyBytes,
   WeightChange,
 } from "./native.ts";
 import { settled } from "./settled.ts";
@@ -68,6 +71,10 @@ export interface Model {
   stats(): EngineStats;
   /** `cancel` (see below) makes the promise resolve with what there is and finish "aborted". */
   sample(request: SampleOptions, onToken?: TokenListener): { reply: Promise<SampledReply>; cancel(): void };
+  /** What the tokens spell: before the first constraint. */
+  setVocabulary(vocabulary: VocabularyBytes): void;
+  /** A table that requests name by this number; undefined takes it away, and requests that run keep theirs. */
+  setConstraint(id: number, table: ConstraintTable | undefined): void;
   forward(batch: ForwardBatch, wants: ForwardWants): Promise<ForwardResult>;
   backward(pass: PassHandle, derivatives: EngineDerivatives): Promise<void>;
   release(pass: PassHandle): Promise<void>;
@@ -134,6 +141,8 @@ function createModel(native: NativeEngine, handle: Handle, simd: string, listene
       const reply = settled(() => native.sample(handle, id, asked)).finally(() => listeners.delete(id));
       return { reply, cancel: () => native.cancel(handle, id) };
     },
+    setVocabulary: ({ bytes, ends, kinds }) => atOnce(() => native.setVocabulary(handle, bytes, ends, kinds)),
+    setConstraint: (id, table) => atOnce(() => native.setConstraint(handle, id, table)),
     forward: (batch, wants) => settled(() => native.forward(handle, batch, wants)),
     backward: (pass, derivatives) => settled(() => native.backward(handle, pass, derivatives)),
     release: (pass) => settled(() => native.release(handle, pass)),
@@ -143,4 +152,13 @@ function createModel(native: NativeEngine, handle: Handle, simd: string, listene
     addFlat: (delta) => settled(() => native.addFlat(handle, delta)),
     close: () => settled(() => native.close(handle)),
   };
+}
+
+/** What is done while the caller waits. */
+function atOnce(call: () => void): void {
+  try {
+    call();
+  } catch (thrown) {
+    throw EngineError.from(thrown);
+  }
 }

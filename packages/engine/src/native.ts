@@ -120,6 +120,8 @@ export interface SampleOptions {
   topLogprobs?: number | undefined;
   /** Report log-probs under what was really drawn from, too. */
   samplerLogprobs?: boolean | undefined;
+  /** What the reply may be: the number of a table that setConstraint() gave the model. */
+  constraint?: number | undefined;
 }
 
 /** `SampleOptions` as the native side takes them. */
@@ -136,6 +138,29 @@ export interface SampledExtras {
   /** The likeliest tokens, best first, and their log-probs under the recorded distribution; as many for each position. */
   topTokens?: Int32Array;
   topLogprobs?: Float32Array;
+  /** Of a request with a constraint: 1 where it left one token, and the probability of all that could not be drawn. */
+  forced?: Int32Array;
+  removed?: Float32Array;
+}
+
+/** What the tokens spell, one after the other; `ends` are the places in `bytes` where they end. */
+export interface VocabularyBytes {
+  bytes: Uint8Array;
+  ends: Int32Array;
+  /** 0: it spells nothing; 1: text; 2: a control token. */
+  kinds: Uint8Array;
+}
+
+/** What a reply may be, byte by byte, as an automaton that begins in state 0. */
+export interface ConstraintTable {
+  /** The ranges of state i are numbers `starts[i]` up to, without it, `starts[i + 1]`. */
+  starts: Int32Array;
+  /** First and last byte of each range, in order within a state. */
+  ranges: Uint8Array;
+  /** The state that each range leads to. */
+  targets: Int32Array;
+  /** By state: 1 free (words, where control tokens may be drawn), 2 the reply may end, 4 a control token may be drawn if its spelling fits. */
+  flags: Uint8Array;
 }
 
 export interface SampledReply extends SampledExtras {
@@ -287,6 +312,8 @@ export interface NativeEngine {
   stats(handle: Handle): EngineStats;
   sample(handle: Handle, id: number, request: NativeSampleOptions): Promise<SampledReply>;
   cancel(handle: Handle, id: number): void;
+  setVocabulary(handle: Handle, bytes: Uint8Array, ends: Int32Array, kinds: Uint8Array): void;
+  setConstraint(handle: Handle, id: number, table: ConstraintTable | undefined): void;
   forward(handle: Handle, batch: ForwardBatch, wants: ForwardWants): Promise<ForwardResult>;
   backward(handle: Handle, pass: PassHandle, derivatives: EngineDerivatives): Promise<void>;
   step(handle: Handle, options: EngineStep): Promise<StepResult>;

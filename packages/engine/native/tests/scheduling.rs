@@ -195,7 +195,7 @@ fn the_likeliest_tokens_are_scored_like_any_other() {
     let mut m = long_model();
     let outcome = alone(&mut m, Request { top_logprobs: 20, sampler_logprobs: true, ..request(1, prompt(12, 4), 6) });
     let mut tokens = prompt(12, 4);
-    for Drawn { token, logprob, sampler_logprob, top } in &outcome.drawn {
+    for Drawn { token, logprob, sampler_logprob, top, .. } in &outcome.drawn {
         assert_eq!(sampler_logprob.unwrap().to_bits(), logprob.to_bits(), "an unshaped draw is from the recorded distribution");
         // The prompt as root, each of them a leaf.
         let n = tokens.len() as u32;

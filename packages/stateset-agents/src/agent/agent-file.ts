@@ -27,7 +27,7 @@ export async function writeAgentFile(dir: string, options: ResolvedAgentOptions)
 export function storedOptions(
   options: ResolvedAgentOptions,
 ): Partial<Pick<AgentOptions, keyof typeof storedOptionsShape>> {
-  const { systemPrompt, sampling, tools, callFormat, maxToolSteps, maxResultTokens } = options;
+  const { systemPrompt, sampling, tools, callFormat, constrain, maxToolSteps, maxResultTokens } = options;
   const { templateVariables, reasoning, seed, contextWindow } = options;
   const runs = [...options.runnable.keys()];
   const acting =
@@ -37,7 +37,17 @@ export function storedOptions(
         maxResultTokens === defaultResultTokens
         ? {}
         : { maxResultTokens };
-  return { systemPrompt, sampling, tools, ...acting, templateVariables, reasoning, seed, contextWindow };
+  return {
+    systemPrompt,
+    sampling,
+    tools,
+    ...acting,
+    ...(constrain && { constrain }),
+    templateVariables,
+    reasoning,
+    seed,
+    contextWindow,
+  };
 }
 
 /** Those among what describe() said of an agent: how it talked when a run began. */

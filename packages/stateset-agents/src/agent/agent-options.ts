@@ -9,6 +9,7 @@ import { precisions, referencePrecisions } from "../policy/native/precision.ts";
 import type { OpenPolicyOptions } from "../policy/open-policy.ts";
 import { loraSchema, samplingSchema } from "../policy/option-schemas.ts";
 import { defaultSampling, type LoraOptions, type Policy, type Sampling } from "../policy/policy.ts";
+import { constrainSchema, readLimits } from "../tool/constrain/limits.ts";
 import { type CallFormatName, callFormatNames } from "../tool/format/call-format.ts";
 import { type ReadTools, readTools, type ToolsInput } from "../tool/read-tools.ts";
 import type { Approval } from "../tool/run-calls.ts";
@@ -43,6 +44,15 @@ export interface AgentOptions {
   runs?: readonly string[] | undefined;
   /** How the model writes calls. Default: as its chat template does. Given, calls are read also where no tool can be run. */
   callFormat?: CallFormatName | undefined;
+  /**
+   * Calls are valid by construction: from a call's opening on, only tokens that keep it one of a tool it is shown, with arguments that fit
+   * the tool's schema, can be drawn. `true`, or the limits: { maxLength: 128, maxItems: 8, maxDepth: 3 }. Not while training,
+   * unless train() is told so. Default false.
+   */
+  constrain?:
+    | boolean
+    | { maxLength?: number | undefined; maxItems?: number | undefined; maxDepth?: number | undefined }
+    | undefined;
   /** Rounds of calls in one reply, after which calls are not run any more. Default 8. */
   maxToolSteps?: number | undefined;
   /** Tokens of a tool's result, its own or the environment's, that the model is shown at most; the rest is cut off, with a note. Default 512. */
@@ -82,6 +92,7 @@ export const storedOptionsShape = {
   tools: toolsSchema.optional(),
   runs: z.array(z.string()).optional(),
   callFormat: z.enum(callFormatNames).optional(),
+  constrain: constrainSchema.optional(),
   maxToolSteps: z.int().min(0).optional(),
   maxResultTokens: z.int().min(16).optional(),
   templateVariables: templateVariablesSchema.optional(),
@@ -144,6 +155,8 @@ export interface ResolvedAgentOptions {
   /** Those of them that the agent runs. */
   runnable: ReadTools["runnable"];
   callFormat: CallFormatName | undefined;
+  /** Undefined: calls are not constrained. */
+  constrain: { maxLength: number; maxItems: number; maxDepth: number } | undefined;
   maxToolSteps: number;
   maxResultTokens: number;
   approve: AgentOptions["approve"];
@@ -176,6 +189,7 @@ export function resolveAgentOptions(options: AgentOptions): ResolvedAgentOptions
     tools: tools?.definitions,
     runnable: tools?.runnable ?? new Map(),
     callFormat: parsed.callFormat,
+    constrain: parsed.constrain === undefined || parsed.constrain === false ? undefined : readLimits(parsed.constrain),
     maxToolSteps: parsed.maxToolSteps ?? 8,
     maxResultTokens: parsed.maxResultTokens ?? defaultResultTokens,
     approve: parsed.approve,

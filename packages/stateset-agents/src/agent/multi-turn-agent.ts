@@ -9,8 +9,11 @@ import { validateMessages } from "../conversation/validate-messages.ts";
 import { fingerprint } from "../describe.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
-import type { Policy, Sampling } from "../policy/policy.ts";
+import type { ByteAutomaton, Policy, Sampling } from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
+import { ConstraintCache } from "../tool/constrain/constraint-cache.ts";
+import { readLimits } from "../tool/constrain/limits.ts";
+import type { CallFormat } from "../tool/format/call-format.ts";
 import { callFormats, type TemplateTools, toolsOfTemplate } from "../tool/format/choose-format.ts";
 import { toolsInWords } from "../tool/format/tools-in-words.ts";
 import { Agent, type AgentContext } from "./agent.ts";
@@ -33,6 +36,7 @@ export class MultiTurnAgent extends Agent {
   #opening: Promise<void> | undefined;
   readonly #answered = new ChainIndex();
   #told: TemplateTools | undefined;
+  #constraints: ConstraintCache | undefined;
 
   constructor(options: AgentOptions = {}) {
     super();
@@ -187,6 +191,7 @@ export class MultiTurnAgent extends Agent {
     const policy = this.#policy;
     this.#policy = undefined;
     this.#answered.clear();
+    this.#constraints = undefined;
     if (policy && policy !== this.options.policy) await policy.close();
   }
 
@@ -246,7 +251,7 @@ export class MultiTurnAgent extends Agent {
     const { scenario, environmentTools = [] } = options;
     const own = options.tools ?? scenario?.tools ?? this.options.tools ?? [];
     const shown = shownTools(own, environmentTools, this.options.runnable);
-    const { told, ...calls } = this.#calls(shown, environmentTools, context);
+    const { told, ...calls } = this.#calls(shown, options, context);
     const system = this.#systemPrompt(scenario, context.conversationId);
     return new PolicySession({
       policy: this.policy,
@@ -273,11 +278,12 @@ export class MultiTurnAgent extends Agent {
   /** How calls are read and run; nothing of it where the agent can run none and nobody asked. `told`: the tools in words, for templates without a place for them. */
   #calls(
     shown: readonly ToolDefinition[],
-    environmentTools: readonly ToolDefinition[],
+    { environmentTools = [], ...options }: ConversationOptions,
     { conversationId }: AgentContext,
-  ): Pick<PolicySessionOptions, "format" | "loop" | "tell"> & { told?: string } {
+  ): Pick<PolicySessionOptions, "format" | "loop" | "tell" | "constraint"> & { told?: string } {
     const { runnable, callFormat, maxToolSteps, approve } = this.options;
-    if (runnable.size === 0 && environmentTools.length === 0 && callFormat === undefined) return {};
+    const constrained = shown.length > 0 && (options.constrain ?? this.options.constrain !== undefined);
+    if (runnable.size === 0 && environmentTools.length === 0 && callFormat === undefined && !constrained) return {};
     const template = this.#templateTools(shown);
     const format = callFormat ? callFormats[callFormat] : template.format;
     const elsewhere = new Set(environmentTools.map((tool) => tool.function.name));
@@ -287,9 +293,16 @@ export class MultiTurnAgent extends Agent {
     return {
       format,
       tell: { format, ...template.tell },
+      ...(constrained && { constraint: this.#constraint(shown, format) }),
       loop: { tools, elsewhere, maxToolSteps, approve, conversationId },
       ...(!template.shown && shown.length > 0 && { told: toolsInWords(shown, format) }),
     };
+  }
+
+  #constraint(tools: readonly ToolDefinition[], format: CallFormat): ByteAutomaton {
+    const { constrain = readLimits(true), reasoning } = this.options;
+    this.#constraints ??= new ConstraintCache(this.policy);
+    return this.#constraints.of({ tools, format, limits: constrain, reasoning });
   }
 
   #templateTools(shown: readonly ToolDefinition[]): TemplateTools {

@@ -3,10 +3,11 @@ import { withDeadline } from "../abort.ts";
 import { ChainBuilder, type ReplyEnd } from "../conversation/chain.ts";
 import { hasAnswered } from "../conversation/continues.ts";
 import type { Message } from "../conversation/message.ts";
-import type { TokenChain, Turn } from "../conversation/trajectory.ts";
+import type { ConstraintNotes, TokenChain, Turn } from "../conversation/trajectory.ts";
 import { requireKnownRoles } from "../conversation/validate-messages.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import {
+  type Constrained,
   isShaped,
   type Policy,
   type RenderOptions,
@@ -44,6 +45,8 @@ export interface PolicySessionOptions {
   format?: CallFormat | undefined;
   /** How calls and results are told, where they are read. */
   tell?: TellOptions | undefined;
+  /** Holds calls to the schemas of their tools. */
+  constraint?: SampleRequest["constraint"];
   /** Runs the calls that are read. */
   loop?: Omit<ToolLoop, "cut"> | undefined;
   /** Tokens of a tool's result that the model is shown at most. */
@@ -115,7 +118,7 @@ export class PolicySession implements ConversationSession {
   }
 
   async #reply(messages: readonly Turn[], options: ReplyOptions): Promise<Reply> {
-    const { policy, sampling, learn, reasoning, format, before, after } = this.#options;
+    const { policy, sampling, learn, reasoning, format, constraint, before, after } = this.#options;
     const turn = messages.length;
     const seed = options.seed ?? seedOf(this.#options.seed, "turn", turn);
     const shown = before ? await hook("beforeGeneration", () => before(messages), options.signal) : messages;
@@ -148,7 +151,8 @@ export class PolicySession implements ConversationSession {
         tokens,
         sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, room) },
         seed,
-        samplerLogprobs: learn && isShaped(sampling),
+        samplerLogprobs: learn && (isShaped(sampling) || constraint !== undefined),
+        constraint,
       },
       { signal: options.signal, onToken },
     );
@@ -157,7 +161,11 @@ export class PolicySession implements ConversationSession {
     answer?.end();
     const text = tokenizer.decode(sample.tokens, { skipSpecial: false });
     const finishReason = sample.finishReason === "length" ? "length" : "stop";
-    const sampled: Turn["sampled"] = { text, finishReason };
+    const sampled: Turn["sampled"] = {
+      text,
+      finishReason,
+      ...(sample.constrained && { constrained: constraintNotes(sample.constrained) }),
+    };
     // A hook may build the turn anew; what was sampled stays with it.
     const changed =
       after && (await hook("afterGeneration", () => after({ ...said, sampled }, messages), options.signal));
@@ -171,7 +179,9 @@ export class PolicySession implements ConversationSession {
       this.#chains.push(
         new ChainBuilder({ ...this.#render(), messages: prompt, tokens: next.tokens, started: next.reason }),
       );
-    this.#chains.at(-1)!.record(sample, { message: this.#told([said])[0]!, text, ended }, turn, { learn });
+    const message = this.#told([said])[0]!;
+    const forced = sample.constrained?.forced;
+    this.#chains.at(-1)!.record(sample, { message, text, ended }, turn, { learn, forced });
     this.#stub ||= sample.stub === true;
     return {
       kind: "reply",
@@ -270,6 +280,16 @@ function endOf(
   if (endTokens.includes(last)) return "end-token";
   if (stopTokens.includes(last)) return "stop-token";
   return finishReason === "length" ? "length" : "stop-text";
+}
+
+function constraintNotes({ forced, removed }: Constrained): ConstraintNotes {
+  const notes: ConstraintNotes = { tokens: 0, forced: 0, removed: 0 };
+  for (const [i, gone] of removed.entries()) {
+    if (gone > 0 || forced[i]) notes.tokens++;
+    notes.forced += forced[i]!;
+    notes.removed += gone;
+  }
+  return notes;
 }
 
 function joined(a: Int32Array, b: Int32Array): Int32Array {

@@ -18,6 +18,8 @@ export interface ConversationOptions {
   maxTokens?: number | undefined;
   /** Default for reply() calls that name no seed. Together with the turn number it fixes what is sampled. */
   seed?: number;
+  /** Whether calls are held to their schemas. Default: as the agent has it. */
+  constrain?: boolean | undefined;
   /** False: sampled tokens are recorded but not marked for learning. Default true. */
   learn?: boolean;
 }

@@ -107,7 +107,7 @@ export class ChainBuilder implements ChainState {
     this.#addPrompt(tokens);
   }
 
-  /** Adds what the policy sampled as turn number `turn`. With `learn: false` it is kept but never trained on. */
+  /** Adds what the policy sampled as turn number `turn`. With `learn: false` it is kept but never trained on; tokens that were `forced` are not either. */
   record(
     sample: {
       tokens: ArrayLike<number>;
@@ -118,7 +118,7 @@ export class ChainBuilder implements ChainState {
     },
     reply: SampledReply,
     turn: number,
-    options: { learn?: boolean } = {},
+    options: { learn?: boolean; forced?: ArrayLike<number> | undefined } = {},
   ): void {
     if (sample.logprobs.length !== sample.tokens.length) {
       throw new RangeError(`${sample.tokens.length} sampled tokens came with ${sample.logprobs.length} log-probs.`);
@@ -133,7 +133,8 @@ export class ChainBuilder implements ChainState {
       this.#samplerLogprobs.set(sample.samplerLogprobs, from);
     } else this.#samplerLogprobs?.set(sample.logprobs, from);
     if (sample.version !== undefined) this.#versions[turn] = sample.version;
-    this.#learn.fill(options.learn === false ? 0 : 1, from, this.#length);
+    const { learn = true, forced = [] } = options;
+    for (let i = from; i < this.#length; i++) this.#learn[i] = learn && !forced[i - from] ? 1 : 0;
     this.#turn.fill(turn, from, this.#length);
     this.#reply = reply;
   }

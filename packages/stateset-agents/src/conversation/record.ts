@@ -51,7 +51,11 @@ export interface TurnRecord {
   reward?: number;
   metadata?: Record<string, unknown>;
   /** `text` is left out where it is the message's content, with or without one mark that ends it. */
-  sampled?: { finishReason: "stop" | "length"; text?: string };
+  sampled?: {
+    finishReason: "stop" | "length";
+    text?: string;
+    constrained?: { tokens: number; forced: number; removed: number };
+  };
   /** The conversation began with it: nothing the agent said. */
   given?: true;
 }
@@ -156,7 +160,11 @@ function noteOf(turn: Turn, index: number): [number, TurnRecord][] {
     ...(reward !== undefined && { reward }),
     ...(metadata && { metadata }),
     ...(sampled && {
-      sampled: { finishReason: sampled.finishReason, ...(!saysAll(turn, sampled.text) && { text: sampled.text }) },
+      sampled: {
+        finishReason: sampled.finishReason,
+        ...(!saysAll(turn, sampled.text) && { text: sampled.text }),
+        ...(sampled.constrained && { constrained: sampled.constrained }),
+      },
     }),
     ...(given && { given }),
   };

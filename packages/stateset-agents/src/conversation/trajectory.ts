@@ -9,10 +9,21 @@ export interface Turn extends Message {
   reward?: number;
   metadata?: Record<string, unknown>;
   /** What the policy sampled for this turn, special tokens printed; the message may have been parsed or edited since. */
-  sampled?: { text: string; finishReason: "stop" | "length" };
+  sampled?: {
+    text: string;
+    finishReason: "stop" | "length";
+    /**
+     * Where calls were held to their schemas: tokens for which something could not be drawn; those of them for which one choice was left,
+     * which do not learn; and the probability of what could not be drawn, added up over them.
+     */
+    constrained?: { tokens: number; forced: number; removed: number };
+  };
   /** Part of what the conversation began with, as the scenario wrote it: nothing the agent said, and never learnt from. */
   given?: true;
 }
+
+/** What a constraint did to a reply. */
+export type ConstraintNotes = NonNullable<NonNullable<Turn["sampled"]>["constrained"]>;
 
 /** Whether a turn is something the agent said. */
 export function isReply({ role, given }: Pick<Turn, "role" | "given">): boolean {

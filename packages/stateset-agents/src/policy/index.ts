@@ -13,6 +13,7 @@ export {
   type ModelFiles,
   type TemplateVariables,
   type TextStream,
+  type TokenBytes,
 } from "./tokenizer/index.ts";
 export {
   type Dtype,

@@ -4,8 +4,9 @@ import type { TemplateVariables } from "../conversation/template-variables.ts";
 import type { TokenTree } from "../conversation/token-tree.ts";
 import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import type { ChainStart } from "../conversation/trajectory.ts";
+import type { ByteAutomaton, Constrained } from "./constraint.ts";
 
-export type { TokenTree };
+export type { ByteAutomaton, Constrained, TokenTree };
 
 /**
  * The name of a policy's weights: of what was loaded, and of every change since. Equal names are equal weights; a run that is resumed
@@ -74,6 +75,8 @@ export interface SampleRequest {
   topLogprobs?: number;
   /** Report log-probs under what was really drawn from, too. Default false. */
   samplerLogprobs?: boolean;
+  /** Draw only tokens that this allows; where `capabilities.constrain`. Log-probs stay those of the whole distribution. */
+  constraint?: ByteAutomaton | undefined;
 }
 
 export interface TokenLogprob {
@@ -98,6 +101,8 @@ export interface Sample {
   samplerLogprobs?: Float32Array;
   /** The likeliest tokens of each position, best first, with log-probs of the distribution that `logprobs` are of. */
   topLogprobs?: readonly (readonly TokenLogprob[])[];
+  /** What the request's constraint did. */
+  constrained?: Constrained;
   /** Set when a stub made this up. */
   stub?: true;
 }
@@ -307,6 +312,8 @@ export interface Capabilities {
   vectors: boolean;
   /** step() takes `loraPlusRatio`. */
   loraPlus?: boolean;
+  /** sample() takes `constraint`. */
+  constrain?: boolean;
 }
 
 export interface SamplerStats {

@@ -23,7 +23,7 @@ export interface PlayRequest {
   /** Of the group: its members meet the same world, and differ by what the policy says. */
   seed: number;
   member: number;
-  sampling: RolloutSettings["sampling"];
+  sampling: RolloutSettings["sampling"] & Pick<RolloutSettings, "constrain">;
   /** False: tokens are recorded, not marked for learning. */
   learn: boolean;
   /** Told of every reply, with the tokens that were sampled for it. */

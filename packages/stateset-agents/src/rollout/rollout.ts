@@ -90,7 +90,8 @@ async function sampleAll(
   { report, minimum = 2, signal, stop }: SampleOptions & { stop: () => void },
 ): Promise<TrajectoryGroup[]> {
   const { learn } = rollout;
-  const { concurrency, sampling } = rollout.settings;
+  const { concurrency, constrain } = rollout.settings;
+  const sampling = { ...rollout.settings.sampling, constrain };
   const progress = progressOf(rollout, requests, report);
   const conversations = requests.flatMap(({ id, scenario, size, seed }) =>
     Array.from({ length: size }, (_, member) => async () => {

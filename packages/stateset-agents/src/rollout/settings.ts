@@ -13,6 +13,10 @@ export const rolloutShape = {
     })
     .prefault({})
     .describe("What rollouts change in the agent's sampling."),
+  constrain: z
+    .boolean()
+    .optional()
+    .describe("Hold calls of tools to their schemas while they are sampled. Left out: as the agent has it."),
   maxTurns: count.default(16).describe("Replies per conversation at most, whatever the environment allows."),
   concurrency: count.default(64).describe("Conversations that run at the same time."),
   timeouts: z

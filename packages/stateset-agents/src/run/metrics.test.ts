@@ -56,6 +56,11 @@ beforeAll(async () => {
   const call = '<tool_call>{"name": "wait", "arguments": {}}</tool_call>';
   const waits = tool({ name: "wait", execute: () => "done" });
   await noted(new MultiTurnAgent({ stub: { replies: [call, "please wait"] }, tools: [waits], maxToolSteps: 1 }), {});
+  // The token of <tool_call> made likely, and calls held to their schemas: only the embedded engine can.
+  const opening = { maxTokens: 12, logitBias: { 3: 30 } };
+  const caller = new MultiTurnAgent({ tools: [waits], maxToolSteps: 0, threads: 1, sampling: opening });
+  await noted(caller, { constrain: true, steps: 1 });
+  await caller.close();
   await noted(tableAgent().agent, { credit: "state", maskFailedCalls: true });
   // Shaped sampling: the correction acts.
   const shaped = { maxTokens: 6, topP: 0.5 };

@@ -66,6 +66,22 @@ export const metrics = {
     unit: "count",
     learners: rl,
   },
+  constrainedTokens: {
+    meaning: "Sampled tokens for which `constrain` kept something from being drawn; only with it.",
+    unit: "tokens",
+    learners: rl,
+  },
+  forcedTokens: {
+    meaning: "Those of them for which one choice was left: they do not learn; only with `constrain`.",
+    unit: "tokens",
+    learners: rl,
+  },
+  removedMass: {
+    meaning:
+      "Probability of what `constrain` kept from being drawn, a constrained token, in the distribution that log-probs are of; only with it.",
+    unit: "share",
+    learners: rl,
+  },
   droppedGroups: { meaning: "Groups dropped because too few conversations were left.", unit: "count", learners: rl },
   refusedGroups: {
     meaning: "Groups the algorithm refused and had sampled anew (DAPO).",

@@ -71,6 +71,12 @@ export const trainingConfigSchema = z.strictObject({
     ),
 
   ...rolloutShape,
+  constrain: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Hold calls of tools to their schemas while they are sampled, also where the agent is not told to. Off by default, whatever the agent has: it would learn from what it was kept from writing. Where it is on, tokens with one choice left do not learn; `removedMass` says how much was kept away.",
+    ),
   recall: z
     .boolean()
     .default(true)

@@ -116,19 +116,20 @@ export async function reportUnusual({ learner, config, run }: Loop, sampling: Sa
   const { offPolicyMask, updatesPerRollout, minibatches } = config;
   // The search of a trust region looks at the loss where the policy would be.
   const moves = updatesPerRollout > 1 || minibatches > 1 || algorithm.trustRegion !== undefined;
-  if (offPolicyMask !== undefined && !moves && policy.capabilities.exact && !isShaped(sampling))
+  if (offPolicyMask !== undefined && !moves && policy.capabilities.exact && !isShaped(sampling) && !config.constrain)
     await warn(
       "offPolicyMask has nothing to act on: one update a rollout sees only the policy that sampled. Set updatesPerRollout or minibatches above 1, or leave it out.",
     );
 }
 
 /** Sampling that the loss does not know of, said before the first step. */
-export async function reportMismatch({ learner, run }: Loop, sampling: Sampling): Promise<void> {
+export async function reportMismatch({ learner, run, config }: Loop, sampling: Sampling): Promise<void> {
   const { policy, algorithm } = learner;
   const { correction } = algorithm.options;
-  if ((policy.capabilities.exact && !isShaped(sampling)) || correction) return;
+  const shaped = isShaped(sampling) || config.constrain;
+  if ((policy.capabilities.exact && !shaped) || correction) return;
   const why = policy.capabilities.exact
-    ? "The agent's sampling is shaped by more than its temperature (top-p, top-k, penalties or the like)"
+    ? "The agent's sampling is shaped by more than its temperature (top-p, top-k, penalties, constrain or the like)"
     : `${policy.model.name} does not sample with the arithmetic it is trained with`;
   const how =
     correction === false ? "`correction` is off" : `${algorithm.name} has no \`correction\` that would make up for it`;

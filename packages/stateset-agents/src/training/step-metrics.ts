@@ -1,6 +1,6 @@
 import { countByPart, measuredParts } from "../conversation/part-failures.ts";
 import { countTools } from "../conversation/tool-counts.ts";
-import { isCut, type TrajectoryGroup } from "../conversation/trajectory.ts";
+import { type ConstraintNotes, isCut, type Trajectory, type TrajectoryGroup } from "../conversation/trajectory.ts";
 import { mean, standardDeviation } from "../evaluation/estimate.ts";
 import { failuresBySource, lostBySource } from "../rollout/report.ts";
 import type { FactOf } from "../run/event.ts";
@@ -31,6 +31,7 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
   };
   for (const [name, count] of Object.entries(countByPart(report.partFailures))) played[`partFailures/${name}`] = count;
   const tools = countTools(trajectories.flatMap(({ turns }) => turns));
+  Object.assign(played, constraintMetrics(trajectories));
   if (tools.calls > 0) played.toolCalls = tools.calls;
   for (const [kind, count] of Object.entries(tools.failures).sort()) played[`toolFailures/${kind}`] = count;
   if (trajectories.length === 0) return played;
@@ -55,6 +56,19 @@ export function rolloutMetrics({ groups, report, refused, rounds }: Collected): 
   }
   for (const [name, values] of [...parts].sort(([a], [b]) => (a < b ? -1 : 1))) metrics[`part/${name}`] = mean(values);
   return metrics;
+}
+
+/** Where calls were held to their schemas. */
+function constraintMetrics(trajectories: readonly Trajectory[]): Metrics {
+  const notes = trajectories.flatMap(({ turns }) => turns.flatMap(({ sampled }) => sampled?.constrained ?? []));
+  if (notes.length === 0) return {};
+  const sum = (of: (one: ConstraintNotes) => number) => notes.reduce((total, one) => total + of(one), 0);
+  const tokens = sum((one) => one.tokens);
+  return {
+    constrainedTokens: tokens,
+    forcedTokens: sum(({ forced }) => forced),
+    ...(tokens > 0 && { removedMass: sum(({ removed }) => removed) / tokens }),
+  };
 }
 
 /** Whether comparing its conversations says nothing. */

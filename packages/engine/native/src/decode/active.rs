@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::cache::NodeId;
+use super::constraint::Allowed;
 use super::history::History;
 use super::request::{Drawn, Finish, Outcome, Request};
 use crate::model::{Chunk, KvSegment, KvSpan, Weights};
@@ -22,6 +23,8 @@ pub struct Active {
     /// The token drawn last, which has no keys and values yet.
     pub last: [u32; 1],
     pub history: History,
+    /// Where in its constraint the reply is.
+    pub state: u32,
 }
 
 impl Active {
@@ -36,6 +39,11 @@ impl Active {
     /// Tokens that may not be drawn next.
     pub fn forbidden(&self) -> &[u32] {
         if self.drawn.len() < self.request.min_tokens { &self.request.stop_tokens } else { &[] }
+    }
+
+    /// What its constraint leaves to draw from next. None: everything.
+    pub fn allowed(&self) -> Option<Allowed<'_>> {
+        self.request.constraint.as_ref()?.allowed(self.state, &self.request.stop_tokens)
     }
 
     /// The next `count` tokens to run.
@@ -53,6 +61,9 @@ impl Active {
         let token = drawn.token;
         self.history.note(&self.request.sampling, token);
         self.last = [token];
+        if let Some(constraint) = &self.request.constraint {
+            self.state = constraint.after(self.state, token);
+        }
         self.drawn.push(drawn);
         if self.request.stop_tokens.contains(&token) {
             return Some(Finish::Stop);

@@ -2,7 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::constraint::Allowed;
 use super::sampler::Sampling;
+
+/// Which tokens may be drawn.
+#[derive(Clone, Copy, Default)]
+pub struct Left<'a> {
+    /// Not these.
+    pub forbidden: &'a [u32],
+    /// Only these; none: all.
+    pub allowed: Option<&'a Allowed<'a>>,
+}
 
 /// The tokens so far, as far as a penalty looks at them.
 #[derive(Default)]
@@ -40,8 +50,9 @@ impl History {
     }
 
     /// The logits that are drawn from: the row itself when nothing shapes it, else in `out`.
-    pub fn shape<'a>(&self, row: &'a [f32], o: &Sampling, forbidden: &[u32], out: &'a mut Vec<f32>) -> &'a [f32] {
-        if self.seen.is_empty() && self.said.is_empty() && o.bias.is_empty() && forbidden.is_empty() {
+    pub fn shape<'a>(&self, row: &'a [f32], o: &Sampling, left: Left<'_>, out: &'a mut Vec<f32>) -> &'a [f32] {
+        let all = left.forbidden.is_empty() && left.allowed.is_none();
+        if self.seen.is_empty() && self.said.is_empty() && o.bias.is_empty() && all {
             return row;
         }
         out.clear();
@@ -61,10 +72,13 @@ impl History {
                 *l += added;
             }
         }
-        for &token in forbidden {
+        for &token in left.forbidden {
             if let Some(l) = out.get_mut(token as usize) {
                 *l = f32::NEG_INFINITY;
             }
+        }
+        if let Some(allowed) = left.allowed {
+            allowed.others(out.len(), |token| out[token] = f32::NEG_INFINITY);
         }
         out
     }
@@ -78,7 +92,8 @@ mod tests {
     fn shaped(o: Sampling, prompt: &[u32], reply: &[u32], forbidden: &[u32]) -> Vec<f32> {
         let mut history = History::of_prompt(&o, prompt);
         reply.iter().for_each(|&token| history.note(&o, token));
-        history.shape(&[1.0, 2.0, -3.0, 4.0], &o, forbidden, &mut Vec::new()).to_vec()
+        let left = Left { forbidden, allowed: None };
+        history.shape(&[1.0, 2.0, -3.0, 4.0], &o, left, &mut Vec::new()).to_vec()
     }
 
     #[test]

@@ -3,13 +3,17 @@
 mod active;
 pub mod cache;
 mod caches;
+pub mod constraint;
 pub mod history;
 mod loops;
 pub mod random;
 pub mod request;
 pub mod sampler;
 pub mod scheduler;
+pub mod vocabulary;
 
+pub use constraint::{Automaton, Constraint, Masked};
 pub use request::{Counts, Drawn, Finish, Limits, Outcome, Request, Sampled};
 pub use sampler::{PLAIN, Sampling};
 pub use scheduler::{Produced, Scheduler};
+pub use vocabulary::Vocabulary;

@@ -1,7 +1,9 @@
 //! What is asked of the scheduler, and what comes back.
 
+use std::sync::Arc;
 use std::time::Instant;
 
+use super::constraint::{Constraint, Masked};
 use super::sampler::{PLAIN, Sampling};
 
 pub struct Request {
@@ -19,6 +21,8 @@ pub struct Request {
     pub top_logprobs: usize,
     /// Report the drawn token's log-prob under what it was drawn from, too.
     pub sampler_logprobs: bool,
+    /// What the reply may be; none: anything.
+    pub constraint: Option<Arc<Constraint>>,
     pub submitted: Instant,
 }
 
@@ -36,6 +40,7 @@ impl Request {
             stream: false,
             top_logprobs: 0,
             sampler_logprobs: false,
+            constraint: None,
             submitted: Instant::now(),
         }
     }
@@ -59,6 +64,8 @@ pub struct Drawn {
     pub sampler_logprob: Option<f32>,
     /// The likeliest tokens with their log-probs, best first; empty unless asked for.
     pub top: Vec<(u32, f32)>,
+    /// Of a request with a constraint.
+    pub masked: Option<Masked>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

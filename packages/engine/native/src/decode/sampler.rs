@@ -1,8 +1,8 @@
-//! Chooses one token from a row of logits. Order as in `transformers`: penalties and added logits (`history.rs`), temperature, top-k,
+//! Chooses one token from a row of logits. Order as in `transformers`: penalties, added logits and what may be drawn at all (`history.rs`), temperature, top-k,
 //! top-p, min-p. Arithmetic is plain f32 without fused operations, so every machine draws the same token from the same logits and
 //! uniform.
 
-use super::history::History;
+use super::history::{History, Left};
 use super::loops::{Argmax, CHUNK, ChunkSums, Exponentials, wide};
 use crate::error::EngineError;
 
@@ -64,9 +64,9 @@ pub struct Choice {
     pub share: f64,
 }
 
-/// `forbidden` tokens are not chosen. `u` is uniform in [0, 1).
-pub fn choose(row: &[f32], o: &Sampling, history: &History, forbidden: &[u32], u: f64, s: &mut Scratch) -> Result<Choice, EngineError> {
-    let logits = history.shape(row, o, forbidden, &mut s.logits);
+/// One of the tokens that are `left` is chosen. `u` is uniform in [0, 1).
+pub fn choose(row: &[f32], o: &Sampling, history: &History, left: Left<'_>, u: f64, s: &mut Scratch) -> Result<Choice, EngineError> {
+    let logits = history.shape(row, o, left, &mut s.logits);
     let (best, max) = wide(Argmax { logits });
     if !max.is_finite() {
         return Err(not_finite());
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     fn choose(row: &[f32], o: &Sampling, prompt: &[u32], u: f64, s: &mut Scratch) -> Result<u32, EngineError> {
-        super::choose(row, o, &History::of_prompt(o, prompt), &[], u, s).map(|choice| choice.token)
+        super::choose(row, o, &History::of_prompt(o, prompt), Left::default(), u, s).map(|choice| choice.token)
     }
 
     fn row(n: usize) -> Vec<f32> {
@@ -292,7 +292,7 @@ mod tests {
         let row: Vec<f32> = [0.5f32, 0.25, 0.125, 0.0625, 0.0625].iter().map(|p| p.ln()).collect();
         let share = |o: Sampling, forbidden: &[u32]| {
             let history = History::of_prompt(&o, &[]);
-            super::choose(&row, &o, &history, forbidden, 0.0, &mut Scratch::default()).unwrap()
+            super::choose(&row, &o, &history, Left { forbidden, allowed: None }, 0.0, &mut Scratch::default()).unwrap()
         };
         let near =
             |choice: Choice, token: u32, want: f64| assert!(choice.token == token && (choice.share - want).abs() < 1e-6, "{choice:?}");

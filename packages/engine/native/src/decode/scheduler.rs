@@ -9,7 +9,9 @@ use std::sync::{Mutex, OnceLock};
 use super::active::Active;
 use super::cache::common;
 use super::caches::Caches;
-use super::history::History;
+use super::constraint::{Allowed, Constraint, Masked, stuck};
+use super::history::{History, Left};
+use super::loops::exp;
 use super::random::uniform;
 use super::request::{Counts, Drawn, Finish, Limits, Outcome, Request, Sampled, waited_ms};
 use super::sampler::{Scratch, choose, likeliest, not_finite};
@@ -90,6 +92,9 @@ impl Scheduler {
         model.weights().check_whole()?;
         if request.prompt.is_empty() {
             return Err(EngineError::input("A prompt needs at least one token."));
+        }
+        if let Some(known) = request.constraint.as_ref().map(|constraint| constraint.tokens()).filter(|&known| known != vocab) {
+            return Err(EngineError::input(format!("The constraint knows {known} tokens, and the model {vocab}.")));
         }
         let biased = request.sampling.bias.iter().map(|(token, _)| token);
         if let Some(token) = request.prompt.iter().chain(biased).find(|&&token| token as usize >= vocab) {
@@ -204,6 +209,7 @@ impl Scheduler {
                 drawn: Vec::new(),
                 last: [0],
                 history: History::of_prompt(&request.sampling, &request.prompt),
+                state: Constraint::START,
                 request,
             });
         }
@@ -323,10 +329,17 @@ fn distinct(versions: impl Iterator<Item = u64>) -> Vec<u64> {
 }
 
 fn next_token(model: &Model, active: &Active, logits: &[f32], scratch: &mut Scratch) -> Result<Drawn, EngineError> {
-    let (request, forbidden) = (&active.request, active.forbidden());
+    let request = &active.request;
     let sampling = &request.sampling;
+    let allowed = active.allowed();
+    // Where nothing but the end is left, a smallest length cannot be kept.
+    let forbidden = if allowed.as_ref().is_some_and(Allowed::only_ends) { &[] } else { active.forbidden() };
+    let count = allowed.as_ref().map(|allowed| allowed.count(!forbidden.is_empty()));
+    if count == Some(0) {
+        return Err(stuck());
+    }
     let u = uniform(request.seed, active.drawn.len() as u64);
-    let choice = choose(logits, sampling, &active.history, forbidden, u, scratch)?;
+    let choice = choose(logits, sampling, &active.history, Left { forbidden, allowed: allowed.as_ref() }, u, scratch)?;
     // Greedy has no temperature of its own: its log-probs are those at temperature 1.
     let temperature = if sampling.temperature == 0.0 { 1.0 } else { sampling.temperature };
     let distribution = model.log_softmax(logits, temperature);
@@ -335,11 +348,17 @@ fn next_token(model: &Model, active: &Active, logits: &[f32], scratch: &mut Scra
     if !logprob.is_finite() {
         return Err(not_finite());
     }
-    let unshaped = sampling.is_plain() && forbidden.is_empty();
+    let unshaped = sampling.is_plain() && forbidden.is_empty() && allowed.is_none();
+    let removed = allowed.map_or(0.0, |allowed| {
+        let mut sum = 0.0f64;
+        allowed.others(logits.len(), |token| sum += exp(distribution.at(logits[token])) as f64);
+        sum as f32
+    });
     Ok(Drawn {
         token: choice.token,
         logprob,
         sampler_logprob: request.sampler_logprobs.then(|| if unshaped { logprob } else { choice.share.ln() as f32 }),
         top: likeliest(logits, request.top_logprobs).into_iter().map(|token| (token, distribution.at(logits[token as usize]))).collect(),
+        masked: request.constraint.is_some().then_some(Masked { forced: count == Some(1), removed }),
     })
 }

@@ -1,9 +1,10 @@
 //! The Node side of a model's thread: calls become jobs at its desk, and its answers come back to the main thread as settled promises.
 
+use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::api::{self, Deferred, Env, ThreadsafeFunction, Value, api};
@@ -12,7 +13,7 @@ use super::sample::tokens_to_js;
 use super::state::{Options, State, Stats};
 use super::value::{Reply, error_to_js, string, to_js};
 use crate::config::Config;
-use crate::decode::Request;
+use crate::decode::{Automaton, Constraint, Request, Vocabulary};
 use crate::error::EngineError;
 use crate::model::{Forms, Model};
 
@@ -51,7 +52,16 @@ pub struct Engine {
     pending: AtomicUsize,
     /// The cleanup hook holds a count on the engine.
     hooked: AtomicBool,
+    /// What replies may be, by the number that requests name it by.
+    constraints: Mutex<Constraints>,
 }
+
+#[derive(Default)]
+struct Constraints {
+    vocabulary: Option<Arc<Vocabulary>>,
+    by_id: HashMap<u64, Arc<Constraint>>,
+}
+
 // Safety: the threadsafe function may be called from any thread; the rest is behind locks.
 unsafe impl Send for Engine {}
 unsafe impl Sync for Engine {}
@@ -91,6 +101,7 @@ impl Engine {
             line: Line::new(function),
             pending: AtomicUsize::new(0),
             hooked: AtomicBool::new(true),
+            constraints: Mutex::default(),
         });
         let (ticket, promise) = unsafe { engine.promise(env)? };
         let hook = Arc::into_raw(engine.clone()) as *mut c_void;
@@ -136,6 +147,31 @@ impl Engine {
 
     pub fn cancel(&self, id: u64) {
         self.desk.cancel(id);
+    }
+
+    fn constraints(&self) -> MutexGuard<'_, Constraints> {
+        self.constraints.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub fn set_vocabulary(&self, vocabulary: Vocabulary) {
+        self.constraints().vocabulary = Some(Arc::new(vocabulary));
+    }
+
+    /// Requests that run keep theirs.
+    pub fn set_constraint(&self, id: u64, automaton: Option<Automaton>) -> Result<(), EngineError> {
+        let mut constraints = self.constraints();
+        let Some(automaton) = automaton else {
+            constraints.by_id.remove(&id);
+            return Ok(());
+        };
+        let vocabulary = constraints.vocabulary.clone();
+        let vocabulary = vocabulary.ok_or_else(|| EngineError::input("A constraint needs the vocabulary, which was not given."))?;
+        constraints.by_id.insert(id, Arc::new(Constraint::new(vocabulary, automaton)));
+        Ok(())
+    }
+
+    pub fn constraint(&self, id: u64) -> Result<Arc<Constraint>, EngineError> {
+        self.constraints().by_id.get(&id).cloned().ok_or_else(|| EngineError::input("There is no such constraint."))
     }
 
     pub fn stats(&self) -> (Stats, usize) {

@@ -21,7 +21,7 @@ use config::{read_config, read_forms};
 use desk::Work;
 use engine::{Engine, Held};
 use learn::{add_flat, backward, forward, read_flat, set_trainable, step, zero_gradients};
-use sample::{cancel, sample};
+use sample::{cancel, sample, set_constraint, set_vocabulary};
 use state::{Options, State};
 use value::{Arg, Reply, c_string};
 use weights::{
@@ -60,6 +60,8 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("stats", stats),
     ("sample", sample),
     ("cancel", cancel),
+    ("setVocabulary", set_vocabulary),
+    ("setConstraint", set_constraint),
     ("forward", forward),
     ("backward", backward),
     ("step", step),

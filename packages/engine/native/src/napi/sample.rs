@@ -4,18 +4,45 @@ use std::time::Instant;
 
 use super::value::{Arg, Reply};
 use super::{Answer, Call};
-use crate::decode::{Drawn, Finish, Outcome, Request, Sampled, Sampling};
+use crate::decode::{Automaton, Drawn, Finish, Outcome, Request, Sampled, Sampling, Vocabulary};
 use crate::error::EngineError;
 
 /// (handle, id, request)
 pub fn sample(call: &Call) -> Answer {
     let id = call.arg(1, "id").size()? as u64;
-    let request = read_request(id, &call.arg(2, "request"))?;
+    let asked = call.arg(2, "request");
+    let constraint = match asked.field("constraint")?.optional() {
+        Some(id) => Some(call.engine()?.constraint(id.size()? as u64)?),
+        None => None,
+    };
+    let request = Request { constraint, ..read_request(id, &asked)? };
     unsafe { call.engine()?.sample(call.env, request) }
 }
 
 pub fn cancel(call: &Call) -> Answer {
     call.engine()?.cancel(call.arg(1, "id").size()? as u64);
+    Ok(call.undefined())
+}
+
+/// (handle, bytes, ends, kinds): what each token spells, once for all constraints.
+pub fn set_vocabulary(call: &Call) -> Answer {
+    let (bytes, ends) = (call.arg(1, "bytes").bytes()?, call.arg(2, "ends").tokens()?);
+    let kinds = call.arg(3, "kinds").bytes()?;
+    call.engine()?.set_vocabulary(Vocabulary::new(bytes, ends, &kinds)?);
+    Ok(call.undefined())
+}
+
+/// (handle, id, { starts, ranges, targets, flags } | undefined): for requests that name it; undefined takes it away.
+pub fn set_constraint(call: &Call) -> Answer {
+    let (id, table) = (call.arg(1, "id").size()? as u64, call.arg(2, "table"));
+    let automaton = match table.optional() {
+        Some(t) => {
+            let (starts, targets) = (t.field("starts")?.tokens()?, t.field("targets")?.tokens()?);
+            Some(Automaton::new(starts, t.field("ranges")?.bytes()?, targets, t.field("flags")?.bytes()?)?)
+        }
+        None => None,
+    };
+    call.engine()?.set_constraint(id, automaton)?;
     Ok(call.undefined())
 }
 
@@ -42,6 +69,7 @@ fn read_request(id: u64, r: &Arg<'_>) -> Result<Request, EngineError> {
         stream: r.field("stream")?.flag()?,
         top_logprobs: size("topLogprobs")?,
         sampler_logprobs: r.field("samplerLogprobs")?.optional().map_or(Ok(false), |value| value.flag())?,
+        constraint: None,
         submitted: Instant::now(),
     })
 }
@@ -85,6 +113,11 @@ fn extras(drawn: &[Drawn]) -> Vec<(&'static str, Reply)> {
     let sampler: Vec<f32> = drawn.iter().filter_map(|d| d.sampler_logprob).collect();
     if !sampler.is_empty() {
         fields.push(("samplerLogprobs", Reply::Floats(sampler)));
+    }
+    let masked = || drawn.iter().filter_map(|d| d.masked);
+    if masked().next().is_some() {
+        fields.push(("forced", Reply::Ints(masked().map(|one| u32::from(one.forced)).collect())));
+        fields.push(("removed", Reply::Floats(masked().map(|one| one.removed).collect())));
     }
     let top = || drawn.iter().flat_map(|d| &d.top);
     if top().next().is_some() {

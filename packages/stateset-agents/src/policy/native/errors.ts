@@ -16,6 +16,7 @@ export const engineCodes: Readonly<Record<string, ErrorCode>> = {
   CONTEXT_LENGTH: "CONTEXT_OVERFLOW",
   OUT_OF_MEMORY: "OUT_OF_MEMORY",
   NOT_FINITE: "NOT_FINITE",
+  CONSTRAINT_STUCK: "ENGINE_FAILED",
 };
 
 /** An error of the engine as one of the library; others as they are. */

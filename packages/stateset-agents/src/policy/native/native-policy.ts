@@ -4,6 +4,7 @@ import { onAbort } from "../../abort.ts";
 import type { ModelInfo, Policy } from "../policy.ts";
 import type { LoadedTokenizer } from "../tokenizer/index.ts";
 import { changedVersion } from "../version.ts";
+import { Constraints } from "./constraints.ts";
 import { onEngine } from "./errors.ts";
 import { adapterParameters, planMemory } from "./memory.ts";
 import { NativeCore, type NativeParts } from "./native-core.ts";
@@ -35,11 +36,13 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
   const core = new NativeCore(parts);
   const kept = { cacheBytes: parts.cacheBytes, referenceBytes: parts.reference?.bytes };
   const { names } = core;
+  const constraints = new Constraints(model, tokenizer, engine.vocab);
   const sampler: SamplerParts = {
     model,
     tokenizer,
     vocabSize: engine.vocab,
     contextLength: engine.maxPositions,
+    constraints,
     versionAt: (count) => names.at(count),
   };
 
@@ -63,7 +66,13 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
       };
     },
     tokenizer,
-    capabilities,
+    capabilities: {
+      ...capabilities,
+      // Asked only by those who want it: it takes a look at the whole vocabulary.
+      get constrain() {
+        return constraints.supported;
+      },
+    },
     get version() {
       return names.now;
     },

@@ -5,6 +5,7 @@ import { parseOptions } from "../../options.ts";
 import { samplingSchema } from "../option-schemas.ts";
 import type { Sample, SampleRequest, SampleToken, TokenLogprob, Version } from "../policy.ts";
 import { createReplyText, type LoadedTokenizer } from "../tokenizer/index.ts";
+import type { Constraints } from "./constraints.ts";
 
 const reportSchema = z.strictObject({
   topLogprobs: z.int().min(0).max(20).optional(),
@@ -17,6 +18,7 @@ export interface SamplerParts {
   tokenizer: LoadedTokenizer;
   vocabSize: number;
   contextLength: number;
+  constraints: Constraints;
   /** The name of the weights with this count of changes. */
   versionAt(count: number): Version | Promise<Version>;
 }
@@ -57,8 +59,8 @@ export function checkRequest({ vocabSize, contextLength }: SamplerParts, request
  * and whatever the engine drew in the meantime is cut off, so the kept tokens end with the one that completed the stop text.
  */
 export async function sampleOne(
-  { model, tokenizer, contextLength, versionAt }: SamplerParts,
-  { tokens, sampling, seed, topLogprobs, samplerLogprobs }: SampleRequest,
+  { model, tokenizer, contextLength, constraints, versionAt }: SamplerParts,
+  { tokens, sampling, seed, topLogprobs, samplerLogprobs, constraint }: SampleRequest,
   index: number,
   abort: Abort,
   onToken: ((token: SampleToken) => void) | undefined,
@@ -105,6 +107,7 @@ export async function sampleOne(
     seed,
     topLogprobs,
     samplerLogprobs,
+    constraint: constraint && constraints.idOf(constraint),
   };
   const running = model.sample(request, streaming ? take : undefined);
   abort.running.add(running.cancel);
@@ -131,14 +134,17 @@ export async function sampleOne(
 
 /** What was asked for beside tokens and log-probs, of the first `kept` of `count` tokens. */
 function extrasOf(
-  { samplerLogprobs, topTokens, topLogprobs }: SampledExtras,
+  { samplerLogprobs, topTokens, topLogprobs, forced, removed }: SampledExtras,
   count: number,
   kept = count,
-): Pick<Sample, "samplerLogprobs" | "topLogprobs"> {
+): Pick<Sample, "samplerLogprobs" | "topLogprobs" | "constrained"> {
   const width = topTokens ? topTokens.length / count : 0;
   const entry = (at: number): TokenLogprob => ({ token: topTokens![at]!, logprob: topLogprobs![at]! });
   return {
     ...(samplerLogprobs && { samplerLogprobs: samplerLogprobs.slice(0, kept) }),
+    ...(forced && {
+      constrained: { forced: Uint8Array.from(forced.slice(0, kept)), removed: removed!.slice(0, kept) },
+    }),
     ...(topTokens && {
       topLogprobs: Array.from({ length: kept }, (_, position) =>
         Array.from({ length: width }, (_, rank) => entry(position * width + rank)),

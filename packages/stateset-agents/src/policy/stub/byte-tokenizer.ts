@@ -20,6 +20,12 @@ export function createByteTokenizer(): LoadedTokenizer {
 const controlTokens = specialTexts.map((text, index) => ({ id: 256 + index, text }));
 
 const codec: TextCodec = {
+  tokenBytes: () => ({
+    bytes: Array.from({ length: 256 + specialTexts.length }, (_, id) =>
+      id < 256 ? Uint8Array.of(id) : Buffer.from(specialTexts[id - 256]!),
+    ),
+    control: new Set(controlTokens.map(({ id }) => id)),
+  }),
   vocabSize: 256 + specialTexts.length,
   specialIds: new Set(controlTokens.map(({ id }) => id)),
   controlTokens,

@@ -7,6 +7,7 @@ import { createContinuation } from "./continuation.ts";
 import { signOf } from "./control-tokens.ts";
 import { segmentsOf } from "./segments.ts";
 import { createTextStream, type TextStream } from "./text-stream.ts";
+import type { TokenBytes } from "./token-bytes.ts";
 import { foreignText, ownText } from "./traced-text.ts";
 import { wellFormed } from "./well-formed.ts";
 
@@ -18,6 +19,8 @@ export interface LoadedTokenizer extends ChatTokenizer {
   readonly bosToken: number | undefined;
   /** Text of tokens as they come, without special tokens. */
   createTextStream(): TextStream;
+  /** What each token spells; undefined where that depends on its neighbours. */
+  tokenBytes(): TokenBytes | undefined;
 }
 
 export interface ChatTokenizerParts {
@@ -60,6 +63,7 @@ export function createChatTokenizer({ codec, renderer, endTokens, bosToken }: Ch
     render: (messages, options = {}) => wellFormed(render(messages, options).text),
     segments: (messages, options = {}) => segmentsOf(parts, messages, options),
     extend: createContinuation(parts),
+    tokenBytes: codec.tokenBytes,
     createTextStream: () => createTextStream((tokens) => codec.decode(tokens), skipped),
   };
 }

@@ -1,4 +1,5 @@
 import { type ControlToken, sinceLastSign } from "./control-tokens.ts";
+import type { TokenBytes } from "./token-bytes.ts";
 import type { TracedText } from "./traced-text.ts";
 
 /** Text to token ids and back; what a chat tokenizer needs to know of a vocabulary. */
@@ -15,6 +16,8 @@ export interface TextCodec {
   readonly controlTokens: readonly ControlToken[];
   /** Tokens that carry structure rather than text; left out of what a user reads. */
   readonly specialIds: ReadonlySet<number>;
+  /** Undefined where what a token spells depends on its neighbours. */
+  tokenBytes(): TokenBytes | undefined;
 }
 
 /**

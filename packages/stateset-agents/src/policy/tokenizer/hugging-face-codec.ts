@@ -5,6 +5,7 @@ import type { TextCodec } from "./codec.ts";
 import { isObject, type JsonObject } from "./model-json.ts";
 import { rememberRecent } from "./recent.ts";
 import { createSignedEncoder, type SignedEncoder } from "./signed-encoder.ts";
+import { tokenBytesOf } from "./token-bytes.ts";
 import { withUnicodeWords } from "./unicode-words.ts";
 
 /** A codec from a parsed tokenizer.json and tokenizer_config.json. `where` names the folder in errors. */
@@ -43,6 +44,7 @@ export function createHuggingFaceCodec(written: JsonObject, config: JsonObject, 
     specialIds,
     controlTokens: tokens.control.map(({ id, content }) => ({ id, text: content })),
     sign: writer.sign,
+    tokenBytes: () => tokenBytesOf(tokenizerJson, reader.get_vocab(), tokens.control, vocabSize),
     encode: rememberRecent((signed) => {
       if (signed === "") return [];
       let ids: number[];

@@ -4,3 +4,4 @@ export { type LoadTokenizerOptions, loadChatTokenizer } from "./load-chat-tokeni
 export type { FileContents, JsonObject, ModelFiles } from "./model-json.ts";
 export { createReplyText, type ReplyText } from "./reply-text.ts";
 export { createTextStream, type TextStream } from "./text-stream.ts";
+export type { TokenBytes } from "./token-bytes.ts";

@@ -1,4 +1,5 @@
 /** How models write that they want a tool called. One file a format; choose-format.ts finds the one of a chat template. */
+import type { CallGrammar } from "../constrain/call-grammar.ts";
 
 export interface CallFormat {
   readonly name: CallFormatName;
@@ -12,6 +13,12 @@ export interface CallFormat {
   readonly names?: RegExp;
   /** Calls as a model of this format writes them. */
   print(calls: readonly WrittenCall[]): string;
+}
+
+/** A format as its file has it. */
+export interface HeldFormat extends CallFormat {
+  /** What keeps calls valid while they are sampled. */
+  grammar: CallGrammar;
 }
 
 export const callFormatNames = ["hermes", "llama3", "mistral", "json", "pythonic"] as const;

@@ -2,7 +2,8 @@
 import type { Message } from "../../conversation/message.ts";
 import type { ToolDefinition } from "../../conversation/tool-definition.ts";
 import type { ChatTokenizer } from "../../policy/policy.ts";
-import type { CallFormat, CallFormatName } from "./call-format.ts";
+import type { CallGrammar } from "../constrain/call-grammar.ts";
+import type { CallFormat, CallFormatName, HeldFormat } from "./call-format.ts";
 import { hermes } from "./hermes.ts";
 import { jsonFence } from "./json-fence.ts";
 import { llama3 } from "./llama3.ts";
@@ -10,13 +11,20 @@ import { mistral } from "./mistral.ts";
 import { pythonic } from "./pythonic.ts";
 import { type CallForm, callForms, type TellOptions, tellCalls } from "./tell-calls.ts";
 
-export const callFormats: Readonly<Record<CallFormatName, CallFormat>> = {
+const formats: Readonly<Record<CallFormatName, HeldFormat>> = {
   hermes,
   llama3,
   mistral,
   json: jsonFence,
   pythonic,
 };
+
+export const callFormats: Readonly<Record<CallFormatName, CallFormat>> = formats;
+
+/** What keeps the calls of a format valid while they are sampled. */
+export function callGrammar({ name }: Pick<CallFormat, "name">): CallGrammar {
+  return formats[name].grammar;
+}
 
 /** What a chat template does about tools. */
 export interface TemplateTools {

@@ -58,6 +58,11 @@ describe("what a reply asks for", () => {
       'Wait.[TOOL_CALLS]f[ARGS]{"a": 1}[TOOL_CALLS]g[CALL_ID]abc123456[ARGS]{}',
       ["Wait.", ["f", { a: 1 }], ["g", {}]],
     ],
+    [
+      "mistral",
+      '[TOOL_CALLS]f[ARGS]{"a": "[TOOL_CALLS]h"}[TOOL_CALLS]g[ARGS]{}',
+      ["", ["f", { a: "[TOOL_CALLS]h" }], ["g", {}]],
+    ],
     ["json", 'Let me see.\n```json\n{"name": "f", "arguments": {"a": 1}}\n```', ["Let me see.", ["f", { a: 1 }]]],
     ["json", '```\n[{"name": "f", "arguments": {}}, {"name": "g", "arguments": {}}]\n```', ["", ["f", {}], ["g", {}]]],
     ["json", '```json\n{"total": 3}\n```', ['```json\n{"total": 3}\n```']],

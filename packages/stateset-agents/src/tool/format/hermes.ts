@@ -1,11 +1,13 @@
 /** Hermes and Qwen: `<tool_call>{"name": "f", "arguments": {…}}</tool_call>`, one or several, after words or alone. */
-import { beforeMarker, type CallFormat, type ParsedReply } from "./call-format.ts";
+import { jsonCallRest, opened } from "../constrain/call-grammar.ts";
+import { marker, optional, sequence, text } from "../constrain/grammar.ts";
+import { beforeMarker, type HeldFormat, type ParsedReply } from "./call-format.ts";
 import { endOfJson, readJsonCall, unreadable } from "./read-json-call.ts";
 
 const open = "<tool_call>";
 const close = "</tool_call>";
 
-export const hermes: CallFormat = {
+export const hermes: HeldFormat = {
   name: "hermes",
   markers: [open, close],
   parse(text): ParsedReply {
@@ -25,6 +27,11 @@ export const hermes: CallFormat = {
     calls
       .map((call) => `${open}\n{"name": ${JSON.stringify(call.name)}, "arguments": ${call.arguments}}\n${close}`)
       .join("\n"),
+  grammar(nfa, tools, { words }) {
+    const line = optional("\n");
+    const call = sequence(line, '{"name"', jsonCallRest(tools, "arguments"), line, marker(close));
+    return { anywhere: opened(nfa, text(open), call(nfa, words)) };
+  },
 };
 
 function readOne(text: string, from: number): { call: ParsedReply["calls"][number]; end: number } {

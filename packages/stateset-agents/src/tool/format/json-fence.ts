@@ -2,14 +2,19 @@
  * A JSON object, or a list of them, in a fence of three backticks: for templates that say nothing of tools. A fence that holds
  * anything else is part of the words.
  */
-import { beforeMarker, type CallFormat, type ParsedReply } from "./call-format.ts";
+import { jsonCallRest, opened, unwritten } from "../constrain/call-grammar.ts";
+import { optional, sequence } from "../constrain/grammar.ts";
+import { matching } from "../constrain/regex-grammar.ts";
+import { space } from "../constrain/schema-grammar.ts";
+import { beforeMarker, type HeldFormat, type ParsedReply } from "./call-format.ts";
 import { endOfJson, looksLikeCall, readJsonCall, readJsonCalls, unreadable } from "./read-json-call.ts";
 
 const fence = "```";
 /** What may stand behind the backticks. */
-const opening = /```[ \t]*(?:json|tool_call|tool)?[ \t]*\r?\n?\s*(?=[[{])/g;
+const before = "```[ \\t]*(?:json|tool_call|tool)?[ \\t]*\\r?\\n?\\s*";
+const opening = new RegExp(`${before}(?=[[{])`, "g");
 
-export const jsonFence: CallFormat = {
+export const jsonFence: HeldFormat = {
   name: "json",
   markers: [],
   parse(text): ParsedReply {
@@ -42,6 +47,21 @@ export const jsonFence: CallFormat = {
     calls
       .map((call) => `${fence}json\n{"name": ${JSON.stringify(call.name)}, "arguments": ${call.arguments}}\n${fence}`)
       .join("\n"),
+  grammar(nfa, tools, { words }) {
+    const rest = jsonCallRest(tools, "arguments");
+    const close = sequence(optional("\n"), fence);
+    const again = nfa.place();
+    const inList = rest(nfa, again);
+    nfa.beside[again]!.push(sequence("]", close)(nfa, words), sequence(",", space, '{"name"')(nfa, inList));
+    const others = '\\[?\\s*\\{\\s*"(?:name|arguments|parameters)"\\s*:';
+    return {
+      anywhere: nfa.either(
+        opened(nfa, matching(`${before}\\{[ \\t\\r\\n]*"name"`), sequence(rest, close)(nfa, words)),
+        opened(nfa, matching(`${before}\\[\\s*\\{[ \\t\\r\\n]*"name"`), inList),
+        unwritten(nfa, matching(before + others)),
+      ),
+    };
+  },
 };
 
 function readFence(text: string, from: number): { calls: ParsedReply["calls"]; end: number } | undefined {

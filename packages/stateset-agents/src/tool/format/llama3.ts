@@ -2,13 +2,17 @@
  * Llama 3: a reply that is `{"name": "f", "parameters": {…}}`, several behind one another with `;` between them, or anything of that
  * after `<|python_tag|>`. The calls of built-in tools, `search.call(query="x")`, come after that tag too.
  */
-import { beforeMarker, type CallFormat, type ParsedReply } from "./call-format.ts";
+import { jsonCallRest, opened, unwritten } from "../constrain/call-grammar.ts";
+import { choice, optional, sequence, text } from "../constrain/grammar.ts";
+import { matching } from "../constrain/regex-grammar.ts";
+import { space } from "../constrain/schema-grammar.ts";
+import { beforeMarker, type HeldFormat, type ParsedReply } from "./call-format.ts";
 import { readPythonCalls } from "./pythonic.ts";
 import { looksLikeCall, readJsonCalls } from "./read-json-call.ts";
 
 const tag = "<|python_tag|>";
 
-export const llama3: CallFormat = {
+export const llama3: HeldFormat = {
   name: "llama3",
   markers: [tag],
   parse(text): ParsedReply {
@@ -28,6 +32,17 @@ export const llama3: CallFormat = {
   },
   print: (calls) =>
     calls.map((call) => `{"name": ${JSON.stringify(call.name)}, "parameters": ${call.arguments}}`).join("; "),
+  grammar(nfa, tools, { end }) {
+    const again = nfa.place();
+    const rest = jsonCallRest(tools, "parameters")(nfa, again);
+    const call = text('{"name"')(nfa, rest);
+    nfa.beside[again]!.push(end, sequence(";", space)(nfa, call));
+    const others = matching('\\s*\\{\\s*"(?:name|arguments|parameters)"\\s*:');
+    return {
+      start: nfa.either(opened(nfa, matching('\\s*\\{[ \\t\\r\\n]*"name"'), rest), unwritten(nfa, others)),
+      anywhere: opened(nfa, text(tag), optional(choice("\n", " "))(nfa, call)),
+    };
+  },
 };
 
 function mayBeCall(start: string): boolean {

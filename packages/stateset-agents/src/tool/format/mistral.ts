@@ -1,12 +1,16 @@
 /** Mistral: `[TOOL_CALLS] [{"name": "f", "arguments": {…}}, …]`, and as its newer models write it, `[TOOL_CALLS]f[ARGS]{…}`. */
-import { beforeMarker, type CallFormat, type ParsedReply } from "./call-format.ts";
-import { readJsonCall, readJsonCalls, unreadable } from "./read-json-call.ts";
+import { jsonCallRest, namedCall, opened } from "../constrain/call-grammar.ts";
+import { marker, sequence, text } from "../constrain/grammar.ts";
+import { space } from "../constrain/schema-grammar.ts";
+import { beforeMarker, type HeldFormat, type ParsedReply } from "./call-format.ts";
+import { endOfJson, readJsonCall, readJsonCalls, unreadable } from "./read-json-call.ts";
 
 const tag = "[TOOL_CALLS]";
+const args = "[ARGS]";
 
-export const mistral: CallFormat = {
+export const mistral: HeldFormat = {
   name: "mistral",
-  markers: [tag, "[ARGS]", "[CALL_ID]"],
+  markers: [tag, args, "[CALL_ID]"],
   parse(text): ParsedReply {
     const at = text.indexOf(tag);
     if (at < 0) return { content: text, calls: [] };
@@ -17,14 +21,35 @@ export const mistral: CallFormat = {
   certain: (text) => beforeMarker(text, [tag]),
   print: (calls) =>
     `${tag} [${calls.map((call) => `{"name": ${JSON.stringify(call.name)}, "arguments": ${call.arguments}}`).join(", ")}]`,
+  grammar(nfa, tools, { end }) {
+    const again = nfa.place();
+    const call = sequence('{"name"', jsonCallRest(tools, "arguments"))(nfa, again);
+    nfa.beside[again]!.push(text("]")(nfa, end), sequence(",", space)(nfa, call));
+    const further = nfa.place();
+    const named = namedCall(tools, args)(nfa, further);
+    nfa.beside[further]!.push(end, marker(tag)(nfa, named));
+    const calls = nfa.either(sequence(space, "[")(nfa, call), named);
+    return { anywhere: opened(nfa, text(tag), calls) };
+  },
 };
 
 function readNamed(text: string): ParsedReply["calls"] {
-  return text.split(tag).map((one) => {
-    const [, name, args] =
-      /^\s*([^\s[\]{}]+)\s*(?:\[CALL_ID\][^[\]{}]*)?(?:\[ARGS\])?\s*([\s\S]*?)\s*$/.exec(one) ?? [];
-    if (name === undefined) return unreadable(one, "it has no name");
-    const read = readJsonCall(`{"name": ${JSON.stringify(name)}, "arguments": ${args === "" ? "{}" : args}}`);
-    return "problem" in read ? unreadable(one, "its arguments are no JSON object", name) : read;
-  });
+  const calls: ParsedReply["calls"] = [];
+  for (let rest: string | undefined = text; rest !== undefined; ) {
+    const [head = "", name] = /^\s*([^\s[\]{}]+)\s*(?:\[CALL_ID\][^[\]{}]*)?(?:\[ARGS\])?\s*/.exec(rest) ?? [];
+    // An argument may spell the tag.
+    const end: number = (rest[head.length] === "{" ? endOfJson(rest, head.length) : undefined) ?? head.length;
+    const over: number = rest.indexOf(tag, end);
+    const one = over < 0 ? rest : rest.slice(0, over);
+    calls.push(
+      name === undefined ? unreadable(one, "it has no name") : readOne(one, name, one.slice(head.length).trim()),
+    );
+    rest = over < 0 ? undefined : rest.slice(over + tag.length);
+  }
+  return calls;
+}
+
+function readOne(text: string, name: string, given: string): ParsedReply["calls"][number] {
+  const read = readJsonCall(`{"name": ${JSON.stringify(name)}, "arguments": ${given === "" ? "{}" : given}}`);
+  return "problem" in read ? unreadable(text, "its arguments are no JSON object", name) : read;
 }

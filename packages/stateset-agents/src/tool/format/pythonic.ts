@@ -1,8 +1,14 @@
 /** Pythonic: a reply that is `f(a=1, b="x")`, or a list of such, `[f(a=1), g()]`. Arguments are Python literals, by name. */
-import type { CallFormat, ParsedReply, UnreadableCall, WrittenCall } from "./call-format.ts";
+import { argumentsOf, opened, unwritten } from "../constrain/call-grammar.ts";
+import { choice, sequence, text } from "../constrain/grammar.ts";
+import type { Place } from "../constrain/nfa.ts";
+import { matching } from "../constrain/regex-grammar.ts";
+import { space } from "../constrain/schema-grammar.ts";
+import { unsupported } from "../constrain/unsupported.ts";
+import type { HeldFormat, ParsedReply, UnreadableCall, WrittenCall } from "./call-format.ts";
 import { unreadable } from "./read-json-call.ts";
 
-export const pythonic: CallFormat = {
+export const pythonic: HeldFormat = {
   name: "pythonic",
   markers: [],
   names: /^[A-Za-z_][\w.]*$/,
@@ -12,7 +18,35 @@ export const pythonic: CallFormat = {
   },
   certain: (text) => (/^\s*\[?\s*(?:[A-Za-z_][\w.]*)?\s*(?:\(|$)/.test(text) ? 0 : text.length),
   print: (calls) => `[${calls.map(printed).join(", ")}]`,
+  grammar(nfa, tools, { end }) {
+    const spaces = matching("\\s*");
+    /** Calls behind one another: where each is opened, and where it goes on after `f(`. */
+    const calls = (close: string) => {
+      const again = nfa.place();
+      const rests = tools.map(({ name, reader }): [string, Place] => {
+        const given = reader({ print: pythonOf }).as({ open: "", close: ")", key: (key) => keyword(key, name) });
+        return [name, argumentsOf(name, given)(nfa, again)];
+      });
+      const next = nfa.either(...rests.map(([name, rest]) => text(`${name}(`)(nfa, rest)));
+      nfa.beside[again]!.push(text(close)(nfa, end), sequence(",", space)(nfa, next));
+      return rests;
+    };
+    const [alone, listed] = [calls(""), calls("]")];
+    return {
+      start: nfa.either(
+        ...alone.map(([name, rest]) => opened(nfa, sequence(spaces, `${name}(`), rest)),
+        ...listed.map(([name, rest]) => opened(nfa, sequence(spaces, "[", spaces, `${name}(`), rest)),
+        unwritten(nfa, sequence(spaces, choice("", sequence("[", spaces)), matching("[A-Za-z_][A-Za-z0-9_.]*\\("))),
+      ),
+    };
+  },
 };
+
+function keyword(key: string, tool: string) {
+  if (!/^[A-Za-z_]\w*$/.test(key))
+    throw unsupported(`the argument "${key}", which is no name in Python`, `the tool "${tool}"`);
+  return text(`${key}=`);
+}
 
 const beginsLikeCall = (text: string) => /^\[?\s*[A-Za-z_][\w.]*\(/.test(text);
 
