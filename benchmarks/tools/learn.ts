@@ -26,6 +26,7 @@ import {
   groupsPerStep,
   type Level,
   quick,
+  type Sizes,
   samples,
   type Way,
   type WayName,
@@ -70,9 +71,8 @@ export const labelOf = ({ model, domain, level, way, seed }: ToolsJob) =>
 /** Where another model than the starter lies: of the machine, not of the job. */
 export const modelPath = () => process.env.STATESET_TOOLS_MODEL;
 
-export async function learnTools(job: ToolsJob): Promise<ToolsResult> {
+export async function learnTools(job: ToolsJob, sizes: Sizes = job.quick ? quick : full): Promise<ToolsResult> {
   const { domain, level, seed } = job;
-  const sizes = job.quick ? quick : full;
   const way: Way = ways[job.way];
   const agent = agentOf(domain, job.model === "starter" ? undefined : modelPath());
   await agent.initialize();
@@ -85,7 +85,7 @@ export async function learnTools(job: ToolsJob): Promise<ToolsResult> {
     training: null,
   };
   if (way.oracle !== undefined) {
-    const examples = await oracleExamples(job, way.oracle);
+    const examples = await oracleExamples(job, Math.max(1, Math.round(way.oracle * sizes.demonstrations)));
     const epochs = Math.max(1, Math.round((sizes.updates * 16) / examples.length));
     const { steps } = await trainSupervised({ agent, examples, epochs, seed, dir: false });
     result.steps += steps;

@@ -47,13 +47,22 @@ export interface Sizes {
   heldOutTasks: number;
   /** Updates of SFT on an oracle's conversations, and of each round of best-of-N. */
   updates: number;
+  /** Share of the oracle's conversations. */
+  demonstrations: number;
   /** Calls of the dialogues. Undefined: all. */
   calls?: number;
 }
 
-export const full: Sizes = { steps: 200, trainingTasks: 32, heldOutTasks: 64, updates: 100 };
+export const full: Sizes = { steps: 200, trainingTasks: 32, heldOutTasks: 64, updates: 100, demonstrations: 1 };
 /** To see that everything works: nothing is learnt in so few steps. */
-export const quick: Sizes = { steps: 4, trainingTasks: 8, heldOutTasks: 20, updates: 4, calls: 40 };
+export const quick: Sizes = {
+  steps: 4,
+  trainingTasks: 8,
+  heldOutTasks: 20,
+  updates: 4,
+  demonstrations: 1 / 20,
+  calls: 40,
+};
 
 /** Samples of each held-out task: pass^4 is the share of tasks that all four solve. */
 export const samples = 4;
