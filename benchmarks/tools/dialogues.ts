@@ -78,9 +78,7 @@ function toolsOf({ id, messages }: Dialogue, listed: readonly ListedTool[]): Too
     .map(({ type, function: definition }) => ({ type, function: definition }));
 }
 
-export async function measureDialogues(agent: MultiTurnAgent, limit?: number): Promise<BySource | null> {
-  const file = dialoguesFile();
-  if (file === undefined) return null;
+export async function measureDialogues(agent: MultiTurnAgent, file: string, limit?: number): Promise<BySource> {
   const bySource: BySource = {};
   const asked = askedCalls(file, limit);
   const answered = await Promise.all(asked.map((one) => answer(agent, one)));

@@ -1,9 +1,12 @@
 /** One run: an agent learns a domain in one way and is measured on tasks that it has not seen. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import {
   type Agent,
   createRandom,
   type Environment,
   evaluate,
+  type MultiTurnAgent,
   rewardFunction,
   type SupervisedExample,
   seedOf,
@@ -15,7 +18,7 @@ import { oracleReply, type TaskClass, taskClasses } from "stateset-agents/tools"
 import { countTools } from "../../packages/stateset-agents/src/conversation/tool-counts.ts";
 import { learningRateFor } from "../../packages/stateset-agents/src/learning/optimiser.ts";
 import { imitateBestOfN } from "../proof/best-of-n.ts";
-import { type BySource, measureDialogues } from "./dialogues.ts";
+import { type BySource, dialoguesFile, measureDialogues } from "./dialogues.ts";
 import {
   agentOf,
   type DomainName,
@@ -25,6 +28,7 @@ import {
   groupSize,
   groupsPerStep,
   type Level,
+  measuredElsewhere,
   quick,
   type Sizes,
   samples,
@@ -41,7 +45,7 @@ export interface ToolsJob {
   way: WayName;
   /** Of the untrained model 0. */
   seed: number;
-  /** Also measures calls of the dialogues: what it costs elsewhere. */
+  /** Measures calls of the dialogues instead, after the same learning: what it costs elsewhere. */
   dialogues?: true;
   quick?: true;
 }
@@ -55,35 +59,74 @@ export interface Measured {
   failures: Record<string, number>;
 }
 
-export interface ToolsResult extends Measured {
+export interface Learnt extends Measured {
   steps: number;
   /** Sampled to learn from. */
   conversations: number;
   /** Success of each class in training, by tenths of the run; null where it was not drawn. */
   training: Record<TaskClass, (number | null)[]> | null;
   trainingSeconds: number;
-  dialogues: BySource | null;
 }
 
-export const labelOf = ({ model, domain, level, way, seed }: ToolsJob) =>
-  `${model === "starter" ? "" : `${model}, `}${domain} ${level}, ${way}${way === "untrained" ? "" : `, seed ${seed}`}`;
+export interface Elsewhere {
+  dialogues: BySource;
+}
 
-/** Where another model than the starter lies: of the machine, not of the job. */
-export const modelPath = () => process.env.STATESET_TOOLS_MODEL;
+export type ToolsResult = Learnt | Elsewhere;
+
+export const labelOf = ({ model, domain, level, way, seed, dialogues }: ToolsJob) =>
+  `${model === "starter" ? "" : `${model}, `}${domain} ${level}, ${way}${way === "untrained" ? "" : `, seed ${seed}`}${dialogues ? ", dialogues" : ""}`;
+
+/** Where another model than the starter lies, and where what was learnt is kept: of the machine, not of the job. */
+export const places = {
+  model: () => process.env.STATESET_TOOLS_MODEL,
+  learnt: () => process.env.STATESET_TOOLS_LEARNT,
+};
 
 export async function learnTools(job: ToolsJob, sizes: Sizes = job.quick ? quick : full): Promise<ToolsResult> {
+  const learnt = learntFolder(job);
+  // What was learnt before is the same to the bit as what would be learnt now.
+  if (job.dialogues && learnt && existsSync(learnt)) return elsewhere(agentOf(job.domain, learnt, "whole"), sizes);
+  const agent = agentOf(job.domain, job.model === "starter" ? undefined : places.model());
+  await agent.initialize();
+  const result = await learn(agent, job, sizes);
+  if (learnt && !existsSync(learnt)) await agent.save(learnt);
+  if (job.dialogues) return elsewhere(agent, sizes);
+  const tasks = environmentOf(job.domain, job.level, { heldOut: true, tasks: sizes.heldOutTasks });
+  const measured = await measure(agent, tasks);
+  await agent.close();
+  return { ...measured, ...result };
+}
+
+/** Models whose calls elsewhere are measured are kept, so that they are learnt once. */
+function learntFolder({ model, domain, level, way, seed, quick: small }: ToolsJob): string | undefined {
+  const folder = places.learnt();
+  if (!folder || model !== "starter" || way === "untrained" || small) return undefined;
+  return measuredElsewhere.includes(`${domain} ${level} ${way}`)
+    ? join(folder, `${domain}-${level}-${way}-seed${seed}`)
+    : undefined;
+}
+
+async function elsewhere(agent: MultiTurnAgent, { calls }: Sizes): Promise<Elsewhere> {
+  const file = dialoguesFile();
+  if (file === undefined) throw new Error("There are no dialogues: name their file with --dialogues FILE.");
+  await agent.initialize();
+  const dialogues = await measureDialogues(agent, file, calls);
+  await agent.close();
+  return { dialogues };
+}
+
+async function learn(
+  agent: MultiTurnAgent,
+  job: ToolsJob,
+  sizes: Sizes,
+): Promise<Pick<Learnt, "steps" | "conversations" | "training" | "trainingSeconds">> {
   const { domain, level, seed } = job;
   const way: Way = ways[job.way];
-  const agent = agentOf(domain, job.model === "starter" ? undefined : modelPath());
-  await agent.initialize();
   const environment = environmentOf(domain, level, { tasks: sizes.trainingTasks });
   const success = new StateReward();
   const startedAt = performance.now();
-  const result: Pick<ToolsResult, "steps" | "conversations" | "training"> = {
-    steps: 0,
-    conversations: 0,
-    training: null,
-  };
+  const result: Pick<Learnt, "steps" | "conversations" | "training"> = { steps: 0, conversations: 0, training: null };
   if (way.oracle !== undefined) {
     const examples = await oracleExamples(job, Math.max(1, Math.round(way.oracle * sizes.demonstrations)));
     const epochs = Math.max(1, Math.round((sizes.updates * 16) / examples.length));
@@ -136,13 +179,9 @@ export async function learnTools(job: ToolsJob, sizes: Sizes = job.quick ? quick
         const own = seen.filter((one) => one.topic === topic && one.tenth === tenth);
         return own.length === 0 ? null : rounded(own.filter((one) => one.success).length / own.length);
       });
-    result.training = Object.fromEntries(taskClasses.map((topic) => [topic, share(topic)])) as ToolsResult["training"];
+    result.training = Object.fromEntries(taskClasses.map((topic) => [topic, share(topic)])) as Learnt["training"];
   }
-  const trainingSeconds = rounded((performance.now() - startedAt) / 1000);
-  const measured = await measure(agent, environmentOf(domain, level, { heldOut: true, tasks: sizes.heldOutTasks }));
-  const dialogues = job.dialogues ? await measureDialogues(agent, sizes.calls) : null;
-  await agent.close();
-  return { ...measured, ...result, trainingSeconds, dialogues };
+  return { ...result, trainingSeconds: rounded((performance.now() - startedAt) / 1000) };
 }
 
 /** The seeds of conversations are the same for every run: they are compared in pairs. */

@@ -3,18 +3,19 @@
  * --model FOLDER (in place of the starter model: an adapter is trained on it; whether it learns at all) --seeds N,N --quick (one seed, little of
  * everything: to see that it works; of the starter model nothing is written) --domains NAME,NAME --levels N,N --ways NAME,NAME (some of the runs) --jobs N (processes at once)
  * --minutes N (start no run after that) --rows FILE (where finished runs are kept, which are not made again; default .fleet/tools.jsonl)
- * --dialogues FILE (dev.jsonl, plain or .xz, with tools.json beside it) --no-write --render (write the page from what is kept, run nothing).
+ * --learnt FOLDER (where models are kept whose calls elsewhere are measured too) --dialogues FILE (dev.jsonl, plain or .xz, with tools.json beside it) --no-write --render (write the page from what is kept, run nothing).
  */
 import { existsSync, writeFileSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { keptRows, runJobs, serveJob } from "../parallel.ts";
+import { type JobRow, keptRows, runJobs, serveJob } from "../parallel.ts";
 import { dialoguesFile } from "./dialogues.ts";
 import { labelOf, learnTools, type ToolsJob, type ToolsResult } from "./learn.ts";
+import { isLearnt } from "./measures.ts";
 import { jobsOf, pageSeeds, settingsOf, starter } from "./plan.ts";
 import { plot } from "./plot.ts";
-import { page, summary, type ToolsRun } from "./report.ts";
+import { page, summary } from "./report.ts";
 import { domains, ways } from "./task.ts";
 
 await serveJob((job: ToolsJob) => learnTools(job));
@@ -30,6 +31,7 @@ const { values: flags } = parseArgs({
     jobs: { type: "string" },
     minutes: { type: "string" },
     rows: { type: "string", default: ".fleet/tools.jsonl" },
+    learnt: { type: "string", default: ".fleet/tools-models" },
     dialogues: { type: "string" },
     render: { type: "boolean", default: false },
     write: { type: "boolean", default: true },
@@ -50,7 +52,9 @@ if (flags.model !== undefined) {
   process.env.STATESET_TOOLS_MODEL = resolve(flags.model);
 }
 if (flags.dialogues !== undefined) process.env.STATESET_TOOLS_DIALOGUES = resolve(flags.dialogues);
-if (dialoguesFile() === undefined) console.log("There are no dialogues: name their file with --dialogues FILE.");
+process.env.STATESET_TOOLS_LEARNT = resolve(flags.learnt);
+// Asked early: a file that is not there should cost no run.
+const hasDialogues = dialoguesFile() !== undefined;
 const model = flags.model === undefined ? starter : basename(resolve(flags.model));
 const seeds = flags.seeds?.split(",").map(Number) ?? (quick || model !== starter ? pageSeeds.slice(0, 1) : pageSeeds);
 const asked = {
@@ -62,8 +66,11 @@ const asked = {
 if (!flags.render) {
   const { rows, failed, left } = await runJobs<ToolsJob, ToolsResult>({
     jobs: jobsOf({ model, seeds, quick }).filter(
-      ({ domain, level, way }) =>
-        asked.domains.includes(domain) && asked.levels.includes(String(level)) && asked.ways.includes(way),
+      ({ domain, level, way, dialogues }) =>
+        (hasDialogues || !dialogues) &&
+        asked.domains.includes(domain) &&
+        asked.levels.includes(String(level)) &&
+        asked.ways.includes(way),
     ),
     settingsOf,
     file: flags.rows,
@@ -74,6 +81,7 @@ if (!flags.render) {
   });
   console.log(summary(rows).join("\n"));
   for (const { job, message } of failed) console.log(`FAILED ${JSON.stringify(job)}: ${message}`);
+  if (!hasDialogues) console.log("There are no dialogues to measure calls of: name their file with --dialogues FILE.");
   if (left > 0) console.log(`${left} runs were not begun.`);
   process.exitCode = failed.length > 0 ? 1 : 0;
 }
@@ -90,11 +98,11 @@ function write(): void {
   const all = new Map([...before, ...own].map((row) => [JSON.stringify(row.job), row]));
   const order = jobsOf({ model: starter, seeds: pageSeeds, quick: false }).map((job) => JSON.stringify(job));
   const placed = new Map(order.map((job, i) => [job, i]));
-  const place = ({ job }: ToolsRun) => placed.get(JSON.stringify(job)) ?? order.length;
-  const runs: ToolsRun[] = [...all.values()]
+  const place = ({ job }: { job: ToolsJob }) => placed.get(JSON.stringify(job)) ?? order.length;
+  const runs: JobRow<ToolsJob, ToolsResult>[] = [...all.values()]
     .filter((run) => run.job.model !== starter || place(run) < order.length)
     .sort((a, b) => place(a) - place(b));
   writeFileSync(file, runs.map((row) => `${JSON.stringify(row)}\n`).join(""));
   writeFileSync(at("../../docs/results/tools.md"), page(runs));
-  writeFileSync(at("../../docs/images/tools.svg"), plot(runs));
+  writeFileSync(at("../../docs/images/tools.svg"), plot(runs.filter(isLearnt)));
 }

@@ -2,10 +2,19 @@
 import { type Estimate, estimateMean } from "stateset-agents/telemetry";
 import { taskClasses } from "stateset-agents/tools";
 import type { JobRow } from "../parallel.ts";
-import type { ToolsJob, ToolsResult } from "./learn.ts";
+import type { Elsewhere, Learnt, ToolsJob, ToolsResult } from "./learn.ts";
 import { samples } from "./task.ts";
 
-export type ToolsRun = JobRow<ToolsJob, ToolsResult>;
+export type ToolsRun = JobRow<ToolsJob, Learnt>;
+export type ElsewhereRun = JobRow<ToolsJob, Elsewhere>;
+
+export function isElsewhere(row: JobRow<ToolsJob, ToolsResult>): row is ElsewhereRun {
+  return "dialogues" in row.result;
+}
+
+export function isLearnt(row: JobRow<ToolsJob, ToolsResult>): row is ToolsRun {
+  return "solved" in row.result;
+}
 
 export const columns = [...taskClasses, "all"] as const;
 export type Column = (typeof columns)[number];

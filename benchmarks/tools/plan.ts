@@ -9,6 +9,7 @@ import {
   environmentOf,
   full,
   type Level,
+  measuredElsewhere,
   quick,
   samples,
   type Way,
@@ -24,13 +25,11 @@ interface Part {
   domain: DomainName;
   level: Level;
   ways: readonly WayName[];
-  /** Those after which calls of the dialogues are measured. */
-  dialogues?: readonly WayName[];
 }
 
 /** Both domains, with what the first level is compared with; then the harder levels as they are. */
 const parts: readonly Part[] = [
-  { domain: "retail", level: 1, ways: ["untrained", "grpo"], dialogues: ["untrained", "grpo"] },
+  { domain: "retail", level: 1, ways: ["untrained", "grpo"] },
   { domain: "booking", level: 1, ways: ["untrained", "grpo", "flipped", "best-of-n"] },
   { domain: "retail", level: 1, ways: ["sft-240", "sft-240-grpo", "best-of-n-rounds", "sft-60", "sft-960"] },
   { domain: "retail", level: 1, ways: ["credit-turn", "credit-state", "curriculum"] },
@@ -50,17 +49,15 @@ export interface Wanted {
 }
 
 export function jobsOf({ model, seeds, quick: small }: Wanted): ToolsJob[] {
-  return (model === starter ? parts : otherModel).flatMap(({ domain, level, ways: names, dialogues = [] }) =>
+  const jobs = (model === starter ? parts : otherModel).flatMap(({ domain, level, ways: names }) =>
     names.flatMap((way) =>
       (way === "untrained" ? [0] : seeds).map(
-        (seed): ToolsJob => ({
-          ...{ model, domain, level, way, seed },
-          ...(dialogues.includes(way) && { dialogues: true as const }),
-          ...(small && { quick: true as const }),
-        }),
+        (seed): ToolsJob => ({ ...{ model, domain, level, way, seed }, ...(small && { quick: true as const }) }),
       ),
     ),
   );
+  const again = jobs.filter(({ domain, level, way }) => measuredElsewhere.includes(`${domain} ${level} ${way}`));
+  return [...jobs, ...(model === starter ? again.map((job) => ({ ...job, dialogues: true as const })) : [])];
 }
 
 /** Everything beside a job that decides its result. */

@@ -2,13 +2,22 @@
 import { pairedTest } from "stateset-agents/telemetry";
 import { taskClasses } from "stateset-agents/tools";
 import { change, estimateText } from "../estimate.ts";
+import type { JobRow } from "../parallel.ts";
 import type { BySource } from "./dialogues.ts";
-import { labelOf } from "./learn.ts";
-import { columns, estimate, grouped, mean, perTask, type ToolsRun } from "./measures.ts";
+import { labelOf, type ToolsJob, type ToolsResult } from "./learn.ts";
+import {
+  columns,
+  type ElsewhereRun,
+  estimate,
+  grouped,
+  isElsewhere,
+  isLearnt,
+  mean,
+  perTask,
+  type ToolsRun,
+} from "./measures.ts";
 import { jobsOf, pageSeeds, starter } from "./plan.ts";
 import { type DomainName, full, groupSize, groupsPerStep, type Level, quick, samples, type Way, ways } from "./task.ts";
-
-export type { ToolsRun } from "./measures.ts";
 
 /** Each class is to end there. */
 const goal = 0.8;
@@ -18,15 +27,16 @@ const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
   [row(head), row(head.map(() => "---")), ...rows.map(row)].join("\n");
 
 /** A line a run. */
-export function summary(runs: readonly ToolsRun[]): string[] {
-  return runs.map((run) => {
+export function summary(rows: readonly JobRow<ToolsJob, ToolsResult>[]): string[] {
+  return rows.filter(isLearnt).map((run) => {
     const cells = columns.map((column) => `${column} ${shown(mean(perTask([run], column)))}`);
     const { conversations, trainingSeconds } = run.result;
     return `${labelOf(run.job)} · ${cells.join(", ")} · ${conversations} conversations, ${trainingSeconds.toFixed(0)} s`;
   });
 }
 
-export function page(all: readonly ToolsRun[]): string {
+export function page(rows: readonly JobRow<ToolsJob, ToolsResult>[]): string {
+  const all = rows.filter(isLearnt);
   const runs = all.filter(({ job }) => job.model === starter);
   const of = (domain: DomainName, level: Level) =>
     runs.filter(({ job }) => job.domain === domain && job.level === level);
@@ -41,10 +51,10 @@ export function page(all: readonly ToolsRun[]): string {
     section("Booking", bookingWords(of("booking", 1)), of("booking", 1)),
     levels.length > 0 && `## Harder levels, as they are\n\n${levels.join("\n\n")}`,
     failuresSection(runs),
-    dialoguesSection(runs),
+    dialoguesSection(rows.filter(isElsewhere)),
     otherModels(all.filter(({ job }) => job.model !== starter)),
-    missing(runs),
-    machines(all),
+    missing(rows),
+    machines(rows),
   ];
   return `# Agents that act, measured
 
@@ -148,18 +158,17 @@ By kind, of all calls in the held-out conversations.
 ${table(["tasks", "way", "calls", ...kinds.map((kind) => `\`${kind}\``)], rows)}`;
 }
 
-function dialoguesSection(runs: readonly ToolsRun[]): string {
-  const measured = runs.filter(({ result }) => result.dialogues !== null);
+function dialoguesSection(measured: readonly ElsewhereRun[]): string {
   if (measured.length === 0) return "";
   const byWay = grouped(measured, ({ job }) => job.way);
-  const sources = [...new Set(measured.flatMap(({ result }) => Object.keys(result.dialogues!)))];
+  const sources = [...new Set(measured.flatMap(({ result }) => Object.keys(result.dialogues)))];
   const total = (of: BySource, source: string, what: "calls" | "tool" | "all") =>
     source === "all" ? Object.values(of).reduce((sum, one) => sum + one[what], 0) : (of[source]?.[what] ?? 0);
-  const share = (same: readonly ToolsRun[], source: string, what: "tool" | "all") =>
-    `${(100 * mean(same.map(({ result }) => total(result.dialogues!, source, what) / Math.max(1, total(result.dialogues!, source, "calls"))))).toFixed(0)}%`;
+  const share = (same: readonly ElsewhereRun[], source: string, what: "tool" | "all") =>
+    `${(100 * mean(same.map(({ result }) => total(result.dialogues, source, what) / Math.max(1, total(result.dialogues, source, "calls"))))).toFixed(0)}%`;
   const rows = [...sources, "all"].map((source) => [
     source,
-    String(total(measured[0]!.result.dialogues!, source, "calls")),
+    String(total(measured[0]!.result.dialogues, source, "calls")),
     ...byWay.flatMap((same) => [share(same, source, "tool"), share(same, source, "all")]),
   ]);
   const heads = byWay.flatMap((same) => {
@@ -187,20 +196,22 @@ function otherModels(runs: readonly ToolsRun[]): string {
 }
 
 /** What the page does not hold. */
-function missing(runs: readonly ToolsRun[]): string {
+function missing(runs: readonly { job: ToolsJob }[]): string {
   const known = new Set(runs.map(({ job }) => JSON.stringify(job)));
   const left = jobsOf({ model: starter, seeds: pageSeeds, quick: false }).filter(
     (job) => !known.has(JSON.stringify(job)),
   );
   if (left.length === 0) return "";
-  const lines = grouped(left, ({ domain, level, way }) => `${domain} ${level} ${way}`).map((same) => {
-    const { domain, level, way } = same[0]!;
-    return `- ${domain} ${level}, \`${way}\`${way === "untrained" ? "" : `: seeds ${same.map(({ seed }) => seed).join(", ")}`}`;
-  });
+  const lines = grouped(left, ({ domain, level, way, dialogues }) => `${domain} ${level} ${way} ${dialogues}`).map(
+    (same) => {
+      const { domain, level, way, dialogues } = same[0]!;
+      return `- ${domain} ${level}, \`${way}\`${dialogues ? ", calls of the dialogues" : ""}${way === "untrained" ? "" : `: seeds ${same.map(({ seed }) => seed).join(", ")}`}`;
+    },
+  );
   return `## Not run yet\n\nThe same command goes on with these; calls that are valid by construction (\`constrain\`) are not compared yet.\n\n${lines.join("\n")}`;
 }
 
-function machines(runs: readonly ToolsRun[]): string {
+function machines(runs: readonly { machine: string }[]): string {
   const names = [...new Set(runs.map(({ machine }) => machine))];
   return names.length === 0 ? "" : `Machine${names.length > 1 ? "s" : ""}: ${names.join("; ")}.`;
 }
