@@ -79,6 +79,7 @@ function toolsOf({ id, messages }: Dialogue, listed: readonly ListedTool[]): Too
 }
 
 export async function measureDialogues(agent: MultiTurnAgent, file: string, limit?: number): Promise<BySource> {
+  await agent.initialize();
   const bySource: BySource = {};
   const asked = askedCalls(file, limit);
   const answered = await Promise.all(asked.map((one) => answer(agent, one)));

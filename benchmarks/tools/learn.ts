@@ -77,6 +77,9 @@ export type ToolsResult = Learnt | Elsewhere;
 export const labelOf = ({ model, domain, level, way, seed, dialogues }: ToolsJob) =>
   `${model === "starter" ? "" : `${model}, `}${domain} ${level}, ${way}${way === "untrained" ? "" : `, seed ${seed}`}${dialogues ? ", dialogues" : ""}`;
 
+/** Conversations an update of SFT learns from. */
+const batchSize = 16;
+
 /** Where another model than the starter lies, and where what was learnt is kept: of the machine, not of the job. */
 export const places = {
   model: () => process.env.STATESET_TOOLS_MODEL,
@@ -129,8 +132,8 @@ async function learn(
   const result: Pick<Learnt, "steps" | "conversations" | "training"> = { steps: 0, conversations: 0, training: null };
   if (way.oracle !== undefined) {
     const examples = await oracleExamples(job, Math.max(1, Math.round(way.oracle * sizes.demonstrations)));
-    const epochs = Math.max(1, Math.round((sizes.updates * 16) / examples.length));
-    const { steps } = await trainSupervised({ agent, examples, epochs, seed, dir: false });
+    const epochs = Math.max(1, Math.round(sizes.updates / Math.ceil(examples.length / batchSize)));
+    const { steps } = await trainSupervised({ agent, examples, epochs, batchSize, seed, dir: false });
     result.steps += steps;
   }
   if (way.harvest) {
@@ -145,7 +148,7 @@ async function learn(
         updates: sizes.updates,
         learningRate: learningRateFor(agent.policy.model),
       },
-      { agent, environment, reward: success, seed, batchSize: 32 },
+      { agent, environment, reward: success, seed, batchSize },
     );
     result.steps += imitated.updates;
     result.conversations += imitated.conversations;

@@ -28,10 +28,11 @@ export const shopTask: DemoTask = {
       ...(threads !== undefined && { threads }),
       ...(model !== undefined && { model, lora: true }),
     }),
-  training: () => retail({ level: 1, maxTurns }),
+  // Few enough that each is met often: what was lost of it is remembered.
+  training: () => retail({ level: 1, tasks: 32, maxTurns }),
   heldOut: ({ few }) => retail({ level: 1, heldOut: true, maxTurns, ...(few && { tasks: 20 }) }),
   reward: () => new StateReward(),
-  settings: { steps: 100, checkpoint: { every: 0 }, trajectories: { every: 25 } },
+  settings: { steps: 120, checkpoint: { every: 0 }, trajectories: { every: 25 } },
   ownModelSettings: { groupsPerStep: 2 },
   table(before, after, colors) {
     const cell = (estimate: Estimate) => `${percent(estimate.mean)} ${intervalText(estimate, percent)}`;
