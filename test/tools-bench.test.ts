@@ -147,7 +147,8 @@ describe("the page of bench:tools", () => {
     expect(text).toContain(
       "every class at 0.8 or above with 1 of 2 seeds; the lowest class of each ended at 1.00, 0.50.",
     );
-    expect(text).toMatch(/\| `grpo` \| GRPO as `train\(\)` does it \| 1\.00 \[.*\] \| 0\.75 \[/);
+    expect(text).toMatch(/\| `grpo` \| 1\.00 \[.*\] \| 0\.75 \[.* \| 32 \| GRPO as `train\(\)` does it \|/);
+    expect(text).toMatch(/\| pass\^4 .*\n.*\n\| `untrained` .*\n\| `grpo` \| 1\.00 \[[^|]*\| 0\.50 \[/);
     expect(text).toMatch(/retail 1 \| `grpo` \| 100 \| 7\.0% \|/);
     const left = text.slice(text.indexOf("## Not run yet"));
     expect(left).toContain("- retail 1, `grpo`: seeds 13\n");

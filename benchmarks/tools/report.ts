@@ -12,6 +12,7 @@ import {
   grouped,
   isElsewhere,
   isLearnt,
+  type Measure,
   mean,
   perTask,
   type ToolsRun,
@@ -74,30 +75,33 @@ function section(title: string, words: string, runs: readonly ToolsRun[]): strin
   return runs.length === 0 ? "" : `## ${title}\n\n${[words, results(runs)].filter(Boolean).join("\n\n")}`;
 }
 
-/** A row a way: success by class, all, pass^4; then what each seed gave. */
+/** A row a way: success and pass^4 by class; then what each seed gave. */
 function results(runs: readonly ToolsRun[]): string {
   const byWay = grouped(runs, ({ job }) => job.way);
-  const way = (own: readonly ToolsRun[]) => `\`${own[0]!.job.way}\``;
-  const means = byWay.map((own) => [
-    ...[way(own), (ways[own[0]!.job.way] as Way).what],
-    ...columns.map((column) => estimateText(estimate(own, column), shown)),
-    ...columns.map((column) => shown(estimate(own, column, "every").mean)),
+  const means = (measure: Measure) => (own: ToolsRun[]) => [
+    `\`${own[0]!.job.way}\``,
+    ...columns.map((column) => estimateText(estimate(own, column, measure), shown)),
+  ];
+  const success = byWay.map((own) => [
+    ...means("success")(own),
     mean(own.map(({ result }) => result.conversations)).toFixed(0),
+    (ways[own[0]!.job.way] as Way).what,
   ]);
   const seeds = byWay.flatMap((own) =>
     own[0]!.job.way === "untrained"
       ? []
       : own.map((run) => [
-          ...[way(own), String(run.job.seed)],
+          ...[`\`${run.job.way}\``, String(run.job.seed)],
           ...columns.map((column) => shown(mean(perTask([run], column)))),
           `${(run.cpuSeconds / 60).toFixed(1)} min`,
         ]),
   );
   const parts = [
-    table(["way", "", ...columns, ...columns.map((one) => `pass^${samples} ${one}`), "conversations"], means),
+    table(["success", ...columns, "conversations", "what"], success),
+    table([`pass^${samples}`, ...columns], byWay.map(means("every"))),
     ...(seeds.length > 0
       ? [
-          "Seed by seed, with the processor time of the whole run:",
+          "Success seed by seed, with the processor time of the whole run:",
           table(["way", "seed", ...columns, "processor"], seeds),
         ]
       : []),
