@@ -10,7 +10,7 @@ import { parseArgs } from "node:util";
 import { defaultsStamp, starterRate } from "../defaults.ts";
 import { type JobRow, keptRows, runJobs, serveJob } from "../parallel.ts";
 import { type ClassesJob, type ClassesResult, learnShop, type VariantName, variants } from "./learn.ts";
-import { further, type Kept, page, seeds, summary } from "./report.ts";
+import { type Kept, page, seeds, summary } from "./report.ts";
 
 await serveJob(learnShop);
 
@@ -61,14 +61,10 @@ process.exitCode = failed.length > 0 ? 1 : 0;
 function write(): void {
   const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
   const file = at("../results/classes.json");
-  // What was tried first stays as it was: those runs were made by code that is gone.
+  // What was tried before stays as it was: those runs were made by code that is gone.
   const { earlier, tuning } = JSON.parse(readFileSync(file, "utf8")) as Kept;
   const all: JobRow<ClassesJob, ClassesResult>[] = keptRows(flags.rows, settingsOf);
-  const wanted = [
-    ...jobsOf(names, pageSeeds, pageSteps),
-    ...further.flatMap(({ variant, steps }) => jobsOf([variant], seeds.further, steps)),
-  ];
-  const runs = wanted.flatMap((job) => {
+  const runs = jobsOf(names, pageSeeds, pageSteps).flatMap((job) => {
     const own = all.find((row) => JSON.stringify(row.job) === JSON.stringify(job));
     if (!own) return [];
     const { settings: _, ...run } = own;

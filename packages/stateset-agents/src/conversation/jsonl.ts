@@ -1,7 +1,5 @@
-import { createWriteStream } from "node:fs";
-import { mkdir, rename, rm } from "node:fs/promises";
+import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { finished } from "node:stream/promises";
 import { messageOf, StatesetError } from "../error.ts";
 import { type ChatRecord, readChat } from "./chat-layouts.ts";
 import { parseRecord } from "./parse-record.ts";
@@ -31,19 +29,16 @@ export async function writeChats(
 ): Promise<{ count: number }> {
   const temporary = `${path}.${process.pid}.tmp`;
   let count = 0;
-  try {
-    await mkdir(dirname(path), { recursive: true });
-    const output = createWriteStream(temporary);
-    const done = finished(output);
-    // The failure reaches us through `await done`; until then it must not count as unhandled.
-    done.catch(() => {});
+  async function* lines(): AsyncGenerator<string> {
     for await (const chat of chats) {
       count++;
-      const room = output.write(`${JSON.stringify(chat)}\n`);
-      if (!room) await Promise.race([new Promise<void>((resolve) => output.once("drain", resolve)), done]);
+      yield `${JSON.stringify(chat)}\n`;
     }
-    output.end();
-    await done;
+  }
+  try {
+    await mkdir(dirname(path), { recursive: true });
+    // It closes the file also when a line fails; a stream may still be about to create it when what was written is removed.
+    await writeFile(temporary, lines());
     await rename(temporary, path);
     return { count };
   } catch (error) {

@@ -94,14 +94,14 @@ pub unsafe fn grad_input(
     let total: usize = jobs.iter().map(|j| j.n).sum();
     exec.pack.reserve(m * total + 16, "packed derivatives")?;
     let packed = exec.pack.pointer();
+    let level = exec.level;
+    let groups = row_groups(m, level.mr());
     let mut offset = 0;
     for job in jobs {
-        unsafe { pack_rows(exec, job.dy, job.dy_row, m, job.n, packed.add(offset)) };
+        unsafe { pack_rows(exec, job.dy, job.dy_row, groups, job.n, packed.add(offset)) };
         offset += m * job.n;
     }
     let locals = exec.local(2 * N_BLOCK * 16)?;
-    let level = exec.level;
-    let groups = row_groups(m, level.mr());
     let panels = k.div_ceil(16);
     let threads = exec.pool.threads();
     // With few panels the rows are split too.

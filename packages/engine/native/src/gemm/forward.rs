@@ -55,6 +55,10 @@ pub fn row_groups(m: usize, mr: usize) -> Groups {
 }
 
 impl Groups {
+    pub fn rows(self) -> usize {
+        self.count * self.base + self.extra
+    }
+
     pub fn get(self, i: usize) -> (usize, usize) {
         (i * self.base + i.min(self.extra), self.base + usize::from(i < self.extra))
     }
@@ -68,22 +72,26 @@ unsafe fn pack<S: Simd>(x: *const f32, stride: usize, rows: usize, k: usize, to:
             std::ptr::copy_nonoverlapping(x, to, k);
             return;
         }
-        let mut block = [0f32; 256];
         let mut at = 0;
-        // 16 columns at a time through a turned block; rows beyond the group are not read.
+        // 16 columns at a time through turned blocks of 16 rows; rows beyond the group are not read.
         while at + 16 <= k {
-            let mut square = [0f32; 256];
-            for r in 0..rows {
-                S::store(square.as_mut_ptr().add(r * 16), S::load(x.add(r * stride + at)));
+            let mut blocks = [[0f32; 256]; 2];
+            for (first, block) in (0..rows).step_by(16).zip(&mut blocks) {
+                let mut square = [0f32; 256];
+                for r in first..rows.min(first + 16) {
+                    S::store(square.as_mut_ptr().add((r - first) * 16), S::load(x.add(r * stride + at)));
+                }
+                S::transpose(square.as_ptr(), 16, block.as_mut_ptr(), 16);
             }
-            S::transpose(square.as_ptr(), 16, block.as_mut_ptr(), 16);
             for j in 0..16 {
-                // Writes 16 floats, of which later steps overwrite all but `rows`; at the group's end exactly `rows`.
-                let (from, to) = (block.as_ptr().add(j * 16), to.add((at + j) * rows));
-                if (at + j) * rows + 16 <= k * rows {
-                    S::store(to, S::load(from));
-                } else {
-                    std::ptr::copy_nonoverlapping(from, to, rows);
+                for (first, block) in (0..rows).step_by(16).zip(&blocks) {
+                    // Writes 16 floats, of which later steps overwrite what is not the block's; at the group's end exactly that.
+                    let (from, start) = (block.as_ptr().add(j * 16), (at + j) * rows + first);
+                    if start + 16 <= k * rows {
+                        S::store(to.add(start), S::load(from));
+                    } else {
+                        std::ptr::copy_nonoverlapping(from, to.add(start), (rows - first).min(16));
+                    }
                 }
             }
             at += 16;
@@ -97,18 +105,17 @@ unsafe fn pack<S: Simd>(x: *const f32, stride: usize, rows: usize, k: usize, to:
 }
 
 simd_dispatch! {
-    /// `[rows][k]` with `stride` to `[k][rows]`; `rows` ≤ 16.
+    /// `[rows][k]` with `stride` to `[k][rows]`; `rows` ≤ 32.
     pub unsafe fn pack_group = pack(x: *const f32, stride: usize, rows: usize, k: usize, to: *mut f32);
 }
 
 /// Packs all row groups of `x[m, k]`, in parallel when it pays. Group `i` starts at `start(i)·k`.
 ///
 /// # Safety
-/// `x` must hold m rows of k, `to` m·k floats.
-pub unsafe fn pack_rows(exec: &Exec, x: *const f32, stride: usize, m: usize, k: usize, to: *mut f32) {
-    let groups = row_groups(m, exec.level.mr());
+/// `x` must hold the groups' rows of k, `to` as many floats.
+pub unsafe fn pack_rows(exec: &Exec, x: *const f32, stride: usize, groups: Groups, k: usize, to: *mut f32) {
     let level = exec.level;
-    let per_chunk = if m * k < 1 << 15 { groups.count } else { groups.count.div_ceil(4 * exec.pool.threads()) }.max(1);
+    let per_chunk = if groups.rows() * k < 1 << 15 { groups.count } else { groups.count.div_ceil(4 * exec.pool.threads()) }.max(1);
     let (x, to) = (Shared(x.cast_mut()), Shared(to));
     exec.pool.run(groups.count.div_ceil(per_chunk), |chunk, _| {
         for g in chunk * per_chunk..((chunk + 1) * per_chunk).min(groups.count) {
@@ -150,13 +157,15 @@ pub unsafe fn forward_on(
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = amx;
+    // Few enough rows for one tile are one group, so that the weights are read once.
+    let groups = row_groups(m, if m <= exec.level.tall() { m } else { exec.level.mr() });
     exec.pack.reserve(m * k + 16, "packed activations")?;
     let packed = if m == 1 { x.cast_mut() } else { exec.pack.pointer() };
     if m > 1 {
-        unsafe { pack_rows(exec, x, stride, m, k, packed) };
+        unsafe { pack_rows(exec, x, stride, groups, k, packed) };
     }
     let locals = exec.local(DECODED)?;
-    unsafe { run_packed(exec, &locals, packed, m, k, jobs) };
+    unsafe { run_packed(exec, &locals, packed, groups, k, jobs) };
     Ok(())
 }
 
@@ -277,9 +286,8 @@ impl Strip {
 }
 
 /// Work item: a block of row groups (its packed rows stay in the second-level cache) times a range of panels.
-unsafe fn run_packed(exec: &Exec, locals: &Locals, packed: *mut f32, m: usize, k: usize, jobs: &[Job]) {
-    let level = exec.level;
-    let groups = row_groups(m, level.mr());
+unsafe fn run_packed(exec: &Exec, locals: &Locals, packed: *mut f32, groups: Groups, k: usize, jobs: &[Job]) {
+    let (level, m) = (exec.level, groups.rows());
     let threads = exec.pool.threads();
     let block = ((1 << 18) / (level.mr() * k).max(1)).clamp(1, groups.count.max(1));
     let blocks = groups.count.div_ceil(block);

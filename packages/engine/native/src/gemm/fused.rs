@@ -67,7 +67,7 @@ const fn wide<S: Simd>(form: Form, rows: usize) -> usize {
 #[inline(always)]
 unsafe fn rows_of<S: Simd, const F: usize, const R: usize>(w: Matrix, count: usize, part: Part, t: &Tile) {
     unsafe {
-        match const { if R > S::MR { 0 } else { wide::<S>(Form::numbered(F), R) } } {
+        match const { if R > S::TALL { 0 } else { wide::<S>(Form::numbered(F), R) } } {
             4 => panels::<S, R, 4, F>(w, count, part, t),
             2 => panels::<S, R, 2, F>(w, count, part, t),
             1 => panels::<S, R, 1, F>(w, count, part, t),
@@ -101,9 +101,9 @@ pub unsafe fn tile_fused(level: Level, rows: usize, count: usize, w: Matrix, par
         ($($r:literal),*) => {
             by_form!(w.form, F => match rows {
                 $($r => unsafe { fused::<F, $r>(level, w, count, part, t) },)*
-                _ => unreachable!("a tile has 1 to 12 rows"),
+                _ => unreachable!("a tile has 1 to 24 rows"),
             })
         };
     }
-    run!(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
+    run!(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24)
 }

@@ -177,8 +177,8 @@ pub unsafe fn head_forward(exec: &mut Exec, f: &HeadForward, targets: &[u32]) ->
     let kept = if f.keep.is_null() { ROW_BLOCK * CHUNK } else { 0 };
     let locals = exec.local(kept + DECODED)?;
     let level = exec.level;
-    unsafe { pack_rows(exec, f.hidden, f.hidden_row, f.rows, f.k, packed) };
     let groups = row_groups(f.rows, level.mr());
+    unsafe { pack_rows(exec, f.hidden, f.hidden_row, groups, f.k, packed) };
     let per_block = (ROW_BLOCK / level.mr()).max(1);
     let blocks = groups.count.div_ceil(per_block);
     let chunks = f.vocab.div_ceil(CHUNK);

@@ -10,6 +10,7 @@ impl Simd for Avx512 {
     type V = __m512;
     const MR: usize = 12;
     const NP: usize = 2;
+    const TALL: usize = 24;
     const UR: usize = 6;
     const UP: usize = 4;
 

@@ -36,6 +36,8 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// Rows and panels of the main matrix-product tile; `MR * NP` accumulators must fit the registers.
     const MR: usize;
     const NP: usize;
+    /// Rows of the tallest tile, which is one panel wide: it reads weights that come from memory once, where two tiles would read them twice.
+    const TALL: usize = Self::MR;
     /// Rows of the tile whose left operand is not packed (one pointer a row).
     const UR: usize;
     const UP: usize;
@@ -182,6 +184,19 @@ impl Level {
             }
             EngineError::config(format!("STATESET_SIMD is \"{name}\", which this machine cannot run. Use one of: {}.", names.join(", ")))
         })
+    }
+
+    /// Rows of a group when it is the only one.
+    pub fn tall(self) -> usize {
+        match self {
+            Level::Scalar => Scalar::TALL,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => Avx2::TALL,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => Avx512::TALL,
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => Neon::TALL,
+        }
     }
 
     /// Rows per packed group of the matrix product.
