@@ -32,8 +32,8 @@ export interface DemoTask {
   measures(before: Evaluation, after: Evaluation): Record<string, unknown>;
   /** Which scenarios are shown side by side. */
   shown(before: Evaluation): readonly number[];
-  /** A message to try the agent with; undefined where it wants its tools. */
-  tryWith?: string;
+  /** Commands to go on with. */
+  next(checkpoint: string): readonly string[];
 }
 
 /** The reward that training sees. */

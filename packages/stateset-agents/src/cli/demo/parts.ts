@@ -72,5 +72,9 @@ export const politeTask: DemoTask = {
     };
   },
   shown: ({ groups }) => [0, groups.length - 1],
-  tryWith: "Where is my order?",
+  next: (checkpoint) => [
+    `npx stateset-agents chat --checkpoint ${checkpoint}`,
+    `npx stateset-agents evaluate --checkpoint ${checkpoint} --message "Where is my order?"`,
+    "npx stateset-agents init my-agent",
+  ],
 };

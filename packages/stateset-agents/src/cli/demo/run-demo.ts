@@ -130,11 +130,7 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
       `${colors.green("✓")} ${duration(performance.now() - startedAt)}. The trained agent is in ${colors.cyan(checkpoint)}`,
       "",
       colors.dim("Next:"),
-      `  npx stateset-agents chat --checkpoint ${checkpoint}`,
-      ...(task.tryWith === undefined
-        ? []
-        : [`  npx stateset-agents evaluate --checkpoint ${checkpoint} --message "${task.tryWith}"`]),
-      "  npx stateset-agents init my-agent",
+      ...task.next(checkpoint).map((command) => `  ${command}`),
     );
     if (json) printJson(io, result);
     return result;

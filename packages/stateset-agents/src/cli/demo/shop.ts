@@ -54,6 +54,8 @@ export const shopTask: DemoTask = {
   },
   shown: ({ groups }) =>
     (["act", "refuse"] as const).map((topic) => groups.findIndex(({ scenarioId }) => topicOf(scenarioId) === topic)),
+  // Outside of the shop the agent has no tools: `chat` would show nothing of what it learnt.
+  next: () => ["npx stateset-agents init my-agent --template tools"],
 };
 
 function byClass({ scenarios }: Evaluation): Record<TaskClass, Estimate> {
