@@ -114,7 +114,7 @@ function retailWords(runs: readonly ToolsRun[]): string {
   if (own.length === 0) return "";
   const least = (run: ToolsRun) => Math.min(...taskClasses.map((topic) => mean(perTask([run], topic))));
   const reached = own.filter((run) => least(run) >= goal).length;
-  return `GRPO alone, without demonstrations, on tools that the model has never seen: every class at ${goal} or above with ${reached} of ${own.length} seeds; the lowest class of each ended at ${own.map((run) => shown(least(run))).join(", ")}.`;
+  return `GRPO alone, without demonstrations, on tools that the model has never seen: every class at ${goal} or above with ${reached} of ${own.length} seeds; the lowest class of each ended at ${own.map((run) => least(run).toFixed(3)).join(", ")}.`;
 }
 
 function bookingWords(runs: readonly ToolsRun[]): string {
