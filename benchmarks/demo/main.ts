@@ -8,13 +8,13 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { evaluate } from "stateset-agents";
 import type { Estimate } from "stateset-agents/telemetry";
+import { type DemoReward, trainingReward } from "../../packages/stateset-agents/src/cli/demo/demo-task.ts";
 import {
-  type DemoReward,
   demoAgent,
   demoEnvironment,
   demoReward,
   demoSettings,
-  trainingReward,
+  politeTask,
 } from "../../packages/stateset-agents/src/cli/demo/parts.ts";
 import { measuresOf } from "../../packages/stateset-agents/src/cli/demo/report.ts";
 import { type PairedResult, pairedTest } from "../../packages/stateset-agents/src/evaluation/paired-test.ts";
@@ -76,7 +76,7 @@ async function run(way: Way, learnsFrom: DemoReward, seed: number): Promise<Run>
     };
     const weightsBefore = await agent.policy.readVector("parameters");
     const { measured: before } = await measure();
-    const conversations = await ways[way]({ agent, reward: trainingReward(learnsFrom), steps, seed });
+    const conversations = await ways[way]({ agent, reward: trainingReward(politeTask, learnsFrom), steps, seed });
     const { measured: after, scenarios } = await measure();
     const weightsAfter = await agent.policy.readVector("parameters");
     const weightsMoved = weightsAfter.reduce((sum, value, i) => sum + (Object.is(value, weightsBefore[i]) ? 0 : 1), 0);

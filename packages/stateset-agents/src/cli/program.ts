@@ -62,7 +62,7 @@ export function allCommands(program: Command): Command[] {
   return [program, ...program.commands.flatMap(allCommands)];
 }
 
-/** After "unknown command" or "unknown option": the nearest one, in the words the rest of the library uses. */
+/** After "unknown command", "unknown option" or a value that is no choice: the nearest one, in the words the rest of the library uses. */
 function suggest(command: Command, io: CliIo, json: boolean): void {
   const colors = colorsOf(io, io.stderr);
   const near = (name: string, candidates: readonly string[]): string =>
@@ -72,6 +72,9 @@ function suggest(command: Command, io: CliIo, json: boolean): void {
   const hintFor = (message: string): string | undefined => {
     const option = /^unknown option '([^']+)'/.exec(message)?.[1];
     if (option) return near(option.split("=")[0]!, visibleFlags(command));
+    const [, value, allowed] = /argument '([^']+)' is invalid\. Allowed choices are (.+)$/.exec(message) ?? [];
+    // The message lists them already.
+    if (value && allowed) return nearest(value, allowed.split(", ")) && didYouMean(value, allowed.split(", "));
     const named = /^unknown command '([^']+)'/.exec(message)?.[1];
     if (!named) return undefined;
     return near(

@@ -2,6 +2,7 @@ import type { Agent } from "../../agent/agent.ts";
 import type { Message } from "../../conversation/message.ts";
 import type { Turn } from "../../conversation/trajectory.ts";
 import { hasCode } from "../../error.ts";
+import { actionsOf } from "../actions.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 import { sideBySide } from "./columns.ts";
 
@@ -68,19 +69,6 @@ export async function answer(speakers: Speaker[], text: string, options: AnswerO
   speakers.forEach((speaker, i) => {
     speaker.messages = [...asked(speaker), ...said[i]!];
   });
-}
-
-/** Most characters of a call or a result that are shown. */
-const widest = 200;
-
-/** What a turn did, beside words: a line a call, a line a result. */
-function actionsOf({ role, content, tool_calls = [], metadata }: Turn): string[] {
-  const short = (text: string) => {
-    const line = text.replace(/\s+/g, " ").trim();
-    return line.length > widest ? `${line.slice(0, widest)} …` : line;
-  };
-  if (role === "tool") return [`  ${metadata?.toolFailure ? "✗" : "←"} ${short(content)}`];
-  return tool_calls.map(({ function: { name, arguments: args } }) => `  → ${name} ${short(args)}`);
 }
 
 interface Show {

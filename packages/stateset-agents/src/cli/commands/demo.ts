@@ -1,13 +1,19 @@
 import { type Command, Option } from "commander";
-import { demoRewards } from "../demo/parts.ts";
+import { demoRewards } from "../demo/demo-task.ts";
 import type { DemoOptions } from "../demo/run-demo.ts";
+import { demoTaskNames } from "../demo/tasks.ts";
 import type { CliIo } from "../io.ts";
 import { wholeNumber } from "../values.ts";
 
 export function addDemo(program: Command, io: CliIo): void {
   program
     .command("demo")
-    .description("Teach the bundled model to be polite and brief, and see what came of it; a few minutes on two cores.")
+    .description("Teach the bundled model something, and see what came of it; a few minutes on two cores.")
+    .addOption(
+      new Option("--task <name>", "polite: to be polite and brief; shop: to serve a shop's customers with its tools")
+        .choices(demoTaskNames)
+        .default("polite"),
+    )
     .option(
       "--model <model>",
       "a model folder, GGUF file or hub id instead: trains an adapter on it, and takes as long as it is large",
@@ -16,9 +22,10 @@ export function addDemo(program: Command, io: CliIo): void {
     .option("--steps <n>", "rounds of sampling and learning", wholeNumber)
     .option("--threads <n>", "threads of the embedded engine", wholeNumber)
     .addOption(
-      new Option("--reward <kind>", "what it learns from: flipped makes it worse, constant changes nothing").choices(
-        demoRewards,
-      ),
+      new Option(
+        "--reward <kind>",
+        "what it learns from, in place of the task's own (polite, success): flipped makes it worse, constant changes nothing",
+      ).choices(demoRewards),
     )
     .option("--json", "print one JSON object an event; the last line is the result")
     .action(async (flags: DemoOptions) => {

@@ -5,15 +5,11 @@ import { customerService, technicalSupport } from "../../environment/preset/inde
 import { ConcisenessReward } from "../../reward/builtin/conciseness.ts";
 import { PolitenessReward } from "../../reward/builtin/politeness.ts";
 import { CompositeReward } from "../../reward/composite-reward.ts";
-import { rewardFunction } from "../../reward/define-reward.ts";
 import type { RewardFunction } from "../../reward/reward-function.ts";
 import type { TrainingOptions } from "../../training/config.ts";
+import type { DemoTask } from "./demo-task.ts";
+import { comparisonTable, measuresOf } from "./report.ts";
 
-/** What the agent learns from. "flipped" and "constant" show that it is the reward that teaches: worse with one, nothing with the other. */
-export const demoRewards = ["polite", "flipped", "constant"] as const;
-export type DemoReward = (typeof demoRewards)[number];
-
-/** A model of the user's own is larger than the bundled one, and may be quantised: an adapter is trained on it. */
 export function demoAgent({ threads, model }: { threads?: number; model?: string } = {}): MultiTurnAgent {
   return new MultiTurnAgent({
     systemPrompt: "You are a helpful customer support agent.",
@@ -46,16 +42,6 @@ export function demoReward(): RewardFunction {
   ]);
 }
 
-/** The reward that training sees; what is reported is always demoReward(). */
-export function trainingReward(kind: DemoReward): RewardFunction {
-  const reward = demoReward();
-  if (kind === "polite") return reward;
-  if (kind === "constant") return rewardFunction({ name: "constant" }, () => 0.5);
-  return rewardFunction({ name: "flipped" }, async (conversation, context) => {
-    return -(await reward.compute(conversation, context)).score;
-  });
-}
-
 /** Of a model of the user's own, most likely ten times the size: half the conversations, so that a step takes seconds. */
 export const ownModelSettings = { groupsPerStep: 2 } as const satisfies TrainingOptions;
 
@@ -67,3 +53,28 @@ export const demoSettings = {
   checkpoint: { every: 0 },
   trajectories: { every: 4 },
 } as const satisfies TrainingOptions;
+
+export const politeTask: DemoTask = {
+  title: "A support agent learns to be polite and brief",
+  paidFor: "polite",
+  agent: demoAgent,
+  training: () => demoEnvironment({ heldOut: false }),
+  heldOut: ({ few }) => demoEnvironment({ heldOut: true, ...(few && { every: 3 }) }),
+  reward: demoReward,
+  settings: demoSettings,
+  ownModelSettings,
+  table: (before, after, colors) => comparisonTable(measuresOf(before), measuresOf(after), colors),
+  measures(before, after) {
+    const [first, last] = [measuresOf(before), measuresOf(after)];
+    return {
+      politeness: { before: first.politeness.mean, after: last.politeness.mean },
+      wordsPerReply: { before: first.words.mean, after: last.words.mean },
+    };
+  },
+  shown: ({ groups }) => [0, groups.length - 1],
+  next: (checkpoint) => [
+    `npx stateset-agents chat --checkpoint ${checkpoint}`,
+    `npx stateset-agents evaluate --checkpoint ${checkpoint} --message "Where is my order?"`,
+    "npx stateset-agents init my-agent",
+  ],
+};

@@ -77,4 +77,23 @@ describe("the demo's report", () => {
     expect(second.length).toBe(1);
     expect(second[0]!.split("│").every((half) => half.includes("Question 2?"))).toBe(true);
   });
+
+  it("shows calls and results beside each other, each conversation at its own pace", () => {
+    const called = (name: string): Trajectory["turns"][number] => ({
+      ...{ role: "assistant", content: "" },
+      tool_calls: [{ id: "1", type: "function", function: { name, arguments: '{"order_id": "7"}' } }],
+    });
+    const result = { role: "tool" as const, tool_call_id: "1", content: '{"status":"open"}' };
+    const ask = { role: "user" as const, content: "Cancel 7." };
+    const said = (content: string) => ({ role: "assistant" as const, content });
+    const before = { ...talk(), turns: [ask, said("No.")] };
+    const turns = [ask, called("get_order"), result, said("It is open.")];
+    expect(conversationPair(before, { ...talk(), turns }, 80, colors)).toEqual([
+      "before                                 │ after",
+      "customer: Cancel 7.                    │ customer: Cancel 7.",
+      'agent: No.                             │ → get_order {"order_id": "7"}',
+      '                                       │ ← {"status":"open"}',
+      "                                       │ agent: It is open.",
+    ]);
+  });
 });

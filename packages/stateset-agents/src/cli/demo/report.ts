@@ -1,10 +1,11 @@
 import type { Colors } from "picocolors/types";
-import type { Trajectory } from "../../conversation/trajectory.ts";
+import type { Trajectory, Turn } from "../../conversation/trajectory.ts";
 import { type Estimate, estimateGroups } from "../../evaluation/estimate.ts";
 import { compare, type Evaluation } from "../../evaluation/evaluate.ts";
 import { isPolite } from "../../reward/builtin/politeness.ts";
-import { wrap } from "../../telemetry/columns.ts";
+import { beside, printable, wrap } from "../../telemetry/columns.ts";
 import { intervalText, number, percent, table } from "../../telemetry/format.ts";
+import { actionsOf } from "../actions.ts";
 
 export interface DemoMeasures {
   reward: Estimate;
@@ -54,23 +55,28 @@ export function conclusion(before: Evaluation, after: Evaluation, colors: Colors
   return colors.yellow(`Chance may explain the difference: ${measured}.`);
 }
 
-/** The same scenario, with the same seed, before and after training. */
+/** The same scenario, with the same seed, before and after training: level at each thing the customer says. */
 export function conversationPair(before: Trajectory, after: Trajectory, columns: number, colors: Colors): string[] {
-  const gap = " │ ";
-  const width = Math.max(20, Math.floor((Math.min(columns, 140) - gap.length) / 2));
-  const user = (turn: { role: string } | undefined) => turn?.role === "user";
-  const lines = [`${colors.bold("before".padEnd(width))}${colors.dim(gap)}${colors.bold("after")}`];
-  const count = Math.max(before.turns.length, after.turns.length);
-  for (let i = 0; i < count; i++) {
-    const cells = [before.turns[i], after.turns[i]].map((turn) =>
-      turn ? wrap(`${user(turn) ? "customer" : "agent"}: ${turn.content}`, width) : [],
-    );
-    const height = Math.max(...cells.map((cell) => cell.length));
-    for (let line = 0; line < height; line++) {
-      const [left = "", right = ""] = cells.map((cell) => (cell[line] ?? "").padEnd(width));
-      const text = `${left}${colors.dim(gap)}${right.trimEnd()}`;
-      lines.push(user(before.turns[i] ?? after.turns[i]) ? colors.dim(text) : text);
-    }
+  const gap = colors.dim(" │ ");
+  const width = Math.max(20, Math.floor((Math.min(columns, 140) - 3) / 2));
+  const [left, right] = [before, after].map(({ turns }) => passages(turns, width, colors));
+  const lines = beside([colors.bold("before")], [colors.bold("after")], width, gap);
+  for (let i = 0; i < Math.max(left!.length, right!.length); i++) {
+    lines.push(...beside(left![i] ?? [], right![i] ?? [], width, gap));
   }
   return lines;
+}
+
+/** What the customer said, with all that followed until the customer spoke again. */
+function passages(turns: readonly Turn[], width: number, colors: Colors): string[][] {
+  const all: string[][] = [];
+  for (const turn of turns) {
+    const user = turn.role === "user";
+    if (user || all.length === 0) all.push([]);
+    const said = turn.role === "tool" || (turn.content === "" && turn.tool_calls) ? [] : [turn.content];
+    const texts = [...said.map((text) => `${user ? "customer" : "agent"}: ${printable(text)}`), ...actionsOf(turn)];
+    const quiet = user || turn.role === "tool";
+    all.at(-1)!.push(...texts.flatMap((text) => wrap(text, width)).map((line) => (quiet ? colors.dim(line) : line)));
+  }
+  return all;
 }

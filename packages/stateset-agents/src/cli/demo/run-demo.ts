@@ -11,38 +11,32 @@ import { type CliIo, colorsOf, print, printJson, wantsColor } from "../io.ts";
 import { modelLabel } from "../model-label.ts";
 import { stopOnInterrupt } from "../run/interruption.ts";
 import { watching } from "../run/watching.ts";
-import {
-  type DemoReward,
-  demoAgent,
-  demoEnvironment,
-  demoReward,
-  demoSettings,
-  ownModelSettings,
-  trainingReward,
-} from "./parts.ts";
-import { comparisonTable, conclusion, conversationPair, measuresOf } from "./report.ts";
+import { type DemoReward, trainingReward } from "./demo-task.ts";
+import { conclusion, conversationPair } from "./report.ts";
+import { type DemoTaskName, demoTasks } from "./tasks.ts";
 
 export interface DemoOptions {
+  /** What the agent is to learn. Default "polite". */
+  task?: DemoTaskName;
   /** Default 1. */
   seed?: number;
-  /** Default 12. */
+  /** Default: the task's. */
   steps?: number;
   threads?: number;
   /** A model folder, GGUF file or hub id in place of the bundled model; an adapter is trained on it. */
   model?: string;
-  /** What the agent learns from. Default "polite". */
+  /** What the agent learns from. Default: the task's own reward. */
   reward?: DemoReward;
   /** One JSON object an event; the last line is the result. */
   json?: boolean;
 }
 
-/** The last line of `demo --json`. Intervals cover 95%. */
+/** The last line of `demo --json`, beside the task's own measures. Intervals cover 95%. */
 export interface DemoResult {
+  task: DemoTaskName;
   /** The reward on held-out scenarios. */
   before: Estimate;
   after: Estimate;
-  politeness: { before: number; after: number };
-  wordsPerReply: { before: number; after: number };
   seed: number;
   steps: number;
   seconds: number;
@@ -50,42 +44,45 @@ export interface DemoResult {
   checkpoint: string;
 }
 
-/**
- * `npm run demo`: teaches the starter model to be polite and brief with GRPO, on the CPU, in a few minutes,
- * and shows what came of it on phrasings that training never saw.
- */
+/** `npm run demo`: teaches the starter model a task with GRPO, on the CPU, in a few minutes, and shows what came of it on phrasings that training never saw. */
 export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResult> {
-  const { seed = 1, steps = demoSettings.steps, reward = "polite", json = false, model } = options;
-  const { learningRate, ...settings } = demoSettings;
+  const { task: taskName = "polite", seed = 1, json = false, model } = options;
+  const task = demoTasks[taskName];
+  const { steps = task.settings.steps, reward = task.paidFor } = options;
+  const { learningRate, ...settings } = task.settings;
+  const taught = trainingReward(task, reward);
   const colors = colorsOf(io);
   const say = (...lines: string[]) => {
     if (!json) print(io, ...lines);
   };
   const startedAt = performance.now();
-  const agent = demoAgent(options);
-  const environment = demoEnvironment({ heldOut: false });
+  const agent = task.agent(options);
+  const environment = task.training();
   // Measuring a larger model takes longer than teaching it would: fewer scenarios, and a wider interval.
-  const heldOut = demoEnvironment({ heldOut: true, ...(model !== undefined && { every: 3 }) });
+  const heldOut = task.heldOut({ few: model !== undefined });
   const view = createLiveView({ stream: io.stdout, color: wantsColor(io), ...(json && { mode: "json" as const }) });
-  const { id: name, dir } = claimFolder(join(io.cwd, "runs"), `demo-seed${seed}`);
+  const { id: name, dir } = claimFolder(
+    join(io.cwd, "runs"),
+    `${task === demoTasks.polite ? "demo" : `demo-${taskName}`}-seed${seed}`,
+  );
   const interruption = stopOnInterrupt(view, io, "Stopping");
   const { signal } = interruption;
   const measure = () => {
     const settings = { samples: model === undefined ? 2 : 1, seed, signal };
     return watching(json, io, (onProgress) =>
-      evaluateWith({ agent, environment: heldOut, reward: demoReward(), ...settings }, { onProgress }),
+      evaluateWith({ agent, environment: heldOut, reward: task.reward(), ...settings }, { onProgress }),
     );
   };
   try {
     await agent.initialize();
     say(
       "",
-      colors.bold("A support agent learns to be polite and brief"),
+      colors.bold(task.title),
       ...wrap(
         `${modelLabel(agent.policy.model.name)}, ${(agent.policy.model.parameters / 1e6).toFixed(1)}M parameters · GRPO${model === undefined ? "" : ", LoRA"} · ${environment.scenarios.length} training scenarios, ${heldOut.scenarios.length} held out · seed ${seed}`,
         io.stdout.columns ?? 100,
       ),
-      ...(reward === "polite" ? [] : [colors.yellow(`The reward it learns from is ${reward}.`)]),
+      ...(reward === task.paidFor ? [] : [colors.yellow(`The reward it learns from is ${reward}.`)]),
       "",
       colors.dim("Talking to the untrained agent …"),
     );
@@ -93,35 +90,37 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
     const { run } = await train({
       ...settings,
       // The demo's rate is that of the bundled model; of another it is the one that suits its size.
-      ...(model === undefined ? { learningRate } : ownModelSettings),
+      ...(model === undefined ? learningRate !== undefined && { learningRate } : task.ownModelSettings),
       steps,
       seed,
       agent,
       environment,
-      reward: trainingReward(reward),
+      reward: taught,
       name,
       dir,
       callbacks: view,
       signal,
     });
     if (run.status === "interrupted")
-      throw new CliExit(interruption.status(), "The demo was stopped; start it again with `npm run demo`.");
+      throw new CliExit(
+        interruption.status(),
+        `The demo was stopped; start it again with \`${startAgain(taskName)}\`.`,
+      );
     say("", colors.dim("Talking to the trained agent …"));
     const after = await measure();
-    const [first, last] = [measuresOf(before), measuresOf(after)];
     const result: DemoResult = {
-      before: first.reward,
-      after: last.reward,
-      politeness: { before: first.politeness.mean, after: last.politeness.mean },
-      wordsPerReply: { before: first.words.mean, after: last.words.mean },
+      task: taskName,
+      before: before.reward,
+      after: after.reward,
+      ...task.measures(before, after),
       seed,
       steps,
       seconds: Math.round((performance.now() - startedAt) / 1000),
       run: run.dir!,
       checkpoint: run.finalDir!,
     };
-    say("", ...comparisonTable(first, last, colors), "", conclusion(before, after, colors));
-    for (const index of [0, before.groups.length - 1]) {
+    say("", ...task.table(before, after, colors), "", conclusion(before, after, colors));
+    for (const index of task.shown(before)) {
       const pair = [before, after].map((evaluation) => evaluation.groups[index]!.trajectories[0]!);
       say("", ...conversationPair(pair[0]!, pair[1]!, io.stdout.columns ?? 100, colors));
     }
@@ -131,9 +130,7 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
       `${colors.green("✓")} ${duration(performance.now() - startedAt)}. The trained agent is in ${colors.cyan(checkpoint)}`,
       "",
       colors.dim("Next:"),
-      `  npx stateset-agents chat --checkpoint ${checkpoint}`,
-      `  npx stateset-agents evaluate --checkpoint ${checkpoint} --message "Where is my order?"`,
-      "  npx stateset-agents init my-agent",
+      ...task.next(checkpoint).map((command) => `  ${command}`),
     );
     if (json) printJson(io, result);
     return result;
@@ -142,4 +139,8 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
     releaseEmpty(dir);
     await agent.close();
   }
+}
+
+function startAgain(task: DemoTaskName): string {
+  return task === "polite" ? "npm run demo" : `npm run demo -- --task ${task}`;
 }

@@ -202,6 +202,18 @@ describe.each(cases)("%s, level %i", (name, level) => {
   });
 });
 
+it.each(levels)("gives nothing in the shop to who writes without having looked, level %i", async (level) => {
+  const { ends } = await score(both("retail", level), (state) => {
+    const solution = state.scenario.metadata!.solution as readonly SolutionStep[];
+    const writes = (step: SolutionStep) => !("call" in step) || /cancel|refund|exchange/.test(step.call);
+    const blind = solution.filter(writes)[state.replies];
+    if (!blind || "say" in blind) return say(blind?.say ?? "");
+    return call(blind.call, blind.arguments, `c${state.replies}`);
+  });
+  expect(ends.filter(({ writes }) => writes.length > 0).length).toBeGreaterThan(20);
+  expect(ends.filter(({ success }) => success)).toEqual([]);
+});
+
 describe("options of a domain", () => {
   it("are checked by name", () => {
     expect(() => retail({ levle: 1 } as DomainOptions)).toThrow(

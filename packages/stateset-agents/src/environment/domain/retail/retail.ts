@@ -118,7 +118,8 @@ function first(draw: Draw, kind: TaskClass, number: number): DomainTask {
     user: asks
       ? { goal: draw.of(phrases.vague[wish]), facts: [facts.order(fill(draw.of(phrases.thisOrder), about))] }
       : { goal: fill(draw.of(phrases.wishes[wish]), about) },
-    expect: { writes: [wrote(deed)], said: [[...done[wish], wish]] },
+    // Who writes blindly is right here by luck alone, and wrong where the order forbids it.
+    expect: { calls: [looked(order)], writes: [wrote(deed)], said: [[...done[wish], wish]] },
     solution: [
       ...(asks ? [{ say: "Which order number is it?" }] : []),
       look(order),

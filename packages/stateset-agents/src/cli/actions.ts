@@ -1,0 +1,14 @@
+import type { Turn } from "../conversation/trajectory.ts";
+
+/** Most characters of a call or a result that are shown. */
+const widest = 200;
+
+/** What a turn did, beside words: a line a call, a line a result. */
+export function actionsOf({ role, content, tool_calls = [], metadata }: Turn): string[] {
+  const short = (text: string) => {
+    const line = text.replace(/\s+/g, " ").trim();
+    return line.length > widest ? `${line.slice(0, widest)} …` : line;
+  };
+  if (role === "tool") return [`  ${metadata?.toolFailure ? "✗" : "←"} ${short(content)}`];
+  return tool_calls.map(({ function: { name, arguments: args } }) => `  → ${name} ${short(args)}`);
+}
