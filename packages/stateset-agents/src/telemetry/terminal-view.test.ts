@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { temporaryFolder } from "../../test/temporary-folder.ts";
+import type { Turn } from "../conversation/trajectory.ts";
 import { emptyReport } from "../rollout/report.ts";
 import type { RunProgress, RunStart, StepEnd } from "../run/callbacks.ts";
 import { fakeGroup } from "../test-support/fake-group.ts";
@@ -155,6 +156,29 @@ describe("on a terminal", () => {
     // The bar of the steps takes the room that the numbers have: three fifths of the width.
     expect(/[━─]{20,}/.exec(text)![0].length).toBeGreaterThan(80);
     expect(text).toContain("groups alike 25%");
+  });
+
+  it("shows what an agent did beside what it said", () => {
+    const played = twelveSteps(open(200));
+    const [group] = groups;
+    const [one] = group!.trajectories;
+    const call = { id: "1", type: "function", function: { name: "get_order", arguments: '{"id": 7}' } } as const;
+    const turns: Turn[] = [
+      { role: "user", content: "Where is it?" },
+      { role: "assistant", content: "", tool_calls: [call] },
+      { role: "tool", tool_call_id: "1", content: "shipped" },
+      { role: "assistant", content: "On its way." },
+    ];
+    const acting = [{ ...group!, trajectories: [{ ...one!, turns }] }];
+    played.view.onRollouts!({ step: 13, groups: acting, report });
+    played.wait(1000);
+    const shown = played.terminal.lines().flatMap((line) => line.split("│")[1]?.trim() ?? []);
+    expect(shown.slice(1, 5)).toEqual([
+      "user: Where is it?",
+      '→ get_order {"id": 7}',
+      "← shipped",
+      "agent: On its way.",
+    ]);
   });
 
   it("moves inside a step: conversations, tokens, seconds and the time that is left", () => {

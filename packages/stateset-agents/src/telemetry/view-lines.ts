@@ -1,5 +1,6 @@
 /** The live view as lines that fit a terminal: 60 columns are enough, and from 120 on a conversation stands beside the numbers. */
 import type { Colors } from "picocolors/types";
+import { actionsOf } from "../conversation/actions.ts";
 import { beside, flow, printable, wrap } from "./columns.ts";
 import { clip, duration, number, padEnd, percent, quantity, sparkline, width } from "./format.ts";
 import { endsOf, type ViewState } from "./view-state.ts";
@@ -202,9 +203,14 @@ function lastExchange(state: ViewState, frame: ViewFrame): string[] {
 /** All that was said, as far as there is room. */
 function wholeConversation(state: ViewState, columns: number, rows: number, colors: Colors): string[] {
   const turns = state.sample!.turns.filter(({ role }) => role !== "system");
-  const lines = turns.flatMap(({ role, content }) => {
-    const agent = role === "assistant";
-    const said = wrap(`${agent ? "agent" : role}: ${printable(content)}`, columns);
+  const lines = turns.flatMap((turn) => {
+    const agent = turn.role === "assistant";
+    const actions = actionsOf(turn).map((line) => line.trim());
+    const words =
+      actions.length > 0 && (!agent || turn.content.trim() === "")
+        ? []
+        : [`${agent ? "agent" : turn.role}: ${turn.content}`];
+    const said = [...words, ...actions].flatMap((line) => wrap(printable(line), columns));
     return agent ? said : said.map((line) => colors.dim(line));
   });
   const shown = lines.length < rows ? lines : [...lines.slice(0, rows - 2), colors.dim("…")];

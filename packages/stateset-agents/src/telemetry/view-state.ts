@@ -1,5 +1,5 @@
 /** What the live view has been told so far, and what follows from it. */
-import type { TrajectoryGroup } from "../conversation/trajectory.ts";
+import type { TrajectoryGroup, Turn } from "../conversation/trajectory.ts";
 import { lostBySource, type RolloutReport } from "../rollout/report.ts";
 import type { RunProgress, RunStart, StepEnd } from "../run/callbacks.ts";
 import type { DataEvaluation, EvaluationResult, StepMetrics, Verdict } from "../run/event.ts";
@@ -11,7 +11,7 @@ export interface SampledConversation {
   step: number;
   scenarioId: string;
   reward: number;
-  turns: readonly { role: string; content: string }[];
+  turns: readonly Turn[];
 }
 
 export class ViewState {

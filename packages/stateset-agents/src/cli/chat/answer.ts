@@ -1,8 +1,8 @@
 import type { Agent } from "../../agent/agent.ts";
+import { actionsOf } from "../../conversation/actions.ts";
 import type { Message } from "../../conversation/message.ts";
 import type { Turn } from "../../conversation/trajectory.ts";
 import { hasCode } from "../../error.ts";
-import { actionsOf } from "../actions.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 import { sideBySide } from "./columns.ts";
 

@@ -1,11 +1,11 @@
 import type { Colors } from "picocolors/types";
+import { actionsOf } from "../../conversation/actions.ts";
 import type { Trajectory, Turn } from "../../conversation/trajectory.ts";
 import { type Estimate, estimateGroups } from "../../evaluation/estimate.ts";
 import { compare, type Evaluation } from "../../evaluation/evaluate.ts";
 import { isPolite } from "../../reward/builtin/politeness.ts";
 import { beside, printable, wrap } from "../../telemetry/columns.ts";
 import { intervalText, number, percent, table } from "../../telemetry/format.ts";
-import { actionsOf } from "../actions.ts";
 
 export interface DemoMeasures {
   reward: Estimate;

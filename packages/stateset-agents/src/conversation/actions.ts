@@ -1,4 +1,4 @@
-import type { Turn } from "../conversation/trajectory.ts";
+import type { Turn } from "./trajectory.ts";
 
 /** Most characters of a call or a result that are shown. */
 const widest = 200;
