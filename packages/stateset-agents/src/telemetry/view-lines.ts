@@ -1,6 +1,6 @@
 /** The live view as lines that fit a terminal: 60 columns are enough, and from 120 on a conversation stands beside the numbers. */
 import type { Colors } from "picocolors/types";
-import { actionsOf } from "../conversation/actions.ts";
+import { turnLines } from "../conversation/actions.ts";
 import { beside, flow, printable, wrap } from "./columns.ts";
 import { clip, duration, number, padEnd, percent, quantity, sparkline, width } from "./format.ts";
 import { endsOf, type ViewState } from "./view-state.ts";
@@ -205,12 +205,7 @@ function wholeConversation(state: ViewState, columns: number, rows: number, colo
   const turns = state.sample!.turns.filter(({ role }) => role !== "system");
   const lines = turns.flatMap((turn) => {
     const agent = turn.role === "assistant";
-    const actions = actionsOf(turn).map((line) => line.trim());
-    const words =
-      actions.length > 0 && (!agent || turn.content.trim() === "")
-        ? []
-        : [`${agent ? "agent" : turn.role}: ${turn.content}`];
-    const said = [...words, ...actions].flatMap((line) => wrap(printable(line), columns));
+    const said = turnLines(turn, agent ? "agent" : turn.role).flatMap((line) => wrap(printable(line), columns));
     return agent ? said : said.map((line) => colors.dim(line));
   });
   const shown = lines.length < rows ? lines : [...lines.slice(0, rows - 2), colors.dim("…")];

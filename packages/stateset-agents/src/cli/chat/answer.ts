@@ -40,7 +40,7 @@ export async function answer(speakers: Speaker[], text: string, options: AnswerO
     const onTurn = (turn: Turn) => {
       turns[i]!.push(turn);
       for (const line of actionsOf(turn))
-        write(i, `${replies[i]!.endsWith("\n") || replies[i] === "" ? "" : "\n"}${line}\n`);
+        write(i, `${replies[i]!.endsWith("\n") || replies[i] === "" ? "" : "\n"}  ${line}\n`);
       begun[i] = replies[i]!.length;
     };
     const context = { signal, onTurn, ...(seed !== undefined && { seed: seed + speaker.messages.length }) };

@@ -1,5 +1,5 @@
 import type { Colors } from "picocolors/types";
-import { actionsOf } from "../../conversation/actions.ts";
+import { turnLines } from "../../conversation/actions.ts";
 import type { Trajectory, Turn } from "../../conversation/trajectory.ts";
 import { type Estimate, estimateGroups } from "../../evaluation/estimate.ts";
 import { compare, type Evaluation } from "../../evaluation/evaluate.ts";
@@ -73,8 +73,7 @@ function passages(turns: readonly Turn[], width: number, colors: Colors): string
   for (const turn of turns) {
     const user = turn.role === "user";
     if (user || all.length === 0) all.push([]);
-    const said = turn.role === "tool" || (turn.content === "" && turn.tool_calls) ? [] : [turn.content];
-    const texts = [...said.map((text) => `${user ? "customer" : "agent"}: ${printable(text)}`), ...actionsOf(turn)];
+    const texts = turnLines(turn, user ? "customer" : "agent").map(printable);
     const quiet = user || turn.role === "tool";
     all.at(-1)!.push(...texts.flatMap((text) => wrap(text, width)).map((line) => (quiet ? colors.dim(line) : line)));
   }
