@@ -16,7 +16,6 @@ export interface Stamp {
   date: string;
   model: string;
   machine: string;
-  /** Of what is timed. */
   roofline?: Roofline;
 }
 
@@ -190,7 +189,7 @@ ${table(["runs", "steps", "conversations", "tokens sampled", "minutes of trainin
 
 Reward of the training's tenths, seed by seed: ${right.map((run) => tenths(run.result.rewards)).join("; ")}.
 
-Machine: ${[...new Set(runs.map(({ machine }) => machine))].join("; ")}, two threads a run.`;
+Machine: ${machinesText(runs)}. Two threads a run.`;
 }
 
 const laptopWatts = 30;
@@ -261,8 +260,17 @@ ${stampText(stamp)}`;
 }
 
 function stampText({ date, model, machine, roofline }: Stamp): string {
-  const rates = roofline ? ` Measured in the same run, ${rooflineText(roofline)}.` : "";
-  return `${model}, ${date}. Machine: ${machine}.${rates}`;
+  return `${model}, ${date}. Machine: ${machineText(machine, roofline)}.`;
+}
+
+function machineText(machine: string, roofline: Roofline | undefined): string {
+  return roofline ? `${machine}. Measured in the same run, ${rooflineText(roofline)}` : machine;
+}
+
+/** Each machine once, as it was when its first run began. */
+function machinesText(runs: readonly RealRun[]): string {
+  const first = runs.filter(({ machine }, i) => runs.findIndex((run) => run.machine === machine) === i);
+  return first.map(({ machine, roofline }) => machineText(machine, roofline)).join("; ");
 }
 
 function overSeeds(bySeed: readonly (readonly number[])[]): number[] {
