@@ -4,7 +4,7 @@
  * everything, nothing written) --task json|math[,…] --seeds N,N --steps N --tune (every variant with seed 1, on the scenarios for tuning)
  * --jobs N (processes at once, two threads each) --minutes N (start no run after that) --rows FILE (where finished runs are kept, which are not
  * made again; default .fleet/real.jsonl) --runs FOLDER (where running ones are kept, which go on after an interruption) --data FILE (of the
- * math task) --no-write. The other sides need STATESET_PYTHON (torch, transformers, peft, gguf) and STATESET_LLAMA (a folder with node-llama-cpp).
+ * math task) --no-write. The other sides need STATESET_PYTHON (torch, transformers, peft, gguf, llama-cpp-python).
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";

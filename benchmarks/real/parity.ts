@@ -2,7 +2,7 @@
 import { defaultSampling, openPolicy, type Policy } from "stateset-agents/policy";
 import { jsonScenarios } from "./json-task.ts";
 import { isGguf } from "./model.ts";
-import { type Dequantised, dequantised, llamaScore, torch } from "./peers.ts";
+import { type Dequantised, dequantised, llama, torch } from "./peers.ts";
 
 export interface Distance {
   mean: number;
@@ -91,7 +91,7 @@ function besideLlama(
   sequences: readonly number[][],
   own: readonly number[],
 ): Partial<Parity> {
-  const scored = (file: string) => llamaScore<{ logprobs: number[][] }>({ model: file, sequences })?.logprobs;
+  const scored = (file: string) => llama<{ logprobs: number[][] }>("score", { model: file, sequences })?.logprobs;
   const small = scored(model);
   const plain = small && gguf && scored(gguf);
   if (!small || !plain) return {};
