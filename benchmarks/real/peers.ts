@@ -30,7 +30,7 @@ export function ours<T>(mode: "decode" | "train", request: object): T {
 }
 
 /** PyTorch, transformers and peft, where STATESET_PYTHON names an interpreter that has them (and `gguf`, for a GGUF file). */
-export function torch<T>(mode: "convert" | "greedy" | "score" | "decode" | "train", request: object): T | undefined {
+export function torch<T>(mode: "convert" | "score" | "decode" | "train", request: object): T | undefined {
   const python = process.env.STATESET_PYTHON;
   if (!python) return undefined;
   return inFile(request, (file) => answer<T>(python, [here("./peer.py"), mode, file]));

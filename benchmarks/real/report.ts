@@ -112,7 +112,7 @@ function paritySection({
   const greedy =
     greedyEqual === undefined
       ? ""
-      : `Greedy replies to ${prompts} prompts: ${greedyEqual} have the tokens of transformers${differing}.`;
+      : `Greedy replies to ${prompts} prompts: in ${greedyEqual} each token is the one that transformers holds likeliest there${differing}.`;
   return `## Is it the same model?
 
 ${greedy}
