@@ -146,7 +146,7 @@ describe("the page of bench:tools", () => {
   it("says how many seeds have every class at 0.8, and what has not been run", () => {
     const text = page([untrained, ...grpo]);
     expect(text).toContain(
-      "every class at 0.8 or above with 1 of 2 seeds; the lowest class of each ended at 1.000, 0.500.",
+      "`grpo` has every class at 0.8 or above with 1 of 2 seeds; the lowest class of each ended at 1.000, 0.500.",
     );
     expect(text).toMatch(/\| `grpo` \| 1\.00 \[.*\] \| 0\.75 \[.* \| 32 \| GRPO as `train\(\)` does it \|/);
     expect(text).toMatch(/\| pass\^4 .*\n.*\n\| `untrained` .*\n\| `grpo` \| 1\.00 \[[^|]*\| 0\.50 \[/);

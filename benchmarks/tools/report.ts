@@ -17,7 +17,7 @@ import {
   perTask,
   type ToolsRun,
 } from "./measures.ts";
-import { jobsOf, pageSeeds, starter } from "./plan.ts";
+import { jobsOf, longSeeds, pageSeeds, starter } from "./plan.ts";
 import {
   type DomainName,
   full,
@@ -73,7 +73,7 @@ export function page(rows: readonly JobRow<ToolsJob, ToolsResult>[]): string {
 Written by \`npm run bench:tools\`. Agents learn [tasks with a state](../guides/tasks.md#two-domains): a conversation succeeds when the final state, the writes and
 the words are those that were asked for, and is worth 1 or 0. Classes: \`lookup\` (tell what is), \`act\` (look, then make the call that changes something), \`refuse\` (look; it is
 not allowed) and \`ask\` (something is missing: ask back first). All numbers are of ${full.heldOutTasks} held-out tasks with other ids, names and phrasings than in training, ${samples} conversations each at
-temperature 1, mean over the seeds (${pageSeeds.join(", ")}; nothing was chosen with them), with 95% intervals over tasks. *pass^${samples}*: all ${samples} conversations of a task succeeded.
+temperature 1, mean over the seeds (${pageSeeds.join(", ")}; of \`grpo-long\` ${longSeeds.join(", ")}; nothing was chosen with them), with 95% intervals over tasks. *pass^${samples}*: all ${samples} conversations of a task succeeded.
 GRPO learns for ${full.steps} steps of ${groupsPerStep} groups of ${groupSize} from ${full.trainingTasks} tasks, at what \`train()\` does by itself; on levels 2 and 3 for ${harder.steps}, with one seed.
 
 ![Success by class](../images/tools.svg)
@@ -121,11 +121,16 @@ function results(runs: readonly ToolsRun[]): string {
 }
 
 function retailWords(runs: readonly ToolsRun[]): string {
-  const own = runs.filter(({ job }) => job.way === "grpo");
-  if (own.length === 0) return "";
   const least = (run: ToolsRun) => Math.min(...taskClasses.map((topic) => mean(perTask([run], topic))));
-  const reached = own.filter((run) => least(run) >= goal).length;
-  return `GRPO alone, without demonstrations, on tools that the model has never seen: every class at ${goal} or above with ${reached} of ${own.length} seeds; the lowest class of each ended at ${own.map((run) => least(run).toFixed(3)).join(", ")}.`;
+  const said = (["grpo", "grpo-long"] as const).flatMap((way) => {
+    const own = runs.filter(({ job }) => job.way === way);
+    if (own.length === 0) return [];
+    const reached = own.filter((run) => least(run) >= goal).length;
+    return `\`${way}\` has every class at ${goal} or above with ${reached} of ${own.length} seeds; the lowest class of each ended at ${own.map((run) => least(run).toFixed(3)).join(", ")}.`;
+  });
+  return said.length === 0
+    ? ""
+    : `GRPO alone, without demonstrations, on tools that the model has never seen: ${said.join(" ")}`;
 }
 
 function bookingWords(runs: readonly ToolsRun[]): string {
@@ -177,7 +182,7 @@ function failuresSection(runs: readonly ToolsRun[]): string {
   });
   return `## Calls that came to nothing
 
-By kind, of all calls in the held-out conversations. With \`constrain\`: the same model and seeds, calls valid by construction (in the measurement, not in training).
+By kind, of all calls in the held-out conversations. With \`constrain\`: the same model and seeds, calls valid by construction (in the measurement, not in training), but for those that the token limit cuts. [What it costs](../guides/tools.md#calls-that-are-valid-by-construction) a model that writes arguments in another order than the schema is seen in booking.
 
 ${table(["tasks", "way", "success", "calls", ...kinds.map((kind) => `\`${kind}\``)], rows)}`;
 }
