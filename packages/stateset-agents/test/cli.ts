@@ -103,8 +103,8 @@ const template =
   "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
 
 /** A random model of a few kilobytes that can chat (nonsense), for commands that load a checkpoint. */
-export async function chatModel(seed = 1): Promise<string> {
-  const dir = await makeTinyModel("llama", {}, { seed });
+export async function chatModel(seed = 1, contextLength = 128): Promise<string> {
+  const dir = await makeTinyModel("llama", { max_position_embeddings: contextLength }, { seed });
   const path = join(dir, "tokenizer_config.json");
   const config = JSON.parse(await readFile(path, "utf8")) as object;
   await writeFile(path, JSON.stringify({ ...config, chat_template: template }));
