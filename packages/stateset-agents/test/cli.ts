@@ -25,18 +25,26 @@ export interface CliSettings {
   input?: string;
   /** Pretend to be a terminal. */
   tty?: boolean;
+  /** Ctrl-C, once this is printed. */
+  interruptAt?: RegExp;
 }
 
 export async function cli(
   args: readonly string[],
-  { cwd, env = {}, input = "", tty = false }: CliSettings,
+  { cwd, env = {}, input = "", tty = false, interruptAt }: CliSettings,
 ): Promise<CliResult> {
   const written = { stdout: "", stderr: "" };
+  let interrupt: Parameters<CliIo["onInterrupt"]>[0] | undefined;
   const stream = (name: keyof typeof written) => ({
     isTTY: tty,
     columns: 100,
     write(text: string) {
       written[name] += text;
+      if (!interrupt || !interruptAt?.test(written.stdout)) return;
+      const stop = interrupt;
+      // Saying that it stops is printed too.
+      interrupt = undefined;
+      stop(130);
     },
   });
   const io: CliIo = {
@@ -45,7 +53,12 @@ export async function cli(
     stdin: Object.assign(Readable.from([input]), { isTTY: tty }),
     env,
     cwd,
-    onInterrupt: () => () => {},
+    onInterrupt(stop) {
+      interrupt = stop;
+      return () => {
+        interrupt = undefined;
+      };
+    },
   };
   const status = await runCli(args, io);
   return {
