@@ -24,14 +24,14 @@ import {
   type DomainName,
   domains,
   environmentOf,
-  full,
   groupSize,
   groupsPerStep,
   type Level,
+  measuredConstrained,
   measuredElsewhere,
-  quick,
   type Sizes,
   samples,
+  sizesOf,
   type Way,
   type WayName,
   ways,
@@ -66,6 +66,8 @@ export interface Learnt extends Measured {
   /** Success of each class in training, by tenths of the run; null where it was not drawn. */
   training: Record<TaskClass, (number | null)[]> | null;
   trainingSeconds: number;
+  /** The same conversations once more, with calls that are valid by construction. */
+  constrained?: Measured;
 }
 
 export interface Elsewhere {
@@ -86,7 +88,7 @@ export const places = {
   learnt: () => process.env.STATESET_TOOLS_LEARNT,
 };
 
-export async function learnTools(job: ToolsJob, sizes: Sizes = job.quick ? quick : full): Promise<ToolsResult> {
+export async function learnTools(job: ToolsJob, sizes: Sizes = sizesOf(job)): Promise<ToolsResult> {
   const learnt = learntFolder(job);
   // What was learnt before is the same to the bit as what would be learnt now.
   if (job.dialogues && learnt && existsSync(learnt)) return elsewhere(agentOf(job.domain, learnt, "whole"), sizes);
@@ -97,8 +99,9 @@ export async function learnTools(job: ToolsJob, sizes: Sizes = job.quick ? quick
   if (job.dialogues) return elsewhere(agent, sizes);
   const tasks = environmentOf(job.domain, job.level, { heldOut: true, tasks: sizes.heldOutTasks });
   const measured = await measure(agent, tasks);
+  const constrained = measuredConstrained.includes(job.way) && (await measure(agent, tasks, { constrain: true }));
   await agent.close();
-  return { ...measured, ...result };
+  return { ...measured, ...result, ...(constrained && { constrained }) };
 }
 
 /** Models whose calls elsewhere are measured are kept, so that they are learnt once. */
@@ -159,7 +162,7 @@ async function learn(
           return -(await success.compute(conversation)).score;
         })
       : success;
-    const { steps } = sizes;
+    const steps = sizes.steps * (way.longer ?? 1);
     const seen: { tenth: number; topic: string; success: boolean }[] = [];
     const { run } = await train({
       ...way.train,
@@ -188,8 +191,8 @@ async function learn(
 }
 
 /** The seeds of conversations are the same for every run: they are compared in pairs. */
-async function measure(agent: Agent, environment: Environment): Promise<Measured> {
-  const { groups } = await evaluate({ agent, environment, reward: new StateReward(), samples, seed: 0 });
+async function measure(agent: Agent, environment: Environment, options: { constrain?: true } = {}): Promise<Measured> {
+  const { groups } = await evaluate({ agent, environment, reward: new StateReward(), samples, seed: 0, ...options });
   const counted = groups.flatMap(({ trajectories }) => trajectories.map(({ turns }) => countTools(turns)));
   const failures: Record<string, number> = {};
   for (const one of counted)

@@ -4,7 +4,7 @@ import { taskClasses } from "stateset-agents/tools";
 import { change, estimateText } from "../estimate.ts";
 import type { JobRow } from "../parallel.ts";
 import type { BySource } from "./dialogues.ts";
-import { labelOf, type ToolsJob, type ToolsResult } from "./learn.ts";
+import { labelOf, type Measured, type ToolsJob, type ToolsResult } from "./learn.ts";
 import {
   columns,
   type ElsewhereRun,
@@ -17,8 +17,19 @@ import {
   perTask,
   type ToolsRun,
 } from "./measures.ts";
-import { jobsOf, pageSeeds, starter } from "./plan.ts";
-import { type DomainName, full, groupSize, groupsPerStep, type Level, quick, samples, type Way, ways } from "./task.ts";
+import { jobsOf, longSeeds, pageSeeds, starter } from "./plan.ts";
+import {
+  type DomainName,
+  full,
+  groupSize,
+  groupsPerStep,
+  harder,
+  type Level,
+  samples,
+  sizesOf,
+  type Way,
+  ways,
+} from "./task.ts";
 
 /** Each class is to end there. */
 const goal = 0.8;
@@ -62,8 +73,8 @@ export function page(rows: readonly JobRow<ToolsJob, ToolsResult>[]): string {
 Written by \`npm run bench:tools\`. Agents learn [tasks with a state](../guides/tasks.md#two-domains): a conversation succeeds when the final state, the writes and
 the words are those that were asked for, and is worth 1 or 0. Classes: \`lookup\` (tell what is), \`act\` (look, then make the call that changes something), \`refuse\` (look; it is
 not allowed) and \`ask\` (something is missing: ask back first). All numbers are of ${full.heldOutTasks} held-out tasks with other ids, names and phrasings than in training, ${samples} conversations each at
-temperature 1, mean over the seeds (${pageSeeds.join(", ")}; nothing was chosen with them), with 95% intervals over tasks. *pass^${samples}*: all ${samples} conversations of a task succeeded.
-GRPO learns for ${full.steps} steps of ${groupsPerStep} groups of ${groupSize} from ${full.trainingTasks} tasks, at what \`train()\` does by itself.
+temperature 1, mean over the seeds (${pageSeeds.join(", ")}; of \`grpo-long\` ${longSeeds.join(", ")}; nothing was chosen with them), with 95% intervals over tasks. *pass^${samples}*: all ${samples} conversations of a task succeeded.
+GRPO learns for ${full.steps} steps of ${groupsPerStep} groups of ${groupSize} from ${full.trainingTasks} tasks, at what \`train()\` does by itself; on levels 2 and 3 for ${harder.steps}, with one seed.
 
 ![Success by class](../images/tools.svg)
 
@@ -110,11 +121,16 @@ function results(runs: readonly ToolsRun[]): string {
 }
 
 function retailWords(runs: readonly ToolsRun[]): string {
-  const own = runs.filter(({ job }) => job.way === "grpo");
-  if (own.length === 0) return "";
   const least = (run: ToolsRun) => Math.min(...taskClasses.map((topic) => mean(perTask([run], topic))));
-  const reached = own.filter((run) => least(run) >= goal).length;
-  return `GRPO alone, without demonstrations, on tools that the model has never seen: every class at ${goal} or above with ${reached} of ${own.length} seeds; the lowest class of each ended at ${own.map((run) => least(run).toFixed(3)).join(", ")}.`;
+  const said = (["grpo", "grpo-long"] as const).flatMap((way) => {
+    const own = runs.filter(({ job }) => job.way === way);
+    if (own.length === 0) return [];
+    const reached = own.filter((run) => least(run) >= goal).length;
+    return `\`${way}\` has every class at ${goal} or above with ${reached} of ${own.length} seeds; the lowest class of each ended at ${own.map((run) => least(run).toFixed(3)).join(", ")}.`;
+  });
+  return said.length === 0
+    ? ""
+    : `GRPO alone, without demonstrations, on tools that the model has never seen: ${said.join(" ")}`;
 }
 
 function bookingWords(runs: readonly ToolsRun[]): string {
@@ -147,19 +163,28 @@ function failuresSection(runs: readonly ToolsRun[]): string {
     ({ job }) => `${job.domain} ${job.level} ${job.way}`,
   );
   if (own.length === 0) return "";
-  const kinds = [...new Set(own.flat().flatMap(({ result }) => Object.keys(result.failures)))].sort();
-  const rows = own.map((same) => {
-    const calls = same.reduce((sum, { result }) => sum + result.calls, 0);
-    const share = (kind: string) =>
-      `${((100 * same.reduce((sum, { result }) => sum + (result.failures[kind] ?? 0), 0)) / Math.max(1, calls)).toFixed(1)}%`;
+  const measured = own.flatMap((same) => {
     const { domain, level, way } = same[0]!.job;
-    return [`${domain} ${level}`, `\`${way}\``, String(Math.round(calls / same.length)), ...kinds.map(share)];
+    const constrained = same.flatMap(({ result }) => result.constrained ?? []);
+    const name = [`${domain} ${level}`, `\`${way}\``];
+    return [
+      { name, of: same.map(({ result }): Measured => result) },
+      ...(constrained.length > 0 ? [{ name: [name[0]!, `${name[1]}, \`constrain\``], of: constrained }] : []),
+    ];
+  });
+  const kinds = [...new Set(measured.flatMap(({ of }) => of.flatMap(({ failures }) => Object.keys(failures))))].sort();
+  const rows = measured.map(({ name, of }) => {
+    const calls = of.reduce((sum, one) => sum + one.calls, 0);
+    const share = (kind: string) =>
+      `${((100 * of.reduce((sum, { failures }) => sum + (failures[kind] ?? 0), 0)) / Math.max(1, calls)).toFixed(1)}%`;
+    const solved = mean(of.flatMap((one) => one.solved)) / samples;
+    return [...name, shown(solved), String(Math.round(calls / of.length)), ...kinds.map(share)];
   });
   return `## Calls that came to nothing
 
-By kind, of all calls in the held-out conversations.
+By kind, of all calls in the held-out conversations. With \`constrain\`: the same model and seeds, calls valid by construction (in the measurement, not in training), but for those that the token limit cuts. [What it costs](../guides/tools.md#calls-that-are-valid-by-construction) a model that writes arguments in another order than the schema is seen in booking.
 
-${table(["tasks", "way", "calls", ...kinds.map((kind) => `\`${kind}\``)], rows)}`;
+${table(["tasks", "way", "success", "calls", ...kinds.map((kind) => `\`${kind}\``)], rows)}`;
 }
 
 function dialoguesSection(measured: readonly ElsewhereRun[]): string {
@@ -192,8 +217,8 @@ ${table(["source", "calls", ...heads], rows)}`;
 function otherModels(runs: readonly ToolsRun[]): string {
   if (runs.length === 0) return "";
   const parts = grouped(runs, ({ job }) => `${job.model} ${job.domain}`).map((own) => {
-    const { model, domain, level, quick: small } = own[0]!.job;
-    const sizes = small ? quick : full;
+    const { model, domain, level } = own[0]!.job;
+    const sizes = sizesOf(own[0]!.job);
     return `### ${model}, ${domain} ${level}\n\n${sizes.heldOutTasks} held-out tasks, ${sizes.steps} steps, an adapter (LoRA).\n\n${results(own)}`;
   });
   return `## Other models\n\n${parts.join("\n\n")}`;
@@ -212,7 +237,7 @@ function missing(runs: readonly { job: ToolsJob }[]): string {
       return `- ${domain} ${level}, \`${way}\`${dialogues ? ", calls of the dialogues" : ""}${way === "untrained" ? "" : `: seeds ${same.map(({ seed }) => seed).join(", ")}`}`;
     },
   );
-  return `## Not run yet\n\nThe same command goes on with these; calls that are valid by construction (\`constrain\`) are not compared yet.\n\n${lines.join("\n")}`;
+  return `## Not run yet\n\nThe same command goes on with these.\n\n${lines.join("\n")}`;
 }
 
 function machines(runs: readonly { machine: string }[]): string {

@@ -15,6 +15,8 @@ export interface Way {
   what: string;
   /** By reinforcement, with these options. */
   train?: TrainingOptions & { credit?: "turn" | "state" };
+  /** Times as many steps as the others. */
+  longer?: number;
   /** The reward with its sign flipped. */
   flipped?: true;
   /** Before that: imitates so many conversations of the oracle. */
@@ -23,10 +25,10 @@ export interface Way {
   harvest?: { rounds: number };
 }
 
-// `constrain`, when it is there, is one more way here: { what: "GRPO, calls valid by construction", … }.
 export const ways = {
   untrained: { what: "the model as it came" },
   grpo: { what: "GRPO as `train()` does it", train: {} },
+  "grpo-long": { what: "the same, twice as many steps", train: {}, longer: 2 },
   flipped: { what: "GRPO with the reward's sign flipped", train: {}, flipped: true },
   "best-of-n": { what: "SFT on the best of as many conversations", harvest: { rounds: 1 } },
   "best-of-n-rounds": { what: "the same in five rounds, each from what the one before made", harvest: { rounds: 5 } },
@@ -53,7 +55,9 @@ export interface Sizes {
   calls?: number;
 }
 
-export const full: Sizes = { steps: 150, trainingTasks: 32, heldOutTasks: 64, updates: 100, demonstrations: 1 };
+export const full: Sizes = { steps: 150, trainingTasks: 128, heldOutTasks: 64, updates: 100, demonstrations: 1 };
+/** Of levels 2 and 3, whose conversations are longer. */
+export const harder: Sizes = { ...full, steps: 75 };
 /** To see that everything works: nothing is learnt in so few steps. */
 export const quick: Sizes = {
   steps: 4,
@@ -63,6 +67,9 @@ export const quick: Sizes = {
   demonstrations: 1 / 20,
   calls: 40,
 };
+
+export const sizesOf = ({ level, quick: small }: { level: Level; quick?: true }): Sizes =>
+  small ? quick : level === 1 ? full : harder;
 
 /** Samples of each held-out task: pass^4 is the share of tasks that all four solve. */
 export const samples = 4;
@@ -75,6 +82,9 @@ const maxTurns: Record<Level, number> = { 1: 6, 2: 8, 3: 10 };
 export function environmentOf(domain: DomainName, level: Level, options: Pick<DomainOptions, "heldOut" | "tasks">) {
   return domains[domain].environment({ level, maxTurns: maxTurns[level], ...options });
 }
+
+/** What is measured a second time, with calls that are valid by construction. */
+export const measuredConstrained: readonly WayName[] = ["untrained", "grpo"];
 
 /** What is measured on calls of the dialogues too: "domain level way". */
 export const measuredElsewhere: readonly string[] = ["retail 1 untrained", "retail 1 grpo"];

@@ -23,6 +23,8 @@ export interface DemoTask {
   heldOut(options: { few: boolean }): Environment;
   /** What is reported. */
   reward(): RewardFunction;
+  /** What training pays, where that is more than what is reported. */
+  pays?(): RewardFunction;
   settings: TrainingOptions & { steps: number };
   /** Of a model of the user's own; its rate is the one that suits its size. */
   ownModelSettings: TrainingOptions;
@@ -37,8 +39,8 @@ export interface DemoTask {
 }
 
 /** The reward that training sees. */
-export function trainingReward({ reward, paidFor, title }: DemoTask, kind: DemoReward): RewardFunction {
-  const own = reward();
+export function trainingReward({ reward, pays, paidFor, title }: DemoTask, kind: DemoReward): RewardFunction {
+  const own = (pays ?? reward)();
   if (kind === paidFor) return own;
   if (kind === "constant") return rewardFunction({ name: "constant" }, () => 0.5);
   if (kind === "flipped") {

@@ -4,6 +4,8 @@ import { type TaskClass, taskClasses } from "../../environment/domain/domain.ts"
 import { retail } from "../../environment/domain/retail/retail.ts";
 import { type Estimate, estimateMean } from "../../evaluation/estimate.ts";
 import type { Evaluation } from "../../evaluation/evaluate.ts";
+import { ConcisenessReward } from "../../reward/builtin/conciseness.ts";
+import { CompositeReward } from "../../reward/composite-reward.ts";
 import { StateReward } from "../../reward/state-reward.ts";
 import { intervalText, percent, table } from "../../telemetry/format.ts";
 import type { DemoTask } from "./demo-task.ts";
@@ -28,11 +30,13 @@ export const shopTask: DemoTask = {
       ...(threads !== undefined && { threads }),
       ...(model !== undefined && { model, lora: true }),
     }),
-  // Few enough that each is met often: what was lost of it is remembered.
-  training: () => retail({ level: 1, tasks: 32, maxTurns }),
+  training: () => retail({ level: 1, tasks: 128, maxTurns }),
   heldOut: ({ few }) => retail({ level: 1, heldOut: true, maxTurns, ...(few && { tasks: 20 }) }),
   reward: () => new StateReward(),
-  settings: { steps: 120, checkpoint: { every: 0 }, trajectories: { every: 25 } },
+  // Paid for success alone, it would say the word that counts and then anything.
+  pays: () =>
+    new CompositeReward([new StateReward({ weight: 0.8 }), new ConcisenessReward({ weight: 0.2, maxWords: 10 })]),
+  settings: { steps: 200, checkpoint: { every: 0 }, trajectories: { every: 25 } },
   ownModelSettings: { groupsPerStep: 2 },
   table(before, after, colors) {
     const cell = (estimate: Estimate) => `${percent(estimate.mean)} ${intervalText(estimate, percent)}`;

@@ -17,6 +17,8 @@ export const where: Split<string> = [
     "What is the status of order {order}?",
     "Please check order {order}.",
     "How far is order {order}?",
+    "Has order {order} been sent yet?",
+    "I am waiting for order {order}.",
   ],
   [
     "What about order {order}?",
@@ -33,6 +35,10 @@ export const wishes: Record<"cancel" | "refund", Split<string>> = {
       "Can you cancel order {order}?",
       "I would like to cancel order {order}.",
       "Cancel order {order} for me.",
+      "I no longer need order {order}.",
+      "Stop order {order}, please.",
+      "I changed my mind about order {order}.",
+      "Would you take back order {order}?",
     ],
     [
       "Order {order} should be cancelled, please.",
@@ -47,6 +53,10 @@ export const wishes: Record<"cancel" | "refund", Split<string>> = {
       "Can you refund order {order}?",
       "I would like a refund for order {order}.",
       "Refund order {order} for me.",
+      "Please pay me back for order {order}.",
+      "I am not happy with order {order} and want the money.",
+      "Would you return what I paid for order {order}?",
+      "Give me a refund on order {order}.",
     ],
     [
       "I want my money back for order {order}.",
@@ -59,15 +69,20 @@ export const wishes: Record<"cancel" | "refund", Split<string>> = {
 
 export const vague: Record<"where" | "cancel" | "refund", Split<string>> = {
   where: [
-    ["Where is my order?", "What is the status of my order?", "Please check my order."],
+    ["Where is my order?", "What is the status of my order?", "Please check my order.", "Has my order been sent yet?"],
     ["What about my order?", "Could you check on my order?", "Any news of my order?"],
   ],
   cancel: [
-    ["Please cancel my order.", "Can you cancel my order?", "I would like to cancel my order."],
+    [
+      "Please cancel my order.",
+      "Can you cancel my order?",
+      "I would like to cancel my order.",
+      "I no longer need my order.",
+    ],
     ["My order should be cancelled.", "I want to cancel my order.", "Could my order be cancelled?"],
   ],
   refund: [
-    ["Please refund my order.", "Can you refund my order?", "I would like a refund."],
+    ["Please refund my order.", "Can you refund my order?", "I would like a refund.", "Please pay me back."],
     ["I want my money back.", "I want a refund of my order.", "Could my order be refunded?"],
   ],
 };
@@ -124,7 +139,7 @@ export const byEmail: Split<string> = [
 ];
 
 export const thisOrder: Split<string> = [
-  ["It is order {order}.", "The order number is {order}."],
+  ["It is order {order}.", "The order number is {order}.", "I mean {order}.", "{order}."],
   ["Number {order}.", "That is {order}."],
 ];
 
