@@ -25,18 +25,26 @@ export interface CliSettings {
   input?: string;
   /** Pretend to be a terminal. */
   tty?: boolean;
+  /** Ctrl-C, once this is printed. */
+  interruptAt?: RegExp;
 }
 
 export async function cli(
   args: readonly string[],
-  { cwd, env = {}, input = "", tty = false }: CliSettings,
+  { cwd, env = {}, input = "", tty = false, interruptAt }: CliSettings,
 ): Promise<CliResult> {
   const written = { stdout: "", stderr: "" };
+  let interrupt: Parameters<CliIo["onInterrupt"]>[0] | undefined;
   const stream = (name: keyof typeof written) => ({
     isTTY: tty,
     columns: 100,
     write(text: string) {
       written[name] += text;
+      if (!interrupt || !interruptAt?.test(written.stdout)) return;
+      const stop = interrupt;
+      // Saying that it stops is printed too.
+      interrupt = undefined;
+      stop(130);
     },
   });
   const io: CliIo = {
@@ -45,7 +53,12 @@ export async function cli(
     stdin: Object.assign(Readable.from([input]), { isTTY: tty }),
     env,
     cwd,
-    onInterrupt: () => () => {},
+    onInterrupt(stop) {
+      interrupt = stop;
+      return () => {
+        interrupt = undefined;
+      };
+    },
   };
   const status = await runCli(args, io);
   return {
@@ -103,8 +116,8 @@ const template =
   "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
 
 /** A random model of a few kilobytes that can chat (nonsense), for commands that load a checkpoint. */
-export async function chatModel(seed = 1): Promise<string> {
-  const dir = await makeTinyModel("llama", {}, { seed });
+export async function chatModel(seed = 1, contextLength = 128): Promise<string> {
+  const dir = await makeTinyModel("llama", { max_position_embeddings: contextLength }, { seed });
   const path = join(dir, "tokenizer_config.json");
   const config = JSON.parse(await readFile(path, "utf8")) as object;
   await writeFile(path, JSON.stringify({ ...config, chat_template: template }));

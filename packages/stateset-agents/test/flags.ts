@@ -2,7 +2,7 @@
 import { beforeAll, expect, it } from "vitest";
 import { processIo } from "../src/cli/io.ts";
 import { allCommands, createProgram } from "../src/cli/program.ts";
-import { type CliResult, chatModel, cli, tableProject } from "./cli.ts";
+import { type CliResult, type CliSettings, chatModel, cli, tableProject } from "./cli.ts";
 import { temporaryFolder } from "./tiny-model.ts";
 
 /** `commands` are top-level ones; "" is the program itself. */
@@ -17,7 +17,7 @@ export function flagTests(...commands: string[]) {
     await tableProject(place.dir);
   });
 
-  const run = (args: string, options: { cwd?: string; input?: string; tty?: boolean } = {}): Promise<CliResult> =>
+  const run = (args: string, options: Partial<CliSettings> = {}): Promise<CliResult> =>
     cli(args.split(" "), { cwd: options.cwd ?? place.dir, ...options });
 
   /** Declares the test of one flag: `flag("train --steps", …)`. */

@@ -1,6 +1,7 @@
 /** Small files for the commands that learn from data. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { chatModel } from "./cli.ts";
 import { temporaryFolder } from "./tiny-model.ts";
 
 const words = ["red", "blue", "big", "small", "old", "new"];
@@ -57,6 +58,25 @@ export default rewardFunction({ name: "long" }, async ({ turns }) => {
   while (turns[0]!.content === "say blue" && existsSync("hold")) await setTimeout(10);
   return turns.at(-1)!.content.length / 40;
 });
+`,
+  );
+  return folder;
+}
+
+/** A project whose agent has a tool with an argument of this schema, in JavaScript. */
+export async function toolProject(schema = '{ type: "string" }', agent = ""): Promise<string> {
+  const model = await chatModel(1, 1024);
+  const folder = temporaryFolder();
+  writeFileSync(
+    join(folder, "stateset.config.ts"),
+    `export default {
+  agent: {
+    model: ${JSON.stringify(model)}, threads: 1, sampling: { maxTokens: 6 }, ${agent}
+    tools: [{ name: "look", parameters: { type: "object", properties: { at: ${schema} } }, function: () => "seen" }],
+  },
+  environment: { scenarios: [{ id: "one", userResponses: ["hello"] }] },
+  reward: { politeness: 1 },
+};
 `,
   );
   return folder;

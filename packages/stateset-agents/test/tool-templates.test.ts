@@ -5,14 +5,46 @@ import type { Turn } from "../src/conversation/trajectory.ts";
 import type { Policy, SampleRequest } from "../src/policy/policy.ts";
 import { createStubPolicy } from "../src/policy/stub/stub-policy.ts";
 import type { LoadedTokenizer } from "../src/policy/tokenizer/chat-tokenizer.ts";
+import { folder } from "../src/policy/tokenizer/fixtures/conversations.ts";
+import { byteLevelTokenizer, configFor } from "../src/policy/tokenizer/fixtures/model-folders.ts";
 import { addedTokensOf, tokenizerFolders } from "../src/policy/tokenizer/fixtures/tokenizer-folders.ts";
 import { loadChatTokenizer } from "../src/policy/tokenizer/load-chat-tokenizer.ts";
 import { callFormats, toolsOfTemplate } from "../src/tool/format/choose-format.ts";
 import { tool } from "../src/tool/tool.ts";
 
+/**
+ * Mistral's own rules, as its templates of v0.3 and later have them: calls have ids of nine characters, answers name the call they
+ * answer, and what is left when calls and answers are taken out alternates. Tools stand at the start, or before the last user turn.
+ */
+const strictMistral = (toolsAt: "start" | "last user") => {
+  const tools = "[AVAILABLE_TOOLS]{{ tools | tojson }}[/AVAILABLE_TOOLS]";
+  const atLast = `{% if tools and loop.index0 == said.last %}${tools}{% endif %}`;
+  return (
+    `{{ bos_token }}${toolsAt === "start" ? `{% if tools %}${tools}{% endif %}` : ""}{% set said = namespace(count=0, last=0) %}` +
+    "{% for m in messages %}{% if m.role == 'user' %}{% set said.last = loop.index0 %}{% endif %}" +
+    "{% if (m.role == 'user' or m.role == 'assistant') and not m.tool_calls %}" +
+    "{% if (m.role == 'user') != (said.count % 2 == 0) %}{{ raise_exception('roles must alternate user/assistant') }}{% endif %}" +
+    "{% set said.count = said.count + 1 %}{% endif %}{% endfor %}" +
+    `{% for m in messages %}{% if m.role == 'user' %}${toolsAt === "start" ? "" : atLast}[INST] {{ m.content }}[/INST]` +
+    "{% elif m.role == 'system' %}[INST] {{ m.content }}\n\n[/INST]" +
+    "{% elif m.tool_calls %}{{ m.content }}[TOOL_CALLS] [{% for c in m.tool_calls %}" +
+    "{% if c.id | length != 9 %}{{ raise_exception('ids have nine characters') }}{% endif %}" +
+    `{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}, "id": "{{ c.id }}"}` +
+    "{% if not loop.last %}, {% endif %}{% endfor %}]</s>" +
+    "{% elif m.role == 'tool' %}{% if not m.tool_call_id %}{{ raise_exception('which call?') }}{% endif %}" +
+    `[TOOL_RESULTS] {"content": {{ m.content | tojson }}, "call_id": "{{ m.tool_call_id }}"}[/TOOL_RESULTS]` +
+    "{% else %} {{ m.content }}</s>{% endif %}{% endfor %}"
+  );
+};
+
 let folders: Map<string, string>;
 beforeAll(async () => {
   folders = await tokenizerFolders();
+  for (const toolsAt of ["start", "last user"] as const) {
+    const tokenizer = await byteLevelTokenizer();
+    const template = { "chat_template.jinja": strictMistral(toolsAt), "tokenizer_config.json": configFor("mistral") };
+    folders.set(`mistral, tools at the ${toolsAt}`, await folder({ "tokenizer.json": tokenizer, ...template }));
+  }
 });
 
 // Of the others, some have no token that ends a reply, and some cannot spell a call.
@@ -27,8 +59,64 @@ const names = [
     "odd-first-space",
     "odd-normalized",
   ],
-  ...["gpt2", "llama2", "llama2-mistral", "llama3_2", "qwen3"],
+  ...["gpt2", "llama2", "llama2-mistral", "llama3_2", "qwen3", "mistral, tools at the start"],
 ];
+
+/** Says these in order, and keeps the prompts. */
+function sayingWith(tokenizer: LoadedTokenizer, ...texts: string[]): { policy: Policy; prompts: string[] } {
+  const prompts: string[] = [];
+  const stub = createStubPolicy();
+  const reply = ({ tokens }: SampleRequest) => {
+    prompts.push(tokenizer.decode(tokens, { skipSpecial: false }));
+    const spoken = tokenizer.encode(texts[(prompts.length - 1) % texts.length]!, { control: true });
+    const ids = Int32Array.from([...spoken, tokenizer.endTokens[0]!]);
+    const finishReason = "stop" as const;
+    const text = tokenizer.decode(ids);
+    return { tokens: ids, logprobs: new Float32Array(ids.length), text, finishReason, version: "v" };
+  };
+  const model = { ...stub.model, contextLength: 100_000, endTokens: tokenizer.endTokens };
+  return { policy: { ...stub, tokenizer, model, sample: async (requests) => requests.map(reply) }, prompts };
+}
+
+const returning = (result: string) =>
+  tool({
+    ...{ name: "get_order", parameters: { type: "object", properties: { id: { type: "string" } } } },
+    execute: () => result,
+  });
+
+/** Calls, in the format of a template. */
+const printed = (tokenizer: LoadedTokenizer, count: number, args = '{"id": "7"}') =>
+  toolsOfTemplate(tokenizer).format.print(
+    Array.from({ length: count }, () => ({ name: "get_order", arguments: args })),
+  );
+
+describe.each([...names, "mistral, tools at the last user"])("%s, when maxToolSteps is met", (name) => {
+  it.each([1, 2])("goes on at the next turn, after %i calls that nobody ran", async (count) => {
+    const tokenizer = await loadChatTokenizer(folders.get(name)!);
+    // A call of Llama's is the whole reply.
+    const words = toolsOfTemplate(tokenizer).format.name === "llama3" ? "" : "Wait.\n";
+    const call = `${words}${printed(tokenizer, count)}`;
+    const { policy, prompts } = sayingWith(tokenizer, call, call, "Done.", "Bye.");
+    const agent = new MultiTurnAgent({ policy, tools: [returning("resultzq")], maxToolSteps: 1 });
+    const session = agent.startConversation({ seed: 1 });
+    const turns: Turn[] = [];
+    for (const content of ["Where?", "And now?", "Thanks."]) {
+      turns.push({ role: "user", content });
+      turns.push(...(await session.reply(turns)).turns);
+    }
+    expect(turns.map(({ role }) => role)).toEqual([
+      ...["user", "assistant", ...Array(count).fill("tool"), "assistant", "user", "assistant", "user", "assistant"],
+    ]);
+    expect(turns[2 + count]!.tool_calls).toHaveLength(count);
+    // What it wrote is what it reads of itself.
+    expect(prompts[3]!.split("get_order").length).toBeGreaterThanOrEqual(1 + 2 * count);
+    if (name !== "mistral, tools at the last user") expect(session.chains()).toHaveLength(1);
+    // And for those who keep the messages themselves.
+    const messages = turns.slice(0, 4 + count).map(({ sampled: _, ...message }) => message);
+    const { turn } = await new MultiTurnAgent({ policy, tools: [returning("resultzq")] }).respond(messages);
+    expect(turn.role).toBe("assistant");
+  });
+});
 
 describe.each(names)("%s", (name) => {
   let tokenizer: LoadedTokenizer;
@@ -41,36 +129,8 @@ describe.each(names)("%s", (name) => {
     control = new Set(added.map(({ id }) => id));
   });
 
-  /** Says these in order, and keeps the prompts. */
-  function saying(...texts: string[]): { policy: Policy; prompts: string[] } {
-    const prompts: string[] = [];
-    const stub = createStubPolicy();
-    const reply = ({ tokens }: SampleRequest) => {
-      prompts.push(tokenizer.decode(tokens, { skipSpecial: false }));
-      const spoken = tokenizer.encode(texts[(prompts.length - 1) % texts.length]!, { control: true });
-      const ids = Int32Array.from([...spoken, tokenizer.endTokens[0]!]);
-      const finishReason = "stop" as const;
-      return {
-        tokens: ids,
-        logprobs: new Float32Array(ids.length),
-        text: tokenizer.decode(ids),
-        finishReason,
-        version: "v",
-      };
-    };
-    const model = { ...stub.model, contextLength: 100_000, endTokens: tokenizer.endTokens };
-    return { policy: { ...stub, tokenizer, model, sample: async (requests) => requests.map(reply) }, prompts };
-  }
-
-  const print = (count: number, args = '{"id": "7"}') =>
-    toolsOfTemplate(tokenizer).format.print(
-      Array.from({ length: count }, () => ({ name: "get_order", arguments: args })),
-    );
-  const returning = (result: string) =>
-    tool({
-      ...{ name: "get_order", parameters: { type: "object", properties: { id: { type: "string" } } } },
-      execute: () => result,
-    });
+  const saying = (...texts: string[]) => sayingWith(tokenizer, ...texts);
+  const print = (count: number, args?: string) => printed(tokenizer, count, args);
 
   /** Asks, and asks again when it has answered. */
   async function converse(policy: Policy, result: string, users = ["Where is it?", "And now?"]) {

@@ -180,8 +180,9 @@ export class PolicySession implements ConversationSession {
         new ChainBuilder({ ...this.#render(), messages: prompt, tokens: next.tokens, started: next.reason }),
       );
     const message = this.#told([said])[0]!;
+    const { content: unanswered } = this.#told([said, { role: "user", content: "" }])[0]!;
     const forced = sample.constrained?.forced;
-    this.#chains.at(-1)!.record(sample, { message, text, ended }, turn, { learn, forced });
+    this.#chains.at(-1)!.record(sample, { message, unanswered, text, ended }, turn, { learn, forced });
     this.#stub ||= sample.stub === true;
     return {
       kind: "reply",

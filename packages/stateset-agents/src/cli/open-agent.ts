@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Agent } from "../agent/agent.ts";
 import { agentFileName } from "../agent/agent-file.ts";
-import { type AgentOptions, toolsOf } from "../agent/agent-options.ts";
+import { type AgentOptions, defined, toolsOf } from "../agent/agent-options.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { ToolAgent } from "../agent/tool-agent.ts";
 import { StatesetError } from "../error.ts";
@@ -21,10 +21,22 @@ export interface OpenAgentFlags {
   maxTokens?: number;
   seed?: number;
   stub?: boolean;
+  constrain?: true;
 }
 
 /** The agent of a checkpoint; without one the project's, or the starter model where there is no project. */
 export async function openAgent(checkpoint: string | undefined, flags: OpenAgentFlags, io: CliIo): Promise<Agent> {
+  const agent = await agentOf(checkpoint, flags, io);
+  if (!flags.constrain) return agent;
+  try {
+    return constrained(agent);
+  } catch (error) {
+    await agent.close();
+    throw error;
+  }
+}
+
+async function agentOf(checkpoint: string | undefined, flags: OpenAgentFlags, io: CliIo): Promise<Agent> {
   const overrides: AgentOptions = {
     ...(flags.threads !== undefined && { threads: flags.threads }),
     ...(flags.seed !== undefined && { seed: flags.seed }),
@@ -81,24 +93,47 @@ async function habitsFor(dir: string, flags: OpenAgentFlags, io: CliIo): Promise
     agent instanceof Agent ? (agent instanceof MultiTurnAgent ? toolsOf(agent.options) : undefined) : agent.tools;
   if (saved || agent instanceof Agent) return own && readTools(own).runnable.size > 0 ? { tools: own } : {};
   const { systemPrompt, sampling, tools, templateVariables, reasoning, contextWindow } = agent;
-  return { systemPrompt, sampling, tools, templateVariables, reasoning, contextWindow };
+  const { callFormat, maxToolSteps, maxResultTokens, approve, constrain } = agent;
+  const acting = { tools, callFormat, maxToolSteps, maxResultTokens, approve, constrain };
+  return defined({ systemPrompt, sampling, ...acting, templateVariables, reasoning, contextWindow });
+}
+
+/** Whether the command line may use its model another way: a class of the user's may do anything with its conversations. */
+function isPlain(agent: Agent): agent is MultiTurnAgent {
+  return [MultiTurnAgent, ToolAgent, SharedPolicyAgent].some((own) => agent.constructor === own);
+}
+
+/** Holds the agent's calls to the schemas of its tools. */
+function constrained(agent: Agent): Agent {
+  if (!isPlain(agent)) {
+    throw new StatesetError(
+      "INVALID_OPTION",
+      `--constrain cannot change an agent of the class ${agent.constructor.name}.`,
+      {
+        hint: "Set its option instead: constrain: true.",
+      },
+    );
+  }
+  if ((agent.options.tools ?? []).length === 0) {
+    throw new StatesetError("INVALID_OPTION", "--constrain holds calls of tools, and this agent has none.", {
+      hint: "Name a configuration whose agent has tools (--config), or leave it out. Tools of an environment are there in `evaluate --scenarios`.",
+    });
+  }
+  return agent.options.constrain === undefined ? usedAs(agent, { constrain: true }) : agent;
 }
 
 /** Drops the oldest messages of a conversation that outgrows the model, where the agent itself has nothing to say about that. */
 export function withRoom(agent: Agent): Agent {
-  // A class of the user's may do anything with its conversations, so they are not changed behind its back.
-  const plain = [MultiTurnAgent, ToolAgent, SharedPolicyAgent].some((own) => agent.constructor === own);
-  if (!plain) return agent;
-  const own = agent as MultiTurnAgent;
-  return own.options.contextWindow === undefined ? usedAs(own, { contextWindow: "truncate" }) : agent;
+  if (!isPlain(agent)) return agent;
+  return agent.options.contextWindow === undefined ? usedAs(agent, { contextWindow: "truncate" }) : agent;
 }
 
 /** The same model, loaded once, used another way. */
 function usedAs(agent: MultiTurnAgent, changes: AgentOptions): MultiTurnAgent {
   const { options } = agent;
   const { sampling, systemPrompt, templateVariables, reasoning, contextWindow, seed, memory } = options;
-  const { callFormat, maxToolSteps, maxResultTokens, approve } = options;
-  const acting = { tools: toolsOf(options), callFormat, maxToolSteps, maxResultTokens, approve };
+  const { callFormat, maxToolSteps, maxResultTokens, approve, constrain } = options;
+  const acting = { tools: toolsOf(options), callFormat, maxToolSteps, maxResultTokens, approve, constrain };
   const habits = { sampling, systemPrompt, ...acting, templateVariables, reasoning, contextWindow, seed, memory };
   return new SharedPolicyAgent(agent, { ...habits, ...changes });
 }

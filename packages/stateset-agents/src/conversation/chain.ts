@@ -6,6 +6,8 @@ import type { ChainStart, TokenChain } from "./trajectory.ts";
 export interface SampledReply {
   /** What the agent made of it, before any hook or environment changed it. */
   message: Message;
+  /** Its words where its calls are told as such, because nobody answered them. */
+  unanswered?: string;
   /** Its tokens as text, special tokens printed. */
   text: string;
   ended: ReplyEnd;

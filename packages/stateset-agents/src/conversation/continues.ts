@@ -36,10 +36,10 @@ export function hasAnswered(chain: ChainState, messages: readonly Message[]): bo
  * itself. It may have been taken apart into tool calls since; then what is left of its words is enough, for the calls are the rest of it.
  * Anything else was edited: a redacted reply must not go on as the one that was redacted.
  */
-function standsFor({ content, reasoning, tool_calls }: Message, { message, text }: SampledReply): boolean {
+function standsFor({ content, reasoning, tool_calls }: Message, { message, text, unanswered }: SampledReply): boolean {
   const words = content.trim();
   const thought = (reasoning ?? "").trim();
-  const sameWords = [message.content, text].some((whole) => whole.trim() === words);
+  const sameWords = [message.content, text, unanswered].some((whole) => whole?.trim() === words);
   if (tool_calls !== undefined && tool_calls.length > 0)
     return (words === message.content.trim() || text.includes(words)) && text.includes(thought);
   if (!sameWords) return splitApart(text, thought, words);

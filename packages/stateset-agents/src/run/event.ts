@@ -60,6 +60,7 @@ export type WarningKind =
   | "reward-part-failed"
   | "reward-unguarded"
   | "no-reward"
+  | "context-full"
   | "group-dropped"
   | "evaluation-failed"
   | "not-finite"

@@ -12,16 +12,16 @@ import { evaluationLines } from "../run/evaluation-metrics.ts";
 import type { RewardEvaluation } from "../run/event.ts";
 import type { Metrics } from "../run/metrics.ts";
 import type { Collected } from "./collect.ts";
+import { reportFullContext } from "./full-context.ts";
 import type { Loop, LoopState } from "./loop.ts";
 
 /** Steps in a row that may be lost whole before the run stops. */
 const lostLimit = 3;
 
-export async function reportFailures(
-  { run, state, rollout }: Pick<Loop, "run" | "state" | "rollout">,
-  step: number,
-  { report, groups }: Collected,
-): Promise<void> {
+export async function reportFailures(loop: Loop, step: number, collected: Collected): Promise<void> {
+  const { run, state, rollout } = loop;
+  const { report, groups } = collected;
+  await reportFullContext(loop, step, collected);
   const played = groups.flatMap(({ trajectories }) => trajectories);
   const rewarded =
     rollout.reward !== undefined || played.some(({ turns }) => turns.some((turn) => turn.reward !== undefined));

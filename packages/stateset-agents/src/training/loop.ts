@@ -42,7 +42,7 @@ export interface LoopState extends SkippedUpdates {
   controls: TrainingControls;
   /** The metrics of a step whose evaluation has yet to be done. */
   pending: StepMetrics | null;
-  /** Parts of the reward of which it was said already that they fail, and what rewards have said of themselves. */
+  /** Parts of the reward of which it was said already that they fail, and what else is said once: what rewards say of themselves, a full context. */
   failedParts: string[];
   notices: string[];
   rewardMoments: RewardMoments;

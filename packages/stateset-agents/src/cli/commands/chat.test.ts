@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { flagTests } from "../../../test/flags.ts";
-import { learnFolder } from "../../../test/learn-data.ts";
+import { learnFolder, toolProject } from "../../../test/learn-data.ts";
 import { temporaryFolder } from "../../../test/tiny-model.ts";
 
 const { place, run, flag, complete } = flagTests("chat");
@@ -37,6 +37,25 @@ describe("chat", () => {
     const length = async (n: number) =>
       (await run(`chat --checkpoint ${place.model} --seed 1 --max-tokens ${n}`, { input: "hello\n" })).stdout.length;
     expect(await length(2)).toBeLessThan(await length(30));
+  });
+  flag("chat --constrain", async () => {
+    const cwd = await toolProject();
+    const talk = async (args: string) => (await run(`chat ${args}--seed 3`, { cwd, input: "hello\n" })).stdout;
+    const held = await talk("--constrain ");
+    expect(held).toMatch(/^agent ▸ .+/);
+    expect(held).not.toContain("failed");
+    expect(held).toBe(await talk(""));
+    const none = await run(`chat --checkpoint ${place.model} --constrain`, { input: "hello\n" });
+    expect(none).toMatchObject({ status: 2, stderr: expect.stringContaining("this agent has none") as string });
+    // What cannot be held is refused where the flag, or the configuration alone, asks for it.
+    for (const [agent, args] of [
+      ["", " --constrain"],
+      ["constrain: true,", ""],
+      ["constrain: true,", ` --checkpoint ${place.model}`],
+    ] as const) {
+      const odd = await toolProject("{ not: {} }", agent);
+      expect((await run(`chat --seed 3${args}`, { cwd: odd, input: "hello\n" })).stderr).toContain('cannot hold "not"');
+    }
   });
   flag("chat --seed", async () => {
     const talk = async (seed: number) =>

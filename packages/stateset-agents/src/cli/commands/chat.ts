@@ -15,6 +15,7 @@ export function addChat(program: Command, io: CliIo): void {
     .option("-c, --config <file>", "the configuration that names the model")
     .option("--temperature <t>", "the sampling temperature; 0 is greedy", notNegative)
     .option("--max-tokens <n>", "tokens per reply at most", wholeNumber)
+    .option("--constrain", "hold the calls of tools to their schemas while they are sampled")
     .option("--seed <n>", "makes replies repeatable", wholeNumber)
     .option("--model <model>", "a model folder, GGUF file or hub id instead of the configured one")
     .option("--threads <n>", "threads of the embedded engine", wholeNumber)

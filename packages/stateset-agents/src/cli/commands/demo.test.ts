@@ -1,7 +1,7 @@
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, describe, expect } from "vitest";
-import type { CliResult } from "../../../test/cli.ts";
+import { beforeAll, describe, expect, it } from "vitest";
+import type { CliResult, Json } from "../../../test/cli.ts";
 import { flagTests } from "../../../test/flags.ts";
 import { temporaryFolder } from "../../../test/tiny-model.ts";
 
@@ -63,8 +63,55 @@ describe("demo", () => {
     expect(existsSync(join(own.json.at(-1)!.checkpoint as string, "adapter_config.json"))).toBe(true);
     expect(own.json[0]!.settings.learningRate).toBe(1e-3);
   });
+  flag("demo --resume", async () => {
+    const cwd = temporaryFolder();
+    expect((await run("demo --resume", { cwd })).stderr).toContain("There is no run of demo to resume");
+    const own = `demo --steps 3 --threads 1 --model ${place.model}`;
+    const stopped = await run(own, { cwd, interruptAt: /step 1\/3/ });
+    const { dir, command } = goOn(stopped, cwd);
+    expect((await run(`${command} --seed 2`, { cwd })).stderr).toContain("goes on with its own --seed");
+    expect((await run(`train --resume ${dir}`, { cwd })).stderr).toContain(`npx stateset-agents ${command}`);
+    const other = await run("train --stub --steps 1 --name other", { cwd });
+    expect(other.status).toBe(0);
+    expect((await run("demo --resume runs/other", { cwd })).stderr).toContain("is one of train, not of demo");
+    // Alone it takes the newest demo, and of one that has learnt all it tells again what came of it.
+    const late = await run("demo --resume", { cwd, interruptAt: /Talking to the trained/ });
+    expect(goOn(late, cwd).command).toBe(command);
+    expect((await run(command, { cwd })).stdout).toContain("The trained agent is in");
+  });
   flag("demo --threads", async () => {
     expect((await run("demo --threads 0 --steps 1")).stderr).toContain("agent.threads");
+  });
+});
+
+/** The command that a demo prints when it was stopped. */
+function goOn({ status, stdout }: CliResult, cwd: string): { command: string; dir: string } {
+  expect(status).toBe(130);
+  const [, command, dir] = /Go on with:\n {2}npx stateset-agents (demo --resume (\S+))\n$/.exec(stdout)!;
+  return { command: command!, dir: join(cwd, dir!) };
+}
+
+describe.each(["polite", "shop"])("the demo %s, stopped by Ctrl-C", (task) => {
+  const own = () => `demo --task ${task} --threads 1 --model ${place.model}`;
+
+  it("says how to go on, and comes to the same weights and numbers to the bit", async () => {
+    const [cwd, undisturbed] = [temporaryFolder(), temporaryFolder()];
+    const whole = (await run(`${own()} --steps 2 --json`, { cwd: undisturbed })).json.at(-1)!;
+    const stopped = await run(`${own()} --steps 2`, { cwd, interruptAt: /step 1\/2/ });
+    const resumed = (await run(`${goOn(stopped, cwd).command} --json`, { cwd })).json.at(-1)!;
+    const place = { run: "", checkpoint: "", seconds: 0 };
+    expect({ ...resumed, ...place }).toEqual({ ...whole, ...place });
+    const weights = ({ checkpoint }: Json) => readFileSync(join(checkpoint as string, "adapter_model.safetensors"));
+    expect(weights(resumed).equals(weights(whole))).toBe(true);
+  });
+
+  it("says so where nothing was learnt yet, and leaves no run behind", async () => {
+    const cwd = temporaryFolder();
+    const { status, stderr } = await run(own(), { cwd, interruptAt: /Talking to the untrained/ });
+    expect(status).toBe(130);
+    const again = `demo${task === "polite" ? "" : ` --task ${task}`}`;
+    expect(stderr).toContain(`stopped before it began to learn. Begin again: npx stateset-agents ${again}\n`);
+    expect(readdirSync(join(cwd, "runs"))).toEqual([]);
   });
 });
 

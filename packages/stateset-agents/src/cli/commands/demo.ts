@@ -10,10 +10,12 @@ export function addDemo(program: Command, io: CliIo): void {
     .command("demo")
     .description("Teach the bundled model something, and see what came of it; a few minutes on two cores.")
     .addOption(
-      new Option("--task <name>", "polite: to be polite and brief; shop: to serve a shop's customers with its tools")
-        .choices(demoTaskNames)
-        .default("polite"),
+      new Option(
+        "--task <name>",
+        "polite (default): to be polite and brief; shop: to serve a shop's customers with its tools",
+      ).choices(demoTaskNames),
     )
+    .option("--resume [run]", "go on with a demo that was stopped (default: the newest)")
     .option(
       "--model <model>",
       "a model folder, GGUF file or hub id instead: trains an adapter on it, and takes as long as it is large",

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type Json, tableProject } from "../../../test/cli.ts";
 import { flagTests } from "../../../test/flags.ts";
-import { learnFolder } from "../../../test/learn-data.ts";
+import { learnFolder, toolProject } from "../../../test/learn-data.ts";
 import { temporaryFolder } from "../../../test/tiny-model.ts";
 
 const { place, run, flag, complete } = flagTests("evaluate");
@@ -139,6 +139,24 @@ describe("evaluate", () => {
     const samples = async (more: string) =>
       (await run(`evaluate --stub --scenarios --json --temperature 0${more}`)).json[0]!.scenarios[0].samples;
     expect([await samples(""), await samples(" --samples 2")]).toEqual([1, 2]);
+  });
+  flag("evaluate --constrain", async () => {
+    const cwd = await toolProject();
+    const reply = async (args: string) => (await run(`evaluate ${args}--message hello --seed 3`, { cwd })).stdout;
+    // Words that call nothing are the same with it.
+    const held = await reply("--constrain ");
+    expect(held.trim().length).toBeGreaterThan(0);
+    expect(held).toBe(await reply(""));
+    const none = await run(`evaluate --checkpoint ${place.model} --message hello --constrain`);
+    expect(none).toMatchObject({ status: 2, stderr: expect.stringContaining("this agent has none") as string });
+    const refused = await run("evaluate --message hello --constrain", {
+      cwd: await toolProject("{ not: {} }"),
+    });
+    expect(refused.stderr).toContain('cannot hold "not"');
+    // Tools may be the environment's: then conversations are held, whatever the agent has.
+    const shop = { cwd: await toolProject("{ not: {} }") };
+    expect((await run("evaluate --scenarios --samples 1 --json", shop)).status).toBe(0);
+    expect((await run("evaluate --scenarios --samples 1 --constrain", shop)).stderr).toContain('cannot hold "not"');
   });
   flag("evaluate --max-tokens", async () => {
     const length = async (n: number) =>

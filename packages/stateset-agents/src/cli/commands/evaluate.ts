@@ -33,6 +33,7 @@ export function addEvaluate(program: Command, io: CliIo): void {
     .option("--seed <n>", "everything random follows from it", wholeNumber, 0)
     .option("--temperature <t>", "the sampling temperature; 0 is greedy", notNegative)
     .option("--max-tokens <n>", "tokens per reply at most", wholeNumber)
+    .option("--constrain", "hold the calls of tools to their schemas while they are sampled")
     .option("--model <model>", "a model folder, GGUF file or hub id instead of the configured one")
     .option("--threads <n>", "threads of the embedded engine", wholeNumber)
     .option("--output <file>", "also write the result here, as JSON")

@@ -329,6 +329,11 @@ describe("train", () => {
       expect((await run(`train --${name} nonsense`)).status).toBe(2);
     });
   }
+  flag("train --constrain", async () => {
+    expect((await configOf("--steps 1 --name plain")).settings.constrain).toBe(false);
+    // The project's agent is a table of numbers, which has no tokens to mask; but it has no tools either.
+    expect((await configOf("--steps 1 --name held --constrain")).settings.constrain).toBe(true);
+  });
   flag("train --json", async () => {
     const { stdout, json } = await trained("--steps 1 --name events");
     expect(stdout.trimEnd().split("\n")).toHaveLength(json.length);

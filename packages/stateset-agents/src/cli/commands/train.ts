@@ -36,6 +36,10 @@ export function addTrain(program: Command, io: CliIo): void {
     .option("--groups-per-step <n>", "scenarios per step", wholeNumber)
     .option("--max-tokens <n>", "tokens per reply at most", wholeNumber)
     .option("--temperature <t>", "the sampling temperature", positiveNumber)
+    .option(
+      "--constrain",
+      "hold the calls of tools to their schemas while they are sampled; tokens left without a choice do not learn",
+    )
     .option("--kl <coefficient>", "the weight of the KL penalty", notNegative)
     .addOption(new Option("--model-name <model>").conflicts("model").hideHelp())
     .addOption(new Option("--num-episodes <n>").argParser(wholeNumber).conflicts("episodes").hideHelp())

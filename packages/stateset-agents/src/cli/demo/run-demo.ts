@@ -1,18 +1,23 @@
 import { join, relative } from "node:path";
+import { hasCode } from "../../error.ts";
 import type { Estimate } from "../../evaluation/estimate.ts";
 import { evaluateWith } from "../../evaluation/evaluate.ts";
 import { claimFolder, releaseEmpty } from "../../run/place.ts";
 import { wrap } from "../../telemetry/columns.ts";
 import { duration } from "../../telemetry/format.ts";
 import { createLiveView } from "../../telemetry/live-view.ts";
+import type { TrainingCallbacks } from "../../training/callbacks.ts";
 import { train } from "../../training/train.ts";
 import { CliExit } from "../failure.ts";
 import { type CliIo, colorsOf, print, printJson, wantsColor } from "../io.ts";
 import { modelLabel } from "../model-label.ts";
-import { stopOnInterrupt } from "../run/interruption.ts";
+import { interrupted, stopOnInterrupt } from "../run/interruption.ts";
+import { writeInvocation } from "../run/invocation.ts";
+import { commandLine, shown } from "../run/place.ts";
 import { watching } from "../run/watching.ts";
 import { type DemoReward, trainingReward } from "./demo-task.ts";
 import { conclusion, conversationPair } from "./report.ts";
+import { resumedDemo } from "./resume-demo.ts";
 import { type DemoTaskName, demoTasks } from "./tasks.ts";
 
 export interface DemoOptions {
@@ -27,6 +32,8 @@ export interface DemoOptions {
   model?: string;
   /** What the agent learns from. Default: the task's own reward. */
   reward?: DemoReward;
+  /** A demo that was stopped, or `true` for the newest: goes on with it, by its own task, seed, steps, reward and model. */
+  resume?: string | true;
   /** One JSON object an event; the last line is the result. */
   json?: boolean;
 }
@@ -45,7 +52,8 @@ export interface DemoResult {
 }
 
 /** `npm run demo`: teaches the starter model a task with GRPO, on the CPU, in a few minutes, and shows what came of it on phrasings that training never saw. */
-export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResult> {
+export async function runDemo(given: DemoOptions, io: CliIo): Promise<DemoResult> {
+  const { options, resumeFrom } = resumedDemo(given, io);
   const { task: taskName = "polite", seed = 1, json = false, model } = options;
   const task = demoTasks[taskName];
   const { steps = task.settings.steps, reward = task.paidFor } = options;
@@ -61,10 +69,10 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
   // Measuring a larger model takes longer than teaching it would: fewer scenarios, and a wider interval.
   const heldOut = task.heldOut({ few: model !== undefined });
   const view = createLiveView({ stream: io.stdout, color: wantsColor(io), ...(json && { mode: "json" as const }) });
-  const { id: name, dir } = claimFolder(
-    join(io.cwd, "runs"),
-    `${task === demoTasks.polite ? "demo" : `demo-${taskName}`}-seed${seed}`,
-  );
+  const place =
+    resumeFrom === undefined
+      ? claimFolder(join(io.cwd, "runs"), `${task === demoTasks.polite ? "demo" : `demo-${taskName}`}-seed${seed}`)
+      : undefined;
   const interruption = stopOnInterrupt(view, io, "Stopping");
   const { signal } = interruption;
   const measure = () => {
@@ -73,6 +81,8 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
       evaluateWith({ agent, environment: heldOut, reward: task.reward(), ...settings }, { onProgress }),
     );
   };
+  /** Once it has learnt. */
+  let trained: Parameters<typeof interrupted>[0] | undefined;
   try {
     await agent.initialize();
     say(
@@ -86,26 +96,28 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
       "",
       colors.dim("Talking to the untrained agent …"),
     );
+    // Also of one that is resumed: nothing of it is restored yet, and the same seed gives the same conversations.
     const before = await measure();
-    const { run } = await train({
-      ...settings,
-      // The demo's rate is that of the bundled model; of another it is the one that suits its size.
-      ...(model === undefined ? learningRate !== undefined && { learningRate } : task.ownModelSettings),
-      steps,
-      seed,
-      agent,
-      environment,
-      reward: taught,
-      name,
-      dir,
-      callbacks: view,
-      signal,
-    });
-    if (run.status === "interrupted")
-      throw new CliExit(
-        interruption.status(),
-        `The demo was stopped; start it again with \`${startAgain(taskName)}\`.`,
-      );
+    const parts = { agent, environment, reward: taught, signal };
+    const demo = { task: taskName, seed, steps, reward };
+    const keep: TrainingCallbacks = {
+      onStart({ dir }) {
+        writeInvocation(dir!, "demo", { ...options, demo }, io);
+      },
+    };
+    const { run } =
+      place === undefined
+        ? await train({ ...parts, resumeFrom: resumeFrom!, callbacks: view })
+        : await train({
+            ...settings,
+            // The demo's rate is that of the bundled model; of another it is the one that suits its size.
+            ...(model === undefined ? learningRate !== undefined && { learningRate } : task.ownModelSettings),
+            ...{ steps, seed, name: place.id, dir: place.dir },
+            ...parts,
+            callbacks: [view, keep],
+          });
+    if (run.status === "interrupted") throw interrupted(run, "demo", interruption, json, io);
+    trained = { steps: run.steps, dir: run.dir, said: "Stopped after training, before the last measurement." };
     say("", colors.dim("Talking to the trained agent …"));
     const after = await measure();
     const result: DemoResult = {
@@ -134,13 +146,21 @@ export async function runDemo(options: DemoOptions, io: CliIo): Promise<DemoResu
     );
     if (json) printJson(io, result);
     return result;
+  } catch (error) {
+    if (!hasCode(error, "ABORTED")) throw error;
+    if (trained) throw interrupted(trained, "demo", interruption, json, io);
+    const again =
+      resumeFrom === undefined
+        ? commandLine(["demo", ...(taskName === "polite" ? [] : ["--task", taskName])])
+        : commandLine(["demo", "--resume", shown(resumeFrom, io)]);
+    throw new CliExit(
+      interruption.status(),
+      `The demo was stopped before it began to learn. Begin again: ${again}`,
+      "ABORTED",
+    );
   } finally {
     interruption.done();
-    releaseEmpty(dir);
+    if (place) releaseEmpty(place.dir);
     await agent.close();
   }
-}
-
-function startAgain(task: DemoTaskName): string {
-  return task === "polite" ? "npm run demo" : `npm run demo -- --task ${task}`;
 }

@@ -75,7 +75,9 @@ async function runScenarios(flags: EvaluateFlags, io: CliIo): Promise<void> {
   }
 }
 
-async function measureIn({ environment, scenarios, reward }: Stage, flags: EvaluateFlags, io: CliIo): Promise<void> {
+async function measureIn({ environment, scenarios, reward }: Stage, given: EvaluateFlags, io: CliIo): Promise<void> {
+  // The tools may be the environment's, so it is asked of the conversations and not of the agent.
+  const { constrain, ...flags } = given;
   const samples = samplesOf(flags, (scenarios ?? environment.scenarios).length);
   const measure = async (checkpoint: string | undefined): Promise<Evaluation> => {
     const agent: Agent = await openAgent(checkpoint, flags, io);
@@ -87,6 +89,7 @@ async function measureIn({ environment, scenarios, reward }: Stage, flags: Evalu
         ...(reward && { reward }),
         ...(samples !== undefined && { samples }),
         seed: flags.seed!,
+        ...(constrain && { constrain: true }),
       };
       return await watching(flags.json, io, (onProgress) => evaluateWith(options, { onProgress }));
     } finally {

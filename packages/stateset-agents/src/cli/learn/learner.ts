@@ -45,7 +45,7 @@ export interface Encoded {
 }
 
 export interface Learner<E = unknown> {
-  command: Exclude<RunCommand, "train">;
+  command: Exclude<RunCommand, "train" | "demo">;
   section: SectionName;
   /** The runs it can take up, and what the library calls it. */
   kinds: readonly LearnerKind[];

@@ -4,11 +4,12 @@ import { writeJsonAtomic } from "../../durable.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import type { LearnerKind } from "../../run/config.ts";
 import { pathIn } from "../../run/layout.ts";
+import type { DemoOptions } from "../demo/run-demo.ts";
 import type { CliIo } from "../io.ts";
 import { pathOrRun } from "./path-or-run.ts";
 
 /** The commands that make runs. */
-export type RunCommand = "train" | "sft" | "dpo" | "reward-model" | "best-of-n";
+export type RunCommand = "train" | "demo" | "sft" | "dpo" | "reward-model" | "best-of-n";
 
 /** How a run was started, kept beside it as cli.json, so that `--resume` alone goes on the same way. */
 export interface Invocation {
@@ -27,6 +28,8 @@ export interface Invocation {
   heldOut?: string;
   skipBad?: boolean;
   minReward?: number;
+  /** Of a demo, beside its model and threads. */
+  demo?: Pick<DemoOptions, "task" | "seed" | "steps" | "reward">;
 }
 
 const names = [
@@ -45,6 +48,7 @@ const names = [
   "heldOut",
   "skipBad",
   "minReward",
+  "demo",
 ] as const satisfies (keyof Invocation)[];
 
 /** Those that name a file or folder, and mean the same from wherever the run is resumed. */

@@ -22,6 +22,7 @@ export interface TrainFlags extends Invocation {
   groupsPerStep?: number;
   maxTokens?: number;
   temperature?: number;
+  constrain?: true;
   kl?: number;
   set?: Record<string, unknown>;
   json?: boolean;
@@ -47,6 +48,7 @@ export function applyFlags(given: Readonly<Settings>, flags: TrainFlags): Settin
     groupsPerStep: flags.groupsPerStep,
     "sampling.maxTokens": flags.maxTokens,
     "sampling.temperature": flags.temperature,
+    constrain: flags.constrain,
     "kl.coefficient": flags.kl,
     ...flags.set,
   });

@@ -78,12 +78,13 @@ export function toolsOfTemplate(tokenizer: Pick<ChatTokenizer, "render">): Templ
   const texts = printed.map((text) => (text.startsWith(told) ? text.slice(told.length) : text));
   const format = formatIn(texts, told);
   const shown = told.includes(name);
+  const withTools = shown ? [tool] : undefined;
   /** The plainest form in which all of a reply's calls and results are printed, also once the conversation has gone on. */
   const formFor = (count: number): CallForm => {
     const asked = [user, callsOf(count), ...resultsOf(count)];
     const isPrinted = (form: CallForm) => {
-      const tell = (messages: readonly Message[]) =>
-        print(tellCalls(messages, { format, one: form, several: form }), shown ? [tool] : undefined);
+      const own = { format, one: form, several: form, unanswered: "template" } as const;
+      const tell = (messages: readonly Message[]) => print(tellCalls(messages, own), withTools);
       const [text, later] = [tell(asked), tell([...asked, ...goesOn])];
       return (
         later !== "" &&
@@ -94,7 +95,8 @@ export function toolsOfTemplate(tokenizer: Pick<ChatTokenizer, "render">): Templ
     };
     return callForms.find(isPrinted) ?? "user";
   };
-  return { format, shown, tell: { one: formFor(1), several: formFor(2) } };
+  const unanswered = print([user, call, user], withTools).includes("argument_0") ? "template" : "words";
+  return { format, shown, tell: { one: formFor(1), several: formFor(2), unanswered } };
 }
 
 /** By what is printed around the call; where that tells nothing, by what the model is told to write. */

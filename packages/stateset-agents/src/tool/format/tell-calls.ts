@@ -15,18 +15,21 @@ export interface TellOptions {
   /** Of replies with one call, and of those with several. */
   one: CallForm;
   several: CallForm;
+  /** Of replies whose calls nobody answered before the conversation went on: some templates want an answer to every call. */
+  unanswered: Exclude<CallForm, "user">;
 }
 
 export function tellCalls(messages: readonly Message[], options: TellOptions): Message[] {
-  const { format, one, several } = options;
-  if (one === "template" && several === "template") return [...messages];
+  const { format, one, several, unanswered } = options;
+  if ([one, several, unanswered].every((form) => form === "template")) return [...messages];
   const told: Message[] = [];
   let form = one;
   let results = false;
-  for (const message of messages) {
+  for (const [i, message] of messages.entries()) {
     const { tool_calls: calls = [], ...rest } = message;
     if (calls.length > 0) {
       form = calls.length > 1 ? several : one;
+      if (form === "template" && (messages[i + 1]?.role ?? "tool") !== "tool") form = unanswered;
       const words = [message.content, printed(message, calls, format)].filter(Boolean).join("\n");
       told.push(form === "template" ? message : { ...rest, content: words });
     } else if (message.role === "tool" && form === "user") {

@@ -5,6 +5,7 @@ import { messageOf, StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import { compileSchema } from "../schema/compile-schema.ts";
 import { type Tool, tool } from "../tool.ts";
+import { mostSchemaCharacters } from "./limits.ts";
 import type { ReadOptions } from "./options.ts";
 import { contentText } from "./result-text.ts";
 
@@ -43,12 +44,18 @@ export type TakeOptions = ReadOptions & {
 export function takeTools(listed: readonly unknown[], options: TakeOptions, call: CallServer): TakenTools {
   const tools = new Map<string, Tool<Record<string, unknown>>>();
   const leftOut: LeftOutTool[] = [];
+  let characters = 0;
   for (const [i, value] of listed.entries()) {
     const name = nameOf(value) ?? `number ${i + 1}`;
     if (options.only && !options.only.includes(name)) continue;
     try {
       if (tools.has(name)) throw new Error("Another one before it has this name.");
-      tools.set(name, toolOf(parseOptions(listedSchema, value, name), options, call));
+      const own = parseOptions(listedSchema, value, name);
+      // What is too large for itself is refused before any work is done.
+      characters += Math.min(JSON.stringify([own.inputSchema, own.outputSchema]).length, mostSchemaCharacters / 4);
+      if (characters > mostSchemaCharacters)
+        throw new Error(`With it the schemas of the server's tools have more than ${mostSchemaCharacters} characters.`);
+      tools.set(name, toolOf(own, options, call));
     } catch (error) {
       leftOut.push({ name, problem: problemOf(error) });
     }

@@ -100,6 +100,56 @@ describe("a stranger's schema costs an error, not the process", () => {
     );
   });
 
+  const twice = (to: string) => ({ allOf: [{ $ref: to }, { $ref: to }] });
+  const doubling = (at: string) =>
+    Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`d${i}`, i < 39 ? twice(`#/${at}/d${i + 1}`) : {}]));
+  const big = { allOf: Array.from({ length: 500 }, (_, minLength) => ({ minLength })) };
+  const named = ["L", "Lu", "Ll", "M", "N", "P", "S", "Z", "C", "Nd", "Sm", "Sc", "Lo"];
+
+  it.each<[string, unknown]>([
+    ["references that double forty times", { $ref: "#/$defs/d0", $defs: doubling("$defs") }],
+    ["properties of characters by the dozen", { allOf: named.map((one) => ({ pattern: `\\p{gc=${one}}` })) }],
+  ])("%s", (_, schema) => {
+    expect(() => compileSchema(schema, "f.parameters")).toThrow(/takes too long to check/);
+  });
+
+  const nested = Array.from({ length: 50 }).reduce<object>((inner) => ({ a: inner }), {});
+  const down = { properties: { a: { $ref: "#" } } };
+  const long = "a".repeat(500_000);
+  it.each<[string, unknown, unknown]>([
+    ["doubles with every level of the value", { allOf: [down, down] }, nested],
+    ["doubles where no schema is looked for", { properties: { a: { $ref: "#/x/d0" } }, x: doubling("x") }, { a: 1 }],
+    ["has hundreds of rules for each of a million values", { items: big }, Array(1_000_000).fill("a")],
+    ["has a pattern of thousands of places", { pattern: "(?:a?){3000}b" }, long],
+    ["has patterns by the hundred", { allOf: Array(500).fill({ pattern: "(?:a|b)*c" }) }, long],
+  ])("is an error of the value where the schema %s", (_, schema, value) => {
+    expect(check(schema, value)).toEqual(["arguments cannot be checked: it takes too long to check"]);
+  });
+
+  it("is compiled once for all references to it", () => {
+    const many = { $defs: { big }, allOf: Array(1000).fill({ $ref: "#/$defs/big" }) };
+    expect(check(many, "x".repeat(500))).toEqual([]);
+    expect(check(many, "x")).toHaveLength(9);
+  });
+
+  it("tells items apart in time proportional to them", () => {
+    const items = Array.from({ length: 50_000 }, (_, i) => ({ i, of: [i] }));
+    expect(check({ uniqueItems: true }, items)).toEqual([]);
+    const alike = [
+      { a: 1, b: [2] },
+      { b: [2], a: 1 },
+    ];
+    expect(check({ uniqueItems: true }, alike)).toEqual(["arguments must not have two items that are alike"]);
+    expect(check({ uniqueItems: false }, alike)).toEqual([]);
+    expect(check({ uniqueItems: true }, [1, "1", true, null, [1], { 0: 1 }])).toEqual([]);
+  });
+
+  it("may have a property that is called $ref", () => {
+    const own = { type: "object", properties: { $ref: { type: "string" } }, additionalProperties: false };
+    expect(check(own, { $ref: "x" })).toEqual([]);
+    expect(check(own, { $ref: 1 })).toEqual(["arguments.$ref is not of type string"]);
+  });
+
   it("also where its pattern would backtrack for ever", () => {
     expect(check({ type: "string", pattern: "^(a+)+$" }, `${"a".repeat(5000)}!`)).toHaveLength(1);
     expect(check({ patternProperties: { "^(a|a)*$": false } }, { [`${"a".repeat(2000)}!`]: 1 })).toEqual([]);

@@ -3,6 +3,7 @@ import { Ajv, type ErrorObject, type Options } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { messageOf, StatesetError } from "../../error.ts";
 import { compileRegex } from "./regex-match.ts";
+import { limitWork, spend } from "./work.ts";
 
 /** An object in JSON Schema's form: draft 2020-12, or draft 7 where its `$schema` says so. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
@@ -10,7 +11,7 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 /** What is wrong with a value, one sentence each; empty when it fits. */
 export type SchemaCheck = (value: unknown, at?: string) => string[];
 
-const most = { characters: 256 * 1024, depth: 64, problems: 8 };
+const most = { characters: 256 * 1024, depth: 64, problems: 8, told: 1000 };
 
 // The validator knows patterns it has met by what they print.
 const regExp = Object.assign((pattern: string) => ({ ...compileRegex(pattern), toString: () => `/${pattern}/` }), {
@@ -24,14 +25,43 @@ const options: Options = {
   validateFormats: false,
   ownProperties: true,
   logger: false,
+  // What is referred to a thousand times would be compiled as often.
+  inlineRefs: false,
   code: { regExp },
 };
 let validators: { draft7: Ajv; latest: Ajv } | undefined;
 
+/** Put beside every reference, for these alone can make checking endless: its value is what following it may cost. */
+const costKeyword = "x-stateset-cost";
+
+function bounded<A extends Ajv>(ajv: A): A {
+  ajv.addKeyword({ keyword: costKeyword, schemaType: "number", errors: false, validate: followed });
+  // The validator's own compares every item with every other.
+  ajv.removeKeyword("uniqueItems");
+  const error = { message: "must not have two items that are alike" };
+  ajv.addKeyword({ keyword: "uniqueItems", type: "array", schemaType: "boolean", error, validate: isUnique });
+  return ajv;
+}
+
+function followed(cost: number): boolean {
+  spend(cost);
+  return true;
+}
+
+function isUnique(wanted: boolean, items: readonly unknown[]): boolean {
+  return !wanted || new Set(items.map((item) => JSON.stringify(item, inOrder))).size === items.length;
+}
+
+/** For JSON.stringify: the properties of objects in the order of their names. */
+function inOrder(_: string, value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
 /** Refuses what is no schema, what refers to other documents, and what is too large or too deep to be one. `where` names it in errors. */
 export function compileSchema(schema: unknown, where: string): SchemaCheck {
   const own = readSchema(schema, where);
-  validators ??= { draft7: new Ajv(options), latest: new Ajv2020(options) };
+  validators ??= { draft7: bounded(new Ajv(options)), latest: bounded(new Ajv2020(options)) };
   const ajv = /draft-0[4-7]/.test(String(own.$schema ?? "")) ? validators.draft7 : validators.latest;
   const fail = (error: unknown): never => {
     throw new StatesetError("INVALID_OPTION", `${where} is no JSON schema that can be checked: ${messageOf(error)}.`, {
@@ -41,18 +71,25 @@ export function compileSchema(schema: unknown, where: string): SchemaCheck {
   };
   const { $schema: _, ...rest } = own;
   try {
-    const validate = ajv.compile(rest);
-    // One that refers to itself without end does so for any value.
-    validate({});
+    // Of a keyword two characters or more; of a pattern's own work its engine tells.
+    const cost = Math.ceil(JSON.stringify(rest).length / 16);
+    const validate = limitWork(() => {
+      const compiled = ajv.compile(withCosts(rest, cost));
+      // One that refers to itself without end does so for any value.
+      compiled({});
+      return compiled;
+    });
     return (value, at = "arguments") => {
       try {
-        if (validate(value)) return [];
+        const fits = limitWork(() => {
+          spend(cost * sizeOf(value));
+          return validate(value);
+        });
+        if (fits) return [];
       } catch (error) {
         return [`${at} cannot be checked: ${messageOf(error)}`];
       }
-      const problems = [...new Set((validate.errors ?? []).map((one) => sentence(one, at)))];
-      const more = problems.length - most.problems;
-      return more > 0 ? [...problems.slice(0, most.problems), `and ${more} more`] : problems;
+      return problemsOf(validate.errors ?? [], at);
     };
   } catch (error) {
     return fail(error);
@@ -61,6 +98,38 @@ export function compileSchema(schema: unknown, where: string): SchemaCheck {
     ajv.removeSchema(rest);
     if (typeof own.$id === "string") ajv.removeSchema(own.$id);
   }
+}
+
+function problemsOf(errors: readonly ErrorObject[], at: string): string[] {
+  const told = errors.slice(0, most.told);
+  const problems = [...new Set(told.map((one) => sentence(one, at)))];
+  const more = problems.length - most.problems + errors.length - told.length;
+  return more > 0 ? [...problems.slice(0, most.problems), `and ${more} more`] : problems;
+}
+
+/** Also where nobody would look for a schema: a reference may lead anywhere. */
+function withCosts<T>(schema: T, cost: number): T {
+  if (typeof schema !== "object" || schema === null) return schema;
+  if (Array.isArray(schema)) return schema.map((one) => withCosts(one, cost)) as T;
+  const parts = Object.entries(schema).map(([name, part]) => [name, withCosts(part, cost)]);
+  // A property may be called so; then it is a schema.
+  const refers = parts.some(
+    ([name, part]) => ["$ref", "$dynamicRef"].includes(name as string) && typeof part === "string",
+  );
+  return Object.fromEntries(refers ? [...parts, [costKeyword, cost]] : parts) as T;
+}
+
+/** How many values it holds, itself among them. Spends as it counts. */
+function sizeOf(value: unknown): number {
+  let size = 0;
+  const open = [value];
+  while (open.length > 0) {
+    const one = open.pop();
+    size++;
+    spend(1);
+    if (typeof one === "object" && one !== null) for (const part of Object.values(one)) open.push(part);
+  }
+  return size;
 }
 
 /** A copy, so that nobody changes it afterwards. */

@@ -1,5 +1,6 @@
 /** Runs a regular expression over a text in time proportional to its length: all places it could be in at once. */
 import { type CharSet, parseRegex, type RegexNode } from "./regex-syntax.ts";
+import { spend } from "./work.ts";
 
 /** Instructions at most: `x{1000}` alone has a thousand. */
 const mostInstructions = 20_000;
@@ -86,7 +87,10 @@ function matches(program: readonly Instruction[], text: string): boolean {
   /** The step in which an instruction was added last: each is added once a step. */
   const added = new Int32Array(program.length).fill(-1);
   let current: number[] = [];
+  let work = 0;
   for (let at = 0; at <= points.length; at++) {
+    spend(work);
+    work = 1;
     // A match may begin at any place.
     const here = [...current, 0];
     const next: number[] = [];
@@ -94,6 +98,7 @@ function matches(program: readonly Instruction[], text: string): boolean {
       const place = here.pop()!;
       if (added[place] === at) continue;
       added[place] = at;
+      work++;
       const instruction = program[place]!;
       if (instruction.op === "match") return true;
       if (instruction.op === "jump") here.push(instruction.to);

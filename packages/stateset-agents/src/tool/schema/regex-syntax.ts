@@ -3,6 +3,7 @@
  * what is read here is run by an automaton, in time proportional to the text. What no automaton can do (looking ahead or behind,
  * references to what a group matched) is refused.
  */
+import { spend } from "./work.ts";
 
 /** Code points from–to, in order, without overlap. */
 export type CharSet = readonly (readonly [number, number])[];
@@ -80,20 +81,35 @@ const controls: Readonly<Record<string, number>> = { n: 10, r: 13, t: 9, f: 12, 
 
 const properties = new Map<string, CharSet>();
 
+/** Code points that are tried at once. */
+const block = 0x1000;
+
 /** Of `\p{…}`: asked of the language once for every code point. */
 function property(written: string): CharSet {
   const known = properties.get(written);
   if (known) return known;
-  const test = new RegExp(`^${written}$`, "u");
+  // There are hundreds of them, and a pattern may name them all.
+  spend(3e6);
+  const runs = new RegExp(`${written}+`, "gu");
+  const one = new RegExp(`^${written}$`, "u");
   const ranges: [number, number][] = [];
-  for (let point = 0; point <= lastCodePoint; point++) {
-    if (!test.test(String.fromCodePoint(point))) continue;
-    const last = ranges.at(-1);
-    if (last?.[1] === point - 1) last[1] = point;
-    else ranges.push([point, point]);
+  for (let from = 0; from <= lastCodePoint; from += block) {
+    // Halves of a pair are code points too, but side by side they would be pairs.
+    const halves = from >= 0xd800 && from < 0xe000;
+    const points = Array.from({ length: block }, (_, i) => from + i);
+    if (halves) {
+      for (const point of points) if (one.test(String.fromCodePoint(point))) ranges.push([point, point]);
+      continue;
+    }
+    const units = from < 0x10000 ? 1 : 2;
+    for (const { index, 0: run } of String.fromCodePoint(...points).matchAll(runs)) {
+      const first = from + index / units;
+      ranges.push([first, first + run.length / units - 1]);
+    }
   }
-  properties.set(written, ranges);
-  return ranges;
+  const set = normalised(ranges);
+  properties.set(written, set);
+  return set;
 }
 
 class Parser {
