@@ -5,7 +5,8 @@ import { retail } from "../../environment/domain/retail/retail.ts";
 import { type Estimate, estimateMean } from "../../evaluation/estimate.ts";
 import type { Evaluation } from "../../evaluation/evaluate.ts";
 import { ConcisenessReward } from "../../reward/builtin/conciseness.ts";
-import { CompositeReward } from "../../reward/composite-reward.ts";
+import { rewardFunction } from "../../reward/define-reward.ts";
+import type { RewardFunction } from "../../reward/reward-function.ts";
 import { StateReward } from "../../reward/state-reward.ts";
 import { intervalText, percent, table } from "../../telemetry/format.ts";
 import type { DemoTask } from "./demo-task.ts";
@@ -20,6 +21,15 @@ const classNames: Record<TaskClass, string> = {
   ask: "ask back first",
 };
 
+/** Success, half of it for saying so in at most ten words: paid for success alone, it says the word that counts and then anything. */
+function pays(): RewardFunction {
+  const [done, brief] = [new StateReward(), new ConcisenessReward({ maxWords: 10 })];
+  return rewardFunction({ name: "success" }, async (conversation, context) => {
+    const { score } = await done.compute(conversation);
+    return score === 0 ? 0 : score * (0.5 + 0.5 * (await brief.compute(conversation, context)).score);
+  });
+}
+
 export const shopTask: DemoTask = {
   title: "A shop's agent learns to look up, act, refuse and ask back",
   paidFor: "success",
@@ -33,9 +43,7 @@ export const shopTask: DemoTask = {
   training: () => retail({ level: 1, tasks: 128, maxTurns }),
   heldOut: ({ few }) => retail({ level: 1, heldOut: true, maxTurns, ...(few && { tasks: 20 }) }),
   reward: () => new StateReward(),
-  // Paid for success alone, it would say the word that counts and then anything.
-  pays: () =>
-    new CompositeReward([new StateReward({ weight: 0.8 }), new ConcisenessReward({ weight: 0.2, maxWords: 10 })]),
+  pays,
   settings: { steps: 200, checkpoint: { every: 0 }, trajectories: { every: 25 } },
   ownModelSettings: { groupsPerStep: 2 },
   table(before, after, colors) {
