@@ -98,7 +98,7 @@ describe("a tool that", () => {
 
 function taskWith(run: () => unknown): TaskEnvironment {
   return new TaskEnvironment({
-    tasks: [{ id: "a", prompt: "Please act.", expect: {} }],
+    tasks: [{ id: "a", prompt: "Please act.", expect: { writes: [] } }],
     tools: [{ name: "act", run: () => ({ result: run() }) }],
   });
 }
@@ -185,7 +185,7 @@ describe("an episode", () => {
     const error = await step("hm", undefined, environment).catch((thrown: unknown) => thrown);
     return String(error instanceof Error ? `${error.message} ${(error as { hint?: string }).hint ?? ""}` : "it passed");
   };
-  const task = { id: "late", prompt: "Where is it?", expect: {} };
+  const task = { id: "late", prompt: "Where is it?", expect: { writes: [] } };
 
   it("whose check throws is a failure that names its task, and what it threw", async () => {
     const check = thrower("not even an error") as () => never;
