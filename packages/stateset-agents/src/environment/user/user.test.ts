@@ -129,6 +129,7 @@ describe("a persona", () => {
     expect(() => personaUser({ patiens: 1 } as UserProfile)).toThrow('Did you mean "patience"?');
     expect(() => personaUser({ typos: 2 })).toThrow("typos");
     expect(() => personaUser({ style: "polit" as never })).toThrow("polite");
+    expect(() => personaUser(null as never)).toThrow("personaUser()");
   });
 });
 

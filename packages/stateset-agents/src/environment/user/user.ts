@@ -87,10 +87,14 @@ async function asked(
   ask: () => Words | Promise<Words>,
 ): Promise<Words> {
   const fail = (what: string, cause?: unknown) =>
-    new StatesetError("USER_FAILED", `The user of scenario "${scenario.id}" ${what}.`, {
-      hint: "A user says something, or returns undefined to hang up.",
-      cause,
-    });
+    new StatesetError(
+      "USER_FAILED",
+      `The user of scenario "${scenario.id}" ${/[.?!]$/.test(what) ? what : `${what}.`}`,
+      {
+        hint: "A user says something, or returns undefined to hang up.",
+        cause,
+      },
+    );
   let said: unknown;
   try {
     said = await ask();
