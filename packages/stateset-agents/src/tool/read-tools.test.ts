@@ -48,6 +48,7 @@ describe("a tool", () => {
     ["no name", { execute: () => 1 }, "name"],
     ["a name with a space", { name: "a b", execute: () => 1 }, "letters, digits"],
     ["no code", { name: "a" }, "execute"],
+    ["approval in words", { name: "a", execute: () => 1, needsApproval: "yes" }, "true, false or a function"],
     ["an option that is none", { name: "a", execute: () => 1, timeout: 5 }, "timeoutMs"],
     [
       "parameters that are no schema",
