@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { availableParallelism, cpus, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { openModel } from "@stateset-agents/engine";
@@ -29,9 +29,10 @@ export interface Roofline {
   gigabytesRead: { one: number; all: number };
 }
 
-/** Measured in about a second; undefined where cargo is missing, as on machines that have a bundle alone. */
+/** Measured in about a second; undefined where cargo or the engine's source is missing, as on machines that have a bundle alone. */
 export function measureRoofline(): Roofline | undefined {
   const manifest = fileURLToPath(new URL("../packages/engine/native/Cargo.toml", import.meta.url));
+  if (!existsSync(manifest)) return undefined;
   const args = ["run", "--release", "--offline", "--quiet", "--manifest-path", manifest, "--example", "roofline"];
   try {
     return JSON.parse(

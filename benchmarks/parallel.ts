@@ -10,7 +10,7 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { dirname } from "node:path";
 import { performance } from "node:perf_hooks";
-import { describeMachine } from "./machine.ts";
+import { describeMachine, type Roofline } from "./machine.ts";
 
 /** A line of the JSONL file. */
 export interface JobRow<Job, Result> {
@@ -23,6 +23,8 @@ export interface JobRow<Job, Result> {
   /** Of the processors. */
   cpuSeconds: number;
   machine: string;
+  /** What the machine could do when the jobs began, where that was measured. */
+  roofline?: Roofline;
 }
 
 export interface FailedJob<Job> {
@@ -42,6 +44,8 @@ export interface JobsOptions<Job> {
   threads?: number;
   /** Since the start of this process: after so many no job is started; those that run are finished. For machines that are lent for a while. */
   minutes?: number;
+  /** Kept beside the machine in every row. */
+  roofline?: Roofline | undefined;
   /** What a job is called in progress lines. */
   label?: (job: Job) => string;
   say?: (line: string) => void;
@@ -74,6 +78,7 @@ export async function runJobs<Job, Result>({
   threads = 1,
   minutes = Number.POSITIVE_INFINITY,
   processes = Math.max(1, Math.floor(availableParallelism() / threads)),
+  roofline,
   label = (job) => JSON.stringify(job),
   say = (line) => console.error(line),
 }: JobsOptions<Job>): Promise<{ rows: JobRow<Job, Result>[]; failed: FailedJob<Job>[]; left: number }> {
@@ -102,6 +107,7 @@ export async function runJobs<Job, Result>({
           ...answer,
           seconds: Number(seconds.toFixed(2)),
           machine,
+          ...(roofline && { roofline }),
         };
         rows.set(JSON.stringify(job), row);
         appendFileSync(file, `${JSON.stringify(row)}\n`);

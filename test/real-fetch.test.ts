@@ -25,6 +25,7 @@ const carrier: Carrier = {
   megabytes: 1,
   packages: ["first==1", "second==1"],
   ending: ".bin",
+  weights: { layers: 0, head: 0, bytes: 0 },
 };
 const known = { tiny: carrier };
 let cache: string;

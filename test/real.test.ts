@@ -138,9 +138,12 @@ describe("the page of bench:real", () => {
     const stamp = { date: "2026-01-01", machine: "m", model: mainModel, roofline };
     const memory = { ...stamp, ours: { seconds: 1, peakBytes: 2 ** 30 } };
     const text = page({ speed: { ...stamp, decode: { 1: { ours: 1 } } }, memory, runs: [], tuning: [] });
-    expect(text.match(/Machine: m\. Measured in the same run, one thread \/ 2: 59 \/ 118 billion f32/g)).toHaveLength(
-      2,
-    );
+    const said = /Machine: m\. Measured in the same run, one thread \/ 2: 59 \/ 118 billion f32/g;
+    expect(text.match(said)).toHaveLength(2);
+    const parity = { ...stamp, prompts: 1, tokens: 1 };
+    const learnt = [run({ steps: 0, seed: 0 }, 0), run({}, 1)].map((one) => ({ ...one, machine: "m", roofline }));
+    // What learning took, of all runs of a machine once.
+    expect(page({ parity, runs: learnt, tuning: [] }).match(said)).toHaveLength(2);
   });
 
   it("keeps what was measured of other models apart", () => {

@@ -4,11 +4,14 @@
  * machine, or in several rounds: the sides take turns, and the best of each counts.
  */
 import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { describeMachine, machineKind, measureRoofline, rooflineText } from "../machine.ts";
 import { keepRecord } from "../results.ts";
+import { cite, type EngineRecord, rowsTable } from "./report.ts";
 import { type Measurements, type Metric, type PartName, parts, rival, type ShapeName, shapes, work } from "./shapes.ts";
 
 const { values: options } = parseArgs({
@@ -51,11 +54,15 @@ function better(a: Measurements, b: Measurements): Measurements {
 }
 
 /** Memory has processes of its own: speed is measured in one for each number of threads, of which the best counts. */
-function measure(run: (which: string, threads: number) => Measurements, threadCounts: readonly number[]): Measurements {
-  const speed = wanted.filter((part) => part !== "memory").join(",");
+function measure(
+  run: (which: string, threads: number) => Measurements,
+  threadCounts: readonly number[],
+  asked: readonly PartName[] = wanted,
+): Measurements {
+  const speed = asked.filter((part) => part !== "memory").join(",");
   let best: Measurements = {};
   if (speed) for (const threads of threadCounts) best = better(best, run(speed, threads));
-  return wanted.includes("memory") ? { ...best, ...run("memory", threadCounts.at(-1)!) } : best;
+  return asked.includes("memory") ? { ...best, ...run("memory", threadCounts.at(-1)!) } : best;
 }
 
 const cores = availableParallelism();
@@ -71,7 +78,9 @@ if (roofline) console.log(rooflineText(roofline));
 if (!python) console.log("STATESET_PYTHON is not set: our numbers alone, no comparison.");
 
 const ratios: Record<string, Measurements> = {};
-const measured: Record<string, { ours: Measurements; peer?: Measurements }> = {};
+const measured: EngineRecord["measured"] = {};
+/** Nobody is compared with ours by rows. */
+const compared = wanted.filter((part) => part !== "rows");
 for (const name of names) {
   let mine: Measurements = {};
   let theirs: Measurements | undefined;
@@ -83,7 +92,7 @@ for (const name of names) {
     if (python)
       theirs = better(
         theirs ?? {},
-        measure((which, threads) => peer(name, which, threads), threadCounts),
+        measure((which, threads) => peer(name, which, threads), threadCounts, compared),
       );
   }
   measured[name] = { ours: mine, ...(theirs && { peer: theirs }) };
@@ -91,7 +100,7 @@ for (const name of names) {
   console.log(
     `\n${name}`.padEnd(16) + "ours".padStart(14) + (theirs ? "PyTorch".padStart(14) + "ratio".padStart(10) : ""),
   );
-  for (const metric of wanted.flatMap((part): readonly Metric[] => parts[part])) {
+  for (const metric of compared.flatMap((part): readonly Metric[] => parts[part])) {
     const [a, b] = [mine[metric]!, theirs && rival(metric, theirs)];
     const show = (value: number) =>
       metric === "peakMemory" ? `${(value / 2 ** 20).toFixed(0)} MiB` : `${value.toFixed(value < 100 ? 1 : 0)} tok/s`;
@@ -101,8 +110,15 @@ for (const name of names) {
     console.log(`  ${metric}`.padEnd(15) + show(a).padStart(14) + other);
   }
 }
+const rows = rowsTable(measured);
+if (rows) console.log(`\nTokens a second by rows of a step; in brackets how often that of f32\n${rows}`);
 if (options.save) {
   const date = new Date().toISOString().slice(0, 10);
-  keepRecord(options.save, machineKind(), { machine, date, ...(roofline && { roofline }), work, ratios, measured });
+  const record: EngineRecord = { machine, date, ...(roofline && { roofline }), work, ratios, measured };
+  const records = keepRecord(options.save, machineKind(), record);
+  if (resolve(options.save) === here("../results/engine.json")) {
+    const readme = here("./README.md");
+    writeFileSync(readme, cite(readFileSync(readme, "utf8"), records));
+  }
 }
 if (options.json) console.log(JSON.stringify(ratios));

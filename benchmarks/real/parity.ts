@@ -1,8 +1,9 @@
 /** Is it the same model? Greedy replies and log-probs of ours beside transformers and llama.cpp, on the same tokens. */
+import { availableParallelism } from "node:os";
 import { defaultSampling, openPolicy, type Policy } from "stateset-agents/policy";
 import { jsonScenarios } from "./json-task.ts";
 import { isGguf } from "./model.ts";
-import { type Dequantised, dequantised, llamaScore, torch } from "./peers.ts";
+import { type Dequantised, dequantised, llama, torch } from "./peers.ts";
 
 export interface Distance {
   mean: number;
@@ -37,11 +38,13 @@ const questions = [
   "Explain what a mortgage is, in one sentence.",
 ];
 
+const threads = availableParallelism();
+
 export async function measureParity(model: string, quick: boolean): Promise<Parity> {
   const texts = [...questions, ...jsonScenarios("tuning", 12).map(({ userResponses }) => userResponses[0]!)];
   const asked = quick ? texts.slice(0, 4) : texts;
   const maxTokens = quick ? 16 : 48;
-  const policy = await openPolicy({ model });
+  const policy = await openPolicy({ model, threads });
   const prompts = asked.map((content) => {
     const { tokens } = policy.tokenizer.extend(undefined, [{ role: "user", content }], { addGenerationPrompt: true });
     return tokens;
@@ -56,7 +59,7 @@ export async function measureParity(model: string, quick: boolean): Promise<Pari
   return {
     prompts: asked.length,
     tokens: own.length,
-    ...(plain && besideTransformers(plain, prompts, replies, sequences, own, maxTokens)),
+    ...(plain && besideTransformers(plain, prompts, sequences, own)),
     ...(plain && isGguf(model) && besideLlama(model, plain, sequences, own)),
   };
 }
@@ -64,24 +67,21 @@ export async function measureParity(model: string, quick: boolean): Promise<Pari
 function besideTransformers(
   { folder }: Dequantised,
   prompts: readonly Int32Array[],
-  replies: readonly { tokens: Int32Array }[],
   sequences: readonly number[][],
   own: readonly number[],
-  maxTokens: number,
 ): Partial<Parity> {
-  const asked = { folder, prompts: prompts.map((tokens) => [...tokens]), maxTokens };
-  const theirs = torch<{ replies: number[][] }>("greedy", asked)?.replies;
-  const scored = torch<{ logprobs: number[][] }>("score", { folder, sequences })?.logprobs;
-  if (!theirs || !scored) return {};
-  const differences = replies.flatMap(({ tokens }, i) => {
-    const at = [...tokens].findIndex((token, j) => token !== theirs[i]![j]);
-    if (at >= 0) return [at];
-    return tokens.length === theirs[i]!.length ? [] : [tokens.length];
+  const scored = torch<{ logprobs: number[][]; likeliest: number[][] }>("score", { folder, sequences, threads });
+  if (!scored) return {};
+  // A reply is theirs while each token is the one that they hold likeliest after those before it.
+  const differences = sequences.flatMap((sequence, i) => {
+    const { length } = prompts[i]!;
+    const at = sequence.slice(length).findIndex((token, j) => token !== scored.likeliest[i]![length + j - 1]);
+    return at < 0 ? [] : [at];
   });
   return {
-    greedyEqual: replies.length - differences.length,
+    greedyEqual: sequences.length - differences.length,
     firstDifferences: differences,
-    transformers: distance(own, scored.flat()),
+    transformers: distance(own, scored.logprobs.flat()),
   };
 }
 
@@ -91,7 +91,8 @@ function besideLlama(
   sequences: readonly number[][],
   own: readonly number[],
 ): Partial<Parity> {
-  const scored = (file: string) => llamaScore<{ logprobs: number[][] }>({ model: file, sequences })?.logprobs;
+  const scored = (file: string) =>
+    llama<{ logprobs: number[][] }>("score", { model: file, sequences, threads })?.logprobs;
   const small = scored(model);
   const plain = small && gguf && scored(gguf);
   if (!small || !plain) return {};

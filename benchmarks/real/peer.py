@@ -1,8 +1,7 @@
 """The other side, in PyTorch: `peer.py <mode> <request file>` prints one JSON object on its last line.
 
 convert  {gguf, folder}: the dequantised weights as a Hugging Face folder, and beside it as f32.gguf for llama.cpp
-greedy   {folder, prompts: [ids], maxTokens}: {replies: [ids]}
-score    {folder, sequences: [ids]}: {logprobs: [[of every token but the first]]}
+score    {folder, sequences: [ids], threads}: {logprobs: [[of every token but the first]], likeliest: [[the token it would take in its place]]}
 decode   {folder, dtype, batch, prompt, tokens, threads, runs}: {perSecond}
 train    {folder, rank, alpha, sequences, length, steps, threads}: {peakBytes, seconds} of LoRA on all linear layers, f32
 """
@@ -62,27 +61,16 @@ def plain_gguf():
     writer.close()
 
 
-def greedy():
-    model = load()
-    replies = []
-    with torch.inference_mode():
-        for prompt in request["prompts"]:
-            ids = torch.tensor([prompt])
-            out = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False,
-                                 max_new_tokens=request["maxTokens"], repetition_penalty=1.0, pad_token_id=0)
-            replies.append(out[0, len(prompt):].tolist())
-    return {"replies": replies}
-
-
 def score():
     model = load()
-    scores = []
+    scores, likeliest = [], []
     with torch.inference_mode():
         for sequence in request["sequences"]:
             ids = torch.tensor([sequence])
             logprobs = torch.log_softmax(model(ids).logits[0, :-1].double(), -1)
             scores.append(logprobs.gather(1, ids[0, 1:, None])[:, 0].tolist())
-    return {"logprobs": scores}
+            likeliest.append(logprobs.argmax(-1).tolist())
+    return {"logprobs": scores, "likeliest": likeliest}
 
 
 def decode():
@@ -124,4 +112,4 @@ def train():
     return {"peakBytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "seconds": min(seconds[1:] or seconds)}
 
 
-print(json.dumps({"convert": convert, "greedy": greedy, "score": score, "decode": decode, "train": train}[mode]()))
+print(json.dumps({"convert": convert, "score": score, "decode": decode, "train": train}[mode]()))

@@ -7,9 +7,9 @@ import { cacheFolder, isGguf, nameOf } from "./model.ts";
 
 const here = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
-function answer<T>(command: string, args: readonly string[], cwd?: string): T {
+function answer<T>(command: string, args: readonly string[]): T {
   const options = { encoding: "utf8", maxBuffer: 1 << 28 } as const;
-  const { status, stdout, stderr, error } = spawnSync(command, args, { ...options, ...(cwd && { cwd }) });
+  const { status, stdout, stderr, error } = spawnSync(command, args, options);
   if (status !== 0) throw new Error(`${args[0]} ${args[1]} failed: ${error?.message ?? stderr.trim().slice(-600)}`);
   return JSON.parse(stdout.trim().split("\n").at(-1)!) as T;
 }
@@ -30,24 +30,17 @@ export function ours<T>(mode: "decode" | "train", request: object): T {
 }
 
 /** PyTorch, transformers and peft, where STATESET_PYTHON names an interpreter that has them (and `gguf`, for a GGUF file). */
-export function torch<T>(mode: "convert" | "greedy" | "score" | "decode" | "train", request: object): T | undefined {
+export function torch<T>(mode: "convert" | "score" | "decode" | "train", request: object): T | undefined {
   const python = process.env.STATESET_PYTHON;
   if (!python) return undefined;
   return inFile(request, (file) => answer<T>(python, [here("./peer.py"), mode, file]));
 }
 
-/** llama.cpp's speed, where that interpreter has `llama-cpp-python`: made for the machine it is installed on. */
-export function llamaDecode<T>(request: object): T | undefined {
+/** llama.cpp, where that interpreter has `llama-cpp-python`: made for the machine it is installed on. */
+export function llama<T>(mode: "decode" | "score", request: object): T | undefined {
   const python = process.env.STATESET_PYTHON;
   if (!python) return undefined;
-  return inFile(request, (file) => answer<T | null>(python, [here("./llama_decode.py"), file])) ?? undefined;
-}
-
-/** llama.cpp's scores, where STATESET_LLAMA names a folder in which `npm install node-llama-cpp` was run. */
-export function llamaScore<T>(request: object): T | undefined {
-  const folder = process.env.STATESET_LLAMA;
-  if (!folder) return undefined;
-  return inFile(request, (file) => answer<T>(process.execPath, [here("./llama.mjs"), file], folder));
+  return inFile(request, (file) => answer<T | null>(python, [here("./llama.py"), mode, file])) ?? undefined;
 }
 
 export interface Dequantised {

@@ -53,6 +53,9 @@ node_api! {
     fn napi_create_object(env: Env, result: *mut Value);
     fn napi_create_array_with_length(env: Env, length: usize, result: *mut Value);
     fn napi_create_arraybuffer(env: Env, length: usize, data: *mut *mut c_void, result: *mut Value);
+    fn napi_get_arraybuffer_info(env: Env, buffer: Value, data: *mut *mut c_void, length: *mut usize);
+    fn napi_get_global(env: Env, result: *mut Value);
+    fn napi_new_instance(env: Env, constructor: Value, count: usize, args: *const Value, result: *mut Value);
     fn napi_create_typedarray(env: Env, kind: i32, length: usize, buffer: Value, offset: usize, result: *mut Value);
     fn napi_create_external(env: Env, data: *mut c_void, finalize: Option<Finalize>, hint: *mut c_void, result: *mut Value);
     fn napi_create_error(env: Env, code: Value, message: Value, result: *mut Value);

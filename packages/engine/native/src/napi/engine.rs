@@ -255,8 +255,13 @@ unsafe extern "C" fn deliver(env: Env, on_tokens: Value, _context: *mut c_void, 
     unsafe {
         match event {
             Event::Settle(ticket, outcome) => {
-                match outcome {
-                    Ok(reply) => (api().napi_resolve_deferred)(env, ticket.0, to_js(env, reply, &held)),
+                let made = outcome.and_then(|reply| {
+                    // What JavaScript never gets it cannot give back.
+                    let forget = |_: &EngineError| reply.held().into_iter().for_each(|id| engine.put(Job::Forget(id)));
+                    to_js(env, &reply, &held).inspect_err(forget)
+                });
+                match made {
+                    Ok(value) => (api().napi_resolve_deferred)(env, ticket.0, value),
                     Err(error) => (api().napi_reject_deferred)(env, ticket.0, error_to_js(env, &error)),
                 };
                 if engine.pending.fetch_sub(1, Ordering::Relaxed) == 1 {
@@ -264,7 +269,14 @@ unsafe extern "C" fn deliver(env: Env, on_tokens: Value, _context: *mut c_void, 
                 }
             }
             Event::Sampled(sampled) => {
-                let args = tokens_to_js(sampled).map(|reply| to_js(env, reply, &held));
+                let args: Result<Vec<Value>, EngineError> = tokens_to_js(sampled).iter().map(|reply| to_js(env, reply, &held)).collect();
+                let args = match args {
+                    Ok(args) => args,
+                    Err(error) => {
+                        (api().napi_fatal_exception)(env, error_to_js(env, &error));
+                        return;
+                    }
+                };
                 let (mut undefined, mut result, mut thrown): (Value, Value, Value) = (null_mut(), null_mut(), null_mut());
                 (api().napi_get_undefined)(env, &mut undefined);
                 if (api().napi_call_function)(env, undefined, on_tokens, args.len(), args.as_ptr(), &mut result) != api::OK {

@@ -149,13 +149,13 @@ impl Call {
         unsafe { self.engine()?.submit(self.env, Work { cost: Some(Box::new(now)), held: Some(id), run: Box::new(run) }) }
     }
 
-    fn undefined(&self) -> Value {
+    fn undefined(&self) -> Answer {
         self.answer(Reply::None)
     }
 
     /// At once, for what needs no engine thread.
-    fn answer(&self, reply: Reply) -> Value {
-        unsafe { value::to_js(self.env, reply, &|_| null_mut()) }
+    fn answer(&self, reply: Reply) -> Answer {
+        unsafe { value::to_js(self.env, &reply, &|_| null_mut()) }
     }
 }
 
@@ -274,5 +274,5 @@ fn stats(call: &Call) -> Answer {
         ("versions", stats.versions as u64),
         ("drains", stats.drains),
     ];
-    Ok(call.answer(Reply::Object(numbers.map(|(name, number)| (name, Reply::Number(number as f64))).into())))
+    call.answer(Reply::Object(numbers.map(|(name, number)| (name, Reply::Number(number as f64))).into()))
 }

@@ -21,7 +21,7 @@ pub fn sample(call: &Call) -> Answer {
 
 pub fn cancel(call: &Call) -> Answer {
     call.engine()?.cancel(call.arg(1, "id").size()? as u64);
-    Ok(call.undefined())
+    call.undefined()
 }
 
 /// (handle, bytes, ends, kinds): what each token spells, once for all constraints.
@@ -29,7 +29,7 @@ pub fn set_vocabulary(call: &Call) -> Answer {
     let (bytes, ends) = (call.arg(1, "bytes").bytes()?, call.arg(2, "ends").tokens()?);
     let kinds = call.arg(3, "kinds").bytes()?;
     call.engine()?.set_vocabulary(Vocabulary::new(bytes, ends, &kinds)?);
-    Ok(call.undefined())
+    call.undefined()
 }
 
 /// (handle, id, { starts, ranges, targets, flags } | undefined): for requests that name it; undefined takes it away.
@@ -43,7 +43,7 @@ pub fn set_constraint(call: &Call) -> Answer {
         None => None,
     };
     call.engine()?.set_constraint(id, automaton)?;
-    Ok(call.undefined())
+    call.undefined()
 }
 
 fn read_request(id: u64, r: &Arg<'_>) -> Result<Request, EngineError> {

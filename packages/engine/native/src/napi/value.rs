@@ -20,8 +20,20 @@ pub enum Reply {
     Held(u64),
 }
 
-/// `held` makes the opaque values.
-pub unsafe fn to_js(env: Env, reply: Reply, held: &dyn Fn(u64) -> Value) -> Value {
+impl Reply {
+    /// All that JavaScript would hold.
+    pub fn held(&self) -> Vec<u64> {
+        match self {
+            Reply::Held(id) => vec![*id],
+            Reply::List(items) => items.iter().flat_map(Reply::held).collect(),
+            Reply::Object(fields) => fields.iter().flat_map(|(_, field)| field.held()).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// `held` makes the opaque values. An error where Node has no memory for it.
+pub unsafe fn to_js(env: Env, reply: &Reply, held: &dyn Fn(u64) -> Value) -> Result<Value, EngineError> {
     let mut value: Value = null_mut();
     unsafe {
         match reply {
@@ -29,33 +41,33 @@ pub unsafe fn to_js(env: Env, reply: Reply, held: &dyn Fn(u64) -> Value) -> Valu
                 (api().napi_get_undefined)(env, &mut value);
             }
             Reply::Number(number) => {
-                (api().napi_create_double)(env, number, &mut value);
+                (api().napi_create_double)(env, *number, &mut value);
             }
             Reply::Flag(flag) => {
-                (api().napi_get_boolean)(env, flag, &mut value);
+                (api().napi_get_boolean)(env, *flag, &mut value);
             }
-            Reply::Text(text) => value = string(env, &text),
-            Reply::Floats(data) => value = typed_array(env, api::FLOAT32_ARRAY, &data),
-            Reply::Ints(data) => value = typed_array(env, api::INT32_ARRAY, &data),
+            Reply::Text(text) => value = string(env, text),
+            Reply::Floats(data) => value = typed_array(env, api::FLOAT32_ARRAY, data)?,
+            Reply::Ints(data) => value = typed_array(env, api::INT32_ARRAY, data)?,
             Reply::List(items) => {
                 (api().napi_create_array_with_length)(env, items.len(), &mut value);
-                for (index, item) in items.into_iter().enumerate() {
-                    let item = to_js(env, item, held);
+                for (index, item) in items.iter().enumerate() {
+                    let item = to_js(env, item, held)?;
                     (api().napi_set_element)(env, value, index as u32, item);
                 }
             }
             Reply::Object(fields) => {
                 (api().napi_create_object)(env, &mut value);
                 for (name, field) in fields {
-                    let field = to_js(env, field, held);
+                    let field = to_js(env, field, held)?;
                     let name = c_string(name);
                     (api().napi_set_named_property)(env, value, name.as_ptr(), field);
                 }
             }
-            Reply::Held(id) => value = held(id),
+            Reply::Held(id) => value = held(*id),
         }
     }
-    value
+    Ok(value)
 }
 
 /// An `Error` with `code` and `message`.
@@ -76,20 +88,43 @@ pub unsafe fn string(env: Env, text: &str) -> Value {
 }
 
 /// `T` is 4 bytes wide, as both kinds of array made here are.
-unsafe fn typed_array<T: Copy>(env: Env, kind: i32, data: &[T]) -> Value {
-    let (mut buffer, mut value): (Value, Value) = (null_mut(), null_mut());
-    let mut bytes: *mut c_void = null_mut();
+unsafe fn typed_array<T: Copy>(env: Env, kind: i32, data: &[T]) -> Result<Value, EngineError> {
+    let mut value: Value = null_mut();
     unsafe {
-        if (api().napi_create_arraybuffer)(env, size_of_val(data), &mut bytes, &mut buffer) != api::OK {
-            (api().napi_get_undefined)(env, &mut value);
-            return value;
-        }
+        let Some((buffer, bytes)) = array_buffer(env, size_of_val(data)) else {
+            return Err(EngineError::memory("the answer", size_of_val(data)));
+        };
         if !data.is_empty() {
             std::ptr::copy_nonoverlapping(data.as_ptr().cast::<u8>(), bytes.cast::<u8>(), size_of_val(data));
         }
         (api().napi_create_typedarray)(env, kind, data.len(), buffer, 0, &mut value);
     }
-    value
+    Ok(value)
+}
+
+/// From so many bytes on, JavaScript's own constructor makes the buffer, which throws where there is no memory: Node-API's function ends the
+/// process there.
+const LARGE: usize = 1 << 20;
+
+unsafe fn array_buffer(env: Env, bytes: usize) -> Option<(Value, *mut c_void)> {
+    let (mut buffer, mut data): (Value, *mut c_void) = (null_mut(), null_mut());
+    unsafe {
+        if bytes < LARGE {
+            return ((api().napi_create_arraybuffer)(env, bytes, &mut data, &mut buffer) == api::OK).then_some((buffer, data));
+        }
+        let (mut global, mut constructor, mut length): (Value, Value, Value) = (null_mut(), null_mut(), null_mut());
+        (api().napi_get_global)(env, &mut global);
+        (api().napi_get_named_property)(env, global, c"ArrayBuffer".as_ptr(), &mut constructor);
+        (api().napi_create_double)(env, bytes as f64, &mut length);
+        if (api().napi_new_instance)(env, constructor, 1, &length, &mut buffer) != api::OK {
+            let mut thrown: Value = null_mut();
+            (api().napi_get_and_clear_last_exception)(env, &mut thrown);
+            return None;
+        }
+        let mut made = 0;
+        let status = (api().napi_get_arraybuffer_info)(env, buffer, &mut data, &mut made);
+        (status == api::OK && made == bytes).then_some((buffer, data))
+    }
 }
 
 pub fn c_string(text: &str) -> CString {
