@@ -98,7 +98,7 @@ describe("a tool that", () => {
 
 function taskWith(run: () => unknown): TaskEnvironment {
   return new TaskEnvironment({
-    tasks: [{ id: "a", prompt: "Please act.", expect: {} }],
+    tasks: [{ id: "a", prompt: "Please act.", expect: { writes: [] } }],
     tools: [{ name: "act", run: () => ({ result: run() }) }],
   });
 }
@@ -185,17 +185,22 @@ describe("an episode", () => {
     const error = await step("hm", undefined, environment).catch((thrown: unknown) => thrown);
     return String(error instanceof Error ? `${error.message} ${(error as { hint?: string }).hint ?? ""}` : "it passed");
   };
-  const task = { id: "late", prompt: "Where is it?", expect: {} };
+  const task = { id: "late", prompt: "Where is it?", expect: { writes: [] } };
 
   it("whose check throws is a failure that names its task, and what it threw", async () => {
-    const check = thrower("not even an error") as () => never;
-    const environment = new TaskEnvironment({ tasks: [task], tools: [], check });
-    const { metrics, trajectories } = await step("hm", undefined, environment);
-    expect(metrics).toMatchObject({ failedConversations: 2, environmentFailures: 2 });
-    for (const { ended, failure } of trajectories) {
-      const message = expect.stringContaining('The check of task "late" threw: not even an error') as string;
-      expect([ended, failure]).toEqual(["failed", expect.objectContaining({ during: "step", message })]);
-    }
+    const fails = thrower("not even an error") as () => never;
+    let asked = 0;
+    const once = () => (asked++ === 0 ? fails() : true);
+    const of = (check: () => boolean) => new TaskEnvironment({ tasks: [task], tools: [], check });
+    const { metrics, trajectories } = await step("hm", undefined, of(once));
+    expect(metrics).toMatchObject({ failedConversations: 1, environmentFailures: 1 });
+    const said = 'The check of task "late" threw: not even an error';
+    expect(trajectories.map(({ ended }) => ended).sort()).toEqual(["done", "failed"]);
+    expect(trajectories.find(({ ended }) => ended === "failed")!.failure).toMatchObject({
+      during: "step",
+      message: expect.stringContaining(said),
+    });
+    expect(await failing(of(fails))).toContain(said);
   });
 
   it.each<[string, unknown]>([

@@ -134,7 +134,7 @@ const ways: Record<string, (text: string) => Promise<Prompts> | Prompts> = {
       complete: async (request: JudgeRequest) => ({ ...(await asked.complete(request)), text }),
     };
     const environment = new TaskEnvironment({
-      tasks: [{ id: "a", prompt: text, state: { text }, expect: {}, context: text }],
+      tasks: [{ id: "a", prompt: text, state: { text }, expect: { writes: [] }, context: text }],
       tools: [{ name: "look", description: text, run: ({ text: own }) => ({ result: own }) }],
       user: modelUser({ model, profile: { goal: text, facts: [{ asked: [text], says: text }] } }),
       policy: text,

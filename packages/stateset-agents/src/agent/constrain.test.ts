@@ -142,6 +142,7 @@ describe("an agent whose calls are constrained", () => {
     await stub.initialize();
     await expect(stub.respond([ask])).rejects.toThrow(/"constrain" does not work with/);
     expect(() => new MultiTurnAgent({ constrain: { maxLenght: 3 } as never })).toThrow(/maxLenght/);
+    expect(() => new MultiTurnAgent({ constrain: "yes" as never })).toThrow(/true, false or { maxLength/);
   });
 
   it("says which tool has a schema that cannot be held", () => {

@@ -10,6 +10,13 @@ export function wholeNumber(text: string): number {
   return value;
 }
 
+export function countingNumber(text: string): number {
+  const value = Number(text);
+  if (text.trim() === "" || !Number.isInteger(value) || value < 1)
+    throw new InvalidArgumentError("It must be a whole number, 1 or more.");
+  return value;
+}
+
 export function positiveNumber(text: string): number {
   const value = Number(text);
   if (text.trim() === "" || !Number.isFinite(value) || value <= 0)

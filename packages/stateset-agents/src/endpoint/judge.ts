@@ -37,7 +37,7 @@ export interface JudgeOptions {
 }
 
 const positiveInt = z.int().positive();
-const schema = z.strictObject({
+export const judgeSchema = z.strictObject({
   model: z.custom<JudgeModel>((v) => typeof (v as JudgeModel | null)?.complete === "function", "expected a JudgeModel"),
   deterministic: z.boolean().default(true),
   temperature: z.number().min(0).default(0),
@@ -140,7 +140,7 @@ export const systemClock: Clock = {
  * const reward = judgeReward({ judge, mode: "listwise", rubric: "Polite, brief, and solves the customer's problem." });
  */
 export function createJudge(options: JudgeOptions, clock: Clock = systemClock): Judge {
-  const o = parseOptions(schema, options, "createJudge()");
+  const o = parseOptions(judgeSchema, options, "createJudge()");
   if (o.deterministic && (o.temperature !== 0 || o.cache === false)) {
     throw new StatesetError(
       "INVALID_OPTION",

@@ -58,6 +58,37 @@ describe("runGuarded", () => {
     expect(environment.freshCalls).toBe(0);
   });
 
+  it.each<[string, unknown, string]>([
+    ["nothing", undefined, "it returned no { state, done }"],
+    ["no state", { done: true }, "it returned no state"],
+    ["a state without turns", { state: { turns: [] }, done: true }, "a state without turns"],
+    ["no done", { state: { turns: [action] } }, "`done` that is neither true nor false"],
+  ])("takes a step that returns %s for one that failed", async (_, result, message) => {
+    class Careless extends Flaky {
+      override step() {
+        return Promise.resolve(result as StepResult);
+      }
+    }
+    const { value, failures } = await play(new Careless());
+    expect(value).toBeUndefined();
+    expect(failures[0]).toMatchObject({ kind: "threw", during: "step", message: expect.stringContaining(message) });
+  });
+
+  it("refuses two tools of one name", async () => {
+    class Double extends Flaky {
+      override tools() {
+        const tool = { type: "function" as const, function: { name: "look" } };
+        return [tool, tool];
+      }
+    }
+    const { failures } = await runGuarded(new Double(), async (guarded) => guarded.tools(await guarded.reset()), {
+      timeoutMs: 1000,
+      scenarioId: "s",
+      trajectoryId: "t",
+    });
+    expect(failures[0]).toMatchObject({ during: "reset", message: 'tools(): two are called "look"' });
+  });
+
   it("begins anew with a fresh environment after a throw, and says so", async () => {
     const environment = new Flaky("throws");
     const { value, failures } = await play(environment);

@@ -74,7 +74,8 @@ function guarded<S extends Scenario>(environment: Environment<S>, options: Guard
     reset: (scenario, reset = {}) =>
       timed("reset", options, async (signal) => checkState(await environment.reset(scenario, { ...reset, signal }))),
     tools: (state) => toolsOf(environment, state, options),
-    step: (state, action) => timed("step", options, (signal) => environment.step(state, action, { signal })),
+    step: (state, action) =>
+      timed("step", options, async (signal) => checkStep(await environment.step(state, action, { signal }))),
   };
 }
 
@@ -85,7 +86,11 @@ function toolsOf<S extends Scenario>(
 ): readonly ToolDefinition[] | undefined {
   try {
     const tools = environment.tools?.(state);
-    return tools && toolsSchema.parse(tools);
+    const read = tools && toolsSchema.parse(tools);
+    const names = read?.map((tool) => tool.function.name) ?? [];
+    const twice = names.find((name, i) => names.indexOf(name) < i);
+    if (twice !== undefined) throw new Error(`two are called "${twice}"`);
+    return read;
   } catch (error) {
     const message =
       error instanceof z.ZodError
@@ -93,6 +98,13 @@ function toolsOf<S extends Scenario>(
         : `tools(): ${messageOf(error)}`;
     throw new EpisodeFailed({ kind: "threw", during: "reset", scenarioId, trajectoryId, message }, error);
   }
+}
+
+function checkStep<S extends Scenario>(result: StepResult<S>): StepResult<S> {
+  if (typeof result !== "object" || result === null) throw new TypeError("it returned no { state, done }");
+  if (typeof result.done !== "boolean") throw new TypeError("it returned a `done` that is neither true nor false");
+  checkState(result.state);
+  return result;
 }
 
 /** An environment is somebody's code; what it answers is looked at before a conversation is built on it. */

@@ -6,5 +6,7 @@ export function mentions(text: string, condition: string | RegExp): boolean {
     .trim()
     .split(/\s+/)
     .map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  return new RegExp(`(?<![\\p{L}\\p{N}])${words.join("\\s+")}(?![\\p{L}\\p{N}])`, "iu").test(text);
+  // A mark stands right behind a word: "Which one?".
+  const [before, after] = /[\p{L}\p{N}]/u.test(condition) ? ["(?<![\\p{L}\\p{N}])", "(?![\\p{L}\\p{N}])"] : ["", ""];
+  return new RegExp(before + words.join("\\s+") + after, "iu").test(text);
 }

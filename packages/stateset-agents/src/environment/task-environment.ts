@@ -57,7 +57,10 @@ const taskSchema = z.strictObject({
 
 const optionsSchema = z.strictObject({
   tasks: z.array(z.unknown()),
-  check: z.custom<ReplyTaskOptions["check"]>((value) => typeof value === "function", "a function was expected"),
+  check: z.custom<ReplyTaskOptions["check"]>(
+    (value) => typeof value === "function",
+    "a function was expected (or `tools`, for tasks with a state)",
+  ),
   maxTurns: z.int().min(1).default(6),
 });
 

@@ -49,7 +49,10 @@ export class ToolUseReward extends RewardFunction {
   constructor(options: ToolUseOptions = {}) {
     const { needed, penalty, maxCalls, ...rest } = parseRewardOptions(options, "ToolUseReward", "toolUse", {
       needed: z
-        .union([z.array(z.string().min(1)), z.custom<Needed>((value) => typeof value === "function")])
+        .union(
+          [z.array(z.string().min(1)), z.custom<Needed>((value) => typeof value === "function")],
+          "a list of names, or a function, was expected",
+        )
         .optional(),
       penalty: z.number().min(0).max(1).default(0.25),
       maxCalls: z.int().min(0).default(8),

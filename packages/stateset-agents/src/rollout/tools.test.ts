@@ -219,7 +219,7 @@ describe("tools of an environment", () => {
   it("have their results cut to the agent's tokens, with a note, as the agent's own have", async () => {
     const long = Array.from({ length: 2000 }, (_, i) => `entry ${i}`).join(", ");
     const environment = new TaskEnvironment({
-      tasks: [{ id: "a", prompt: "Read it.", expect: {} }],
+      tasks: [{ id: "a", prompt: "Read it.", expect: { writes: [] } }],
       tools: [{ name: "read", run: () => ({ result: long }) }],
     });
     const theirs = new MultiTurnAgent({ policy: saying(print("read", {}), "Done."), maxResultTokens: 100 });

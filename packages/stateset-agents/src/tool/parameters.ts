@@ -39,6 +39,7 @@ export function readParameters(
 }
 
 function fromSchema(parameters: JsonSchema, where: string): ReadParameters {
+  requireKeywords(parameters, where);
   const problemsOf = compileSchema(parameters, where);
   const { $schema: _, type = "object", ...rest } = JSON.parse(JSON.stringify(parameters)) as Record<string, unknown>;
   if (type !== "object") {
@@ -54,6 +55,24 @@ function fromSchema(parameters: JsonSchema, where: string): ReadParameters {
       return problems.length > 0 ? { ok: false, problems } : { ok: true, value: value as never };
     },
   };
+}
+
+/** Words of JSON Schema that say what an object holds. */
+const holding = [
+  ...["type", "properties", "patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames"],
+  ...["required", "minProperties", "maxProperties", "dependentRequired", "dependentSchemas", "dependencies"],
+  ...["allOf", "anyOf", "oneOf", "not", "if", "enum", "const", "definitions"],
+];
+const notes = ["title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"];
+
+/** `{ city: z.string() }` is valid JSON Schema, of which all words are notes: the tool would take anything, and the model be told nothing. */
+function requireKeywords(parameters: JsonSchema, where: string): void {
+  if (typeof parameters !== "object" || parameters === null) return;
+  const words = Object.keys(parameters).filter((word) => !notes.includes(word) && !word.startsWith("x-"));
+  if (words.length === 0 || words.some((word) => word.startsWith("$") || holding.includes(word))) return;
+  throw new StatesetError("INVALID_OPTION", `${where} is no JSON schema: it has "${words[0]}" and no "properties".`, {
+    hint: `Write { type: "object", properties: { ${words[0]}: … } }, or with zod z.object({ ${words[0]}: … }).`,
+  });
 }
 
 export function isStandard(value: unknown): value is StandardSchema {

@@ -48,11 +48,23 @@ describe("a tool", () => {
     ["no name", { execute: () => 1 }, "name"],
     ["a name with a space", { name: "a b", execute: () => 1 }, "letters, digits"],
     ["no code", { name: "a" }, "execute"],
+    ["approval in words", { name: "a", execute: () => 1, needsApproval: "yes" }, "true, false or a function"],
     ["an option that is none", { name: "a", execute: () => 1, timeout: 5 }, "timeoutMs"],
     [
       "parameters that are no schema",
       { name: "a", execute: () => 1, parameters: { type: "text" } },
       "data/type must be",
+    ],
+    [
+      "parameters without z.object",
+      { name: "a", execute: () => 1, parameters: { city: z.string() } },
+      "z.object({ city",
+    ],
+    ["parameters without properties", { name: "a", execute: () => 1, parameters: { city: {} } }, 'no "properties"'],
+    [
+      "an enum without end",
+      { name: "a", execute: () => 1, parameters: { enum: Array.from({ length: 200_000 }, (_, i) => i) } },
+      "are the limit",
     ],
     ["parameters that are a list", { name: "a", execute: () => 1, parameters: { type: "array" } }, "given by name"],
     [
@@ -94,7 +106,33 @@ describe("tools", () => {
     expect(await runnable.get("plain")!.check({})).toEqual({ ok: false, problems: ["arguments.city is missing"] });
   });
 
+  it("of the AI SDK are asked for approval and stopped as they say, and their schema is taken in every form", async () => {
+    const needsApproval = (input: { city: string }, { toolCallId }: { toolCallId: string }) =>
+      input.city === "Rome" && toolCallId === "a";
+    const execute = () => 1;
+    const { definitions, runnable } = readTools({
+      asked: { inputSchema: z.object({ city: z.string() }), execute, needsApproval },
+      always: { inputSchema: { jsonSchema: schema }, execute, needsApproval: true, timeoutMs: 5, retries: 2 },
+      plain: { inputSchema: schema, execute },
+      lazy: { inputSchema: () => ({ jsonSchema: schema }), execute },
+    });
+    const asked = runnable.get("asked")!.needsApproval as (args: unknown, of: typeof context) => Promise<boolean>;
+    expect(await asked({ city: "Rome" }, context)).toBe(true);
+    expect(await asked({ city: "Oslo" }, context)).toBe(false);
+    expect(runnable.get("always")).toMatchObject({ needsApproval: true, timeoutMs: 5, retries: 2 });
+    expect(runnable.get("plain")).toMatchObject({ needsApproval: false, timeoutMs: 30_000, retries: 0 });
+    expect(definitions.slice(1).map((one) => one.function.parameters)).toEqual([schema, schema, schema]);
+  });
+
   it.each<[string, unknown, string]>([
+    ["one that is in no list", tool({ name: "a", execute: () => 1 }), "Put them in a list"],
+    ["a Map", new Map([["a", tool({ name: "a", execute: () => 1 })]]), "Put them in a list"],
+    ["an AI SDK tool without a schema", { a: { inputSchema: null, execute: () => 1 } }, "tools.a.inputSchema"],
+    [
+      "an AI SDK tool whose schema is still to come",
+      { a: { inputSchema: { jsonSchema: Promise.resolve(schema) }, execute: () => 1 } },
+      "awaited first",
+    ],
     [
       "two of one name",
       [tool({ name: "a", execute: () => 1 }), tool({ name: "a", execute: () => 2 })],

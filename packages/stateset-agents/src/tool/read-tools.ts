@@ -1,8 +1,8 @@
 /** Tools in the forms people have them: of tool(), as definitions alone, of the Python library, of the AI SDK. */
 import type { ToolDefinition } from "../conversation/tool-definition.ts";
-import { toolsSchema } from "../conversation/tool-definition.ts";
+import { toolDefinitionSchema } from "../conversation/tool-definition.ts";
 import { StatesetError } from "../error.ts";
-import { parseOptions } from "../options.ts";
+import { parseOptions, pick } from "../options.ts";
 import { isStandard, type StandardSchema, type ToolParameters } from "./parameters.ts";
 import type { JsonSchema } from "./schema/compile-schema.ts";
 import { type Tool, type ToolContext, tool } from "./tool.ts";
@@ -18,8 +18,11 @@ export interface NamedFunction {
 /** A tool of the AI SDK, which is known by its key. */
 export interface SdkTool {
   description?: string;
-  inputSchema: StandardSchema | { jsonSchema: unknown };
+  inputSchema: StandardSchema | JsonSchema | { jsonSchema: unknown } | (() => unknown);
   execute?: (input: never, options: never) => unknown;
+  needsApproval?: boolean | ((input: never, options: never) => boolean | PromiseLike<boolean>) | undefined;
+  timeoutMs?: number | undefined;
+  retries?: number | undefined;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: arguments are of any type, each tool's own.
@@ -38,6 +41,11 @@ export interface ReadTools {
 
 /** `where` names them in errors. */
 export function readTools(input: ToolsInput, where = "tools"): ReadTools {
+  if (isTool(input) || input instanceof Map || input instanceof Set) {
+    throw new StatesetError("INVALID_OPTION", `${where} is neither a list of tools nor an object of tools by name.`, {
+      hint: "Put them in a list: tools: [getOrder, cancelOrder].",
+    });
+  }
   const entries: [string | undefined, unknown][] = Array.isArray(input)
     ? input.map((one) => [undefined, one])
     : Object.entries(input);
@@ -60,12 +68,11 @@ export function readTools(input: ToolsInput, where = "tools"): ReadTools {
 
 function readOne(value: unknown, key: string | undefined, where: string): AnyTool | { definition: ToolDefinition } {
   if (isObject(value)) {
-    if ("definition" in value && "check" in value) return value as unknown as AnyTool;
+    if (isTool(value)) return value;
     if ("inputSchema" in value) return fromSdk(value as unknown as SdkTool, key, where);
     if (typeof value.function === "function") return fromFunction(value as unknown as NamedFunction);
     if (value.type === "function") {
-      const [definition] = parseOptions(toolsSchema, [value], where);
-      return { definition: definition! };
+      return { definition: parseOptions(toolDefinitionSchema, value, where) };
     }
   }
   throw new StatesetError("INVALID_OPTION", `${where} is no tool.`, {
@@ -77,23 +84,44 @@ function fromFunction({ function: execute, ...rest }: NamedFunction): AnyTool {
   return tool({ ...rest, execute: (args: unknown) => execute(args as never) });
 }
 
-function fromSdk({ description, inputSchema, execute }: SdkTool, name: string | undefined, where: string) {
+function fromSdk(sdk: SdkTool, name: string | undefined, where: string) {
+  const { description, inputSchema, execute, needsApproval: needs } = sdk;
   if (name === undefined) {
     throw new StatesetError("INVALID_OPTION", `${where} has no name.`, {
       hint: "Tools of the AI SDK are given by name: tools: { weather: tool({ … }) }.",
     });
   }
-  const parameters = isStandard(inputSchema) ? inputSchema : (inputSchema.jsonSchema as JsonSchema);
-  const shown = { name, ...(description !== undefined && { description }), parameters };
+  const shown = { name, description, parameters: parametersOfSdk(inputSchema, where) };
   if (!execute) {
     const { definition } = tool({ ...shown, execute: () => undefined });
     return { definition };
   }
+  const options = ({ callId, signal, messages }: ToolContext) =>
+    ({ toolCallId: callId, abortSignal: signal, messages }) as never;
   return tool({
     ...shown,
-    execute: (args: unknown, { callId, signal, messages }: ToolContext) =>
-      execute(args as never, { toolCallId: callId, abortSignal: signal, messages } as never),
+    ...pick(sdk, ["timeoutMs", "retries"]),
+    needsApproval:
+      typeof needs === "function"
+        ? async (args: unknown, context: ToolContext) => needs(args as never, options(context))
+        : needs,
+    execute: (args: unknown, context: ToolContext) => execute(args as never, options(context)),
   });
+}
+
+/** The AI SDK takes a Standard Schema, `jsonSchema({ … })`, or a function that makes either; JSON Schema itself is what MCP has there. */
+function parametersOfSdk(given: unknown, where: string): ToolParameters {
+  if (isStandard(given)) return given;
+  if (typeof given === "function") return parametersOfSdk(given(), where);
+  const schema = isObject(given) && "jsonSchema" in given ? given.jsonSchema : given;
+  if (isObject(schema) && !("then" in schema)) return schema;
+  throw new StatesetError("INVALID_OPTION", `${where}.inputSchema is no schema that can be read at once.`, {
+    hint: "Give a zod schema, jsonSchema({ … }) or JSON Schema; one that is still to come is awaited first.",
+  });
+}
+
+function isTool(value: unknown): value is AnyTool {
+  return isObject(value) && "definition" in value && "check" in value;
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -14,12 +14,25 @@ export function resultText(value: unknown): ResultText {
     const problem = circular ? "its result holds itself" : `its result cannot be written: ${String(error)}`;
     return { ok: false, kind: "failed", problem };
   }
+  const kind = text === "{}" ? classOf(value) : undefined;
+  if (kind !== undefined) {
+    return { ok: false, kind: "failed", problem: `its result is a ${kind}, of which JSON shows nothing` };
+  }
   if (text === undefined) return { ok: false, kind: "failed", problem: `its result is a ${typeof value}` };
   if (text.length > mostCharacters) {
     const problem = `its result has ${text.length} characters, and ${mostCharacters} are the limit`;
     return { ok: false, kind: "too_large", problem };
   }
   return { ok: true, text };
+}
+
+/** Of what is no plain object: a Response that nobody read, a generator that nobody ran. */
+function classOf(value: unknown): string | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype === null || Object.getPrototypeOf(prototype) === null) return undefined;
+  const tag = Object.prototype.toString.call(value).slice("[object ".length, -1);
+  return tag === "Object" ? (value.constructor?.name ?? "class") : tag;
 }
 
 /** JSON has no form for these. */

@@ -2,6 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { z } from "zod";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import type { ToolCall } from "../conversation/message.ts";
+import { StatesetError } from "../error.ts";
 import { openPolicy } from "../policy/open-policy.ts";
 import { callFormats } from "./format/choose-format.ts";
 import { readTools, type ToolsInput } from "./read-tools.ts";
@@ -79,6 +80,16 @@ describe("a call", () => {
     ["hangs", () => new Promise(() => {}), "timeout", "within 50 ms"],
     ["returns itself in itself", () => cycle, "failed", "holds itself"],
     ["returns a function", () => () => 1, "failed", "is a function"],
+    ["returns a response that nobody read", () => new Response("sun"), "failed", "is a Response"],
+    ["returns what shows nothing", () => new (class Shop {})(), "failed", "is a Shop"],
+    [
+      "stops work of its own",
+      () => {
+        throw new StatesetError("ABORTED", "Stopped after a second.");
+      },
+      "failed",
+      "Stopped after a second",
+    ],
     ["returns 50 MB", () => "x".repeat(50_000_000), "too_large", `${mostCharacters} are the limit`],
     [
       "returns what cannot be read",

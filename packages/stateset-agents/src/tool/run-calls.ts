@@ -73,7 +73,7 @@ async function runOne({ call, problem }: RequestedCall, options: RunOptions): Pr
     if (problem !== undefined) throw new Refusal("invalid_json", `The call cannot be read: ${problem}.`);
     return { call, text: cut(await result(call, options)) };
   } catch (error) {
-    if (isAbort(error)) throw error;
+    if (stopped(error, options)) throw error;
     const kind = error instanceof Refusal ? error.kind : "failed";
     return { call, failure: kind, text: cut(JSON.stringify({ error: kind, message: short(messageOf(error)) })) };
   }
@@ -105,11 +105,17 @@ async function result(call: ToolCall, options: RunOptions): Promise<string> {
       if (!text.ok) throw new Refusal(text.kind, `The tool failed: ${text.problem}.`);
       return text.text;
     } catch (error) {
-      if (left > 0 && !isAbort(error)) continue;
-      if (error instanceof Refusal || isAbort(error)) throw error;
+      if (stopped(error, options)) throw error;
+      if (left > 0) continue;
+      if (error instanceof Refusal) throw error;
       throw new Refusal("failed", `The tool failed: ${messageOf(error)}`);
     }
   }
+}
+
+/** Whether the conversation was stopped. A tool may stop work of its own, an agent's for instance: then it failed. */
+function stopped(error: unknown, { signal }: Pick<RunOptions, "signal">): boolean {
+  return isAbort(error) && signal?.aborted === true;
 }
 
 function inTime<T>(
@@ -147,7 +153,7 @@ async function allow<A>(
     try {
       return await question();
     } catch (error) {
-      if (isAbort(error)) throw error;
+      if (stopped(error, { signal })) throw error;
       return undefined;
     }
   };

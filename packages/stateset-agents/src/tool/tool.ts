@@ -56,7 +56,9 @@ const toolSchema = z.strictObject({
     .max(2 ** 31 - 1)
     .default(30_000),
   retries: z.int().min(0).default(0),
-  needsApproval: z.union([z.boolean(), z.custom<() => boolean>(isFunction)]).default(false),
+  needsApproval: z
+    .union([z.boolean(), z.custom<() => boolean>(isFunction)], "true, false or a function was expected")
+    .default(false),
 });
 
 /**

@@ -85,6 +85,22 @@ describe("what fails in a run", { timeout: 300_000 }, () => {
     }
   });
 
+  it("nor one whose every conversation failed at its first reply", async () => {
+    class Careless extends ConversationEnvironment {
+      override async step(): Promise<never> {
+        return undefined as never;
+      }
+    }
+    const environment = new Careless({ scenarios: tableScenarios, maxTurns: 1 });
+    for (const steps of [1, 2]) {
+      const failed = train({ ...settings, steps, agent: tableAgent().agent, environment, reward: polite });
+      await expect(failed).rejects.toMatchObject({
+        code: "ENVIRONMENT_FAILED",
+        message: expect.stringContaining("step(): it returned no { state, done }") as string,
+      });
+    }
+  });
+
   it("leaves out a conversation whose environment rewards a turn with NaN, also beside a reward function", async () => {
     class Broken extends ConversationEnvironment {
       override async step(state: EnvironmentState<ConversationScenario>, action: Turn) {

@@ -195,18 +195,14 @@ export function countLost(state: LoopState, { groups, refused, report }: Collect
  * Why the run cannot go on, if it cannot. The counters start again, since the checkpoint that is saved next is for whoever has repaired
  * what was wrong: with the counters as they are, it would stop again at once.
  */
-export function stopOf(
-  { state, run, config }: Loop,
-  step: number,
-  { report, groups }: Collected,
-): StatesetError | undefined {
+export function stopOf({ state, run, config }: Loop, step: number, { report }: Collected): StatesetError | undefined {
   const { lostInARow } = state;
   const skipped = tooManySkipped(state);
   // Code through which nothing has come yet is as wrong in the next step; what a machine or a server did, or an environment said to a
   // reply, may pass.
   const wrong = lostInARow === step && report.failures.some((one) => one.mistake !== undefined && !isAnswer(one));
   // A run too short for the limit, of which nothing came, is no success either.
-  const nothing = lostInARow === step && step === config.steps && groups.length === 0;
+  const nothing = lostInARow === step && step === config.steps;
   if (!skipped && !wrong && !nothing && lostInARow < lostLimit) return undefined;
   const [saved, goOn] =
     run.dir !== undefined && !nothing

@@ -21,6 +21,10 @@ describe("demo", () => {
   });
   flag("demo --steps", async () => {
     expect(result.json[0]!.settings.steps).toBe(1);
+    // Before a model is opened and measured.
+    const none = await run("demo --steps 0");
+    expect([none.status, none.stdout]).toEqual([2, ""]);
+    expect(none.stderr).toContain("'--steps <n>' argument '0' is invalid. It must be a whole number, 1 or more.");
   });
   flag("demo --seed", async () => {
     expect(result.json[0]!.settings.seed).toBe(5);
@@ -66,6 +70,9 @@ describe("demo", () => {
   flag("demo --resume", async () => {
     const cwd = temporaryFolder();
     expect((await run("demo --resume", { cwd })).stderr).toContain("There is no run of demo to resume");
+    expect((await run("demo --resume nothing", { cwd })).stderr).toContain(
+      `There is no run at ${join(cwd, "nothing")}`,
+    );
     const own = `demo --steps 3 --threads 1 --model ${place.model}`;
     const stopped = await run(own, { cwd, interruptAt: /step 1\/3/ });
     const { dir, command } = goOn(stopped, cwd);

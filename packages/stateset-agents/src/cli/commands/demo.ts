@@ -3,7 +3,7 @@ import { demoRewards } from "../demo/demo-task.ts";
 import type { DemoOptions } from "../demo/run-demo.ts";
 import { demoTaskNames } from "../demo/tasks.ts";
 import type { CliIo } from "../io.ts";
-import { wholeNumber } from "../values.ts";
+import { countingNumber, wholeNumber } from "../values.ts";
 
 export function addDemo(program: Command, io: CliIo): void {
   program
@@ -21,7 +21,7 @@ export function addDemo(program: Command, io: CliIo): void {
       "a model folder, GGUF file or hub id instead: trains an adapter on it, and takes as long as it is large",
     )
     .option("--seed <n>", "everything random follows from it", wholeNumber)
-    .option("--steps <n>", "rounds of sampling and learning", wholeNumber)
+    .option("--steps <n>", "rounds of sampling and learning", countingNumber)
     .option("--threads <n>", "threads of the embedded engine", wholeNumber)
     .addOption(
       new Option(

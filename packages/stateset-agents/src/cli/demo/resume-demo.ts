@@ -1,6 +1,7 @@
 /** Going on with a demo that was stopped: with what it was started with, from its last checkpoint. */
 import { StatesetError } from "../../error.ts";
 import { runDirOf } from "../../run/checkpoint/store.ts";
+import { readConfig } from "../../run/config.ts";
 import type { CliIo } from "../io.ts";
 import { readInvocation } from "../run/invocation.ts";
 import { resumePath } from "../run/place.ts";
@@ -20,6 +21,8 @@ export function resumedDemo(given: DemoOptions, io: CliIo): { options: DemoOptio
     });
   }
   const dir = runDirOf(resumeFrom);
+  // Says where there is no run at all.
+  readConfig(dir);
   const { demo, model, threads } = readInvocation(dir);
   if (demo === undefined) {
     throw new StatesetError("CHECKPOINT_MISMATCH", `The run in ${dir} is no demo.`, {

@@ -53,6 +53,11 @@ describe("what is declared", () => {
     expect(await judged({ forbid }, [say("It is opened.")])).toEqual([true, 1, undefined]);
   });
 
+  it("finds a mark that stands behind a word", async () => {
+    expect(await judged({ expect: { said: ["?"] } }, [say("Which one?")])).toEqual([true, 1, undefined]);
+    expect(await judged({ expect: { said: ["?"] } }, [say("This one.")])).toMatchObject([false, 0, expect.any(String)]);
+  });
+
   it("compares parts of objects, and lists whole", async () => {
     const set: TaskTool = {
       name: "set",
@@ -89,7 +94,25 @@ describe("bad input", () => {
       'names the tool "get_ordr", which there is not. Did you mean "get_order"?',
     ],
     ["a task without any check", { tasks: [{ id: "a", goal: "x" }] }, "says nothing of what is right"],
-    ["a task without words", { tasks: [{ id: "a", expect: {} }] }, "has no user turn"],
+    ...[{ expect: {} }, { forbid: {} }, { expect: { said: [], calls: [] } }, { expect: { state: undefined } }].map(
+      (empty): [string, object, string] => [
+        `a task that expects nothing, ${JSON.stringify(empty)},`,
+        { tasks: [{ id: "a", goal: "x", ...empty }] },
+        "says nothing of what is right",
+      ],
+    ),
+    [
+      "a misspelt argument",
+      { tasks: [{ ...cancel, expect: { writes: [{ tool: "cancel_order", arguments: { orderid: "1" } }] } }] },
+      'names the argument "orderid", which "cancel_order" does not take. Did you mean "order_id"?',
+    ],
+    [
+      "a call that is expected of a tool that is not shown",
+      { tasks: [{ ...cancel, tools: ["get_order"], expect: { calls: [{ tool: "cancel_order" }] } }] },
+      'expects a call of "cancel_order", which it does not show',
+    ],
+    ["words that are none", { tasks: [{ ...cancel, expect: { said: [" "] } }] }, "an empty text"],
+    ["a task without words", { tasks: [{ id: "a", expect: { writes: [] } }] }, "has no user turn"],
     [
       "a state that is not plain",
       { tasks: [{ ...cancel, state: { at: new Date(0) } }] },

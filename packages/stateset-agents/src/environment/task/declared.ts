@@ -32,7 +32,8 @@ export interface TaskProhibition {
 }
 
 const call = z.strictObject({ tool: z.string().min(1), arguments: z.record(z.string(), z.unknown()).optional() });
-const phrase = z.union([z.string().min(1), z.array(z.string().min(1)).min(1)]);
+const words = z.string().refine((text) => text.trim() !== "", "an empty text");
+const phrase = z.union([words, z.array(words).min(1)]);
 
 export const declaredShape = {
   expect: z
@@ -51,9 +52,18 @@ export interface Declared {
   forbid?: TaskProhibition | undefined;
 }
 
-/** Tools that a declaration names. */
-export function toolsNamedIn({ expect, forbid }: Declared): string[] {
-  return [...(expect?.writes ?? []), ...(expect?.calls ?? []), ...(forbid?.calls ?? [])].map((one) => one.tool);
+/** Calls that a declaration names. */
+export function callsNamedIn({ expect, forbid }: Declared): {
+  expected: CallPattern[];
+  forbidden: readonly CallPattern[];
+} {
+  return { expected: [...(expect?.writes ?? []), ...(expect?.calls ?? [])], forbidden: forbid?.calls ?? [] };
+}
+
+/** Whether a declaration says anything. Where it does not, whatever an agent does would be a success. */
+export function saysSomething({ expect, forbid }: Declared): boolean {
+  if (expect?.state !== undefined || expect?.writes !== undefined) return true;
+  return [expect?.calls, expect?.said, forbid?.calls, forbid?.said].some((list) => list && list.length > 0);
 }
 
 /**

@@ -1,13 +1,14 @@
 /** A task with a state: its form and its reading. */
 import { z } from "zod";
 import type { Message, MessageInput } from "../../conversation/message.ts";
+import type { ToolDefinition } from "../../conversation/tool-definition.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import { didYouMean } from "../../suggest.ts";
 import { awaitsReply, openingShape, readOpening } from "../opening.ts";
 import { scenarioShape } from "../parse-scenario.ts";
 import type { Scenario } from "../scenario.ts";
-import { type Declared, declaredShape, toolsNamedIn } from "./declared.ts";
+import { callsNamedIn, type Declared, declaredShape, saysSomething } from "./declared.ts";
 import { frozenJson } from "./json-state.ts";
 import type { AnyState } from "./task-tool.ts";
 
@@ -55,7 +56,7 @@ const taskSchema = z.strictObject({
 
 export interface ReadTaskOptions {
   where: string;
-  tools: ReadonlySet<string>;
+  tools: ReadonlyMap<string, ToolDefinition>;
   /** Put before the task's own context. */
   policy: string | undefined;
   /** Whether somebody speaks for the user. */
@@ -73,11 +74,26 @@ export function readStatefulTask(value: unknown, options: ReadTaskOptions): Stat
   };
   if (tools && toolNames) refuse('has both "tools" and "toolNames"', "Keep one.");
   const shown = tools ?? toolNames;
-  for (const name of [...(shown ?? []), ...toolsNamedIn(rest)]) {
+  const { expected, forbidden } = callsNamedIn(rest);
+  const named = [...expected, ...forbidden];
+  for (const name of [...(shown ?? []), ...named.map((one) => one.tool)]) {
     if (!options.tools.has(name))
-      refuse(`names the tool "${name}", which there is not`, didYouMean(name, [...options.tools]));
+      refuse(`names the tool "${name}", which there is not`, didYouMean(name, [...options.tools.keys()]));
   }
-  if (!hasCheck && !rest.expect && !rest.forbid) {
+  for (const { tool } of expected) {
+    if (shown && !shown.includes(tool))
+      refuse(`expects a call of "${tool}", which it does not show`, "Name it in the task's `tools` too.");
+  }
+  for (const { tool, arguments: given = {} } of named) {
+    const known = argumentsOf(options.tools.get(tool)!);
+    const other = known && Object.keys(given).find((name) => !known.includes(name));
+    if (other !== undefined)
+      refuse(
+        `names the argument "${other}", which "${tool}" does not take`,
+        known!.length > 0 ? didYouMean(other, known!) : "It takes none.",
+      );
+  }
+  if (!hasCheck && !saysSomething(rest)) {
     refuse("says nothing of what is right", "Give it `expect`, or the environment a `check`.");
   }
   if (turns && turns.length > 0 && hasUser) refuse("has `turns`, and the environment has a user", "Keep one.");
@@ -101,6 +117,14 @@ export function readStatefulTask(value: unknown, options: ReadTaskOptions): Stat
     ...(shown && { toolNames: shown }),
     state: frozen(state, where),
   } as StatefulTask;
+}
+
+/** Undefined where the schema leaves open what they are called. */
+function argumentsOf({ function: { parameters = {} } }: ToolDefinition): string[] | undefined {
+  const open = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas"];
+  if (typeof parameters.properties !== "object" || parameters.properties === null) return undefined;
+  if (open.some((word) => word in parameters) || (parameters.additionalProperties ?? false) !== false) return undefined;
+  return Object.keys(parameters.properties);
 }
 
 function frozen(state: unknown, where: string): unknown {

@@ -48,7 +48,7 @@ describe("a task with a state", () => {
   });
 
   it("shows its tools, or those it names, and knows no other", async () => {
-    const environment = shop({ tasks: [{ ...cancel, expect: {}, tools: ["get_order"] }] });
+    const environment = shop({ tasks: [{ ...cancel, expect: { writes: [] }, tools: ["get_order"] }] });
     const begun = await environment.reset(undefined, { seed: 0 });
     expect(environment.tools(begun)!.map((one) => one.function.name)).toEqual(["get_order"]);
     const { state: next } = await environment.step(begun, call(["cancel_order", { order_id: "1" }]));
@@ -118,7 +118,9 @@ describe("a task with a state", () => {
     expect(said).toEqual(["Hi.", "Cancel 1.", "Bye."]);
     expect(end).toMatchObject({ done: true, replies: 4, metadata: { success: false } });
     const begun = shop({
-      tasks: [{ id: "a", state, messages: [{ role: "user", content: "Hi." }], turns: ["More."], expect: {} }],
+      tasks: [
+        { id: "a", state, messages: [{ role: "user", content: "Hi." }], turns: ["More."], expect: { writes: [] } },
+      ],
     });
     const { state: other } = await play(begun, [say("a"), say("b")]);
     expect(other.turns.map(({ content }) => content)).toEqual(["Hi.", "a", "More.", "b"]);
@@ -162,7 +164,7 @@ describe("a task with a state", () => {
 
 describe("what goes wrong in a tool", () => {
   const broken = (run: TaskTool<Shop>["run"]) =>
-    shop({ tools: [{ name: "broken", run }], tasks: [{ ...cancel, expect: {} }] });
+    shop({ tools: [{ name: "broken", run }], tasks: [{ ...cancel, expect: { writes: [] } }] });
 
   it.each<[string, string, TaskTool<Shop>["run"], string]>([
     [
@@ -200,6 +202,12 @@ describe("what goes wrong in a tool", () => {
       "it must return another",
     ],
     ["returns nothing", "failed", () => undefined as never, "returned no { result }"],
+    [
+      "calls the state something else",
+      "failed",
+      () => ({ result: 1, newState: { orders: {} } }) as never,
+      'returned \\"newState\\" beside result',
+    ],
     [
       "returns a state that is not plain",
       "failed",
@@ -253,9 +261,35 @@ describe("what goes wrong in a tool", () => {
     ]);
   });
 
+  it.each<[string, unknown, string]>([
+    ["nothing", undefined, "returned undefined"],
+    ["null", null, "returned null"],
+    ["words", "yes", 'returned "yes"'],
+    ["a misspelt success", { sucess: true }, "success"],
+    ["a success in words", { success: "no" }, "success"],
+    ["a progress in words", { success: false, progress: "0.5" }, "progress"],
+    ["a key that is none", { success: true, reason: "x" }, 'Unknown option "reason"'],
+  ])("and a check that returns %s is an error, not a task that was or was not done", async (_, result, message) => {
+    const environment = shop({ tasks: [{ ...cancel, expect: { writes: [] } }], check: () => result as never });
+    const { code, message: said } = await play(environment, [say("Hi")]).then(
+      () => ({ code: "none", message: "" }),
+      (error: { code: string; message: string }) => error,
+    );
+    expect([code, said]).toEqual(["ENVIRONMENT_FAILED", expect.stringContaining(message)]);
+    expect(said).toContain('check of task "cancel"');
+  });
+
+  it("and a state of null stays null", async () => {
+    const seen: unknown[] = [];
+    const look: TaskTool = { name: "look", run: (given) => ({ result: seen.push(given) }) };
+    const tasks = [{ id: "a", prompt: "Hi.", state: null, expect: { writes: [] } }];
+    await play(new TaskEnvironment({ tasks, tools: [look] }), [call(["look", {}])]);
+    expect(seen).toEqual([null]);
+  });
+
   it("and a check that throws fails the conversation by name", async () => {
     const environment = shop({
-      tasks: [{ ...cancel, expect: {} }],
+      tasks: [{ ...cancel, expect: { writes: [] } }],
       check: () => {
         throw new Error("oops");
       },

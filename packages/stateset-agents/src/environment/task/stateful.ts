@@ -79,7 +79,8 @@ export class StatefulTasks {
     this.#user = user ?? scriptedUser(({ turns }: Partial<StatefulTask>) => turns ?? []);
     this.#policy = policy;
     this.maxTurns = parsed.maxTurns;
-    const common = { tools: new Set(this.#tools.keys()), policy, hasUser: !!user, hasCheck: !!check };
+    const definitions = new Map([...this.#tools].map(([name, { tool }]) => [name, tool.definition]));
+    const common = { tools: definitions, policy, hasUser: !!user, hasCheck: !!check };
     this.tasks = parsed.tasks.map((task, i) => readStatefulTask(task, { ...common, where: `Task ${i + 1}` }));
   }
 
@@ -99,7 +100,7 @@ export class StatefulTasks {
   }
 
   async reset(task: StatefulTask, seed: number, { signal }: ResetOptions): Promise<State> {
-    const state: unknown = frozenJson(task.state ?? {}, `the state of task "${task.id}"`);
+    const state: unknown = frozenJson(task.state === undefined ? {} : task.state, `the state of task "${task.id}"`);
     const hash = stateHash(state);
     const metadata: StatefulMetadata = { success: false, progress: 0, stateHash: hash, writes: [], state };
     const turns = task.messages
@@ -146,7 +147,7 @@ export class StatefulTasks {
   async #judge({ scenario, turns, metadata }: State, ended: "done" | "max-turns"): Promise<ReadCheck> {
     const { state, writes } = metadata as unknown as StatefulMetadata;
     const final: FinalTask = {
-      ...{ task: scenario, state, initial: scenario.state ?? {}, writes, turns, ended },
+      ...{ task: scenario, state, initial: scenario.state === undefined ? {} : scenario.state, writes, turns, ended },
       ...{ calls: callsIn(turns), said: wordsIn(turns) },
     };
     const declared = judgeDeclared(scenario, final);

@@ -151,6 +151,10 @@ async function answered(name: string, run: () => unknown): Promise<TaskToolResul
       cause: error,
     });
   }
-  if (typeof made === "object" && made !== null && "result" in made) return made as TaskToolResult;
+  if (typeof made === "object" && made !== null && "result" in made) {
+    const other = Object.keys(made).find((key) => key !== "result" && key !== "state");
+    if (other === undefined) return made as TaskToolResult;
+    throw new Error(`"${name}" returned "${other}" beside result; the state after it is called "state"`);
+  }
   throw new Error(`"${name}" returned no { result } or { state, result }`);
 }

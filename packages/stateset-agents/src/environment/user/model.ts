@@ -1,7 +1,7 @@
 /** A user played by a model: behind an endpoint, or a local policy that is not the one in training. */
 import { z } from "zod";
 import type { Message } from "../../conversation/message.ts";
-import { createJudge, type JudgeOptions } from "../../endpoint/judge.ts";
+import { createJudge, type JudgeOptions, judgeSchema } from "../../endpoint/judge.ts";
 import type { JudgeModel } from "../../endpoint/judge-model.ts";
 import { parseOptions } from "../../options.ts";
 import type { Scenario } from "../scenario.ts";
@@ -9,7 +9,7 @@ import { type ProfileOption, profileReader, type ReadProfile } from "./profile.t
 import type { User } from "./user.ts";
 
 export interface ModelUserOptions
-  extends Pick<JudgeOptions, "timeoutMs" | "concurrency" | "retry" | "breaker" | "budget"> {
+  extends Pick<JudgeOptions, "timeoutMs" | "concurrency" | "retry" | "breaker" | "budget" | "prices"> {
   /** `openaiJudgeModel()`, `policyJudgeModel()`, or one of your own. */
   model: JudgeModel;
   /** Who it plays; what is left out is the scenario's goal and a plain person. */
@@ -20,7 +20,10 @@ export interface ModelUserOptions
   maxTokens?: number | undefined;
 }
 
-const schema = z.looseObject({
+/** Those of a judge that make sense for somebody who never says the same twice. */
+const { model, timeoutMs, concurrency, retry, breaker, budget, prices } = judgeSchema.shape;
+const schema = z.strictObject({
+  ...{ model, timeoutMs, concurrency, retry, breaker, budget, prices },
   profile: z.custom<ProfileOption>().optional(),
   temperature: z.number().min(0).default(0.7),
   maxTokens: z.int().min(1).default(96),

@@ -48,7 +48,7 @@ export type ProfileOption = UserProfile | ((scenario: Scenario) => UserProfile);
 /** Checked at once where it is the same for all. */
 export function profileReader(option: ProfileOption | undefined, where: string): (scenario: Scenario) => ReadProfile {
   const read = (profile: UserProfile) => parseOptions(schema, profile, where);
-  const fixed = typeof option === "function" ? undefined : read(option ?? {});
+  const fixed = typeof option === "function" ? undefined : read(option === undefined ? {} : option);
   return (scenario) => {
     const profile = fixed ?? read((option as (scenario: Scenario) => UserProfile)(scenario));
     return { ...profile, goal: profile.goal ?? scenario.goal ?? "" };

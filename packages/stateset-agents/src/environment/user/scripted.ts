@@ -7,9 +7,14 @@ export function scriptedUser(
   lines: readonly string[] | ((scenario: Scenario) => readonly string[]),
 ): User & { describe(): Record<string, unknown> } {
   const check = (all: readonly string[]) => {
+    if (!Array.isArray(all)) {
+      throw new StatesetError("INVALID_OPTION", "scriptedUser() got what is no list of lines.", {
+        hint: 'Give it the lines, or a function of the scenario that does: scriptedUser(["It is 48213.", "Thanks."]).',
+      });
+    }
     const bad = all.findIndex((line) => typeof line !== "string" || line.trim() === "");
     if (bad < 0) return all;
-    throw new StatesetError("INVALID_OPTION", `Line ${bad + 1} of scriptedUser() is empty.`, {
+    throw new StatesetError("INVALID_OPTION", `Line ${bad + 1} of scriptedUser() is no text, or empty.`, {
       hint: "A user who has no more to say hangs up.",
     });
   };

@@ -3,6 +3,7 @@ import { MultiTurnAgent } from "../../agent/multi-turn-agent.ts";
 import type { Turn } from "../../conversation/trajectory.ts";
 import type { JudgeModel, JudgeRequest } from "../../endpoint/judge-model.ts";
 import { policyJudgeModel } from "../../endpoint/policy-judge-model.ts";
+import { StatesetError } from "../../error.ts";
 import { openPolicy } from "../../policy/open-policy.ts";
 import type { Policy } from "../../policy/policy.ts";
 import { rewardFunction } from "../../reward/define-reward.ts";
@@ -38,7 +39,7 @@ describe("a scripted user", () => {
     expect(await said(talk(user), ["a", "b", "c"])).toEqual(["Hi.", "One.", "Two.", "."]);
     const silent = new ConversationEnvironment({ scenarios: [{ id: "a" }], user });
     expect(await said(silent, ["a", "b"])).toEqual(["One.", "Two.", "."]);
-    const task = { id: "a", expect: {} };
+    const task = { id: "a", expect: { writes: [] } };
     expect(await said(new TaskEnvironment({ tasks: [task], tools: [], user }), ["a", "b"])).toEqual([
       "One.",
       "Two.",
@@ -62,7 +63,10 @@ describe("a scripted user", () => {
   });
 
   it("of no lines, or beside userResponses, is refused by name", () => {
-    expect(() => scriptedUser(["a", " "])).toThrow("Line 2 of scriptedUser() is empty");
+    expect(() => scriptedUser(["a", " "])).toThrow("Line 2 of scriptedUser() is no text, or empty");
+    for (const lines of [undefined, "Hi.", { a: "Hi." }]) {
+      expect(() => scriptedUser(lines as never)).toThrow("scriptedUser() got what is no list of lines");
+    }
     const scenarios = [{ id: "a", userResponses: ["Hi.", "Bye."] }];
     expect(() => new ConversationEnvironment({ scenarios, user: scriptedUser([]) })).toThrow(
       "has userResponses, and the environment has a user",
@@ -125,6 +129,7 @@ describe("a persona", () => {
     expect(() => personaUser({ patiens: 1 } as UserProfile)).toThrow('Did you mean "patience"?');
     expect(() => personaUser({ typos: 2 })).toThrow("typos");
     expect(() => personaUser({ style: "polit" as never })).toThrow("polite");
+    expect(() => personaUser(null as never)).toThrow("personaUser()");
   });
 });
 
@@ -143,6 +148,13 @@ describe("a user that fails", () => {
     ["says nothing", () => " ", 'The user of scenario "a" said nothing'],
     ["says a number", () => 5, "said what is no text: number"],
     ["says null", () => null, "said what is no text"],
+    [
+      "stops work of its own",
+      () => {
+        throw new StatesetError("ABORTED", "Stopped after a second.");
+      },
+      "failed: Stopped after a second",
+    ],
     [
       "throws",
       () => {
@@ -189,7 +201,7 @@ describe("a user played by a model", () => {
     const { model, requests } = fake(["Cancel it.", "It is 48213.", "[END]"]);
     const tools = [{ name: "look", run: () => ({ result: "secret" }) }];
     const environment = new TaskEnvironment({
-      tasks: [{ id: "a", expect: {} }],
+      tasks: [{ id: "a", expect: { writes: [] } }],
       tools,
       user: modelUser({ model, profile }),
     });
@@ -233,7 +245,9 @@ describe("a user played by a model", () => {
     await expect(said(talk(user), ["x"])).rejects.toThrow(/The user of scenario "a" failed: .* it said nothing/);
     expect(requests).toHaveLength(2);
     expect(() => modelUser({ model, temprature: 1 } as never)).toThrow('Did you mean "temperature"?');
-    expect(() => modelUser({} as never)).toThrow("JudgeModel");
+    expect(() => modelUser({} as never)).toThrow("modelUser().model: expected a JudgeModel");
+    // It would be read by nothing: a user says other words every time.
+    expect(() => modelUser({ model, cache: { file: "x" } } as never)).toThrow('Unknown option "cache" in modelUser()');
   });
 
   describe("that runs here", () => {

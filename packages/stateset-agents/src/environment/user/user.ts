@@ -51,7 +51,7 @@ export async function firstWords(
   seed: number,
   signal: AbortSignal | undefined,
 ): Promise<string> {
-  const said = await asked(scenario, () => user.begin(scenario, { seed: seedOf(seed, "user", 0), signal }));
+  const said = await asked(scenario, signal, () => user.begin(scenario, { seed: seedOf(seed, "user", 0), signal }));
   if (said !== undefined) return said;
   throw new StatesetError("INVALID_SCENARIO", `Nobody says the first words of scenario "${scenario.id}".`, {
     hint: "Give it a prompt, or a user whose begin() says something.",
@@ -73,7 +73,7 @@ export async function nextWords(
 ): Promise<string | undefined> {
   const spoken = turns.filter(({ role, given }) => role === "user" && !given).length - (opened ? 1 : 0);
   const view = { scenario, turns: turns.flatMap(wordsOf), spoken };
-  return asked(scenario, () => user.reply(view, { seed: seedOf(seed, "user", view.turns.length), signal }));
+  return asked(scenario, signal, () => user.reply(view, { seed: seedOf(seed, "user", view.turns.length), signal }));
 }
 
 function wordsOf({ role, content, tool_calls, given }: Turn): Turn[] {
@@ -81,17 +81,25 @@ function wordsOf({ role, content, tool_calls, given }: Turn): Turn[] {
   return [{ role, content, ...(given && { given }) }];
 }
 
-async function asked(scenario: Scenario, ask: () => Words | Promise<Words>): Promise<Words> {
+async function asked(
+  scenario: Scenario,
+  signal: AbortSignal | undefined,
+  ask: () => Words | Promise<Words>,
+): Promise<Words> {
   const fail = (what: string, cause?: unknown) =>
-    new StatesetError("USER_FAILED", `The user of scenario "${scenario.id}" ${what}.`, {
-      hint: "A user says something, or returns undefined to hang up.",
-      cause,
-    });
+    new StatesetError(
+      "USER_FAILED",
+      `The user of scenario "${scenario.id}" ${/[.?!]$/.test(what) ? what : `${what}.`}`,
+      {
+        hint: "A user says something, or returns undefined to hang up.",
+        cause,
+      },
+    );
   let said: unknown;
   try {
     said = await ask();
   } catch (error) {
-    if (isAbort(error)) throw error;
+    if (isAbort(error) && signal?.aborted) throw error;
     throw fail(`failed: ${messageOf(error)}`, error);
   }
   if (said === undefined) return undefined;

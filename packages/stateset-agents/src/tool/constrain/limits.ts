@@ -12,7 +12,10 @@ export const constrainLimitsSchema = z.strictObject({
 
 export type ConstrainLimits = z.output<typeof constrainLimitsSchema>;
 
-export const constrainSchema = z.union([z.boolean(), constrainLimitsSchema.partial()]);
+export const constrainSchema = z.union(
+  [z.boolean(), constrainLimitsSchema.partial()],
+  "true, false or { maxLength, maxItems, maxDepth } was expected",
+);
 /** `true` for the default limits. */
 export type Constrain = z.input<typeof constrainSchema>;
 

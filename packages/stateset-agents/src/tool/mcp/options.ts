@@ -75,7 +75,10 @@ const optionsSchema = z.strictObject({
   timeoutMs: milliseconds.default(30_000),
   retries: z.int().min(0).default(0),
   needsApproval: z
-    .union([z.boolean(), z.custom<Exclude<McpOptions["needsApproval"], boolean | undefined>>(isFunction)])
+    .union(
+      [z.boolean(), z.custom<Exclude<McpOptions["needsApproval"], boolean | undefined>>(isFunction)],
+      "true, false or a function was expected",
+    )
     .default(false),
   startTimeoutMs: milliseconds.default(60_000),
   onChange: z.custom<NonNullable<McpOptions["onChange"]>>(isFunction, "a function was expected").optional(),

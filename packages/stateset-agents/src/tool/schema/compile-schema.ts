@@ -149,7 +149,7 @@ function readSchema(schema: unknown, where: string): Record<string, unknown> {
 /** At most one more than the limit. */
 function depthOf(value: unknown, depth = 0): number {
   if (typeof value !== "object" || value === null || depth > most.depth) return depth;
-  return Math.max(depth + 1, ...Object.values(value).map((part) => depthOf(part, depth + 1)));
+  return Object.values(value).reduce<number>((most, part) => Math.max(most, depthOf(part, depth + 1)), depth + 1);
 }
 
 function sentence({ instancePath, keyword, params, message = "is wrong" }: ErrorObject, at: string): string {
