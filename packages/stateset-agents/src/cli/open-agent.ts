@@ -8,8 +8,9 @@ import { ToolAgent } from "../agent/tool-agent.ts";
 import { StatesetError } from "../error.ts";
 import { buildParts } from "../project/build-project.ts";
 import { findConfig, loadProject } from "../project/load-project.ts";
-import { findAgent, loadAgentFromCheckpoint } from "../run/load-agent.ts";
+import { type AgentPlace, findAgent, keptOptions, loadAgentFromCheckpoint } from "../run/load-agent.ts";
 import { readTools } from "../tool/read-tools.ts";
+import { tool } from "../tool/tool.ts";
 import { checkpointPath } from "./checkpoint-path.ts";
 import type { CliIo } from "./io.ts";
 
@@ -34,6 +35,24 @@ export async function openAgent(checkpoint: string | undefined, flags: OpenAgent
     await agent.close();
     throw error;
   }
+}
+
+/** The agent of a checkpoint, to be written elsewhere as it was saved: it holds no conversation, so the code of its tools is not needed. */
+export async function openToExport(checkpoint: string, io: CliIo): Promise<Agent> {
+  const dir = checkpointPath(checkpoint, io);
+  const place = findAgent(dir);
+  if (!isSaved(place)) return openAgent(checkpoint, {}, io);
+  const { tools, runs = [] } = await keptOptions(place);
+  if (tools === undefined || runs.length === 0) return loadAgentFromCheckpoint(dir);
+  const kept = readTools(tools).definitions.map((definition) => {
+    const { name } = definition.function;
+    if (!runs.includes(name)) return definition;
+    const execute = () => {
+      throw new StatesetError("TOOL_MISSING", `The code of the tool "${name}" was not loaded.`);
+    };
+    return { ...tool({ name, execute }), definition };
+  });
+  return loadAgentFromCheckpoint(dir, { tools: kept });
 }
 
 async function agentOf(checkpoint: string | undefined, flags: OpenAgentFlags, io: CliIo): Promise<Agent> {
@@ -85,7 +104,7 @@ async function agentOf(checkpoint: string | undefined, flags: OpenAgentFlags, io
  */
 async function habitsFor(dir: string, flags: OpenAgentFlags, io: CliIo): Promise<AgentOptions> {
   const place = findAgent(dir);
-  const saved = place.kind === "checkpoint" || existsSync(join(place.dir, agentFileName));
+  const saved = isSaved(place);
   if (flags.config === undefined && findConfig(io.cwd) === undefined) return {};
   const { agent } = (await loadProject(flags.config, io.cwd)).config;
   if (agent === undefined) return {};
@@ -96,6 +115,10 @@ async function habitsFor(dir: string, flags: OpenAgentFlags, io: CliIo): Promise
   const { callFormat, maxToolSteps, maxResultTokens, approve, constrain } = agent;
   const acting = { tools, callFormat, maxToolSteps, maxResultTokens, approve, constrain };
   return defined({ systemPrompt, sampling, ...acting, templateVariables, reasoning, contextWindow });
+}
+
+function isSaved(place: AgentPlace): boolean {
+  return place.kind === "checkpoint" || existsSync(join(place.dir, agentFileName));
 }
 
 /** Whether the command line may use its model another way: a class of the user's may do anything with its conversations. */

@@ -41,6 +41,11 @@ export function findAgent(path: string): AgentPlace {
   });
 }
 
+/** How the agent there was used when it was saved, or when its run began. */
+export async function keptOptions(place: AgentPlace): Promise<AgentOptions> {
+  return place.kind === "model" ? readAgentFile(place.dir) : storedOptionsIn(readConfig(place.run).agent ?? {});
+}
+
 async function openModel(dir: string, overrides: AgentOptions): Promise<MultiTurnAgent> {
   requireConversations(dir);
   const agent = new MultiTurnAgent({ ...(await readAgentFile(dir)), model: dir, ...overrides });

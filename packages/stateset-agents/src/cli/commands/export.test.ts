@@ -3,12 +3,14 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { flagTests } from "../../../test/flags.ts";
 import { temporaryFolder } from "../../../test/tiny-model.ts";
+import type { AgentOptions } from "../../agent/agent-options.ts";
 import { MultiTurnAgent } from "../../agent/multi-turn-agent.ts";
+import { tool } from "../../tool/tool.ts";
 
 const { place, run, flag, complete } = flagTests("export");
 
-async function adapter(): Promise<string> {
-  const agent = new MultiTurnAgent({ model: place.model, lora: { rank: 2 }, seed: 1 });
+async function adapter(options: AgentOptions = {}): Promise<string> {
+  const agent = new MultiTurnAgent({ model: place.model, lora: { rank: 2 }, seed: 1, ...options });
   await agent.initialize();
   const dir = await temporaryFolder();
   await agent.save(dir);
@@ -69,6 +71,19 @@ describe("export", () => {
     expect(statSync(join(cwd, "b.gguf")).size).toBeGreaterThan(1.5 * statSync(join(cwd, "a.gguf")).size);
     expect((await run(`export ${place.model} out --type f16`, { cwd })).stderr).toContain("--type is for --gguf");
     expect((await run(`export ${place.model} --gguf c.gguf --type q4_0`, { cwd })).stderr).toContain("f32, f16, q8_0");
+  });
+  it("needs no code of the agent's tools, and keeps what it was saved with", async () => {
+    const cwd = await temporaryFolder();
+    const shown = { type: "function", function: { name: "shown" } } as const;
+    const parameters = { type: "object", properties: { city: { type: "string" } } };
+    const from = await adapter({ tools: [tool({ name: "weather", parameters, execute: () => "sun" }), shown] });
+    expect(await run(`export ${from} out`, { cwd })).toMatchObject({ status: 0, stderr: "" });
+    expect(await run(`export ${from} --gguf whole.gguf`, { cwd })).toMatchObject({ status: 0, stderr: "" });
+    const agentOf = (dir: string) => JSON.parse(readFileSync(join(dir, "agent.json"), "utf8"));
+    expect(agentOf(join(cwd, "out"))).toEqual(agentOf(from));
+    expect(agentOf(from)).toMatchObject({ runs: ["weather"], tools: [{ function: { parameters } }, shown] });
+    // Where they would be run they are still asked for.
+    expect((await run(`chat --checkpoint ${join(cwd, "out")}`, { cwd })).stderr).toContain("TOOL_MISSING");
   });
   it("replaces what an export wrote, and nothing else", async () => {
     const cwd = await temporaryFolder();

@@ -5,7 +5,7 @@ import { StatesetError } from "../../error.ts";
 import { sizeOf } from "../../run/read-run.ts";
 import { bytes, quantity } from "../../telemetry/format.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
-import { openAgent } from "../open-agent.ts";
+import { openToExport } from "../open-agent.ts";
 
 export interface ExportOptions {
   checkpoint: string;
@@ -17,7 +17,7 @@ export interface ExportOptions {
 
 export async function exportAgent({ checkpoint, folder, merge, dtype, json }: ExportOptions, io: CliIo): Promise<void> {
   refuseOther(folder);
-  const agent = await openAgent(checkpoint, {}, io);
+  const agent = await openToExport(checkpoint, io);
   try {
     const { lora, parameters } = agent.policy.model;
     if (merge && !lora) {

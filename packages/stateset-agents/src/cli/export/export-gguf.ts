@@ -12,7 +12,7 @@ import { findAgent, requireConversations } from "../../run/load-agent.ts";
 import { bytes, quantity } from "../../telemetry/format.ts";
 import { checkpointPath } from "../checkpoint-path.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
-import { openAgent } from "../open-agent.ts";
+import { openToExport } from "../open-agent.ts";
 
 export interface ExportGgufFlags {
   checkpoint: string;
@@ -67,7 +67,7 @@ async function fromFiles(dir: string, file: string, { type, onProgress }: Writin
 
 /** What was trained lies beside its base model: they are opened together, and merged tensor by tensor. */
 async function fromAgent(checkpoint: string, file: string, options: Writing, io: CliIo): Promise<Exported> {
-  const agent = await openAgent(checkpoint, {}, io);
+  const agent = await openToExport(checkpoint, io);
   try {
     const { model, saveGguf } = agent.policy;
     if (!saveGguf) throw new StatesetError("MODEL_UNSUPPORTED", `${model.name} cannot be written as a GGUF file.`);
