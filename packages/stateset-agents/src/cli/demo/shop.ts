@@ -44,7 +44,7 @@ export const shopTask: DemoTask = {
   heldOut: ({ few }) => retail({ level: 1, heldOut: true, maxTurns, ...(few && { tasks: 20 }) }),
   reward: () => new StateReward(),
   pays,
-  settings: { steps: 140, checkpoint: { every: 0 }, trajectories: { every: 25 } },
+  settings: { steps: 180, checkpoint: { every: 0 }, trajectories: { every: 25 } },
   ownModelSettings: { groupsPerStep: 2 },
   table(before, after, colors) {
     const cell = (estimate: Estimate) => `${percent(estimate.mean)} ${intervalText(estimate, percent)}`;
