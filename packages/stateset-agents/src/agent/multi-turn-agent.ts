@@ -24,6 +24,13 @@ import { PolicySession, type PolicySessionOptions } from "./policy-session.ts";
 import type { ConversationOptions, ConversationSession, Reply } from "./session.ts";
 import { summarizeWith } from "./summarize.ts";
 
+/** What one conversation does otherwise than its agent. */
+export interface SessionOptions extends Pick<ConversationOptions, "seed" | "templateVariables"> {
+  tools: readonly ToolDefinition[];
+  sampling: Sampling;
+  constraint?: ByteAutomaton | undefined;
+}
+
 export type AgentReply = Extract<Reply, { kind: "reply" }>;
 
 /**
@@ -113,6 +120,17 @@ export class MultiTurnAgent extends Agent {
     return this.#session(options, options.scenario ? { scenario: options.scenario } : {});
   }
 
+  /**
+   * A conversation for whoever samples by himself, as the server does: prepare() gives tokens, take() makes a reply of what was sampled.
+   * Calls are read where `tools` are given; nothing is run.
+   */
+  openSession(options: SessionOptions, chain?: ChainBuilder): PolicySession {
+    const { sampling, constraint, tools, ...rest } = options;
+    // As an environment's: somebody else runs them.
+    const conversation = { ...rest, tools: [], environmentTools: tools, constrain: false };
+    return this.#session(conversation, {}, chain, { sampling, ...(constraint && { constraint }) });
+  }
+
   override async generateResponse(messages: readonly MessageInput[], context: AgentContext = {}): Promise<string> {
     return (await this.respond(messages, context)).turn.content;
   }
@@ -141,7 +159,7 @@ export class MultiTurnAgent extends Agent {
 
   override async *stream(messages: readonly MessageInput[], context: AgentContext = {}): AsyncGenerator<string, void> {
     // A hook may change the whole reply; then nothing can be given out before it has run.
-    const whole = this.afterGeneration !== MultiTurnAgent.prototype.afterGeneration;
+    const whole = this.changesReplies;
     // In one queue, so that a turn is told of after its words.
     const queue: (string | Turn)[] = [];
     let wake: (() => void) | undefined;
@@ -246,11 +264,21 @@ export class MultiTurnAgent extends Agent {
     );
   }
 
-  #session(options: ConversationOptions, context: AgentContext, chain?: ChainBuilder): PolicySession {
+  /** Whether a subclass changes what is given out, so that nothing of a reply can be given out before it is whole. */
+  get changesReplies(): boolean {
+    return this.afterGeneration !== MultiTurnAgent.prototype.afterGeneration;
+  }
+
+  #session(
+    options: ConversationOptions,
+    context: AgentContext,
+    chain?: ChainBuilder,
+    own: Partial<Pick<PolicySessionOptions, "sampling" | "constraint">> = {},
+  ): PolicySession {
     const { sampling, templateVariables, reasoning, contextWindow } = this.options;
     const { scenario, environmentTools = [] } = options;
-    const own = options.tools ?? scenario?.tools ?? this.options.tools ?? [];
-    const shown = shownTools(own, environmentTools, this.options.runnable);
+    const given = options.tools ?? scenario?.tools ?? this.options.tools ?? [];
+    const shown = shownTools(given, environmentTools, this.options.runnable);
     const { told, ...calls } = this.#calls(shown, options, context);
     const system = this.#systemPrompt(scenario, context.conversationId);
     return new PolicySession({
@@ -272,6 +300,7 @@ export class MultiTurnAgent extends Agent {
       chain,
       before: (messages) => this.beforeGeneration(messages, context),
       after: (reply, messages) => this.afterGeneration(reply, messages, context),
+      ...own,
     });
   }
 

@@ -8,6 +8,7 @@ import { requireKnownRoles } from "../conversation/validate-messages.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import {
   type Constrained,
+  type Extension,
   isShaped,
   type Policy,
   type RenderOptions,
@@ -57,6 +58,18 @@ export interface PolicySessionOptions {
   before?: (messages: readonly Turn[]) => Message[] | Promise<Message[]>;
   /** Changes the reply the user and the environment see. What was sampled stays recorded as sampled. */
   after?: (reply: Turn, messages: readonly Turn[]) => Turn | Promise<Turn>;
+}
+
+/** What a reply is sampled from. */
+export interface Prompt {
+  tokens: Int32Array;
+  /** Tokens that a reply may take; none or less where the conversation is too long. */
+  room: number;
+  /** The conversation as it was given, and as it stands in the tokens. */
+  messages: readonly Turn[];
+  prompt: readonly Message[];
+  /** How it lies to the chain that the conversation goes on from. */
+  place: Extension | "again";
 }
 
 /** The one way an agent turns messages into a reply: in rollouts, in generateResponse, in the server. */
@@ -118,37 +131,23 @@ export class PolicySession implements ConversationSession {
   }
 
   async #reply(messages: readonly Turn[], options: ReplyOptions): Promise<Reply> {
-    const { policy, sampling, learn, reasoning, format, constraint, before, after } = this.#options;
-    const turn = messages.length;
-    const seed = options.seed ?? seedOf(this.#options.seed, "turn", turn);
-    const shown = before ? await hook("beforeGeneration", () => before(messages), options.signal) : messages;
-    requireKnownRoles(shown);
-    const prompt = await this.#fit(shown, seed, options.signal);
+    const { policy, sampling, learn, reasoning, format, constraint } = this.#options;
+    const seed = options.seed ?? seedOf(this.#options.seed, "turn", messages.length);
+    const prompt = await this.prepare(messages, { seed, ...(options.signal && { signal: options.signal }) });
     if (!prompt) return { kind: "context-full", promptTokens: policy.model.contextLength, turns: [] };
-
-    const last = this.#chains.at(-1);
-    // Asked the same again, the conversation goes on from there: only one of the two replies is part of it.
-    const again = last !== undefined && hasAnswered(last, prompt);
-    const next = again ? undefined : policy.tokenizer.extend(last, prompt, this.#render());
-    const tokens = again
-      ? last.prompt.slice()
-      : next!.kind === "append"
-        ? joined(last!.tokens, next!.tokens)
-        : next!.tokens;
-    const promptTokens = tokens.length;
-    const room = policy.model.contextLength - promptTokens;
+    const { room } = prompt;
+    const promptTokens = prompt.tokens.length;
     if (room < Math.min(sampling.maxTokens, smallestReply)) return { kind: "context-full", promptTokens, turns: [] };
 
     // Conversations that got this far in the same turn of the event loop are sampled together from their first token.
     await nextTurn();
-    const { tokenizer } = policy;
     const answer = reasoning && options.onText ? answerOnly(options.onText) : undefined;
     const onText = answer?.push ?? options.onText;
-    const shownText = format && onText && createShownText(format, tokenizer, onText);
+    const shownText = format && onText && createShownText(format, policy.tokenizer, onText);
     const onToken = shownText ? shownText.push : onText && (({ text }: SampleToken) => onText(text));
     const sample = await this.#draw(
       {
-        tokens,
+        tokens: prompt.tokens,
         sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, room) },
         seed,
         samplerLogprobs: learn && (isShaped(sampling) || constraint !== undefined),
@@ -156,43 +155,84 @@ export class PolicySession implements ConversationSession {
       },
       { signal: options.signal, onToken },
     );
-    const said = readReply(sample, { tokenizer, endTokens: policy.model.endTokens, reasoning, format, messages });
+    const { turn, said, chain } = await this.take(prompt, sample, options);
     if (!said.tool_calls) shownText?.end();
     answer?.end();
-    const text = tokenizer.decode(sample.tokens, { skipSpecial: false });
-    const finishReason = sample.finishReason === "length" ? "length" : "stop";
-    const sampled: Turn["sampled"] = {
-      text,
-      finishReason,
-      ...(sample.constrained && { constrained: constraintNotes(sample.constrained) }),
-    };
-    // A hook may build the turn anew; what was sampled stays with it.
-    const changed =
-      after && (await hook("afterGeneration", () => after({ ...said, sampled }, messages), options.signal));
-    const given = { ...(changed ?? said), sampled };
-
-    // Only now, so that a reply that was interrupted, or whose hook failed, leaves the chains as they were.
-    const ended = endOf(sample, policy.model.endTokens, sampling.stopTokens);
-    if (!next) last!.takeBack();
-    else if (next.kind === "append") last!.append(next.tokens, prompt);
-    else
-      this.#chains.push(
-        new ChainBuilder({ ...this.#render(), messages: prompt, tokens: next.tokens, started: next.reason }),
-      );
-    const message = this.#told([said])[0]!;
-    const { content: unanswered } = this.#told([said, { role: "user", content: "" }])[0]!;
-    const forced = sample.constrained?.forced;
-    this.#chains.at(-1)!.record(sample, { message, unanswered, text, ended }, turn, { learn, forced });
+    if (chain !== this.#chains.at(-1)) this.#chains.push(chain);
     this.#stub ||= sample.stub === true;
     return {
       kind: "reply",
-      turn: given,
-      turns: [given],
-      finishReason,
+      turn,
+      turns: [turn],
+      finishReason: turn.sampled!.finishReason,
       promptTokens,
       sampledTokens: sample.tokens.length,
       stub: sample.stub === true,
     };
+  }
+
+  /** The tokens to sample a reply from; undefined where no context window can make the conversation fit. Changes nothing: whoever samples gives the sample to take(). */
+  async prepare(
+    messages: readonly Turn[],
+    options: { seed?: number; signal?: AbortSignal } = {},
+  ): Promise<Prompt | undefined> {
+    const { policy, before } = this.#options;
+    const { contextLength } = policy.model;
+    const shown = before ? await hook("beforeGeneration", () => before(messages), options.signal) : messages;
+    requireKnownRoles(shown);
+    const prompt = await this.#fit(shown, options.seed ?? this.#options.seed, options.signal);
+    if (!prompt) return undefined;
+    const last = this.#chains.at(-1);
+    // Asked the same again, the conversation goes on from there: only one of the two replies is part of it.
+    if (last && hasAnswered(last, prompt)) {
+      const tokens = last.prompt.slice();
+      return { tokens, room: contextLength - tokens.length, messages, prompt, place: "again" };
+    }
+    const place = policy.tokenizer.extend(last, prompt, this.#render());
+    const tokens = place.kind === "append" ? joined(last!.tokens, place.tokens) : place.tokens;
+    return { tokens, room: contextLength - tokens.length, messages, prompt, place };
+  }
+
+  /**
+   * Makes a reply of what was sampled from a prompt, and the chain it is part of. With `fork` the session's own chain stays as it is, so
+   * that several samples can be taken of one prompt.
+   */
+  async take(
+    prompt: Prompt,
+    sample: Sample,
+    { fork = false, signal }: { fork?: boolean; signal?: AbortSignal } = {},
+  ): Promise<{ turn: Turn; said: Turn; chain: ChainBuilder }> {
+    const { policy, sampling, learn, reasoning, format, after } = this.#options;
+    const { tokenizer } = policy;
+    const { messages, place } = prompt;
+    const said = readReply(sample, { tokenizer, endTokens: policy.model.endTokens, reasoning, format, messages });
+    const text = tokenizer.decode(sample.tokens, { skipSpecial: false });
+    const sampled: Turn["sampled"] = {
+      text,
+      finishReason: sample.finishReason === "length" ? "length" : "stop",
+      ...(sample.constrained && { constrained: constraintNotes(sample.constrained) }),
+    };
+    // A hook may build the turn anew; what was sampled stays with it.
+    const changed = after && (await hook("afterGeneration", () => after({ ...said, sampled }, messages), signal));
+    const turn = { ...(changed ?? said), sampled };
+
+    // Only now, so that a reply that was interrupted, or whose hook failed, leaves the chains as they were.
+    const ended = endOf(sample, policy.model.endTokens, sampling.stopTokens);
+    const last = fork ? this.#chains.at(-1)?.fork() : this.#chains.at(-1);
+    const chain =
+      place !== "again" && place.kind === "restart"
+        ? new ChainBuilder({
+            ...this.#render(),
+            ...{ messages: prompt.prompt, tokens: place.tokens, started: place.reason },
+          })
+        : last!;
+    if (place === "again") chain.takeBack();
+    else if (place.kind === "append") chain.append(place.tokens, prompt.prompt);
+    const message = this.#told([said])[0]!;
+    const { content: unanswered } = this.#told([said, { role: "user", content: "" }])[0]!;
+    const forced = sample.constrained?.forced;
+    chain.record(sample, { message, unanswered, text, ended }, messages.length, { learn, forced });
+    return { turn, said, chain };
   }
 
   #render(): RenderOptions {
