@@ -1,5 +1,6 @@
 /** `stateset-agents/telemetry`: watching and reading runs. Trackers, the live view, alerts, traces, diagnostics, statistics. */
 
+export type { RunAlert, ServerAlert } from "../alert.ts";
 export type { Failure } from "../conversation/failure.ts";
 export {
   EarlyStopping,
