@@ -91,6 +91,17 @@ describe("createLineSink", () => {
   });
 });
 
+describe("createLineSink at its end", () => {
+  it("counts what could not be written to the last", async () => {
+    const { state, target } = disk(4);
+    state.room = 8;
+    const sink = createLineSink(target, lostLine);
+    for (const line of ["first\n", "second\n", "third\n"]) sink.write(line);
+    await sink.close();
+    expect([state.text, sink.lost]).toEqual(["first\nse", 2]);
+  });
+});
+
 describe("openTarget", () => {
   it("appends to a file that only its owner may read, and opens it once its folder is there", async () => {
     const folder = join(temporaryFolder(), "logs");

@@ -1,5 +1,6 @@
 import { write } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 
 /** Where lines go: a stream of the process, or a file that they are appended to. */
@@ -13,9 +14,12 @@ const mostWaiting = 1 << 22;
 /** From a failure to the next try. */
 export const retryMs = 500;
 
+/** A reader of the other end of a pipe that is slow has so many times so long to make room; then it counts as one that failed. */
+const patience = { tries: 100, ms: 20 };
+
 export interface LineSink {
   write(line: string): void;
-  /** Lines that were dropped because the destination failed for too long. */
+  /** Lines that were dropped because the destination failed for too long, or still did at the end. */
   readonly lost: number;
   /** Resolves when everything is written, or the destination has just failed again: a full disk must not hold up the end. */
   flush(): Promise<void>;
@@ -92,6 +96,8 @@ export function createLineSink(target: LineTarget, lostLine: (count: number) => 
       await sink.flush();
       clearTimeout(timer);
       await target.close();
+      lost += Buffer.concat(waiting).toString().split("\n").length - 1;
+      waiting = [];
     },
   };
   return sink;
@@ -106,7 +112,7 @@ export interface LineTarget {
 export function openTarget(destination: LogDestination): LineTarget {
   if (typeof destination === "string") {
     const fd = destination === "stdout" ? 1 : 2;
-    return { write: async (bytes) => (await writeTo(fd, bytes)).bytesWritten, close: async () => {} };
+    return { write: (bytes) => writeToStream(fd, bytes), close: async () => {} };
   }
   let handle: FileHandle | undefined;
   return {
@@ -120,4 +126,16 @@ export function openTarget(destination: LogDestination): LineTarget {
       handle = undefined;
     },
   };
+}
+
+/** A pipe that is full refuses, where the process has made it one that does not wait. */
+async function writeToStream(fd: number, bytes: Buffer): Promise<number> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return (await writeTo(fd, bytes)).bytesWritten;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EAGAIN" || tries === patience.tries) throw error;
+      await sleep(patience.ms);
+    }
+  }
 }
