@@ -1,5 +1,6 @@
 /** `stateset-agents/telemetry`: watching and reading runs. Trackers, the live view, alerts, traces, diagnostics, statistics. */
 
+export type { RunAlert, ServerAlert } from "../alert.ts";
 export type { Failure } from "../conversation/failure.ts";
 export {
   EarlyStopping,
@@ -17,7 +18,7 @@ export type { RunState } from "../run/status.ts";
 export type { AlertKind } from "../telemetry/alerts.ts";
 export * from "../telemetry/index.ts";
 export { createLiveView, type LiveView, type LiveViewOptions, type ViewStream } from "../telemetry/live-view.ts";
-export type { TracedSpan } from "../telemetry/opentelemetry.ts";
+export type { SpanAttributes, TracedSpan } from "../tracer.ts";
 export type { TrainingCallbacks, TrainingStart, TrainingStepEnd } from "../training/callbacks.ts";
 export type { TrainingControls } from "../training/controls.ts";
 export * from "../training/diagnostics/index.ts";

@@ -4,9 +4,10 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import type { RunStart } from "../run/callbacks.ts";
 import type { Verdict } from "../run/event.ts";
-import { type AlertOptions, alertWith } from "./alerts.ts";
+import { type AlertOptions, alertSender, alertWith } from "./alerts.ts";
 
 const verdict: Verdict = {
   kind: "collapse",
@@ -112,5 +113,32 @@ describe("alertWith", () => {
     await (await start({ command: "exit 3" }, warnings)).onEnd!({ status: "finished", steps: 1 });
     expect(warnings[0]).toContain("still running after 100 ms");
     expect(warnings[1]).toContain("exit 3");
+  });
+});
+
+describe("alertSender", () => {
+  const trouble = { kind: "queue-full", server: "127.0.0.1:8000", message: "The queue is full." } as const;
+
+  it("posts a server's trouble the same way, and never rejects", async () => {
+    const got: unknown[] = [];
+    const warnings: string[] = [];
+    const webhook = await listen((body) => {
+      got.push(JSON.parse(body));
+      return got.length === 1 ? 204 : 500;
+    });
+    const send = alertSender({ webhook, on: ["queue-full"] }, (message) => warnings.push(message));
+    await send(trouble);
+    await send({ ...trouble, kind: "error-rate" });
+    await send(trouble);
+    expect(got).toEqual([trouble, trouble]);
+    expect(warnings).toEqual(["The queue-full alert could not be sent by webhook: the server answered 500."]);
+  });
+
+  it("tells a command which server it is", async () => {
+    const out = join(temporaryFolder(), "out");
+    await alertSender({
+      command: `echo "$STATESET_ALERT_KIND $STATESET_ALERT_SERVER \${STATESET_ALERT_RUN-none}" > ${out}`,
+    })(trouble);
+    expect(readFileSync(out, "utf8")).toBe("queue-full 127.0.0.1:8000 none\n");
   });
 });

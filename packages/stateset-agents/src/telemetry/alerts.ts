@@ -1,12 +1,13 @@
 import { spawn } from "node:child_process";
 import { z } from "zod";
+import { type RunAlert, runAlertKinds, type ServerAlert, serverAlertKinds } from "../alert.ts";
 import { counted } from "../counted.ts";
 import { messageOf } from "../error.ts";
 import { endpointOf, request } from "../network.ts";
 import { parseOptions } from "../options.ts";
 import type { RunCallbacks } from "../run/callbacks.ts";
 
-export const alertKinds = ["finished", "failed", "unhealthy"] as const;
+export const alertKinds = [...runAlertKinds, ...serverAlertKinds] as const;
 export type AlertKind = (typeof alertKinds)[number];
 
 export const alertsSchema = z.strictObject({
@@ -19,7 +20,7 @@ export const alertsSchema = z.strictObject({
 export interface AlertOptions {
   /** Gets a POST with the alert as JSON. May hold a secret, so it is never printed. */
   webhook?: string | undefined;
-  /** Run by the shell with the alert as JSON on standard input and STATESET_ALERT_KIND, _RUN and _MESSAGE set. */
+  /** Run by the shell with the alert as JSON on standard input and STATESET_ALERT_KIND, _MESSAGE and _RUN or _SERVER set. */
   command?: string | undefined;
   /** Default: all of them. */
   on?: AlertKind[] | undefined;
@@ -27,21 +28,15 @@ export interface AlertOptions {
   timeoutMs?: number | undefined;
 }
 
-export interface Alert {
-  kind: AlertKind;
-  run: string;
-  steps: number;
-  message: string;
-}
+export type Alert = RunAlert | ServerAlert;
 
-/**
- * Tells someone when a run finished, failed or became unhealthy: a verdict that is more than a note, once for each kind of trouble. An alert that cannot be delivered is a warning, nothing more.
- */
-export function alertWith(options: AlertOptions, warn: (message: string) => void = console.warn): RunCallbacks {
+/** Sends alerts of the kinds that were asked for. One that cannot be delivered is a warning, nothing more: this never rejects. */
+export function alertSender(
+  options: AlertOptions,
+  warn: (message: string) => void = console.warn,
+): (alert: Alert) => Promise<void> {
   const { webhook, command, on, timeoutMs } = parseOptions(alertsSchema, options, "alerts");
-  const told = new Set<string>();
-  let run = "";
-  const send = async (alert: Alert): Promise<void> => {
+  return async (alert) => {
     if (!on.includes(alert.kind)) return;
     const attempts: [string, Promise<void>][] = [];
     if (webhook !== undefined) attempts.push(["webhook", post(webhook, alert, timeoutMs)]);
@@ -52,6 +47,15 @@ export function alertWith(options: AlertOptions, warn: (message: string) => void
       );
     }
   };
+}
+
+/**
+ * Tells someone when a run finished, failed or became unhealthy: a verdict that is more than a note, once for each kind of trouble.
+ */
+export function alertWith(options: AlertOptions, warn: (message: string) => void = console.warn): RunCallbacks {
+  const send = alertSender(options, warn);
+  const told = new Set<string>();
+  let run = "";
   return {
     onStart({ id }) {
       run = id;
@@ -102,7 +106,7 @@ function execute(command: string, alert: Alert, timeoutMs: number): Promise<void
       env: {
         ...process.env,
         STATESET_ALERT_KIND: alert.kind,
-        STATESET_ALERT_RUN: alert.run,
+        ...("run" in alert ? { STATESET_ALERT_RUN: alert.run } : { STATESET_ALERT_SERVER: alert.server }),
         STATESET_ALERT_MESSAGE: alert.message,
       },
     });

@@ -5,8 +5,9 @@ import { emptyReport } from "../rollout/report.ts";
 import type { RunStart, StepEnd } from "../run/callbacks.ts";
 import { fakeGroup } from "../test-support/fake-group.ts";
 import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../test-support/table-training.ts";
+import type { SpanTracer, TracedSpan } from "../tracer.ts";
 import { train } from "../training/train.ts";
-import { type SpanTracer, type TracedSpan, traceWith } from "./opentelemetry.ts";
+import { traceWith } from "./opentelemetry.ts";
 
 interface Recorded {
   name: string;

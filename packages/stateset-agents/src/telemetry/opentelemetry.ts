@@ -1,23 +1,6 @@
 import type { Trajectory } from "../conversation/trajectory.ts";
 import type { RunCallbacks } from "../run/callbacks.ts";
-
-/** The part of `@opentelemetry/api`'s Tracer that is used, so that the package is not needed unless you have it. */
-export interface SpanTracer {
-  startSpan(name: string, options?: { attributes?: Attributes; startTime?: number }, context?: unknown): TracedSpan;
-}
-
-export interface TracedSpan {
-  setAttributes(attributes: Attributes): unknown;
-  addEvent(name: string, attributes?: Attributes): unknown;
-  setStatus(status: { code: number; message?: string }): unknown;
-  end(endTime?: number): void;
-}
-
-type Attributes = Record<string, string | number | boolean>;
-
-/** SpanStatusCode of the OpenTelemetry API. */
-const statusOk = 1;
-const statusError = 2;
+import { type SpanAttributes, type SpanTracer, statusError, statusOk, type TracedSpan } from "../tracer.ts";
 
 export interface TraceOptions {
   tracer: SpanTracer;
@@ -80,8 +63,8 @@ export function traceWith({ tracer, parentContext, perStep = 64 }: TraceOptions)
   };
 }
 
-function describe(trajectory: Trajectory): Attributes {
-  const attributes: Attributes = {
+function describe(trajectory: Trajectory): SpanAttributes {
+  const attributes: SpanAttributes = {
     "rollout.id": trajectory.id,
     "rollout.scenario": trajectory.scenarioId,
     "rollout.turns": trajectory.turns.length,

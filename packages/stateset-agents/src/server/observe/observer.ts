@@ -1,0 +1,58 @@
+import { messageOf } from "../../error.ts";
+
+/** What is known of a request once it was answered: ids, sizes and timings, never what was said. */
+export interface Served {
+  requestId: string;
+  /** The pattern, as in "POST /v1/chat/completions". */
+  route: string;
+  status: number;
+  errorCode?: string;
+  /** Only the name of a model that is served: what else a client asks for is its own text. */
+  model?: string;
+  keyId?: string;
+  project?: string;
+  streamed: boolean;
+  promptTokens: number;
+  cachedTokens: number;
+  sampledTokens: number;
+  queuedMs?: number;
+  firstTokenMs?: number;
+  interTokenMs?: readonly number[];
+  durationMs: number;
+  /** The client left before the reply was whole. */
+  aborted: boolean;
+  requestBytes: number;
+  version?: string;
+  /** Whether the conversation went on from the tokens that were sampled before. */
+  chain?: "continued" | "started";
+}
+
+export interface Observer {
+  served(one: Served): void;
+}
+
+/** All of them as one. Whoever looks on must not hurt the request: an observer that fails is said once, and asked again. */
+export function observeAll(
+  observers: readonly Observer[],
+  warn: (message: string) => void = (message) => console.warn(message),
+): Observer {
+  const told = new Set<Observer>();
+  const failed = (observer: Observer, error: unknown) => {
+    if (told.has(observer)) return;
+    told.add(observer);
+    warn(`An observer of the server fails: ${messageOf(error)}.`);
+  };
+  return {
+    served(one) {
+      for (const observer of observers) {
+        try {
+          // One that is an async function may fail later, which nobody else would catch.
+          const result: unknown = observer.served(one);
+          if (result instanceof Promise) result.catch((error: unknown) => failed(observer, error));
+        } catch (error) {
+          failed(observer, error);
+        }
+      }
+    },
+  };
+}
