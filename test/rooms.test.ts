@@ -16,6 +16,7 @@ const rooms: Record<string, string> = {
   environment: "conversation endpoint tool",
   agent: "conversation environment policy tool",
   reward: "conversation endpoint environment policy tool",
+  server: "",
   rollout: "agent conversation environment reward",
   evaluation: "agent conversation environment reward rollout",
   learning: "algorithm conversation policy",
