@@ -30,7 +30,7 @@ const rooms: Record<string, string> = {
     "agent algorithm compat conversation endpoint environment evaluation learning policy preference reward rollout run supervised telemetry test-support tool training",
   project:
     "agent algorithm conversation doors endpoint environment policy preference reward run supervised telemetry training",
-  cli: "agent algorithm conversation environment evaluation learning policy preference project reward rollout run supervised telemetry tool training",
+  cli: "agent algorithm conversation environment evaluation learning policy preference project reward rollout run server supervised telemetry tool training",
 };
 
 const files = (readdirSync(root, { recursive: true }) as string[]).filter(

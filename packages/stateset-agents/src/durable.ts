@@ -13,12 +13,14 @@ import {
 import { basename, dirname, join } from "node:path";
 import { messageOf, StatesetError } from "./error.ts";
 
-/** Puts a file in place whole: written beside it, synced, renamed over it. */
-export function writeFileAtomic(path: string, content: string | Uint8Array): void {
+/** Puts a file in place whole: written beside it, synced, renamed over it. `mode` is what a new file may be read by, less the umask. */
+export function writeFileAtomic(path: string, content: string | Uint8Array, { mode = 0o666 } = {}): void {
   const temporary = temporaryFor(path);
   try {
     makeFolders(dirname(path));
-    writeFileSync(temporary, content);
+    // One that a killed process left would keep the mode it had.
+    rmSync(temporary, { force: true });
+    writeFileSync(temporary, content, { mode });
     syncPath(temporary);
     renameSync(temporary, path);
     syncFolder(dirname(path));
@@ -28,8 +30,8 @@ export function writeFileAtomic(path: string, content: string | Uint8Array): voi
   }
 }
 
-export function writeJsonAtomic(path: string, value: unknown): void {
-  writeFileAtomic(path, `${JSON.stringify(value, undefined, 2)}\n`);
+export function writeJsonAtomic(path: string, value: unknown, options: { mode?: number } = {}): void {
+  writeFileAtomic(path, `${JSON.stringify(value, undefined, 2)}\n`, options);
 }
 
 /**

@@ -9,6 +9,7 @@ import { addDpo } from "./commands/dpo.ts";
 import { addEvaluate } from "./commands/evaluate.ts";
 import { addExport } from "./commands/export.ts";
 import { addInit } from "./commands/init.ts";
+import { addKeys } from "./commands/keys.ts";
 import { addRewardModel } from "./commands/reward-model.ts";
 import { addRuns } from "./commands/runs.ts";
 import { addSft } from "./commands/sft.ts";
@@ -46,6 +47,7 @@ export function createProgram(io: CliIo, json = false): Command {
     addChat,
     addExport,
     addRuns,
+    addKeys,
     addDoctor,
     addCompletion,
     addVersion,

@@ -3,6 +3,7 @@ import { existsSync, lstatSync, readdirSync, statSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { temporaryOwner } from "../durable.ts";
 import { messageOf, StatesetError } from "../error.ts";
+import { processExists } from "../file-lock.ts";
 import { didYouMean } from "../suggest.ts";
 import { checkpointsOf } from "./checkpoint/store.ts";
 import { type RunConfig, readConfig } from "./config.ts";
@@ -10,7 +11,7 @@ import type { StepMetrics } from "./event.ts";
 import { pathIn } from "./layout.ts";
 import { holderOf } from "./lock.ts";
 import { readJsonLines } from "./log.ts";
-import { processExists, type RunState, readStatus } from "./status.ts";
+import { type RunState, readStatus } from "./status.ts";
 
 export interface RunInfo {
   id: string;

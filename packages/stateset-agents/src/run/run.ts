@@ -7,6 +7,7 @@ import { isAbort } from "../abort.ts";
 import { counted } from "../counted.ts";
 import { writeJsonAtomic } from "../durable.ts";
 import { messageOf } from "../error.ts";
+import type { FileLock } from "../file-lock.ts";
 import type { ModelInfo } from "../policy/policy.ts";
 import {
   type AnyCallbacks,
@@ -32,7 +33,7 @@ import type {
   TimingRecord,
 } from "./event.ts";
 import { type LogFile, logFiles, pathIn, runFiles } from "./layout.ts";
-import { lockRun, type RunLock } from "./lock.ts";
+import { lockRun } from "./lock.ts";
 import { JsonLog } from "./log.ts";
 import { heartbeatMs, type RunStatus, readStatus, statusNow, writeStatus } from "./status.ts";
 import { removeLater } from "./trajectories.ts";
@@ -89,7 +90,7 @@ export class Run<State = unknown> {
   readonly #logs: Record<LogFile, JsonLog<object>> | undefined;
   readonly #timing: JsonLog<TimingRecord> | undefined;
   readonly #emitter: Emitter;
-  readonly #lock: RunLock | undefined;
+  readonly #lock: FileLock | undefined;
   #status: RunStatus;
   #heartbeat: NodeJS.Timeout | undefined;
 

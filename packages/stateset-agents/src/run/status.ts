@@ -2,6 +2,7 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { temporaryFor } from "../durable.ts";
+import { processExists } from "../file-lock.ts";
 import { pathIn } from "./layout.ts";
 
 /** "lost": its process is gone, or has not been heard of. Never written, only read. */
@@ -55,14 +56,4 @@ export function readStatus(dir: string, now = Date.now()): RunStatus | undefined
 function isAlive({ pid, host, heartbeatAt }: RunStatus, now: number): boolean {
   if (host === hostname() && !processExists(pid)) return false;
   return now - heartbeatAt <= 3 * heartbeatMs;
-}
-
-export function processExists(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // Somebody else's process exists too.
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
 }
