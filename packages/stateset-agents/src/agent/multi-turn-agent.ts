@@ -13,7 +13,7 @@ import type { ByteAutomaton, Policy, Sampling } from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
 import { ConstraintCache } from "../tool/constrain/constraint-cache.ts";
 import { readLimits } from "../tool/constrain/limits.ts";
-import type { CallFormat } from "../tool/format/call-format.ts";
+import { type CallFormat, requireNames } from "../tool/format/call-format.ts";
 import { callFormats, type TemplateTools, toolsOfTemplate } from "../tool/format/choose-format.ts";
 import { toolsInWords } from "../tool/format/tools-in-words.ts";
 import { Agent, type AgentContext } from "./agent.ts";
@@ -344,15 +344,7 @@ export class MultiTurnAgent extends Agent {
         );
       }
     }
-    const { names } = this.options.callFormat ? callFormats[this.options.callFormat] : this.#told.format;
-    const bad = names && shown.find((tool) => !names.test(tool.function.name));
-    if (bad) {
-      throw new StatesetError(
-        "INVALID_OPTION",
-        `The model cannot write calls to "${bad.function.name}" in its format.`,
-        { hint: "Give the tool a name of letters, digits and _." },
-      );
-    }
+    requireNames(this.options.callFormat ? callFormats[this.options.callFormat] : this.#told.format, shown);
     return this.#told;
   }
 

@@ -2,14 +2,13 @@
 import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import type { ByteAutomaton } from "../policy/policy.ts";
 import { determinise } from "../tool/constrain/automaton.ts";
-import type { ToolGrammar } from "../tool/constrain/call-grammar.ts";
+import { compileConstraint } from "../tool/constrain/compile-constraint.ts";
 import { type ConstrainLimits, readLimits } from "../tool/constrain/limits.ts";
 import { Nfa, placeFlags } from "../tool/constrain/nfa.ts";
 import { json, SchemaReader } from "../tool/constrain/schema-grammar.ts";
 import type { CallFormat } from "../tool/format/call-format.ts";
-import { callGrammar } from "../tool/format/choose-format.ts";
 
-const { free, end, marker } = placeFlags;
+const { end } = placeFlags;
 
 /** The state that a byte leads to; undefined: it cannot be written there. */
 export function stepOf({ starts, ranges, targets }: ByteAutomaton, state: number, byte: number): number | undefined {
@@ -68,48 +67,5 @@ export function callsOnly(
   tools: readonly ToolDefinition[],
   limits: Partial<ConstrainLimits> = {},
 ): ByteAutomaton {
-  const nfa = new Nfa();
-  const grammars = tools.map(
-    ({ function: { name, parameters = {} } }): ToolGrammar => ({
-      name,
-      reader: (dialect) => new SchemaReader(parameters, readLimits(limits), dialect, name),
-    }),
-  );
-  const over = nfa.place(end);
-  const { start, anywhere } = callGrammar(format)(nfa, grammars, { words: over, end: over });
-  const table = determinise(nfa, nfa.either(start ?? nfa.dead, anywhere ?? nfa.dead));
-  // What opens a call is words still, which may end; here it must go on to a call.
-  return leadingOn({ ...table, flags: table.flags.map((flags) => (flags & free ? marker : flags)) });
-}
-
-/** Without the ways that no end follows. */
-function leadingOn({ starts, ranges, targets, flags }: ByteAutomaton): ByteAutomaton {
-  const leads = flags.map((one) => (one & end ? 1 : 0));
-  for (let changed = true; changed; ) {
-    changed = false;
-    for (let state = flags.length - 1; state >= 0; state--) {
-      if (leads[state] || !targets.subarray(starts[state], starts[state + 1]).some((to) => leads[to])) continue;
-      leads[state] = 1;
-      changed = true;
-    }
-  }
-  const kept = [...targets.keys()].filter((at) => leads[targets[at]!]);
-  const before = Int32Array.from(starts, (from) => lowerBound(kept, from));
-  return {
-    starts: before,
-    ranges: Uint8Array.from(kept.flatMap((at) => [ranges[2 * at]!, ranges[2 * at + 1]!])),
-    targets: Int32Array.from(kept, (at) => targets[at]!),
-    flags,
-  };
-}
-
-/** How many of the sorted numbers are smaller. */
-function lowerBound(sorted: readonly number[], value: number): number {
-  let [low, high] = [0, sorted.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (sorted[middle]! < value) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return compileConstraint({ tools, format, limits: readLimits(limits), reasoning: false, choice: "required" });
 }

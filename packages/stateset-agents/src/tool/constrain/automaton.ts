@@ -2,7 +2,7 @@
 import type { ByteAutomaton } from "../../policy/policy.ts";
 import { type Edge, type Nfa, type Place, placeFlags, TooLarge } from "./nfa.ts";
 
-const { free, end, marker, commit, never } = placeFlags;
+const { free, end, marker, commit, never, aside } = placeFlags;
 
 const mostStates = 100_000;
 
@@ -23,7 +23,7 @@ export function determinise(nfa: Nfa, start: Place): ByteAutomaton {
     const key = all.join();
     const there = known.get(key);
     if (there !== undefined) return there;
-    if (states.length >= mostStates) throw new TooLarge();
+    if (states.length >= mostStates) throw new TooLarge(`it needs more than ${mostStates} states`);
     const flags = all.reduce((sum, place) => sum | nfa.flags[place]!, 0);
     known.set(key, states.length);
     return states.push({ places: all, flags: flags & (free | end | marker), edges: [] }) - 1;
@@ -61,7 +61,8 @@ function closure(nfa: Nfa, places: readonly Place[]): Place[] {
     if (nfa.edges[place]!.length > 0 || nfa.flags[place] !== 0) found.push(place);
     open.push(...nfa.beside[place]!);
   }
-  if (flags & commit) return found.filter((place) => (nfa.flags[place]! & (free | never)) === 0).sort(ascending);
+  if (flags & commit)
+    return found.filter((place) => (nfa.flags[place]! & (free | never | aside)) === 0).sort(ascending);
   return flags & never ? [] : found.sort(ascending);
 }
 

@@ -10,12 +10,16 @@ export interface ToolGrammar {
   reader(dialect: Dialect): SchemaReader;
 }
 
-/** Where a reply goes on after its calls. */
-export interface AfterCalls {
-  /** Words, and perhaps further calls. */
+/** What stands around the calls of a reply. */
+export interface AroundCalls {
+  /** Where it goes on after a call: words, and perhaps further calls. */
   words: Place;
   /** Nothing but the end. */
   end: Place;
+  /** Whether a call may follow another. */
+  several: boolean;
+  /** What opens a call is part of free words, all that can be written there, or what must not be written. */
+  opening: "free" | "only" | "never";
 }
 
 /** Where calls begin: where the reply does, and anywhere in its words. */
@@ -25,20 +29,23 @@ export interface CallPlaces {
 }
 
 /** The calls of a format. From its opening on a call is written as the grammar has it. */
-export type CallGrammar = (nfa: Nfa, tools: readonly ToolGrammar[], after: AfterCalls) => CallPlaces;
+export type CallGrammar = (nfa: Nfa, tools: readonly ToolGrammar[], around: AroundCalls) => CallPlaces;
 
-const { free, end, commit, never } = placeFlags;
+const { free, end, commit, never, aside } = placeFlags;
 
 /** Words that open a call. */
-export function opened(nfa: Nfa, opening: Grammar, call: Place): Place {
+export function opened(nfa: Nfa, around: AroundCalls, words: Grammar, call: Place): Place {
+  if (around.opening === "never") return unwritten(nfa, around, words);
   const begun = nfa.place(commit);
   nfa.beside[begun]!.push(call);
-  return nfa.within(free | end, () => opening(nfa, begun));
+  if (around.opening === "only") return nfa.markerBefore(words(nfa, begun));
+  return nfa.within(free | end, () => words(nfa, begun));
 }
 
 /** Words that would be read as a call that the grammar does not know: they are not written. */
-export function unwritten(nfa: Nfa, words: Grammar): Place {
-  return nfa.within(free | end, () => words(nfa, nfa.place(never)));
+export function unwritten(nfa: Nfa, { opening }: AroundCalls, words: Grammar): Place {
+  if (opening === "only") return nfa.dead;
+  return nfa.within(opening === "never" ? aside : free | end, () => words(nfa, nfa.place(never)));
 }
 
 /** What follows `{"name"` in a call that is a JSON object. */

@@ -72,7 +72,7 @@ describe.each(callFormatNames)("calls in the format %s", (name) => {
       for (const call of format.parse(text).calls) names.add(call.name!);
     }
     expect(names).toEqual(new Set(tools.map((tool) => tool.function.name)));
-    if (name !== "hermes" && name !== "json") expect(most).toBeGreaterThan(2);
+    expect(most).toBeGreaterThan(2);
   });
 
   it("begin with each of its openings, after words too, and nothing is free from there to the end of the call", () => {

@@ -2,11 +2,19 @@
 import { StatesetError } from "../../error.ts";
 import type { ByteAutomaton, Sampler } from "../../policy/policy.ts";
 import { type ConstraintOptions, compileConstraint } from "./compile-constraint.ts";
+import { Recent } from "./recent.ts";
 
 const mostKept = 16;
 
+/** What makes constraints differ, as text. */
+export function constraintKey(options: ConstraintOptions): string {
+  const { tools, format, limits, reasoning, choice = "auto", parallel = true, answer } = options;
+  const shown = tools.map(({ function: { name, parameters } }) => ({ name, parameters }));
+  return JSON.stringify([format?.name, limits, reasoning, choice, parallel, answer?.schema, shown]);
+}
+
 export class ConstraintCache {
-  readonly #made = new Map<string, ByteAutomaton>();
+  readonly #made = new Recent<ByteAutomaton>(mostKept);
 
   /** Refuses a policy that cannot be constrained. */
   constructor({ capabilities, model }: Pick<Sampler, "capabilities" | "model">) {
@@ -17,14 +25,7 @@ export class ConstraintCache {
   }
 
   of(options: ConstraintOptions): ByteAutomaton {
-    const { tools, format, limits, reasoning } = options;
-    const shown = tools.map(({ function: { name, parameters } }) => ({ name, parameters }));
-    const key = JSON.stringify([format.name, limits, reasoning, shown]);
-    const known = this.#made.get(key);
-    this.#made.delete(key);
-    const made = known ?? compileConstraint(options);
-    this.#made.set(key, made);
-    if (this.#made.size > mostKept) this.#made.delete(this.#made.keys().next().value!);
-    return made;
+    const key = constraintKey(options);
+    return this.#made.get(key) ?? this.#made.set(key, compileConstraint(options));
   }
 }

@@ -10,7 +10,11 @@ export const constrainLimitsSchema = z.strictObject({
   maxDepth: z.int().min(1).max(16).default(3),
 });
 
+/** For who compiles constraints by hand `maxLength` may be Infinity: then only the token limit ends a string, and it costs a few states. */
 export type ConstrainLimits = z.output<typeof constrainLimitsSchema>;
+
+/** Characters of a string that a pattern is followed through, where nothing says how many. */
+export const patternLength = 128;
 
 export const constrainSchema = z.union(
   [z.boolean(), constrainLimitsSchema.partial()],

@@ -15,6 +15,8 @@ export const placeFlags = {
   commit: 8,
   /** Words that would be read as a call that is none: they are not written. */
   never: 16,
+  /** Given up once a call has begun, though it is no words. */
+  aside: 32,
 } as const;
 
 export type Place = number;
@@ -32,7 +34,7 @@ export type Grammar = (nfa: Nfa, to: Place) => Place;
 /** Schemas come from strangers: what one may cost. */
 const most = { places: 200_000, work: 200_000 };
 
-/** The grammar is larger than can be held. */
+/** The grammar is larger than can be held; the message says by which limit. */
 export class TooLarge extends Error {}
 
 export class Nfa {
@@ -47,7 +49,7 @@ export class Nfa {
   #work = 0;
 
   place(flags = 0): Place {
-    if (this.flags.length >= most.places) throw new TooLarge();
+    if (this.flags.length >= most.places) throw new TooLarge(`it needs more than ${most.places} places`);
     this.edges.push([]);
     this.beside.push([]);
     return this.flags.push(flags | this.#mode) - 1;
@@ -67,7 +69,7 @@ export class Nfa {
   /** Counts something that is done, so that nothing goes on without end. */
   work(amount = 1): void {
     this.#work += amount;
-    if (this.#work > most.work) throw new TooLarge();
+    if (this.#work > most.work) throw new TooLarge(`it takes more than ${most.work} steps to unfold`);
   }
 
   /** A place that these bytes lead on from. */

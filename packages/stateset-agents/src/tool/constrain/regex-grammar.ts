@@ -131,7 +131,7 @@ function compile(node: RegexNode, next: number, steps: Step[], where: string): n
 function partition(sets: readonly CharSet[]): CharSet[] {
   let parts: CharSet[] = [[[0, lastCodePoint]]];
   const distinct = new Map(sets.map((set) => [JSON.stringify(set), set]));
-  if (distinct.size > 200) throw new TooLarge();
+  if (distinct.size > 200) throw new TooLarge("a pattern has more than 200 classes of characters");
   for (const set of distinct.values()) {
     const rest = complement(set);
     parts = parts

@@ -6,7 +6,7 @@ import { StatesetError } from "../../error.ts";
 import { compileSchema, type JsonSchema } from "../schema/compile-schema.ts";
 import { areDisjoint, valuesOf } from "./disjoint.ts";
 import { choice, impossible, list, nothing, optional, sequence, text } from "./grammar.ts";
-import type { ConstrainLimits } from "./limits.ts";
+import { type ConstrainLimits, patternLength } from "./limits.ts";
 import { mergeSchemas } from "./merge-schemas.ts";
 import type { Grammar, Place } from "./nfa.ts";
 import { integerGrammar, numberGrammar } from "./number-grammar.ts";
@@ -23,8 +23,8 @@ export const json: Dialect = { print: (value) => JSON.stringify(value) };
 
 /** After a comma or a colon, as it likes. */
 export const space = optional(" ");
-const comma = sequence(",", space);
-const colon = sequence(":", space);
+export const comma = sequence(",", space);
+export const colon = sequence(":", space);
 
 /** Keywords that would have to be held and are not. */
 const refused = [
@@ -277,12 +277,13 @@ export class SchemaReader {
     const most = Math.max(minLength, Math.min(maxLength, this.#limits.maxLength));
     if (pattern === undefined) return stringGrammar(minLength, most);
     const where = this.#where(at);
+    const longest = most === Infinity ? Math.max(minLength, patternLength) : most;
     return (nfa, to) => {
-      const place = patternGrammar(pattern, minLength, most, where)(nfa, to);
+      const place = patternGrammar(pattern, minLength, longest, where)(nfa, to);
       if (place !== nfa.dead) return place;
       throw new StatesetError(
         "INVALID_OPTION",
-        `No string of at most ${most} characters fits the pattern ${JSON.stringify(pattern)} (${where}).`,
+        `No string of at most ${longest} characters fits the pattern ${JSON.stringify(pattern)} (${where}).`,
         {
           hint: "Raise constrain.maxLength, or correct the pattern.",
         },

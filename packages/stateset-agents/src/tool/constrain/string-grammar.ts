@@ -35,7 +35,9 @@ export function stringChar(set: CharSet): Grammar {
 
 /** Of so many characters; surrogate pairs are one. */
 export function stringGrammar(min: number, max: number): Grammar {
-  return quoted(repeat(stringChar(any), min, max));
+  const one = stringChar(any);
+  if (max !== Infinity) return quoted(repeat(one, min, max));
+  return quoted(sequence(repeat(one, min, min), (nfa, to) => nfa.loop(one, to)));
 }
 
 export function quoted(content: Grammar): Grammar {

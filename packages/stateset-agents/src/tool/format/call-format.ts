@@ -1,4 +1,6 @@
 /** How models write that they want a tool called. One file a format; choose-format.ts finds the one of a chat template. */
+import type { ToolDefinition } from "../../conversation/tool-definition.ts";
+import { StatesetError } from "../../error.ts";
 import type { CallGrammar } from "../constrain/call-grammar.ts";
 
 export interface CallFormat {
@@ -47,6 +49,15 @@ export interface ParsedReply {
 
 export function isUnreadable(call: WrittenCall | UnreadableCall): call is UnreadableCall {
   return "problem" in call;
+}
+
+/** Refuses tools that calls cannot be written to. */
+export function requireNames({ names }: Pick<CallFormat, "names">, tools: readonly ToolDefinition[]): void {
+  const bad = names && tools.find((tool) => !names.test(tool.function.name));
+  if (!bad) return;
+  throw new StatesetError("INVALID_OPTION", `The model cannot write calls to "${bad.function.name}" in its format.`, {
+    hint: "Give the tool a name of letters, digits and _.",
+  });
 }
 
 /** Where the first of `markers` stands, or may begin at the end of what there is yet. */

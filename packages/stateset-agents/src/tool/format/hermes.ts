@@ -27,10 +27,10 @@ export const hermes: HeldFormat = {
     calls
       .map((call) => `${open}\n{"name": ${JSON.stringify(call.name)}, "arguments": ${call.arguments}}\n${close}`)
       .join("\n"),
-  grammar(nfa, tools, { words }) {
+  grammar(nfa, tools, around) {
     const line = optional("\n");
     const call = sequence(line, '{"name"', jsonCallRest(tools, "arguments"), line, marker(close));
-    return { anywhere: opened(nfa, text(open), call(nfa, words)) };
+    return { anywhere: opened(nfa, around, text(open), call(nfa, around.words)) };
   },
 };
 

@@ -47,18 +47,22 @@ export const jsonFence: HeldFormat = {
     calls
       .map((call) => `${fence}json\n{"name": ${JSON.stringify(call.name)}, "arguments": ${call.arguments}}\n${fence}`)
       .join("\n"),
-  grammar(nfa, tools, { words }) {
+  grammar(nfa, tools, around) {
+    const { words, several, opening } = around;
+    // Quotes within strings of JSON are escaped, so that no fence there holds a call.
+    if (opening === "never") return {};
     const rest = jsonCallRest(tools, "arguments");
     const close = sequence(optional("\n"), fence);
     const again = nfa.place();
     const inList = rest(nfa, again);
-    nfa.beside[again]!.push(sequence("]", close)(nfa, words), sequence(",", space, '{"name"')(nfa, inList));
+    nfa.beside[again]!.push(sequence("]", close)(nfa, words));
+    if (several) nfa.beside[again]!.push(sequence(",", space, '{"name"')(nfa, inList));
     const others = '\\[?\\s*\\{\\s*"(?:name|arguments|parameters)"\\s*:';
     return {
       anywhere: nfa.either(
-        opened(nfa, matching(`${before}\\{[ \\t\\r\\n]*"name"`), sequence(rest, close)(nfa, words)),
-        opened(nfa, matching(`${before}\\[\\s*\\{[ \\t\\r\\n]*"name"`), inList),
-        unwritten(nfa, matching(before + others)),
+        opened(nfa, around, matching(`${before}\\{[ \\t\\r\\n]*"name"`), sequence(rest, close)(nfa, words)),
+        opened(nfa, around, matching(`${before}\\[\\s*\\{[ \\t\\r\\n]*"name"`), inList),
+        unwritten(nfa, around, matching(before + others)),
       ),
     };
   },

@@ -32,15 +32,19 @@ export const llama3: HeldFormat = {
   },
   print: (calls) =>
     calls.map((call) => `{"name": ${JSON.stringify(call.name)}, "parameters": ${call.arguments}}`).join("; "),
-  grammar(nfa, tools, { end }) {
+  grammar(nfa, tools, around) {
     const again = nfa.place();
     const rest = jsonCallRest(tools, "parameters")(nfa, again);
     const call = text('{"name"')(nfa, rest);
-    nfa.beside[again]!.push(end, sequence(";", space)(nfa, call));
+    nfa.beside[again]!.push(around.end);
+    if (around.several) nfa.beside[again]!.push(sequence(";", space)(nfa, call));
     const others = matching('\\s*\\{\\s*"(?:name|arguments|parameters)"\\s*:');
     return {
-      start: nfa.either(opened(nfa, matching('\\s*\\{[ \\t\\r\\n]*"name"'), rest), unwritten(nfa, others)),
-      anywhere: opened(nfa, text(tag), optional(choice("\n", " "))(nfa, call)),
+      start: nfa.either(
+        opened(nfa, around, matching('\\s*\\{[ \\t\\r\\n]*"name"'), rest),
+        unwritten(nfa, around, others),
+      ),
+      anywhere: opened(nfa, around, text(tag), optional(choice("\n", " "))(nfa, call)),
     };
   },
 };

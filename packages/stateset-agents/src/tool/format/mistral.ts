@@ -21,15 +21,20 @@ export const mistral: HeldFormat = {
   certain: (text) => beforeMarker(text, [tag]),
   print: (calls) =>
     `${tag} [${calls.map((call) => `{"name": ${JSON.stringify(call.name)}, "arguments": ${call.arguments}}`).join(", ")}]`,
-  grammar(nfa, tools, { end }) {
+  grammar(nfa, tools, around) {
+    const { end, several } = around;
     const again = nfa.place();
     const call = sequence('{"name"', jsonCallRest(tools, "arguments"))(nfa, again);
-    nfa.beside[again]!.push(text("]")(nfa, end), sequence(",", space)(nfa, call));
+    nfa.beside[again]!.push(text("]")(nfa, end));
     const further = nfa.place();
     const named = namedCall(tools, args)(nfa, further);
-    nfa.beside[further]!.push(end, marker(tag)(nfa, named));
+    nfa.beside[further]!.push(end);
+    if (several) {
+      nfa.beside[again]!.push(sequence(",", space)(nfa, call));
+      nfa.beside[further]!.push(marker(tag)(nfa, named));
+    }
     const calls = nfa.either(sequence(space, "[")(nfa, call), named);
-    return { anywhere: opened(nfa, text(tag), calls) };
+    return { anywhere: opened(nfa, around, text(tag), calls) };
   },
 };
 

@@ -18,7 +18,7 @@ export const pythonic: HeldFormat = {
   },
   certain: (text) => (/^\s*\[?\s*(?:[A-Za-z_][\w.]*)?\s*(?:\(|$)/.test(text) ? 0 : text.length),
   print: (calls) => `[${calls.map(printed).join(", ")}]`,
-  grammar(nfa, tools, { end }) {
+  grammar(nfa, tools, around) {
     const spaces = matching("\\s*");
     /** Calls behind one another: where each is opened, and where it goes on after `f(`. */
     const calls = (close: string) => {
@@ -28,15 +28,20 @@ export const pythonic: HeldFormat = {
         return [name, argumentsOf(name, given)(nfa, again)];
       });
       const next = nfa.either(...rests.map(([name, rest]) => text(`${name}(`)(nfa, rest)));
-      nfa.beside[again]!.push(text(close)(nfa, end), sequence(",", space)(nfa, next));
+      nfa.beside[again]!.push(text(close)(nfa, around.end));
+      if (around.several) nfa.beside[again]!.push(sequence(",", space)(nfa, next));
       return rests;
     };
     const [alone, listed] = [calls(""), calls("]")];
     return {
       start: nfa.either(
-        ...alone.map(([name, rest]) => opened(nfa, sequence(spaces, `${name}(`), rest)),
-        ...listed.map(([name, rest]) => opened(nfa, sequence(spaces, "[", spaces, `${name}(`), rest)),
-        unwritten(nfa, sequence(spaces, choice("", sequence("[", spaces)), matching("[A-Za-z_][A-Za-z0-9_.]*\\("))),
+        ...alone.map(([name, rest]) => opened(nfa, around, sequence(spaces, `${name}(`), rest)),
+        ...listed.map(([name, rest]) => opened(nfa, around, sequence(spaces, "[", spaces, `${name}(`), rest)),
+        unwritten(
+          nfa,
+          around,
+          sequence(spaces, choice("", sequence("[", spaces)), matching("[A-Za-z_][A-Za-z0-9_.]*\\(")),
+        ),
       ),
     };
   },
