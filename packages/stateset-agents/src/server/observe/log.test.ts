@@ -42,8 +42,8 @@ describe("createLog", () => {
     const fail = (log: Log) => {
       log.served(served(), said);
       log.event("failed", { error: new Error("reads canary\n    at canary (x:1:1)", { cause: new Error("canary") }) });
-      const changed = new Error("canary\n    at canary (x:1:1)");
-      changed.message = "now another";
+      const changed = new Error("now another");
+      changed.stack = "Error: canary\n    at canary (x:1:1)\n    at real (y:1:1)";
       log.event("failed", { error: changed });
     };
     const quiet = await written({}, fail);

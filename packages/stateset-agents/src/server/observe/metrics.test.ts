@@ -61,6 +61,18 @@ describe("createMetrics", () => {
     expect(await samples("chains_total")).toEqual({ 'outcome="continued"': 1, 'outcome="started"': 1 });
   });
 
+  it("makes no series of tokens for requests that have none", async () => {
+    const { model: _, ...probe } = served({
+      route: "GET /healthz",
+      promptTokens: 0,
+      cachedTokens: 0,
+      sampledTokens: 0,
+    });
+    (await open({ routes: () => ["GET /healthz"] })).served(probe);
+    expect(await samples("requests_total")).toEqual({ 'route="GET /healthz",status="200",model=""': 1 });
+    expect(await samples("prompt_tokens_total")).toEqual({});
+  });
+
   it("puts times into buckets of seconds", async () => {
     const one = await open();
     one.served(served({ queuedMs: 3, firstTokenMs: 40, interTokenMs: [2, 3, 700] }));
@@ -85,7 +97,7 @@ describe("createMetrics", () => {
         served({
           route: `GET /canary${i}`,
           model: `canary${i}`,
-          status: i === 0 ? Number.NaN : 404,
+          status: i < 100 ? 600 + i : 404,
           keyId: "canary",
           project: "canary",
           requestId: "canary",
@@ -95,8 +107,8 @@ describe("createMetrics", () => {
       );
     }
     expect(await samples("requests_total")).toEqual({
-      'route="",status="",model=""': 1,
-      'route="",status="404",model=""': 199,
+      'route="",status="",model=""': 100,
+      'route="",status="404",model=""': 100,
     });
     expect(await one.text()).not.toContain("canary");
   });
