@@ -238,9 +238,9 @@ export function stopOf({ state, run, config }: Loop, step: number, { report }: C
 
 function messagesOf(failures: readonly Failure[]): string[] {
   return failures.map((failure) =>
-    failure.during === "reward" || failure.during === "hook" || failure.during === "user"
-      ? messageIn(failure)
-      : `${failure.during}(): ${failure.message}`,
+    ["fresh", "reset", "step"].includes(failure.during)
+      ? `${failure.during}(): ${failure.message}`
+      : messageIn(failure),
   );
 }
 
