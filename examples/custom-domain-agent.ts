@@ -5,6 +5,7 @@
 import { MultiTurnAgent, TaskEnvironment, train } from "stateset-agents";
 import type { StatefulTaskInput, TaskTool } from "stateset-agents/tools";
 import { personaUser } from "stateset-agents/tools";
+import { stepsOr } from "./shared/steps.ts";
 
 interface Library {
   loans: Record<string, { title: string; reserved: boolean; renewed: boolean }>;
@@ -59,7 +60,7 @@ const environment = new TaskEnvironment<Library>({
 const agent = new MultiTurnAgent({ systemPrompt: "You are a librarian.", sampling: { maxTokens: 48 } });
 // No reward is named: it is the environment's own, the share of what was expected that came true.
 const { run } = await train({
-  ...{ agent, environment, steps: Number(process.argv[2] ?? 60) },
+  ...{ agent, environment, steps: stepsOr(60) },
   dir: false, // keep no files
   callbacks: { onStepEnd: ({ step, metrics }) => console.log(`step ${step}: reward ${metrics.reward?.toFixed(3)}`) },
 });

@@ -6,6 +6,9 @@
 import { fileURLToPath } from "node:url";
 import { ConversationEnvironment, rewardFunction, train } from "stateset-agents";
 import { mcpTools, ToolAgent } from "stateset-agents/tools";
+import { stepsOr } from "./shared/steps.ts";
+
+const steps = stepsOr(20);
 
 const orders = await mcpTools({
   command: process.execPath,
@@ -41,7 +44,7 @@ try {
     agent,
     environment,
     reward,
-    steps: Number(process.argv[2] ?? 20),
+    steps,
     learningRate: 3e-4,
     dir: false, // keep no files
     callbacks: { onStepEnd: ({ step, metrics }) => console.log(`step ${step}: reward ${metrics.reward?.toFixed(3)}`) },

@@ -3,6 +3,7 @@
  *   npx tsx examples/minimal.ts [steps]
  */
 import { ConversationEnvironment, MultiTurnAgent, rewardFunction, train } from "stateset-agents";
+import { stepsOr } from "./shared/steps.ts";
 
 // Without a model of your own, the bundled starter model answers.
 const agent = new MultiTurnAgent({
@@ -30,7 +31,7 @@ const { run } = await train({
   agent,
   environment,
   reward,
-  steps: Number(process.argv[2] ?? 12),
+  steps: stepsOr(12),
   learningRate: 2e-4,
   dir: false, // keep no files; leave it out to get runs/<name> with metrics, checkpoints and the trained agent
   callbacks: { onStepEnd: ({ step, metrics }) => console.log(`step ${step}: reward ${metrics.reward?.toFixed(3)}`) },

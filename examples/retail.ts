@@ -6,8 +6,9 @@
 import { evaluate, MultiTurnAgent, train } from "stateset-agents";
 import { StateReward } from "stateset-agents/rewards";
 import { retail, taskClasses } from "stateset-agents/tools";
+import { stepsOr } from "./shared/steps.ts";
 
-const steps = Number(process.argv[2] ?? 150);
+const steps = stepsOr(150);
 
 // The shop shows its tools and runs them: the agent needs none of its own.
 const agent = new MultiTurnAgent({ systemPrompt: "You are a shop assistant.", sampling: { maxTokens: 48 } });

@@ -5,6 +5,7 @@
 import { ConversationEnvironment, rewardFunction, train } from "stateset-agents";
 import { ToolAgent, tool } from "stateset-agents/tools";
 import { z } from "zod";
+import { stepsOr } from "./shared/steps.ts";
 
 const orders: Record<string, string> = { 4821: "shipped", 5930: "open", 6114: "delivered", 7207: "lost" };
 
@@ -42,7 +43,7 @@ const { run } = await train({
   agent,
   environment,
   reward,
-  steps: Number(process.argv[2] ?? 20),
+  steps: stepsOr(20),
   learningRate: 3e-4,
   dir: false, // keep no files
   callbacks: { onStepEnd: ({ step, metrics }) => console.log(`step ${step}: reward ${metrics.reward?.toFixed(3)}`) },

@@ -31,6 +31,7 @@ export const errorCodes = {
   HOOK_FAILED: "A hook of the agent (beforeGeneration, afterGeneration) threw.",
   ENVIRONMENT_FAILED: "An environment threw or timed out, also on its retry.",
   USER_FAILED: "A simulated user threw, or said nothing.",
+  CHECK_FAILED: "The check of a task returned neither yes or no nor a progress from 0 to 1.",
   REWARD_FAILED: "A reward function threw or timed out.",
   REWARD_NOT_FINITE: "A reward function returned something that is not a finite number.",
   JUDGE_FAILED: "A judge could not be reached, its budget is spent, or its answer could not be read.",

@@ -1,5 +1,5 @@
 /** The main door, `stateset-agents`: what a user writes in an afternoon, and the types in its signatures. The others are in doors/. */
-export { Agent, type AgentContext } from "./agent/agent.ts";
+export { Agent, type AgentContext, type HookContext } from "./agent/agent.ts";
 export type { AgentOptions, ResolvedAgentOptions } from "./agent/agent-options.ts";
 export type { ContextWindowOptions } from "./agent/context-window.ts";
 export { ConversationMemory, type MemoryOptions, type MemoryTurn, type Summarize } from "./agent/memory.ts";

@@ -45,6 +45,21 @@ describe("parseOptions", () => {
     );
     expect(failure({ onFailure: "dropp" }).message).toContain('Did you mean "drop"?');
   });
+  it("names what is misspelt, not what is missing because of it", () => {
+    const required = z.strictObject({ name: z.string(), inner: z.strictObject({ id: z.string() }).optional() });
+    const message = (value: unknown) => {
+      try {
+        parseOptions(required, value, "tool");
+      } catch (error) {
+        return (error as Error).message;
+      }
+    };
+    expect(message({ nmae: "a" })).toBe('Unknown option "nmae" in tool. Did you mean "name"?');
+    expect(message({ name: "a", inner: { ident: "b" } })).toContain('Unknown option "ident" in tool.inner.');
+    expect(message({ inner: { ident: "b" } })).toContain("tool.name");
+    expect(message({ name: 1, nmae: "a" })).toContain("tool.name");
+    expect(failure({ onFailure: { scor: 1 } }).message).toContain('Did you mean "score"?');
+  });
   it("says which value is wrong", () => {
     expect(failure({ learningRate: -1 }).message).toMatch(/Invalid value for train\(\)\.learningRate: Too small/);
   });

@@ -17,7 +17,7 @@ export function parseOptions<T extends z.ZodType>(
 ): z.output<T> {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  const issue = plainest(result.error.issues[0]!, value);
+  const issue = plainest(firstOf(result.error.issues, value), value);
   const path = [where, ...issue.path.map(String)].join(".");
   if (issue.code === "unrecognized_keys") {
     const key = issue.keys[0]!;
@@ -62,6 +62,14 @@ function isPlain(value: unknown): value is Record<string, unknown> {
 
 type Issue = z.core.$ZodIssue;
 
+/** Of an object that lacks a key and has one that is not known, the second is the mistake: it was meant for the first, or says more. */
+function firstOf(issues: readonly Issue[], value: unknown): Issue {
+  const first = issues[0]!;
+  if (first.path.length === 0 || valueAt(value, first.path) !== undefined) return first;
+  const place = JSON.stringify(first.path.slice(0, -1));
+  return issues.find((one) => one.code === "unrecognized_keys" && JSON.stringify(one.path) === place) ?? first;
+}
+
 /** What is wrong with the alternative that was meant: of a word the words that are allowed, of an object what is wrong inside it. */
 function plainest(issue: Issue, value: unknown): Issue {
   if (issue.code !== "invalid_union") return issue;
@@ -72,8 +80,8 @@ function plainest(issue: Issue, value: unknown): Issue {
     return { ...words[0]!, values: words.flatMap((one) => (one.code === "invalid_value" ? one.values : [])) } as Issue;
   }
   if (typeof found === "object" && found !== null) {
-    const meant = inner.find((one) => one.code === "unrecognized_keys" || one.path.length > issue.path.length);
-    if (meant) return plainest(meant, value);
+    const meant = inner.filter((one) => one.code === "unrecognized_keys" || one.path.length > issue.path.length);
+    if (meant.length > 0) return plainest(firstOf(meant, value), value);
   }
   return issue;
 }

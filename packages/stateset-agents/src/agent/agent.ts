@@ -1,17 +1,42 @@
+import { z } from "zod";
 import type { MessageInput } from "../conversation/message.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { describeClass } from "../describe.ts";
+import type { Scenario } from "../environment/scenario.ts";
+import { parseOptions } from "../options.ts";
 import type { Policy, Sampling } from "../policy/policy.ts";
 import type { ConversationOptions, ConversationSession } from "./session.ts";
 
-/** What a caller knows beyond the messages. Hooks get it; `conversationId` tells conversations apart in memory. */
+/** What a caller knows beyond the messages. Hooks get it too. */
 export interface AgentContext {
+  /** Tells conversations apart in memory. */
   conversationId?: string;
   seed?: number;
   signal?: AbortSignal;
   /** Told of every turn of the reply once it is whole: calls and results of tools, and the answer. */
   onTurn?: (turn: Turn) => void;
-  [key: string]: unknown;
+  /** Whatever hooks of your own want to know; nothing else reads it. */
+  data?: unknown;
+}
+
+/** What hooks are told. */
+export interface HookContext extends AgentContext {
+  /** The one that is played: in training and evaluation. */
+  scenario?: Scenario;
+}
+
+const contextSchema = z.strictObject({
+  conversationId: z.string().optional(),
+  seed: z.int().min(0).optional(),
+  signal: z.instanceof(AbortSignal).optional(),
+  onTurn: z
+    .custom<AgentContext["onTurn"]>((value) => typeof value === "function", "a function was expected")
+    .optional(),
+  data: z.unknown().optional(),
+});
+
+export function checkContext(context: AgentContext): void {
+  parseOptions(contextSchema, context, "the context of a reply");
 }
 
 /** What every agent offers: to the user, replies; to training, its policy and token-recording conversations. */

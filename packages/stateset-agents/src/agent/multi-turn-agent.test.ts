@@ -3,7 +3,7 @@ import type { Message } from "../conversation/message.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import type { Policy, Sample } from "../policy/policy.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
-import type { AgentContext } from "./agent.ts";
+import type { AgentContext, HookContext } from "./agent.ts";
 import type { AgentOptions } from "./agent-options.ts";
 import { ConversationMemory } from "./memory.ts";
 import { MultiTurnAgent } from "./multi-turn-agent.ts";
@@ -352,6 +352,31 @@ describe("MultiTurnAgent", () => {
     );
     expect(() => new MultiTurnAgent({ sampling: { topP: 2 } })).toThrow("agent.sampling.topP");
     expect(() => new MultiTurnAgent({ contextWindow: "sliding" as "truncate" })).toThrow("agent.contextWindow");
+  });
+
+  it("refuses what it does not know of a reply's context, by name", async () => {
+    const agent = newAgent();
+    const context = { sed: 3 } as AgentContext;
+    const refused = 'Unknown option "sed" in the context of a reply. Did you mean "seed"?';
+    await expect(agent.respond([user("order")], context)).rejects.toThrow(refused);
+    await expect(agent.generateResponse([user("order")], context)).rejects.toThrow(refused);
+    await expect(agent.processTurn([], "order", context)).rejects.toThrow(refused);
+    await expect(agent.stream([user("order")], context).next()).rejects.toThrow(refused);
+    await expect(agent.stream([user("order")], { onTurn: 1 as never }).next()).rejects.toThrow("reply.onTurn");
+  });
+
+  it("tells hooks what the caller gave for them, and the scenario that is played", async () => {
+    const told: HookContext[] = [];
+    class Curious extends MultiTurnAgent {
+      protected override beforeGeneration(messages: readonly Turn[], context: HookContext): Message[] {
+        told.push(context);
+        return [...messages];
+      }
+    }
+    const agent = new Curious({ policy: createTablePolicy(), sampling });
+    await agent.respond([user("order")], { data: { tier: "gold" } });
+    await agent.startConversation({ scenario: { id: "s" } }).reply([user("order")]);
+    expect(told).toEqual([{ data: { tier: "gold" } }, { scenario: { id: "s" } }]);
   });
 
   it("must be initialised, needs something to answer, and is silent after close", async () => {

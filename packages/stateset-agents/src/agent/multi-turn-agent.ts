@@ -16,7 +16,7 @@ import { readLimits } from "../tool/constrain/limits.ts";
 import { type CallFormat, requireNames } from "../tool/format/call-format.ts";
 import { callFormats, type TemplateTools, toolsOfTemplate } from "../tool/format/choose-format.ts";
 import { toolsInWords } from "../tool/format/tools-in-words.ts";
-import { Agent, type AgentContext } from "./agent.ts";
+import { Agent, type AgentContext, checkContext, type HookContext } from "./agent.ts";
 import { storedOptions, writeAgentFile } from "./agent-file.ts";
 import { type AgentOptions, defined, type ResolvedAgentOptions, resolveAgentOptions } from "./agent-options.ts";
 import { ChainIndex } from "./chain-index.ts";
@@ -107,12 +107,12 @@ export class MultiTurnAgent extends Agent {
   }
 
   /** Override to change what the model is shown. Messages come without the agent's system prompt. */
-  protected beforeGeneration(messages: readonly Turn[], _context: AgentContext): Message[] | Promise<Message[]> {
+  protected beforeGeneration(messages: readonly Turn[], _context: HookContext): Message[] | Promise<Message[]> {
     return [...messages];
   }
 
   /** Override to change what is given out. Training still sees the tokens that were sampled. */
-  protected afterGeneration(reply: Turn, _messages: readonly Turn[], _context: AgentContext): Turn | Promise<Turn> {
+  protected afterGeneration(reply: Turn, _messages: readonly Turn[], _context: HookContext): Turn | Promise<Turn> {
     return reply;
   }
 
@@ -137,6 +137,7 @@ export class MultiTurnAgent extends Agent {
 
   /** Like generateResponse, with everything that is known about the reply. */
   async respond(messages: readonly MessageInput[], context: AgentContext = {}): Promise<AgentReply> {
+    checkContext(context);
     return this.#respond(messages, context);
   }
 
@@ -158,6 +159,7 @@ export class MultiTurnAgent extends Agent {
   }
 
   override async *stream(messages: readonly MessageInput[], context: AgentContext = {}): AsyncGenerator<string, void> {
+    checkContext(context);
     // A hook may change the whole reply; then nothing can be given out before it has run.
     const whole = this.changesReplies;
     // In one queue, so that a turn is told of after its words.
@@ -271,7 +273,7 @@ export class MultiTurnAgent extends Agent {
 
   #session(
     options: ConversationOptions,
-    context: AgentContext,
+    context: HookContext,
     chain?: ChainBuilder,
     own: Partial<Pick<PolicySessionOptions, "sampling" | "constraint">> = {},
   ): PolicySession {

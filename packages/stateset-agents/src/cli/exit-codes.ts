@@ -49,6 +49,7 @@ const byErrorCode: Record<ErrorCode, ExitCode> = {
   HOOK_FAILED: 7,
   ENVIRONMENT_FAILED: 7,
   USER_FAILED: 7,
+  CHECK_FAILED: 7,
   REWARD_FAILED: 7,
   REWARD_NOT_FINITE: 7,
   MCP_FAILED: 7,

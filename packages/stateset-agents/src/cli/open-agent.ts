@@ -111,10 +111,15 @@ async function habitsFor(dir: string, flags: OpenAgentFlags, io: CliIo): Promise
   const own =
     agent instanceof Agent ? (agent instanceof MultiTurnAgent ? toolsOf(agent.options) : undefined) : agent.tools;
   if (saved || agent instanceof Agent) return own && readTools(own).runnable.size > 0 ? { tools: own } : {};
-  const { systemPrompt, sampling, tools, templateVariables, reasoning, contextWindow } = agent;
-  const { callFormat, maxToolSteps, maxResultTokens, approve, constrain } = agent;
+  return defined(habitsOf(agent));
+}
+
+/** How an agent uses its model, whichever that is. */
+function habitsOf(options: AgentOptions): AgentOptions {
+  const { systemPrompt, sampling, templateVariables, reasoning, contextWindow } = options;
+  const { tools, callFormat, maxToolSteps, maxResultTokens, approve, constrain } = options;
   const acting = { tools, callFormat, maxToolSteps, maxResultTokens, approve, constrain };
-  return defined({ systemPrompt, sampling, ...acting, templateVariables, reasoning, contextWindow });
+  return { systemPrompt, sampling, ...acting, templateVariables, reasoning, contextWindow };
 }
 
 function isSaved(place: AgentPlace): boolean {
@@ -154,11 +159,13 @@ export function withRoom(agent: Agent): Agent {
 /** The same model, loaded once, used another way. */
 function usedAs(agent: MultiTurnAgent, changes: AgentOptions): MultiTurnAgent {
   const { options } = agent;
-  const { sampling, systemPrompt, templateVariables, reasoning, contextWindow, seed, memory } = options;
-  const { callFormat, maxToolSteps, maxResultTokens, approve, constrain } = options;
-  const acting = { tools: toolsOf(options), callFormat, maxToolSteps, maxResultTokens, approve, constrain };
-  const habits = { sampling, systemPrompt, ...acting, templateVariables, reasoning, contextWindow, seed, memory };
-  return new SharedPolicyAgent(agent, { ...habits, ...changes });
+  const { seed, memory } = options;
+  return new SharedPolicyAgent(agent, {
+    ...habitsOf({ ...options, tools: toolsOf(options) }),
+    seed,
+    memory,
+    ...changes,
+  });
 }
 
 /** An agent on another one's model, which closing it closes. */

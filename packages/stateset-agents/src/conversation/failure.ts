@@ -2,8 +2,8 @@
 export interface Failure {
   /** It threw, gave no answer in time, or gave a number that is NaN or infinite. */
   kind: "threw" | "timeout" | "not-finite";
-  /** A call of the environment, its simulated user, a hook of the agent, or the reward. */
-  during: "fresh" | "reset" | "step" | "user" | "hook" | "reward";
+  /** A call of the environment, its simulated user, what its check returned, a hook of the agent, or the reward. */
+  during: "fresh" | "reset" | "step" | "user" | "check" | "hook" | "reward";
   scenarioId: string;
   trajectoryId: string;
   message: string;

@@ -61,7 +61,7 @@ class EpisodeFailed extends StatesetError {
   constructor(failure: Failure, cause: unknown) {
     const { during, scenarioId, message } = failure;
     const what = failure.kind === "timeout" ? "took too long" : "threw";
-    const whose = during === "user" ? "user" : `${during}()`;
+    const whose = during === "user" || during === "check" ? during : `${during}()`;
     super("ENVIRONMENT_FAILED", `The environment's ${whose} ${what} in scenario "${scenarioId}": ${message}`, {
       cause,
     });
@@ -129,8 +129,8 @@ async function timed<T>(
 ): Promise<T> {
   const failed = (kind: Failure["kind"], message: string, cause?: unknown) => {
     const mistake = mistakeIn(cause);
-    // A user who says nothing says nothing of the reply either.
-    const whose = hasCode(cause, "USER_FAILED") ? "user" : during;
+    // A user who says nothing, or a check that gives no verdict, says nothing of the reply either.
+    const whose = hasCode(cause, "USER_FAILED") ? "user" : hasCode(cause, "CHECK_FAILED") ? "check" : during;
     const failure = {
       kind,
       during: whose as Failure["during"],

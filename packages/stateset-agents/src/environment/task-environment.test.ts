@@ -51,7 +51,7 @@ describe("TaskEnvironment", () => {
   it("refuses impossible progress and malformed tasks", async () => {
     const environment = new TaskEnvironment({ tasks, check: () => Number.NaN });
     await expect(environment.step(await environment.reset(), say("x"))).rejects.toMatchObject({
-      code: "ENVIRONMENT_FAILED",
+      code: "CHECK_FAILED",
     });
     const check = () => true;
     expect(() => new TaskEnvironment({ tasks: [], check })).toThrow("no tasks");

@@ -1,5 +1,8 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { ConversationEnvironment } from "../environment/conversation-environment.ts";
+import { TaskEnvironment } from "../environment/task-environment.ts";
+import { createTablePolicy } from "../test-support/table-policy.ts";
 import { FunctionReward, politeShare, tableAgent } from "../test-support/table-training.ts";
 import { compare, type Evaluation, evaluate } from "./evaluate.ts";
 
@@ -78,6 +81,35 @@ describe("evaluate", () => {
     await expect(evaluate({ agent, environment, reward: broken })).rejects.toThrow(
       "All 12 conversations of evaluate() failed. First: never",
     );
+  });
+
+  it("leaves out conversations whose check gives no verdict, and says so: they are not the agent's failures", async () => {
+    const tasks = ["a", "b"].map((id) => ({ id, goal: "refund order" }));
+    const check = (_: unknown, { scenario: { id } }: { scenario: { id: string } }) => id === "a" || ("yes" as never);
+    const asked = { agent: tableAgent().agent, samples: 2 };
+    const result = await evaluate({ ...asked, environment: new TaskEnvironment({ tasks, check, maxTurns: 1 }) });
+    expect(result).toMatchObject({ failed: 0, lost: 2, reward: { mean: 1, count: 1 } });
+    expect(result.failures).toHaveLength(2);
+    expect(result.failures[0]).toContain('The check of task "b" returned "yes". Return true or false');
+    const never = new TaskEnvironment({ tasks, check: () => "no" as never });
+    await expect(evaluate({ ...asked, environment: never })).rejects.toThrow(/All 4 .* The check of task "a" returned/);
+  });
+
+  it("says once of a model that every conversation filled its context", async () => {
+    const said: string[] = [];
+    const warn = vi.spyOn(process, "emitWarning").mockImplementation((text) => void said.push(String(text)));
+    const policy = createTablePolicy({ contextLength: 24, spread: 1 });
+    const agent = new MultiTurnAgent({ policy, sampling: { maxTokens: 4 } });
+    const scenarios = [{ id: "a", userResponses: Array<string>(9).fill("please order refund") }];
+    const long = new ConversationEnvironment({ scenarios, maxTurns: 9 });
+    for (const seed of [1, 2]) await evaluate({ agent, environment: long, reward, samples: 2, seed });
+    await evaluate({ agent: tableAgent().agent, environment, reward, samples: 1 });
+    warn.mockRestore();
+    expect(said).toEqual([
+      expect.stringMatching(
+        /^evaluate\(\): every conversation \(2\) ended because the context of table was full, 24 tokens\. On the average one held/,
+      ),
+    ]);
   });
 
   it("names a misspelt option, and refuses an empty list", async () => {

@@ -14,6 +14,7 @@ import { allFailed, emptyReport, noneCameThrough } from "../rollout/report.ts";
 import { environmentRollout, type Rollout, sampleGroups } from "../rollout/rollout.ts";
 import { rolloutShape } from "../rollout/settings.ts";
 import { type Estimate, estimateGroups, mean, standardDeviation } from "./estimate.ts";
+import { fullContextText } from "./full-context.ts";
 import { type PairedResult, pairedTest } from "./paired-test.ts";
 
 const settingsSchema = z.strictObject({
@@ -124,6 +125,8 @@ export async function evaluateWith(
   // Where it is known what a failure counts, failures alone are a measurement too.
   const known = lowestReward !== undefined || typeof settings.onFailure === "object";
   if (groups.length === 0 || (!known && noneCameThrough(report))) throw allFailed(report, "evaluate()");
+  // A run tells of its own conversations.
+  if (lowestReward === undefined) warnOfFullContext(groups, agent.policy, settings.maxTurns);
   const estimate = (of: (trajectory: Trajectory) => number | undefined): Estimate =>
     estimateGroups(
       groups.map((group) => group.trajectories.map(of).filter((value) => value !== undefined)),
@@ -156,6 +159,16 @@ export async function evaluateWith(
     stub: groups.some((group) => group.trajectories.some((one) => one.stub)),
     groups,
   };
+}
+
+/** Models of which it was said: once of each, however often they are measured. */
+const warnedOf = new WeakSet<object>();
+
+function warnOfFullContext(groups: readonly TrajectoryGroup[], policy: Agent["policy"], maxTurns: number): void {
+  const text = warnedOf.has(policy) ? undefined : fullContextText(groups, policy, maxTurns);
+  if (text === undefined) return;
+  warnedOf.add(policy);
+  process.emitWarning(`evaluate(): ${text}`, { type: "StatesetWarning", code: "CONTEXT_FULL" });
 }
 
 export interface Comparison {

@@ -97,6 +97,17 @@ describe("explain", () => {
     expect((await explain(cached, conversation)).parts).toMatchObject([{ name: "state", score: 0.5 }]);
   });
 
+  it("refuses a reward or a conversation that is none", async () => {
+    const bare = explain as (...given: unknown[]) => Promise<unknown>;
+    await expect(bare()).rejects.toMatchObject({
+      code: "INVALID_OPTION",
+      message: expect.stringMatching(/got no reward\. Give both/),
+    });
+    await expect(bare(() => 1, conversation)).rejects.toThrow("explain() got no reward");
+    await expect(bare(new StateReward())).rejects.toThrow("explain() got no conversation");
+    await expect(bare(new StateReward(), turns)).rejects.toThrow("explain() got no conversation");
+  });
+
   it("throws when it is stopped", async () => {
     const stopped = AbortSignal.abort(new Error("stopped"));
     const reward = rewardFunction((_, { signal }) => {

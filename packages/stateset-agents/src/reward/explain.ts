@@ -1,6 +1,6 @@
 import { totalOf } from "../conversation/total.ts";
 import type { RewardResult, Turn } from "../conversation/trajectory.ts";
-import { messageOf } from "../error.ts";
+import { messageOf, StatesetError } from "../error.ts";
 import { checkResult } from "./define-reward.ts";
 import type { PartNote, RewardContext, RewardFunction, RewardInput } from "./reward-function.ts";
 
@@ -44,6 +44,7 @@ export async function explain(
   conversation: RewardInput,
   context: Omit<RewardContext, "onPart"> = {},
 ): Promise<Explanation> {
+  requireBoth(reward, conversation);
   const parts: PartNote[] = [];
   const onPart = (part: PartNote) => void parts.push(part);
   const { name } = reward;
@@ -54,6 +55,14 @@ export async function explain(
     if (context.signal?.aborted) throw error;
     return explanation({ name, failure: messageOf(error), parts }, conversation.turns);
   }
+}
+
+function requireBoth(reward: Partial<RewardFunction> | undefined, conversation: Partial<RewardInput> | undefined) {
+  const isReward = typeof reward?.compute === "function";
+  if (isReward && Array.isArray(conversation?.turns)) return;
+  throw new StatesetError("INVALID_OPTION", `explain() got no ${isReward ? "conversation" : "reward"}.`, {
+    hint: "Give both: explain(reward, trajectory). rewardFunction() makes a reward of a function.",
+  });
 }
 
 function explanation({ name, result, share, failure, parts }: PartNote, said: readonly Turn[]): Explanation {

@@ -74,7 +74,8 @@ export function playInEnvironment({ agent, environment, settings }: EnvironmentP
         signal,
         scenarioId: scenario.id,
         trajectoryId: id,
-        retry: (failure) => !isAnswer(failure),
+        // Nor is a check asked about other replies until it has a verdict.
+        retry: (failure) => !isAnswer(failure) && failure.during !== "check",
       },
     );
     if (value?.failure) failures.push(value.failure);

@@ -1,14 +1,6 @@
 /** Text in so many columns of a terminal. */
 import { clip, padEnd, width } from "./format.ts";
 
-/** Text that others wrote, as one line that cannot move the cursor, change colours or turn the direction of writing. */
-export function printable(text: string): string {
-  return text
-    .replace(/\s+/gu, " ")
-    .replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}]/gu, "\ufffd")
-    .trim();
-}
-
 /** Wraps at words; a word longer than a line is cut. */
 export function wrap(text: string, columns: number): string[] {
   const lines: string[] = [];

@@ -1,7 +1,8 @@
 /** The live view as lines that fit a terminal: 60 columns are enough, and from 120 on a conversation stands beside the numbers. */
 import type { Colors } from "picocolors/types";
 import { turnLines } from "../conversation/actions.ts";
-import { beside, flow, printable, wrap } from "./columns.ts";
+import { printable } from "../printable.ts";
+import { beside, flow, wrap } from "./columns.ts";
 import { clip, duration, number, padEnd, percent, quantity, sparkline, width } from "./format.ts";
 import { endsOf, type ViewState } from "./view-state.ts";
 import { atStep, changedSettings, distance, evaluationText, nameLine } from "./view-texts.ts";

@@ -1,6 +1,6 @@
 /**
  * An MCP server that misbehaves in every way a test asks for, by hand: JSON-RPC, one message a line, on standard input and output.
- *   node rogue-mcp-server.mjs [mute | exit | endless | unlisted]
+ *   node rogue-mcp-server.mjs [mute | exit | endless | unlisted | coloured]
  */
 import { createInterface } from "node:readline";
 
@@ -24,7 +24,7 @@ const tools = {
   refusing: (_, id) => send({ id, error: { code: -32602, message: `not with the key ${process.env.SHOP_KEY}` } }),
   hang: () => {},
   crash: () => {
-    process.stderr.write(`out of paper, key ${process.env.SHOP_KEY}\n`);
+    process.stderr.write(`${mode === "coloured" ? "\u001b[2J\r\n" : ""}out of paper, key ${process.env.SHOP_KEY}\n`);
     process.stdout.write('{"jsonrpc":"2.0","id":1,"res', () => process.exit(3));
   },
   flood: () => text("x".repeat(50_000_000)),
@@ -69,6 +69,7 @@ const list = () => [
   { name: "echo", inputSchema: any },
   { name: "task_only", inputSchema: any, execution: { taskSupport: "required" } },
   "a string",
+  ...(mode === "coloured" ? [{ name: "clear\u001b[2J\nscreen", inputSchema: any }] : []),
 ];
 
 const pageSize = 7;
@@ -84,7 +85,7 @@ function answer({ id, method, params }) {
     if (mode === "mute") return;
     const capabilities = mode === "unlisted" ? {} : { tools: { listChanged: true } };
     const { protocolVersion } = params;
-    const serverInfo = { name: "rogue", version: "1" };
+    const serverInfo = { name: mode === "coloured" ? "\u001b[31mrogue\u202e" : "rogue", version: "1" };
     send({ id, result: { protocolVersion, capabilities, serverInfo, instructions: "Beware." } });
   } else if (method === "tools/list") send({ id, result: page(params?.cursor) });
   else if (method === "tools/call") {

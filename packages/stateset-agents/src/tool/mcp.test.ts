@@ -153,6 +153,19 @@ describe("an MCP server", () => {
     ]);
   });
 
+  it("cannot draw on the terminal by what is said of it", async () => {
+    const { tools } = await open({}, "coloured");
+    await caller(tools)("crash");
+    await vi.waitFor(() => expect(warnings).toHaveLength(2));
+    const [left, gone] = warnings;
+    expect(left).toContain('MCP server "\ufffd[31mrogue\ufffd" cannot be used');
+    expect(left).toContain('\n  "clear\ufffd[2J screen": Invalid value for');
+    expect(gone).toContain("It said last: \ufffd[2J out of paper, key [SHOP_KEY]");
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: it is what is looked for.
+    expect(warnings.join("")).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
+    await expect(open({ only: ["ecko"] }, "coloured")).rejects.toThrow('MCP server "\ufffd[31mrogue');
+  });
+
   it("that cannot be started again fails each call, until it can", async () => {
     const moved = join(temporaryFolder(), "server.mjs");
     copyFileSync(script, moved);

@@ -4,6 +4,7 @@
  */
 import { messageOf, StatesetError } from "../error.ts";
 import { didYouMean } from "../suggest.ts";
+import { brief } from "./mcp/brief.ts";
 import { Link } from "./mcp/link.ts";
 import { type McpOptions, type McpServer, readOptions, readServer } from "./mcp/options.ts";
 import { type LeftOutTool, nameOf, type TakenTools, takeTools } from "./mcp/take-tools.ts";
@@ -36,7 +37,7 @@ export async function mcpTools(server: McpServer, options: McpOptions = {}): Pro
   let started = false;
   const warn = () => {
     if (taken.leftOut.length === 0) return;
-    const which = taken.leftOut.map(({ name, problem }) => `"${name}": ${problem}`).join("\n  ");
+    const which = taken.leftOut.map(({ name, problem }) => `"${brief(name)}": ${brief(problem)}`).join("\n  ");
     process.emitWarning(`Some tools of the MCP server "${link.name}" cannot be used.\n  ${which}`, {
       type: "StatesetWarning",
       code: "MCP_TOOL_LEFT_OUT",
@@ -69,7 +70,10 @@ export async function mcpTools(server: McpServer, options: McpOptions = {}): Pro
   if (missing !== undefined) {
     await link.close();
     throw new StatesetError("INVALID_OPTION", `The MCP server "${link.name}" has no tool "${missing}".`, {
-      hint: didYouMean(missing, names),
+      hint: didYouMean(
+        missing,
+        names.map((name) => brief(name)),
+      ),
     });
   }
   started = true;

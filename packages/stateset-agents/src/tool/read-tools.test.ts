@@ -4,6 +4,7 @@ import { readTools } from "./read-tools.ts";
 import { tool } from "./tool.ts";
 
 const schema = { type: "object", properties: { city: { type: "string" } }, required: ["city"] } as const;
+const shown = (definition: object) => ({ type: "function", function: definition });
 const context = { signal: new AbortController().signal, callId: "a", messages: [] };
 
 describe("a tool", () => {
@@ -89,6 +90,12 @@ describe("tools", () => {
     expect(await runnable.get("c")!.execute({ city: "Rome" }, context)).toBe("sun in Rome");
   });
 
+  it("come by their own names, and definitions with what a template may know of them", () => {
+    expect(readTools({ a: tool({ name: "a", execute: () => 1 }) }).definitions).toHaveLength(1);
+    const strict = shown({ name: "b", parameters: schema, strict: true });
+    expect(readTools([strict] as never).definitions).toEqual([strict]);
+  });
+
   it("come by name, as the AI SDK has them", async () => {
     const { definitions, runnable } = readTools({
       weather: {
@@ -138,7 +145,31 @@ describe("tools", () => {
       [tool({ name: "a", execute: () => 1 }), tool({ name: "a", execute: () => 2 })],
       'Two tools are called "a"',
     ],
-    ["what is none", [{ name: "a" }], "tools[0] is no tool"],
+    ["what is none", [{ name: "a" }], 'tools[0] ("a") is no tool. Make one with tool('],
+    ["what tool() has not made", [{ name: "a", execute: () => 1 }], "Put it into tool()"],
+    ["a definition without its function", [{ type: "function", name: "a", parameters: schema }], "function: { name"],
+    ["a definition with a name that is none", [shown({ name: "a b" })], "tools[0].function.name"],
+    [
+      "a definition whose parameters are no schema",
+      [shown({ name: "a", parameters: { type: "text" } })],
+      "tools[0].function.parameters is no JSON schema",
+    ],
+    ["a definition with misspelt parameters", [shown({ name: "a", paramters: schema })], 'write "parameters"'],
+    [
+      "a definition with parameters of another name",
+      [shown({ name: "a", params: schema })],
+      'Invalid value for tools[0].function: "params" is not known: write "parameters".',
+    ],
+    [
+      "a tool by another name than its own",
+      { weather: tool({ name: "get_weather", execute: () => 1 }) },
+      'tools.weather is a tool of another name, "get_weather"',
+    ],
+    [
+      "an AI SDK tool with a misspelt execute",
+      { a: { inputSchema: schema, excute: () => 1 } },
+      'tools.a has "excute" and no "execute". Did you mean',
+    ],
     ["nothing", [null], "tools[0] is no tool"],
     ["an AI SDK tool without a name", [{ inputSchema: z.object({}) }], "by name"],
   ])("refuse %s", (_, input, reason) => {

@@ -3,9 +3,10 @@ import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import { toolDefinitionSchema } from "../conversation/tool-definition.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions, pick } from "../options.ts";
-import { isStandard, type StandardSchema, type ToolParameters } from "./parameters.ts";
+import { nearest } from "../suggest.ts";
+import { isStandard, readParameters, type StandardSchema, type ToolParameters } from "./parameters.ts";
 import type { JsonSchema } from "./schema/compile-schema.ts";
-import { type Tool, type ToolContext, tool } from "./tool.ts";
+import { type Tool, type ToolContext, tool, toolName } from "./tool.ts";
 
 /** The Python library's form. */
 export interface NamedFunction {
@@ -55,6 +56,11 @@ export function readTools(input: ToolsInput, where = "tools"): ReadTools {
     const one = readOne(value, key, key === undefined ? `${where}[${i}]` : `${where}.${key}`);
     const { definition } = one;
     const { name } = definition.function;
+    if (key !== undefined && key !== name) {
+      throw new StatesetError("INVALID_OPTION", `${where}.${key} is a tool of another name, "${name}".`, {
+        hint: `The model would call it "${name}": write { ${JSON.stringify(name)}: … }, or put it in a list.`,
+      });
+    }
     if (definitions.some((other) => other.function.name === name)) {
       throw new StatesetError("INVALID_OPTION", `Two tools are called "${name}".`, {
         hint: 'Give one another name; the tools of an MCP server get one by mcpTools(server, { prefix: "other_" }).',
@@ -71,13 +77,29 @@ function readOne(value: unknown, key: string | undefined, where: string): AnyToo
     if (isTool(value)) return value;
     if ("inputSchema" in value) return fromSdk(value as unknown as SdkTool, key, where);
     if (typeof value.function === "function") return fromFunction(value as unknown as NamedFunction);
-    if (value.type === "function") {
-      return { definition: parseOptions(toolDefinitionSchema, value, where) };
-    }
+    if (value.type === "function" && isObject(value.function)) return { definition: readDefinition(value, where) };
   }
-  throw new StatesetError("INVALID_OPTION", `${where} is no tool.`, {
-    hint: 'Make one with tool({ name, parameters, execute }), or give { type: "function", function: { name, parameters } } to have it shown alone.',
-  });
+  throw noTool(value, where);
+}
+
+/** Shown to the model as it is, so it is held to what tool() is held to. */
+function readDefinition(value: unknown, where: string): ToolDefinition {
+  const definition = parseOptions(toolDefinitionSchema, value, where);
+  const { name, parameters } = definition.function;
+  parseOptions(toolName, name, `${where}.function.name`);
+  readParameters(parameters, `${where}.function.parameters`);
+  return definition;
+}
+
+function noTool(value: unknown, where: string): StatesetError {
+  const { name, execute } = isObject(value) ? value : {};
+  const called = typeof name === "string" ? ` ("${name}")` : "";
+  const made = "tool({ name, parameters, execute })";
+  const hint =
+    typeof execute === "function"
+      ? `Put it into tool(): ${made}.`
+      : `Make one with ${made}, or give { type: "function", function: { name, parameters } } to have it shown alone.`;
+  return new StatesetError("INVALID_OPTION", `${where}${called} is no tool.`, { hint });
 }
 
 function fromFunction({ function: execute, ...rest }: NamedFunction): AnyTool {
@@ -93,6 +115,12 @@ function fromSdk(sdk: SdkTool, name: string | undefined, where: string) {
   }
   const shown = { name, description, parameters: parametersOfSdk(inputSchema, where) };
   if (!execute) {
+    const meant = Object.keys(sdk).find((key) => nearest(key, ["execute"]) !== undefined);
+    if (meant !== undefined) {
+      throw new StatesetError("INVALID_OPTION", `${where} has "${meant}" and no "execute".`, {
+        hint: `Did you mean "execute"? Without it the tool is shown alone.`,
+      });
+    }
     const { definition } = tool({ ...shown, execute: () => undefined });
     return { definition };
   }

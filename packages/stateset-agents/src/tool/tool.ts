@@ -43,10 +43,13 @@ export interface ToolOptions<P extends ToolParameters = ToolParameters, R = unkn
 }
 
 const isFunction = (value: unknown) => typeof value === "function";
-const toolNames = /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/;
+
+export const toolName = z
+  .string()
+  .regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/, "a name of 1 to 64 letters, digits, _, . and - was expected");
 
 const toolSchema = z.strictObject({
-  name: z.string().regex(toolNames, "a name of 1 to 64 letters, digits, _, . and - was expected"),
+  name: toolName,
   description: z.string().optional(),
   parameters: z.custom<ToolParameters>((value) => typeof value === "object" || isFunction(value)).optional(),
   execute: z.custom<Tool["execute"]>(isFunction, "a function was expected"),

@@ -4,6 +4,7 @@ import { type Failure, isAnswer } from "../conversation/failure.ts";
 import { countByPart } from "../conversation/part-failures.ts";
 import { counted } from "../counted.ts";
 import { StatesetError } from "../error.ts";
+import { fullContextText } from "../evaluation/full-context.ts";
 import { notFiniteError, tooManySkipped } from "../learning/finite.ts";
 import { warmupSteps } from "../learning/learner.ts";
 import { isShaped, type Sampling } from "../policy/policy.ts";
@@ -12,7 +13,6 @@ import { evaluationLines } from "../run/evaluation-metrics.ts";
 import type { RewardEvaluation } from "../run/event.ts";
 import type { Metrics } from "../run/metrics.ts";
 import type { Collected } from "./collect.ts";
-import { reportFullContext } from "./full-context.ts";
 import type { Loop, LoopState } from "./loop.ts";
 
 /** Steps in a row that may be lost whole before the run stops. */
@@ -81,6 +81,16 @@ async function reportFailedParts(
     const message = `Step ${step}: the part "${name}" of the reward failed in ${count} of ${of}; they were scored without it, or with the score that stands in for it.${why(name)} From now on only the metric ${metric}/${name} tells.`;
     await run.warn({ kind: "reward-part-failed", message }, step);
   }
+}
+
+async function reportFullContext(loop: Loop, step: number, { groups, refused }: Collected): Promise<void> {
+  const { run, state, config, learner } = loop;
+  if (state.notices.includes("context-full")) return;
+  const text = fullContextText([...groups, ...refused], learner.policy, config.maxTurns);
+  if (text === undefined) return;
+  state.notices.push("context-full");
+  const message = `Step ${step}: ${text} From now on only the metric contextFull tells.`;
+  await run.warn({ kind: "context-full", message }, step);
 }
 
 /** What conversations that failed at a reply count, in words. */
@@ -228,9 +238,9 @@ export function stopOf({ state, run, config }: Loop, step: number, { report }: C
 
 function messagesOf(failures: readonly Failure[]): string[] {
   return failures.map((failure) =>
-    failure.during === "reward" || failure.during === "hook" || failure.during === "user"
-      ? messageIn(failure)
-      : `${failure.during}(): ${failure.message}`,
+    ["fresh", "reset", "step"].includes(failure.during)
+      ? `${failure.during}(): ${failure.message}`
+      : messageIn(failure),
   );
 }
 

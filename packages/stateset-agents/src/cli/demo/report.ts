@@ -3,8 +3,9 @@ import { turnLines } from "../../conversation/actions.ts";
 import type { Trajectory, Turn } from "../../conversation/trajectory.ts";
 import { type Estimate, estimateGroups } from "../../evaluation/estimate.ts";
 import { compare, type Evaluation } from "../../evaluation/evaluate.ts";
+import { printable } from "../../printable.ts";
 import { isPolite } from "../../reward/builtin/politeness.ts";
-import { beside, printable, wrap } from "../../telemetry/columns.ts";
+import { beside, wrap } from "../../telemetry/columns.ts";
 import { intervalText, number, percent, table } from "../../telemetry/format.ts";
 
 export interface DemoMeasures {

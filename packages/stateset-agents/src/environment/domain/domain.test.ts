@@ -219,6 +219,7 @@ describe("options of a domain", () => {
     expect(() => retail({ levle: 1 } as DomainOptions)).toThrow(
       'Unknown option "levle" in retail(). Did you mean "level"?',
     );
+    for (const make of [retail, booking]) expect(() => make({ tasks: 100_000 })).toThrow("().tasks: at most 10,000");
     expect(() => booking({ level: 4 as never })).toThrow("1, 2 or 3 was expected");
     expect(() =>
       oracleReply({ scenario: { id: "a" }, turns: [], replies: 0, seed: 0, done: false, metadata: {} }),

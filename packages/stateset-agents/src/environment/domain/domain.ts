@@ -22,7 +22,7 @@ export interface DomainOptions {
   level?: 1 | 2 | 3 | undefined;
   /** Other ids, names and phrasings than in training. Default false. */
   heldOut?: boolean | undefined;
-  /** How many, a quarter of each class. Default 64. */
+  /** How many, a quarter of each class; 10,000 at most. Default 64. */
   tasks?: number | undefined;
   /** Other tasks of the same kind. Default 0. */
   seed?: number | undefined;
@@ -33,7 +33,8 @@ export interface DomainOptions {
 const optionsSchema = z.strictObject({
   level: z.union([z.literal(1), z.literal(2), z.literal(3)], "1, 2 or 3 was expected").default(1),
   heldOut: z.boolean().default(false),
-  tasks: z.int().min(1).default(64),
+  // Each has a world of its own: more of them would take long to make, and a seed gives others.
+  tasks: z.int().min(1).max(10_000, "at most 10,000 were expected; another seed gives other ones").default(64),
   seed: z.int().default(0),
   maxTurns: z.int().min(1).default(12),
 });

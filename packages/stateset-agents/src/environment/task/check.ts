@@ -27,17 +27,17 @@ export function readCheck(result: TaskCheck | FinalCheck, taskId: string): ReadC
   const where = `what the check of task "${taskId}" returned`;
   if (typeof result === "boolean") return { success: result, progress: result ? 1 : 0 };
   if (typeof result !== "number" && (typeof result !== "object" || result === null)) {
-    throw new StatesetError("ENVIRONMENT_FAILED", `The check of task "${taskId}" returned ${printed(result)}.`, {
+    throw new StatesetError("CHECK_FAILED", `The check of task "${taskId}" returned ${printed(result)}.`, {
       hint: "Return true or false, a progress from 0 to 1, or { success, progress }.",
     });
   }
   const { success, progress, ...words } =
     typeof result === "number"
       ? { success: result >= 1, progress: result }
-      : parseOptions(shape, result, where, "ENVIRONMENT_FAILED");
+      : parseOptions(shape, result, where, "CHECK_FAILED");
   const reached = progress ?? (success ? 1 : 0);
   if (!(reached >= 0 && reached <= 1)) {
-    throw new StatesetError("ENVIRONMENT_FAILED", `The check of task "${taskId}" gave a progress of ${reached}.`, {
+    throw new StatesetError("CHECK_FAILED", `The check of task "${taskId}" gave a progress of ${reached}.`, {
       hint: "Give a number from 0 to 1.",
     });
   }

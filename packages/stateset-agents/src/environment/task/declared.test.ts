@@ -107,6 +107,11 @@ describe("bad input", () => {
       'names the argument "orderid", which "cancel_order" does not take. Did you mean "order_id"?',
     ],
     [
+      "an argument of another type than the tool takes",
+      { tasks: [{ ...cancel, expect: { writes: [{ tool: "cancel_order", arguments: { order_id: 1 } }] } }] },
+      'expects a call of "cancel_order" that would fail: arguments.order_id is not of type string',
+    ],
+    [
       "a call that is expected of a tool that is not shown",
       { tasks: [{ ...cancel, tools: ["get_order"], expect: { calls: [{ tool: "cancel_order" }] } }] },
       'expects a call of "cancel_order", which it does not show',
@@ -145,6 +150,26 @@ describe("bad input", () => {
     const make = () =>
       new TaskEnvironment({ tasks, tools: [getOrder, cancelOrder], ...options } as StatefulTaskOptions);
     expect(make).toThrow(message);
+  });
+
+  it("but not parts of arguments that fit, nor calls that are forbidden because they fail", () => {
+    const address = { type: "object", properties: { city: { type: "string" } }, required: ["city", "street"] };
+    const properties = { id: { type: "string" }, address, required: { type: "boolean" } };
+    const parameters = { type: "object", properties, required: ["id"] };
+    const move: TaskTool = { name: "move", parameters, run: () => ({ result: "ok" }) };
+    const make = (expect: Record<string, unknown>[], forbid: Record<string, unknown>[] = []) => {
+      const calls = (given: Record<string, unknown>[]) => ({
+        calls: given.map((one) => ({ tool: "move", arguments: one })),
+      });
+      return new TaskEnvironment({
+        tasks: [{ id: "a", goal: "x", expect: calls(expect), forbid: calls(forbid) }],
+        tools: [move],
+      });
+    };
+    expect(make([{ address: { city: "Rome" } }, {}, { required: true }], [{ id: 7 }]).scenarios).toHaveLength(1);
+    expect(() => make([{ address: { city: 7 } }])).toThrow("arguments.address.city is not of type string");
+    expect(() => make([{ address: "Rome" }])).toThrow("arguments.address is not of type object");
+    expect(() => make([{ required: "yes" }])).toThrow("arguments.required is not of type boolean");
   });
 
   it("and the types tell the two forms apart", () => {

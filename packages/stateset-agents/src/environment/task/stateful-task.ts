@@ -54,9 +54,16 @@ const taskSchema = z.strictObject({
   toolNames: names,
 });
 
+/** A tool of the environment, as far as declarations need it. */
+export interface KnownTool {
+  definition: ToolDefinition;
+  /** Why no call can have arguments of which these are a part; empty where one can. */
+  problemsOf(part: unknown): readonly string[];
+}
+
 export interface ReadTaskOptions {
   where: string;
-  tools: ReadonlyMap<string, ToolDefinition>;
+  tools: ReadonlyMap<string, KnownTool>;
   /** Put before the task's own context. */
   policy: string | undefined;
   /** Whether somebody speaks for the user. */
@@ -85,12 +92,21 @@ export function readStatefulTask(value: unknown, options: ReadTaskOptions): Stat
       refuse(`expects a call of "${tool}", which it does not show`, "Name it in the task's `tools` too.");
   }
   for (const { tool, arguments: given = {} } of named) {
-    const known = argumentsOf(options.tools.get(tool)!);
+    const known = argumentsOf(options.tools.get(tool)!.definition);
     const other = known && Object.keys(given).find((name) => !known.includes(name));
     if (other !== undefined)
       refuse(
         `names the argument "${other}", which "${tool}" does not take`,
         known!.length > 0 ? didYouMean(other, known!) : "It takes none.",
+      );
+  }
+  // Forbidden ones may be such as fail: a call counts as tried either way.
+  for (const { tool, arguments: given = {} } of expected) {
+    const [problem] = options.tools.get(tool)!.problemsOf(given);
+    if (problem !== undefined)
+      refuse(
+        `expects a call of "${tool}" that would fail: ${problem}`,
+        "Arguments are written as the tool's parameters say.",
       );
   }
   if (!hasCheck && !saysSomething(rest)) {

@@ -275,7 +275,7 @@ describe("what goes wrong in a tool", () => {
       () => ({ code: "none", message: "" }),
       (error: { code: string; message: string }) => error,
     );
-    expect([code, said]).toEqual(["ENVIRONMENT_FAILED", expect.stringContaining(message)]);
+    expect([code, said]).toEqual(["CHECK_FAILED", expect.stringContaining(message)]);
     expect(said).toContain('check of task "cancel"');
   });
 

@@ -5,6 +5,7 @@ import type { Turn } from "../../conversation/trajectory.ts";
 import { fingerprint } from "../../describe.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
+import { compilePartial } from "../../tool/schema/partial-schema.ts";
 import type { EnvironmentState, ResetOptions, StepOptions, StepResult } from "../environment.ts";
 import { givenTurns } from "../opening.ts";
 import { scriptedUser } from "../user/scripted.ts";
@@ -13,7 +14,7 @@ import { type FinalCheck, type ReadCheck, readCheck } from "./check.ts";
 import { judgeDeclared } from "./declared.ts";
 import { callsIn, type FinalTask, wordsIn } from "./final.ts";
 import { frozenJson, stateHash } from "./json-state.ts";
-import { readStatefulTask, type StatefulTask, type StatefulTaskInput } from "./stateful-task.ts";
+import { type KnownTool, readStatefulTask, type StatefulTask, type StatefulTaskInput } from "./stateful-task.ts";
 import {
   type AnyState,
   callsToAnswer,
@@ -79,8 +80,8 @@ export class StatefulTasks {
     this.#user = user ?? scriptedUser(({ turns }: Partial<StatefulTask>) => turns ?? []);
     this.#policy = policy;
     this.maxTurns = parsed.maxTurns;
-    const definitions = new Map([...this.#tools].map(([name, { tool }]) => [name, tool.definition]));
-    const common = { tools: definitions, policy, hasUser: !!user, hasCheck: !!check };
+    const known = new Map([...this.#tools].map(([name, { tool }]) => [name, knownTool(tool)]));
+    const common = { tools: known, policy, hasUser: !!user, hasCheck: !!check };
     this.tasks = parsed.tasks.map((task, i) => readStatefulTask(task, { ...common, where: `Task ${i + 1}` }));
   }
 
@@ -163,6 +164,10 @@ export class StatefulTasks {
     }
     return readCheck(result, scenario.id);
   }
+}
+
+function knownTool({ definition }: ReadTaskTool["tool"]): KnownTool {
+  return { definition, problemsOf: compilePartial(definition.function.parameters ?? {}) };
 }
 
 function userTurn(content: string): Turn {

@@ -4,9 +4,8 @@ import type { Edge, Grammar, Nfa, Place } from "./nfa.ts";
 
 /** Digits before the point, at most; and behind it where nothing bounds the number. A double tells all of these apart. */
 const digits = 15;
-/** Behind the point of a bounded number: nine digits may stand before it then. */
+/** Behind the point of a bounded number: nine digits may stand before it then. More where no number of so few lies within the bounds. */
 const fraction = 6;
-const one = 10n ** BigInt(fraction);
 const largest = 10n ** BigInt(digits) - 1n;
 
 export interface Bounds {
@@ -30,10 +29,24 @@ export function integerGrammar(bounds: Bounds): Grammar {
 
 export function numberGrammar(bounds: Bounds): Grammar {
   if (bounds.min === undefined && bounds.max === undefined) return anyNumber;
-  const [low, high] = limits(bounds, fraction);
-  const [from, to] = [larger(low ?? -largest, -largest), smaller(high ?? largest, largest)];
+  for (let places = fraction; places <= digits; places++) {
+    const [low, high] = limits(bounds, places);
+    const [from, to] = [larger(low ?? -largest, -largest), smaller(high ?? largest, largest)];
+    if (from <= to) return signed(from, to, decimals(places));
+  }
   // Further out whole numbers are left.
-  return from <= to ? signed(from, to, decimals) : integerGrammar(bounds);
+  return integerGrammar(bounds);
+}
+
+/** Whether no number lies within the bounds, however many digits it has. */
+export function isEmpty(
+  { min = -Infinity, max = Infinity, aboveMin, belowMax }: Bounds,
+  type: "integer" | "number",
+): boolean {
+  if (type === "number") return min > max || (min === max && (aboveMin === true || belowMax === true));
+  const least = aboveMin ? Math.floor(min) + 1 : Math.ceil(min);
+  const most = belowMax ? Math.ceil(max) - 1 : Math.floor(max);
+  return least > most;
 }
 
 /** The bounds as whole numbers of 10^-places, on their inner side. */
@@ -85,17 +98,20 @@ function naturals(low: bigint, high: bigint): Grammar {
   return choice(...parts);
 }
 
-/** In whole numbers of 10^-fraction. */
-function decimals(low: bigint, high: bigint): Grammar {
-  const [from, to] = [low / one, high / one];
-  const part = (value: bigint) => String(value % one).padStart(fraction, "0");
-  const [first, last] = ["0".repeat(fraction), "9".repeat(fraction)];
-  if (from === to) return sequence(String(from), fractions(part(low), part(high)));
-  return choice(
-    sequence(String(from), fractions(part(low), last)),
-    to - from > 1n ? sequence(naturals(from + 1n, to - 1n), fractions(first, last)) : impossible,
-    sequence(String(to), fractions(first, part(high))),
-  );
+/** In whole numbers of 10^-places. */
+function decimals(places: number): (low: bigint, high: bigint) => Grammar {
+  const one = 10n ** BigInt(places);
+  const part = (value: bigint) => String(value % one).padStart(places, "0");
+  const [first, last] = ["0".repeat(places), "9".repeat(places)];
+  return (low, high) => {
+    const [from, to] = [low / one, high / one];
+    if (from === to) return sequence(String(from), fractions(part(low), part(high)));
+    return choice(
+      sequence(String(from), fractions(part(low), last)),
+      to - from > 1n ? sequence(naturals(from + 1n, to - 1n), fractions(first, last)) : impossible,
+      sequence(String(to), fractions(first, part(high))),
+    );
+  };
 }
 
 /** Digits of one length from–to. */

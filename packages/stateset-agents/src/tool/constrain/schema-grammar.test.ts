@@ -141,6 +141,16 @@ const held: Record<string, { schema: Schema; yes?: unknown[]; no?: unknown[] }> 
     yes: [0.000001, 0.000002],
     no: [0.000003],
   },
+  "number, between two of six digits": {
+    schema: { type: "number", minimum: 0.12345671, exclusiveMaximum: 0.12345679 },
+    yes: [0.12345671, 0.12345675],
+    no: [0.1234567, 0.1234568, 0.12345679],
+  },
+  "number, between two of six digits, below zero": {
+    schema: { type: "number", minimum: -2.00000009, maximum: -2.00000001 },
+    yes: [-2.00000009, -2.00000002],
+    no: [-2, -2.0000001],
+  },
   "number, far out": { schema: { type: "number", minimum: 1e12 }, yes: [1e12, 1e12 + 7], no: [1e11] },
   "number below zero": { schema: { type: "number", maximum: -0.5 }, yes: [-0.5, -3, -0.75], no: [0, -0.4] },
   boolean: { schema: { type: "boolean" }, yes: [true, false], no: [null, "true"] },
@@ -315,6 +325,8 @@ const refused: Record<string, Schema> = {
   '"additionalProperties" without "properties"': { type: "object", additionalProperties: { type: "string" } },
   '"oneOf" whose alternatives may both fit': { oneOf: [{ type: "integer" }, { type: "number" }] },
   '"pattern" that is said twice': { allOf: [{ type: "string", pattern: "a" }, { pattern: "b" }] },
+  "numbers from 1e-20 to 2e-20, which take more than 15 digits": { type: "number", minimum: 1e-20, maximum: 2e-20 },
+  "numbers from 100000000000000000000 to ∞, which take more": { type: "integer", minimum: 1e20 },
   "pattern with \\b": { type: "string", pattern: "a\\b" },
   'the reference "#/$defs/gone"': { $ref: "#/$defs/gone" },
 };
@@ -330,6 +342,18 @@ describe("what cannot be held", () => {
     }
     expect(message).toContain(`constrain cannot hold ${name}`);
     expect(message).toContain("the schema, at #/properties/deep");
+  });
+
+  it("bounds between which nothing lies are no matter of digits", () => {
+    for (const empty of [
+      { type: "number", minimum: 2, maximum: 1 },
+      { type: "number", minimum: 1, exclusiveMaximum: 1 },
+      { type: "integer", minimum: 0.2, maximum: 0.8 },
+      { type: "integer", exclusiveMinimum: 1, exclusiveMaximum: 2 },
+    ]) {
+      const schema = { type: "object", properties: { deep: empty } };
+      expect(accepts(schemaAutomaton(schema), "{}")).toBe(true);
+    }
   });
 
   it("a pattern longer than strings may be says so", () => {

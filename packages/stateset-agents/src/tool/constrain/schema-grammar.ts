@@ -9,7 +9,7 @@ import { choice, impossible, list, nothing, optional, sequence, text } from "./g
 import { type ConstrainLimits, patternLength } from "./limits.ts";
 import { mergeSchemas } from "./merge-schemas.ts";
 import type { Grammar, Place } from "./nfa.ts";
-import { integerGrammar, numberGrammar } from "./number-grammar.ts";
+import { integerGrammar, isEmpty, numberGrammar } from "./number-grammar.ts";
 import { patternGrammar } from "./regex-grammar.ts";
 import { stringGrammar } from "./string-grammar.ts";
 import { unsupported } from "./unsupported.ts";
@@ -306,7 +306,12 @@ export class SchemaReader {
       aboveMin,
       belowMax,
     };
-    return type === "integer" ? integerGrammar(bounds) : numberGrammar(bounds);
+    const grammar = type === "integer" ? integerGrammar(bounds) : numberGrammar(bounds);
+    if (grammar === impossible && !isEmpty(bounds, type)) {
+      const { min = "−∞", max = "∞" } = bounds;
+      throw unsupported(`numbers from ${min} to ${max}, which take more than 15 digits`, this.#where(at));
+    }
+    return grammar;
   }
 }
 

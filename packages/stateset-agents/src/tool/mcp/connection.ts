@@ -6,6 +6,7 @@ import { messageOf, StatesetError } from "../../error.ts";
 import { longestTimerMs } from "../../options.ts";
 import { Refusal } from "../run-calls.ts";
 import { boundedFetch, tooLarge } from "./bounded-fetch.ts";
+import { brief } from "./brief.ts";
 import { mostBytes, mostPages, mostTools } from "./limits.ts";
 import type { ReadServer } from "./options.ts";
 
@@ -218,7 +219,7 @@ function transportFor({ StdioClientTransport, StreamableHTTPClientTransport }: S
       // It ended by itself.
     }
   };
-  return { transport, lastWords: () => server.redact(said.trim()), end: async () => {}, kill };
+  return { transport, lastWords: () => brief(server.redact(said), 1000), end: async () => {}, kill };
 }
 
 /** One line, with what caused it where that says more, and without what a server may have put in at length. */
@@ -226,8 +227,7 @@ function problemOf(error: unknown): string {
   const { cause, status } = error as { cause?: unknown; status?: unknown };
   const message = messageOf(error) + (cause instanceof Error ? `: ${cause.message}` : "");
   const said = typeof status === "number" ? message.replace(/^Error POSTing to endpoint:/, `HTTP ${status}:`) : message;
-  const line = said.replace(/\s+/g, " ").trim().replace(/\.$/, "");
-  return line.length > 500 ? `${line.slice(0, 500)} …` : line;
+  return brief(said.trim().replace(/\.$/, ""));
 }
 
 function hintFor(server: ReadServer): string {

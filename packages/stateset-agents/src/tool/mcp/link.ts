@@ -1,6 +1,7 @@
 /** An MCP server across its connections: one that went away is connected to again by the next call, once a call. */
 import type { CallToolResult, Tool as ServerTool } from "@modelcontextprotocol/client";
 import { messageOf, StatesetError } from "../../error.ts";
+import { brief } from "./brief.ts";
 import { type Connection, connect, SessionLost } from "./connection.ts";
 import type { ReadServer } from "./options.ts";
 
@@ -72,7 +73,7 @@ export class Link {
       onListChanged: () => void this.#listAgain(),
       onGone: (lastWords) => this.#warn(lastWords),
     });
-    this.#title = connection.title;
+    this.#title = connection.title && brief(connection.title);
     try {
       this.#options.onList(await connection.list());
     } catch (error) {

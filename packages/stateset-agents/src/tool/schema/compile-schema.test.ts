@@ -90,6 +90,11 @@ describe("a stranger's schema costs an error, not the process", () => {
     ["a reference to another document", { $ref: "https://elsewhere/x.json" }, "resolve reference"],
     ["a reference to nothing", { $ref: "#/$defs/none" }, "resolve reference"],
     ["ten megabytes", { description: "x".repeat(10 << 20) }, "characters"],
+    [
+      "references by the thousand",
+      { $defs: { a: {} }, properties: { a: { anyOf: Array(1001).fill({ $ref: "#/$defs/a" }) }, $ref: {} } },
+      "it has 1001 references, and 1000 are the limit",
+    ],
     ["one that holds itself", cyclic, "holds itself"],
     ["a hundred levels", deep, "nested more than 64 deep"],
     ["a pattern that looks ahead", { pattern: "(?=a)b" }, "looks ahead"],

@@ -11,7 +11,8 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 /** What is wrong with a value, one sentence each; empty when it fits. */
 export type SchemaCheck = (value: unknown, at?: string) => string[];
 
-const most = { characters: 256 * 1024, depth: 64, problems: 8, told: 1000 };
+/** Of a reference the compiler makes a function, which takes about a millisecond. */
+const most = { characters: 256 * 1024, references: 1000, depth: 64, problems: 8, told: 1000 };
 
 // The validator knows patterns it has met by what they print.
 const regExp = Object.assign((pattern: string) => ({ ...compileRegex(pattern), toString: () => `/${pattern}/` }), {
@@ -112,11 +113,7 @@ function withCosts<T>(schema: T, cost: number): T {
   if (typeof schema !== "object" || schema === null) return schema;
   if (Array.isArray(schema)) return schema.map((one) => withCosts(one, cost)) as T;
   const parts = Object.entries(schema).map(([name, part]) => [name, withCosts(part, cost)]);
-  // A property may be called so; then it is a schema.
-  const refers = parts.some(
-    ([name, part]) => ["$ref", "$dynamicRef"].includes(name as string) && typeof part === "string",
-  );
-  return Object.fromEntries(refers ? [...parts, [costKeyword, cost]] : parts) as T;
+  return Object.fromEntries(refers(schema) ? [...parts, [costKeyword, cost]] : parts) as T;
 }
 
 /** How many values it holds, itself among them. Spends as it counts. */
@@ -143,7 +140,21 @@ function readSchema(schema: unknown, where: string): Record<string, unknown> {
   if (depthOf(schema) > most.depth) fail(`it is nested more than ${most.depth} deep, or holds itself`);
   const text = JSON.stringify(schema);
   if (text.length > most.characters) fail(`it has ${text.length} characters, and ${most.characters} are the limit`);
-  return JSON.parse(text) as Record<string, unknown>;
+  const copy = JSON.parse(text) as Record<string, unknown>;
+  const references = referencesIn(copy);
+  if (references > most.references) fail(`it has ${references} references, and ${most.references} are the limit`);
+  return copy;
+}
+
+function referencesIn(schema: unknown): number {
+  if (typeof schema !== "object" || schema === null) return 0;
+  return Object.values(schema).reduce<number>((sum, part) => sum + referencesIn(part), refers(schema) ? 1 : 0);
+}
+
+/** A property may be called so; then it is a schema. */
+function refers(schema: object): boolean {
+  const { $ref, $dynamicRef } = schema as Record<string, unknown>;
+  return typeof $ref === "string" || typeof $dynamicRef === "string";
 }
 
 /** At most one more than the limit. */

@@ -1,21 +1,19 @@
-/** Says once, of a step in which no conversation came to an end of its own, what filled the context. */
-import { isReply, type Trajectory } from "../conversation/trajectory.ts";
+/** What to say of conversations of which none came to an end of its own: what filled the context. */
+import type { Agent } from "../agent/agent.ts";
+import { isReply, type Trajectory, type TrajectoryGroup } from "../conversation/trajectory.ts";
 import { counted } from "../counted.ts";
-import { mean } from "../evaluation/estimate.ts";
-import type { Collected } from "./collect.ts";
-import type { Loop } from "./loop.ts";
+import { mean } from "./estimate.ts";
 
-export async function reportFullContext(loop: Loop, step: number, { groups, refused }: Collected): Promise<void> {
-  const { run, state, config, learner } = loop;
-  const played = [...groups, ...refused].flatMap(({ trajectories }) => trajectories);
-  if (played.length === 0 || played.some(({ ended }) => ended !== "context-full")) return;
-  if (state.notices.includes("context-full")) return;
-  state.notices.push("context-full");
-  const { model, tokenizer } = learner.policy;
+/** Undefined where one ended otherwise. */
+export function fullContextText(
+  groups: readonly TrajectoryGroup[],
+  { model, tokenizer }: Agent["policy"],
+  maxTurns: number,
+): string | undefined {
+  const played = groups.flatMap(({ trajectories }) => trajectories);
+  if (played.length === 0 || played.some(({ ended }) => ended !== "context-full")) return undefined;
   const count = (text: string) => tokenizer.encode(text).length;
-  const { maxTurns } = config;
-  const message = `Step ${step}: every conversation (${played.length}) ended because the context of ${model.name} was full, ${model.contextLength} tokens. ${fillText(played, count, { ...model, maxTurns })} A model with a larger context, or the agent's contextWindow, which leaves out what is oldest, gives room as well. From now on only the metric contextFull tells.`;
-  await run.warn({ kind: "context-full", message }, step);
+  return `every conversation (${played.length}) ended because the context of ${model.name} was full, ${model.contextLength} tokens. ${fillText(played, count, { ...model, maxTurns })} A model with a larger context, or the agent's contextWindow, which leaves out what is oldest, gives room as well.`;
 }
 
 /** What a conversation held, on the average, and what to change about the largest part of it. */
