@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { ChainBuilder } from "../conversation/chain.ts";
 import type { Message } from "../conversation/message.ts";
+import { createRandom } from "../random.ts";
 import { ChainIndex } from "./chain-index.ts";
 
 const user = (content: string): Message => ({ role: "user", content });
@@ -45,6 +46,80 @@ describe("the chains of conversations that were answered", () => {
     index.keep([user("6")], assistant("6"), chain());
     index.clear();
     expect(index.size).toBe(0);
+  });
+
+  it("are found whatever a client made of spaces, and told apart by what they called", () => {
+    const index = new ChainIndex();
+    const calling = (args: string, id = "1"): Message => ({
+      ...assistant(""),
+      tool_calls: [{ id, type: "function", function: { name: "f", arguments: args } }],
+    });
+    const [first, second, spaced] = [chain(), chain(), chain()];
+    index.keep([user("a")], calling('{"x": 1, "y": 2}'), first);
+    index.keep([user("a")], calling('{"x": 2, "y": 2}'), second);
+    index.keep([user("b")], assistant(" B\n"), spaced);
+    expect(index.find([user("a"), calling('{"y":2,"x":1}', "other"), user("?")])).toBe(first);
+    expect(index.find([user("a"), calling('{"x":2,"y":2}'), user("?")])).toBe(second);
+    expect(index.find([user("a"), calling('{"x":3,"y":2}'), user("?")])).toBeUndefined();
+    expect(index.find([user("a"), assistant(""), user("?")])).toBeUndefined();
+    expect(index.find([user("b"), assistant("B"), user("?")])).toBe(spaced);
+  });
+
+  it("are kept and found at a cost that does not grow with their number", () => {
+    let looks = 0;
+    class Counted extends ChainBuilder {
+      override get length() {
+        looks++;
+        return super.length;
+      }
+      override get reply() {
+        looks++;
+        return super.reply;
+      }
+    }
+    const index = new ChainIndex({ chains: 4000, tokens: 1 << 20 });
+    const cost = (act: () => void) => {
+      looks = 0;
+      act();
+      return looks;
+    };
+    const costs = Array.from({ length: 5000 }, (_, i) => {
+      const one = new Counted({ tokens: [1], messages: [] });
+      // Half of them say the same, so that it must be told which is meant.
+      const question = i % 2 === 0 ? user("same") : user(String(i));
+      const sample = { tokens: [1], logprobs: [0] };
+      one.record(
+        sample,
+        { message: { ...assistant("A"), reasoning: String(i) }, text: String(i), ended: "end-token" },
+        1,
+      );
+      const keep = cost(() => index.keep([question], assistant("A"), one));
+      const again = { ...assistant("A"), reasoning: String(i) };
+      const find = cost(() => expect(index.find([question, again, user("?")])).toBe(one));
+      return keep + find;
+    });
+    expect(index.size).toBe(4000);
+    expect(Math.max(...costs)).toBeLessThan(10);
+  });
+
+  it("stay within their tokens, the longest unasked for going first, in thousands", () => {
+    const most = { chains: 1500, tokens: 20_000 };
+    const index = new ChainIndex(most);
+    const random = createRandom(5);
+    // The same, by hand.
+    let known: { name: string; tokens: number }[] = [];
+    for (let i = 0; i < 3000; i++) {
+      const name = String(random.below(2500));
+      const before = known.find((one) => one.name === name);
+      const found = index.find([user(name), assistant(name), user("?")]);
+      expect(found !== undefined).toBe(before !== undefined);
+      const tokens = random.below(40);
+      index.keep([user(name)], assistant(name), chain(tokens));
+      known = [...known.filter((one) => one !== before), { name, tokens }];
+      const total = () => known.reduce((sum, one) => sum + one.tokens, 0);
+      while (known.length > most.chains || total() > most.tokens) known.shift();
+      expect(index.size).toBe(known.length);
+    }
   });
 
   it("are told apart by what they thought, and none is taken where nothing tells", () => {

@@ -1,9 +1,10 @@
 /** Callers who keep the messages themselves: generateResponse, processTurn and stream go on from what was sampled. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Message } from "../conversation/message.ts";
+import type { Message, MessageInput } from "../conversation/message.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { openPolicy } from "../policy/open-policy.ts";
 import type { Policy, Sample } from "../policy/policy.ts";
+import { scripted } from "../test-support/scripted-policy.ts";
 import type { AgentOptions } from "./agent-options.ts";
 import { MultiTurnAgent } from "./multi-turn-agent.ts";
 
@@ -96,5 +97,74 @@ describe("stateless calls on the starter model", () => {
     expect(both[0]!.sample.tokens).not.toEqual(both[1]!.sample.tokens);
     const held = begun!.prompt.length + begun!.sample.tokens.length;
     expect(both[0]!.prompt.slice(0, held)).toEqual([...begun!.prompt, ...begun!.sample.tokens]);
+  });
+
+  describe("go on with a call whatever a client made of it", () => {
+    // Written as no template would, so that only the sampled tokens begin so.
+    const args = '{"id" : 7.0,  "note": {"b": "\u00f6", "a": []}}';
+    const written = `One moment.\n<tool_call>{"name":"find",  "arguments":${args}}</tool_call>`;
+    const parts = (text: string) => [{ type: "text", text }] as const;
+    const tool = { type: "function" as const, function: { name: "find", parameters: { type: "object" } } };
+    type Back = { question: MessageInput; reply: MessageInput; result: MessageInput };
+
+    async function goesOn(change: (sent: Back) => Back, says = written): Promise<boolean> {
+      const prompts: number[][] = [];
+      const said = policy.tokenizer.encode(says, { control: true });
+      const saying = scripted(policy, ({ tokens }) => {
+        prompts.push([...tokens]);
+        return { text: prompts.length === 1 ? said : "Done." };
+      });
+      const agent = new MultiTurnAgent({ policy: saying, tools: [tool], callFormat: "hermes", seed: 2 });
+      const { turn } = await agent.respond([user(questions[0]!)]);
+      const { sampled: _, ...reply } = JSON.parse(JSON.stringify(turn)) as Turn;
+      const result: MessageInput = { role: "tool", content: "Found.", tool_call_id: reply.tool_calls![0]!.id };
+      const sent = change({ question: user(questions[0]!), reply, result });
+      await agent.respond([sent.question, sent.reply, sent.result]);
+      const before = [...prompts[0]!, ...said];
+      return prompts[1]!.slice(0, before.length).join() === before.join();
+    }
+    /** The call's arguments as a client writes them. */
+    const rewritten =
+      (text: string) =>
+      (sent: Back): Back => {
+        const call = { id: "call00001", type: "function" as const, function: { name: "find", arguments: text } };
+        return { ...sent, reply: { ...sent.reply, tool_calls: [call] } };
+      };
+    const wordless = written.slice(written.indexOf("<"));
+
+    it.each<[string, (sent: Back) => Back, string?]>([
+      ["nothing", (sent) => sent],
+      [
+        "text parts",
+        ({ question, reply, result }) => ({
+          question: { ...question, content: parts(questions[0]!) },
+          reply: { ...reply, content: parts("One moment.") },
+          result: { ...result, content: parts("Found.") },
+        }),
+      ],
+      [
+        "null for what is not there",
+        (sent) => ({ ...sent, reply: { ...sent.reply, refusal: null, name: null, reasoning_content: null } }),
+      ],
+      ["null content", (sent) => ({ ...sent, reply: { ...sent.reply, content: null } }), wordless],
+      ["no parts", (sent) => ({ ...sent, reply: { ...sent.reply, content: [] } }), wordless],
+      ["other spaces around", (sent) => ({ ...sent, reply: { ...sent.reply, content: "One moment.\n" } })],
+      [
+        "keys of the call in another order",
+        (sent) => {
+          const call = { function: { arguments: args, name: "find" }, type: "function" as const, id: "call00001" };
+          return { ...sent, reply: { tool_calls: [call], content: sent.reply.content!, role: "assistant" } };
+        },
+      ],
+      ["arguments without spaces", rewritten('{"id":7,"note":{"b":"ö","a":[]}}')],
+      ["arguments as Python writes them", rewritten('{"id": 7.0, "note": {"b": "\\u00f6", "a": []}}')],
+      ["keys of the arguments in another order", rewritten('{"note":{"a":[],"b":"ö"},"id":7}')],
+    ])("%s", async (_, change, says) => {
+      expect(await goesOn(change, says)).toBe(true);
+    });
+
+    it("but not with another call", async () => {
+      expect(await goesOn(rewritten('{"id":8,"note":{"b":"ö","a":[]}}'))).toBe(false);
+    });
   });
 });

@@ -105,6 +105,56 @@ describe("a chain goes on", () => {
     expect(next(assistant("Looking.", { reasoning: "hm" }))).toBe("reply-edited");
   });
 
+  it("when its calls come back as they were read, however their arguments are written, and not when they were changed", () => {
+    const call = (args: string, name = "f", id = "1") => ({
+      id,
+      type: "function" as const,
+      function: { name, arguments: args },
+    });
+    const written = '{"a": 1.0, "b": {"c": "\u00f6", "d": [1, 2]}}';
+    const sampled = { ...reply("", "<call>f</call>"), message: assistant("", { tool_calls: [call(written)] }) };
+    const next = (...tool_calls: ReturnType<typeof call>[]) =>
+      whyRestart(chainWith(sampled), [...prompt, assistant("", { tool_calls })], {});
+    for (const same of [
+      call(written),
+      call('{"a":1,"b":{"c":"ö","d":[1,2]}}'),
+      call('{"b":{"d":[1,2],"c":"ö"},"a":1}'),
+      call(written, "f", "other"),
+    ]) {
+      expect(next(same)).toBeUndefined();
+    }
+    for (const other of [
+      '{"a": 2, "b": {"c": "ö", "d": [1, 2]}}',
+      '{"a": 1}',
+      '{"a": 1.0, "b": {"c": "ö", "d": [2, 1]}}',
+      "{",
+      '"ö"',
+    ]) {
+      expect(next(call(other)), other).toBe("reply-edited");
+    }
+    expect(next(call(written, "g"))).toBe("reply-edited");
+    expect(next(call(written), call(written))).toBe("reply-edited");
+
+    // Once it is part of the prompt, its id counts too.
+    const chain = new ChainBuilder({ tokens: [1], messages: [assistant("", { tool_calls: [call(written)] })] });
+    chain.record(sample(2), reply("c"), 1);
+    const later = (one: ReturnType<typeof call>) =>
+      whyRestart(chain, [assistant("", { tool_calls: [one] }), assistant("c")], {});
+    expect(later(call('{"b":{"d":[1,2],"c":"ö"},"a":1}'))).toBeUndefined();
+    expect(later(call(written, "f", "other"))).toBe("messages-changed");
+    expect(later(call("{}"))).toBe("messages-changed");
+  });
+
+  it("by their text where arguments are nested deeper than the stack may hold", () => {
+    const deep = (space: string) => `{"a":${"[".repeat(100_000)}${space}${"]".repeat(100_000)}}`;
+    const call = (args: string) => ({ id: "1", type: "function" as const, function: { name: "f", arguments: args } });
+    const sampled = { ...reply(""), message: assistant("", { tool_calls: [call(deep(""))] }) };
+    const next = (args: string) =>
+      whyRestart(chainWith(sampled), [...prompt, assistant("", { tool_calls: [call(args)] })], {});
+    expect(next(deep(""))).toBeUndefined();
+    expect(next(deep(" "))).toBe("reply-edited");
+  });
+
   it("when reasoning was split off, but not when what is left was cut or redacted", () => {
     for (const sampled of ["<think>hm</think> Your card is 1234.<|im_end|>", "[THINK]hm[/THINK]Your card is 1234."]) {
       const next = (message: Message) => whyRestart(chainWith(reply(sampled)), [...prompt, message], {});

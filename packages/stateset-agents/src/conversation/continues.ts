@@ -1,5 +1,6 @@
 import type { ChainState, SampledReply } from "./chain.ts";
-import type { Message } from "./message.ts";
+import type { Message, ToolCall } from "./message.ts";
+import { sameCalls } from "./same-calls.ts";
 import { sameJson } from "./same-json.ts";
 import { type ChainStart, turnNotes } from "./trajectory.ts";
 
@@ -33,15 +34,18 @@ export function hasAnswered(chain: ChainState, messages: readonly Message[]): bo
 
 /**
  * Whether a message is the reply that was sampled, give or take the spaces around it: as the agent made it of the sample, or the sample
- * itself. It may have been taken apart into tool calls since; then what is left of its words is enough, for the calls are the rest of it.
+ * itself. Its calls must be those that were read from it. Where none were read and it was taken apart since, what is left of its words is
+ * enough, for the calls are the rest of it.
  * Anything else was edited: a redacted reply must not go on as the one that was redacted.
  */
 function standsFor({ content, reasoning, tool_calls }: Message, { message, text, unanswered }: SampledReply): boolean {
   const words = content.trim();
   const thought = (reasoning ?? "").trim();
   const sameWords = [message.content, text, unanswered].some((whole) => whole?.trim() === words);
-  if (tool_calls !== undefined && tool_calls.length > 0)
+  if (tool_calls !== undefined && tool_calls.length > 0) {
+    if (message.tool_calls && !sameCalls(message.tool_calls, tool_calls, { ids: false })) return false;
     return (words === message.content.trim() || text.includes(words)) && text.includes(thought);
+  }
   if (!sameWords) return splitApart(text, thought, words);
   return thought === "" || thought === (message.reasoning ?? "").trim();
 }
@@ -67,7 +71,8 @@ function isRepeated(message: Message, other: Message): boolean {
     const two: unknown = other[field];
     if (one === two || turnNotes.has(field)) continue;
     // No calls are an empty list of them.
-    if (!(field === "tool_calls" ? sameJson(one ?? [], two ?? []) : sameJson(one, two))) return false;
+    const calls = [one ?? [], two ?? []] as [ToolCall[], ToolCall[]];
+    if (!(field === "tool_calls" ? sameCalls(...calls) : sameJson(one, two))) return false;
   }
   return true;
 }

@@ -27,6 +27,8 @@ export interface MessageInput {
   tool_calls?: readonly ToolCallInput[] | null;
   tool_call_id?: string | null;
   reasoning?: string | null;
+  /** What many clients call it. */
+  reasoning_content?: string | null;
   weight?: 0 | 1 | null;
 }
 

@@ -15,7 +15,7 @@ export interface ValidateOptions {
 
 /**
  * Checks that a value is a conversation in the OpenAI chat format and returns it with plain contents: text parts are joined, a
- * refusal is a content, and no content beside tool calls is an empty one. Tool calls are written out whole, and tool messages say
+ * refusal is a content, no content beside tool calls is an empty one, and `reasoning_content` is reasoning. Tool calls are written out whole, and tool messages say
  * which call they answer.
  */
 export function validateMessages(value: unknown, options: ValidateOptions = {}): Message[] {
@@ -41,7 +41,8 @@ function validateMessage(value: unknown, fail: (what: string, hint?: string) => 
   if (typeof value !== "object" || value === null || Array.isArray(value))
     return fail(`is ${kind(value)}, not an object`);
   // What was sampled is known to whoever sampled it; no file or caller may say so.
-  const { sampled: _, refusal, ...message } = withoutNulls(value);
+  const { sampled: _, refusal, reasoning_content, ...message } = withoutNulls(value);
+  if (reasoning_content !== undefined) message.reasoning ??= reasoning_content;
   if (typeof message.role !== "string" || !roles.includes(message.role as Role)) {
     return fail(`has role ${JSON.stringify(message.role)}`, roleHint);
   }
@@ -65,7 +66,9 @@ function validateMessage(value: unknown, fail: (what: string, hint?: string) => 
   return { ...message, role, content };
 }
 
-const nullable = new Set(["content", "refusal", "name", "tool_calls", "tool_call_id", "reasoning", "weight"]);
+const nullable = new Set([
+  ...["content", "refusal", "name", "tool_calls", "tool_call_id", "reasoning", "reasoning_content", "weight"],
+]);
 
 /** OpenAI's libraries write null for fields that do not apply. */
 function withoutNulls(value: object): Record<string, unknown> {
@@ -76,7 +79,8 @@ function withoutNulls(value: object): Record<string, unknown> {
 function textOf(content: unknown): unknown {
   const isText = (part: unknown) =>
     (part as { type?: unknown } | null)?.type === "text" && typeof (part as { text?: unknown }).text === "string";
-  if (!Array.isArray(content) || content.length === 0 || !content.every(isText)) return content;
+  if (!Array.isArray(content) || !content.every(isText)) return content;
+  if (content.length === 0) return undefined;
   return content.map((part: { text: string }) => part.text).join("");
 }
 

@@ -4,7 +4,7 @@
  */
 import { unreadableCalls } from "../../conversation/call-notes.ts";
 import type { Message, ToolCall } from "../../conversation/message.ts";
-import type { CallFormat } from "./call-format.ts";
+import type { CallFormat, WrittenCall } from "./call-format.ts";
 
 /** As they are; calls as words of the reply; these, and results as words of the user. */
 export const callForms = ["template", "words", "user"] as const;
@@ -46,8 +46,17 @@ export function tellCalls(messages: readonly Message[], options: TellOptions): M
 function printed(message: Message, calls: readonly ToolCall[], format: CallFormat): string {
   const problems = unreadableCalls(message);
   const isWhole = ({ id, function: { arguments: args } }: ToolCall) => !(id in problems) && isObject(args);
-  if (calls.every(isWhole)) return format.print(calls.map((call) => call.function));
-  return calls.map((call) => (isWhole(call) ? format.print([call.function]) : call.function.arguments)).join("\n");
+  if (calls.every(isWhole)) return format.print(calls.map(respaced));
+  return calls.map((call) => (isWhole(call) ? format.print([respaced(call)]) : call.function.arguments)).join("\n");
+}
+
+/** With arguments spaced as most models write them: clients send them back spaced and escaped in their own way, and it must stay the same reply. */
+function respaced({ function: { name, arguments: args } }: ToolCall): WrittenCall {
+  const spaced = (part: string) => {
+    if (part.startsWith('"')) return JSON.stringify(JSON.parse(part));
+    return part === "," || part === ":" ? `${part} ` : "";
+  };
+  return { name, arguments: args.replace(/"(?:[^"\\]|\\.)*"|[,:]|\s+/g, spaced) };
 }
 
 function isObject(text: string): boolean {
