@@ -55,8 +55,9 @@ export interface LinkedSignal {
 /** AbortSignal.any() would do, but on Node 20 it stays known to its sources for as long as they live, however short its own work is. */
 export function linkSignals(...sources: readonly (AbortSignal | undefined)[]): LinkedSignal {
   const controller = new AbortController();
-  // Hundreds of conversations may listen to it; that is no leak to warn of.
-  setMaxListeners(0, controller.signal);
+  // Hundreds of conversations may listen to it; that is no leak to warn of. Not 0, which means the same: Node 20 then takes the signal
+  // for none when undici asks for its limit, and no request that goes by a proxy or by safeFetch() could be sent with it.
+  setMaxListeners(Number.POSITIVE_INFINITY, controller.signal);
   const links = sources.map((source) => onAbort(source, () => controller.abort(source!.reason)));
   return {
     signal: controller.signal,

@@ -35,6 +35,8 @@ export const errorCodes = {
   REWARD_FAILED: "A reward function threw or timed out.",
   REWARD_NOT_FINITE: "A reward function returned something that is not a finite number.",
   JUDGE_FAILED: "A judge could not be reached, its budget is spent, or its answer could not be read.",
+  FETCH_REFUSED:
+    "An outgoing call was refused: its address is not one that may be called, it redirects elsewhere, or its answer is too large.",
   NOT_FINITE: "A loss, gradient or reward became NaN or infinite three times in a row.",
   CHECKPOINT_NOT_FOUND: "No run and no checkpoint at that path.",
   CHECKPOINT_INVALID: "A checkpoint, or a run's config.json, is damaged or incomplete.",

@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { connect } from "node:net";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { linkSignals } from "./abort.ts";
 import { openaiJudgeModel } from "./endpoint/openai-judge-model.ts";
 import { endpointOf } from "./network.ts";
 
@@ -62,6 +63,25 @@ describe("an address that holds secrets", () => {
   });
 });
 
+describe("an address that the operator gave", () => {
+  it("may be on this machine, and is not left by a redirect that a server sends", async () => {
+    let stolen = 0;
+    const { port: elsewhere } = await serve(() => {
+      stolen++;
+      return [200, "{}"];
+    });
+    const { port, server } = await serve(() => [200, '{"choices":[{"message":{"content":"7"}}]}']);
+    const model = openaiJudgeModel({ model: "m", baseURL: `http://localhost:${port}/v1`, apiKey: "key-123456" });
+    expect(await model.complete(asked)).toEqual({ text: "7" });
+    server.removeAllListeners("request");
+    server.on("request", (_, response) =>
+      response.writeHead(307, { location: `http://localhost:${elsewhere}/v1/chat/completions` }).end(),
+    );
+    await expect(model.complete(asked)).rejects.toThrow(/redirects elsewhere/);
+    expect(stolen).toBe(0);
+  });
+});
+
 describe("what is redacted", () => {
   it.each([
     ["http://TOKENSECRET@host/v1", ["TOKENSECRET"]],
@@ -88,8 +108,8 @@ describe("what is redacted", () => {
 });
 
 describe("the proxies of the environment", () => {
-  it("are gone through, but for the hosts of NO_PROXY", async () => {
-    const { port } = await serve(() => [200, "from the server"]);
+  /** A proxy whose every tunnel ends at the port; where to they were asked for. */
+  async function proxyTo(port: number): Promise<{ proxy: number; tunnels: string[] }> {
     const tunnels: string[] = [];
     const { port: proxy, server } = await serve(() => [500, "a tunnel was expected"]);
     server.on("connect", ({ url = "" }, client, head) => {
@@ -100,6 +120,22 @@ describe("the proxies of the environment", () => {
         upstream.pipe(client).pipe(upstream);
       });
     });
+    return { proxy, tunnels };
+  }
+
+  it("are gone through by judges, also with a signal of ours", async () => {
+    const { port } = await serve(() => [200, '{"choices":[{"message":{"content":"7"}}]}']);
+    const { proxy, tunnels } = await proxyTo(port);
+    vi.stubEnv("HTTP_PROXY", `http://127.0.0.1:${proxy}`);
+    const model = openaiJudgeModel({ model: "m", baseURL: "http://judge.example/v1" });
+    const { signal } = linkSignals(new AbortController().signal);
+    expect(await model.complete({ ...asked, signal })).toEqual({ text: "7" });
+    expect(tunnels).toEqual(["judge.example:80"]);
+  });
+
+  it("are gone through, but for the hosts of NO_PROXY", async () => {
+    const { port } = await serve(() => [200, "from the server"]);
+    const { proxy, tunnels } = await proxyTo(port);
     vi.stubEnv("HTTP_PROXY", `http://127.0.0.1:${proxy}`);
     vi.stubEnv("NO_PROXY", "inside.example");
     const { request } = await import("./network.ts");

@@ -54,6 +54,7 @@ const byErrorCode: Record<ErrorCode, ExitCode> = {
   REWARD_NOT_FINITE: 7,
   MCP_FAILED: 7,
   JUDGE_FAILED: 7,
+  FETCH_REFUSED: 7,
   NOT_FINITE: 7,
   WRITE_FAILED: 8,
   ABORTED: 130,

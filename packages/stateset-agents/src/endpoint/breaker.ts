@@ -10,17 +10,38 @@ export interface Breaker {
   withdraw(): void;
   /** How often it opened. */
   readonly opened: number;
+  /** Whether calls wait; until a trial call succeeds. */
+  readonly open: boolean;
 }
 
 /** How long others wait for a trial call before they ask again. */
 export const trialMs = 1000;
 
-export function createBreaker(options: { failures: number; resetMs: number }, now: () => number): Breaker {
+/** By what they stand before. A judge that nobody holds any more is forgotten with its breaker. */
+const breakers = new Set<{ target: string; breaker: WeakRef<Breaker> }>();
+
+/** For each target that calls went to in this process, whether a breaker before it is open. */
+export function breakerStates(): Map<string, boolean> {
+  const states = new Map<string, boolean>();
+  for (const entry of breakers) {
+    const breaker = entry.breaker.deref();
+    if (breaker) states.set(entry.target, states.get(entry.target) === true || breaker.open);
+    else breakers.delete(entry);
+  }
+  return states;
+}
+
+/** `target` is shown in metrics: an address without its secrets. */
+export function createBreaker(
+  options: { failures: number; resetMs: number },
+  now: () => number,
+  target: string,
+): Breaker {
   let inARow = 0;
   let openUntil = 0;
   let trial = false;
   let opened = 0;
-  return {
+  const breaker: Breaker = {
     waitMs() {
       if (openUntil === 0) return 0;
       const left = openUntil - now();
@@ -45,5 +66,12 @@ export function createBreaker(options: { failures: number; resetMs: number }, no
     get opened() {
       return opened;
     },
+    get open() {
+      return openUntil !== 0;
+    },
   };
+  // Those that are gone go first, so that a process that makes judges for ever does not fill up with what is left of them.
+  breakerStates();
+  breakers.add({ target, breaker: new WeakRef(breaker) });
+  return breaker;
 }

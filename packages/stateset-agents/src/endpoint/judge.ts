@@ -152,7 +152,7 @@ export function createJudge(options: JudgeOptions, clock: Clock = systemClock): 
     throw new StatesetError("INVALID_OPTION", "createJudge() has a budget.cost but no prices to compute costs from.");
   }
   const cache = o.cache === false ? undefined : createAnswerCache(o.cache?.file);
-  const breaker = createBreaker(o.breaker, clock.now);
+  const breaker = createBreaker(o.breaker, clock.now, o.model.id);
   const limit = createLimiter(o.concurrency);
   const inFlight = new Map<string, Promise<string>>();
   const reserved = { calls: 0, promptTokens: 0, completionTokens: 0 };

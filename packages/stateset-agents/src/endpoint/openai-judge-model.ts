@@ -1,8 +1,10 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { messageOf, StatesetError } from "../error.ts";
-import { endpointOf, pathBelow, request } from "../network.ts";
+import { endpointOf, pathBelow } from "../network.ts";
 import { parseOptions } from "../options.ts";
+import { entryFor } from "../safe-address.ts";
+import { safeFetch } from "../safe-fetch.ts";
 import { type JudgeModel, JudgeModelError, type JudgeReply, type JudgeRequest } from "./judge-model.ts";
 
 export interface OpenAIJudgeModelOptions {
@@ -34,6 +36,9 @@ const replySchema = z.object({
   usage: z.object({ prompt_tokens: z.number(), completion_tokens: z.number() }).nullish(),
 });
 
+/** Longer than any answer that was asked for. */
+const maxBytes = 1 << 23;
+
 /** A judge behind any OpenAI-compatible `/chat/completions` endpoint: a provider, vLLM, llama.cpp. */
 export function openaiJudgeModel(options: OpenAIJudgeModelOptions): JudgeModel {
   const o = parseOptions(schema, options, "openaiJudgeModel()");
@@ -49,6 +54,8 @@ export function openaiJudgeModel(options: OpenAIJudgeModelOptions): JudgeModel {
   }
   // A server may echo what it was sent in an error page; it must not reach a log through our messages.
   const { url, shown, headers, redact } = endpointOf(given, { ...o.headers, "api key": apiKey });
+  // Wherever the operator put it, and nowhere else.
+  const allow = [entryFor(url)];
 
   return {
     // What is asked for in another way must not be answered from the same cache entry.
@@ -57,24 +64,28 @@ export function openaiJudgeModel(options: OpenAIJudgeModelOptions): JudgeModel {
       let response: Response;
       let body: string;
       try {
-        response = await request(pathBelow(url, "chat/completions"), {
-          method: "POST",
-          headers: {
-            "content-type": "application/json",
-            ...headers,
-            ...(apiKey ? { authorization: `Bearer ${apiKey}` } : {}),
-            ...o.headers,
+        response = await safeFetch(
+          pathBelow(url, "chat/completions"),
+          {
+            method: "POST",
+            headers: {
+              "content-type": "application/json",
+              ...headers,
+              ...(apiKey ? { authorization: `Bearer ${apiKey}` } : {}),
+              ...o.headers,
+            },
+            body: JSON.stringify({
+              temperature: asked.temperature,
+              seed: asked.seed,
+              max_tokens: asked.maxTokens,
+              ...o.extraBody,
+              model: o.model,
+              messages: asked.messages,
+            }),
+            signal: asked.signal,
           },
-          body: JSON.stringify({
-            temperature: asked.temperature,
-            seed: asked.seed,
-            max_tokens: asked.maxTokens,
-            ...o.extraBody,
-            model: o.model,
-            messages: asked.messages,
-          }),
-          signal: asked.signal,
-        });
+          { allow, maxBytes },
+        );
         body = await response.text();
       } catch (thrown) {
         if (asked.signal.aborted) throw thrown;

@@ -2,10 +2,12 @@ import { spawn } from "node:child_process";
 import { z } from "zod";
 import { type RunAlert, runAlertKinds, type ServerAlert, serverAlertKinds } from "../alert.ts";
 import { counted } from "../counted.ts";
-import { messageOf } from "../error.ts";
-import { endpointOf, request } from "../network.ts";
+import { messageOf, StatesetError } from "../error.ts";
+import { endpointOf } from "../network.ts";
 import { parseOptions } from "../options.ts";
 import type { RunCallbacks } from "../run/callbacks.ts";
+import { entryFor } from "../safe-address.ts";
+import { safeFetch } from "../safe-fetch.ts";
 
 export const alertKinds = [...runAlertKinds, ...serverAlertKinds] as const;
 export type AlertKind = (typeof alertKinds)[number];
@@ -73,26 +75,25 @@ export function alertWith(options: AlertOptions, warn: (message: string) => void
   };
 }
 
+/** Of an answer that nobody reads. */
+const maxBytes = 1 << 20;
+
 async function post(webhook: string, alert: Alert, timeoutMs: number): Promise<void> {
   let response: Response;
   try {
     const { url, headers } = endpointOf(webhook);
-    response = await request(url, {
+    const init = {
       method: "POST",
       headers: { "content-type": "application/json", ...headers },
       body: JSON.stringify(alert),
-      signal: AbortSignal.timeout(timeoutMs),
-    });
+    };
+    response = await safeFetch(url, init, { allow: [entryFor(url)], maxBytes, timeoutMs });
   } catch (error) {
     // fetch names the address in some of its errors; only the bare reason is passed on.
+    if (StatesetError.isInstance(error) || (error instanceof Error && error.name === "TimeoutError")) throw error;
     const cause = error instanceof Error ? (error.cause as { code?: string } | undefined) : undefined;
-    throw new Error(
-      error instanceof Error && error.name === "TimeoutError"
-        ? `no answer within ${timeoutMs} ms`
-        : (cause?.code ?? "request failed"),
-    );
+    throw new Error(cause?.code ?? "request failed");
   }
-  await response.body?.cancel();
   if (!response.ok) throw new Error(`the server answered ${response.status}`);
 }
 

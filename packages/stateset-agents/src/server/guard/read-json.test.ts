@@ -4,7 +4,10 @@ import { readJson } from "./read-json.ts";
 
 type Init = { type?: string | null; headers?: Record<string, string>; signal?: AbortSignal };
 
-function requestWith(body: BodyInit | null, { type = "application/json", headers = {}, signal }: Init = {}): Request {
+function requestWith(
+  body: NonNullable<RequestInit["body"]>,
+  { type = "application/json", headers = {}, signal }: Init = {},
+): Request {
   return new Request("http://localhost/v1/x", {
     method: "POST",
     body,
