@@ -1,6 +1,7 @@
 /** The text of a reply while it is sampled, without the calls in it. */
 import type { ChatTokenizer, SampleToken } from "../policy/policy.ts";
 import type { CallFormat } from "../tool/format/call-format.ts";
+import { type CallEvent, streamCalls } from "../tool/format/stream-calls.ts";
 
 export interface ShownText {
   push(token: SampleToken): void;
@@ -13,18 +14,16 @@ export function createShownText(
   tokenizer: Pick<ChatTokenizer, "decode">,
   emit: (text: string) => void,
 ): ShownText {
-  let [text, shown] = ["", 0];
+  const calls = streamCalls({ format });
+  const show = (events: readonly CallEvent[]) => {
+    for (const event of events) if (event.kind === "text") emit(event.text);
+  };
   return {
     push({ token, text: piece }) {
       // Special tokens have no text; those that open a call count.
       const printed = piece === "" ? tokenizer.decode([token], { skipSpecial: false }) : piece;
-      text += piece === "" && !format.markers.includes(printed.trim()) ? "" : printed;
-      const certain = format.certain(text);
-      if (certain > shown) emit(text.slice(shown, certain));
-      shown = Math.max(shown, certain);
+      if (piece !== "" || format.markers.includes(printed.trim())) show(calls.push(printed));
     },
-    end() {
-      if (text.length > shown) emit(text.slice(shown));
-    },
+    end: () => show(calls.end()),
   };
 }

@@ -93,9 +93,9 @@ export function createConstraintCompiler(options: ConstraintCompilerOptions = {}
   /** Ends the thread, and with it the one that it was at. */
   const lose = (error: Error) => {
     const { worker } = thread!;
-    thread = undefined;
+    // The next one is started at once, unless this one never did: then nobody but all are to blame.
+    thread = running ? start() : undefined;
     void worker.terminate();
-    // One that does not even start has nobody to blame but all.
     const lost = running ? [over()!] : waiting.splice(0);
     for (const job of lost) job.fail(error, true);
     begin();

@@ -11,18 +11,26 @@ export interface SizeLimits {
 /** Also refuses what holds itself, which is nested without end. */
 export function requireSize(value: unknown, { maxSchemaBytes, maxSchemaDepth }: SizeLimits): void {
   let size = 0;
+  const add = (more: number) => {
+    size += more;
+    if (size > maxSchemaBytes) throw tooMuch(`larger than ${maxSchemaBytes} bytes (maxSchemaBytes)`);
+  };
   const open: { part: unknown; depth: number }[] = [{ part: value, depth: 0 }];
   while (open.length > 0) {
     const { part, depth } = open.pop()!;
-    const isObject = typeof part === "object" && part !== null;
-    const keys = isObject && !Array.isArray(part) ? Object.keys(part) : [];
-    const inner = isObject ? Object.values(part) : [];
-    // Quotes, a colon and a comma each.
-    size += typeof part === "string" ? part.length + 2 : 2 + inner.length;
-    size += keys.reduce((sum, key) => sum + key.length + 3, 0);
-    if (size > maxSchemaBytes) throw tooMuch(`larger than ${maxSchemaBytes} bytes (maxSchemaBytes)`);
+    add(typeof part === "string" ? part.length + 2 : 2);
     if (depth > maxSchemaDepth) throw tooMuch(`nested more than ${maxSchemaDepth} deep (maxSchemaDepth)`);
-    for (const one of inner) open.push({ part: one, depth: depth + 1 });
+    if (typeof part !== "object" || part === null) continue;
+    const keys = Array.isArray(part) ? part : Object.keys(part);
+    // Commas, and of keys their quotes and colons: before anything is taken out.
+    add(keys.length);
+    if (keys === part) for (const one of part as unknown[]) open.push({ part: one, depth: depth + 1 });
+    else {
+      for (const key of keys as string[]) {
+        add(key.length + 3);
+        open.push({ part: Reflect.get(part, key), depth: depth + 1 });
+      }
+    }
   }
 }
 

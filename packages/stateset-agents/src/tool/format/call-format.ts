@@ -21,6 +21,23 @@ export interface CallFormat {
 export interface HeldFormat extends CallFormat {
   /** What keeps calls valid while they are sampled. */
   grammar: CallGrammar;
+  /** Of formats whose calls are JSON: finds one after another in a reply that grows. */
+  findCalls?(): FindCall;
+}
+
+/** Where the next call's JSON object begins, looking from `at` on; undefined: that cannot be told yet. */
+export type FindCall = (text: string, at: number) => FoundCall | undefined;
+
+export interface FoundCall {
+  at: number;
+  /** Where it stands before the object, which is then the arguments alone. */
+  name?: string;
+}
+
+/** The first character that is none of `between`, if it opens an object. */
+export function objectAfter(text: string, at: number, between: RegExp): FoundCall | undefined {
+  const from = at + between.exec(text.slice(at))![0].length;
+  return text[from] === "{" ? { at: from } : undefined;
 }
 
 export const callFormatNames = ["hermes", "llama3", "mistral", "json", "pythonic"] as const;

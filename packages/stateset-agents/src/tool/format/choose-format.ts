@@ -3,7 +3,7 @@ import type { Message } from "../../conversation/message.ts";
 import type { ToolDefinition } from "../../conversation/tool-definition.ts";
 import type { ChatTokenizer } from "../../policy/policy.ts";
 import type { CallGrammar } from "../constrain/call-grammar.ts";
-import type { CallFormat, CallFormatName, HeldFormat } from "./call-format.ts";
+import type { CallFormat, CallFormatName, FindCall, HeldFormat } from "./call-format.ts";
 import { hermes } from "./hermes.ts";
 import { jsonFence } from "./json-fence.ts";
 import { llama3 } from "./llama3.ts";
@@ -24,6 +24,11 @@ export const callFormats: Readonly<Record<CallFormatName, CallFormat>> = formats
 /** What keeps the calls of a format valid while they are sampled. */
 export function callGrammar({ name }: Pick<CallFormat, "name">): CallGrammar {
   return formats[name].grammar;
+}
+
+/** What finds the calls of a format in a reply that grows; undefined: they are known when it is whole. */
+export function findCalls({ name }: Pick<CallFormat, "name">): FindCall | undefined {
+  return formats[name].findCalls?.();
 }
 
 /** What a chat template does about tools. */

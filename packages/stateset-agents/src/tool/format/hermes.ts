@@ -1,7 +1,7 @@
 /** Hermes and Qwen: `<tool_call>{"name": "f", "arguments": {…}}</tool_call>`, one or several, after words or alone. */
 import { jsonCallRest, opened } from "../constrain/call-grammar.ts";
 import { marker, optional, sequence, text } from "../constrain/grammar.ts";
-import { beforeMarker, type HeldFormat, type ParsedReply } from "./call-format.ts";
+import { beforeMarker, type HeldFormat, objectAfter, type ParsedReply } from "./call-format.ts";
 import { endOfJson, readJsonCall, unreadable } from "./read-json-call.ts";
 
 const open = "<tool_call>";
@@ -27,6 +27,10 @@ export const hermes: HeldFormat = {
     calls
       .map((call) => `${open}\n{"name": ${JSON.stringify(call.name)}, "arguments": ${call.arguments}}\n${close}`)
       .join("\n"),
+  findCalls: () => (text, at) => {
+    const begun = text.indexOf(open, at);
+    return begun < 0 ? undefined : objectAfter(text, begun + open.length, /^\s*/);
+  },
   grammar(nfa, tools, around) {
     const line = optional("\n");
     const call = sequence(line, '{"name"', jsonCallRest(tools, "arguments"), line, marker(close));

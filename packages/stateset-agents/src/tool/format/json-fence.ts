@@ -6,7 +6,7 @@ import { jsonCallRest, opened, unwritten } from "../constrain/call-grammar.ts";
 import { optional, sequence } from "../constrain/grammar.ts";
 import { matching } from "../constrain/regex-grammar.ts";
 import { space } from "../constrain/schema-grammar.ts";
-import { beforeMarker, type HeldFormat, type ParsedReply } from "./call-format.ts";
+import { type HeldFormat, objectAfter, type ParsedReply } from "./call-format.ts";
 import { endOfJson, looksLikeCall, readJsonCall, readJsonCalls, unreadable } from "./read-json-call.ts";
 
 const fence = "```";
@@ -33,20 +33,35 @@ export const jsonFence: HeldFormat = {
     return first === undefined ? { content: text, calls } : { content: text.slice(0, first).trimEnd(), calls };
   },
   certain(text) {
-    // Fences that are over and hold no call are words.
-    let from = 0;
-    for (;;) {
-      const at = text.indexOf(fence, from);
-      if (at < 0) return Math.max(from, beforeMarker(text, [fence]));
-      const close = text.indexOf(fence, at + fence.length);
-      if (close < 0 || jsonFence.parse(text.slice(at, close + fence.length)).calls.length > 0) return at;
-      from = close + fence.length;
+    // What ends a fence may also begin one.
+    for (let at = text.indexOf(fence); at >= 0; at = text.indexOf(fence, at + 1)) {
+      if (mayOpen(text.slice(at + fence.length))) return at;
     }
+    const [tail] = /`{0,2}$/.exec(text)!;
+    return text.length - tail.length;
   },
   print: (calls) =>
     calls
       .map((call) => `${fence}json\n{"name": ${JSON.stringify(call.name)}, "arguments": ${call.arguments}}\n${fence}`)
       .join("\n"),
+  findCalls() {
+    let listed = false;
+    return (text, at) => {
+      const next = listed ? objectAfter(text, at, /^[\s,]*/) : undefined;
+      // Until its list is closed no other fence begins.
+      if (next || (listed && !/^[\s,]*\]/.test(text.slice(at)))) return next;
+      const over = listed || at > 0 ? text.indexOf(fence, at) + fence.length : 0;
+      if (over === fence.length - 1) return undefined;
+      for (const match of text.slice(over).matchAll(opening)) {
+        const from = over + match.index + match[0].length;
+        const list = text[from] === "[";
+        if (!looksLikeCall(text.slice(list ? from + 1 : from))) continue;
+        listed = list;
+        return objectAfter(text, list ? from + 1 : from, /^\s*/);
+      }
+      return undefined;
+    };
+  },
   grammar(nfa, tools, around) {
     const { words, several, opening } = around;
     // Quotes within strings of JSON are escaped, so that no fence there holds a call.
@@ -67,6 +82,15 @@ export const jsonFence: HeldFormat = {
     };
   },
 };
+
+/** Whether what stands behind three backticks is, or may become, a call. */
+function mayOpen(text: string): boolean {
+  const word = text.trimStart();
+  if (["json", "tool_call"].some((one) => one.startsWith(word))) return true;
+  const [before] = /^[ \t]*(?:json|tool_call|tool)?\s*/.exec(text)!;
+  const rest = text.slice(before.length).replace(/^\[\s*/, "");
+  return looksLikeCall(rest) || /^(?:\{\s*(?:"[a-z]*"?\s*)?)?$/.test(rest);
+}
 
 function readFence(text: string, from: number): { calls: ParsedReply["calls"]; end: number } | undefined {
   const list = text[from] === "[";

@@ -6,7 +6,7 @@ import { jsonCallRest, opened, unwritten } from "../constrain/call-grammar.ts";
 import { choice, optional, sequence, text } from "../constrain/grammar.ts";
 import { matching } from "../constrain/regex-grammar.ts";
 import { space } from "../constrain/schema-grammar.ts";
-import { beforeMarker, type HeldFormat, type ParsedReply } from "./call-format.ts";
+import { beforeMarker, type HeldFormat, objectAfter, type ParsedReply } from "./call-format.ts";
 import { readPythonCalls } from "./pythonic.ts";
 import { looksLikeCall, readJsonCalls } from "./read-json-call.ts";
 
@@ -32,6 +32,12 @@ export const llama3: HeldFormat = {
   },
   print: (calls) =>
     calls.map((call) => `{"name": ${JSON.stringify(call.name)}, "parameters": ${call.arguments}}`).join("; "),
+  findCalls: () => (text, at) => {
+    if (at > 0) return objectAfter(text, at, between);
+    if (looksLikeCall(text)) return objectAfter(text, 0, /^\s*/);
+    const begun = text.indexOf(tag);
+    return begun < 0 ? undefined : objectAfter(text, begun + tag.length, /^\s*/);
+  },
   grammar(nfa, tools, around) {
     const again = nfa.place();
     const rest = jsonCallRest(tools, "parameters")(nfa, again);
@@ -53,6 +59,8 @@ function mayBeCall(start: string): boolean {
   return looksLikeCall(start) || /^\{\s*(?:"[a-z]*"?\s*)?$/.test(start);
 }
 
+const between = /^(?:\s|;|,|<\|python_tag\|>)*/;
+
 function readAll(text: string): ParsedReply["calls"] {
-  return readJsonCalls(text, /^(?:\s|;|,|<\|python_tag\|>)*/);
+  return readJsonCalls(text, between);
 }

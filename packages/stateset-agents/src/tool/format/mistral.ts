@@ -2,7 +2,7 @@
 import { jsonCallRest, namedCall, opened } from "../constrain/call-grammar.ts";
 import { marker, sequence, text } from "../constrain/grammar.ts";
 import { space } from "../constrain/schema-grammar.ts";
-import { beforeMarker, type HeldFormat, type ParsedReply } from "./call-format.ts";
+import { beforeMarker, type HeldFormat, objectAfter, type ParsedReply } from "./call-format.ts";
 import { endOfJson, readJsonCall, readJsonCalls, unreadable } from "./read-json-call.ts";
 
 const tag = "[TOOL_CALLS]";
@@ -21,6 +21,20 @@ export const mistral: HeldFormat = {
   certain: (text) => beforeMarker(text, [tag]),
   print: (calls) =>
     `${tag} [${calls.map((call) => `{"name": ${JSON.stringify(call.name)}, "arguments": ${call.arguments}}`).join(", ")}]`,
+  findCalls() {
+    let listed = false;
+    return (text, at) => {
+      if (at > 0 && listed) return objectAfter(text, at, /^[\s,]*/);
+      const begun = text.indexOf(tag, at);
+      if (begun < 0) return undefined;
+      const [list] = /^\s*\[/.exec(text.slice(begun + tag.length)) ?? [];
+      listed = at === 0 && list !== undefined;
+      if (listed) return objectAfter(text, begun + tag.length + list!.length, /^[\s,]*/);
+      const [head = "", name] = named.exec(text.slice(begun + tag.length)) ?? [];
+      const from = begun + tag.length + head.length;
+      return name !== undefined && text[from] === "{" ? { at: from, name } : undefined;
+    };
+  },
   grammar(nfa, tools, around) {
     const { end, several } = around;
     const again = nfa.place();
@@ -38,10 +52,13 @@ export const mistral: HeldFormat = {
   },
 };
 
+/** A name and what stands between it and its arguments. */
+const named = /^\s*([^\s[\]{}]+)\s*(?:\[CALL_ID\][^[\]{}]*)?(?:\[ARGS\])?\s*/;
+
 function readNamed(text: string): ParsedReply["calls"] {
   const calls: ParsedReply["calls"] = [];
   for (let rest: string | undefined = text; rest !== undefined; ) {
-    const [head = "", name] = /^\s*([^\s[\]{}]+)\s*(?:\[CALL_ID\][^[\]{}]*)?(?:\[ARGS\])?\s*/.exec(rest) ?? [];
+    const [head = "", name] = named.exec(rest) ?? [];
     // An argument may spell the tag.
     const end: number = (rest[head.length] === "{" ? endOfJson(rest, head.length) : undefined) ?? head.length;
     const over: number = rest.indexOf(tag, end);
