@@ -100,6 +100,8 @@ export interface EngineLora {
 /** All but the temperature only chooses: recorded log-probs are those of the temperature-scaled distribution, as forward() gives them. */
 export interface SampleOptions {
   tokens: Int32Array;
+  /** Prefixes that are kept, or being computed, are shared within a namespace alone. Default "". */
+  namespace?: string | undefined;
   temperature: number;
   topP: number;
   topK: number;

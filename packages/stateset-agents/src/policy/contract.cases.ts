@@ -106,6 +106,20 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
         });
       });
 
+      it("shares what it computed within a namespace alone, and says the same in each", async () => {
+        const policy = await policyOf();
+        const asked = (namespace?: string) => ({ ...request(policy, { maxTokens: 4 }), namespace });
+        const names = [undefined, "", "a", "a", "b", undefined];
+        const samples: Sample[] = [];
+        for (const name of names) samples.push(...(await policy.sample([asked(name)])));
+        samples.push(...(await policy.sample(["c", "d", "c"].map(asked))));
+        for (const sample of samples) expect(essence(sample)).toEqual(essence(samples[0]!));
+        // One that keeps nothing has nothing to say.
+        if (samples[0]!.cachedTokens === undefined) return;
+        const shared = samples.map(({ cachedTokens }) => cachedTokens! > 0);
+        expect(shared).toEqual([false, true, false, true, false, true, false, false, true]);
+      });
+
       it("names the weights that spoke, and counts what it did", async () => {
         const policy = await policyOf();
         const before = policy.stats();

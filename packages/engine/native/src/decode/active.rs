@@ -36,6 +36,11 @@ impl Active {
         self.computed < self.request.prompt.len()
     }
 
+    /// Whether the other may use what is computed for this one.
+    pub fn shares_with(&self, other: &Request) -> bool {
+        other.namespace.is_some() && other.namespace == self.request.namespace
+    }
+
     /// Tokens that may not be drawn next.
     pub fn forbidden(&self) -> &[u32] {
         if self.drawn.len() < self.request.min_tokens { &self.request.stop_tokens } else { &[] }

@@ -12,6 +12,7 @@ pub mod sampler;
 pub mod scheduler;
 pub mod vocabulary;
 
+pub use cache::Namespace;
 pub use constraint::{Automaton, Constraint, Masked};
 pub use request::{Counts, Drawn, Finish, Limits, Outcome, Request, Sampled};
 pub use sampler::{PLAIN, Sampling};

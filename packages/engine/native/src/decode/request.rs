@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::cache::Namespace;
 use super::constraint::{Constraint, Masked};
 use super::sampler::{PLAIN, Sampling};
 
 pub struct Request {
     pub id: u64,
     pub prompt: Vec<u32>,
+    /// Who shares with it what is computed.
+    pub namespace: Namespace,
     pub sampling: Sampling,
     pub max_tokens: usize,
     /// No stop token is drawn before this many tokens.
@@ -27,11 +30,12 @@ pub struct Request {
 }
 
 impl Request {
-    /// As plain as can be: the model's own distribution, nothing reported but what was drawn, at the end. Its seed is its id.
+    /// As plain as can be: the model's own distribution, nothing reported but what was drawn, at the end. Its seed is its id, its namespace the common one.
     pub fn plain(id: u64, prompt: Vec<u32>, max_tokens: usize) -> Request {
         Request {
             id,
             prompt,
+            namespace: Some("".into()),
             sampling: PLAIN,
             max_tokens,
             min_tokens: 0,

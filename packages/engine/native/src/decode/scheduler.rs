@@ -160,11 +160,11 @@ impl Scheduler {
             let version = weights.version();
             // The last token of the prompt is always run: its logits are needed.
             let usable = &request.prompt[..request.prompt.len() - 1];
-            let found = self.caches.of(version).find(usable);
+            let found = self.caches.of(version).find(&request.namespace, usable);
             let coming = self
                 .active
                 .iter()
-                .filter(|active| active.version() == version && active.prefilling())
+                .filter(|active| active.version() == version && active.prefilling() && active.shares_with(request))
                 .map(|active| common(&active.request.prompt, usable))
                 .max()
                 .unwrap_or(0);
@@ -194,7 +194,7 @@ impl Scheduler {
                 }
             };
             let path = cache.path(found);
-            let node = cache.insert(found.end, segment.clone());
+            let node = cache.insert(&request.namespace, found.end, segment.clone());
             let computed: usize = path.iter().map(|span| span.used).sum();
             self.counts.prompt_tokens += request.prompt.len() as u64;
             self.counts.cached_tokens += computed as u64;
@@ -233,7 +233,7 @@ impl Scheduler {
                     active.path.push(KvSpan { segment: std::mem::replace(&mut active.segment, segment.clone()), used });
                     let cache = self.caches.of(active.version());
                     let end = (active.node, cache.len(active.node));
-                    let node = cache.insert(Some(end), segment);
+                    let node = cache.insert(&active.request.namespace, Some(end), segment);
                     cache.settle(active.node);
                     active.node = node;
                     at += 1;

@@ -52,6 +52,7 @@ fn read_request(id: u64, r: &Arg<'_>) -> Result<Request, EngineError> {
     Ok(Request {
         id,
         prompt: r.field("tokens")?.tokens()?,
+        namespace: Some(r.field("namespace")?.optional().map_or(Ok(String::new()), |name| name.text())?.into()),
         sampling: Sampling {
             temperature: r.field("temperature")?.float()?,
             top_p: r.field("topP")?.float()?,

@@ -5,11 +5,17 @@ import { parseOptions } from "../../options.ts";
 import { samplingSchema } from "../option-schemas.ts";
 import type { Sample, SampleRequest, SampleToken, TokenLogprob, Version } from "../policy.ts";
 import { createReplyText, type LoadedTokenizer } from "../tokenizer/index.ts";
+import { wellFormed } from "../tokenizer/well-formed.ts";
 import type { Constraints } from "./constraints.ts";
 
-const reportSchema = z.strictObject({
+const besideSchema = z.strictObject({
   topLogprobs: z.int().min(0).max(20).optional(),
   samplerLogprobs: z.boolean().optional(),
+  // Two names that cannot be written as bytes would be one to the engine.
+  namespace: z
+    .string()
+    .refine((name) => name === wellFormed(name), "not well-formed Unicode")
+    .optional(),
 });
 
 /** What sampling needs of the policy. */
@@ -32,9 +38,9 @@ export interface Abort {
 
 /** Refuses what could only fail later, before anything is sampled. */
 export function checkRequest({ vocabSize, contextLength }: SamplerParts, request: SampleRequest, index: number): void {
-  const { tokens, sampling, seed, topLogprobs, samplerLogprobs } = request;
+  const { tokens, sampling, seed, topLogprobs, samplerLogprobs, namespace } = request;
   parseOptions(samplingSchema, sampling, `sample() request ${index}: sampling`);
-  parseOptions(reportSchema, { topLogprobs, samplerLogprobs }, `sample() request ${index}`);
+  parseOptions(besideSchema, { topLogprobs, samplerLogprobs, namespace }, `sample() request ${index}`);
   const invalid = (what: string) => new StatesetError("INVALID_OPTION", `sample() request ${index}: ${what}`);
   if (!Number.isSafeInteger(seed) || seed < 0) throw invalid(`the seed ${seed} is not a whole number from 0.`);
   if (tokens.length === 0) throw invalid("the prompt is empty; it needs at least one token.");
@@ -60,7 +66,7 @@ export function checkRequest({ vocabSize, contextLength }: SamplerParts, request
  */
 export async function sampleOne(
   { model, tokenizer, contextLength, constraints, versionAt }: SamplerParts,
-  { tokens, sampling, seed, topLogprobs, samplerLogprobs, constraint }: SampleRequest,
+  { tokens, sampling, seed, topLogprobs, samplerLogprobs, constraint, namespace }: SampleRequest,
   index: number,
   abort: Abort,
   onToken: ((token: SampleToken) => void) | undefined,
@@ -102,6 +108,7 @@ export async function sampleOne(
   const request = {
     ...numbers,
     tokens,
+    namespace,
     logitBias: new Map(Object.entries(logitBias ?? {}).map(([token, added]) => [Number(token), added])),
     stopTokens: Int32Array.from(ends),
     seed,
