@@ -5,6 +5,7 @@ import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { ChainBuilder } from "../conversation/chain.ts";
 import type { Message } from "../conversation/message.ts";
 import { buildTokenTree } from "../conversation/token-tree.ts";
+import { describePrompts } from "./contract-prompts.cases.ts";
 import {
   defaultSampling,
   type Policy,
@@ -155,6 +156,8 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
         expect(next.kind).toBe("append");
       });
     });
+
+    describe("as a reader", () => describePrompts(policyOf));
 
     describe.runIf(draws)("when more than the temperature chooses", () => {
       const shapes: Partial<Sampling>[] = [

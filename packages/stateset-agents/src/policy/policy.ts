@@ -213,6 +213,10 @@ export interface Capabilities {
   loraPlus?: boolean;
   /** sample() takes `constraint`. */
   constrain?: boolean;
+  /** sample() takes `promptLogprobs`. */
+  promptLogprobs?: boolean;
+  /** There is an embed(). */
+  embed?: boolean;
 }
 
 export interface SamplerStats {
@@ -244,6 +248,11 @@ export interface Sampler {
   readonly capabilities: Capabilities;
   /** A request is answered by the weights that were present when it was made, from its first token to its last. */
   sample(requests: readonly SampleRequest[], options?: SampleOptions): Promise<Sample[]>;
+  /**
+   * The mean of each text's final hidden states, as forward() gives them, where `capabilities.embed`. Texts are computed piece by piece
+   * between the steps of running replies, and kept for no one. Rejects with ABORTED when the signal fires.
+   */
+  embed?(texts: readonly Int32Array[], options?: { signal?: AbortSignal | undefined }): Promise<Float32Array[]>;
   /** At once, also while the engine is at work. */
   stats(): SamplerStats;
   close(): Promise<void>;

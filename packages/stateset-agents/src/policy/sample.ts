@@ -61,6 +61,11 @@ export interface SampleRequest {
   seed: number;
   /** Report this many of the likeliest tokens for each position, at most 20. Default 0. */
   topLogprobs?: number;
+  /**
+   * Report log-probs of the prompt's tokens, and so many of the likeliest ones in their places, at most 20; where
+   * `capabilities.promptLogprobs`. All of the prompt is computed for it, and `maxTokens` may be 0. Left out: none.
+   */
+  promptLogprobs?: number | undefined;
   /** Report log-probs under what was really drawn from, too. Default false. */
   samplerLogprobs?: boolean;
   /** Draw only tokens that this allows; where `capabilities.constrain`. Log-probs stay those of the whole distribution. */
@@ -94,6 +99,10 @@ export interface Sample {
   samplerLogprobs?: Float32Array;
   /** The likeliest tokens of each position, best first, with log-probs of the distribution that `logprobs` are of. */
   topLogprobs?: readonly (readonly TokenLogprob[])[];
+  /** Of the prompt's tokens, as forward() gives them at the request's temperature: 0 for the first, which nothing comes before. */
+  promptLogprobs?: Float32Array;
+  /** The likeliest tokens in the place of each of the prompt's, best first; none for the first. */
+  promptTopLogprobs?: readonly (readonly TokenLogprob[])[];
   /** What the request's constraint did. */
   constrained?: Constrained;
   /** Set when a stub made this up. */
