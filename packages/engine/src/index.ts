@@ -2,6 +2,7 @@ export { EngineError } from "./error.ts";
 export { type Model, openModel, type TokenListener } from "./model.ts";
 export type {
   ConstraintTable,
+  EmbeddedText,
   EngineConfig,
   EngineLora,
   EngineStats,

@@ -2,6 +2,7 @@ import { EngineError } from "./error.ts";
 import { loadNative } from "./load.ts";
 import type {
   ConstraintTable,
+  EmbeddedText,
   EngineConfig,
   EngineDerivatives,
   EngineLora,
@@ -71,6 +72,8 @@ export interface Model {
   stats(): EngineStats;
   /** `cancel` (see below) makes the promise resolve with what there is and finish "aborted". */
   sample(request: SampleOptions, onToken?: TokenListener): { reply: Promise<SampledReply>; cancel(): void };
+  /** The mean of a text's hidden states. Takes a slot and goes in pieces between decoding steps, as a prompt does; keeps nothing. */
+  embed(tokens: Int32Array): { reply: Promise<EmbeddedText>; cancel(): void };
   /** What the tokens spell: before the first constraint. */
   setVocabulary(vocabulary: VocabularyBytes): void;
   /** A table that requests name by this number; undefined takes it away, and requests that run keep theirs. */
@@ -140,6 +143,10 @@ function createModel(native: NativeEngine, handle: Handle, simd: string, listene
       const asked = { ...request, ...bias, stream: onToken !== undefined };
       const reply = settled(() => native.sample(handle, id, asked)).finally(() => listeners.delete(id));
       return { reply, cancel: () => native.cancel(handle, id) };
+    },
+    embed(tokens) {
+      const id = ++lastRequest;
+      return { reply: settled(() => native.embed(handle, id, tokens)), cancel: () => native.cancel(handle, id) };
     },
     setVocabulary: ({ bytes, ends, kinds }) => atOnce(() => native.setVocabulary(handle, bytes, ends, kinds)),
     setConstraint: (id, table) => atOnce(() => native.setConstraint(handle, id, table)),

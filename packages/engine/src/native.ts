@@ -100,6 +100,8 @@ export interface EngineLora {
 /** All but the temperature only chooses: recorded log-probs are those of the temperature-scaled distribution, as forward() gives them. */
 export interface SampleOptions {
   tokens: Int32Array;
+  /** Prefixes that are kept, or being computed, are shared within a namespace alone. Default "". */
+  namespace?: string | undefined;
   temperature: number;
   topP: number;
   topK: number;
@@ -111,6 +113,7 @@ export interface SampleOptions {
   frequencyPenalty?: number | undefined;
   /** Added to the logits of these tokens. */
   logitBias?: ReadonlyMap<number, number> | undefined;
+  /** 0: nothing is drawn, the prompt is only run. */
   maxTokens: number;
   /** No stop token is drawn before this many tokens. */
   minTokens?: number | undefined;
@@ -120,6 +123,8 @@ export interface SampleOptions {
   topLogprobs?: number | undefined;
   /** Report log-probs under what was really drawn from, too. */
   samplerLogprobs?: boolean | undefined;
+  /** Report log-probs of the prompt's tokens, and so many of the likeliest ones in their places; all of the prompt is run for it. */
+  promptLogprobs?: number | undefined;
   /** What the reply may be: the number of a table that setConstraint() gave the model. */
   constraint?: number | undefined;
 }
@@ -173,6 +178,17 @@ export interface SampledReply extends SampledExtras {
   queuedMs: number;
   /** The weights that drew every one of the tokens. */
   version: number;
+  /** Of the prompt's tokens, as forward() gives them, where they were asked for. */
+  promptLogprobs?: Float32Array;
+  /** Of every position of the prompt but the first, as many for each. */
+  promptTopTokens?: Int32Array;
+  promptTopLogprobs?: Float32Array;
+}
+
+export interface EmbeddedText {
+  /** Of the hidden states after the final norm; left out when it was cancelled. */
+  mean?: Float32Array;
+  finish: "length" | "aborted";
 }
 
 export interface ForwardBatch {
@@ -311,6 +327,7 @@ export interface NativeEngine {
   memory(handle: Handle): Promise<MemoryUse>;
   stats(handle: Handle): EngineStats;
   sample(handle: Handle, id: number, request: NativeSampleOptions): Promise<SampledReply>;
+  embed(handle: Handle, id: number, tokens: Int32Array): Promise<EmbeddedText>;
   cancel(handle: Handle, id: number): void;
   setVocabulary(handle: Handle, bytes: Uint8Array, ends: Int32Array, kinds: Uint8Array): void;
   setConstraint(handle: Handle, id: number, table: ConstraintTable | undefined): void;

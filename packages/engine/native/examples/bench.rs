@@ -206,8 +206,10 @@ fn beside(m: &mut Model, token: impl Fn(usize) -> u32) {
         let segments: Vec<_> = (0..replies).map(|_| m.new_segment(length).unwrap()).collect();
         let (mut logits, mut decoding, mut training) = (Vec::new(), 0.0, 0.0);
         for t in 0..length {
-            let chunks: Vec<Chunk> =
-                segments.iter().map(|segment| Chunk { path: &[], segment, tokens: &tokens[t..t + 1], want_logits: true }).collect();
+            let chunks: Vec<Chunk> = segments
+                .iter()
+                .map(|segment| Chunk { path: &[], segment, tokens: &tokens[t..t + 1], want_logits: true, want_hidden: false })
+                .collect();
             let w0 = std::time::Instant::now();
             m.infer(&chunks, &mut logits).unwrap();
             decoding += w0.elapsed().as_secs_f64();
@@ -245,7 +247,8 @@ fn infer(what: &str, shape: &str, threads: usize, forms: &[Form], batches: &[usi
         let mut fastest = vec![(f64::MAX, f64::MAX); forms.len()];
         let mut logits = Vec::new();
         let mut run = |m: &mut Model, segments: &[std::sync::Arc<KvSegment>], from: usize, to: usize| {
-            let chunk = |b: usize| Chunk { path: &[], segment: &segments[b], tokens: &tokens[b][from..to], want_logits: true };
+            let chunk =
+                |b: usize| Chunk { path: &[], segment: &segments[b], tokens: &tokens[b][from..to], want_logits: true, want_hidden: false };
             m.infer(&(0..batch).map(chunk).collect::<Vec<_>>(), &mut logits).unwrap();
         };
         for (m, segments) in models.iter_mut().zip(&segments).filter(|_| prompt > 0) {

@@ -321,3 +321,24 @@ fn a_base_model_is_sampled_from_while_replies_of_any_of_its_versions_run_or_wait
         assert!(!scheduler.samples_from(&before) && !scheduler.samples_from(m.weights()));
     }
 }
+
+#[test]
+fn requests_of_another_namespace_share_nothing_neither_running_nor_kept_and_say_the_same() {
+    let mut m = long_model();
+    let mut scheduler = Scheduler::new(LIMITS);
+    let named = |id: u64, name: &str| Request { namespace: Some(name.into()), seed: 7, ..request(id, prompt(300, 3), 12) };
+    let mut done = Vec::new();
+    // All at once, and once more when they are through.
+    for round in 0..2 {
+        for (member, name) in ["", "a", "", "a", "b"].into_iter().enumerate() {
+            scheduler.submit(&m, named(10 * round + member as u64, name)).unwrap();
+        }
+        while !scheduler.idle() {
+            take(scheduler.step(&mut m), &mut done);
+        }
+    }
+    done.sort_by_key(|outcome| outcome.id);
+    let cached: Vec<usize> = done.iter().map(|outcome| outcome.cached).collect();
+    assert_eq!(cached, [0, 0, 299, 299, 0, 299, 299, 299, 299, 299]);
+    assert!(done.iter().all(|outcome| words(outcome) == words(&done[0])));
+}

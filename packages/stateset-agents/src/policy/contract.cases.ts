@@ -5,6 +5,7 @@ import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { ChainBuilder } from "../conversation/chain.ts";
 import type { Message } from "../conversation/message.ts";
 import { buildTokenTree } from "../conversation/token-tree.ts";
+import { describePrompts } from "./contract-prompts.cases.ts";
 import {
   defaultSampling,
   type Policy,
@@ -106,6 +107,20 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
         });
       });
 
+      it("shares what it computed within a namespace alone, and says the same in each", async () => {
+        const policy = await policyOf();
+        const asked = (namespace?: string) => ({ ...request(policy, { maxTokens: 4 }), namespace });
+        const names = [undefined, "", "a", "a", "b", undefined];
+        const samples: Sample[] = [];
+        for (const name of names) samples.push(...(await policy.sample([asked(name)])));
+        samples.push(...(await policy.sample(["c", "d", "c"].map(asked))));
+        for (const sample of samples) expect(essence(sample)).toEqual(essence(samples[0]!));
+        // One that keeps nothing has nothing to say.
+        if (samples[0]!.cachedTokens === undefined) return;
+        const shared = samples.map(({ cachedTokens }) => cachedTokens! > 0);
+        expect(shared).toEqual([false, true, false, true, false, true, false, false, true]);
+      });
+
       it("names the weights that spoke, and counts what it did", async () => {
         const policy = await policyOf();
         const before = policy.stats();
@@ -141,6 +156,8 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
         expect(next.kind).toBe("append");
       });
     });
+
+    describe("as a reader", () => describePrompts(policyOf));
 
     describe.runIf(draws)("when more than the temperature chooses", () => {
       const shapes: Partial<Sampling>[] = [

@@ -5,7 +5,10 @@ import type { TokenTree } from "../conversation/token-tree.ts";
 import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import type { ChainStart } from "../conversation/trajectory.ts";
 import type { ByteAutomaton, Constrained } from "./constraint.ts";
+import type { Sample, SampleRequest, SampleToken } from "./sample.ts";
 
+export type { Sample, SampleRequest, SampleToken, Sampling, TokenLogprob } from "./sample.ts";
+export { defaultSampling, isShaped } from "./sample.ts";
 export type { ByteAutomaton, Constrained, TokenTree };
 
 /**
@@ -13,110 +16,6 @@ export type { ByteAutomaton, Constrained, TokenTree };
  * gives its weights the names they would have had.
  */
 export type Version = string;
-
-/** How to choose tokens. Log-probs are always those of the temperature-scaled, untruncated distribution. */
-export interface Sampling {
-  /** 0 is greedy. */
-  temperature: number;
-  topP: number;
-  /** 0: off. */
-  topK: number;
-  minP: number;
-  /** 1: off. */
-  repetitionPenalty: number;
-  /** Taken off the logit of every token that the reply holds, from -2 to 2. Default 0. */
-  presencePenalty?: number;
-  /** Taken off the logit of a token for each time the reply holds it, from -2 to 2. Default 0. */
-  frequencyPenalty?: number;
-  /** Added to the logits of these tokens, from -100 to 100. */
-  logitBias?: Readonly<Record<number, number>>;
-  maxTokens: number;
-  /** No end or stop token is chosen before this many tokens (a stop text still ends the reply). Default 0. */
-  minTokens?: number;
-  /** Texts that end a reply; not part of its text. */
-  stop: readonly string[];
-  /** Tokens that end a reply, beside the model's own end tokens, and like these are its last token. */
-  stopTokens: readonly number[];
-}
-
-export const defaultSampling: Sampling = {
-  temperature: 1,
-  topP: 1,
-  topK: 0,
-  minP: 0,
-  repetitionPenalty: 1,
-  maxTokens: 256,
-  stop: [],
-  stopTokens: [],
-};
-
-/** Whether more than the temperature decides what is drawn: then samples are not from the distribution their log-probs are of. */
-export function isShaped(sampling: Sampling): boolean {
-  const { topP, topK, minP, repetitionPenalty, presencePenalty = 0, frequencyPenalty = 0 } = sampling;
-  return (
-    topP < 1 ||
-    topK > 0 ||
-    minP > 0 ||
-    repetitionPenalty !== 1 ||
-    presencePenalty !== 0 ||
-    frequencyPenalty !== 0 ||
-    (sampling.minTokens ?? 0) > 0 ||
-    Object.values(sampling.logitBias ?? {}).some((added) => added !== 0)
-  );
-}
-
-export interface SampleRequest {
-  /** The whole prompt. What several requests share at their start is computed once. */
-  tokens: Int32Array;
-  sampling: Sampling;
-  /** The request's result depends on this, the weights, the prompt and the sampling alone; not on its neighbours. */
-  seed: number;
-  /** Report this many of the likeliest tokens for each position, at most 20. Default 0. */
-  topLogprobs?: number;
-  /** Report log-probs under what was really drawn from, too. Default false. */
-  samplerLogprobs?: boolean;
-  /** Draw only tokens that this allows; where `capabilities.constrain`. Log-probs stay those of the whole distribution. */
-  constraint?: ByteAutomaton | undefined;
-}
-
-export interface TokenLogprob {
-  token: number;
-  logprob: number;
-}
-
-export interface Sample {
-  /** What was sampled, the end-of-turn token included when the model chose it. */
-  tokens: Int32Array;
-  logprobs: Float32Array;
-  /** The text of `tokens` without special tokens and without a stop string. */
-  text: string;
-  finishReason: "stop" | "length" | "aborted";
-  /** The weights that drew every one of the tokens. */
-  version: Version;
-  /** Tokens of the prompt that did not have to be computed. */
-  cachedTokens?: number;
-  /** From the call to the first step of the engine that worked on it. */
-  queuedMs?: number;
-  /** Of `tokens`, with penalties, bias, smallest length and truncation; equal to `logprobs` where nothing shaped the draw. */
-  samplerLogprobs?: Float32Array;
-  /** The likeliest tokens of each position, best first, with log-probs of the distribution that `logprobs` are of. */
-  topLogprobs?: readonly (readonly TokenLogprob[])[];
-  /** What the request's constraint did. */
-  constrained?: Constrained;
-  /** Set when a stub made this up. */
-  stub?: true;
-}
-
-export interface SampleToken {
-  /** Index into the requests of this call. */
-  request: number;
-  token: number;
-  logprob: number;
-  /** The text that became certain with this token (may be empty inside a multi-byte character). */
-  text: string;
-  samplerLogprob?: number;
-  topLogprobs?: readonly TokenLogprob[];
-}
 
 export interface ForwardOptions {
   /** Keep what backward() needs. Default true. */
@@ -314,6 +213,10 @@ export interface Capabilities {
   loraPlus?: boolean;
   /** sample() takes `constraint`. */
   constrain?: boolean;
+  /** sample() takes `promptLogprobs`. */
+  promptLogprobs?: boolean;
+  /** There is an embed(). */
+  embed?: boolean;
 }
 
 export interface SamplerStats {
@@ -345,6 +248,11 @@ export interface Sampler {
   readonly capabilities: Capabilities;
   /** A request is answered by the weights that were present when it was made, from its first token to its last. */
   sample(requests: readonly SampleRequest[], options?: SampleOptions): Promise<Sample[]>;
+  /**
+   * The mean of each text's final hidden states, as forward() gives them, where `capabilities.embed`. Texts are computed piece by piece
+   * between the steps of running replies, and kept for no one. Rejects with ABORTED when the signal fires.
+   */
+  embed?(texts: readonly Int32Array[], options?: { signal?: AbortSignal | undefined }): Promise<Float32Array[]>;
   /** At once, also while the engine is at work. */
   stats(): SamplerStats;
   close(): Promise<void>;

@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { throwIfAborted } from "../abort.ts";
 import { StatesetError } from "../error.ts";
 import { noMemory } from "../policy/no-memory.ts";
 import type {
@@ -15,6 +16,7 @@ import type {
   SampleOptions,
   SampleRequest,
   StepOptions,
+  TokenLogprob,
   Version,
 } from "../policy/policy.ts";
 import { createReplyText, createTextStream } from "../policy/tokenizer/index.ts";
@@ -91,7 +93,16 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
     gradients,
     calls,
     idOf: tokenizer.idOf,
-    capabilities: { exact: true, seeded: true, entropy: true, values: true, hidden: true, vectors: true },
+    capabilities: {
+      exact: true,
+      seeded: true,
+      entropy: true,
+      values: true,
+      hidden: true,
+      vectors: true,
+      promptLogprobs: true,
+      embed: true,
+    },
     get version() {
       return version;
     },
@@ -102,6 +113,21 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
       calls.sample++;
       if (options.sampleDelayMs) await new Promise((resolve) => setTimeout(resolve, options.sampleDelayMs));
       return requests.map((request, index) => sampleOne(request, index, sampleOptions));
+    },
+
+    async embed(texts, { signal } = {}) {
+      live();
+      // As an engine would: what comes in the meantime is heard.
+      await new Promise(setImmediate);
+      throwIfAborted(signal, "while embedding");
+      return texts.map((tokens) => {
+        if (tokens.length === 0) throw new StatesetError("INVALID_OPTION", "The text is empty.");
+        if (tokens.length > model().contextLength)
+          throw new StatesetError("CONTEXT_OVERFLOW", `The text has ${tokens.length} tokens.`);
+        const mean = new Float64Array(size);
+        for (const token of tokens) mean[token]! += 1;
+        return Float32Array.from(mean, (count) => count / tokens.length);
+      });
     },
 
     async forward(batch, forwardOptions = {}) {
@@ -200,12 +226,14 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
   };
 
   function sampleOne(
-    { tokens, sampling, seed, samplerLogprobs, topLogprobs = 0 }: SampleRequest,
+    { tokens, sampling, seed, samplerLogprobs, topLogprobs = 0, promptLogprobs }: SampleRequest,
     request: number,
     { signal, onToken }: SampleOptions,
   ): Sample {
     if (tokens.length === 0) throw new StatesetError("INVALID_OPTION", "The prompt is empty.");
-    if (tokens.length >= model().contextLength)
+    if (sampling.maxTokens === 0 && promptLogprobs === undefined)
+      throw new StatesetError("INVALID_OPTION", "Nothing is asked for.");
+    if (tokens.length + Math.min(1, sampling.maxTokens) > model().contextLength)
       throw new StatesetError("CONTEXT_OVERFLOW", `The prompt has ${tokens.length} tokens.`);
     stats.promptTokens += tokens.length;
     const random = createRandom(seedOf(seed, "sample"));
@@ -230,8 +258,7 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
       said.push(token);
       logprobs.push(Math.fround(row[token]!));
       own.push(samplerLogprob);
-      const best = [...row.keys()].sort((a, b) => row[b]! - row[a]! || a - b).slice(0, topLogprobs);
-      top.push(best.map((id) => ({ token: id, logprob: Math.fround(row[id]!) })));
+      top.push(likeliest(row, topLogprobs));
       const piece = reply.push(token);
       const ended = ends.has(token) || reply.stopped;
       const text = ended || said.length === room ? piece + reply.finish() : piece;
@@ -251,6 +278,15 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
       version,
       ...(samplerLogprobs && { samplerLogprobs: Float32Array.from(own) }),
       ...(topLogprobs > 0 && { topLogprobs: top }),
+      ...(promptLogprobs !== undefined && readPrompt(tokens, sampling.temperature || 1, promptLogprobs)),
+    };
+  }
+
+  function readPrompt(tokens: Int32Array, temperature: number, count: number) {
+    const rows = Array.from(tokens.subarray(0, -1), (token) => logSoftmax(parameters, token, size, temperature));
+    return {
+      promptLogprobs: Float32Array.from(tokens, (token, i) => (i > 0 ? rows[i - 1]![token]! : 0)),
+      ...(count > 0 && { promptTopLogprobs: [[], ...rows.map((row) => likeliest(row, count))] }),
     };
   }
 
@@ -275,6 +311,11 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
       },
     };
   }
+}
+
+function likeliest(row: Float64Array, count: number): TokenLogprob[] {
+  const best = [...row.keys()].sort((a, b) => row[b]! - row[a]! || a - b).slice(0, count);
+  return best.map((token) => ({ token, logprob: Math.fround(row[token]!) }));
 }
 
 function digestOf(numbers: Float32Array): string {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::cache::NodeId;
 use super::constraint::Allowed;
 use super::history::History;
+use super::prompt::{AboutPrompt, PromptRead};
 use super::request::{Drawn, Finish, Outcome, Request};
 use crate::model::{Chunk, KvSegment, KvSpan, Weights};
 
@@ -25,6 +26,7 @@ pub struct Active {
     pub history: History,
     /// Where in its constraint the reply is.
     pub state: u32,
+    pub read: PromptRead,
 }
 
 impl Active {
@@ -34,6 +36,11 @@ impl Active {
 
     pub fn prefilling(&self) -> bool {
         self.computed < self.request.prompt.len()
+    }
+
+    /// Whether the other may use what is computed for this one.
+    pub fn shares_with(&self, other: &Request) -> bool {
+        other.namespace.is_some() && other.namespace == self.request.namespace
     }
 
     /// Tokens that may not be drawn next.
@@ -52,8 +59,9 @@ impl Active {
     }
 
     pub fn chunk(&self, count: usize) -> Chunk<'_> {
-        let want_logits = !self.prefilling() || self.computed + count == self.request.prompt.len();
-        Chunk { path: &self.path, segment: &self.segment, tokens: self.tokens(count), want_logits }
+        let want_logits = !self.prefilling() || (self.computed + count == self.request.prompt.len() && self.request.max_tokens > 0);
+        let want_hidden = self.prefilling() && self.request.about != AboutPrompt::Nothing;
+        Chunk { path: &self.path, segment: &self.segment, tokens: self.tokens(count), want_logits, want_hidden }
     }
 
     /// Takes a drawn token; tells whether the reply ends with it.
@@ -73,7 +81,15 @@ impl Active {
     }
 
     pub fn outcome(self, finish: Finish) -> Outcome {
-        let version = self.version();
-        Outcome { id: self.request.id, version, drawn: self.drawn, finish, cached: self.cached, queued_ms: self.queued_ms }
+        Outcome {
+            id: self.request.id,
+            version: self.version(),
+            drawn: self.drawn,
+            finish,
+            cached: self.cached,
+            queued_ms: self.queued_ms,
+            read: self.read,
+            prompt_tokens: self.computed,
+        }
     }
 }

@@ -1,13 +1,20 @@
 //! What has been computed, as a forest of runs of tokens with their keys and values. A run attaches to its parent after any of
-//! the parent's tokens, so a prefix is found and shared at any length without copying. Least recently used leaves go first.
+//! the parent's tokens, so a prefix is found and shared at any length without copying. Who asks finds only what was computed for
+//! its own namespace: how soon a reply begins would tell what others have asked. Least recently used leaves go first, whose ever.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use crate::model::{KvSegment, KvSpan};
 
 pub type NodeId = usize;
 
+/// Those who share what is computed for them. None: nobody, so that it is computed in full and kept for no one.
+pub type Namespace = Option<Arc<str>>;
+
 struct Node {
+    namespace: Namespace,
     parent: Option<NodeId>,
     /// How many of the parent's tokens come before this run.
     attach: usize,
@@ -24,7 +31,7 @@ struct Node {
 pub struct PrefixCache {
     nodes: Vec<Option<Node>>,
     free: Vec<NodeId>,
-    roots: Vec<NodeId>,
+    roots: HashMap<Namespace, Vec<NodeId>>,
     bytes: usize,
     clock: u64,
 }
@@ -49,9 +56,10 @@ impl PrefixCache {
         self.nodes[id].as_mut().expect("ids are only of nodes that exist")
     }
 
-    pub fn find(&self, tokens: &[u32]) -> Found {
+    pub fn find(&self, namespace: &Namespace, tokens: &[u32]) -> Found {
         let mut best = Found { len: 0, end: None };
-        let mut open: Vec<(NodeId, usize)> = self.roots.iter().map(|&root| (root, 0)).collect();
+        let roots = if namespace.is_some() { self.roots.get(namespace) } else { None };
+        let mut open: Vec<(NodeId, usize)> = roots.into_iter().flatten().map(|&root| (root, 0)).collect();
         while let Some((id, base)) = open.pop() {
             let node = self.node(id);
             let matched = common(&node.tokens, &tokens[base..]);
@@ -87,10 +95,11 @@ impl PrefixCache {
     }
 
     /// A new, live, empty run behind a found prefix.
-    pub fn insert(&mut self, after: Option<(NodeId, usize)>, segment: Arc<KvSegment>) -> NodeId {
+    pub fn insert(&mut self, namespace: &Namespace, after: Option<(NodeId, usize)>, segment: Arc<KvSegment>) -> NodeId {
         self.clock += 1;
         self.bytes += segment.bytes();
         let node = Node {
+            namespace: namespace.clone(),
             parent: after.map(|(parent, _)| parent),
             attach: after.map_or(0, |(_, attach)| attach),
             children: Vec::new(),
@@ -111,7 +120,7 @@ impl PrefixCache {
         };
         match after {
             Some((parent, _)) => self.node_mut(parent).children.push(id),
-            None => self.roots.push(id),
+            None => self.roots.entry(namespace.clone()).or_default().push(id),
         }
         id
     }
@@ -125,8 +134,8 @@ impl PrefixCache {
         self.node(id).tokens.len()
     }
 
-    /// The run will not grow any more. It is dropped when it is empty, or when another run holds all it holds: many replies to
-    /// one prompt each computed the prompt's last token.
+    /// The run will not grow any more. It is dropped when it is empty, when nobody may find it, or when another run holds all it
+    /// holds: many replies to one prompt each computed the prompt's last token.
     pub fn settle(&mut self, id: NodeId) {
         self.clock += 1;
         let clock = self.clock;
@@ -137,12 +146,20 @@ impl PrefixCache {
         if node.holds > 0 || !node.children.is_empty() {
             return;
         }
-        let siblings = node.parent.map_or(&self.roots, |parent| &self.node(parent).children);
-        let covered = siblings
+        let covered = self
+            .siblings(node)
             .iter()
             .any(|&other| other != id && self.node(other).attach == node.attach && self.node(other).tokens.starts_with(&node.tokens));
-        if covered || node.tokens.is_empty() {
+        if covered || node.tokens.is_empty() || node.namespace.is_none() {
             self.remove(id);
+        }
+    }
+
+    /// With the run itself.
+    fn siblings(&self, node: &Node) -> &[NodeId] {
+        match node.parent {
+            Some(parent) => &self.node(parent).children,
+            None => self.roots.get(&node.namespace).map_or(&[], Vec::as_slice),
         }
     }
 
@@ -167,12 +184,22 @@ impl PrefixCache {
     fn remove(&mut self, id: NodeId) {
         if let Some(node) = self.nodes[id].take() {
             self.bytes -= node.segment.bytes();
-            let siblings = match node.parent {
-                Some(parent) => &mut self.node_mut(parent).children,
-                None => &mut self.roots,
-            };
-            siblings.retain(|&sibling| sibling != id);
             self.free.push(id);
+            let Some(parent) = node.parent else {
+                if let Entry::Occupied(mut roots) = self.roots.entry(node.namespace) {
+                    roots.get_mut().retain(|&root| root != id);
+                    if roots.get().is_empty() {
+                        roots.remove();
+                    }
+                }
+                return;
+            };
+            let above = self.node_mut(parent);
+            above.children.retain(|&sibling| sibling != id);
+            // Nobody will ask for what a lone reply has behind it.
+            if above.namespace.is_none() && above.holds == 0 && above.children.is_empty() {
+                self.remove(parent);
+            }
         }
     }
 }
@@ -188,10 +215,18 @@ mod tests {
     use crate::model::Model;
     use crate::testing::model;
 
+    fn ours() -> Namespace {
+        Some("".into())
+    }
+
     fn add(cache: &mut PrefixCache, model: &Model, prefix: &[u32], tokens: &[u32]) -> NodeId {
-        let found = cache.find(prefix);
+        add_for(cache, model, &ours(), prefix, tokens)
+    }
+
+    fn add_for(cache: &mut PrefixCache, model: &Model, namespace: &Namespace, prefix: &[u32], tokens: &[u32]) -> NodeId {
+        let found = cache.find(namespace, prefix);
         assert_eq!(found.len, prefix.len());
-        let id = cache.insert(found.end, model.new_segment(16).unwrap());
+        let id = cache.insert(namespace, found.end, model.new_segment(16).unwrap());
         cache.append(id, tokens);
         cache.settle(id);
         id
@@ -203,13 +238,13 @@ mod tests {
         let root = add(&mut cache, &model, &[], &[1, 2, 3, 4, 5]);
         let branch = add(&mut cache, &model, &[1, 2, 3], &[9, 8]);
         let leaf = add(&mut cache, &model, &[1, 2, 3, 9], &[7]);
-        let found = |tokens: &[u32]| cache.find(tokens);
+        let found = |tokens: &[u32]| cache.find(&ours(), tokens);
         assert_eq!(found(&[1, 2, 3, 4, 6]), Found { len: 4, end: Some((root, 4)) });
         assert_eq!(found(&[1, 2, 3, 9, 8, 1]), Found { len: 5, end: Some((branch, 2)) });
         assert_eq!(found(&[1, 2, 3, 9, 7]), Found { len: 5, end: Some((leaf, 1)) });
         assert_eq!(found(&[2]), Found { len: 0, end: None });
         assert_eq!(found(&[]), Found { len: 0, end: None });
-        let used: Vec<usize> = cache.path(cache.find(&[1, 2, 3, 9, 7])).iter().map(|span| span.used).collect();
+        let used: Vec<usize> = cache.path(cache.find(&ours(), &[1, 2, 3, 9, 7])).iter().map(|span| span.used).collect();
         assert_eq!(used, [3, 1, 1]);
     }
 
@@ -219,15 +254,15 @@ mod tests {
         add(&mut cache, &model, &[], &[1, 2, 3]);
         add(&mut cache, &model, &[1, 2, 3], &[4]);
         add(&mut cache, &model, &[], &[20, 21]);
-        cache.path(cache.find(&[1, 2, 3, 4]));
+        cache.path(cache.find(&ours(), &[1, 2, 3, 4]));
         assert!(cache.drop_oldest());
-        assert_eq!((cache.find(&[20, 21]).len, cache.find(&[1, 2, 3, 4]).len), (0, 4));
-        let end = cache.find(&[1, 2, 3, 4]).end;
+        assert_eq!((cache.find(&ours(), &[20, 21]).len, cache.find(&ours(), &[1, 2, 3, 4]).len), (0, 4));
+        let end = cache.find(&ours(), &[1, 2, 3, 4]).end;
         cache.hold(end, true);
         assert!(!cache.drop_oldest());
         cache.hold(end, false);
         assert!(cache.drop_oldest() && cache.drop_oldest() && !cache.drop_oldest());
-        assert_eq!((cache.bytes(), cache.find(&[1, 2, 3]).len), (0, 0));
+        assert_eq!((cache.bytes(), cache.find(&ours(), &[1, 2, 3]).len), (0, 0));
     }
 
     #[test]
@@ -239,6 +274,36 @@ mod tests {
             add(&mut cache, &model, &[1, 2], &[5]);
         }
         assert_eq!(cache.bytes(), 2 * bytes);
-        assert_eq!(cache.find(&[1, 2, 5]).len, 3);
+        assert_eq!(cache.find(&ours(), &[1, 2, 5]).len, 3);
+    }
+
+    #[test]
+    fn a_namespace_finds_its_own_alone_and_the_oldest_leaf_goes_whose_ever_it_is() {
+        let (model, mut cache) = (model(), PrefixCache::default());
+        let theirs: Namespace = Some("theirs".into());
+        add(&mut cache, &model, &[], &[1, 2, 3]);
+        assert_eq!((cache.find(&ours(), &[1, 2]).len, cache.find(&theirs, &[1, 2]).len), (2, 0));
+        // What another holds does not make it double.
+        add_for(&mut cache, &model, &theirs, &[], &[1, 2, 3]);
+        assert_eq!((cache.find(&ours(), &[1, 2, 3]).len, cache.find(&theirs, &[1, 2, 3]).len), (3, 3));
+        cache.path(cache.find(&ours(), &[1, 2]));
+        assert!(cache.drop_oldest());
+        assert_eq!((cache.find(&ours(), &[1, 2, 3]).len, cache.find(&theirs, &[1, 2, 3]).len), (3, 0));
+        assert!(cache.drop_oldest() && !cache.drop_oldest());
+        assert_eq!((cache.bytes(), cache.roots.len()), (0, 0), "no name is left of those who left nothing");
+    }
+
+    #[test]
+    fn what_is_nobodys_is_found_by_nobody_and_goes_with_its_last_run() {
+        let (model, mut cache) = (model(), PrefixCache::default());
+        let first = cache.insert(&None, None, model.new_segment(16).unwrap());
+        cache.append(first, &[1, 2, 3]);
+        assert_eq!((cache.find(&ours(), &[1, 2]).len, cache.find(&None, &[1, 2]).len), (0, 0));
+        let second = cache.insert(&None, Some((first, 3)), model.new_segment(16).unwrap());
+        cache.append(second, &[4]);
+        cache.settle(first);
+        assert!(cache.bytes() > 0);
+        cache.settle(second);
+        assert_eq!(cache.bytes(), 0);
     }
 }

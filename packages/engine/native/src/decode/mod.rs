@@ -6,13 +6,16 @@ mod caches;
 pub mod constraint;
 pub mod history;
 mod loops;
+pub mod prompt;
 pub mod random;
 pub mod request;
 pub mod sampler;
 pub mod scheduler;
 pub mod vocabulary;
 
+pub use cache::Namespace;
 pub use constraint::{Automaton, Constraint, Masked};
+pub use prompt::{AboutPrompt, PromptRead};
 pub use request::{Counts, Drawn, Finish, Limits, Outcome, Request, Sampled};
 pub use sampler::{PLAIN, Sampling};
 pub use scheduler::{Produced, Scheduler};

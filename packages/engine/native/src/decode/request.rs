@@ -3,13 +3,18 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::cache::Namespace;
 use super::constraint::{Constraint, Masked};
+use super::prompt::{AboutPrompt, PromptRead};
 use super::sampler::{PLAIN, Sampling};
 
 pub struct Request {
     pub id: u64,
     pub prompt: Vec<u32>,
+    /// Who shares with it what is computed. Nobody where something is to be told about the prompt.
+    pub namespace: Namespace,
     pub sampling: Sampling,
+    /// 0: nothing is drawn, the prompt is only run.
     pub max_tokens: usize,
     /// No stop token is drawn before this many tokens.
     pub min_tokens: usize,
@@ -23,15 +28,17 @@ pub struct Request {
     pub sampler_logprobs: bool,
     /// What the reply may be; none: anything.
     pub constraint: Option<Arc<Constraint>>,
+    pub about: AboutPrompt,
     pub submitted: Instant,
 }
 
 impl Request {
-    /// As plain as can be: the model's own distribution, nothing reported but what was drawn, at the end. Its seed is its id.
+    /// As plain as can be: the model's own distribution, nothing reported but what was drawn, at the end. Its seed is its id, its namespace the common one.
     pub fn plain(id: u64, prompt: Vec<u32>, max_tokens: usize) -> Request {
         Request {
             id,
             prompt,
+            namespace: Some("".into()),
             sampling: PLAIN,
             max_tokens,
             min_tokens: 0,
@@ -41,6 +48,7 @@ impl Request {
             top_logprobs: 0,
             sampler_logprobs: false,
             constraint: None,
+            about: AboutPrompt::Nothing,
             submitted: Instant::now(),
         }
     }
@@ -50,7 +58,7 @@ impl Request {
 pub enum Finish {
     /// A stop token was drawn (it is the last of the tokens).
     Stop,
-    /// `max_tokens` or the end of the context.
+    /// `max_tokens` or the end of the context; a prompt that was only run.
     Length,
     Cancelled,
 }
@@ -85,12 +93,24 @@ pub struct Outcome {
     pub cached: usize,
     /// From the request's submission to its first place in a step.
     pub queued_ms: f64,
+    /// What was asked for about the prompt, of which this much was read.
+    pub read: PromptRead,
+    pub prompt_tokens: usize,
 }
 
 impl Outcome {
     /// Of a request that was cancelled before it had its turn.
     pub fn unheard(request: &Request, version: u64) -> Outcome {
-        Outcome { id: request.id, version, drawn: Vec::new(), finish: Finish::Cancelled, cached: 0, queued_ms: waited_ms(request) }
+        Outcome {
+            id: request.id,
+            version,
+            drawn: Vec::new(),
+            finish: Finish::Cancelled,
+            cached: 0,
+            queued_ms: waited_ms(request),
+            read: PromptRead::default(),
+            prompt_tokens: 0,
+        }
     }
 }
 

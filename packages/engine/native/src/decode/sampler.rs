@@ -37,6 +37,11 @@ pub const PLAIN: Sampling = Sampling {
 };
 
 impl Sampling {
+    /// Of the distribution that log-probs are recorded of. Greedy has none of its own: theirs are at temperature 1.
+    pub fn recorded_temperature(&self) -> f32 {
+        if self.temperature == 0.0 { 1.0 } else { self.temperature }
+    }
+
     fn truncates(&self) -> bool {
         self.top_k != 0 || self.top_p < 1.0 || self.min_p > 0.0
     }

@@ -12,11 +12,12 @@ use super::caches::Caches;
 use super::constraint::{Allowed, Constraint, Masked, stuck};
 use super::history::{History, Left};
 use super::loops::exp;
+use super::prompt::{AboutPrompt, PromptRead};
 use super::random::uniform;
 use super::request::{Counts, Drawn, Finish, Limits, Outcome, Request, Sampled, waited_ms};
 use super::sampler::{Scratch, choose, likeliest, not_finite};
 use crate::error::EngineError;
-use crate::model::{Chunk, KvSpan, Model, Weights};
+use crate::model::{Chunk, Inferred, KvSpan, Model, Weights};
 
 /// Prompt tokens run in one step, so that long prompts do not stall those that decode.
 const PREFILL_TOKENS: usize = 256;
@@ -31,6 +32,8 @@ pub struct Scheduler {
     active: Vec<Active>,
     caches: Caches,
     counts: Counts,
+    inferred: Inferred,
+    /// Of a few positions of a prompt that is read.
     logits: Vec<f32>,
     /// One a thread.
     scratch: Vec<Mutex<Scratch>>,
@@ -51,6 +54,7 @@ impl Scheduler {
             active: Vec::new(),
             caches: Caches::default(),
             counts: Counts::default(),
+            inferred: Inferred::default(),
             logits: Vec::new(),
             scratch: Vec::new(),
         }
@@ -87,7 +91,7 @@ impl Scheduler {
         distinct(self.held().map(Weights::version))
     }
 
-    pub fn submit(&mut self, model: &Model, request: Request) -> Result<(), EngineError> {
+    pub fn submit(&mut self, model: &Model, mut request: Request) -> Result<(), EngineError> {
         let (vocab, context) = (model.config().vocab, model.config().max_positions);
         model.weights().check_whole()?;
         if request.prompt.is_empty() {
@@ -100,7 +104,7 @@ impl Scheduler {
         if let Some(token) = request.prompt.iter().chain(biased).find(|&&token| token as usize >= vocab) {
             return Err(EngineError::input(format!("Token {token} is not in the vocabulary of {vocab}.")));
         }
-        if request.prompt.len() >= context {
+        if request.prompt.len() + request.max_tokens.min(1) > context {
             return Err(EngineError::new(
                 "CONTEXT_OVERFLOW",
                 format!("The prompt has {} tokens; with a context of {context} there is no room for a reply.", request.prompt.len()),
@@ -108,6 +112,9 @@ impl Scheduler {
         }
         if request.min_tokens > 0 && (0..vocab as u32).all(|token| request.stop_tokens.contains(&token)) {
             return Err(EngineError::input("Every token is a stop token, so a smallest length leaves nothing to choose."));
+        }
+        if request.about != AboutPrompt::Nothing {
+            request.namespace = None;
         }
         self.waiting.push_back((request, model.weights().clone()));
         Ok(())
@@ -160,11 +167,11 @@ impl Scheduler {
             let version = weights.version();
             // The last token of the prompt is always run: its logits are needed.
             let usable = &request.prompt[..request.prompt.len() - 1];
-            let found = self.caches.of(version).find(usable);
+            let found = self.caches.of(version).find(&request.namespace, usable);
             let coming = self
                 .active
                 .iter()
-                .filter(|active| active.version() == version && active.prefilling())
+                .filter(|active| active.version() == version && active.prefilling() && active.shares_with(request))
                 .map(|active| common(&active.request.prompt, usable))
                 .max()
                 .unwrap_or(0);
@@ -194,7 +201,7 @@ impl Scheduler {
                 }
             };
             let path = cache.path(found);
-            let node = cache.insert(found.end, segment.clone());
+            let node = cache.insert(&request.namespace, found.end, segment.clone());
             let computed: usize = path.iter().map(|span| span.used).sum();
             self.counts.prompt_tokens += request.prompt.len() as u64;
             self.counts.cached_tokens += computed as u64;
@@ -210,6 +217,7 @@ impl Scheduler {
                 last: [0],
                 history: History::of_prompt(&request.sampling, &request.prompt),
                 state: Constraint::START,
+                read: PromptRead::default(),
                 request,
             });
         }
@@ -233,7 +241,7 @@ impl Scheduler {
                     active.path.push(KvSpan { segment: std::mem::replace(&mut active.segment, segment.clone()), used });
                     let cache = self.caches.of(active.version());
                     let end = (active.node, cache.len(active.node));
-                    let node = cache.insert(Some(end), segment);
+                    let node = cache.insert(&active.request.namespace, Some(end), segment);
                     cache.settle(active.node);
                     active.node = node;
                     at += 1;
@@ -260,20 +268,39 @@ impl Scheduler {
             return Ok(());
         };
         let chunks: Vec<Chunk<'_>> = work.iter().map(|&(index, count)| self.active[index].chunk(count)).collect();
-        model.infer_on(&self.active[first].weights, &chunks, &mut self.logits)?;
-        let wants: Vec<bool> = chunks.iter().map(|chunk| chunk.want_logits).collect();
+        model.infer_on(&self.active[first].weights, &chunks, &mut self.inferred)?;
+        let wants: Vec<(bool, bool)> = chunks.iter().map(|chunk| (chunk.want_logits, chunk.want_hidden)).collect();
         drop(chunks);
 
-        let drawing: Vec<usize> = work.iter().zip(&wants).filter(|(_, want)| **want).map(|(&(index, _), _)| index).collect();
+        let drawing: Vec<usize> = work.iter().zip(&wants).filter(|(_, (want, _))| *want).map(|(&(index, _), _)| index).collect();
         let mut draws = self.draw(model, &drawing).into_iter();
         let mut done: Vec<(usize, Result<Finish, EngineError>)> = Vec::new();
-        for (&(index, count), want) in work.iter().zip(wants) {
+        let mut hidden = self.inferred.hidden.as_slice();
+        for (&(index, count), (want, read)) in work.iter().zip(wants) {
             let active = &mut self.active[index];
             self.caches.of(version).append(active.node, active.tokens(count));
+            let at = active.computed;
             if active.prefilling() {
                 active.computed += count;
             }
+            if read {
+                let (own, others) = hidden.split_at(count * model.config().hidden);
+                hidden = others;
+                let Active { read, request, weights, .. } = active;
+                if let Err(error) = read.take(model, weights, request, at, own, &mut self.logits) {
+                    // The token it may have drawn is nobody's.
+                    if want {
+                        draws.next();
+                    }
+                    done.push((index, Err(error)));
+                    continue;
+                }
+            }
             if !want {
+                // A prompt that is through, and nothing was to be drawn.
+                if !active.prefilling() {
+                    done.push((index, Ok(Finish::Length)));
+                }
                 continue;
             }
             let drawn = match draws.next().flatten() {
@@ -310,7 +337,7 @@ impl Scheduler {
         let draws: Vec<OnceLock<Result<Drawn, EngineError>>> = drawing.iter().map(|_| OnceLock::new()).collect();
         pool.run(drawing.len(), |row, thread| {
             let active = &self.active[drawing[row]];
-            let logits = &self.logits[row * vocab..(row + 1) * vocab];
+            let logits = &self.inferred.logits[row * vocab..(row + 1) * vocab];
             let mut scratch = self.scratch[thread].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             let _ = draws[row].set(next_token(model, active, logits, &mut scratch));
         });
@@ -340,9 +367,7 @@ fn next_token(model: &Model, active: &Active, logits: &[f32], scratch: &mut Scra
     }
     let u = uniform(request.seed, active.drawn.len() as u64);
     let choice = choose(logits, sampling, &active.history, Left { forbidden, allowed: allowed.as_ref() }, u, scratch)?;
-    // Greedy has no temperature of its own: its log-probs are those at temperature 1.
-    let temperature = if sampling.temperature == 0.0 { 1.0 } else { sampling.temperature };
-    let distribution = model.log_softmax(logits, temperature);
+    let distribution = model.log_softmax(logits, sampling.recorded_temperature());
     let logprob = distribution.at(logits[choice.token as usize]);
     // A forbidden token may have hidden a broken logit from the choice.
     if !logprob.is_finite() {

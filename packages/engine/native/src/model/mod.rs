@@ -110,6 +110,17 @@ pub struct Chunk<'a> {
     pub tokens: &'a [u32],
     /// False: only fill the cache, no logits row for this chunk (all chunks but the last of a long prompt).
     pub want_logits: bool,
+    /// The hidden state of each of its tokens is wanted, too.
+    pub want_hidden: bool,
+}
+
+/// What a step gave, in the order of the chunks that wanted it.
+#[derive(Default)]
+pub struct Inferred {
+    /// `[chunks with want_logits, vocab]`: the row of each such chunk's last new token.
+    pub logits: Vec<f32>,
+    /// `[tokens of chunks with want_hidden, hidden]`, after the final norm.
+    pub hidden: Vec<f32>,
 }
 
 /// A forest of token runs; `node_start` has one entry per node plus the end; parents come before children, −1 for a root.

@@ -21,7 +21,7 @@ use config::{read_config, read_forms};
 use desk::Work;
 use engine::{Engine, Held};
 use learn::{add_flat, backward, forward, read_flat, set_trainable, step, zero_gradients};
-use sample::{cancel, sample, set_constraint, set_vocabulary};
+use sample::{cancel, embed, sample, set_constraint, set_vocabulary};
 use state::{Options, State};
 use value::{Arg, Reply, c_string};
 use weights::{
@@ -59,6 +59,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("memory", memory),
     ("stats", stats),
     ("sample", sample),
+    ("embed", embed),
     ("cancel", cancel),
     ("setVocabulary", set_vocabulary),
     ("setConstraint", set_constraint),

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::value::{Arg, Reply};
 use super::{Answer, Call};
-use crate::decode::{Automaton, Drawn, Finish, Outcome, Request, Sampled, Sampling, Vocabulary};
+use crate::decode::{AboutPrompt, Automaton, Drawn, Finish, Outcome, Request, Sampled, Sampling, Vocabulary};
 use crate::error::EngineError;
 
 /// (handle, id, request)
@@ -17,6 +17,12 @@ pub fn sample(call: &Call) -> Answer {
     };
     let request = Request { constraint, ..read_request(id, &asked)? };
     unsafe { call.engine()?.sample(call.env, request) }
+}
+
+/// (handle, id, tokens): the mean of the hidden states, by the way that prompts go; cancelled as a request is.
+pub fn embed(call: &Call) -> Answer {
+    let (id, tokens) = (call.arg(1, "id").size()? as u64, call.arg(2, "tokens").tokens()?);
+    unsafe { call.engine()?.sample(call.env, Request { about: AboutPrompt::Mean, ..Request::plain(id, tokens, 0) }) }
 }
 
 pub fn cancel(call: &Call) -> Answer {
@@ -52,6 +58,7 @@ fn read_request(id: u64, r: &Arg<'_>) -> Result<Request, EngineError> {
     Ok(Request {
         id,
         prompt: r.field("tokens")?.tokens()?,
+        namespace: Some(r.field("namespace")?.optional().map_or(Ok(String::new()), |name| name.text())?.into()),
         sampling: Sampling {
             temperature: r.field("temperature")?.float()?,
             top_p: r.field("topP")?.float()?,
@@ -70,6 +77,7 @@ fn read_request(id: u64, r: &Arg<'_>) -> Result<Request, EngineError> {
         top_logprobs: size("topLogprobs")?,
         sampler_logprobs: r.field("samplerLogprobs")?.optional().map_or(Ok(false), |value| value.flag())?,
         constraint: None,
+        about: r.field("promptLogprobs")?.optional().map_or(Ok(AboutPrompt::Nothing), |top| top.size().map(AboutPrompt::Logprobs))?,
         submitted: Instant::now(),
     })
 }
@@ -104,7 +112,23 @@ pub fn outcome_reply(outcome: Outcome) -> Reply {
         ("version", Reply::Number(outcome.version as f64)),
     ];
     reply.extend(extras(drawn));
+    reply.extend(about_prompt(&outcome));
     Reply::Object(reply)
+}
+
+/// The likeliest tokens are those of every position but the first, as many for each.
+fn about_prompt(Outcome { read, prompt_tokens, .. }: &Outcome) -> Vec<(&'static str, Reply)> {
+    let mut fields = Vec::new();
+    if !read.logprobs.is_empty() {
+        fields.push(("promptLogprobs", Reply::Floats(read.logprobs.clone())));
+        fields.push(("promptTopTokens", Reply::Ints(read.top.iter().map(|&(token, _)| token).collect())));
+        fields.push(("promptTopLogprobs", Reply::Floats(read.top.iter().map(|&(_, logprob)| logprob).collect())));
+    }
+    let mean = read.mean(*prompt_tokens);
+    if !mean.is_empty() {
+        fields.push(("mean", Reply::Floats(mean)));
+    }
+    fields
 }
 
 /// What was asked for beside tokens and log-probs. The likeliest tokens of all positions follow one another, as many for each.

@@ -5,6 +5,7 @@ import type { ModelInfo, Policy } from "../policy.ts";
 import type { LoadedTokenizer } from "../tokenizer/index.ts";
 import { changedVersion } from "../version.ts";
 import { Constraints } from "./constraints.ts";
+import { createEmbed } from "./embed.ts";
 import { onEngine } from "./errors.ts";
 import { adapterParameters, planMemory } from "./memory.ts";
 import { NativeCore, type NativeParts } from "./native-core.ts";
@@ -28,6 +29,8 @@ const capabilities = {
   hidden: true,
   vectors: true,
   loraPlus: true,
+  promptLogprobs: true,
+  embed: true,
 };
 
 export function createNativePolicy(parts: NativeParts): NativePolicy {
@@ -103,6 +106,7 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
         }
       }),
 
+    ...createEmbed(core),
     ...createPasses(core),
     step: (options) =>
       core.train(async () => {

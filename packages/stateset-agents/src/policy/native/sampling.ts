@@ -1,16 +1,26 @@
-import type { Model, SampledExtras } from "@stateset-agents/engine";
+import type { Model, SampledExtras, SampledReply } from "@stateset-agents/engine";
 import { z } from "zod";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import { samplingSchema } from "../option-schemas.ts";
 import type { Sample, SampleRequest, SampleToken, TokenLogprob, Version } from "../policy.ts";
 import { createReplyText, type LoadedTokenizer } from "../tokenizer/index.ts";
+import { wellFormed } from "../tokenizer/well-formed.ts";
 import type { Constraints } from "./constraints.ts";
 
-const reportSchema = z.strictObject({
+const besideSchema = z.strictObject({
   topLogprobs: z.int().min(0).max(20).optional(),
   samplerLogprobs: z.boolean().optional(),
+  promptLogprobs: z.int().min(0).max(20).optional(),
+  // Two names that cannot be written as bytes would be one to the engine.
+  namespace: z
+    .string()
+    .refine((name) => name === wellFormed(name), "not well-formed Unicode")
+    .optional(),
 });
+
+/** A prompt's log-probs may be all that is asked for. */
+const scoringSchema = samplingSchema.extend({ maxTokens: z.int().min(0) });
 
 /** What sampling needs of the policy. */
 export interface SamplerParts {
@@ -32,9 +42,11 @@ export interface Abort {
 
 /** Refuses what could only fail later, before anything is sampled. */
 export function checkRequest({ vocabSize, contextLength }: SamplerParts, request: SampleRequest, index: number): void {
-  const { tokens, sampling, seed, topLogprobs, samplerLogprobs } = request;
-  parseOptions(samplingSchema, sampling, `sample() request ${index}: sampling`);
-  parseOptions(reportSchema, { topLogprobs, samplerLogprobs }, `sample() request ${index}`);
+  const { tokens, sampling, seed, topLogprobs, samplerLogprobs, promptLogprobs, namespace } = request;
+  const schema = promptLogprobs === undefined ? samplingSchema : scoringSchema;
+  parseOptions(schema, sampling, `sample() request ${index}: sampling`);
+  const beside = { topLogprobs, samplerLogprobs, promptLogprobs, namespace };
+  parseOptions(besideSchema, beside, `sample() request ${index}`);
   const invalid = (what: string) => new StatesetError("INVALID_OPTION", `sample() request ${index}: ${what}`);
   if (!Number.isSafeInteger(seed) || seed < 0) throw invalid(`the seed ${seed} is not a whole number from 0.`);
   if (tokens.length === 0) throw invalid("the prompt is empty; it needs at least one token.");
@@ -45,7 +57,7 @@ export function checkRequest({ vocabSize, contextLength }: SamplerParts, request
   if ((sampling.minTokens ?? 0) > sampling.maxTokens) {
     throw invalid(`minTokens ${sampling.minTokens} is more than maxTokens ${sampling.maxTokens}.`);
   }
-  if (tokens.length >= contextLength) {
+  if (tokens.length + Math.min(1, sampling.maxTokens) > contextLength) {
     throw new StatesetError(
       "CONTEXT_OVERFLOW",
       `sample() request ${index}: the prompt has ${tokens.length} tokens, and the context of ${contextLength} must also hold the reply.`,
@@ -60,7 +72,7 @@ export function checkRequest({ vocabSize, contextLength }: SamplerParts, request
  */
 export async function sampleOne(
   { model, tokenizer, contextLength, constraints, versionAt }: SamplerParts,
-  { tokens, sampling, seed, topLogprobs, samplerLogprobs, constraint }: SampleRequest,
+  { tokens, sampling, seed, topLogprobs, samplerLogprobs, promptLogprobs, constraint, namespace }: SampleRequest,
   index: number,
   abort: Abort,
   onToken: ((token: SampleToken) => void) | undefined,
@@ -102,11 +114,13 @@ export async function sampleOne(
   const request = {
     ...numbers,
     tokens,
+    namespace,
     logitBias: new Map(Object.entries(logitBias ?? {}).map(([token, added]) => [Number(token), added])),
     stopTokens: Int32Array.from(ends),
     seed,
     topLogprobs,
     samplerLogprobs,
+    promptLogprobs,
     constraint: constraint && constraints.idOf(constraint),
   };
   const running = model.sample(request, streaming ? take : undefined);
@@ -126,6 +140,7 @@ export async function sampleOne(
       cachedTokens: drawn.cached,
       queuedMs: drawn.queuedMs,
       ...extrasOf(drawn, drawn.tokens.length, kept),
+      ...aboutPrompt(drawn, promptLogprobs ?? 0),
     };
   } finally {
     abort.running.delete(running.cancel);
@@ -138,17 +153,31 @@ function extrasOf(
   count: number,
   kept = count,
 ): Pick<Sample, "samplerLogprobs" | "topLogprobs" | "constrained"> {
-  const width = topTokens ? topTokens.length / count : 0;
-  const entry = (at: number): TokenLogprob => ({ token: topTokens![at]!, logprob: topLogprobs![at]! });
   return {
     ...(samplerLogprobs && { samplerLogprobs: samplerLogprobs.slice(0, kept) }),
     ...(forced && {
       constrained: { forced: Uint8Array.from(forced.slice(0, kept)), removed: removed!.slice(0, kept) },
     }),
-    ...(topTokens && {
-      topLogprobs: Array.from({ length: kept }, (_, position) =>
-        Array.from({ length: width }, (_, rank) => entry(position * width + rank)),
-      ),
-    }),
+    ...(topTokens && { topLogprobs: likeliest(topTokens, topLogprobs!, topTokens.length / count, kept) }),
   };
+}
+
+/** Of a request that was ended early: what was computed of its prompt until then. */
+function aboutPrompt(
+  { promptLogprobs, promptTopTokens, promptTopLogprobs }: SampledReply,
+  asked: number,
+): Pick<Sample, "promptLogprobs" | "promptTopLogprobs"> {
+  if (!promptLogprobs) return {};
+  if (asked === 0) return { promptLogprobs };
+  const rows = promptLogprobs.length - 1;
+  const best = likeliest(promptTopTokens!, promptTopLogprobs!, promptTopTokens!.length / rows, rows);
+  return { promptLogprobs, promptTopLogprobs: [[], ...best] };
+}
+
+/** The first `count` rows of `width` tokens with their log-probs. */
+function likeliest(tokens: Int32Array, logprobs: Float32Array, width: number, count: number): TokenLogprob[][] {
+  const entry = (at: number): TokenLogprob => ({ token: tokens[at]!, logprob: logprobs[at]! });
+  return Array.from({ length: count }, (_, row) =>
+    Array.from({ length: width }, (_, rank) => entry(row * width + rank)),
+  );
 }
