@@ -1,7 +1,7 @@
 /** The text of a reply while it is sampled, without the calls in it. */
 import type { ChatTokenizer, SampleToken } from "../policy/policy.ts";
 import type { CallFormat } from "../tool/format/call-format.ts";
-import { type CallEvent, streamCalls } from "../tool/format/stream-calls.ts";
+import { streamCalls } from "../tool/format/stream-calls.ts";
 
 export interface ShownText {
   push(token: SampleToken): void;
@@ -14,16 +14,22 @@ export function createShownText(
   tokenizer: Pick<ChatTokenizer, "decode">,
   emit: (text: string) => void,
 ): ShownText {
-  const calls = streamCalls({ format });
-  const show = (events: readonly CallEvent[]) => {
-    for (const event of events) if (event.kind === "text") emit(event.text);
+  const calls = streamCalls({ format, space: true });
+  let [text, shown] = ["", 0];
+  const show = (words: string) => {
+    shown += words.length;
+    emit(words);
   };
   return {
     push({ token, text: piece }) {
       // Special tokens have no text; those that open a call count.
       const printed = piece === "" ? tokenizer.decode([token], { skipSpecial: false }) : piece;
-      if (piece !== "" || format.markers.includes(printed.trim())) show(calls.push(printed));
+      if (piece === "" && !format.markers.includes(printed.trim())) return;
+      text += printed;
+      for (const event of calls.push(printed)) if (event.kind === "text") show(event.text);
     },
-    end: () => show(calls.end()),
+    end() {
+      if (text.length > shown) show(text.slice(shown));
+    },
   };
 }

@@ -1,15 +1,19 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { makeTinyModel } from "../../../test/tiny-model.ts";
+import { openPolicy } from "../../policy/open-policy.ts";
+import { defaultSampling, type Policy } from "../../policy/policy.ts";
 import { createRandom } from "../../random.ts";
+import { describedSchema, referringSchema } from "../../test-support/random-schema.ts";
 import { accepts, randomText, schemaAutomaton } from "../../test-support/walk-automaton.ts";
 import { compileSchema } from "../schema/compile-schema.ts";
-
-type Schema = Record<string, unknown>;
+import { compileConstraint } from "./compile-constraint.ts";
+import { readLimits } from "./limits.ts";
 
 describe("any schema as an automaton", () => {
   it("accepts random documents of random schemas, and writes only documents that fit", () => {
     fc.assert(
-      fc.property(described(), fc.integer({ min: 0, max: 2 ** 31 }), ({ schema, documents }, seed) => {
+      fc.property(describedSchema(), fc.integer({ min: 0, max: 2 ** 31 }), ({ schema, documents }, seed) => {
         const automaton = schemaAutomaton(schema);
         const check = compileSchema(schema, "the schema");
         for (const document of documents) expect(accepts(automaton, JSON.stringify(document))).toBe(true);
@@ -55,69 +59,41 @@ describe("any schema as an automaton", () => {
   });
 });
 
-/** A schema with documents that fit it, in plain form. */
-function described(): fc.Arbitrary<{ schema: Schema; documents: unknown[] }> {
-  const { any } = fc.letrec<{ any: [Schema, unknown[]] }>((tie) => {
-    const leaf = fc.oneof(
-      fc
-        .tuple(
-          fc.integer({ min: 0, max: 3 }),
-          fc.array(fc.string({ unit: "grapheme", minLength: 3, maxLength: 6 }), { minLength: 1, maxLength: 3 }),
-        )
-        .map(([minLength, values]): [Schema, unknown[]] => [
-          { type: "string", minLength },
-          values.map((value) =>
-            [...value]
-              .filter((char) => char >= " ")
-              .join("")
-              .padEnd(3, "-"),
-          ),
-        ]),
-      fc
-        .array(fc.integer({ min: -500, max: 500 }), { minLength: 1, maxLength: 3 })
-        .map((values): [Schema, unknown[]] => [
-          { type: "integer", minimum: Math.min(...values), maximum: Math.max(...values) },
-          values,
-        ]),
-      fc
-        .uniqueArray(fc.oneof(fc.string(), fc.integer(), fc.boolean(), fc.constant(null)), {
-          minLength: 1,
-          maxLength: 4,
-        })
-        .map((values): [Schema, unknown[]] => [{ enum: values }, values]),
-      fc.constant<[Schema, unknown[]]>([{ type: "boolean" }, [true, false]]),
-    );
-    const object = fc
-      .uniqueArray(
-        fc.tuple(
-          fc.string({ minLength: 1, maxLength: 4 }),
-          tie("any") as fc.Arbitrary<[Schema, unknown[]]>,
-          fc.boolean(),
-        ),
-        {
-          maxLength: 3,
-          selector: ([name]) => name,
-        },
-      )
-      .filter((all) => all.every(([name]) => !/^\d+$/.test(name) && name !== "__proto__"))
-      .map((all): [Schema, unknown[]] => [
-        {
-          type: "object",
-          properties: Object.fromEntries(all.map(([name, [schema]]) => [name, schema])),
-          required: all.filter(([, , must]) => must).map(([name]) => name),
-        },
-        [true, false].map((every) =>
-          Object.fromEntries(all.filter(([, , must]) => must || every).map(([name, [, values]]) => [name, values[0]])),
-        ),
-      ]);
-    const array = (tie("any") as fc.Arbitrary<[Schema, unknown[]]>).map(([items, values]): [Schema, unknown[]] => [
-      { type: "array", items, maxItems: 3 },
-      [[], values.slice(0, 3)],
-    ]);
-    const either = fc
-      .tuple(leaf, tie("any") as fc.Arbitrary<[Schema, unknown[]]>)
-      .map(([[a, ofA], [b, ofB]]): [Schema, unknown[]] => [{ anyOf: [a, b] }, [...ofA, ...ofB]]);
-    return { any: fc.oneof({ maxDepth: 2, depthSize: "small" }, leaf, object, array, either) };
+describe("answers of a model with random weights, at temperature 1.5", () => {
+  const [schemas, replies] = [process.env.STATESET_SOAK ? 500 : 25, 4];
+  let policy: Policy;
+  beforeAll(async () => {
+    const model = await makeTinyModel("llama", { max_position_embeddings: 4096 }, { scale: 0.4 });
+    policy = await openPolicy({ model, threads: 1, slots: 16 });
   });
-  return any.map(([schema, documents]) => ({ schema, documents }));
-}
+  afterAll(() => policy.close());
+
+  it(`all parse and fit their schema, ${schemas} random schemas`, { timeout: 3_600_000 }, async () => {
+    const counts = { whole: 0, cut: 0 };
+    const property = fc.asyncProperty(
+      fc.oneof(
+        describedSchema().map(({ schema }) => schema),
+        referringSchema(),
+      ),
+      async (schema) => {
+        const limits = readLimits({ maxLength: 6, maxItems: 2, maxDepth: 2 });
+        const constraint = compileConstraint({ tools: [], limits, reasoning: false, answer: { schema } });
+        const check = compileSchema(schema, "the schema");
+        const samples = await policy.sample(
+          Array.from({ length: replies }, (_, seed) => ({
+            tokens: Int32Array.of(1, 5 + seed, 9),
+            sampling: { ...defaultSampling, temperature: 1.5, maxTokens: 2000 },
+            ...{ seed, constraint },
+          })),
+        );
+        for (const { text, finishReason } of samples) {
+          counts[finishReason === "length" ? "cut" : "whole"]++;
+          if (finishReason !== "length") expect(check(JSON.parse(text)), text).toEqual([]);
+        }
+      },
+    );
+    await fc.assert(property, { numRuns: schemas, seed: 16, endOnFailure: true });
+    // What the token limit cuts is no whole value; bounds keep that from happening.
+    expect(counts).toEqual({ whole: schemas * replies, cut: 0 });
+  });
+});

@@ -132,7 +132,7 @@ describe("a call that is told while it is sampled", () => {
     mistral: '[TOOL_CALLS]find[ARGS]{"q": "a}"}',
     json: '```json\n[{"name": "find", "arguments": {"q": "a}"}}]\n```',
   };
-  it.each(Object.entries(text) as [CallFormatName, string][])(
+  it.each([...Object.entries(text), ["mistral", `[TOOL_CALLS] [${text.llama3}]`]] as [CallFormatName, string][])(
     "%s: has its name before its arguments, and those bit by bit",
     (name, written) => {
       const stream = streamCalls({ format: callFormats[name], live: true });

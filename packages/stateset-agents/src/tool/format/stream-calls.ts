@@ -18,6 +18,8 @@ export interface StreamCallsOptions {
    * end, and only if all of them can be read; otherwise the reply is words.
    */
   live?: boolean | undefined;
+  /** True: also the space between words and calls, which is no part of either, for who prints several replies behind one another. */
+  space?: boolean | undefined;
 }
 
 export interface CallStream {
@@ -26,7 +28,7 @@ export interface CallStream {
   end(): CallEvent[];
 }
 
-export function streamCalls({ format, live = false }: StreamCallsOptions): CallStream {
+export function streamCalls({ format, live = false, space = false }: StreamCallsOptions): CallStream {
   let [text, told] = ["", 0];
   /** How much of each one's arguments was told. */
   const calls: number[] = [];
@@ -68,9 +70,8 @@ export function streamCalls({ format, live = false }: StreamCallsOptions): CallS
   return {
     push(more) {
       text += more;
-      // Space before a call is no part of the words.
-      const certain = calls.length > 0 ? 0 : text.slice(0, format.certain(text)).trimEnd().length;
-      return [...words(certain), ...grown()];
+      const certain = calls.length > 0 ? "" : text.slice(0, format.certain(text));
+      return [...words((space ? certain : certain.trimEnd()).length), ...grown()];
     },
     end() {
       const read = format.parse(text);
