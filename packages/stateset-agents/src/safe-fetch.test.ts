@@ -7,7 +7,7 @@ import { type SafeFetchOptions, type SafeRequest, safeFetch } from "./safe-fetch
 
 const servers: Server[] = [];
 beforeEach(() => {
-  for (const name of ["https_proxy", "http_proxy", "HTTPS_PROXY", "HTTP_PROXY"]) vi.stubEnv(name, "");
+  for (const name of ["https_proxy", "http_proxy", "HTTPS_PROXY", "HTTP_PROXY"]) vi.stubEnv(name, undefined);
 });
 afterEach(() => {
   vi.unstubAllEnvs();
@@ -197,12 +197,18 @@ describe("an address that a request brings", () => {
   });
 
   it("is checked as far as this machine knows it when a proxy is to look it up", async () => {
-    const proxy = await serve((_, response) => response.writeHead(500).end());
+    const proxy = await serve(() => {});
+    const tunnels: string[] = [];
+    servers.at(-1)!.on("connect", ({ url = "" }, client) => {
+      tunnels.push(url);
+      client.end("HTTP/1.1 502 Bad Gateway\r\n\r\n");
+    });
     vi.stubEnv("HTTP_PROXY", `http://127.0.0.1:${proxy}`);
     await expect(ask("http://inside.example/", { lookup: resolver(["10.0.0.1"]) })).rejects.toEqual(refused);
     await expect(ask("http://127.0.0.1/")).rejects.toEqual(refused);
     const unknown: LookupFunction = (_, __, done) => done(new Error("ENOTFOUND"), []);
     await expect(ask("http://known-to-the-proxy.example/", { lookup: unknown })).rejects.not.toEqual(refused);
+    expect(tunnels).toEqual(["known-to-the-proxy.example:80"]);
   });
 });
 
@@ -345,7 +351,9 @@ describe("a redirect", () => {
       hits++;
       response.end();
     });
+    let asked = 0;
     const port = await serve((request, response) => {
+      asked++;
       response.writeHead(302, { location: decodeURIComponent(request.url!.slice(1)) || "/" }).end();
     });
     const to = (location: string) =>
@@ -361,7 +369,9 @@ describe("a redirect", () => {
     ])
       await expect(to(location), location).rejects.toThrow(/redirects elsewhere/);
     expect(hits).toBe(0);
+    asked = 0;
     await expect(to("/")).rejects.toThrow(/more than 3 times/);
+    expect(asked).toBe(4);
   });
 });
 

@@ -1,7 +1,8 @@
-import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { copyFileSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/temporary-folder.ts";
+import { type FileLock, takeLock } from "../../file-lock.ts";
 import { HttpError } from "../http-error.ts";
 import { createKey, readKeyFile, revokeKey } from "./key-file.ts";
 import { openKeyStore, staticKeys } from "./key-store.ts";
@@ -47,6 +48,20 @@ describe("the key file", () => {
         .map(({ id }) => id)
         .sort(),
     ).toEqual(made.map(({ key }) => key.id).sort());
+  });
+
+  it("is not read to be changed while another process changes it", async () => {
+    const others = join(temporaryFolder(), "keys.json");
+    const { key: first } = await createKey(others, { name: "first" });
+    mkdirSync(dirname(file));
+    const taken = takeLock(`${file}.lock`) as { lock: FileLock };
+    const late = createKey(file, { name: "second" });
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    expect(readKeyFile(file)).toBeUndefined();
+    copyFileSync(others, file);
+    taken.lock.release();
+    const { key: second } = await late;
+    expect(readKeyFile(file)!.map(({ id }) => id)).toEqual([first.id, second.id]);
   });
 
   it.each([
