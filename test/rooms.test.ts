@@ -27,7 +27,7 @@ const rooms: Record<string, string> = {
   training: "agent algorithm conversation environment evaluation learning policy reward rollout run telemetry",
   compat: "agent environment evaluation reward run training",
   doors:
-    "agent algorithm compat conversation endpoint environment evaluation learning policy preference reward rollout run supervised telemetry test-support tool training",
+    "agent algorithm compat conversation endpoint environment evaluation learning policy preference reward rollout run server supervised telemetry test-support tool training",
   project:
     "agent algorithm conversation doors endpoint environment policy preference reward run supervised telemetry training",
   cli: "agent algorithm conversation environment evaluation learning policy preference project reward rollout run server supervised telemetry tool training",

@@ -5,6 +5,40 @@ import { didYouMean } from "./suggest.ts";
 /** The longest time a timer of Node can wait; a longer one would fire at once. */
 export const longestTimerMs = 2 ** 31 - 1;
 
+/** What is wrong with a value: a key its schema does not know, or a part that is not as it should be. */
+export interface OptionProblem {
+  /** Where, from the value on; of a key that is unknown, where it stands. */
+  path: string[];
+  unknown?: string;
+  /** Of a part: what is wrong with it, or the word that is none of the valid ones. */
+  text: string;
+  hint?: string;
+}
+
+/** Checks a value against a strict zod schema. */
+export function checkOptions<T extends z.ZodType>(
+  schema: T,
+  value: unknown,
+): { value: z.output<T>; problem?: never } | { problem: OptionProblem } {
+  const result = schema.safeParse(value);
+  if (result.success) return { value: result.data };
+  const issue = plainest(firstOf(result.error.issues, value), value);
+  const path = issue.path.map(String);
+  if (issue.code === "unrecognized_keys") {
+    const unknown = issue.keys[0]!;
+    return { problem: { path, unknown, text: "", hint: didYouMean(unknown, optionPaths(schema, issue.path)) } };
+  }
+  if (issue.code === "invalid_value" && typeof valueAt(value, issue.path) === "string") {
+    const given = valueAt(value, issue.path) as string;
+    // Where words are one way to say it and an object the other, both are valid.
+    const keys = optionPaths(schema, issue.path).filter((key) => !key.includes("."));
+    const forms = keys.length > 0 ? [`{ ${keys.join(", ")} }`] : [];
+    const hint = didYouMean(given, [...issue.values.map(String), ...forms]);
+    return { problem: { path, text: `"${given}"`, hint } };
+  }
+  return { problem: { path, text: issue.message } };
+}
+
 /**
  * Validates an options object against a strict zod schema.
  * Unknown keys are named, with the nearest valid one; `where` says whose options they are ("train()", "agent.lora", …).
@@ -15,26 +49,14 @@ export function parseOptions<T extends z.ZodType>(
   where: string,
   code: ErrorCode = "INVALID_OPTION",
 ): z.output<T> {
-  const result = schema.safeParse(value);
-  if (result.success) return result.data;
-  const issue = plainest(firstOf(result.error.issues, value), value);
-  const path = [where, ...issue.path.map(String)].join(".");
-  if (issue.code === "unrecognized_keys") {
-    const key = issue.keys[0]!;
-    throw new StatesetError(code, `Unknown option "${key}" in ${path}.`, {
-      hint: didYouMean(key, optionPaths(schema, issue.path)),
-    });
-  }
-  if (issue.code === "invalid_value" && typeof valueAt(value, issue.path) === "string") {
-    const given = valueAt(value, issue.path) as string;
-    // Where words are one way to say it and an object the other, both are valid.
-    const keys = optionPaths(schema, issue.path).filter((key) => !key.includes("."));
-    const forms = keys.length > 0 ? [`{ ${keys.join(", ")} }`] : [];
-    throw new StatesetError(code, `Invalid value for ${path}: "${given}".`, {
-      hint: didYouMean(given, [...issue.values.map(String), ...forms]),
-    });
-  }
-  throw new StatesetError(code, `Invalid value for ${path}: ${issue.message}.`);
+  const { problem, ...checked } = checkOptions(schema, value);
+  if (!problem) return (checked as { value: z.output<T> }).value;
+  const path = [where, ...problem.path].join(".");
+  const message =
+    problem.unknown === undefined
+      ? `Invalid value for ${path}: ${problem.text}.`
+      : `Unknown option "${problem.unknown}" in ${path}.`;
+  throw new StatesetError(code, message, problem.hint === undefined ? {} : { hint: problem.hint });
 }
 
 /** Options over others, two levels deep; what is undefined counts as left out. */

@@ -26,11 +26,9 @@ export function readReply(sample: Sample, options: ReadReplyOptions): Turn {
   const said = reasoning ? splitReasoning(printed) : { content: printed };
   const { content, calls } = format.parse(said.content);
   if (calls.length === 0) return plain;
-  let made = messages.reduce((count, { tool_calls = [] }) => count + tool_calls.length, 0);
   const problems: Record<string, string> = {};
-  const tool_calls = calls.map((call): ToolCall => {
-    // Nine letters and digits: Mistral's templates take no other.
-    const id = `call${String(++made).padStart(5, "0")}`;
+  const tool_calls = calls.map((call, i): ToolCall => {
+    const id = callId(messages, i);
     if (!isUnreadable(call)) return { id, type: "function", function: call };
     problems[id] = call.problem;
     return { id, type: "function", function: { name: call.name ?? "unreadable", arguments: call.text } };
@@ -42,6 +40,12 @@ export function readReply(sample: Sample, options: ReadReplyOptions): Turn {
     tool_calls,
     ...(Object.keys(problems).length > 0 && { metadata: { unreadableCalls: problems } }),
   };
+}
+
+/** What a reply's calls are called, by their place in it. Nine letters and digits: Mistral's templates take no other. */
+export function callId(messages: readonly Message[], index: number): string {
+  const made = messages.reduce((count, { tool_calls = [] }) => count + tool_calls.length, 0);
+  return `call${String(made + index + 1).padStart(5, "0")}`;
 }
 
 /** The words before the calls as the sample's text has them, which is without special tokens. */

@@ -17,27 +17,53 @@ export function splitReasoning(text: string): { reasoning?: string; content: str
   return reasoning === "" ? { content } : { reasoning, content };
 }
 
-/** Passes on only the answer of a streamed reply. Text is held back while it could still be the start of a thought. */
+/** Passes on only the answer of a streamed reply. */
 export function answerOnly(emit: (text: string) => void): { push(text: string): void; end(): void } {
+  return splitThought({ answer: emit });
+}
+
+/**
+ * Takes a streamed reply apart as splitReasoning() does a whole one. Text is held back while it could still be the start of a thought, or
+ * of its end. Where the template opens the thought itself, the reply's own text does not say so; then it is told as an answer.
+ */
+export function splitThought(emit: { answer: (text: string) => void; thought?: (text: string) => void }): {
+  push(text: string): void;
+  end(): void;
+} {
   let held = "";
+  let told = false;
   let phase: "start" | "thinking" | "gap" | "answer" = "start";
   const answer = (text: string) => {
-    if (text !== "") emit(text);
+    if (text !== "") emit.answer(text);
+  };
+  /** Without the spaces around it, as a whole thought has none. */
+  const think = (text: string) => {
+    const shown = told ? text : text.trimStart();
+    if (shown !== "") emit.thought?.(shown);
+    told ||= shown !== "";
   };
   const push = (text: string) => {
     if (phase === "answer") return answer(text);
     held += text;
     if (phase === "start") {
       const begun = held.trimStart();
-      if (begun.startsWith(open)) phase = "thinking";
-      else if (!open.startsWith(begun)) {
+      if (begun.startsWith(open)) {
+        phase = "thinking";
+        held = begun.slice(open.length);
+      } else if (!open.startsWith(begun)) {
         phase = "answer";
         return answer(held);
       }
     }
     if (phase === "thinking") {
       const end = held.indexOf(close);
-      if (end < 0) return;
+      if (end < 0) {
+        const certain = certainThought(held);
+        think(held.slice(0, certain));
+        held = held.slice(certain);
+        return;
+      }
+      think(held.slice(0, end).trimEnd());
       held = held.slice(end + close.length);
       phase = "gap";
     }
@@ -49,8 +75,17 @@ export function answerOnly(emit: (text: string) => void): { push(text: string): 
   return {
     push,
     end() {
-      // An unfinished "<thi" at the very end was an answer after all.
+      // An unfinished "<thi" at the very end was an answer after all, and an unfinished "</thi" a thought.
       if (phase === "start" && held.trim() !== "") answer(held);
+      if (phase === "thinking") think(held.trimEnd());
     },
   };
+}
+
+/** How much of a thought is certainly not its end, nor spaces before that. */
+function certainThought(text: string): number {
+  for (let at = Math.max(0, text.length - close.length + 1); at < text.length; at++) {
+    if (close.startsWith(text.slice(at))) return text.slice(0, at).trimEnd().length;
+  }
+  return text.trimEnd().length;
 }

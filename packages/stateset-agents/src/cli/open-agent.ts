@@ -6,6 +6,7 @@ import { type AgentOptions, defined, toolsOf } from "../agent/agent-options.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { ToolAgent } from "../agent/tool-agent.ts";
 import { StatesetError } from "../error.ts";
+import { pick } from "../options.ts";
 import { buildParts } from "../project/build-project.ts";
 import { findConfig, loadProject } from "../project/load-project.ts";
 import { type AgentPlace, findAgent, keptOptions, loadAgentFromCheckpoint } from "../run/load-agent.ts";
@@ -15,13 +16,15 @@ import { checkpointPath } from "./checkpoint-path.ts";
 import type { CliIo } from "./io.ts";
 
 export interface OpenAgentFlags {
-  model?: string;
-  config?: string;
-  threads?: number;
+  model?: string | undefined;
+  config?: string | undefined;
+  threads?: number | undefined;
+  slots?: number | undefined;
+  cacheBytes?: number | undefined;
   temperature?: number;
   maxTokens?: number;
   seed?: number;
-  stub?: boolean;
+  stub?: boolean | undefined;
   constrain?: true;
 }
 
@@ -57,7 +60,7 @@ export async function openToExport(checkpoint: string, io: CliIo): Promise<Agent
 
 async function agentOf(checkpoint: string | undefined, flags: OpenAgentFlags, io: CliIo): Promise<Agent> {
   const overrides: AgentOptions = {
-    ...(flags.threads !== undefined && { threads: flags.threads }),
+    ...pick(flags, ["threads", "slots", "cacheBytes"]),
     ...(flags.seed !== undefined && { seed: flags.seed }),
   };
   const sampling = {
@@ -83,7 +86,7 @@ async function agentOf(checkpoint: string | undefined, flags: OpenAgentFlags, io
   if (flags.config !== undefined || findConfig(io.cwd) !== undefined) {
     const { agent } = await buildParts(await loadProject(flags.config, io.cwd), {
       ...(flags.model !== undefined && { model: flags.model }),
-      ...(flags.threads !== undefined && { threads: flags.threads }),
+      ...pick(flags, ["threads", "slots", "cacheBytes"]),
       sampling,
     });
     await agent.initialize();

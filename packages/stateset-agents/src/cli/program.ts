@@ -12,6 +12,7 @@ import { addInit } from "./commands/init.ts";
 import { addKeys } from "./commands/keys.ts";
 import { addRewardModel } from "./commands/reward-model.ts";
 import { addRuns } from "./commands/runs.ts";
+import { addServe } from "./commands/serve.ts";
 import { addSft } from "./commands/sft.ts";
 import { addTrain } from "./commands/train.ts";
 import { addVersion } from "./commands/version.ts";
@@ -45,6 +46,7 @@ export function createProgram(io: CliIo, json = false): Command {
     addBestOfN,
     addEvaluate,
     addChat,
+    addServe,
     addExport,
     addRuns,
     addKeys,

@@ -77,3 +77,30 @@ export function onceOnly<Name extends string>(
     hint: "Give one of them.",
   });
 }
+
+const sizes: Readonly<Record<string, number>> = {
+  "": 1,
+  KB: 1e3,
+  MB: 1e6,
+  GB: 1e9,
+  KIB: 2 ** 10,
+  MIB: 2 ** 20,
+  GIB: 2 ** 30,
+};
+
+/** `512MiB`, `2GB`, or bytes. */
+export function bytes(text: string): number {
+  const [, number, unit = ""] = /^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$/.exec(text.trim()) ?? [];
+  const factor = sizes[unit.toUpperCase()];
+  if (number === undefined || factor === undefined) throw new InvalidArgumentError("Write it as 512MiB or 2GiB.");
+  return Math.round(Number(number) * factor);
+}
+
+const spans: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+
+/** `500ms`, `30s`, `2m`; a number alone is seconds. In milliseconds. */
+export function duration(text: string): number {
+  const [, number, unit = "s"] = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h)?$/.exec(text.trim()) ?? [];
+  if (number === undefined || Number(number) === 0) throw new InvalidArgumentError("Write it as 500ms, 30s or 2m.");
+  return Number(number) * spans[unit]!;
+}

@@ -20,15 +20,16 @@ export const trialMs = 1000;
 /** By what they stand before. A judge that nobody holds any more is forgotten with its breaker. */
 const breakers = new Set<{ target: string; breaker: WeakRef<Breaker> }>();
 
-/** For each target that calls went to in this process, whether a breaker before it is open. */
-export function breakerStates(): Map<string, boolean> {
-  const states = new Map<string, boolean>();
+/** For each target that calls went to in this process, whether a breaker before it is open, and how often one opened. */
+export function breakerStates(): { target: string; open: boolean; opened: number }[] {
+  const states = new Map<string, { open: boolean; opened: number }>();
   for (const entry of breakers) {
     const breaker = entry.breaker.deref();
-    if (breaker) states.set(entry.target, states.get(entry.target) === true || breaker.open);
+    const { open, opened } = states.get(entry.target) ?? { open: false, opened: 0 };
+    if (breaker) states.set(entry.target, { open: open || breaker.open, opened: opened + breaker.opened });
     else breakers.delete(entry);
   }
-  return states;
+  return [...states].map(([target, state]) => ({ target, ...state }));
 }
 
 /** `target` is shown in metrics: an address without its secrets. */

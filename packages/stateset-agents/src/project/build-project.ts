@@ -7,6 +7,7 @@ import type { ReadOptions } from "../conversation/read-entries.ts";
 import { Environment } from "../environment/environment.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
+import { pick } from "../options.ts";
 import type { Sampling } from "../policy/policy.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import { readConfig } from "../run/config.ts";
@@ -45,7 +46,9 @@ export interface Project extends ProjectParts, Scene {}
 /** What the command line changes about the agent. */
 export interface AgentOverrides {
   model?: string;
-  threads?: number;
+  threads?: number | undefined;
+  slots?: number | undefined;
+  cacheBytes?: number | undefined;
   stub?: boolean;
   /** Train an adapter: `true` for the configured one or the defaults, or its rank. */
   lora?: true | number;
@@ -145,12 +148,14 @@ function checkKeys(config: ProjectConfig, where: string): void {
 
 async function buildAgent({ config, dir }: Loaded, overrides: AgentOverrides, where: string): Promise<Agent> {
   const { agent } = config;
-  const { model, threads, stub, lora, checkpoint, sampling } = overrides;
+  const { model, threads, slots, cacheBytes, stub, lora, checkpoint, sampling } = overrides;
   if (agent instanceof Agent) {
     const flags = {
       "--model": model,
       "--checkpoint": checkpoint,
       "--threads": threads,
+      "--slots": slots,
+      "--cache": cacheBytes,
       "--lora": lora,
       "--stub": stub || undefined,
       "--temperature": sampling?.temperature,
@@ -170,7 +175,7 @@ async function buildAgent({ config, dir }: Loaded, overrides: AgentOverrides, wh
   const options: AgentOptions = {
     ...own,
     ...(model !== undefined && { model }),
-    ...(threads !== undefined && { threads }),
+    ...pick(overrides, ["threads", "slots", "cacheBytes"]),
     ...(lora !== undefined && { lora: withRank(own?.lora, lora) }),
     ...(sampling && { sampling: { ...own?.sampling, ...sampling } }),
   };

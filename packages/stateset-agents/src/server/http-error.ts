@@ -91,6 +91,8 @@ const meanings: Readonly<Record<ErrorCode, Meaning>> = {
   CHECKPOINT_MISMATCH: "inside",
   RUN_BUSY: "inside",
   CONFIG_NOT_FOUND: "inside",
+  CHECK_FAILED: "inside",
+  FETCH_REFUSED: "inside",
   WRITE_FAILED: "inside",
 };
 

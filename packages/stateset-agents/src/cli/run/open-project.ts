@@ -14,7 +14,7 @@ import { pathOrRun } from "./path-or-run.ts";
 
 /** The project of the folder or of --config; `otherwise` where there is none and none is named. */
 export async function loadConfig(
-  flags: { config?: string; json?: boolean },
+  flags: { config?: string | undefined; json?: boolean },
   otherwise: Loaded["config"] | undefined,
   io: CliIo,
 ): Promise<Loaded> {

@@ -6,9 +6,12 @@ import type { LoadedTokenizer, TokenBytes } from "../tokenizer/index.ts";
 /** Constraints that the engine keeps ready, with the tokens they allow. */
 const mostKept = 32;
 
-/** Bytes that constrained text is made of. A token for each means that there is always a way on. */
+/**
+ * Bytes that constrained text is made of. A token for each means that there is always a way on. F1 to F3 begin the characters of planes
+ * that Unicode has not assigned, and vocabularies learnt from text lack them (SmolLM2); other characters stand beside them wherever they may.
+ */
 const needed = [0x09, 0x0a, 0x0d, ...Array.from({ length: 0xf4 - 0x20 + 1 }, (_, i) => 0x20 + i)].filter(
-  (byte) => byte !== 0x7f && byte !== 0xc0 && byte !== 0xc1,
+  (byte) => byte !== 0x7f && byte !== 0xc0 && byte !== 0xc1 && (byte < 0xf1 || byte > 0xf3),
 );
 
 /** Hands constraints to the engine, each once. */

@@ -4,17 +4,17 @@ import type { Socket } from "node:net";
 
 export interface NodeLimits {
   /** For the headers to arrive. Default 10,000. */
-  headersTimeoutMs?: number;
+  headersTimeoutMs?: number | undefined;
   /** For the whole request to arrive. Replies may take as long as they like. Default 60,000. */
-  requestTimeoutMs?: number;
+  requestTimeoutMs?: number | undefined;
   /** How long an idle connection is kept. Default 5,000. */
-  keepAliveTimeoutMs?: number;
+  keepAliveTimeoutMs?: number | undefined;
   /** Of all headers together. Default 16 KiB. */
-  maxHeaderBytes?: number;
+  maxHeaderBytes?: number | undefined;
   /** Connections of one address at a time; of IPv6, of one /64. Default 1,000. */
-  connectionsPerAddress?: number;
+  connectionsPerAddress?: number | undefined;
   /** Connections in all. Default 10,000. */
-  connections?: number;
+  connections?: number | undefined;
 }
 
 /** What can only be said when the server is made: `createServer(nodeServerOptions(limits), …)`. */

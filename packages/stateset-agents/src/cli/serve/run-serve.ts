@@ -1,0 +1,154 @@
+/** The `serve` command: opens agents, opens a port, says who may call, and ends when it is told to. */
+import { existsSync } from "node:fs";
+import { basename, join, resolve } from "node:path";
+import { MultiTurnAgent } from "../../agent/multi-turn-agent.ts";
+import { StatesetError } from "../../error.ts";
+import { findAgent } from "../../run/load-agent.ts";
+import { type AgentServer, createServer } from "../../server/create-server.ts";
+import type { Keys } from "../../server/key/caller.ts";
+import { openKeyStore, staticKeys } from "../../server/key/key-store.ts";
+import type { LogOptions } from "../../server/observe/log.ts";
+import { alertSender } from "../../telemetry/alerts.ts";
+import { checkpointPath } from "../checkpoint-path.ts";
+import { defaultKeyFile } from "../commands/keys.ts";
+import { CliExit } from "../failure.ts";
+import { type CliIo, print, printJson } from "../io.ts";
+import { type OpenAgentFlags, openAgent } from "../open-agent.ts";
+import { banner } from "./banner.ts";
+
+export interface ServeFlags extends Pick<OpenAgentFlags, "config" | "threads" | "stub"> {
+  model?: string[];
+  host: string;
+  port: number;
+  apiKey?: string;
+  authToken?: string;
+  keys?: string | true;
+  slots?: number;
+  cache?: number;
+  maxWaiting?: number;
+  deadline?: number;
+  drain?: number;
+  allowHost?: string[];
+  responseCache?: number;
+  log?: string;
+  logContent?: boolean;
+  alert?: string;
+  json?: boolean;
+}
+
+/** What a reply that is kept may take, on the average. */
+const keptReplyBytes = 8192;
+
+export async function runServe(agents: readonly string[], flags: ServeFlags, io: CliIo): Promise<void> {
+  const named = nameAll(agents, flags, io);
+  const keys = keysOf(flags, io);
+  const { threads, slots, stub, config } = flags;
+  const own = { threads, slots, stub, config, cacheBytes: flags.cache };
+  const open = (what: string | undefined) => async (): Promise<MultiTurnAgent> => {
+    const agent = await openAgent(...placeOf(what, own, io));
+    if (agent instanceof MultiTurnAgent) return agent;
+    await agent.close();
+    throw new StatesetError("INVALID_OPTION", `An agent of the class ${agent.constructor.name} cannot be served.`, {
+      hint: "Derive it from MultiTurnAgent or ToolAgent.",
+    });
+  };
+  const server = await createServer({
+    models: Object.fromEntries([...named].map(([name, what]) => [name, open(what)])),
+    ...{
+      keys,
+      maxWaiting: flags.maxWaiting,
+      deadlineMs: flags.deadline,
+      hosts: flags.allowHost,
+      log: logOf(flags, io),
+    },
+    ...(flags.responseCache !== undefined && {
+      responseCache: { entries: flags.responseCache, bytes: flags.responseCache * keptReplyBytes },
+    }),
+    ...(flags.alert !== undefined && { onAlert: alertSender({ webhook: flags.alert }) }),
+    weights: (model) => weightsOf(named.get(model), io),
+  });
+  try {
+    const { url } = await server.listen({ host: flags.host, port: flags.port });
+    const who = { keys: flags.keys !== undefined, key: keys !== undefined };
+    if (flags.json) printJson(io, { type: "serving", url, models: server.models(), keys: keys !== undefined });
+    else print(io, ...banner(url, server.models(), who, io));
+    await untilToldToEnd(server, flags, io);
+  } finally {
+    await server.close();
+    keys?.close();
+  }
+}
+
+/** What is served, by name: a path's last part, a hub id as it is. */
+function nameAll(agents: readonly string[], { model = [] }: ServeFlags, io: CliIo): Map<string, string | undefined> {
+  const named = new Map<string, string | undefined>();
+  const add = (name: string, what: string | undefined) => {
+    if (named.has(name)) {
+      throw new StatesetError("INVALID_OPTION", `Two agents would be called "${name}".`, {
+        hint: "Name them: --model a=runs/one --model b=runs/two.",
+      });
+    }
+    named.set(name, what);
+  };
+  for (const what of agents) add(existsSync(checkpointPath(what, io)) ? basename(what) : what, what);
+  for (const text of model) {
+    const [, name, what] = /^([^=]+)=(.+)$/.exec(text) ?? [];
+    if (name === undefined) {
+      throw new StatesetError("INVALID_OPTION", `--model ${text} does not say what is called what.`, {
+        hint: "Write it as --model support=runs/support.",
+      });
+    }
+    add(name, what);
+  }
+  if (named.size === 0) add("default", undefined);
+  return named;
+}
+
+/** A folder, a run or a file as chat takes it; what is none and looks like a hub id is one. */
+function placeOf(what: string | undefined, flags: OpenAgentFlags, io: CliIo): Parameters<typeof openAgent> {
+  if (what !== undefined && !existsSync(checkpointPath(what, io)) && /^[\w.-]+\/[\w.-]+$/.test(what)) {
+    return [undefined, { ...flags, model: what }, io];
+  }
+  return [what, flags, io];
+}
+
+function weightsOf(what: string | undefined, io: CliIo): string {
+  if (what === undefined) {
+    throw new StatesetError("CHECKPOINT_NOT_FOUND", "This model was not opened from a run or a folder.");
+  }
+  const place = findAgent(checkpointPath(what, io));
+  return place.kind === "model" ? place.dir : join(place.dir, "policy");
+}
+
+function keysOf({ keys, apiKey, authToken }: ServeFlags, io: CliIo): Keys | undefined {
+  const tokens = [apiKey, authToken, io.env.STATESET_API_KEY].filter((token) => token !== undefined && token !== "");
+  if (keys === undefined) return tokens.length > 0 ? staticKeys(tokens as string[]) : undefined;
+  if (tokens.length > 0) {
+    throw new StatesetError("INVALID_OPTION", "--keys and a key of its own both say who may call.", {
+      hint: "Give one of them.",
+    });
+  }
+  return openKeyStore(keys === true ? defaultKeyFile(io.env) : resolve(io.cwd, keys));
+}
+
+function logOf({ log = "stderr", logContent = false }: ServeFlags, io: CliIo): LogOptions | undefined {
+  if (log === "none") return undefined;
+  const destination = log === "stderr" || log === "stdout" ? log : { file: resolve(io.cwd, log) };
+  return { destination, content: logContent };
+}
+
+/** SIGTERM is how a server is ended, so that it ends well; the others say what ended it. */
+async function untilToldToEnd(server: AgentServer, { drain = 30_000 }: ServeFlags, io: CliIo): Promise<void> {
+  let told = 0;
+  let leave = () => {};
+  const status = await new Promise<129 | 130 | 143>((settle) => {
+    leave = io.onInterrupt((status) => {
+      // Once more: at once.
+      if (++told > 1) void server.close();
+      settle(status);
+    });
+  });
+  await server.drain(drain);
+  leave();
+  if (status !== 143) throw new CliExit(status);
+}

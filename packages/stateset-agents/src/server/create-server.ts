@@ -1,0 +1,183 @@
+/** Serves agents to many behind the APIs that people's programs speak. */
+import { createServer as createNodeServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Hono } from "hono";
+import { breakerStates } from "../endpoint/breaker.ts";
+import { StatesetError } from "../error.ts";
+import { createHostGuard } from "./guard/host.ts";
+import { limitConnections, nodeServerOptions } from "./guard/node-limits.ts";
+import { securityHeaders } from "./guard/security-headers.ts";
+import { HttpError } from "./http-error.ts";
+import { createKeyLimits } from "./key/limits.ts";
+import { ModelTable } from "./model-table.ts";
+import type { HealthSources } from "./observe/health.ts";
+import { createLog } from "./observe/log.ts";
+import { createMetrics } from "./observe/metrics.ts";
+import { observeAll } from "./observe/observer.ts";
+import { traceRequests } from "./observe/spans.ts";
+import { watchServer } from "./observe/watch.ts";
+import { resolveServerOptions, type ServerOptions } from "./options.ts";
+import { createResponseCache } from "./response-cache.ts";
+import { nameOf, type Route } from "./route.ts";
+import { routesOf } from "./routes.ts";
+import { responseOfError, type ServerParts, serveExchange } from "./serve-exchange.ts";
+import { ServedModel } from "./served-model.ts";
+
+export interface AgentServer {
+  /** Answers a request, for those who have a server already. */
+  fetch(request: Request): Promise<Response>;
+  /** Opens a port; 0 takes a free one. */
+  listen(where?: { host?: string; port?: number }): Promise<{ url: string; port: number }>;
+  /** Takes no more requests, waits for those that run up to so long, and tells the rest. */
+  drain(timeoutMs?: number): Promise<void>;
+  /** Ends at once, and closes the models that it opened. */
+  close(): Promise<void>;
+  /** Other weights of the same shape for a model, while it serves. Resolves to their version. */
+  load(model: string, folder: string): Promise<string>;
+  /** The models as they are served. */
+  models(): { name: string; version: string; stub: boolean; contextLength: number; parameters: number }[];
+}
+
+export async function createServer(options: ServerOptions): Promise<AgentServer> {
+  const o = resolveServerOptions(options);
+  const log = o.log && (await createLog(o.log));
+  const opened: ServedModel[] = [];
+  try {
+    for (const [name, source] of Object.entries(o.models)) {
+      const onEngine = (event: { model: string; state: string }) =>
+        log?.event(`engine-${event.state}`, { model: event.model }, event.state === "ready" ? "info" : "error");
+      opened.push(await ServedModel.open({ name, source, maxWaiting: o.maxWaiting, onEngine }));
+    }
+  } catch (error) {
+    await Promise.allSettled([...opened.map((model) => model.close()), log?.close()]);
+    throw error;
+  }
+  const models = new ModelTable(opened);
+  const ending = new AbortController();
+  const health: HealthSources = {
+    draining: () => parts.draining,
+    models: () =>
+      models.all().map((model) => ({
+        ...{ name: model.name, loaded: model.state !== "reopening", alive: model.state !== "failed" },
+        ...{ waiting: model.admission.waiting, maxWaiting: o.maxWaiting },
+      })),
+  };
+  const metrics = await createMetrics({
+    models: () => models.all().flatMap((model) => model.measured()),
+    breakers: breakerStates,
+    routes: () => routes.map(nameOf),
+    ...(log && { logLost: () => log.lost }),
+  });
+  const watch = o.onAlert && watchServer({ server: "serve", sources: health, onAlert: o.onAlert });
+  const parts: ServerParts = {
+    ...{ models, keys: o.keys, limits: createKeyLimits(), keepAliveMs: o.keepAliveMs, stalledMs: o.stalledMs },
+    observer: observeAll([metrics, ...(log ? [log] : []), ...(watch ? [watch] : [])]),
+    // Whoever brings a server of his own says there which names are his.
+    guard: () => {},
+    startSpan: o.trace && traceRequests(o.trace).start,
+    onFailure: (error, requestId) => log?.event("failure", { requestId, error }, "error"),
+    running: new Set(),
+    draining: false,
+    ending: ending.signal,
+    deadlineMs: o.deadlineMs,
+    cache: o.responseCache && createResponseCache(o.responseCache),
+  };
+  const { maxBodyBytes, weights } = o;
+  const routes = routesOf({ maxBodyBytes, health, metrics, weights });
+  const app = appOf(routes, parts);
+  let node: Server | undefined;
+
+  const server: AgentServer = {
+    fetch: async (request) => app.fetch(request),
+    async listen({ host = "127.0.0.1", port = 8000 } = {}) {
+      const loopback = isLoopback(host);
+      if (!loopback && !o.keys) {
+        throw new StatesetError(
+          "INVALID_OPTION",
+          `Without keys the server listens on this machine alone, not on ${host}.`,
+          {
+            hint: "Give it keys, or leave the host out.",
+          },
+        );
+      }
+      parts.guard = createHostGuard({ loopback, hosts: [...(o.hosts ?? []), host], origins: o.origins ?? [] });
+      const { getRequestListener } = await import("@hono/node-server");
+      const listener = getRequestListener(server.fetch, { overrideGlobalObjects: false });
+      node = createNodeServer(nodeServerOptions(o.connections), listener);
+      limitConnections(node, o.connections);
+      await listening(node, host, port);
+      const { port: own } = node.address() as AddressInfo;
+      return { url: `http://${host.includes(":") ? `[${host}]` : host}:${own}`, port: own };
+    },
+    async drain(timeoutMs = 30_000) {
+      parts.draining = true;
+      node?.close();
+      for (const model of models.all())
+        model.admission.close(new HttpError(503, "The server is ending.", { code: "draining" }));
+      let timer: NodeJS.Timeout | undefined;
+      const late = new Promise<void>((settle) => {
+        timer = setTimeout(settle, timeoutMs);
+      });
+      await Promise.race([Promise.all(parts.running), late]);
+      clearTimeout(timer);
+      ending.abort(new HttpError(503, "The server is ending.", { code: "draining" }));
+      await Promise.race([Promise.all(parts.running), new Promise((settle) => setTimeout(settle, 1000).unref())]);
+      await server.close();
+    },
+    async close() {
+      parts.draining = true;
+      ending.abort();
+      node?.closeAllConnections();
+      node?.close();
+      watch?.close();
+      metrics.close();
+      await Promise.allSettled(models.all().map((model) => model.close()));
+      await log?.close();
+    },
+    load: (model, folder) => models.named(model).load(folder),
+    models: () =>
+      models.all().map(({ name, policy: { version, model } }) => {
+        const { stub, contextLength, parameters } = model;
+        return { name, version, stub, contextLength, parameters };
+      }),
+  };
+  return server;
+}
+
+function appOf(routes: readonly Route[], parts: ServerParts): Hono {
+  const app = new Hono();
+  for (const route of routes) {
+    app.on(route.method, route.path, (c) =>
+      serveExchange(route, c.req.raw, c.req.param() as Record<string, string>, parts),
+    );
+  }
+  const paths = new Set(routes.map(({ path }) => path));
+  app.all("*", (c) => {
+    const known = [...paths].find((path) => path === c.req.path);
+    const allow = routes
+      .filter(({ path }) => path === known)
+      .map(({ method }) => method)
+      .join(", ");
+    const error = known
+      ? new HttpError(405, `${known} takes ${allow}.`, { code: "method_not_allowed", headers: { allow } })
+      : new HttpError(404, "There is no such route.", { code: "unknown_route" });
+    return responseOfError(error, { ...securityHeaders });
+  });
+  return app;
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+function listening(node: Server, host: string, port: number): Promise<void> {
+  return new Promise((settle, reject) => {
+    node.once("error", (cause: NodeJS.ErrnoException) => {
+      const why = cause.code === "EADDRINUSE" ? "is taken" : `cannot be opened (${cause.code})`;
+      reject(
+        new StatesetError("INVALID_OPTION", `Port ${port} of ${host} ${why}.`, { hint: "Choose another.", cause }),
+      );
+    });
+    node.listen(port, host, settle);
+  });
+}

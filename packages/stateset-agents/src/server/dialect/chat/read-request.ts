@@ -1,0 +1,116 @@
+/** What a request of /v1/chat/completions asks for. */
+import { callId } from "../../../agent/read-reply.ts";
+import type { Message } from "../../../conversation/message.ts";
+import { templateVariablesSchema } from "../../../conversation/template-variables.ts";
+import type { ToolDefinition } from "../../../conversation/tool-definition.ts";
+import type { ByteAutomaton, Sampling } from "../../../policy/policy.ts";
+import type { ToolChoice } from "../../../tool/constrain/compile-constraint.ts";
+import { constrainLimitsSchema } from "../../../tool/constrain/limits.ts";
+import type { JsonSchema } from "../../../tool/schema/compile-schema.ts";
+import { HttpError } from "../../http-error.ts";
+import { readFields } from "../../read-fields.ts";
+import type { ServedModel } from "../../served-model.ts";
+import { samplingOf, seedOfField } from "../sampling-fields.ts";
+import { readMessages } from "./read-messages.ts";
+import { type ChatRequest, chatRequestSchema, ignoredChatFields } from "./schema.ts";
+
+export interface ChatCall {
+  model: ServedModel;
+  request: ChatRequest;
+  messages: Message[];
+  /** Those the model is shown. */
+  tools: ToolDefinition[];
+  sampling: Sampling;
+  seed: number;
+  n: number;
+  constraint: ByteAutomaton | undefined;
+  /** Undefined: none are asked for. */
+  topLogprobs: number | undefined;
+  /** Of the calls of a reply, by their place in it. */
+  callId(index: number): string;
+}
+
+/** An answer may be longer than an argument of a tool; what the schema asks for goes further. */
+const answerLimits = constrainLimitsSchema.parse({ maxLength: 512, maxItems: 16, maxDepth: 4 });
+
+export async function readChat(
+  body: unknown,
+  ignored: Set<string>,
+  modelOf: (name: string) => ServedModel,
+): Promise<ChatCall> {
+  const request = readFields(chatRequestSchema, body, { known: ignoredChatFields, ignored });
+  if (request.stream_options !== undefined && !request.stream) {
+    throw refused("stream_options", 'is for streams: set "stream" to true.');
+  }
+  if (request.top_logprobs !== undefined && !request.logprobs) {
+    throw refused("top_logprobs", 'needs "logprobs" to be true.');
+  }
+  const model = modelOf(request.model);
+  const { agent, policy } = model;
+  const own = samplingOf(request, agent.sampling, policy.model.vocabSize);
+  const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? own.maxTokens;
+  const tools = request.tool_choice === "none" ? [] : (request.tools ?? []).map(plain);
+  const messages = readMessages(request.messages, ignored);
+  return {
+    model,
+    request,
+    messages,
+    tools,
+    sampling: { ...own, maxTokens },
+    seed: seedOfField(request.seed),
+    n: request.n ?? 1,
+    constraint: await constraintOf(request, tools, model),
+    topLogprobs: request.logprobs ? (request.top_logprobs ?? 0) : undefined,
+    callId: (index) => callId(messages, index),
+  };
+}
+
+function plain({ type, function: { name, description, parameters } }: NonNullable<ChatRequest["tools"]>[number]) {
+  const own = { name, ...(description && { description }), ...(parameters && { parameters }) };
+  return { type, function: own } satisfies ToolDefinition;
+}
+
+/** What the reply is held to while it is sampled; nothing where the request asks for nothing of the kind. */
+async function constraintOf(
+  request: ChatRequest,
+  tools: ToolDefinition[],
+  model: ServedModel,
+): Promise<ByteAutomaton | undefined> {
+  const { tool_choice: chosen = "auto", response_format: format, parallel_tool_calls: parallel = true } = request;
+  const answer = answerOf(format);
+  const choice: ToolChoice =
+    typeof chosen === "object" ? { name: chosen.function.name } : chosen === "required" ? "required" : "auto";
+  if (choice !== "auto" && tools.length === 0) throw refused("tool_choice", 'needs "tools".');
+  if (typeof choice === "object" && !tools.some((tool) => tool.function.name === choice.name)) {
+    throw refused("tool_choice", `names "${choice.name}", which is none of the tools.`);
+  }
+  const { agent } = model;
+  const strict = agent.options.constrain !== undefined || (request.tools ?? []).some((tool) => tool.function.strict);
+  const held = tools.length > 0 && (choice !== "auto" || !parallel || strict);
+  if (!answer && !held) return undefined;
+  if (!model.policy.capabilities.constrain) {
+    const param = answer ? "response_format" : choice !== "auto" ? "tool_choice" : "tools";
+    throw refused(param, `cannot be held to by ${model.name}: its engine or its vocabulary does not allow it.`);
+  }
+  const limits = answer ? answerLimits : (agent.options.constrain ?? constrainLimitsSchema.parse({}));
+  const { reasoning } = agent.options;
+  return model.constraints.compile({ tools, format: model.callFormat, limits, reasoning, choice, parallel, answer });
+}
+
+/** What the answer must be; a schema that was left out is one that anything fits. */
+function answerOf(format: ChatRequest["response_format"]): { schema: JsonSchema | true } | undefined {
+  if (format?.type === "json_object") return { schema: true };
+  return format?.type === "json_schema" ? { schema: format.json_schema.schema ?? {} } : undefined;
+}
+
+/** What the template is told beside. */
+export function variablesOf({ chat_template_kwargs: given }: ChatRequest) {
+  if (given === undefined) return {};
+  const read = templateVariablesSchema.safeParse(given);
+  if (!read.success) throw refused("chat_template_kwargs", `is not what a template can be told.`);
+  return { templateVariables: read.data };
+}
+
+function refused(param: string, what: string): HttpError {
+  return new HttpError(400, `"${param}" ${what}`, { code: "invalid_value", param });
+}

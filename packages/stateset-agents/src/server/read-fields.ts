@@ -1,0 +1,34 @@
+/** Reading the fields of a request: which there are, which are ignored, and what is wrong with them, in the client's words. */
+import type { z } from "zod";
+import { checkOptions } from "../options.ts";
+import { HttpError } from "./http-error.ts";
+
+/**
+ * Checks a body against a strict schema. Fields of the API that have no effect here are taken out first and named in `ignored`; null is
+ * what clients send for a field they do not set.
+ */
+export function readFields<T extends z.ZodType>(
+  schema: T,
+  body: unknown,
+  { known = [], ignored }: { known?: readonly string[]; ignored: Set<string> },
+): z.output<T> {
+  if (typeof body !== "object" || body === null || Array.isArray(body)) {
+    throw new HttpError(400, "The body of the request must be a JSON object.", { code: "invalid_body" });
+  }
+  const own: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(body)) {
+    if (value === null) continue;
+    if (known.includes(name)) ignored.add(name);
+    else own[name] = value;
+  }
+  const checked = checkOptions(schema, own);
+  if (!checked.problem) return checked.value;
+  const { path, unknown, text, hint } = checked.problem;
+  if (unknown !== undefined) {
+    const param = [...path, unknown].join(".");
+    throw new HttpError(400, `Unknown field "${param}". ${hint}`, { code: "unknown_field", param });
+  }
+  const param = path.join(".") || null;
+  const what = `${param === null ? "Invalid request" : `Invalid value for "${param}"`}: ${text}.`;
+  throw new HttpError(400, hint === undefined ? what : `${what} ${hint}`, { code: "invalid_value", param });
+}

@@ -1,0 +1,81 @@
+/** Every route there is. A route that is not in this table does not exist, and none can be without a scope and limits. */
+import { z } from "zod";
+import { answerChat } from "./dialect/chat/chat.ts";
+import { chatRequestSchema } from "./dialect/chat/schema.ts";
+import { listModels, showModel } from "./dialect/models.ts";
+import { type HealthSources, healthz, readyReply, readyz } from "./observe/health.ts";
+import type { Metrics } from "./observe/metrics.ts";
+import { openapiOf } from "./openapi.ts";
+import type { Route } from "./route.ts";
+
+export interface RouteSources {
+  maxBodyBytes: number;
+  health: HealthSources;
+  metrics: Metrics;
+  weights: ((model: string) => string | Promise<string>) | undefined;
+}
+
+/** Routes that only ask take no body. */
+const asks = { method: "GET", maxBytes: 0 } as const;
+
+export function routesOf({ maxBodyBytes: maxBytes, health, metrics, weights }: RouteSources): Route[] {
+  const infers = { method: "POST", scope: "infer", maxBytes, limited: true } as const;
+  const reads = { ...asks, scope: "read", limited: true } as const;
+  const routes: Route[] = [
+    {
+      ...infers,
+      path: "/v1/chat/completions",
+      operation: "chat",
+      summary: "Go on with a conversation.",
+      body: chatRequestSchema,
+      answer: answerChat,
+    },
+    { ...reads, scope: "infer", path: "/v1/models", summary: "The models this key may use.", answer: listModels },
+    { ...reads, scope: "infer", path: "/v1/models/:model", summary: "One of the models.", answer: showModel },
+    {
+      ...{ ...asks, scope: "open", limited: false },
+      path: "/healthz",
+      summary: "Whether the process answers.",
+      answer: () => healthz(),
+    },
+    {
+      ...{ ...asks, scope: "open", limited: false },
+      path: "/readyz",
+      summary: "Whether requests are welcome; with a key of scope read, why not.",
+      answer({ caller }) {
+        const { status, body } = readyReply(readyz(health), caller.scopes);
+        return Response.json(body, { status });
+      },
+    },
+    {
+      ...{ ...asks, scope: "metrics", limited: false },
+      path: "/metrics",
+      summary: "Numbers for Prometheus.",
+      async answer() {
+        return new Response(await metrics.text(), { headers: { "content-type": metrics.contentType } });
+      },
+    },
+    {
+      ...reads,
+      path: "/openapi.json",
+      summary: "This list, for machines.",
+      answer: () => openapiOf(routes.map(described), { title: "StateSet Agents", version: "1" }),
+    },
+  ];
+  if (weights) {
+    routes.push({
+      ...{ method: "POST", scope: "admin", maxBytes: 1024, limited: true, body: z.strictObject({}) },
+      path: "/admin/models/:model/reload",
+      summary: "Load the newest weights of a model while it serves.",
+      async answer(exchange) {
+        const model = exchange.model(exchange.params.model ?? "");
+        return { model: model.name, version: await model.load(await weights(model.name)) };
+      },
+    });
+  }
+  return routes;
+}
+
+function described({ method, path, scope, summary, body, response }: Route) {
+  return { method, path, summary, body, response, scope: scope === "open" ? undefined : scope };
+}

@@ -1,0 +1,183 @@
+/** The way of one request: who asks, whether it may, what it says, the answer, and a note of it all. */
+import { randomBytes } from "node:crypto";
+import { linkSignals } from "../abort.ts";
+import { createMeasure } from "./draw.ts";
+import { EventStream } from "./event-stream.ts";
+import type { Exchange } from "./exchange.ts";
+import { readJson } from "./guard/read-json.ts";
+import { securityHeaders } from "./guard/security-headers.ts";
+import { HttpError, httpErrorOf } from "./http-error.ts";
+import { authenticate, requireScope } from "./key/authenticate.ts";
+import type { Caller, Keys } from "./key/caller.ts";
+import type { KeyLimits, Permit } from "./key/limits.ts";
+import type { ModelTable } from "./model-table.ts";
+import type { Observer, Served } from "./observe/observer.ts";
+import type { RequestSpan, TracedRequest } from "./observe/spans.ts";
+import type { ResponseCache } from "./response-cache.ts";
+import { type Answer, nameOf, type Route } from "./route.ts";
+
+export interface ServerParts {
+  models: ModelTable;
+  /** Undefined: whoever reaches the server may ask. */
+  keys: Keys | undefined;
+  limits: KeyLimits;
+  observer: Observer;
+  guard: (headers: Headers) => void;
+  startSpan: ((request: TracedRequest) => RequestSpan) | undefined;
+  keepAliveMs: number;
+  stalledMs: number;
+  deadlineMs: number | undefined;
+  cache: ResponseCache | undefined;
+  /** Told of what no client is told: the server's own failures. */
+  onFailure: (error: unknown, requestId: string) => void;
+  /** Requests that are being answered. */
+  running: Set<Promise<unknown>>;
+  /** Set while the server ends: nothing new is begun. */
+  draining: boolean;
+  /** Fires when streams that still run are to end. */
+  ending: AbortSignal;
+}
+
+/** Without keys, everybody who can reach the server. */
+const anybody: Caller = {
+  ...{ keyId: "anonymous", project: "default", limits: {} },
+  scopes: new Set(["infer", "read", "admin", "metrics"]),
+};
+
+/** What tells requests apart in logs; a client's own is taken where it cannot be anything else. */
+function requestIdOf(headers: Headers): string {
+  const given = headers.get("x-request-id") ?? "";
+  return /^[\w.-]{1,128}$/.test(given) ? given : `req_${randomBytes(12).toString("hex")}`;
+}
+
+export async function serveExchange(
+  route: Route,
+  request: Request,
+  params: Readonly<Record<string, string>>,
+  parts: ServerParts,
+): Promise<Response> {
+  const arrived = performance.now();
+  const requestId = requestIdOf(request.headers);
+  const measure = createMeasure();
+  const ignored = new Set<string>();
+  const link = linkSignals(request.signal, parts.ending);
+  const served: Served = {
+    ...{ requestId, route: nameOf(route), status: 200, streamed: false, aborted: false, requestBytes: 0 },
+    ...{ promptTokens: 0, cachedTokens: 0, sampledTokens: 0, durationMs: 0 },
+  };
+  let permit: Permit | undefined;
+  let stream: EventStream | undefined;
+  let span: RequestSpan | undefined;
+  let exchange: Exchange | undefined;
+  let over!: () => void;
+  const running = new Promise<void>((settle) => {
+    over = settle;
+  });
+  parts.running.add(running);
+  const finish = () => {
+    link.unlink();
+    permit?.settle(measure.promptTokens + measure.sampledTokens);
+    const { chain } = exchange ?? {};
+    Object.assign(served, measure, chain && { chain }, { durationMs: performance.now() - arrived });
+    parts.observer.served(served);
+    span?.end(served);
+    parts.running.delete(running);
+    over();
+  };
+  const fail = (thrown: unknown): HttpError => {
+    const error = httpErrorOf(thrown);
+    served.status = error.status;
+    served.errorCode = error.details.code ?? "error";
+    served.aborted = error.status === 499;
+    if (error.status >= 500) parts.onFailure(error.cause ?? error, requestId);
+    return error;
+  };
+  const headers = () => ({
+    ...securityHeaders,
+    "x-request-id": requestId,
+    ...permit?.headers(),
+    ...(ignored.size > 0 && { "x-stateset-ignored": [...ignored].sort().join(", ") }),
+  });
+
+  try {
+    parts.guard(request.headers);
+    if (parts.draining && route.scope !== "open") throw ending();
+    const caller = callerOf(route, request.headers, parts);
+    Object.assign(served, { keyId: caller.keyId, project: caller.project });
+    const read = route.maxBytes > 0 ? await readJson(request, { maxBytes: route.maxBytes }) : undefined;
+    served.requestBytes = read?.bytes ?? 0;
+    exchange = {
+      ...{ requestId, arrived, caller, params, ignored, measure, body: read?.value, signal: link.signal },
+      ...{ headers: request.headers, deadlineMs: parts.deadlineMs, cache: parts.cache },
+      model(name) {
+        const model = parts.models.find(name, caller);
+        served.model = model.name;
+        const traceparent = request.headers.get("traceparent") ?? undefined;
+        if (route.operation) span ??= parts.startSpan?.({ operation: route.operation, model: model.name, traceparent });
+        return model;
+      },
+      models: () => parts.models.of(caller),
+      reserve(tokens) {
+        if (route.limited) permit ??= parts.limits.enter(caller, tokens);
+      },
+      stream() {
+        const { keepAliveMs, stalledMs } = parts;
+        stream ??= new EventStream({ keepAliveMs, stalledMs, onLeft: link.abort });
+        return stream;
+      },
+      failed: fail,
+    };
+    const answer = await route.answer(exchange);
+    exchange.reserve(0);
+    if (!(answer instanceof EventStream)) {
+      const response = responseOf(answer, headers());
+      served.status = response.status;
+      finish();
+      return response;
+    }
+    served.streamed = true;
+    answer.done.then((how) => {
+      if (how === "left") served.aborted = true;
+      finish();
+    });
+    const events = { "content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no" };
+    return new Response(answer.body, { status: 200, headers: { ...headers(), ...events } });
+  } catch (thrown) {
+    stream?.end();
+    const error = fail(thrown);
+    finish();
+    return responseOfError(error, headers());
+  }
+}
+
+function callerOf(route: Route, headers: Headers, { keys }: ServerParts): Caller {
+  const sent = headers.get("authorization");
+  // Open routes say more to those who may know more.
+  if (route.scope === "open") return keys && sent ? authenticate(keys, sent) : keys ? nobody : anybody;
+  const caller = keys ? authenticate(keys, sent) : anybody;
+  requireScope(caller, route.scope);
+  return caller;
+}
+
+const nobody: Caller = { keyId: "none", project: "none", scopes: new Set(), limits: {} };
+
+function responseOf(answer: Exclude<Answer, EventStream>, headers: Record<string, string>): Response {
+  if (!(answer instanceof Response)) {
+    const type = { "content-type": "application/json" };
+    return new Response(JSON.stringify(answer), { status: 200, headers: { ...headers, ...type } });
+  }
+  for (const [name, value] of Object.entries(headers)) answer.headers.set(name, value);
+  return answer;
+}
+
+export function responseOfError(error: HttpError, headers: Record<string, string>): Response {
+  return new Response(JSON.stringify(error.toBody()), {
+    // Nobody reads what a client that left is told, and 499 is no status that Response takes everywhere.
+    status: error.status,
+    headers: { ...headers, "content-type": "application/json", ...error.details.headers },
+  });
+}
+
+function ending(): HttpError {
+  return new HttpError(503, "The server is ending.", { code: "draining", headers: { "retry-after": "1" } });
+}

@@ -1,0 +1,131 @@
+/** One model as it is served: who answers, its queue, and the conversations it knows. */
+import { ChainIndex } from "../agent/chain-index.ts";
+import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
+import { hasCode } from "../error.ts";
+import type { Policy } from "../policy/policy.ts";
+import { type ConstraintCompiler, createConstraintCompiler } from "../tool/constrain/compile-in-worker.ts";
+import type { CallFormat } from "../tool/format/call-format.ts";
+import { callFormats, toolsOfTemplate } from "../tool/format/choose-format.ts";
+import { type Admission, createAdmission } from "./admission/admission.ts";
+import { HttpError } from "./http-error.ts";
+import type { MeasuredModel } from "./observe/metrics.ts";
+
+/** An agent or a policy that is open; or a way to open one, which is called again when the engine has failed. */
+export type ModelSource = MultiTurnAgent | Policy | (() => Promise<MultiTurnAgent | Policy>);
+
+export type ModelState = "ready" | "reopening" | "failed";
+
+export interface ServedModelOptions {
+  name: string;
+  source: ModelSource;
+  maxWaiting: number;
+  /** Told of an engine that failed and of what came of it. */
+  onEngine?: (event: { model: string; state: ModelState; cause?: unknown }) => void;
+}
+
+/** Chains of conversations that may go on: each a few kilobytes. */
+const keptChains = { chains: 4096, tokens: 1 << 22 };
+
+export class ServedModel {
+  /** As clients call it. */
+  readonly name: string;
+  /** Seconds since 1970. */
+  readonly created = Math.floor(Date.now() / 1000);
+  readonly chains = new ChainIndex(keptChains);
+  readonly admission: Admission;
+  readonly constraints: ConstraintCompiler = createConstraintCompiler();
+  readonly #options: ServedModelOptions;
+  #agent: MultiTurnAgent;
+  #state: ModelState = "ready";
+  #reopened = false;
+  #format: CallFormat | undefined;
+  readonly #cacheBytesMax: number;
+
+  private constructor(agent: MultiTurnAgent, options: ServedModelOptions) {
+    const { stub } = agent.policy.model;
+    this.name = stub && !options.name.includes("stub") ? `${options.name}-stub` : options.name;
+    this.#agent = agent;
+    this.#options = options;
+    const { slots } = agent.policy.stats();
+    this.#cacheBytesMax = stub ? 0 : agent.policy.plan({ tokenBudget: 1, recompute: true, reference: false }).cache;
+    this.admission = createAdmission({ slots, maxWaiting: options.maxWaiting });
+  }
+
+  static async open(options: ServedModelOptions): Promise<ServedModel> {
+    return new ServedModel(await opened(options.source), options);
+  }
+
+  get state(): ModelState {
+    return this.#state;
+  }
+
+  get agent(): MultiTurnAgent {
+    if (this.#state === "ready") return this.#agent;
+    const message = `The engine of ${this.name} failed${this.#state === "reopening" ? " and is being opened again" : ""}.`;
+    throw new HttpError(503, message, { code: "engine_failed", headers: { "retry-after": "1" } });
+  }
+
+  get policy(): Policy {
+    return this.agent.policy;
+  }
+
+  /** How it writes calls of tools. */
+  get callFormat(): CallFormat {
+    const { callFormat } = this.#agent.options;
+    this.#format ??= callFormat ? callFormats[callFormat] : toolsOfTemplate(this.#agent.policy.tokenizer).format;
+    return this.#format;
+  }
+
+  /** What metrics are read from; nothing while the engine is away. */
+  measured(): MeasuredModel[] {
+    if (this.#state !== "ready") return [];
+    const { version } = this.policy;
+    const { waiting, running } = this.admission;
+    const stats = this.policy.stats();
+    return [{ name: this.name, version, stats, waiting, running, cacheBytesMax: this.#cacheBytesMax }];
+  }
+
+  /** To be told of whatever a request failed with. An engine that failed is opened again, once. */
+  noteFailure(error: unknown): void {
+    if (this.#state !== "ready" || !hasCode(error, "ENGINE_FAILED")) return;
+    const { source, onEngine, name } = this.#options;
+    const tell = (state: ModelState, cause?: unknown) => {
+      this.#state = state;
+      onEngine?.({ model: name, state, cause });
+    };
+    if (typeof source !== "function" || this.#reopened) {
+      tell("failed", error);
+      return;
+    }
+    this.#reopened = true;
+    tell("reopening", error);
+    const failed = this.#agent;
+    this.chains.clear();
+    const again = async () => {
+      await failed.close().catch(() => {});
+      this.#agent = await opened(source);
+    };
+    again().then(
+      () => tell("ready"),
+      (cause: unknown) => tell("failed", cause),
+    );
+  }
+
+  /** Other weights of the same shape, while it serves: replies that run end on those they began with. */
+  async load(folder: string): Promise<string> {
+    return (await this.policy.load(folder)).version;
+  }
+
+  async close(): Promise<void> {
+    await this.constraints.close();
+    // What was given open is the giver's to close.
+    if (typeof this.#options.source === "function") await this.#agent.close().catch(() => {});
+  }
+}
+
+async function opened(source: ModelSource): Promise<MultiTurnAgent> {
+  const given = typeof source === "function" ? await source() : source;
+  if (!(given instanceof MultiTurnAgent)) return new MultiTurnAgent({ policy: given });
+  await given.initialize();
+  return given;
+}
