@@ -280,6 +280,8 @@ export interface EngineStats {
   versions: number;
   /** Changes of the weights for which requests were held back. */
   drains: number;
+  /** The engine stopped after a failure of its own: every call is refused with ENGINE_FAILED, and the model must be opened anew. */
+  failed: boolean;
 }
 
 export interface NativeEngine {

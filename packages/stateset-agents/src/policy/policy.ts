@@ -232,6 +232,8 @@ export interface SamplerStats {
   sampledTokens: number;
   /** Weights that are alive: the present ones and those of replies that began before a change. */
   versions: number;
+  /** The engine stopped after a failure of its own: every call is refused with ENGINE_FAILED, until the model is opened anew. */
+  failed?: boolean;
 }
 
 export interface SampleOptions {

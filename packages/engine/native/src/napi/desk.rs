@@ -57,7 +57,8 @@ struct Queue<T> {
     /// Requests without an outcome, wherever they are.
     unfinished: usize,
     stats: Stats,
-    closed: bool,
+    /// Why nothing more is taken: it was closed, or the engine failed.
+    closed: Option<EngineError>,
     exited: bool,
     on_exit: Vec<T>,
 }
@@ -101,7 +102,7 @@ impl<T> Desk<T> {
             cancelled: Vec::new(),
             unfinished: 0,
             stats: Stats { slots, ..Stats::default() },
-            closed: false,
+            closed: None,
             exited: false,
             on_exit: Vec::new(),
         };
@@ -116,8 +117,8 @@ impl<T> Desk<T> {
     /// When it is refused: who waits for it, and why.
     pub fn put(&self, job: Job<T>) -> Result<(), (Option<T>, EngineError)> {
         let mut queue = self.lock();
-        if queue.closed {
-            return Err((job.ticket(), closed()));
+        if let Some(why) = &queue.closed {
+            return Err((job.ticket(), why.clone()));
         }
         if matches!(job, Job::Sample(..)) {
             if queue.unfinished >= self.capacity {
@@ -140,7 +141,7 @@ impl<T> Desk<T> {
     /// Ends the work; `T` is told when the thread has left. Gives it back when it has already.
     pub fn close(&self, ticket: Option<T>) -> Option<T> {
         let mut queue = self.lock();
-        queue.closed = true;
+        queue.closed.get_or_insert_with(closed);
         if queue.exited {
             return ticket;
         }
@@ -155,12 +156,12 @@ impl<T> Desk<T> {
         let _ = self.left.wait_timeout_while(self.lock(), limit, |queue| !queue.exited);
     }
 
-    /// The thread is about to leave: those who wait for that, and those who wait for what nobody will do.
-    pub fn exit(&self) -> (Vec<T>, Vec<T>) {
+    /// The thread is about to leave: those who wait for that, those who wait for what nobody will do, and why.
+    pub fn exit(&self) -> (Vec<T>, Vec<T>, EngineError) {
         let mut queue = self.lock();
-        queue.closed = true;
+        let why = queue.closed.get_or_insert_with(closed).clone();
         queue.exited = true;
-        let left = (std::mem::take(&mut queue.on_exit), queue.jobs.drain(..).filter_map(Job::ticket).collect());
+        let left = (std::mem::take(&mut queue.on_exit), queue.jobs.drain(..).filter_map(Job::ticket).collect(), why);
         drop(queue);
         self.left.notify_all();
         left
@@ -170,6 +171,16 @@ impl<T> Desk<T> {
     pub fn stats(&self) -> (Stats, usize) {
         let queue = self.lock();
         (queue.stats, queue.unfinished.saturating_sub(queue.stats.running))
+    }
+
+    /// Whether it stopped by itself.
+    pub fn failed(&self) -> bool {
+        self.lock().closed.as_ref().is_some_and(|why| why.code == PANIC)
+    }
+
+    /// Nothing more is done: the model may be half changed.
+    fn fail(&self, why: &EngineError) {
+        self.lock().closed = Some(why.clone());
     }
 
     /// Works until it is closed.
@@ -194,8 +205,10 @@ impl<T> Desk<T> {
                 Some(Job::Work(work, ticket)) => {
                     state.drained = draining.take().is_some();
                     let outcome = if turn.overdue { Err(waited_in_vain(state.options.drain)) } else { guarded(|| (work.run)(state)) };
-                    if matches!(&outcome, Err(error) if error.code == PANIC) {
-                        self.lock().closed = true;
+                    if let Err(error) = &outcome
+                        && error.code == PANIC
+                    {
+                        self.fail(error);
                     }
                     settled.push((ticket, outcome));
                 }
@@ -216,9 +229,9 @@ impl<T> Desk<T> {
                     }
                 }
                 Some(Job::Forget(id)) => state.forget(id),
-                Some(Job::Leave) => self.lock().closed = true,
+                Some(Job::Leave) => self.lock().closed = Some(closed()),
                 None if state.scheduler.idle() => {}
-                None => match guarded(|| Ok(state.scheduler.step(&mut state.model))) {
+                None => match guarded(|| Ok(state.step())) {
                     Ok(produced) => {
                         sampled = produced.sampled;
                         for finished in produced.finished {
@@ -234,7 +247,7 @@ impl<T> Desk<T> {
                     }
                     Err(error) => {
                         settled.extend(tickets.drain().map(|(_, ticket)| (ticket, Err(error.clone()))));
-                        self.lock().closed = true;
+                        self.fail(&error);
                     }
                 },
             }
@@ -246,7 +259,8 @@ impl<T> Desk<T> {
             }
             settled.into_iter().for_each(|(ticket, outcome)| send(Event::Settle(ticket, outcome)));
         }
-        tickets.into_values().for_each(|ticket| send(Event::Settle(ticket, Err(closed()))));
+        let why = self.lock().closed.clone().unwrap_or_else(closed);
+        tickets.into_values().for_each(|ticket| send(Event::Settle(ticket, Err(why.clone()))));
     }
 
     fn publish(&self, state: &State, requests: usize) {
@@ -254,13 +268,17 @@ impl<T> Desk<T> {
         let mut queue = self.lock();
         queue.unfinished = queue.unfinished.saturating_sub(requests);
         queue.stats = stats;
+        // Whoever still had something to wait for is about to be told.
+        if queue.closed.is_some() {
+            (queue.unfinished, queue.stats.running) = (0, 0);
+        }
     }
 
     /// Waits for something to do. None: closed.
     fn next(&self, state: &State, draining: &mut Option<Instant>) -> Option<Turn<T>> {
         let mut queue = self.lock();
         loop {
-            if queue.closed {
+            if queue.closed.is_some() {
                 return None;
             }
             let cancelled = std::mem::take(&mut queue.cancelled);

@@ -3,14 +3,19 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use super::super::state::{Load, Options};
+use super::super::state::{Load, Options, told_to_fail};
 use super::*;
 use crate::decode::Limits;
 use crate::model::{Pass, Purpose, Scope, Trainable, TreeBatch, Want};
 use crate::testing::{model, noise};
 
-const OPTIONS: Options =
-    Options { limits: Limits { slots: 4, cache_bytes: 16 << 20 }, max_waiting: None, version_bytes: None, drain: Duration::from_secs(30) };
+const OPTIONS: Options = Options {
+    limits: Limits { slots: 4, cache_bytes: 16 << 20 },
+    max_waiting: None,
+    version_bytes: None,
+    drain: Duration::from_secs(30),
+    fails_after: None,
+};
 
 const LONG: u64 = 1;
 
@@ -365,5 +370,22 @@ fn a_panic_ends_the_engine_and_everybody_is_told() {
             put(desk, work(None, |_| panic!("on purpose"), 2));
         }
     });
-    assert_eq!([2, LONG].map(|ticket| code(&answers, ticket)), ["ENGINE_FAILED", "CLOSED"]);
+    assert_eq!([2, LONG].map(|ticket| code(&answers, ticket)), ["ENGINE_FAILED", "ENGINE_FAILED"]);
+    assert!(desk.failed());
+    // Who comes later is told the same, also once it is closed.
+    desk.close(None);
+    assert!(desk.put(sample(3, 10, 6)).err().is_some_and(|(_, error)| error.code == "ENGINE_FAILED"));
+    assert!(desk.exit().2.message.contains("on purpose") && desk.stats().0.running == 0);
+}
+
+#[test]
+fn an_engine_that_is_told_to_fails_in_that_step() {
+    assert_eq!([0, 1, 2].map(|failures| told_to_fail(Some("50, 20"), failures)), [Some(50), Some(20), None]);
+    assert_eq!(told_to_fail(None, 0), None);
+    let mut state = state(Options { fails_after: Some(7), ..OPTIONS });
+    let desk = Desk::new(4, None);
+    put(&desk, sample(LONG, 20, 900));
+    let answers = serve(&desk, &mut state, usize::MAX, |_, _| {});
+    assert_eq!((code(&answers, LONG), state.stats().counts.steps), ("ENGINE_FAILED", 7));
+    assert!(desk.failed());
 }

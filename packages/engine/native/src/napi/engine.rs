@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::api::{self, Deferred, Env, ThreadsafeFunction, Value, api};
-use super::desk::{Desk, Event, Job, Work, closed, guarded};
+use super::desk::{Desk, Event, Job, Work, guarded};
 use super::sample::tokens_to_js;
 use super::state::{Options, State, Stats};
 use super::value::{Reply, error_to_js, string, to_js};
@@ -178,6 +178,10 @@ impl Engine {
         self.desk.stats()
     }
 
+    pub fn failed(&self) -> bool {
+        self.desk.failed()
+    }
+
     /// Ends running requests, refuses waiting ones and frees the model. The promise resolves when that is done.
     pub unsafe fn close(&self, env: Env) -> Result<Value, EngineError> {
         let (ticket, promise) = unsafe { self.promise(env)? };
@@ -221,8 +225,8 @@ impl Engine {
 
     /// The model (and its memory) is gone; tells those who wait for that, and those who will wait in vain.
     fn dismiss(&self) {
-        let (waiting, in_vain) = self.desk.exit();
-        in_vain.into_iter().for_each(|ticket| self.send(Event::Settle(ticket, Err(closed()))));
+        let (waiting, in_vain, why) = self.desk.exit();
+        in_vain.into_iter().for_each(|ticket| self.send(Event::Settle(ticket, Err(why.clone()))));
         waiting.into_iter().for_each(|ticket| self.send(Event::Settle(ticket, Ok(Reply::None))));
     }
 

@@ -14,6 +14,7 @@ mod weights;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use api::{CallbackInfo, Env, Value, api};
@@ -22,7 +23,7 @@ use desk::Work;
 use engine::{Engine, Held};
 use learn::{add_flat, backward, forward, read_flat, set_trainable, step, zero_gradients};
 use sample::{cancel, embed, sample, set_constraint, set_vocabulary};
-use state::{Options, State};
+use state::{FAILURES, Options, State, told_to_fail};
 use value::{Arg, Reply, c_string};
 use weights::{
     add_lora, add_value_head, begin_load, blend, commit_load, digest, keep_load, load_moments, load_steps, load_tensor, read_tensor,
@@ -216,6 +217,7 @@ fn open(call: &Call) -> Answer {
         max_waiting: optional("maxWaiting")?,
         version_bytes: optional("versionBytes")?,
         drain: Duration::from_millis(optional("drainMs")?.unwrap_or(DRAIN_MS) as u64),
+        fails_after: told_to_fail(std::env::var("STATESET_ENGINE_FAILS").ok().as_deref(), FAILURES.load(Ordering::Relaxed)),
     };
     let size = (threads_of(&o.field("threads")?)?, read_forms(&o.field("forms")?)?);
     unsafe { Engine::start(call.env, config, size, options, call.args[2]) }
@@ -275,5 +277,7 @@ fn stats(call: &Call) -> Answer {
         ("versions", stats.versions as u64),
         ("drains", stats.drains),
     ];
-    call.answer(Reply::Object(numbers.map(|(name, number)| (name, Reply::Number(number as f64))).into()))
+    let mut reply: Vec<_> = numbers.map(|(name, number)| (name, Reply::Number(number as f64))).into();
+    reply.push(("failed", Reply::Flag(call.engine()?.failed())));
+    call.answer(Reply::Object(reply))
 }

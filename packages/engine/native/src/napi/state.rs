@@ -1,11 +1,12 @@
 //! What the engine's thread works on: the model, who samples from it, and what JavaScript holds of it.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::value::Reply;
 use crate::buffer::available_memory;
-use crate::decode::{Counts, Limits, Scheduler};
+use crate::decode::{Counts, Limits, Produced, Scheduler};
 use crate::error::EngineError;
 use crate::model::{Model, Pass, Purpose, Staged, Training, TreeBatch, Want, Weights};
 
@@ -19,6 +20,17 @@ pub struct Options {
     pub version_bytes: Option<usize>,
     /// How long a change without room for a second version waits for running replies.
     pub drain: Duration,
+    /// Decoding steps after which it fails on purpose.
+    pub fails_after: Option<u64>,
+}
+
+/// Engines of this process that failed on purpose.
+pub static FAILURES: AtomicUsize = AtomicUsize::new(0);
+
+/// For tests of what is around an engine: STATESET_ENGINE_FAILS="50,20" makes one fail after 50 decoding steps, and one that is opened
+/// afterwards after 20.
+pub fn told_to_fail(setting: Option<&str>, failures: usize) -> Option<u64> {
+    setting?.split(',').nth(failures)?.trim().parse().ok()
 }
 
 pub struct Load {
@@ -75,6 +87,14 @@ impl State {
             drained: false,
             drains: 0,
         }
+    }
+
+    pub fn step(&mut self) -> Produced {
+        if self.options.fails_after == Some(self.scheduler.counts().steps) {
+            FAILURES.fetch_add(1, Ordering::Relaxed);
+            panic!("STATESET_ENGINE_FAILS said so");
+        }
+        self.scheduler.step(&mut self.model)
     }
 
     /// An id no other thing that JavaScript holds has.

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { makeTinyModel, storiesDir, temporaryFolder, tinyConfig } from "../../../test/tiny-model.ts";
 import { defaultSampling, type TokenTree } from "../policy.ts";
 import type { TensorToWrite } from "../weights/index.ts";
@@ -125,6 +125,38 @@ describe("loading refuses", () => {
     await expect(loadNativePolicy({ dir: storiesDir, thread: 1 } as never)).rejects.toMatchObject({
       message: expect.stringContaining('Did you mean "threads"?'),
     });
+  });
+});
+
+describe("an engine that failed", () => {
+  afterEach(() => {
+    delete process.env.STATESET_ENGINE_FAILS;
+  });
+
+  it("says so to everybody, frees its model, and another one can be opened", async () => {
+    const open = () => loadNativePolicy({ dir: storiesDir });
+    const line = Int32Array.of(5, 6, 7);
+    const one = { tokens: line, seed: 1, sampling: { ...defaultSampling, maxTokens: 40 } };
+    const healthy = await open();
+    const expected = await healthy.sample([one]);
+    process.env.STATESET_ENGINE_FAILS = "9";
+    const failing = await open();
+    const failed = { code: "ENGINE_FAILED", message: expect.stringContaining("stopped") };
+    const told: number[] = [];
+    const replies = [1, 2].map((seed) => failing.sample([{ ...one, seed }], { onToken: () => void told.push(seed) }));
+    for (const reply of await Promise.allSettled(replies)) expect(reply).toMatchObject({ reason: failed });
+    expect(told.length).toBeGreaterThan(0);
+    expect(failing.stats()).toMatchObject({ failed: true, running: 0, waiting: 0 });
+    await expect(failing.sample([one])).rejects.toMatchObject(failed);
+    await expect(failing.embed!([line])).rejects.toMatchObject(failed);
+    await expect(failing.save(temporaryFolder())).rejects.toMatchObject(failed);
+    await failing.close();
+    // It was told to fail once.
+    const again = await open();
+    const [sample] = await again.sample([one]);
+    expect(sample!.logprobs).toEqual(expected[0]!.logprobs);
+    expect([again, healthy].map((policy) => policy.stats().failed)).toEqual([false, false]);
+    await Promise.all([again.close(), healthy.close()]);
   });
 });
 

@@ -23,6 +23,13 @@ export interface TensorTarget {
   setTensor(name: string, data: Float32Array | Uint8Array): Promise<unknown>;
 }
 
+/** Numbers that the memory for one tensor after the other has; larger ones get their own. */
+const mostShared = 1 << 24;
+
+function sizeOf({ shape }: TensorPlace): number {
+  return shape.reduce((product, size) => product * size, 1);
+}
+
 /** Puts the weights of a Hugging Face folder into a load, one tensor at a time; those that are kept as the file's blocks as bytes. */
 export async function loadWeights(
   dir: string,
@@ -31,6 +38,9 @@ export async function loadWeights(
   forms: WeightForms,
 ): Promise<void> {
   const { weights, found } = await openChecked(dir, config);
+  // One memory for all of them, since the engine copies what it is given: an array for each tensor would have the garbage
+  // collector stop the streams of a server that changes its weights.
+  const into = new Float32Array(Math.min(mostShared, Math.max(...[...found.keys()].map(sizeOf))));
   try {
     for (const [place, name] of found) {
       const form = forms[place.parts[0]!.engine];
@@ -42,7 +52,7 @@ export async function loadWeights(
         }
         continue;
       }
-      const data = await weights.read(name);
+      const data = await weights.read(name, { into });
       for (const part of place.parts) await target.setTensor(part.engine, extractPart(place, part, data));
     }
   } finally {
@@ -135,7 +145,7 @@ export type Adjust = (engineName: string, data: Float32Array) => Promise<void>;
 
 /** A tensor of Hugging Face, put together of those of the engine. */
 export async function wholeTensor(place: TensorPlace, read: ReadTensor, adjust: Adjust): Promise<Float32Array> {
-  const whole = new Float32Array(place.shape.reduce((product, size) => product * size, 1));
+  const whole = new Float32Array(sizeOf(place));
   for (const part of place.parts) {
     const data = await read(part.engine);
     await adjust(part.engine, data);

@@ -8,6 +8,8 @@ import { maxHeaderBytes, parseHeader, type SafetensorsHeader } from "./safetenso
 export interface ReadOptions {
   /** Accept NaN and infinities. Default false: they are an error that names the tensor. */
   allowNonFinite?: boolean;
+  /** Memory to read into where it is large enough; what comes back is then a part of it. Of safetensors files alone. */
+  into?: Float32Array<ArrayBuffer>;
 }
 
 /** One open safetensors file. Only the header has been read; tensors are read when asked for. */
@@ -41,7 +43,8 @@ async function readHeader(handle: FileHandle, size: number, file: string): Promi
       const entry = tensors.get(name);
       if (!entry) throw invalidModel(file, `no tensor ${quoted(name)}`);
       const position = dataStart + entry.start;
-      const values = await readFloats(handle, entry.dtype, position, entry.end - entry.start, file, name);
+      const where = { position, bytes: entry.end - entry.start, file, name };
+      const values = await readFloats(handle, entry.dtype, where, options.into);
       if (options.allowNonFinite) return values;
       const bad = firstNonFinite(values);
       if (bad >= 0) throw invalidModel(file, `tensor ${quoted(name)} holds ${values[bad]} at element ${bad}`);
@@ -54,15 +57,15 @@ async function readHeader(handle: FileHandle, size: number, file: string): Promi
 async function readFloats(
   handle: FileHandle,
   dtype: string,
-  position: number,
-  bytes: number,
-  file: string,
-  name: string,
+  { position, bytes, file, name }: { position: number; bytes: number; file: string; name: string },
+  into: Float32Array<ArrayBuffer> | undefined,
 ): Promise<Float32Array> {
+  const memoryFor = (length: number) =>
+    into && into.length >= length ? into.subarray(0, length) : allocate(length, file, `tensor ${quoted(name)}`);
   if (dtype === "F32") {
     // The file's bytes are the array's bytes: read in place, no copy. (Every platform the engine runs on is little-endian.)
-    const values = allocate(bytes / 4, file, `tensor ${quoted(name)}`);
-    await readFully(handle, new Uint8Array(values.buffer), position, file);
+    const values = memoryFor(bytes / 4);
+    await readFully(handle, new Uint8Array(values.buffer, values.byteOffset, bytes), position, file);
     return values;
   }
   if (dtype !== "BF16" && dtype !== "F16") {
@@ -71,7 +74,7 @@ async function readFloats(
     });
   }
   const convert = dtype === "BF16" ? bf16ToF32 : f16ToF32;
-  const values = allocate(bytes / 2, file, `tensor ${quoted(name)}`);
+  const values = memoryFor(bytes / 2);
   const chunk = new Uint16Array(Math.min(bytes, chunkBytes) / 2);
   for (let done = 0; done < values.length; done += chunk.length) {
     const part = chunk.subarray(0, Math.min(chunk.length, values.length - done));
