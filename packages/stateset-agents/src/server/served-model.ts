@@ -1,7 +1,6 @@
 /** One model as it is served: who answers, its queue, and the conversations it knows. */
 import { ChainIndex } from "../agent/chain-index.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
-import { hasCode } from "../error.ts";
 import type { Policy } from "../policy/policy.ts";
 import { type ConstraintCompiler, createConstraintCompiler } from "../tool/constrain/compile-in-worker.ts";
 import type { CallFormat } from "../tool/format/call-format.ts";
@@ -85,9 +84,9 @@ export class ServedModel {
     return [{ name: this.name, version, stats, waiting, running, cacheBytesMax: this.#cacheBytesMax }];
   }
 
-  /** To be told of whatever a request failed with. An engine that failed is opened again, once. */
+  /** To be called whenever a request failed, with what it failed with. An engine that failed is opened again, once. */
   noteFailure(error: unknown): void {
-    if (this.#state !== "ready" || !hasCode(error, "ENGINE_FAILED")) return;
+    if (this.#state !== "ready" || !this.#agent.policy.stats().failed) return;
     const { source, onEngine, name } = this.#options;
     const tell = (state: ModelState, cause?: unknown) => {
       this.#state = state;
