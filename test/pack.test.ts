@@ -274,6 +274,23 @@ if (isMainThread) {
     expect(status, stderr).toBe(0);
   }, 60_000);
 
+  it("hold the thread that makes constraints", () => {
+    writeFileSync(
+      join(project, "constraint.js"),
+      `import { once } from "node:events";
+import { Worker } from "node:worker_threads";
+const worker = new Worker("./node_modules/stateset-agents/dist/constraint-worker.mjs");
+await once(worker, "message");
+const schemas = JSON.stringify({ tools: [], answer: { schema: { const: "ab" } } });
+worker.postMessage({ schemas, reasoning: false, limits: { maxLength: 9, maxItems: 9, maxDepth: 2 } });
+const [{ made }] = await once(worker, "message");
+console.log(made.flags.join());
+await worker.terminate();`,
+    );
+    // The quotes and two letters, and then the end.
+    expect(inProject("node", "constraint.js").trim()).toBe("0,0,0,0,2");
+  });
+
   it("make a project that can be installed and trained, though nothing is published", () => {
     inProject("npx", "stateset-agents", "init", "my-agent", "--yes");
     const cwd = join(project, "my-agent");

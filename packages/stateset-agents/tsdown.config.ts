@@ -13,6 +13,8 @@ export default defineConfig({
     telemetry: "src/doors/telemetry.ts",
     testing: "src/doors/testing.ts",
     compat: "src/doors/compat.ts",
+    // A thread of its own, not a door: compile-in-worker.ts starts it.
+    "constraint-worker": "src/tool/constrain/constraint-worker.ts",
     "cli/main": "src/cli/main.ts",
     "cli/grpo-train": "src/cli/grpo-train.ts",
     "cli/grpo-evaluate": "src/cli/grpo-evaluate.ts",

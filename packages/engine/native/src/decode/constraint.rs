@@ -176,6 +176,26 @@ impl Allowed<'_> {
         self.going_on() + if ends_forbidden { 0 } else { self.ends.len() }
     }
 
+    /// Whether it takes less to go through those that may be drawn than through the others.
+    pub fn is_few(&self, vocab: usize) -> bool {
+        self.count(false) * 2 < vocab
+    }
+
+    /// Calls for every token of a row that may be drawn.
+    pub fn each(&self, vocab: usize, mut each: impl FnMut(usize)) {
+        for (at, &word) in self.mask.bits.iter().enumerate() {
+            let mut left = word;
+            while left != 0 {
+                let token = at * 64 + left.trailing_zeros() as usize;
+                left &= left - 1;
+                if token < vocab && !self.stops.contains(&(token as u32)) {
+                    each(token);
+                }
+            }
+        }
+        self.ends.iter().map(|&token| token as usize).filter(|&token| token < vocab).for_each(each);
+    }
+
     /// Calls for every token of a row that may not be drawn.
     pub fn others(&self, vocab: usize, mut each: impl FnMut(usize)) {
         for (at, &word) in self.mask.bits.iter().enumerate() {

@@ -56,7 +56,15 @@ impl History {
             return row;
         }
         out.clear();
-        out.extend_from_slice(row);
+        let few = left.allowed.filter(|allowed| allowed.is_few(row.len()));
+        match few {
+            // What is nothing stays nothing, whatever shapes it.
+            Some(allowed) => {
+                out.resize(row.len(), f32::NEG_INFINITY);
+                allowed.each(row.len(), |token| out[token] = row[token]);
+            }
+            None => out.extend_from_slice(row),
+        }
         for &token in &self.seen {
             if let Some(l) = out.get_mut(token as usize) {
                 *l = if *l < 0.0 { *l * o.repetition_penalty } else { *l / o.repetition_penalty };
@@ -77,7 +85,7 @@ impl History {
                 *l = f32::NEG_INFINITY;
             }
         }
-        if let Some(allowed) = left.allowed {
+        if let Some(allowed) = left.allowed.filter(|_| few.is_none()) {
             allowed.others(out.len(), |token| out[token] = f32::NEG_INFINITY);
         }
         out

@@ -376,7 +376,12 @@ fn next_token(model: &Model, active: &Active, logits: &[f32], scratch: &mut Scra
     let unshaped = sampling.is_plain() && forbidden.is_empty() && allowed.is_none();
     let removed = allowed.map_or(0.0, |allowed| {
         let mut sum = 0.0f64;
-        allowed.others(logits.len(), |token| sum += exp(distribution.at(logits[token])) as f64);
+        let mut add = |token: usize| sum += exp(distribution.at(logits[token])) as f64;
+        if allowed.is_few(logits.len()) {
+            allowed.each(logits.len(), &mut add);
+            return (1.0 - sum).max(0.0) as f32;
+        }
+        allowed.others(logits.len(), &mut add);
         sum as f32
     });
     Ok(Drawn {
