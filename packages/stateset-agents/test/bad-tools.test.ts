@@ -154,7 +154,7 @@ describe("is an error by name, before anything is sampled:", () => {
       'is of type "number"',
     ],
     ["no function", () => tool({ name: "a", execute: 1 as never }), "a function was expected"],
-    ["a tool that is none", () => new MultiTurnAgent({ tools: [{ name: "a" }] as never }), "tools[0] is no tool"],
+    ["a tool that is none", () => new MultiTurnAgent({ tools: [{ name: "a" }] as never }), 'tools[0] ("a") is no tool'],
   ])("%s", (_, make, message) => {
     expect(make).toThrow(
       expect.objectContaining({ code: "INVALID_OPTION", message: expect.stringContaining(message) }),
