@@ -8,8 +8,6 @@ export default defineConfig({
     rewards: "src/doors/rewards.ts",
     tools: "src/doors/tools.ts",
     server: "src/doors/server.ts",
-    // Opened as a thread.
-    "constraint-worker": "src/tool/constrain/constraint-worker.ts",
     telemetry: "src/doors/telemetry.ts",
     testing: "src/doors/testing.ts",
     compat: "src/doors/compat.ts",

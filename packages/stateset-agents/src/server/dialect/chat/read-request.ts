@@ -5,7 +5,7 @@ import { templateVariablesSchema } from "../../../conversation/template-variable
 import type { ToolDefinition } from "../../../conversation/tool-definition.ts";
 import type { ByteAutomaton, Sampling } from "../../../policy/policy.ts";
 import type { ToolChoice } from "../../../tool/constrain/compile-constraint.ts";
-import { constrainLimitsSchema } from "../../../tool/constrain/limits.ts";
+import { type ConstrainLimits, readLimits } from "../../../tool/constrain/limits.ts";
 import type { JsonSchema } from "../../../tool/schema/compile-schema.ts";
 import { HttpError } from "../../http-error.ts";
 import { readFields } from "../../read-fields.ts";
@@ -30,8 +30,8 @@ export interface ChatCall {
   callId(index: number): string;
 }
 
-/** An answer may be longer than an argument of a tool; what the schema asks for goes further. */
-const answerLimits = constrainLimitsSchema.parse({ maxLength: 512, maxItems: 16, maxDepth: 4 });
+/** Texts of an answer may be as long as the reply; its token limit ends them. */
+const answerLimits: ConstrainLimits = { ...readLimits(true), maxLength: Number.POSITIVE_INFINITY, maxItems: 16 };
 
 export async function readChat(
   body: unknown,
@@ -92,7 +92,7 @@ async function constraintOf(
     const param = answer ? "response_format" : choice !== "auto" ? "tool_choice" : "tools";
     throw refused(param, `cannot be held to by ${model.name}: its engine or its vocabulary does not allow it.`);
   }
-  const limits = answer ? answerLimits : (agent.options.constrain ?? constrainLimitsSchema.parse({}));
+  const limits = answer ? answerLimits : (agent.options.constrain ?? readLimits(true));
   const { reasoning } = agent.options;
   return model.constraints.compile({ tools, format: model.callFormat, limits, reasoning, choice, parallel, answer });
 }
