@@ -1,3 +1,4 @@
+import type { Model } from "@stateset-agents/engine";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makeTinyModel } from "../../../test/tiny-model.ts";
 import type { ToolDefinition } from "../../conversation/tool-definition.ts";
@@ -10,6 +11,8 @@ import { hermes } from "../../tool/format/hermes.ts";
 import { compileSchema } from "../../tool/schema/compile-schema.ts";
 import { openPolicy } from "../open-policy.ts";
 import { type ByteAutomaton, defaultSampling, type Policy, type SampleRequest } from "../policy.ts";
+import type { LoadedTokenizer } from "../tokenizer/index.ts";
+import { Constraints } from "./constraints.ts";
 import type { NativePolicy } from "./native-policy.ts";
 
 const define = (name: string, parameters: Record<string, unknown>): ToolDefinition => ({
@@ -251,5 +254,17 @@ describe("a constraint on the engine", () => {
     expect(policy.capabilities.constrain).toBe(true);
     const stub = await openPolicy({ stub: { replies: ["hi"] } });
     expect(stub.capabilities.constrain).toBeFalsy();
+  });
+
+  it.each([
+    ["of planes that Unicode has not assigned", [0xf1, 0xf2, 0xf3], true],
+    ["that letters are made of", [0xc3], false],
+    ["that characters go on with", [0x9f], false],
+  ])("can do without tokens of some bytes alone: those %s", (_, missing, supported) => {
+    const bytes = Array.from({ length: 256 }, (_, byte) => (missing.includes(byte) ? undefined : Uint8Array.of(byte)));
+    const tokenizer = { tokenBytes: () => ({ bytes, control: new Set<number>() }) };
+    const engine = { setVocabulary() {} };
+    const constraints = new Constraints(engine as unknown as Model, tokenizer as unknown as LoadedTokenizer, 256);
+    expect(constraints.supported).toBe(supported);
   });
 });

@@ -7,7 +7,7 @@ import type { EventStream } from "../../event-stream.ts";
 import type { Exchange } from "../../exchange.ts";
 import { HttpError } from "../../http-error.ts";
 import { responseKey } from "../../response-cache.ts";
-import { type ChatCall, readChat, variablesOf } from "./read-request.ts";
+import { readChat, variablesOf } from "./read-request.ts";
 import { type Choice, completionOf, type ReplyHead } from "./reply.ts";
 import { ChunkWriter } from "./stream.ts";
 
