@@ -23,7 +23,7 @@ describe.each(doors)("the door %s", (door) => {
 });
 
 it("keeps the main door narrow", () => {
-  expect(exportsOf.get("index")!.size).toBeLessThanOrEqual(130);
+  expect(exportsOf.get("index")!.size).toBeLessThanOrEqual(140);
 });
 
 it("lets a value live in one door beside the main one and the old names", () => {
@@ -56,12 +56,13 @@ it("publishes these packages, entry points and commands", () => {
         "./algorithms",
         "./rewards",
         "./tools",
+        "./server",
         "./telemetry",
         "./testing",
         "./compat",
         "./package.json",
       ],
-      bin: ["stateset-agents", "grpo-train", "grpo-evaluate"],
+      bin: ["stateset-agents", "grpo-train", "grpo-evaluate", "grpo-serve"],
     },
     { name: "@stateset-agents/engine", exports: [".", "./package.json"], bin: [] },
     { name: "@stateset-agents/starter-model", exports: [".", "./package.json"], bin: [] },

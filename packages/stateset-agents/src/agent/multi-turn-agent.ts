@@ -31,6 +31,12 @@ export interface SessionOptions extends Pick<ConversationOptions, "seed" | "temp
   constraint?: ByteAutomaton | undefined;
 }
 
+/**
+ * A conversation for whoever samples by himself, as the server does: prepare() gives tokens, take() makes a reply of what was sampled.
+ * Calls are read where `tools` are given; nothing is run.
+ */
+export let openSession: (agent: MultiTurnAgent, options: SessionOptions, chain?: ChainBuilder) => PolicySession;
+
 export type AgentReply = Extract<Reply, { kind: "reply" }>;
 
 /**
@@ -44,6 +50,14 @@ export class MultiTurnAgent extends Agent {
   readonly #answered = new ChainIndex();
   #told: TemplateTools | undefined;
   #constraints: ConstraintCache | undefined;
+
+  static {
+    openSession = (agent, { sampling, constraint, tools, ...rest }, chain) => {
+      // As an environment's: somebody else runs them.
+      const conversation = { ...rest, tools: [], environmentTools: tools, constrain: false };
+      return agent.#session(conversation, {}, chain, { sampling, ...(constraint && { constraint }) });
+    };
+  }
 
   constructor(options: AgentOptions = {}) {
     super();
@@ -118,17 +132,6 @@ export class MultiTurnAgent extends Agent {
 
   override startConversation(options: ConversationOptions = {}): ConversationSession {
     return this.#session(options, options.scenario ? { scenario: options.scenario } : {});
-  }
-
-  /**
-   * A conversation for whoever samples by himself, as the server does: prepare() gives tokens, take() makes a reply of what was sampled.
-   * Calls are read where `tools` are given; nothing is run.
-   */
-  openSession(options: SessionOptions, chain?: ChainBuilder): PolicySession {
-    const { sampling, constraint, tools, ...rest } = options;
-    // As an environment's: somebody else runs them.
-    const conversation = { ...rest, tools: [], environmentTools: tools, constrain: false };
-    return this.#session(conversation, {}, chain, { sampling, ...(constraint && { constraint }) });
   }
 
   override async generateResponse(messages: readonly MessageInput[], context: AgentContext = {}): Promise<string> {

@@ -1,5 +1,6 @@
 /** POST /v1/chat/completions. */
 import { randomBytes } from "node:crypto";
+import { openSession } from "../../../agent/multi-turn-agent.ts";
 import type { Prompt } from "../../../agent/policy-session.ts";
 import type { Sample } from "../../../policy/policy.ts";
 import { type DrawRequest, takeTurn } from "../../draw.ts";
@@ -25,7 +26,7 @@ export async function answerChat(exchange: Exchange): Promise<object | EventStre
 
   const known = model.chains.find(messages, project);
   const options = { tools, sampling, seed, constraint, ...variablesOf(asked) };
-  const session = model.agent.openSession(options, known);
+  const session = openSession(model.agent, options, known);
   const prompt = await session.prepare(messages, { seed, signal: exchange.signal });
   if (!prompt || prompt.room < 1) throw tooLong(model.policy.model.contextLength, prompt);
   exchange.chain = prompt.place !== "again" && prompt.place.kind === "restart" ? "started" : "continued";
