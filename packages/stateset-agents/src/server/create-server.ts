@@ -6,7 +6,6 @@ import { breakerStates } from "../endpoint/breaker.ts";
 import { StatesetError } from "../error.ts";
 import { createHostGuard } from "./guard/host.ts";
 import { limitConnections, nodeServerOptions } from "./guard/node-limits.ts";
-import { securityHeaders } from "./guard/security-headers.ts";
 import { HttpError } from "./http-error.ts";
 import { createKeyLimits } from "./key/limits.ts";
 import { ModelTable } from "./model-table.ts";
@@ -20,7 +19,7 @@ import { resolveServerOptions, type ServerOptions } from "./options.ts";
 import { createResponseCache } from "./response-cache.ts";
 import { nameOf, type Route } from "./route.ts";
 import { routesOf } from "./routes.ts";
-import { responseOfError, type ServerParts, serveExchange } from "./serve-exchange.ts";
+import { type ServerParts, serveExchange } from "./serve-exchange.ts";
 import { ServedModel } from "./served-model.ts";
 
 export interface AgentServer {
@@ -100,7 +99,11 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
           },
         );
       }
-      parts.guard = createHostGuard({ loopback, hosts: [...(o.hosts ?? []), host], origins: o.origins ?? [] });
+      parts.guard = createHostGuard({
+        loopback,
+        hosts: [...(o.hosts ?? []), ...(loopback ? [host] : [])],
+        origins: o.origins ?? [],
+      });
       const { getRequestListener } = await import("@hono/node-server");
       const listener = getRequestListener(server.fetch, { overrideGlobalObjects: false });
       node = createNodeServer(nodeServerOptions(o.connections), listener);
@@ -111,17 +114,16 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
     },
     async drain(timeoutMs = 30_000) {
       parts.draining = true;
-      node?.close();
+      const closed = new Promise<void>((settle) => (node ? node.close(() => settle()) : settle()));
       for (const model of models.all())
         model.admission.close(new HttpError(503, "The server is ending.", { code: "draining" }));
-      let timer: NodeJS.Timeout | undefined;
-      const late = new Promise<void>((settle) => {
-        timer = setTimeout(settle, timeoutMs);
-      });
-      await Promise.race([Promise.all(parts.running), late]);
-      clearTimeout(timer);
+      await within(timeoutMs, Promise.all(parts.running));
       ending.abort(new HttpError(503, "The server is ending.", { code: "draining" }));
-      await Promise.race([Promise.all(parts.running), new Promise((settle) => setTimeout(settle, 1000).unref())]);
+      await within(1000, Promise.all(parts.running));
+      // What was written last may still be on its way; a connection that is kept alive closes once it is idle.
+      const idle = setInterval(() => node?.closeIdleConnections(), 20);
+      await within(1000, closed);
+      clearInterval(idle);
       await server.close();
     },
     async close() {
@@ -151,19 +153,32 @@ function appOf(routes: readonly Route[], parts: ServerParts): Hono {
       serveExchange(route, c.req.raw, c.req.param() as Record<string, string>, parts),
     );
   }
-  const paths = new Set(routes.map(({ path }) => path));
   app.all("*", (c) => {
-    const known = [...paths].find((path) => path === c.req.path);
-    const allow = routes
-      .filter(({ path }) => path === known)
-      .map(({ method }) => method)
-      .join(", ");
-    const error = known
-      ? new HttpError(405, `${known} takes ${allow}.`, { code: "method_not_allowed", headers: { allow } })
-      : new HttpError(404, "There is no such route.", { code: "unknown_route" });
-    return responseOfError(error, { ...securityHeaders });
+    const allow = routes.filter(({ path }) => path === c.req.path).map(({ method }) => method);
+    return serveExchange(noRoute(allow.join(", ")), c.req.raw, {}, parts);
   });
   return app;
+}
+
+/** What everything else is answered with, so that it too is guarded, counted and logged. */
+function noRoute(allow: string): Route {
+  return {
+    ...{ method: "GET", path: "*", scope: "open", maxBytes: 0, limited: false, summary: "" },
+    answer() {
+      if (allow === "") throw new HttpError(404, "There is no such route.", { code: "unknown_route" });
+      throw new HttpError(405, `This route takes ${allow}.`, { code: "method_not_allowed", headers: { allow } });
+    },
+  };
+}
+
+/** Until it is done, but no longer than so long. */
+async function within(ms: number, work: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((settle) => {
+    timer = setTimeout(settle, ms);
+  });
+  await Promise.race([work, late]);
+  clearTimeout(timer);
 }
 
 function isLoopback(host: string): boolean {

@@ -104,6 +104,7 @@ export async function serveExchange(
     if (parts.draining && route.scope !== "open") throw ending();
     const caller = callerOf(route, request.headers, parts);
     Object.assign(served, { keyId: caller.keyId, project: caller.project });
+    if (route.limited) permit = parts.limits.enter(caller);
     const read = route.maxBytes > 0 ? await readJson(request, { maxBytes: route.maxBytes }) : undefined;
     served.requestBytes = read?.bytes ?? 0;
     exchange = {
@@ -117,9 +118,7 @@ export async function serveExchange(
         return model;
       },
       models: () => parts.models.of(caller),
-      reserve(tokens) {
-        if (route.limited) permit ??= parts.limits.enter(caller, tokens);
-      },
+      reserve: (tokens) => permit?.reserve(tokens),
       stream() {
         const { keepAliveMs, stalledMs } = parts;
         stream ??= new EventStream({ keepAliveMs, stalledMs, onLeft: link.abort });
@@ -128,7 +127,6 @@ export async function serveExchange(
       failed: fail,
     };
     const answer = await route.answer(exchange);
-    exchange.reserve(0);
     if (!(answer instanceof EventStream)) {
       const response = responseOf(answer, headers());
       served.status = response.status;
@@ -170,7 +168,7 @@ function responseOf(answer: Exclude<Answer, EventStream>, headers: Record<string
   return answer;
 }
 
-export function responseOfError(error: HttpError, headers: Record<string, string>): Response {
+function responseOfError(error: HttpError, headers: Record<string, string>): Response {
   return new Response(JSON.stringify(error.toBody()), {
     // Nobody reads what a client that left is told, and 499 is no status that Response takes everywhere.
     status: error.status,

@@ -1,12 +1,14 @@
 /** One model as it is served: who answers, its queue, and the conversations it knows. */
 import { ChainIndex } from "../agent/chain-index.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
-import type { Policy } from "../policy/policy.ts";
+import type { ByteAutomaton, Policy } from "../policy/policy.ts";
+import type { ConstraintOptions } from "../tool/constrain/compile-constraint.ts";
 import { type ConstraintCompiler, createConstraintCompiler } from "../tool/constrain/compile-in-worker.ts";
 import type { CallFormat } from "../tool/format/call-format.ts";
 import { callFormats, toolsOfTemplate } from "../tool/format/choose-format.ts";
 import { type Admission, createAdmission } from "./admission/admission.ts";
 import { HttpError } from "./http-error.ts";
+import { createKeyTurns } from "./key-turns.ts";
 import type { MeasuredModel } from "./observe/metrics.ts";
 
 /** An agent or a policy that is open; or a way to open one, which is called again when the engine has failed. */
@@ -32,7 +34,8 @@ export class ServedModel {
   readonly created = Math.floor(Date.now() / 1000);
   readonly chains = new ChainIndex(keptChains);
   readonly admission: Admission;
-  readonly constraints: ConstraintCompiler = createConstraintCompiler();
+  readonly #constraints: ConstraintCompiler = createConstraintCompiler();
+  readonly #turns = createKeyTurns("schemas");
   readonly #options: ServedModelOptions;
   #agent: MultiTurnAgent;
   #state: ModelState = "ready";
@@ -73,6 +76,11 @@ export class ServedModel {
     const { callFormat } = this.#agent.options;
     this.#format ??= callFormat ? callFormats[callFormat] : toolsOfTemplate(this.#agent.policy.tokenizer).format;
     return this.#format;
+  }
+
+  /** What holds a reply to schemas, made in a thread of its own, where keys take turns. */
+  constraint(keyId: string, options: ConstraintOptions): Promise<ByteAutomaton> {
+    return this.#turns.run(keyId, () => this.#constraints.compile(options));
   }
 
   /** What metrics are read from; nothing while the engine is away. */
@@ -116,7 +124,7 @@ export class ServedModel {
   }
 
   async close(): Promise<void> {
-    await this.constraints.close();
+    await this.#constraints.close();
     // What was given open is the giver's to close.
     if (typeof this.#options.source === "function") await this.#agent.close().catch(() => {});
   }

@@ -13,7 +13,7 @@ import { type Choice, completionOf, type ReplyHead } from "./reply.ts";
 import { ChunkWriter } from "./stream.ts";
 
 export async function answerChat(exchange: Exchange): Promise<object | EventStream> {
-  const call = await readChat(exchange.body, exchange.ignored, (name) => exchange.model(name));
+  const call = await readChat(exchange);
   const { model, tools, sampling, seed, constraint, messages, request: asked } = call;
   const { project } = exchange.caller;
   const { cache, caller } = exchange;
@@ -60,7 +60,9 @@ export async function answerChat(exchange: Exchange): Promise<object | EventStre
   };
   const sample = await takeTurn(request, exchange);
   if (!writer) {
-    const reply = completionOf(head, await taken(await sample()), call, exchange.measure, prompt.tokens);
+    const samples = await sample();
+    const own = { ...head, system_fingerprint: samples[0]!.version };
+    const reply = completionOf(own, await taken(samples), call, exchange.measure, prompt.tokens);
     if (key) cache?.set(key, JSON.stringify(reply));
     return reply;
   }

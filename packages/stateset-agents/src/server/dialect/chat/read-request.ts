@@ -7,6 +7,7 @@ import type { ByteAutomaton, Sampling } from "../../../policy/policy.ts";
 import type { ToolChoice } from "../../../tool/constrain/compile-constraint.ts";
 import { type ConstrainLimits, readLimits } from "../../../tool/constrain/limits.ts";
 import type { JsonSchema } from "../../../tool/schema/compile-schema.ts";
+import type { Exchange } from "../../exchange.ts";
 import { HttpError } from "../../http-error.ts";
 import { readFields } from "../../read-fields.ts";
 import type { ServedModel } from "../../served-model.ts";
@@ -33,11 +34,8 @@ export interface ChatCall {
 /** Texts of an answer may be as long as the reply; its token limit ends them. */
 const answerLimits: ConstrainLimits = { ...readLimits(true), maxLength: Number.POSITIVE_INFINITY, maxItems: 16 };
 
-export async function readChat(
-  body: unknown,
-  ignored: Set<string>,
-  modelOf: (name: string) => ServedModel,
-): Promise<ChatCall> {
+export async function readChat(exchange: Exchange): Promise<ChatCall> {
+  const { body, ignored } = exchange;
   const request = readFields(chatRequestSchema, body, { known: ignoredChatFields, ignored });
   if (request.stream_options !== undefined && !request.stream) {
     throw refused("stream_options", 'is for streams: set "stream" to true.');
@@ -45,7 +43,7 @@ export async function readChat(
   if (request.top_logprobs !== undefined && !request.logprobs) {
     throw refused("top_logprobs", 'needs "logprobs" to be true.');
   }
-  const model = modelOf(request.model);
+  const model = exchange.model(request.model);
   const { agent, policy } = model;
   const own = samplingOf(request, agent.sampling, policy.model.vocabSize);
   const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? own.maxTokens;
@@ -59,7 +57,7 @@ export async function readChat(
     sampling: { ...own, maxTokens },
     seed: seedOfField(request.seed),
     n: request.n ?? 1,
-    constraint: await constraintOf(request, tools, model),
+    constraint: await constraintOf(request, tools, model, exchange.caller.keyId),
     topLogprobs: request.logprobs ? (request.top_logprobs ?? 0) : undefined,
     callId: (index) => callId(messages, index),
   };
@@ -75,6 +73,7 @@ async function constraintOf(
   request: ChatRequest,
   tools: ToolDefinition[],
   model: ServedModel,
+  keyId: string,
 ): Promise<ByteAutomaton | undefined> {
   const { tool_choice: chosen = "auto", response_format: format, parallel_tool_calls: parallel = true } = request;
   const answer = answerOf(format);
@@ -94,7 +93,7 @@ async function constraintOf(
   }
   const limits = answer ? answerLimits : (agent.options.constrain ?? readLimits(true));
   const { reasoning } = agent.options;
-  return model.constraints.compile({ tools, format: model.callFormat, limits, reasoning, choice, parallel, answer });
+  return model.constraint(keyId, { tools, format: model.callFormat, limits, reasoning, choice, parallel, answer });
 }
 
 /** What the answer must be; a schema that was left out is one that anything fits. */
