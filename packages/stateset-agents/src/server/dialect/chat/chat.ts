@@ -1,13 +1,13 @@
 /** POST /v1/chat/completions. */
 import { randomBytes } from "node:crypto";
 import type { Prompt } from "../../../agent/policy-session.ts";
-import type { Sample } from "../../../policy/policy.ts";
-import { type DrawRequest, takeTurn } from "../../draw.ts";
+import type { Sample, SampleToken } from "../../../policy/policy.ts";
+import { repeated, takeTurn } from "../../draw.ts";
 import type { EventStream } from "../../event-stream.ts";
 import type { Exchange } from "../../exchange.ts";
 import { HttpError } from "../../http-error.ts";
 import { responseKey } from "../../response-cache.ts";
-import { type ChatCall, readChat, variablesOf } from "./read-request.ts";
+import { readChat, variablesOf } from "./read-request.ts";
 import { type Choice, completionOf, type ReplyHead } from "./reply.ts";
 import { ChunkWriter } from "./stream.ts";
 
@@ -40,13 +40,14 @@ export async function answerChat(exchange: Exchange): Promise<object | EventStre
   const writer = asked.stream
     ? new ChunkWriter(exchange.stream(), head, call, { whole, promptTokens: prompt.tokens })
     : undefined;
-  const request: DrawRequest = {
-    ...{ model, tokens: prompt.tokens, seed, constraint, n: call.n },
+  const one = {
+    ...{ tokens: prompt.tokens, seed, constraint },
     sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, prompt.room) },
     ...(call.topLogprobs !== undefined && { topLogprobs: call.topLogprobs }),
-    priority: asked.priority,
-    deadlineMs: asked.deadline,
-    ...(writer && { onToken: (token) => writer.push(token) }),
+  };
+  const request = {
+    ...{ model, requests: repeated(call.n, one), priority: asked.priority, deadlineMs: asked.deadline },
+    ...(writer && { onToken: (token: SampleToken) => writer.push(token) }),
   };
   const taken = async (samples: readonly Sample[]): Promise<Choice[]> => {
     const choices: Choice[] = [];

@@ -4,6 +4,7 @@ import type { Turn } from "../../../conversation/trajectory.ts";
 import type { Sample } from "../../../policy/policy.ts";
 import type { Measure } from "../../draw.ts";
 import { writeLogprobs } from "../logprobs.ts";
+import { usageOf } from "../usage.ts";
 import type { ChatCall } from "./read-request.ts";
 
 export interface ReplyMessage {
@@ -51,16 +52,6 @@ function printed({ tokens }: Sample, { model: { policy } }: ChatCall): string {
 export function finishReasonOf({ sample }: Choice, message: Pick<ReplyMessage, "tool_calls">): string {
   if (message.tool_calls) return "tool_calls";
   return sample.finishReason === "length" ? "length" : "stop";
-}
-
-export function usageOf({ promptTokens, cachedTokens }: Measure, samples: readonly Sample[]) {
-  const completion_tokens = samples.reduce((sum, { tokens }) => sum + tokens.length, 0);
-  return {
-    prompt_tokens: promptTokens,
-    completion_tokens,
-    total_tokens: promptTokens + completion_tokens,
-    prompt_tokens_details: { cached_tokens: cachedTokens, audio_tokens: 0 },
-  };
 }
 
 export function completionOf(

@@ -3,9 +3,10 @@ import type { SampleToken } from "../../../policy/policy.ts";
 import type { Measure } from "../../draw.ts";
 import type { EventStream } from "../../event-stream.ts";
 import { type WrittenPosition, writeLogprob } from "../logprobs.ts";
+import { usageOf } from "../usage.ts";
 import { createLiveReply, type LiveReply, type Piece } from "./live-reply.ts";
 import type { ChatCall } from "./read-request.ts";
-import { type Choice, finishReasonOf, messageOf, type ReplyHead, type ReplyMessage, usageOf } from "./reply.ts";
+import { type Choice, finishReasonOf, messageOf, type ReplyHead, type ReplyMessage } from "./reply.ts";
 
 type Delta = Record<string, unknown>;
 
