@@ -174,7 +174,7 @@ export class PolicySession implements ConversationSession {
   /** The tokens to sample a reply from; undefined where no context window can make the conversation fit. Changes nothing: whoever samples gives the sample to take(). */
   async prepare(
     messages: readonly Turn[],
-    options: { seed?: number; signal?: AbortSignal } = {},
+    options: { seed?: number; signal?: AbortSignal; addGenerationPrompt?: boolean } = {},
   ): Promise<Prompt | undefined> {
     const { policy, before } = this.#options;
     const { contextLength } = policy.model;
@@ -188,7 +188,8 @@ export class PolicySession implements ConversationSession {
       const tokens = last.prompt.slice();
       return { tokens, room: contextLength - tokens.length, messages, prompt, place: "again" };
     }
-    const place = policy.tokenizer.extend(last, prompt, this.#render());
+    const { addGenerationPrompt = true } = options;
+    const place = policy.tokenizer.extend(last, prompt, { ...this.#render(), addGenerationPrompt });
     const tokens = place.kind === "append" ? joined(last!.tokens, place.tokens) : place.tokens;
     return { tokens, room: contextLength - tokens.length, messages, prompt, place };
   }

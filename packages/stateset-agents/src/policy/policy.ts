@@ -138,6 +138,8 @@ export type Extension =
  */
 export interface ChatTokenizer {
   readonly vocabSize: number;
+  /** Put before plain text by models that were trained so; chat prompts get it from their template. */
+  readonly bosToken?: number | undefined;
   /** Plain text. With `control`, control tokens spelt in it are recognised: never for text that somebody else wrote. */
   encode(text: string, options?: { control?: boolean }): Int32Array;
   decode(tokens: ArrayLike<number>, options?: { skipSpecial?: boolean }): string;

@@ -1,19 +1,16 @@
-/** Sampling for a request: its turn in the queue, its deadline, its client that may leave. Every dialect samples through this. */
-import { linkSignals } from "../abort.ts";
-import { hasCode } from "../error.ts";
+/** Sampling for a request, at its turn. Every dialect samples through this. */
+import { StatesetError } from "../error.ts";
 import type { Sample, SampleRequest, SampleToken } from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
 import type { Priority } from "./admission/admission.ts";
 import type { Exchange } from "./exchange.ts";
-import { HttpError } from "./http-error.ts";
 import type { ServedModel } from "./served-model.ts";
+import { waitForTurn } from "./turn.ts";
 
-export interface DrawRequest extends Pick<SampleRequest, "tokens" | "sampling" | "constraint" | "topLogprobs"> {
+export interface DrawRequest {
   model: ServedModel;
-  /** Of the first reply; the others' follow from it. */
-  seed: number;
-  /** Replies. They share their prompt. */
-  n: number;
+  /** One for each reply. Replies that share a prompt have the same array of tokens, which is counted once. */
+  requests: readonly SampleRequest[];
   priority: Priority | undefined;
   /** Milliseconds from the request's arrival, in place of the server's own. */
   deadlineMs: number | undefined;
@@ -39,26 +36,27 @@ export function createMeasure(): Measure {
 /** Gaps between tokens that are kept of one request; more say no more. */
 const mostGaps = 512;
 
-/** The first reply's is the request's own, so that anybody can draw it again. */
-export function seedOfChoice(seed: number, choice: number): number {
-  return choice === 0 ? seed : seedOf(seed, "choice", choice);
+/** So many replies to one prompt: the first one's seed is the request's own, so that anybody can draw it again; the others' follow from it. */
+export function repeated(n: number, request: SampleRequest): SampleRequest[] {
+  const { seed } = request;
+  return Array.from({ length: n }, (_, choice) =>
+    choice === 0 ? request : { ...request, seed: seedOf(seed, "choice", choice) },
+  );
 }
 
 /** Waits for the request's turn. What it resolves to samples, and must be called. */
 export async function takeTurn(request: DrawRequest, exchange: Exchange): Promise<() => Promise<Sample[]>> {
-  const { model, n, tokens, sampling, deadlineMs = exchange.deadlineMs } = request;
-  const { measure, caller, signal, arrived } = exchange;
-  measure.promptTokens = tokens.length;
-  // Not while the engine is away.
-  const { policy } = model;
-  const asked = tokens.length + sampling.maxTokens * n;
-  exchange.reserve(asked);
-  const deadline = deadlineMs === undefined ? undefined : arrived + deadlineMs;
-  const ticket = { key: caller.keyId, priority: request.priority ?? "interactive", tokens: asked, slots: n };
-  const admitted = await model.admission.enter({ ...ticket, deadline, signal }).catch((error: unknown) => {
-    throw hasCode(error, "ABORTED") ? brokenOff(signal) : error;
-  });
-  measure.queuedMs = admitted.queuedMs;
+  const { model, requests, deadlineMs } = request;
+  const { measure, caller, arrived } = exchange;
+  const prompts = [...new Set(requests.map(({ tokens }) => tokens))];
+  measure.promptTokens = sum(prompts.map(({ length }) => length));
+  const turn = await waitForTurn(
+    {
+      ...{ model, deadlineMs, priority: request.priority ?? "interactive", slots: requests.length },
+      tokens: measure.promptTokens + sum(requests.map(({ sampling }) => sampling.maxTokens)),
+    },
+    exchange,
+  );
   const last: number[] = [];
   const onToken = (token: SampleToken) => {
     const now = performance.now();
@@ -69,38 +67,20 @@ export async function takeTurn(request: DrawRequest, exchange: Exchange): Promis
     last[token.request] = now;
     request.onToken?.(token);
   };
-  return async () => {
-    const { constraint, topLogprobs } = request;
-    const link = linkSignals(signal);
-    const late = deadline === undefined ? undefined : setTimeout(link.abort, Math.max(0, deadline - performance.now()));
-    try {
-      const requests = Array.from({ length: n }, (_, choice) => ({
-        ...{ tokens, sampling, constraint, namespace: caller.project },
-        seed: seedOfChoice(request.seed, choice),
-        ...(topLogprobs !== undefined && { topLogprobs }),
-      }));
-      const samples = await policy.sample(requests, { signal: link.signal, onToken });
-      measure.cachedTokens = Math.max(...samples.map(({ cachedTokens = 0 }) => cachedTokens));
+  return () =>
+    turn(async (policy, signal) => {
+      const own = requests.map((one) => ({ ...one, namespace: caller.project }));
+      const samples = await policy.sample(own, { signal, onToken });
+      const cached = (tokens: Int32Array) =>
+        samples.map(({ cachedTokens = 0 }, i) => (requests[i]!.tokens === tokens ? cachedTokens : 0));
+      measure.cachedTokens = sum(prompts.map((tokens) => Math.max(...cached(tokens))));
       measure.version = samples[0]!.version;
-      if (samples.some(({ finishReason }) => finishReason === "aborted")) throw brokenOff(signal);
+      if (samples.some(({ finishReason }) => finishReason === "aborted"))
+        throw new StatesetError("ABORTED", "Stopped while sampling.");
       return samples;
-    } catch (error) {
-      model.noteFailure(error);
-      throw hasCode(error, "ABORTED") ? brokenOff(signal) : error;
-    } finally {
-      clearTimeout(late);
-      link.unlink();
-      admitted.leave();
-    }
-  };
+    });
 }
 
-/** By whose doing it ended: the server's that ends, the client's, or its deadline's. */
-function brokenOff(client: AbortSignal): HttpError {
-  if (client.reason instanceof HttpError) return client.reason;
-  if (client.aborted) return new HttpError(499, "The client closed the request.", { code: "aborted" });
-  return new HttpError(408, "The deadline passed while the reply was sampled.", {
-    code: "deadline_exceeded",
-    headers: { "x-should-retry": "false" },
-  });
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, one) => total + one, 0);
 }

@@ -1,8 +1,20 @@
 /** Every route there is. A route that is not in this table does not exist, and none can be without a scope and limits. */
 import { z } from "zod";
 import { answerChat } from "./dialect/chat/chat.ts";
+import { chatCompletionSchema } from "./dialect/chat/reply-schema.ts";
 import { chatRequestSchema } from "./dialect/chat/schema.ts";
-import { listModels, showModel } from "./dialect/models.ts";
+import { answerCompletion } from "./dialect/completions/completions.ts";
+import { completionRequestSchema, completionSchema } from "./dialect/completions/schema.ts";
+import { answerEmbeddings, embeddingsRequestSchema, embeddingsSchema } from "./dialect/embeddings.ts";
+import { listModels, modelSchema, modelsSchema, showModel } from "./dialect/models.ts";
+import {
+  answerDetokenize,
+  answerTokenize,
+  detokenizeRequestSchema,
+  detokenizeSchema,
+  tokenizeRequestSchema,
+  tokenizeSchema,
+} from "./dialect/tokenize.ts";
 import { type HealthSources, healthz, readyReply, readyz } from "./observe/health.ts";
 import type { Metrics } from "./observe/metrics.ts";
 import { openapiOf } from "./openapi.ts";
@@ -28,20 +40,70 @@ export function routesOf({ maxBodyBytes: maxBytes, health, metrics, weights }: R
       operation: "chat",
       summary: "Go on with a conversation.",
       body: chatRequestSchema,
+      response: chatCompletionSchema,
       answer: answerChat,
     },
-    { ...reads, scope: "infer", path: "/v1/models", summary: "The models this key may use.", answer: listModels },
-    { ...reads, scope: "infer", path: "/v1/models/:model", summary: "One of the models.", answer: showModel },
+    {
+      ...infers,
+      path: "/v1/completions",
+      operation: "text_completion",
+      summary: "Go on with a text, or score one.",
+      body: completionRequestSchema,
+      response: completionSchema,
+      answer: answerCompletion,
+    },
+    {
+      ...infers,
+      path: "/v1/embeddings",
+      operation: "embeddings",
+      summary: "Texts as vectors.",
+      body: embeddingsRequestSchema,
+      response: embeddingsSchema,
+      answer: answerEmbeddings,
+    },
+    {
+      ...infers,
+      path: "/tokenize",
+      summary: "The tokens of a text or a conversation.",
+      body: tokenizeRequestSchema,
+      response: tokenizeSchema,
+      answer: answerTokenize,
+    },
+    {
+      ...infers,
+      path: "/detokenize",
+      summary: "The text of tokens.",
+      body: detokenizeRequestSchema,
+      response: detokenizeSchema,
+      answer: answerDetokenize,
+    },
+    {
+      ...{ ...reads, scope: "infer" },
+      path: "/v1/models",
+      summary: "The models this key may use.",
+      response: modelsSchema,
+      answer: listModels,
+    },
+    {
+      ...{ ...reads, scope: "infer" },
+      // Names may have slashes, as hub ids do.
+      path: "/v1/models/:model{.+}",
+      summary: "One of the models.",
+      response: modelSchema,
+      answer: showModel,
+    },
     {
       ...{ ...asks, scope: "open", limited: false },
       path: "/healthz",
       summary: "Whether the process answers.",
+      response: z.object({ status: z.literal("ok") }),
       answer: () => healthz(),
     },
     {
       ...{ ...asks, scope: "open", limited: false },
       path: "/readyz",
       summary: "Whether requests are welcome; with a key of scope read, why not.",
+      response: z.object({ status: z.enum(["ready", "not ready"]), reasons: z.array(z.string()).optional() }),
       answer({ caller }) {
         const { status, body } = readyReply(readyz(health), caller.scopes);
         return Response.json(body, { status });
@@ -67,6 +129,7 @@ export function routesOf({ maxBodyBytes: maxBytes, health, metrics, weights }: R
       ...{ method: "POST", scope: "admin", maxBytes: 1024, limited: true, body: z.strictObject({}) },
       path: "/admin/models/:model/reload",
       summary: "Load the newest weights of a model while it serves.",
+      response: z.object({ model: z.string(), version: z.string() }),
       async answer(exchange) {
         const model = exchange.model(exchange.params.model ?? "");
         return { model: model.name, version: await model.load(await weights(model.name)) };

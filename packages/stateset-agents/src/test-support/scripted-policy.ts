@@ -1,6 +1,7 @@
 /** A real policy that says what a test wants it to: its tokens are given, their log-probs are what the policy gives them. */
 import { buildTokenTree } from "../conversation/token-tree.ts";
 import type { Policy, SampleRequest } from "../policy/policy.ts";
+import { createTextStream } from "../policy/tokenizer/index.ts";
 
 export interface Script {
   /** Control tokens in a text are sampled as such; the token that ends a reply follows, unless it is cut. */
@@ -22,8 +23,11 @@ export function scripted(policy: Policy, say: (request: SampleRequest) => Script
         const temperature = request.sampling.temperature || 1;
         const { logprobs: all } = await policy.forward(tree, { grad: false, temperature });
         const logprobs = Float32Array.from(positions[0]!.slice(request.tokens.length), (place) => all[place]!);
+        const stream = createTextStream((ids) => policy.tokenizer.decode(ids));
         for (const [i, token] of tokens.entries()) {
-          onToken?.({ request: index, token, logprob: logprobs[i]!, text: policy.tokenizer.decode([token]) });
+          const piece = stream.push(token);
+          const text = i === tokens.length - 1 ? piece + stream.flush() : piece;
+          onToken?.({ request: index, token, logprob: logprobs[i]!, text });
         }
         return {
           tokens,

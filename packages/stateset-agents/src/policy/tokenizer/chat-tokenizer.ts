@@ -15,7 +15,6 @@ import { wellFormed } from "./well-formed.ts";
 export interface LoadedTokenizer extends ChatTokenizer {
   /** Tokens that end a reply. */
   readonly endTokens: readonly number[];
-  /** Put before plain text by models that were trained so; chat prompts get it from their template. */
   readonly bosToken: number | undefined;
   /** Text of tokens as they come, without special tokens. */
   createTextStream(): TextStream;

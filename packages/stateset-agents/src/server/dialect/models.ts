@@ -1,6 +1,21 @@
 /** GET /v1/models and /v1/models/:model. */
+import { z } from "zod";
 import type { Exchange } from "../exchange.ts";
 import type { ServedModel } from "../served-model.ts";
+
+export const modelSchema = z.object({
+  id: z.string(),
+  object: z.literal("model"),
+  created: z.int(),
+  owned_by: z.string(),
+  /** Of the weights that would answer now. */
+  version: z.string(),
+  max_model_len: z.int(),
+  parameters: z.int(),
+  stub: z.literal(true).optional(),
+});
+
+export const modelsSchema = z.object({ object: z.literal("list"), data: z.array(modelSchema) });
 
 function modelObject({ name, created, policy }: ServedModel) {
   const { model, version } = policy;

@@ -2,8 +2,8 @@
 import { randomBytes } from "node:crypto";
 import { openSession } from "../../../agent/multi-turn-agent.ts";
 import type { Prompt } from "../../../agent/policy-session.ts";
-import type { Sample } from "../../../policy/policy.ts";
-import { type DrawRequest, takeTurn } from "../../draw.ts";
+import type { Sample, SampleToken } from "../../../policy/policy.ts";
+import { repeated, takeTurn } from "../../draw.ts";
 import type { EventStream } from "../../event-stream.ts";
 import type { Exchange } from "../../exchange.ts";
 import { HttpError } from "../../http-error.ts";
@@ -41,13 +41,14 @@ export async function answerChat(exchange: Exchange): Promise<object | EventStre
   const writer = asked.stream
     ? new ChunkWriter(exchange.stream(), head, call, { whole, promptTokens: prompt.tokens })
     : undefined;
-  const request: DrawRequest = {
-    ...{ model, tokens: prompt.tokens, seed, constraint, n: call.n },
+  const one = {
+    ...{ tokens: prompt.tokens, seed, constraint },
     sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, prompt.room) },
     ...(call.topLogprobs !== undefined && { topLogprobs: call.topLogprobs }),
-    priority: asked.priority,
-    deadlineMs: asked.deadline,
-    ...(writer && { onToken: (token) => writer.push(token) }),
+  };
+  const request = {
+    ...{ model, requests: repeated(call.n, one), priority: asked.priority, deadlineMs: asked.deadline },
+    ...(writer && { onToken: (token: SampleToken) => writer.push(token) }),
   };
   const taken = async (samples: readonly Sample[]): Promise<Choice[]> => {
     const choices: Choice[] = [];

@@ -47,7 +47,7 @@ export async function readChat(exchange: Exchange): Promise<ChatCall> {
   const { agent, policy } = model;
   const own = samplingOf(request, agent.sampling, policy.model.vocabSize);
   const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? own.maxTokens;
-  const tools = request.tool_choice === "none" ? [] : (request.tools ?? []).map(plain);
+  const tools = request.tool_choice === "none" ? [] : (request.tools ?? []).map(plainTool);
   const messages = readMessages(request.messages, ignored);
   return {
     model,
@@ -63,7 +63,10 @@ export async function readChat(exchange: Exchange): Promise<ChatCall> {
   };
 }
 
-function plain({ type, function: { name, description, parameters } }: NonNullable<ChatRequest["tools"]>[number]) {
+export function plainTool({
+  type,
+  function: { name, description, parameters },
+}: NonNullable<ChatRequest["tools"]>[number]) {
   const own = { name, ...(description && { description }), ...(parameters && { parameters }) };
   return { type, function: own } satisfies ToolDefinition;
 }
@@ -103,7 +106,7 @@ function answerOf(format: ChatRequest["response_format"]): { schema: JsonSchema 
 }
 
 /** What the template is told beside. */
-export function variablesOf({ chat_template_kwargs: given }: ChatRequest) {
+export function variablesOf({ chat_template_kwargs: given }: Pick<ChatRequest, "chat_template_kwargs">) {
   if (given === undefined) return {};
   const read = templateVariablesSchema.safeParse(given);
   if (!read.success) throw refused("chat_template_kwargs", `is not what a template can be told.`);

@@ -2,8 +2,11 @@
 import type { ToolCall } from "../../../conversation/message.ts";
 import type { Turn } from "../../../conversation/trajectory.ts";
 import type { Sample } from "../../../policy/policy.ts";
+import { createReplyText, createTextStream } from "../../../policy/tokenizer/index.ts";
 import type { Measure } from "../../draw.ts";
 import { writeLogprobs } from "../logprobs.ts";
+import { usageOf } from "../usage.ts";
+import { createLiveReply, type LiveReplyOptions } from "./live-reply.ts";
 import type { ChatCall } from "./read-request.ts";
 
 export interface ReplyMessage {
@@ -31,10 +34,10 @@ export interface Choice {
 
 /** A call that cannot be read stays text, and so do the others of its reply: none of them can be answered alone. */
 export function messageOf({ turn, sample }: Choice, call: ChatCall): ReplyMessage {
+  if (isUnreadable(turn)) return toldOf(sample, call);
   const { reasoning, tool_calls: calls } = turn;
   const head = { role: "assistant", refusal: null, ...(reasoning && { reasoning_content: reasoning }) } as const;
   if (!calls || calls.length === 0) return { ...head, content: turn.content };
-  if (isUnreadable(turn)) return { ...head, content: printed(sample, call) };
   return { ...head, content: turn.content === "" ? null : turn.content, tool_calls: calls };
 }
 
@@ -42,25 +45,50 @@ function isUnreadable({ metadata }: Turn): boolean {
   return metadata?.unreadableCalls !== undefined;
 }
 
-/** With what opens a call, which may be special tokens; without what ends the reply. */
-function printed({ tokens }: Sample, { model: { policy } }: ChatCall): string {
-  const ended = policy.model.endTokens.includes(tokens.at(-1) ?? -1);
-  return policy.tokenizer.decode(ended ? tokens.subarray(0, -1) : tokens, { skipSpecial: false });
-}
-
-export function finishReasonOf({ sample }: Choice, message: Pick<ReplyMessage, "tool_calls">): string {
-  if (message.tool_calls) return "tool_calls";
-  return sample.finishReason === "length" ? "length" : "stop";
-}
-
-export function usageOf({ promptTokens, cachedTokens }: Measure, samples: readonly Sample[]) {
-  const completion_tokens = samples.reduce((sum, { tokens }) => sum + tokens.length, 0);
+/** As a stream would have told it: which words are part of a call that came to nothing is decided there. */
+function toldOf({ tokens }: Sample, call: ChatCall): ReplyMessage {
+  const { tokenizer, model } = call.model.policy;
+  const text = createTextStream((ids) => tokenizer.decode(ids), new Set(model.endTokens));
+  const reply = createReplyText(text, call.sampling.stop);
+  const told = { text: "", reasoning: "", calls: [] as ToolCall[] };
+  const live = createLiveReply({
+    ...liveOptionsOf(call),
+    emit(piece) {
+      if (piece.kind === "text" || piece.kind === "reasoning") told[piece.kind] += piece.text;
+      else if (piece.kind === "arguments") told.calls[piece.index]!.function.arguments += piece.text;
+      else {
+        const { index, name } = piece;
+        told.calls[index] = { id: call.callId(index), type: "function", function: { name, arguments: "" } };
+      }
+    },
+  });
+  for (const [i, token] of tokens.entries()) {
+    const piece = reply.push(token);
+    live.push({ token, text: i === tokens.length - 1 ? piece + reply.finish() : piece });
+  }
+  live.end();
   return {
-    prompt_tokens: promptTokens,
-    completion_tokens,
-    total_tokens: promptTokens + completion_tokens,
-    prompt_tokens_details: { cached_tokens: cachedTokens, audio_tokens: 0 },
+    ...{ role: "assistant", content: told.text === "" && told.calls.length > 0 ? null : told.text, refusal: null },
+    ...(told.reasoning !== "" && { reasoning_content: told.reasoning }),
+    ...(told.calls.length > 0 && { tool_calls: told.calls }),
   };
+}
+
+/** How the replies to a request are told while they are sampled. */
+export function liveOptionsOf({ model, tools, constraint }: ChatCall): Omit<LiveReplyOptions, "emit"> {
+  return {
+    tokenizer: model.policy.tokenizer,
+    endTokens: model.policy.model.endTokens,
+    format: tools.length > 0 ? model.callFormat : undefined,
+    reasoning: model.agent.options.reasoning,
+    held: constraint !== undefined,
+  };
+}
+
+/** A call that the token limit cut off is not one to be run. */
+export function finishReasonOf({ sample, turn }: Choice, message: Pick<ReplyMessage, "tool_calls">): string {
+  if (message.tool_calls && !isUnreadable(turn)) return "tool_calls";
+  return sample.finishReason === "length" ? "length" : "stop";
 }
 
 export function completionOf(

@@ -3,9 +3,10 @@ import type { SampleToken } from "../../../policy/policy.ts";
 import type { Measure } from "../../draw.ts";
 import type { EventStream } from "../../event-stream.ts";
 import { type WrittenPosition, writeLogprob } from "../logprobs.ts";
+import { usageOf } from "../usage.ts";
 import { createLiveReply, type LiveReply, type Piece } from "./live-reply.ts";
 import type { ChatCall } from "./read-request.ts";
-import { type Choice, finishReasonOf, messageOf, type ReplyHead, type ReplyMessage, usageOf } from "./reply.ts";
+import { type Choice, finishReasonOf, liveOptionsOf, messageOf, type ReplyHead, type ReplyMessage } from "./reply.ts";
 
 type Delta = Record<string, unknown>;
 
@@ -72,16 +73,9 @@ class ChoiceWriter {
     this.#index = index;
     this.#call = call;
     this.#write = write;
-    const { agent, policy } = call.model;
     this.#live = whole
       ? undefined
-      : createLiveReply({
-          tokenizer: policy.tokenizer,
-          format: call.tools.length > 0 ? call.model.callFormat : undefined,
-          reasoning: agent.options.reasoning,
-          held: call.constraint !== undefined,
-          emit: (piece) => this.#send(this.#deltaOf(piece)),
-        });
+      : createLiveReply({ ...liveOptionsOf(call), emit: (piece) => this.#send(this.#deltaOf(piece)) });
   }
 
   begin(): void {

@@ -1,0 +1,98 @@
+/** POST /v1/embeddings: the mean of a text's final hidden states. */
+import { z } from "zod";
+import { priorities } from "../admission/admission.ts";
+import type { Exchange } from "../exchange.ts";
+import { HttpError } from "../http-error.ts";
+import { readFields } from "../read-fields.ts";
+import { waitForTurn } from "../turn.ts";
+import { readTexts, requireFits, textsSchema } from "./foreign-tokens.ts";
+import { samplingFields } from "./sampling-fields.ts";
+
+/** OpenAI's. */
+const mostTexts = 2048;
+/** Texts that are worked on at once: each takes a slot of the engine. */
+const together = 8;
+
+export const embeddingsRequestSchema = z.strictObject({
+  model: z.string().min(1),
+  input: textsSchema(mostTexts),
+  encoding_format: z.enum(["float", "base64"]).optional(),
+  /** Those of the model, or left out. */
+  dimensions: z.int().min(1).optional(),
+  /** Begin texts as the model's texts begin, as vLLM names it. Default true. */
+  add_special_tokens: z.boolean().optional(),
+  /** Default "batch". */
+  priority: z.enum(priorities).optional(),
+  deadline: samplingFields.deadline,
+});
+
+export const embeddingsSchema = z.object({
+  object: z.literal("list"),
+  data: z.array(
+    z.object({
+      object: z.literal("embedding"),
+      index: z.int(),
+      /** In base64: 32-bit floats, the lowest byte first. */
+      embedding: z.union([z.array(z.number()), z.string()]),
+    }),
+  ),
+  model: z.string(),
+  usage: z.object({ prompt_tokens: z.int(), total_tokens: z.int() }),
+});
+
+export async function answerEmbeddings(exchange: Exchange): Promise<z.output<typeof embeddingsSchema>> {
+  const { body, ignored, measure } = exchange;
+  const request = readFields(embeddingsRequestSchema, body, { known: ["user"], ignored });
+  const model = exchange.model(request.model);
+  const { capabilities, tokenizer, model: info } = model.policy;
+  if (!capabilities.embed) throw refused("model", `"${model.name}" has an engine that embeds nothing.`);
+  if (request.dimensions !== undefined && request.dimensions !== info.hiddenSize) {
+    throw refused("dimensions", `This model's embeddings have ${info.hiddenSize} numbers, and no other count.`);
+  }
+  const bos = request.add_special_tokens ?? true;
+  const texts = readTexts(request.input, { tokenizer, vocabSize: info.vocabSize, bos, param: "input" });
+  for (const { text, tokens } of texts) {
+    if (text === "" || tokens.length === 0) throw refused("input", '"input" holds an empty text.');
+    requireFits(tokens.length, info.contextLength, { room: 0, param: "input" });
+  }
+  const tokens = texts.reduce((sum, one) => sum + one.tokens.length, 0);
+  measure.promptTokens = tokens;
+  const turn = await waitForTurn(
+    {
+      model,
+      tokens,
+      slots: Math.min(texts.length, together),
+      priority: request.priority ?? "batch",
+      deadlineMs: request.deadline,
+    },
+    exchange,
+  );
+  const vectors = await turn(async (policy, signal) => {
+    measure.version = policy.version;
+    const made: Float32Array[] = [];
+    for (let from = 0; from < texts.length; from += together) {
+      const some = texts.slice(from, from + together).map((one) => one.tokens);
+      made.push(...(await policy.embed!(some, { signal })));
+    }
+    return made;
+  });
+  return {
+    object: "list",
+    data: vectors.map((vector, index) => ({
+      ...{ object: "embedding", index },
+      embedding: request.encoding_format === "base64" ? inBase64(vector) : [...vector],
+    })),
+    model: model.name,
+    usage: { prompt_tokens: tokens, total_tokens: tokens },
+  };
+}
+
+function inBase64(vector: Float32Array): string {
+  const bytes = Buffer.alloc(vector.length * 4);
+  for (const [i, value] of vector.entries()) bytes.writeFloatLE(value, i * 4);
+  return bytes.toString("base64");
+}
+
+function refused(param: string, message: string): HttpError {
+  return new HttpError(400, message, { code: "invalid_value", param });
+}
