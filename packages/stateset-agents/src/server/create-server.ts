@@ -6,7 +6,6 @@ import { breakerStates } from "../endpoint/breaker.ts";
 import { StatesetError } from "../error.ts";
 import { createHostGuard } from "./guard/host.ts";
 import { limitConnections, nodeServerOptions } from "./guard/node-limits.ts";
-import { securityHeaders } from "./guard/security-headers.ts";
 import { HttpError } from "./http-error.ts";
 import { createKeyLimits } from "./key/limits.ts";
 import { ModelTable } from "./model-table.ts";
@@ -18,9 +17,9 @@ import { traceRequests } from "./observe/spans.ts";
 import { watchServer } from "./observe/watch.ts";
 import { resolveServerOptions, type ServerOptions } from "./options.ts";
 import { createResponseCache } from "./response-cache.ts";
-import { nameOf, type Route } from "./route.ts";
+import { checkRoutes, nameOf, type Route } from "./route.ts";
 import { routesOf } from "./routes.ts";
-import { responseOfError, type ServerParts, serveExchange } from "./serve-exchange.ts";
+import { type ServerParts, serveExchange } from "./serve-exchange.ts";
 import { ServedModel } from "./served-model.ts";
 
 export interface AgentServer {
@@ -80,6 +79,7 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
     draining: false,
     ending: ending.signal,
     deadlineMs: o.deadlineMs,
+    content: o.log?.content === true,
     cache: o.responseCache && createResponseCache(o.responseCache),
   };
   const { maxBodyBytes, weights } = o;
@@ -145,25 +145,33 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
 }
 
 function appOf(routes: readonly Route[], parts: ServerParts): Hono {
+  checkRoutes(routes);
   const app = new Hono();
   for (const route of routes) {
     app.on(route.method, route.path, (c) =>
       serveExchange(route, c.req.raw, c.req.param() as Record<string, string>, parts),
     );
   }
-  const paths = new Set(routes.map(({ path }) => path));
-  app.all("*", (c) => {
-    const known = [...paths].find((path) => path === c.req.path);
-    const allow = routes
-      .filter(({ path }) => path === known)
-      .map(({ method }) => method)
-      .join(", ");
-    const error = known
-      ? new HttpError(405, `${known} takes ${allow}.`, { code: "method_not_allowed", headers: { allow } })
-      : new HttpError(404, "There is no such route.", { code: "unknown_route" });
-    return responseOfError(error, { ...securityHeaders });
-  });
+  for (const path of new Set(routes.map((route) => route.path))) {
+    const methods = routes.filter((route) => route.path === path).map(({ method }) => method);
+    const allow = methods.flatMap((method) => (method === "GET" ? [method, "HEAD"] : [method])).join(", ");
+    const refused = () =>
+      new HttpError(405, `${path} takes ${allow}.`, { code: "method_not_allowed", headers: { allow } });
+    app.all(path, (c) => serveExchange(refusal(refused), c.req.raw, {}, parts));
+  }
+  const unknown = refusal(() => new HttpError(404, "There is no such route.", { code: "unknown_route" }));
+  app.all("*", (c) => serveExchange(unknown, c.req.raw, {}, parts));
   return app;
+}
+
+/** What is no route is guarded and noted as one, under no name of the table. */
+function refusal(error: () => HttpError): Route {
+  return {
+    ...{ method: "GET", path: "*", scope: "open", maxBytes: 0, limited: false, summary: "" },
+    answer() {
+      throw error();
+    },
+  };
 }
 
 function isLoopback(host: string): boolean {
