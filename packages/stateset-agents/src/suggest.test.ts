@@ -15,3 +15,7 @@ describe("nearest", () => {
     expect(didYouMean("banana", ["learningRate", "seed"])).toBe("Valid: learningRate, seed.");
   });
 });
+
+it("finds nothing near to what is too long for a name, whoever wrote it", () => {
+  expect(nearest("y".repeat(5_000_000), ["y".repeat(5_000_000)])).toBeUndefined();
+});

@@ -1,5 +1,10 @@
+/** Somebody else may have written it, and as long as he likes. */
+const longestName = 100;
+
 /** The candidate closest to `name` by edit distance (case and separators ignored), or undefined when none is near. */
 export function nearest(name: string, candidates: Iterable<string>): string | undefined {
+  // Nothing is near to what no name is as long as; and each letter of it would cost time.
+  if (name.length > longestName) return undefined;
   const plain = (text: string) => text.toLowerCase().replace(/[-_ ]/g, "");
   let best: string | undefined;
   let bestDistance = Math.max(2, Math.floor(name.length / 3)) + 1;

@@ -17,9 +17,15 @@ export function sameCalls(a: readonly ToolCall[], b: readonly ToolCall[], { ids 
 
 /** What a call's arguments say: an object, or the text itself where it is none. */
 export function argumentsOf(text: string): unknown {
+  const value = parseShallow(text);
+  return typeof value === "object" && value !== null ? value : text;
+}
+
+/** What JSON text says, or the text itself where it is none or deeper than anybody may go into it. */
+export function parseShallow(text: string): unknown {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && depthOf(text) <= deepest ? value : text;
+    return depthOf(text) <= deepest ? value : text;
   } catch {
     return text;
   }

@@ -2,7 +2,6 @@
  * Log-probs of replies under a frozen reference: the model without its adapter, or as it was opened, whatever training has made of it
  * since. Nothing is computed, and no reference made, before a reward asks.
  */
-import { setMaxListeners } from "node:events";
 import { throwIfAborted, withDeadline } from "../abort.ts";
 import { buildTokenTree, PrefixForest } from "../conversation/token-tree.ts";
 import type { TokenChain, Turn } from "../conversation/trajectory.ts";
@@ -98,8 +97,6 @@ export function createReferenceScorer(policy: Policy): ReferenceScorer {
 
 /** The same score, for one who stops waiting when `signal` fires: others may wait for it, too. */
 export function stoppable(score: ScoreTurns, signal: AbortSignal): ScoreTurns {
-  // Several rewards may wait at once; that is no leak to warn of.
-  setMaxListeners(0, signal);
   return (turns) => withDeadline(() => score(turns), { signal, during: "while replies were scored" });
 }
 

@@ -17,7 +17,7 @@ import { traceRequests } from "./observe/spans.ts";
 import { watchServer } from "./observe/watch.ts";
 import { resolveServerOptions, type ServerOptions } from "./options.ts";
 import { createResponseCache } from "./response-cache.ts";
-import { nameOf, type Route } from "./route.ts";
+import { checkRoutes, nameOf, type Route } from "./route.ts";
 import { routesOf } from "./routes.ts";
 import { type ServerParts, serveExchange } from "./serve-exchange.ts";
 import { ServedModel } from "./served-model.ts";
@@ -79,6 +79,7 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
     draining: false,
     ending: ending.signal,
     deadlineMs: o.deadlineMs,
+    content: o.log?.content === true,
     cache: o.responseCache && createResponseCache(o.responseCache),
   };
   const { maxBodyBytes, weights } = o;
@@ -147,26 +148,31 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
 }
 
 function appOf(routes: readonly Route[], parts: ServerParts): Hono {
+  checkRoutes(routes);
   const app = new Hono();
   for (const route of routes) {
     app.on(route.method, route.path, (c) =>
       serveExchange(route, c.req.raw, c.req.param() as Record<string, string>, parts),
     );
   }
-  app.all("*", (c) => {
-    const allow = routes.filter(({ path }) => path === c.req.path).map(({ method }) => method);
-    return serveExchange(noRoute(allow.join(", ")), c.req.raw, {}, parts);
-  });
+  for (const path of new Set(routes.map((route) => route.path))) {
+    const methods = routes.filter((route) => route.path === path).map(({ method }) => method);
+    const allow = methods.flatMap((method) => (method === "GET" ? [method, "HEAD"] : [method])).join(", ");
+    const refused = () =>
+      new HttpError(405, `${path} takes ${allow}.`, { code: "method_not_allowed", headers: { allow } });
+    app.all(path, (c) => serveExchange(refusal(refused), c.req.raw, {}, parts));
+  }
+  const unknown = refusal(() => new HttpError(404, "There is no such route.", { code: "unknown_route" }));
+  app.all("*", (c) => serveExchange(unknown, c.req.raw, {}, parts));
   return app;
 }
 
-/** What everything else is answered with, so that it too is guarded, counted and logged. */
-function noRoute(allow: string): Route {
+/** What is no route is guarded and noted as one, under no name of the table. */
+function refusal(error: () => HttpError): Route {
   return {
     ...{ method: "GET", path: "*", scope: "open", maxBytes: 0, limited: false, summary: "" },
     answer() {
-      if (allow === "") throw new HttpError(404, "There is no such route.", { code: "unknown_route" });
-      throw new HttpError(405, `This route takes ${allow}.`, { code: "method_not_allowed", headers: { allow } });
+      throw error();
     },
   };
 }

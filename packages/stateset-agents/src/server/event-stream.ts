@@ -6,6 +6,8 @@ export interface EventStreamOptions {
   keepAliveMs: number;
   /** A reader that takes nothing for so long is let go. */
   stalledMs: number;
+  /** Told of every event, as it is sent. */
+  onEvent?: ((data: string) => void) | undefined;
   /** The client has left, or was let go: whatever it was to be told is not needed any more. */
   onLeft: () => void;
 }
@@ -48,6 +50,7 @@ export class EventStream {
 
   /** One event: JSON text, or [DONE]. */
   send(data: string): void {
+    this.#options.onEvent?.(data);
     this.#write(`data: ${data}\n\n`);
   }
 

@@ -27,6 +27,19 @@ describe("an error that a request is answered with", () => {
   });
 });
 
+describe("what it tells of what was sent", () => {
+  it("is short, however long that was", () => {
+    const { error } = new HttpError(400, `No "${"x".repeat(1e6)}".`, { param: "y".repeat(1e6) }).toBody();
+    expect([error.message.length, error.param!.length]).toEqual([1001, 1001]);
+  });
+
+  it("is never a key", () => {
+    const key = "sk-ss-0123456789abcdef-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    const body = new HttpError(400, `Unknown field "${key}".`, { param: key }).toBody();
+    expect(body.error).toMatchObject({ message: 'Unknown field "[key]".', param: "[key]" });
+  });
+});
+
 describe("what was thrown, as such an error", () => {
   const of = (code: ErrorCode) => {
     const { status, ...error } = httpErrorOf(new StatesetError(code, "Secret /home/x."));
@@ -51,6 +64,11 @@ describe("what was thrown, as such an error", () => {
       WEIGHTS_INCOMPLETE: 503,
       POLICY_CLOSED: 503,
     });
+  });
+
+  it("says when to come again where the engine is busy", () => {
+    const { headers } = httpErrorOf(new StatesetError("BUSY", "Too many.")).details;
+    expect(headers).toEqual({ "retry-after-ms": "1000", "retry-after": "1" });
   });
 
   it("is named as OpenAI names it, or by its code", () => {

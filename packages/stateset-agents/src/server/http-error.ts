@@ -1,5 +1,6 @@
 /** What a request is answered with when it fails, in OpenAI's shape. */
 import { type ErrorCode, errorCodes, StatesetError } from "../error.ts";
+import { withoutSecrets } from "./observe/redact.ts";
 
 export interface HttpErrorDetails {
   /** By default that of the status. */
@@ -28,9 +29,17 @@ export class HttpError extends Error {
 
   toBody(): ErrorBody {
     const { type = typeOf(this.status), param = null, code = null } = this.details;
-    return { error: { message: this.message, type, param, code } };
+    return { error: { message: told(this.message), type, param: param === null ? null : told(param), code } };
   }
 }
+
+/** Names that a client gave are told back to it, but no more of them than says which, and no key that it put in their place. */
+function told(text: string): string {
+  const clean = withoutSecrets(text);
+  return clean.length <= longestText ? clean : `${clean.slice(0, longestText)}…`;
+}
+
+const longestText = 1000;
 
 const types: Readonly<Record<number, string>> = {
   401: "authentication_error",
@@ -108,7 +117,10 @@ export function httpErrorOf(thrown: unknown): HttpError {
       case "asked":
         return new HttpError(400, askedMessage(thrown), details);
       case "busy":
-        return new HttpError(429, thrown.message, details);
+        return new HttpError(429, thrown.message, {
+          ...details,
+          headers: { "retry-after-ms": "1000", "retry-after": "1" },
+        });
       case "gone":
         return new HttpError(499, "The client closed the request.", details);
       case "down":

@@ -1,8 +1,9 @@
 /** A route of the server. All there are stand in one table (routes.ts): what has no entry there is not served. */
 import type { z } from "zod";
+import { StatesetError } from "../error.ts";
 import type { EventStream } from "./event-stream.ts";
 import type { Exchange } from "./exchange.ts";
-import type { Scope } from "./key/caller.ts";
+import { type Scope, scopes } from "./key/caller.ts";
 
 export interface Route {
   method: "GET" | "POST";
@@ -23,6 +24,21 @@ export interface Route {
 
 /** JSON, events, or a response of its own. */
 export type Answer = object | EventStream | Response;
+
+/** For those who write JavaScript, or pass by the types: a table with a route that lacks what guards it does not start. */
+export function checkRoutes(routes: readonly Route[]): void {
+  for (const route of routes) {
+    const { scope, maxBytes, limited } = route;
+    const guarded = (scope === "open" || scopes.includes(scope)) && typeof limited === "boolean";
+    if (guarded && Number.isSafeInteger(maxBytes) && maxBytes >= 0) continue;
+    throw new StatesetError("INVALID_OPTION", `The route ${nameOf(route)} does not say its scope and limits.`, {
+      hint: "Give it scope, maxBytes and limited.",
+    });
+  }
+  const names = routes.map(nameOf);
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice !== undefined) throw new StatesetError("INVALID_OPTION", `The route ${twice} is there twice.`);
+}
 
 export function nameOf({ method, path }: Pick<Route, "method" | "path">): string {
   return `${method} ${path}`;

@@ -11,7 +11,7 @@ import { authenticate, requireScope } from "./key/authenticate.ts";
 import type { Caller, Keys } from "./key/caller.ts";
 import type { KeyLimits, Permit } from "./key/limits.ts";
 import type { ModelTable } from "./model-table.ts";
-import type { Observer, Served } from "./observe/observer.ts";
+import type { Observer, Served, ServedContent } from "./observe/observer.ts";
 import type { RequestSpan, TracedRequest } from "./observe/spans.ts";
 import type { ResponseCache } from "./response-cache.ts";
 import { type Answer, nameOf, type Route } from "./route.ts";
@@ -28,6 +28,8 @@ export interface ServerParts {
   stalledMs: number;
   deadlineMs: number | undefined;
   cache: ResponseCache | undefined;
+  /** Whether observers are told what was said. */
+  content: boolean;
   /** Told of what no client is told: the server's own failures. */
   onFailure: (error: unknown, requestId: string) => void;
   /** Requests that are being answered. */
@@ -65,6 +67,7 @@ export async function serveExchange(
     ...{ requestId, route: nameOf(route), status: 200, streamed: false, aborted: false, requestBytes: 0 },
     ...{ promptTokens: 0, cachedTokens: 0, sampledTokens: 0, durationMs: 0 },
   };
+  const said: ServedContent | undefined = parts.content ? {} : undefined;
   let permit: Permit | undefined;
   let stream: EventStream | undefined;
   let span: RequestSpan | undefined;
@@ -79,7 +82,7 @@ export async function serveExchange(
     permit?.settle(measure.promptTokens + measure.sampledTokens);
     const { chain } = exchange ?? {};
     Object.assign(served, measure, chain && { chain }, { durationMs: performance.now() - arrived });
-    parts.observer.served(served);
+    parts.observer.served(served, said);
     span?.end(served);
     parts.running.delete(running);
     over();
@@ -104,9 +107,11 @@ export async function serveExchange(
     if (parts.draining && route.scope !== "open") throw ending();
     const caller = callerOf(route, request.headers, parts);
     Object.assign(served, { keyId: caller.keyId, project: caller.project });
+    // Requests that turn out to be none count too, or a key could send as many of them as it likes.
     if (route.limited) permit = parts.limits.enter(caller);
     const read = route.maxBytes > 0 ? await readJson(request, { maxBytes: route.maxBytes }) : undefined;
     served.requestBytes = read?.bytes ?? 0;
+    if (said) said.request = read?.value;
     exchange = {
       ...{ requestId, arrived, caller, params, ignored, measure, body: read?.value, signal: link.signal },
       ...{ headers: request.headers, deadlineMs: parts.deadlineMs, cache: parts.cache },
@@ -121,7 +126,11 @@ export async function serveExchange(
       reserve: (tokens) => permit?.reserve(tokens),
       stream() {
         const { keepAliveMs, stalledMs } = parts;
-        stream ??= new EventStream({ keepAliveMs, stalledMs, onLeft: link.abort });
+        if (stream) return stream;
+        const events: string[] = [];
+        if (said) said.response = events;
+        const onEvent = said && ((data: string) => events.push(data));
+        stream = new EventStream({ keepAliveMs, stalledMs, onEvent, onLeft: link.abort });
         return stream;
       },
       failed: fail,
@@ -129,6 +138,7 @@ export async function serveExchange(
     const answer = await route.answer(exchange);
     if (!(answer instanceof EventStream)) {
       const response = responseOf(answer, headers());
+      if (said && !(answer instanceof Response)) said.response = answer;
       served.status = response.status;
       finish();
       return response;
@@ -143,6 +153,7 @@ export async function serveExchange(
   } catch (thrown) {
     stream?.end();
     const error = fail(thrown);
+    if (said) said.response = error.toBody();
     finish();
     return responseOfError(error, headers());
   }

@@ -120,9 +120,17 @@ function weightsOf(what: string | undefined, io: CliIo): string {
   return place.kind === "model" ? place.dir : join(place.dir, "policy");
 }
 
-function keysOf({ keys, apiKey, authToken }: ServeFlags, io: CliIo): Keys | undefined {
-  const tokens = [apiKey, authToken, io.env.STATESET_API_KEY].filter((token) => token !== undefined && token !== "");
-  if (keys === undefined) return tokens.length > 0 ? staticKeys(tokens as string[]) : undefined;
+/** Keys that were given by hand. */
+function tokensOf({ apiKey, authToken }: ServeFlags, io: CliIo): string[] {
+  return [apiKey, authToken, io.env.STATESET_API_KEY].filter(
+    (token) => token !== undefined && token !== "",
+  ) as string[];
+}
+
+function keysOf(flags: ServeFlags, io: CliIo): Keys | undefined {
+  const { keys } = flags;
+  const tokens = tokensOf(flags, io);
+  if (keys === undefined) return tokens.length > 0 ? staticKeys(tokens) : undefined;
   if (tokens.length > 0) {
     throw new StatesetError("INVALID_OPTION", "--keys and a key of its own both say who may call.", {
       hint: "Give one of them.",
@@ -131,10 +139,13 @@ function keysOf({ keys, apiKey, authToken }: ServeFlags, io: CliIo): Keys | unde
   return openKeyStore(keys === true ? defaultKeyFile(io.env) : resolve(io.cwd, keys));
 }
 
-function logOf({ log = "stderr", logContent = false }: ServeFlags, io: CliIo): LogOptions | undefined {
+function logOf(flags: ServeFlags, io: CliIo): LogOptions | undefined {
+  const { log = "stderr", logContent = false } = flags;
   if (log === "none") return undefined;
   const destination = log === "stderr" || log === "stdout" ? log : { file: resolve(io.cwd, log) };
-  return { destination, content: logContent };
+  // They may look like anything, and somebody may write them into a message.
+  const redact = tokensOf(flags, io).map((token) => token.replace(/[^A-Za-z0-9]/g, "\\$&"));
+  return { destination, content: logContent, redact };
 }
 
 /** SIGTERM is how a server is ended, so that it ends well; the others say what ended it. */

@@ -52,8 +52,9 @@ export function createTemplateRenderer(
 ): ChatRenderer {
   const compiled = new Map([...templates].map(([name, source]) => [name, compile(source, name, where)]));
   const environment = environmentWith(tokens, today, (reason) => {
-    const message = `The chat template in ${where} refuses these messages: ${reason}`;
-    throw new StatesetError("INVALID_MESSAGE", message);
+    // Whoever sent the messages reads it, perhaps from elsewhere: where the model lies is not for him.
+    const hint = `The template is in ${where}.`;
+    throw new StatesetError("INVALID_MESSAGE", `The chat template refuses these messages: ${reason}`, { hint });
   });
   const none = new NullValue(null);
   let measures = false;

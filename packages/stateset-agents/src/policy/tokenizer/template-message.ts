@@ -1,4 +1,5 @@
 import type { Message, Role, ToolCall } from "../../conversation/message.ts";
+import { parseShallow } from "../../conversation/same-calls.ts";
 import { turnNotes } from "../../conversation/trajectory.ts";
 import type { Value } from "./jinja/library.ts";
 import { foreignValue, TracedObject } from "./jinja/objects.ts";
@@ -36,14 +37,6 @@ export function messageForTemplate(
 /** Arguments stay the text the model wrote wherever the template can print that. */
 function callsForTemplate(calls: readonly ToolCall[], textArguments: boolean): unknown {
   return calls.map(({ id, type, function: { name, arguments: args } }) => {
-    return { id, type, function: { name, arguments: textArguments ? args : parsedOr(args) } };
+    return { id, type, function: { name, arguments: textArguments ? args : parseShallow(args) } };
   });
-}
-
-function parsedOr(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
 }

@@ -1,5 +1,6 @@
 /** POST /tokenize and /detokenize, under vLLM's names. */
 import { z } from "zod";
+import { openSession } from "../../agent/multi-turn-agent.ts";
 import type { Exchange } from "../exchange.ts";
 import { HttpError } from "../http-error.ts";
 import { readFields } from "../read-fields.ts";
@@ -46,7 +47,7 @@ export async function answerTokenize(exchange: Exchange): Promise<z.output<typeo
   else {
     const shown = readMessages(messages!, exchange.ignored);
     const options = { tools: (request.tools ?? []).map(plainTool), sampling: agent.sampling, ...variablesOf(request) };
-    const session = agent.openSession(options);
+    const session = openSession(agent, options);
     const { add_generation_prompt: addGenerationPrompt = true } = request;
     const prepared = await session.prepare(shown, { signal: exchange.signal, addGenerationPrompt });
     if (!prepared) throw refused("The conversation does not fit the context of this model.", "messages");

@@ -4,24 +4,24 @@ import type { Caller } from "./caller.ts";
 
 /** One request that was let in. */
 export interface Permit {
+  /** Takes so many tokens more off the key's minute, or throws 429. */
+  reserve(tokens: number): void;
   /** What is left to the key, under the names that OpenAI's clients know. */
   headers(): Record<string, string>;
-  /** Takes tokens beside those it was let in with, or throws 429: what a request takes is known only once it was read. */
-  reserve(tokens: number): void;
-  /** To be called once, whatever became of the request: with the tokens it really took, so that the rest of the estimate is given back. */
+  /** To be called once, whatever became of the request: with the tokens it really took, so that the rest of what was reserved is given back. */
   settle(usedTokens: number): void;
 }
 
 export interface KeyLimits {
-  /** Lets a request in that may take this many tokens, or throws 429. */
-  enter(caller: Caller, tokens?: number): Permit;
+  /** Lets a request in, before anything is done for it, or throws 429. */
+  enter(caller: Caller): Permit;
 }
 
 /** `now` in milliseconds, of a clock that is never set back. */
 export function createKeyLimits(now: () => number = () => performance.now()): KeyLimits {
   const used = new Map<string, { requests: LastMinute; tokens: LastMinute; running: number }>();
   return {
-    enter(caller, tokens = 0) {
+    enter(caller) {
       const { requestsPerMinute, tokensPerMinute, concurrency } = caller.limits;
       const own = used.get(caller.keyId) ?? { requests: new LastMinute(), tokens: new LastMinute(), running: 0 };
       const headers = () => ({
@@ -36,41 +36,34 @@ export function createKeyLimits(now: () => number = () => performance.now()): Ke
             ...(waitMs === undefined ? { "x-should-retry": "false" } : { "retry-after-ms": String(Math.ceil(waitMs)) }),
           },
         });
-      let reserved = 0;
-      const checkTokens = (more: number) => {
-        if (tokensPerMinute !== undefined && reserved + more > tokensPerMinute) {
-          throw refuse(`the request may take ${reserved + more} tokens, of ${tokensPerMinute} a minute`, undefined);
-        }
-        const wait = own.tokens.waitMs(more, tokensPerMinute, now());
-        if (wait > 0) throw refuse(`${tokensPerMinute} tokens a minute`, wait);
-      };
       const requestWait = own.requests.waitMs(1, requestsPerMinute, now());
       if (requestWait > 0) throw refuse(`${requestsPerMinute} requests a minute`, requestWait);
-      checkTokens(tokens);
       if (concurrency !== undefined && own.running >= concurrency) {
         throw refuse(`${concurrency} requests at a time`, 1000);
       }
       // A key without limits is not remembered.
       if (requestsPerMinute ?? tokensPerMinute ?? concurrency) used.set(caller.keyId, own);
-      const second = own.requests.add(1, now());
-      const take = (more: number) => {
-        own.tokens.add(more, now());
-        reserved += more;
-      };
-      take(tokens);
+      own.requests.add(1, now());
       own.running++;
       let settled = false;
+      let reserved = 0;
+      let second: number | undefined;
       return {
         headers,
-        reserve(more) {
-          checkTokens(more);
-          take(more);
+        reserve(tokens) {
+          if (tokensPerMinute !== undefined && reserved + tokens > tokensPerMinute) {
+            throw refuse(`the request may take ${reserved + tokens} tokens, of ${tokensPerMinute} a minute`, undefined);
+          }
+          const wait = own.tokens.waitMs(tokens, tokensPerMinute, now());
+          if (wait > 0) throw refuse(`${tokensPerMinute} tokens a minute`, wait);
+          second = own.tokens.add(tokens, now());
+          reserved += tokens;
         },
         settle(usedTokens) {
           if (settled) return;
           settled = true;
           own.running--;
-          own.tokens.correct(second, usedTokens - reserved, now());
+          if (second !== undefined) own.tokens.correct(second, usedTokens - reserved, now());
         },
       };
     },

@@ -14,6 +14,15 @@ const secretTexts: readonly (readonly [RegExp, string])[] = [
   [/(:\/\/)[^\s/@]+@/g, "$1[credentials]@"],
 ];
 
+/** A text without what looks like a secret in it. */
+export function withoutSecrets(text: string): string {
+  return replaced(text, secretTexts);
+}
+
+function replaced(text: string, rules: readonly (readonly [RegExp, string])[]): string {
+  return rules.reduce((rest, [pattern, shown]) => rest.replace(pattern, shown), text);
+}
+
 /** What a line may hold: with content a whole request, which the server has limited already. */
 const whole = { text: Number.POSITIVE_INFINITY, depth: 64, values: 100_000 };
 const short = { text: 2000, depth: 8, values: 1000 };
@@ -33,7 +42,7 @@ export function redactWith({ patterns = [], content = false }: RedactOptions): (
   const most = content ? whole : short;
   const rules = [...secretTexts, ...patterns.map((source) => [patternOf(source), "[redacted]"] as const)];
   const text = (given: string): string => {
-    const clean = rules.reduce((rest, [pattern, shown]) => rest.replace(pattern, shown), given);
+    const clean = replaced(given, rules);
     return clean.length <= most.text ? clean : `${clean.slice(0, most.text)}…`;
   };
   const errorOf = (error: Error): Record<string, unknown> => ({

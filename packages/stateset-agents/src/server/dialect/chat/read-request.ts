@@ -12,6 +12,7 @@ import { HttpError } from "../../http-error.ts";
 import { readFields } from "../../read-fields.ts";
 import type { ServedModel } from "../../served-model.ts";
 import { samplingOf, seedOfField } from "../sampling-fields.ts";
+import { requireShort } from "../text-limit.ts";
 import { readMessages } from "./read-messages.ts";
 import { type ChatRequest, chatRequestSchema, ignoredChatFields } from "./schema.ts";
 
@@ -48,6 +49,8 @@ export async function readChat(exchange: Exchange): Promise<ChatCall> {
   const own = samplingOf(request, agent.sampling, policy.model.vocabSize);
   const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? own.maxTokens;
   const tools = request.tool_choice === "none" ? [] : (request.tools ?? []).map(plainTool);
+  requireShort(request.messages, model, "messages");
+  requireShort([tools, request.chat_template_kwargs], model, "tools");
   const messages = readMessages(request.messages, ignored);
   return {
     model,

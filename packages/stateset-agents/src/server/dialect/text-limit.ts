@@ -1,0 +1,23 @@
+import { HttpError } from "../http-error.ts";
+import type { ServedModel } from "../served-model.ts";
+
+/** A token has three or four characters; where they are this long on the average, it is no text that a model reads. */
+const charactersPerToken = 16;
+
+/** So many take no time worth speaking of, however short the context is. */
+const always = 1 << 16;
+
+/**
+ * Refuses text that no context holds before tokens are made of it: that is done in one go, while everybody waits, and takes seconds
+ * where there are megabytes.
+ */
+export function requireShort(text: unknown, { policy }: Pick<ServedModel, "policy">, param: string): void {
+  const { contextLength } = policy.model;
+  const most = Math.max(always, contextLength * charactersPerToken);
+  const { length } = typeof text === "string" ? text : JSON.stringify(text);
+  if (length <= most) return;
+  const what = `"${param}" has ${length} characters, of which ${most} would be read`;
+  throw new HttpError(400, `The context of this model is ${contextLength} tokens, and ${what} at most.`, {
+    ...{ code: "context_length_exceeded", param },
+  });
+}
