@@ -1,6 +1,7 @@
 /** The one validator of JSON Schema: for tools, rewards and MCP. Schemas may come from strangers, so what one can cost is bounded. */
 import { Ajv, type ErrorObject, type Options } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
+import { canonicalJson } from "../../canonical-json.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import { compileRegex } from "./regex-match.ts";
 import { limitWork, spend } from "./work.ts";
@@ -50,13 +51,7 @@ function followed(cost: number): boolean {
 }
 
 function isUnique(wanted: boolean, items: readonly unknown[]): boolean {
-  return !wanted || new Set(items.map((item) => JSON.stringify(item, inOrder))).size === items.length;
-}
-
-/** For JSON.stringify: the properties of objects in the order of their names. */
-function inOrder(_: string, value: unknown): unknown {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
-  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
+  return !wanted || new Set(items.map(canonicalJson)).size === items.length;
 }
 
 /** Refuses what is no schema, what refers to other documents, and what is too large or too deep to be one. `where` names it in errors. */
