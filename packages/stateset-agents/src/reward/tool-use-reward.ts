@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { canonicalJson } from "../canonical-json.ts";
+import { resultsOfCalls } from "../conversation/call-results.ts";
 import { argumentsOf } from "../conversation/same-calls.ts";
 import { isReply, type RewardResult, type Turn } from "../conversation/trajectory.ts";
 import { RewardFunction, type RewardInput, type RewardOptions } from "./reward-function.ts";
@@ -129,11 +130,9 @@ function callsOf(turns: readonly Turn[]): Call[] {
       state = turn.metadata?.stateHash ?? state;
       return [];
     }
-    // Ids are only known to differ within a reply.
-    const next = turns.findIndex(({ role }, n) => n > i && role === "assistant");
-    const results = turns.slice(i + 1, next < 0 ? undefined : next).filter(({ role }) => role === "tool");
+    const results = resultsOfCalls(turns, i);
     return turn.tool_calls.map((call): Call => {
-      const result = results.find(({ tool_call_id }) => tool_call_id === call.id);
+      const result = results.get(call.id);
       const failure = result?.metadata?.toolFailure;
       const before = state;
       state = result?.metadata?.stateHash ?? state;
