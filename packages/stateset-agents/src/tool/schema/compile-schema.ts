@@ -60,7 +60,7 @@ export function compileSchema(schema: unknown, where: string): SchemaCheck {
   validators ??= { draft7: bounded(new Ajv(options)), latest: bounded(new Ajv2020(options)) };
   const ajv = /draft-0[4-7]/.test(String(own.$schema ?? "")) ? validators.draft7 : validators.latest;
   const fail = (error: unknown): never => {
-    throw new StatesetError("INVALID_OPTION", `${where} is no JSON schema that can be checked: ${messageOf(error)}.`, {
+    throw new StatesetError("INVALID_OPTION", `${where} is no JSON schema that can be checked: ${reasonOf(error)}.`, {
       hint: "Give a schema of draft 2020-12 or 7 that refers to nothing outside itself, with patterns that do not look ahead or behind.",
       cause: error,
     });
@@ -83,7 +83,7 @@ export function compileSchema(schema: unknown, where: string): SchemaCheck {
         });
         if (fits) return [];
       } catch (error) {
-        return [`${at} cannot be checked: ${messageOf(error)}`];
+        return [`${at} cannot be checked: ${reasonOf(error)}`];
       }
       return problemsOf(validate.errors ?? [], at);
     };
@@ -94,6 +94,12 @@ export function compileSchema(schema: unknown, where: string): SchemaCheck {
     ajv.removeSchema(rest);
     if (typeof own.$id === "string") ajv.removeSchema(own.$id);
   }
+}
+
+/** That the stack was full tells nobody what to change. */
+function reasonOf(error: unknown): string {
+  const full = error instanceof RangeError && /call stack/.test(error.message);
+  return full ? "it is nested too deep, or refers to itself without end" : messageOf(error);
 }
 
 function problemsOf(errors: readonly ErrorObject[], at: string): string[] {
