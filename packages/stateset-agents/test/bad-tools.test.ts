@@ -128,6 +128,7 @@ describe("is an error by name, before anything is sampled:", () => {
     ["a name with a space", () => act("look up"), "a name of 1 to 64 letters, digits, _, . and - was expected"],
     ["a name of other letters", () => act("найти"), "a name of 1 to 64 letters"],
     ["an empty name", () => act(""), "a name of 1 to 64 letters"],
+    ["a name that begins with a digit", () => act("2fa"), "beginning with a letter or _"],
     [
       "a name that the format cannot write",
       () =>

@@ -4,7 +4,7 @@ import type { ToolCall } from "../conversation/message.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { seedOf } from "../random.ts";
 import type { ReadTools } from "../tool/read-tools.ts";
-import { type RunOptions, runCalls, type ToolOutcome } from "../tool/run-calls.ts";
+import { type RunOptions, resultTurn, runCalls } from "../tool/run-calls.ts";
 import type { Reply, ReplyOptions } from "./session.ts";
 
 export interface ToolLoop extends Pick<RunOptions, "approve" | "conversationId" | "cut"> {
@@ -30,7 +30,7 @@ export async function replyWithTools(
     const { approve, conversationId, cut, tools } = loop;
     const { signal } = options;
     const of = { messages: [...messages, ...turns], approve, conversationId, cut, tools, signal };
-    const results = (await runCalls(requested, of)).map(resultTurn);
+    const results = (await runCalls(requested, of)).map((outcome) => resultTurn(outcome));
     for (const turn of results) options.onTurn?.(turn);
     turns.push(...results);
   };
@@ -70,14 +70,4 @@ function openCalls(messages: readonly Turn[], loop: ToolLoop): { calls: ToolCall
   const answered = new Set(messages.slice(at + 1).map(({ tool_call_id }) => tool_call_id));
   const calls = by.tool_calls.filter((call) => !answered.has(call.id) && !isElsewhere(call, by, loop));
   return calls.length > 0 ? { calls, by } : undefined;
-}
-
-function resultTurn({ call, failure, text }: ToolOutcome): Turn {
-  return {
-    role: "tool",
-    content: text,
-    name: call.function.name,
-    tool_call_id: call.id,
-    ...(failure !== undefined && { metadata: { toolFailure: failure } }),
-  };
 }

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { canonicalJson } from "../canonical-json.ts";
 import type { RewardResult } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
@@ -114,12 +115,5 @@ export class CachedReward extends RewardFunction {
 function keyOf({ turns, scenario, ended, metadata }: RewardInput, { evaluation, score }: RewardContext): string {
   const seen = [turns, scenario, ended, metadata, evaluation === true, score !== undefined];
   // JSON: no text that somebody says can end a field and begin another, and so pass for another conversation.
-  return createHash("sha256").update(JSON.stringify(seen, inOrder)).digest("base64url");
-}
-
-/** Keys in one order, and what JSON has no form for as text. */
-function inOrder(_: string, value: unknown): unknown {
-  if (typeof value === "bigint" || typeof value === "function") return `${typeof value} ${String(value)}`;
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
-  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
+  return createHash("sha256").update(canonicalJson(seen)).digest("base64url");
 }

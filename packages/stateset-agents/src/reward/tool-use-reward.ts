@@ -1,7 +1,8 @@
 import { z } from "zod";
-import type { ToolCall } from "../conversation/message.ts";
+import { canonicalJson } from "../canonical-json.ts";
+import { resultsOfCalls } from "../conversation/call-results.ts";
+import { argumentsOf } from "../conversation/same-calls.ts";
 import { isReply, type RewardResult, type Turn } from "../conversation/trajectory.ts";
-import { fingerprint } from "../describe.ts";
 import { RewardFunction, type RewardInput, type RewardOptions } from "./reward-function.ts";
 import { parseRewardOptions } from "./reward-options.ts";
 
@@ -36,10 +37,11 @@ interface Call {
 const invalid: ReadonlySet<string | undefined> = new Set(["unknown_tool", "invalid_json", "invalid_arguments"]);
 
 /**
- * How tools were used: 1 − penalty × faults, at least 0, where every needed tool was called with success, and else 0: paid for half of what is
- * needed, a policy learns to look and never to act. Faults are calls that are invalid; repeated (the same call again, and the state is as it left it); of a tool that is not needed, or too many; or of a tool that was refused
- * (`denied`) before. A conversation that ends without an answer in words scores 0, unless its environment ended it. Nothing that anybody said
- * is read: neither the agent's words nor what tools answered.
+ * How tools were used: 1 − penalty × faults, at least 0, where every needed tool was called with success, and else 0: paid for half of
+ * what is needed, a policy learns to look and never to act. Faults are calls that are invalid; repeated (the same call again, and the
+ * state is as it left it); of a tool that is not needed, or too many; or of a tool that was refused (`denied`) before. A conversation
+ * that ends without an answer in words scores 0, unless its environment ended it. Nothing that anybody said is read: neither the agent's
+ * words nor what tools answered.
  */
 export class ToolUseReward extends RewardFunction {
   readonly #needed: Needed | undefined;
@@ -128,18 +130,16 @@ function callsOf(turns: readonly Turn[]): Call[] {
       state = turn.metadata?.stateHash ?? state;
       return [];
     }
-    // Ids are only known to differ within a reply.
-    const next = turns.findIndex(({ role }, n) => n > i && role === "assistant");
-    const results = turns.slice(i + 1, next < 0 ? undefined : next).filter(({ role }) => role === "tool");
+    const results = resultsOfCalls(turns, i);
     return turn.tool_calls.map((call): Call => {
-      const result = results.find(({ tool_call_id }) => tool_call_id === call.id);
+      const result = results.get(call.id);
       const failure = result?.metadata?.toolFailure;
       const before = state;
       state = result?.metadata?.stateHash ?? state;
       return {
         turn: i,
         name: call.function.name,
-        same: fingerprint([call.function.name, argumentsOf(call)]),
+        same: canonicalJson([call.function.name, argumentsOf(call.function.arguments)]),
         failure: typeof failure === "string" ? failure : undefined,
         answered: result !== undefined,
         before,
@@ -147,14 +147,6 @@ function callsOf(turns: readonly Turn[]): Call[] {
       };
     });
   });
-}
-
-function argumentsOf({ function: { arguments: text } }: ToolCall): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
 }
 
 function isAnswered({ turns, ended }: RewardInput): boolean {

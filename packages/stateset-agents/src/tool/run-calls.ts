@@ -4,6 +4,7 @@
  */
 import { isAbort, withDeadline } from "../abort.ts";
 import type { Message, ToolCall } from "../conversation/message.ts";
+import type { Turn } from "../conversation/trajectory.ts";
 import { messageOf } from "../error.ts";
 import { resultText } from "./result-text.ts";
 import type { Tool, ToolContext } from "./tool.ts";
@@ -32,6 +33,13 @@ export interface ToolOutcome {
   failure?: ToolFailure;
   /** For the model. */
   text: string;
+}
+
+/** The turn that tells the model. */
+export function resultTurn({ call, failure, text }: ToolOutcome, notes: Readonly<Record<string, unknown>> = {}): Turn {
+  const metadata = { ...notes, ...(failure !== undefined && { toolFailure: failure }) };
+  const about = Object.keys(metadata).length > 0 ? { metadata } : {};
+  return { role: "tool", content: text, name: call.function.name, tool_call_id: call.id, ...about };
 }
 
 export interface Approval {

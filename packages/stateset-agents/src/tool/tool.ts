@@ -26,7 +26,7 @@ export interface Tool<A = never, R = unknown> {
 }
 
 export interface ToolOptions<P extends ToolParameters = ToolParameters, R = unknown> {
-  /** Letters, digits, `_`, `.` and `-`. */
+  /** Letters, digits, `_`, `.` and `-`, beginning with a letter or `_`. */
   name: string;
   /** What it does and when to call it, for the model. */
   description?: string | undefined;
@@ -46,7 +46,10 @@ const isFunction = (value: unknown) => typeof value === "function";
 
 export const toolName = z
   .string()
-  .regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/, "a name of 1 to 64 letters, digits, _, . and - was expected");
+  .regex(
+    /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/,
+    "a name of 1 to 64 letters, digits, _, . and - was expected, beginning with a letter or _",
+  );
 
 const toolSchema = z.strictObject({
   name: toolName,

@@ -53,6 +53,17 @@ describe("what is declared", () => {
     expect(await judged({ forbid }, [say("It is opened.")])).toEqual([true, 1, undefined]);
   });
 
+  it("tells calls of one id in two replies apart", async () => {
+    const again = (turn: Turn): Turn => ({ ...turn, tool_calls: turn.tool_calls!.map((one) => ({ ...one, id: "0" })) });
+    const task = { ...cancel, expect: { calls: [{ tool: "get_order" }, { tool: "cancel_order" }] } };
+    const { notes } = await play(shop({ tasks: [task] }), [
+      again(call(["get_order", { order_id: 1 }])),
+      again(call(["cancel_order", { order_id: "1" }])),
+      say("Done."),
+    ]);
+    expect(notes).toMatchObject({ success: false, progress: 0.5 });
+  });
+
   it("finds a mark that stands behind a word", async () => {
     expect(await judged({ expect: { said: ["?"] } }, [say("Which one?")])).toEqual([true, 1, undefined]);
     expect(await judged({ expect: { said: ["?"] } }, [say("This one.")])).toMatchObject([false, 0, expect.any(String)]);

@@ -1,4 +1,5 @@
 /** A task with a state as it ended: what its check looks at. */
+import { resultsOfCalls } from "../../conversation/call-results.ts";
 import type { Turn } from "../../conversation/trajectory.ts";
 import { isReply } from "../../conversation/trajectory.ts";
 import type { ToolFailure } from "../../tool/run-calls.ts";
@@ -34,16 +35,15 @@ export interface FinalTask<D = AnyState> {
 }
 
 export function callsIn(turns: readonly Turn[]): TaskCall[] {
-  const failures = new Map<string, ToolFailure | undefined>();
-  for (const { role, tool_call_id, metadata } of turns) {
-    if (role === "tool") failures.set(tool_call_id ?? "", metadata?.toolFailure as ToolFailure | undefined);
-  }
-  return turns.flatMap((turn, index) =>
-    (isReply(turn) ? (turn.tool_calls ?? []) : []).map(({ id, function: { name, arguments: written } }) => {
-      const failure = failures.has(id) ? failures.get(id) : "unanswered";
+  return turns.flatMap((turn, index) => {
+    if (!isReply(turn) || !turn.tool_calls) return [];
+    const results = resultsOfCalls(turns, index);
+    return turn.tool_calls.map(({ id, function: { name, arguments: written } }): TaskCall => {
+      const result = results.get(id);
+      const failure = result ? (result.metadata?.toolFailure as ToolFailure | undefined) : "unanswered";
       return { turn: index, name, arguments: parsed(written), ...(failure !== undefined && { failure }) };
-    }),
-  );
+    });
+  });
 }
 
 export function wordsIn(turns: readonly Turn[]): string[] {

@@ -47,6 +47,17 @@ describe("a task with a state", () => {
     expect(notes).toMatchObject({ success: false, progress: 2 / 3, why: 'it never said "cancelled" or "canceled"' });
   });
 
+  it("takes no text that an agent writes for another state", async () => {
+    type Notes = { notes: readonly string[] };
+    const write: TaskTool<Notes> = { name: "write", run: (_, { notes }) => ({ state: { notes }, result: "written" }) };
+    const tasks = [{ id: "a", prompt: "Write.", state: { notes: ["a", "b"] }, expect: { writes: [] } }];
+    const environment = new TaskEnvironment<Notes>({ tasks, tools: [{ ...write, parameters: { type: "object" } }] });
+    for (const notes of [["a;1:stringb"], ['a","b'], ["a,b"], ["b", "a"]]) {
+      const { notes: end } = await play(environment, [call(["write", { notes }]), say("Written.")]);
+      expect(end).toMatchObject({ success: false, state: { notes }, writes: [{ tool: "write" }] });
+    }
+  });
+
   it("shows its tools, or those it names, and knows no other", async () => {
     const environment = shop({ tasks: [{ ...cancel, expect: { writes: [] }, tools: ["get_order"] }] });
     const begun = await environment.reset(undefined, { seed: 0 });

@@ -7,7 +7,7 @@ import type { Turn } from "../../conversation/trajectory.ts";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import type { ToolParameters } from "../../tool/parameters.ts";
-import { runCalls, type ToolFailure } from "../../tool/run-calls.ts";
+import { resultTurn, runCalls } from "../../tool/run-calls.ts";
 import { type Tool, tool } from "../../tool/tool.ts";
 import { frozenJson, stateHash } from "./json-state.ts";
 
@@ -122,21 +122,15 @@ export async function runTaskCalls(
     const request = [{ call, ...(problem !== undefined && { problem }) }];
     next = state;
     const [outcome] = await runCalls(request, { tools: bound, messages: [...turns, reply], signal });
-    const { failure, text } = outcome!;
-    const [before, after] = [stateHash(state), stateHash(failure === undefined ? next : state)];
+    const [before, after] = [stateHash(state), stateHash(outcome!.failure === undefined ? next : state)];
     if (before !== after) {
       const { name, arguments: written } = call.function;
       writes.push({ turn: turns.length, tool: name, arguments: JSON.parse(written), before, after });
       state = next;
     }
-    results.push(resultTurn(call, text, failure, after));
+    results.push(resultTurn(outcome!, { stateHash: after }));
   }
   return { state, results, writes };
-}
-
-function resultTurn(call: ToolCall, content: string, failure: ToolFailure | undefined, hash: string): Turn {
-  const metadata = { stateHash: hash, ...(failure !== undefined && { toolFailure: failure }) };
-  return { role: "tool", content, name: call.function.name, tool_call_id: call.id, metadata };
 }
 
 async function answered(name: string, run: () => unknown): Promise<TaskToolResult> {

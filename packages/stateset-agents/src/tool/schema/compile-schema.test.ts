@@ -81,11 +81,11 @@ describe("a stranger's schema costs an error, not the process", () => {
     ["nothing", undefined, "it is no object"],
     ["a list", [], "it is no object"],
     ["a type that is none", { type: "text" }, "type"],
-    ["one that refers to itself without end", { $ref: "#" }, "call stack"],
+    ["one that refers to itself without end", { $ref: "#" }, "refers to itself without end"],
     [
       "a ring of references",
       { $ref: "#/$defs/a", $defs: { a: { $ref: "#/$defs/b" }, b: { $ref: "#/$defs/a" } } },
-      "call stack",
+      "refers to itself without end",
     ],
     ["a reference to another document", { $ref: "https://elsewhere/x.json" }, "resolve reference"],
     ["a reference to nothing", { $ref: "#/$defs/none" }, "resolve reference"],

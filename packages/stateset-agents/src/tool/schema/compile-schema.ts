@@ -1,6 +1,7 @@
 /** The one validator of JSON Schema: for tools, rewards and MCP. Schemas may come from strangers, so what one can cost is bounded. */
 import { Ajv, type ErrorObject, type Options } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
+import { canonicalJson } from "../../canonical-json.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import { compileRegex } from "./regex-match.ts";
 import { limitWork, spend } from "./work.ts";
@@ -50,13 +51,7 @@ function followed(cost: number): boolean {
 }
 
 function isUnique(wanted: boolean, items: readonly unknown[]): boolean {
-  return !wanted || new Set(items.map((item) => JSON.stringify(item, inOrder))).size === items.length;
-}
-
-/** For JSON.stringify: the properties of objects in the order of their names. */
-function inOrder(_: string, value: unknown): unknown {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
-  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
+  return !wanted || new Set(items.map(canonicalJson)).size === items.length;
 }
 
 /** Refuses what is no schema, what refers to other documents, and what is too large or too deep to be one. `where` names it in errors. */
@@ -65,7 +60,7 @@ export function compileSchema(schema: unknown, where: string): SchemaCheck {
   validators ??= { draft7: bounded(new Ajv(options)), latest: bounded(new Ajv2020(options)) };
   const ajv = /draft-0[4-7]/.test(String(own.$schema ?? "")) ? validators.draft7 : validators.latest;
   const fail = (error: unknown): never => {
-    throw new StatesetError("INVALID_OPTION", `${where} is no JSON schema that can be checked: ${messageOf(error)}.`, {
+    throw new StatesetError("INVALID_OPTION", `${where} is no JSON schema that can be checked: ${reasonOf(error)}.`, {
       hint: "Give a schema of draft 2020-12 or 7 that refers to nothing outside itself, with patterns that do not look ahead or behind.",
       cause: error,
     });
@@ -88,7 +83,7 @@ export function compileSchema(schema: unknown, where: string): SchemaCheck {
         });
         if (fits) return [];
       } catch (error) {
-        return [`${at} cannot be checked: ${messageOf(error)}`];
+        return [`${at} cannot be checked: ${reasonOf(error)}`];
       }
       return problemsOf(validate.errors ?? [], at);
     };
@@ -99,6 +94,12 @@ export function compileSchema(schema: unknown, where: string): SchemaCheck {
     ajv.removeSchema(rest);
     if (typeof own.$id === "string") ajv.removeSchema(own.$id);
   }
+}
+
+/** That the stack was full tells nobody what to change. */
+function reasonOf(error: unknown): string {
+  const full = error instanceof RangeError && /call stack/.test(error.message);
+  return full ? "it is nested too deep, or refers to itself without end" : messageOf(error);
 }
 
 function problemsOf(errors: readonly ErrorObject[], at: string): string[] {
