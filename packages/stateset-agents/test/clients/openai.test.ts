@@ -104,7 +104,10 @@ describe("openai for Node", () => {
     ["required", "required" as const],
     ["by name", { type: "function" as const, function: { name: "get_order" } }],
   ])("calls a tool that is %s, streamed or not", async (_, tool_choice) => {
-    const asked = { model: "starter", messages: orders, tools: [getOrder], tool_choice, seed: 3, max_tokens: 64 };
+    const asked = {
+      ...{ model: "starter", messages: orders, seed: 3, max_tokens: 64 },
+      ...{ tools: [getOrder], tool_choice, parallel_tool_calls: false },
+    };
     const { choices } = await client.chat.completions.create(asked);
     const streamed = await client.chat.completions.stream(asked).finalChatCompletion();
     const calls = choices[0]!.message.tool_calls!.map((call) => call.type === "function" && call.function);
