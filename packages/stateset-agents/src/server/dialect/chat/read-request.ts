@@ -60,7 +60,7 @@ export async function readChat(exchange: Exchange): Promise<ChatCall> {
     sampling: { ...own, maxTokens },
     seed: seedOfField(request.seed),
     n: request.n ?? 1,
-    constraint: await constraintOf(request, tools, model, exchange.caller.keyId),
+    constraint: await constraintOf(request, tools, model, exchange),
     topLogprobs: request.logprobs ? (request.top_logprobs ?? 0) : undefined,
     callId: (index) => callId(messages, index),
   };
@@ -79,7 +79,7 @@ async function constraintOf(
   request: ChatRequest,
   tools: ToolDefinition[],
   model: ServedModel,
-  keyId: string,
+  { caller: { keyId }, ignored }: Exchange,
 ): Promise<ByteAutomaton | undefined> {
   const { tool_choice: chosen = "auto", response_format: format, parallel_tool_calls: parallel = true } = request;
   const answer = answerOf(format);
@@ -89,12 +89,22 @@ async function constraintOf(
   if (typeof choice === "object" && !tools.some((tool) => tool.function.name === choice.name)) {
     throw refused("tool_choice", `names "${choice.name}", which is none of the tools.`);
   }
-  const { agent } = model;
-  const strict = agent.options.constrain !== undefined || (request.tools ?? []).some((tool) => tool.function.strict);
-  const held = tools.length > 0 && (choice !== "auto" || !parallel || strict);
+  const { agent, policy } = model;
+  const { constrain: able = false } = policy.capabilities;
+  const strict = (request.tools ?? []).some((tool) => tool.function.strict);
+  // Agent SDKs ask for it always: whoever cannot hold a call to its schema calls all the same, and says so.
+  if (strict && !able) ignored.add("tools.strict");
+  const valid = agent.options.constrain !== undefined || (strict && able);
+  const held = tools.length > 0 && (choice !== "auto" || !parallel || valid);
   if (!answer && !held) return undefined;
-  if (!model.policy.capabilities.constrain) {
-    const param = answer ? "response_format" : choice !== "auto" ? "tool_choice" : "tools";
+  if (!able) {
+    const param = answer
+      ? "response_format"
+      : choice !== "auto"
+        ? "tool_choice"
+        : parallel
+          ? "tools"
+          : "parallel_tool_calls";
     throw refused(param, `cannot be held to by ${model.name}: its engine or its vocabulary does not allow it.`);
   }
   const limits = answer ? answerLimits : (agent.options.constrain ?? readLimits(true));
