@@ -3,7 +3,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { createRequire } from "node:module";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
-const tsx = pathToFileURL(createRequire(import.meta.url).resolve("tsx")).href;
+/** The loader that runs TypeScript as it is. */
+export const tsx = pathToFileURL(createRequire(import.meta.url).resolve("tsx")).href;
 const tsconfig = fileURLToPath(new URL("../../../tsconfig.json", import.meta.url));
 
 export interface SpawnedCli {
@@ -15,11 +16,16 @@ export interface SpawnedCli {
   output(): string;
 }
 
-export function spawnCli(args: readonly string[], cwd: string, program = "main"): SpawnedCli {
+export function spawnCli(
+  args: readonly string[],
+  cwd: string,
+  program = "main",
+  env: Record<string, string> = {},
+): SpawnedCli {
   const main = fileURLToPath(new URL(`../src/cli/${program}.ts`, import.meta.url));
   const child = spawn(process.execPath, ["--import", tsx, main, ...args], {
     cwd,
-    env: { ...process.env, TSX_TSCONFIG_PATH: tsconfig },
+    env: { ...process.env, ...env, TSX_TSCONFIG_PATH: tsconfig },
   });
   let text = "";
   const exit = new Promise<number | null>((resolve) => child.on("exit", resolve));
