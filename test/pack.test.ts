@@ -50,6 +50,13 @@ const add = tool({ name: "add", parameters: z.object({ a: z.number() }), execute
 export const agent = new ToolAgent({ tools: [add] });
 // @ts-expect-error: a number
 export const wrong: Tool<{ a: string }> = add;`,
+  "stateset-agents/server": `
+import type { MultiTurnAgent } from "stateset-agents";
+import { type AgentServer, createServer, staticKeys } from "stateset-agents/server";
+export const serve = (agent: MultiTurnAgent): Promise<AgentServer> =>
+  createServer({ models: { support: agent }, keys: staticKeys(["a"]), deadlineMs: 30_000 });
+// @ts-expect-error: no models
+export const wrong = () => createServer({ maxWaiting: 3 });`,
   "stateset-agents/telemetry": `
 import type { TrainOptions } from "stateset-agents";
 import { readRun, type RunInfo, tensorBoardTracker } from "stateset-agents/telemetry";
