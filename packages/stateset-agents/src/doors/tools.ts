@@ -18,7 +18,7 @@ export type { FinalTask, TaskCall } from "../environment/task/final.ts";
 export type { StatefulMetadata, StatefulTaskOptions } from "../environment/task/stateful.ts";
 export type { StatefulTask, StatefulTaskInput } from "../environment/task/stateful-task.ts";
 export type { TaskTool, TaskToolResult, TaskWrite } from "../environment/task/task-tool.ts";
-export { type ModelUserOptions, modelUser } from "../environment/user/model.ts";
+export { type ModelUserOptions, type ModelUserProfile, modelUser } from "../environment/user/model.ts";
 export { personaUser } from "../environment/user/persona.ts";
 export type { ProfileOption, UserFact, UserProfile, UserStyle } from "../environment/user/profile.ts";
 export { scriptedUser } from "../environment/user/scripted.ts";

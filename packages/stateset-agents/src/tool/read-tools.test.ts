@@ -1,6 +1,7 @@
+import { jsonSchema, tool as sdkTool } from "ai";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
-import { readTools } from "./read-tools.ts";
+import { readTools, type ToolsInput } from "./read-tools.ts";
 import { tool } from "./tool.ts";
 
 const schema = { type: "object", properties: { city: { type: "string" } }, required: ["city"] } as const;
@@ -110,6 +111,26 @@ describe("tools", () => {
     expect([...runnable.keys()]).toEqual(["weather", "plain"]);
     expect(await runnable.get("weather")!.execute({ city: "Rome" }, context)).toBe("Rome a");
     expect(await runnable.get("weather")!.check({})).toMatchObject({ ok: false });
+    expect(await runnable.get("plain")!.check({})).toEqual({ ok: false, problems: ["arguments.city is missing"] });
+  });
+
+  it("made by the AI SDK itself fit, with and without code", async () => {
+    const made = {
+      weather: sdkTool({
+        description: "The weather",
+        inputSchema: z.object({ city: z.string() }),
+        needsApproval: true,
+        execute: async ({ city }, { toolCallId }) => `${city} ${toolCallId}`,
+      }),
+      plain: sdkTool({ inputSchema: jsonSchema<{ city: string }>(schema as never), execute: ({ city }) => city }),
+      shown: sdkTool({ inputSchema: z.object({}) }),
+    };
+    expectTypeOf(made).toExtend<ToolsInput>();
+    const { definitions, runnable } = readTools(made);
+    expect(definitions.map((one) => one.function.name)).toEqual(["weather", "plain", "shown"]);
+    expect([...runnable.keys()]).toEqual(["weather", "plain"]);
+    expect(await runnable.get("weather")!.execute({ city: "Rome" }, context)).toBe("Rome a");
+    expect(runnable.get("weather")!.needsApproval).toBe(true);
     expect(await runnable.get("plain")!.check({})).toEqual({ ok: false, problems: ["arguments.city is missing"] });
   });
 

@@ -1,19 +1,23 @@
 /** A user played by a model: behind an endpoint, or a local policy that is not the one in training. */
 import { z } from "zod";
 import type { Message } from "../../conversation/message.ts";
+import { fingerprint } from "../../describe.ts";
 import { createJudge, type JudgeOptions, judgeSchema } from "../../endpoint/judge.ts";
 import type { JudgeModel } from "../../endpoint/judge-model.ts";
 import { parseOptions } from "../../options.ts";
 import type { Scenario } from "../scenario.ts";
-import { type ProfileOption, profileReader, type ReadProfile } from "./profile.ts";
+import { type ProfileOption, profileReader, profileSchema, type Read, type UserProfile } from "./profile.ts";
 import type { User } from "./user.ts";
+
+/** Who a model plays. How patient it is, how it types and what it agrees with is the model's own. */
+export type ModelUserProfile = Omit<UserProfile, "patience" | "typos" | "agrees">;
 
 export interface ModelUserOptions
   extends Pick<JudgeOptions, "timeoutMs" | "concurrency" | "retry" | "breaker" | "budget" | "prices"> {
   /** `openaiJudgeModel()`, `policyJudgeModel()`, or one of your own. */
   model: JudgeModel;
   /** Who it plays; what is left out is the scenario's goal and a plain person. */
-  profile?: ProfileOption | undefined;
+  profile?: ProfileOption<ModelUserProfile> | undefined;
   /** Default 0.7. */
   temperature?: number | undefined;
   /** Of what it says. Default 96. */
@@ -24,17 +28,19 @@ export interface ModelUserOptions
 const { model, timeoutMs, concurrency, retry, breaker, budget, prices } = judgeSchema.shape;
 const schema = z.strictObject({
   ...{ model, timeoutMs, concurrency, retry, breaker, budget, prices },
-  profile: z.custom<ProfileOption>().optional(),
+  profile: z.custom<ProfileOption<ModelUserProfile>>().optional(),
   temperature: z.number().min(0).default(0.7),
   maxTokens: z.int().min(1).default(96),
 });
+
+const playedSchema = profileSchema.omit({ patience: true, typos: true, agrees: true });
 
 /** What the model writes when it is done. */
 const hangUp = "[END]";
 
 export function modelUser(options: ModelUserOptions): User & { describe(): Record<string, unknown> } {
   const { profile, temperature, maxTokens, ...endpoint } = parseOptions(schema, options, "modelUser()");
-  const of = profileReader(profile, "modelUser().profile");
+  const of = profileReader(playedSchema, profile, "modelUser().profile");
   // The same breaker, limits and retries as a judge's: it is a model elsewhere that is asked a question.
   const judge = createJudge({
     ...endpoint,
@@ -57,7 +63,7 @@ export function modelUser(options: ModelUserOptions): User & { describe(): Recor
   return {
     begin: (scenario, { seed, signal }) => ask(scenario, [waiting], seed, signal),
     reply: ({ scenario, turns }, { seed, signal }) => ask(scenario, [waiting, ...turns.map(seenByUser)], seed, signal),
-    describe: () => ({ kind: "model", model: judge.id, temperature, maxTokens }),
+    describe: () => ({ kind: "model", model: judge.id, profile: fingerprint(profile), temperature, maxTokens }),
   };
 }
 
@@ -70,7 +76,7 @@ function seenByUser({ role, content }: Message): Message {
   return { role: "user", content: content.trim() === "" ? "(The assistant says nothing.)" : content };
 }
 
-function instructions({ goal, facts, style, next }: ReadProfile): string {
+function instructions({ goal, facts, style, next }: Read<z.output<typeof playedSchema>>): string {
   return [
     "You play a person who talks to an assistant. You are not the assistant.",
     `What you want: ${[goal, ...next].join(" After that: ")}`,

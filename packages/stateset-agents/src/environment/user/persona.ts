@@ -9,11 +9,11 @@
 import { fingerprint } from "../../describe.ts";
 import { createRandom, type Random } from "../../random.ts";
 import { mentions } from "../mentions.ts";
-import { type ProfileOption, profileReader, type ReadProfile, type UserStyle } from "./profile.ts";
+import { type ProfileOption, profileReader, profileSchema, type ReadProfile, type UserStyle } from "./profile.ts";
 import type { User } from "./user.ts";
 
 export function personaUser(profile: ProfileOption = {}): User & { describe(): Record<string, unknown> } {
-  const of = profileReader(profile, "personaUser()");
+  const of = profileReader(profileSchema, profile, "personaUser()");
   return {
     begin(scenario, { seed }) {
       const own = of(scenario);

@@ -31,7 +31,7 @@ export const userStyles = ["plain", "polite", "terse", "angry"] as const;
 export type UserStyle = (typeof userStyles)[number];
 
 const text = z.string().refine((said) => said.trim() !== "", "an empty text");
-const schema = z.strictObject({
+export const profileSchema = z.strictObject({
   goal: text.optional(),
   facts: z.array(z.strictObject({ asked: z.array(text).min(1), says: text })).default([]),
   next: z.array(text).default([]),
@@ -41,16 +41,21 @@ const schema = z.strictObject({
   agrees: text.default("Yes, please."),
 });
 
-export type ReadProfile = Omit<z.output<typeof schema>, "goal"> & { goal: string };
+export type Read<P> = Omit<P, "goal"> & { goal: string };
+export type ReadProfile = Read<z.output<typeof profileSchema>>;
 
-export type ProfileOption = UserProfile | ((scenario: Scenario) => UserProfile);
+export type ProfileOption<P = UserProfile> = P | ((scenario: Scenario) => P);
 
 /** Checked at once where it is the same for all. */
-export function profileReader(option: ProfileOption | undefined, where: string): (scenario: Scenario) => ReadProfile {
-  const read = (profile: UserProfile) => parseOptions(schema, profile, where);
+export function profileReader<P extends { goal?: string | undefined }>(
+  schema: z.ZodType<P>,
+  option: ProfileOption<object> | undefined,
+  where: string,
+): (scenario: Scenario) => Read<P> {
+  const read = (profile: object) => parseOptions(schema, profile, where);
   const fixed = typeof option === "function" ? undefined : read(option === undefined ? {} : option);
   return (scenario) => {
-    const profile = fixed ?? read((option as (scenario: Scenario) => UserProfile)(scenario));
+    const profile = fixed ?? read((option as (scenario: Scenario) => object)(scenario));
     return { ...profile, goal: profile.goal ?? scenario.goal ?? "" };
   };
 }

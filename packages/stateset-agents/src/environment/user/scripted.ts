@@ -1,3 +1,4 @@
+import { fingerprint } from "../../describe.ts";
 import { StatesetError } from "../../error.ts";
 import type { Scenario } from "../scenario.ts";
 import type { User } from "./user.ts";
@@ -23,6 +24,6 @@ export function scriptedUser(
   return {
     begin: (scenario) => of(scenario)[0],
     reply: ({ scenario, spoken }) => of(scenario)[spoken],
-    describe: () => ({ kind: "scripted", ...(typeof lines !== "function" && { lines }) }),
+    describe: () => ({ kind: "scripted", lines: typeof lines === "function" ? fingerprint(lines) : lines }),
   };
 }

@@ -225,6 +225,14 @@ describe("a user played by a model", () => {
     expect(second.seed).not.toBe(third.seed);
   });
 
+  it("is another user where the profile is another, and so is one whose lines are another function's", () => {
+    const { model } = fake([]);
+    const told = (goal: string) => modelUser({ model, profile: { ...profile, goal } }).describe();
+    expect(told("Cancel it.")).toEqual(told("Cancel it."));
+    expect(told("Cancel it.")).not.toEqual(told("Refund it."));
+    expect(scriptedUser(() => ["a"]).describe()).not.toEqual(scriptedUser(() => ["b"]).describe());
+  });
+
   it("says the same again for the same seed, and other words for another", async () => {
     const seeds = async (seed: number) => {
       const { model, requests } = fake(["Hi.", "More."]);
@@ -248,6 +256,10 @@ describe("a user played by a model", () => {
     expect(() => modelUser({} as never)).toThrow("modelUser().model: expected a JudgeModel");
     // It would be read by nothing: a user says other words every time.
     expect(() => modelUser({ model, cache: { file: "x" } } as never)).toThrow('Unknown option "cache" in modelUser()');
+    // So would these: a model has a patience and a hand of its own.
+    expect(() => modelUser({ model, profile: { ...profile, patience: 1 } as never })).toThrow(
+      'Unknown option "patience" in modelUser().profile',
+    );
   });
 
   describe("that runs here", () => {
