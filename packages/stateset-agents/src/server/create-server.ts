@@ -100,7 +100,9 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
           },
         );
       }
-      parts.guard = createHostGuard({ loopback, hosts: [...(o.hosts ?? []), host], origins: o.origins ?? [] });
+      // Its own address alone would keep out who calls it by a name.
+      const hosts = o.hosts && o.hosts.length > 0 ? [...o.hosts, host] : [];
+      parts.guard = createHostGuard({ loopback, hosts, origins: o.origins ?? [] });
       const { getRequestListener } = await import("@hono/node-server");
       const listener = getRequestListener(server.fetch, { overrideGlobalObjects: false });
       node = createNodeServer(nodeServerOptions(o.connections), listener);
