@@ -48,14 +48,14 @@ describe("a deadline", () => {
 
 describe("a client that leaves", () => {
   it("while its reply is streamed frees the slot, and nothing more is sampled", async () => {
-    const { fetch } = await serve({ tiny: policy });
+    const { ask, fetch } = await serve({ tiny: policy });
     const reader = (await fetch(path, { ...endless, stream: true })).body!.getReader();
     await reader.read();
     await expect.poll(() => policy.stats().running).toBe(1);
     await reader.cancel();
     await expect.poll(() => policy.stats().running).toBe(0);
     const { sampledTokens } = policy.stats();
-    expect((await (await fetch(path, brief)).json()).usage.completion_tokens).toBe(2);
+    expect((await ask(path, brief)).json.usage.completion_tokens).toBe(2);
     expect(policy.stats().sampledTokens).toBe(sampledTokens + 2);
   });
 

@@ -8,6 +8,8 @@ export interface EventStreamOptions {
   stalledMs: number;
   /** The client has left, or was let go: whatever it was to be told is not needed any more. */
   onLeft: () => void;
+  /** Told of every event, whether or not anybody reads it. */
+  onEvent?: (data: string) => void;
 }
 
 /** What may lie unread before a reader counts as one that does not read. */
@@ -48,6 +50,7 @@ export class EventStream {
 
   /** One event: JSON text, or [DONE]. */
   send(data: string): void {
+    this.#options.onEvent?.(data);
     this.#write(`data: ${data}\n\n`);
   }
 

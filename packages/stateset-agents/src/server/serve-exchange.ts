@@ -11,7 +11,7 @@ import { authenticate, requireScope } from "./key/authenticate.ts";
 import type { Caller, Keys } from "./key/caller.ts";
 import type { KeyLimits, Permit } from "./key/limits.ts";
 import type { ModelTable } from "./model-table.ts";
-import type { Observer, Served } from "./observe/observer.ts";
+import type { Observer, Served, ServedContent } from "./observe/observer.ts";
 import type { RequestSpan, TracedRequest } from "./observe/spans.ts";
 import type { ResponseCache } from "./response-cache.ts";
 import { type Answer, nameOf, type Route } from "./route.ts";
@@ -22,6 +22,8 @@ export interface ServerParts {
   keys: Keys | undefined;
   limits: KeyLimits;
   observer: Observer;
+  /** Whether what is asked and answered is kept for the observer. */
+  content: boolean;
   guard: (headers: Headers) => void;
   startSpan: ((request: TracedRequest) => RequestSpan) | undefined;
   keepAliveMs: number;
@@ -65,6 +67,7 @@ export async function serveExchange(
     ...{ requestId, route: nameOf(route), status: 200, streamed: false, aborted: false, requestBytes: 0 },
     ...{ promptTokens: 0, cachedTokens: 0, sampledTokens: 0, durationMs: 0 },
   };
+  const said: ServedContent | undefined = parts.content ? {} : undefined;
   let permit: Permit | undefined;
   let stream: EventStream | undefined;
   let span: RequestSpan | undefined;
@@ -79,7 +82,7 @@ export async function serveExchange(
     permit?.settle(measure.promptTokens + measure.sampledTokens);
     const { chain } = exchange ?? {};
     Object.assign(served, measure, chain && { chain }, { durationMs: performance.now() - arrived });
-    parts.observer.served(served);
+    parts.observer.served(served, said);
     span?.end(served);
     parts.running.delete(running);
     over();
@@ -106,6 +109,7 @@ export async function serveExchange(
     Object.assign(served, { keyId: caller.keyId, project: caller.project });
     const read = route.maxBytes > 0 ? await readJson(request, { maxBytes: route.maxBytes }) : undefined;
     served.requestBytes = read?.bytes ?? 0;
+    if (said) said.request = read?.value;
     exchange = {
       ...{ requestId, arrived, caller, params, ignored, measure, body: read?.value, signal: link.signal },
       ...{ headers: request.headers, deadlineMs: parts.deadlineMs, cache: parts.cache },
@@ -121,8 +125,12 @@ export async function serveExchange(
         if (route.limited) permit ??= parts.limits.enter(caller, tokens);
       },
       stream() {
+        if (stream) return stream;
         const { keepAliveMs, stalledMs } = parts;
-        stream ??= new EventStream({ keepAliveMs, stalledMs, onLeft: link.abort });
+        const events: string[] = [];
+        if (said) said.response = events;
+        const kept = said && { onEvent: (data: string) => void events.push(data) };
+        stream = new EventStream({ keepAliveMs, stalledMs, onLeft: link.abort, ...kept });
         return stream;
       },
       failed: fail,
@@ -131,6 +139,7 @@ export async function serveExchange(
     exchange.reserve(0);
     if (!(answer instanceof EventStream)) {
       const response = responseOf(answer, headers());
+      if (said && !(answer instanceof Response)) said.response = answer;
       served.status = response.status;
       finish();
       return response;
@@ -145,6 +154,7 @@ export async function serveExchange(
   } catch (thrown) {
     stream?.end();
     const error = fail(thrown);
+    if (said) said.response = error.toBody();
     finish();
     return responseOfError(error, headers());
   }

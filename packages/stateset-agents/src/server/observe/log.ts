@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { parseOptions } from "../../options.ts";
 import { createLineSink, type LogDestination, openTarget } from "./line-sink.ts";
-import type { Observer, Served } from "./observer.ts";
+import type { Observer } from "./observer.ts";
 import { redactWith } from "./redact.ts";
 
 const levels = ["debug", "info", "warn", "error", "silent"] as const;
@@ -24,15 +24,7 @@ export interface LogOptions {
   destination?: LogDestination | undefined;
 }
 
-/** What was said, for those who want it in their log. */
-export interface ServedContent {
-  request?: unknown;
-  response?: unknown;
-}
-
 export interface Log extends Observer {
-  /** The content is written only where the options say so. */
-  served(one: Served, content?: ServedContent): void;
   /** Something that happened. Strings are written as they are but for secrets: do not give it what a user said. */
   event(name: string, fields?: Readonly<Record<string, unknown>>, level?: "debug" | "info" | "warn" | "error"): void;
   /** Lines that could not be written. */

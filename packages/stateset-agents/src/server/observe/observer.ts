@@ -27,8 +27,15 @@ export interface Served {
   chain?: "continued" | "started";
 }
 
+/** What was said, for those who want it in their log. */
+export interface ServedContent {
+  request?: unknown;
+  response?: unknown;
+}
+
 export interface Observer {
-  served(one: Served): void;
+  /** The content is given only where the server was told to keep it. */
+  served(one: Served, content?: ServedContent): void;
 }
 
 /** All of them as one. Whoever looks on must not hurt the request: an observer that fails is said once, and asked again. */
@@ -43,11 +50,11 @@ export function observeAll(
     warn(`An observer of the server fails: ${messageOf(error)}.`);
   };
   return {
-    served(one) {
+    served(one, content) {
       for (const observer of observers) {
         try {
           // One that is an async function may fail later, which nobody else would catch.
-          const result: unknown = observer.served(one);
+          const result: unknown = observer.served(one, content);
           if (result instanceof Promise) result.catch((error: unknown) => failed(observer, error));
         } catch (error) {
           failed(observer, error);
