@@ -3,6 +3,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
+import type { InterruptCode } from "../src/cli/exit-codes.ts";
 import type { CliIo } from "../src/cli/io.ts";
 import { runCli } from "../src/cli/program.ts";
 import { makeTinyModel } from "./tiny-model.ts";
@@ -27,11 +28,13 @@ export interface CliSettings {
   tty?: boolean;
   /** Ctrl-C, once this is printed. */
   interruptAt?: RegExp;
+  /** Called once the command can be stopped; what it resolves to stops it. */
+  until?: (stdout: () => string) => Promise<InterruptCode>;
 }
 
 export async function cli(
   args: readonly string[],
-  { cwd, env = {}, input = "", tty = false, interruptAt }: CliSettings,
+  { cwd, env = {}, input = "", tty = false, interruptAt, until }: CliSettings,
 ): Promise<CliResult> {
   const written = { stdout: "", stderr: "" };
   let interrupt: Parameters<CliIo["onInterrupt"]>[0] | undefined;
@@ -55,6 +58,7 @@ export async function cli(
     cwd,
     onInterrupt(stop) {
       interrupt = stop;
+      void until?.(() => written.stdout).then(stop);
       return () => {
         interrupt = undefined;
       };

@@ -71,6 +71,7 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
   const parts: ServerParts = {
     ...{ models, keys: o.keys, limits: createKeyLimits(), keepAliveMs: o.keepAliveMs, stalledMs: o.stalledMs },
     observer: observeAll([metrics, ...(log ? [log] : []), ...(watch ? [watch] : [])]),
+    content: o.log?.content ?? false,
     // Whoever brings a server of his own says there which names are his.
     guard: () => {},
     startSpan: o.trace && traceRequests(o.trace).start,
@@ -100,11 +101,9 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
           },
         );
       }
-      parts.guard = createHostGuard({
-        loopback,
-        hosts: [...(o.hosts ?? []), ...(loopback ? [host] : [])],
-        origins: o.origins ?? [],
-      });
+      // Its own address alone would keep out who calls it by a name.
+      const hosts = o.hosts && o.hosts.length > 0 ? [...o.hosts, host] : [];
+      parts.guard = createHostGuard({ loopback, hosts, origins: o.origins ?? [] });
       const { getRequestListener } = await import("@hono/node-server");
       const listener = getRequestListener(server.fetch, { overrideGlobalObjects: false });
       node = createNodeServer(nodeServerOptions(o.connections), listener);

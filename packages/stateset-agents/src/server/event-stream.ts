@@ -10,6 +10,8 @@ export interface EventStreamOptions {
   onEvent?: ((data: string) => void) | undefined;
   /** The client has left, or was let go: whatever it was to be told is not needed any more. */
   onLeft: () => void;
+  /** Told of every event, whether or not anybody reads it. */
+  onEvent?: (data: string) => void;
 }
 
 /** What may lie unread before a reader counts as one that does not read. */

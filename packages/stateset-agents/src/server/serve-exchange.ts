@@ -22,6 +22,8 @@ export interface ServerParts {
   keys: Keys | undefined;
   limits: KeyLimits;
   observer: Observer;
+  /** Whether what is asked and answered is kept for the observer. */
+  content: boolean;
   guard: (headers: Headers) => void;
   startSpan: ((request: TracedRequest) => RequestSpan) | undefined;
   keepAliveMs: number;
@@ -125,12 +127,12 @@ export async function serveExchange(
       models: () => parts.models.of(caller),
       reserve: (tokens) => permit?.reserve(tokens),
       stream() {
-        const { keepAliveMs, stalledMs } = parts;
         if (stream) return stream;
+        const { keepAliveMs, stalledMs } = parts;
         const events: string[] = [];
         if (said) said.response = events;
-        const onEvent = said && ((data: string) => events.push(data));
-        stream = new EventStream({ keepAliveMs, stalledMs, onEvent, onLeft: link.abort });
+        const kept = said && { onEvent: (data: string) => void events.push(data) };
+        stream = new EventStream({ keepAliveMs, stalledMs, onLeft: link.abort, ...kept });
         return stream;
       },
       failed: fail,

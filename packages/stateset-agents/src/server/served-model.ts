@@ -37,16 +37,17 @@ export class ServedModel {
   readonly #constraints: ConstraintCompiler = createConstraintCompiler();
   readonly #turns = createKeyTurns("schemas");
   readonly #options: ServedModelOptions;
-  #agent: MultiTurnAgent;
+  #opened: Opened;
   #state: ModelState = "ready";
   #reopened = false;
   #format: CallFormat | undefined;
   readonly #cacheBytesMax: number;
 
-  private constructor(agent: MultiTurnAgent, options: ServedModelOptions) {
+  private constructor(own: Opened, options: ServedModelOptions) {
+    const { agent } = own;
     const { stub } = agent.policy.model;
     this.name = stub && !options.name.includes("stub") ? `${options.name}-stub` : options.name;
-    this.#agent = agent;
+    this.#opened = own;
     this.#options = options;
     const { slots } = agent.policy.stats();
     this.#cacheBytesMax = stub ? 0 : agent.policy.plan({ tokenBudget: 1, recompute: true, reference: false }).cache;
@@ -62,7 +63,7 @@ export class ServedModel {
   }
 
   get agent(): MultiTurnAgent {
-    if (this.#state === "ready") return this.#agent;
+    if (this.#state === "ready") return this.#opened.agent;
     const message = `The engine of ${this.name} failed${this.#state === "reopening" ? " and is being opened again" : ""}.`;
     throw new HttpError(503, message, { code: "engine_failed", headers: { "retry-after": "1" } });
   }
@@ -73,8 +74,8 @@ export class ServedModel {
 
   /** How it writes calls of tools. */
   get callFormat(): CallFormat {
-    const { callFormat } = this.#agent.options;
-    this.#format ??= callFormat ? callFormats[callFormat] : toolsOfTemplate(this.#agent.policy.tokenizer).format;
+    const { callFormat } = this.#opened.agent.options;
+    this.#format ??= callFormat ? callFormats[callFormat] : toolsOfTemplate(this.#opened.agent.policy.tokenizer).format;
     return this.#format;
   }
 
@@ -94,7 +95,7 @@ export class ServedModel {
 
   /** To be called whenever a request failed, with what it failed with. An engine that failed is opened again, once. */
   noteFailure(error: unknown): void {
-    if (this.#state !== "ready" || !this.#agent.policy.stats().failed) return;
+    if (this.#state !== "ready" || !this.#opened.agent.policy.stats().failed) return;
     const { source, onEngine, name } = this.#options;
     const tell = (state: ModelState, cause?: unknown) => {
       this.#state = state;
@@ -106,11 +107,11 @@ export class ServedModel {
     }
     this.#reopened = true;
     tell("reopening", error);
-    const failed = this.#agent;
+    const failed = this.#opened;
     this.chains.clear();
     const again = async () => {
-      await failed.close().catch(() => {});
-      this.#agent = await opened(source);
+      await failed.close();
+      this.#opened = await opened(source);
     };
     again().then(
       () => tell("ready"),
@@ -125,14 +126,20 @@ export class ServedModel {
 
   async close(): Promise<void> {
     await this.#constraints.close();
-    // What was given open is the giver's to close.
-    if (typeof this.#options.source === "function") await this.#agent.close().catch(() => {});
+    await this.#opened.close();
   }
 }
 
-async function opened(source: ModelSource): Promise<MultiTurnAgent> {
+interface Opened {
+  agent: MultiTurnAgent;
+  close(): Promise<void>;
+}
+
+/** What was given open is the giver's to close. */
+async function opened(source: ModelSource): Promise<Opened> {
   const given = typeof source === "function" ? await source() : source;
-  if (!(given instanceof MultiTurnAgent)) return new MultiTurnAgent({ policy: given });
+  const close = typeof source === "function" ? () => given.close().catch(() => {}) : async () => {};
+  if (!(given instanceof MultiTurnAgent)) return { agent: new MultiTurnAgent({ policy: given }), close };
   await given.initialize();
-  return given;
+  return { agent: given, close };
 }

@@ -11,6 +11,7 @@ import type { LogOptions } from "../../server/observe/log.ts";
 import { alertSender } from "../../telemetry/alerts.ts";
 import { checkpointPath } from "../checkpoint-path.ts";
 import { defaultKeyFile } from "../commands/keys.ts";
+import type { InterruptCode } from "../exit-codes.ts";
 import { CliExit } from "../failure.ts";
 import { type CliIo, print, printJson } from "../io.ts";
 import { type OpenAgentFlags, openAgent } from "../open-agent.ts";
@@ -67,13 +68,19 @@ export async function runServe(agents: readonly string[], flags: ServeFlags, io:
     ...(flags.alert !== undefined && { onAlert: alertSender({ webhook: flags.alert }) }),
     weights: (model) => weightsOf(named.get(model), io),
   });
+  // From here on a signal ends it well: whoever reads that it listens may send one at once.
+  const told = untilTold(server, io);
   try {
     const { url } = await server.listen({ host: flags.host, port: flags.port });
     const who = { keys: flags.keys !== undefined, key: keys !== undefined };
     if (flags.json) printJson(io, { type: "serving", url, models: server.models(), keys: keys !== undefined });
     else print(io, ...banner(url, server.models(), who, io));
-    await untilToldToEnd(server, flags, io);
+    const status = await told.end;
+    await server.drain(flags.drain ?? 30_000);
+    // SIGTERM is how a server is ended; the others say what ended it.
+    if (status !== 143) throw new CliExit(status);
   } finally {
+    told.leave();
     await server.close();
     keys?.close();
   }
@@ -106,7 +113,7 @@ function nameAll(agents: readonly string[], { model = [] }: ServeFlags, io: CliI
 
 /** A folder, a run or a file as chat takes it; what is none and looks like a hub id is one. */
 function placeOf(what: string | undefined, flags: OpenAgentFlags, io: CliIo): Parameters<typeof openAgent> {
-  if (what !== undefined && !existsSync(checkpointPath(what, io)) && /^[\w.-]+\/[\w.-]+$/.test(what)) {
+  if (what !== undefined && !existsSync(checkpointPath(what, io)) && /^\w[\w.-]*\/[\w.-]+$/.test(what)) {
     return [undefined, { ...flags, model: what }, io];
   }
   return [what, flags, io];
@@ -148,18 +155,16 @@ function logOf(flags: ServeFlags, io: CliIo): LogOptions | undefined {
   return { destination, content: logContent, redact };
 }
 
-/** SIGTERM is how a server is ended, so that it ends well; the others say what ended it. */
-async function untilToldToEnd(server: AgentServer, { drain = 30_000 }: ServeFlags, io: CliIo): Promise<void> {
-  let told = 0;
-  let leave = () => {};
-  const status = await new Promise<129 | 130 | 143>((settle) => {
-    leave = io.onInterrupt((status) => {
-      // Once more: at once.
-      if (++told > 1) void server.close();
-      settle(status);
-    });
+/** Told once, it ends when what runs is done; once more, at once. */
+function untilTold(server: AgentServer, io: CliIo): { end: Promise<InterruptCode>; leave: () => void } {
+  let settle = (_: InterruptCode) => {};
+  const end = new Promise<InterruptCode>((resolve) => {
+    settle = resolve;
   });
-  await server.drain(drain);
-  leave();
-  if (status !== 143) throw new CliExit(status);
+  let count = 0;
+  const leave = io.onInterrupt((status) => {
+    if (++count > 1) void server.close();
+    settle(status);
+  });
+  return { end, leave };
 }
