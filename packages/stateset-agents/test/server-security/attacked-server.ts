@@ -117,8 +117,9 @@ export interface Attacked {
 
 export const allScopes: NonNullable<NewKey["scopes"]> = ["infer", "read", "admin", "metrics"];
 
-export async function openAttacked(options: Partial<ServerOptions> = {}): Promise<Attacked> {
-  const policy = await openPolicy({ model: starterModelPath, threads: 1 });
+/** With the starter model, unless it is another policy's turn. */
+export async function openAttacked(options: Partial<ServerOptions> = {}, given?: Policy): Promise<Attacked> {
+  const policy = given ?? (await openPolicy({ model: starterModelPath, threads: 1 }));
   const keyFile = join(temporaryFolder(), "keys.json");
   const newKey = async (over: Partial<NewKey> = {}) =>
     (await createKey(keyFile, { name: "k", scopes: allScopes, ...over })).token;
