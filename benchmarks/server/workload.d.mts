@@ -1,0 +1,1 @@
+export function conversation(stream: number, round: number): { role: "system" | "user"; content: string }[];
