@@ -71,7 +71,6 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
   const parts: ServerParts = {
     ...{ models, keys: o.keys, limits: createKeyLimits(), keepAliveMs: o.keepAliveMs, stalledMs: o.stalledMs },
     observer: observeAll([metrics, ...(log ? [log] : []), ...(watch ? [watch] : [])]),
-    content: o.log?.content ?? false,
     // Whoever brings a server of his own says there which names are his.
     guard: () => {},
     startSpan: o.trace && traceRequests(o.trace).start,

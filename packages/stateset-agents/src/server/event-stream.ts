@@ -6,8 +6,6 @@ export interface EventStreamOptions {
   keepAliveMs: number;
   /** A reader that takes nothing for so long is let go. */
   stalledMs: number;
-  /** Told of every event, as it is sent. */
-  onEvent?: ((data: string) => void) | undefined;
   /** The client has left, or was let go: whatever it was to be told is not needed any more. */
   onLeft: () => void;
   /** Told of every event, whether or not anybody reads it. */

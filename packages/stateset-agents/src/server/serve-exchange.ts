@@ -30,8 +30,6 @@ export interface ServerParts {
   stalledMs: number;
   deadlineMs: number | undefined;
   cache: ResponseCache | undefined;
-  /** Whether observers are told what was said. */
-  content: boolean;
   /** Told of what no client is told: the server's own failures. */
   onFailure: (error: unknown, requestId: string) => void;
   /** Requests that are being answered. */

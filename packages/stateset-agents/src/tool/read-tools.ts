@@ -20,7 +20,7 @@ export interface NamedFunction {
 export interface SdkTool {
   description?: string;
   inputSchema: StandardSchema | JsonSchema | { jsonSchema: unknown } | (() => unknown);
-  execute?: (input: never, options: never) => unknown;
+  execute?: ((input: never, options: never) => unknown) | undefined;
   needsApproval?: boolean | ((input: never, options: never) => boolean | PromiseLike<boolean>) | undefined;
   timeoutMs?: number | undefined;
   retries?: number | undefined;
