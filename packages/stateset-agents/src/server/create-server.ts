@@ -100,7 +100,9 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
           },
         );
       }
-      parts.guard = createHostGuard({ loopback, hosts: [...(o.hosts ?? []), host], origins: o.origins ?? [] });
+      // All addresses at once have no name that a request could be for.
+      const named = isEveryAddress(host) ? [] : [host.includes(":") ? `[${host}]` : host];
+      parts.guard = createHostGuard({ loopback, hosts: [...(o.hosts ?? []), ...named], origins: o.origins ?? [] });
       const { getRequestListener } = await import("@hono/node-server");
       const listener = getRequestListener(server.fetch, { overrideGlobalObjects: false });
       node = createNodeServer(nodeServerOptions(o.connections), listener);
@@ -168,6 +170,10 @@ function appOf(routes: readonly Route[], parts: ServerParts): Hono {
 
 function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+function isEveryAddress(host: string): boolean {
+  return host === "0.0.0.0" || host === "::";
 }
 
 function listening(node: Server, host: string, port: number): Promise<void> {
