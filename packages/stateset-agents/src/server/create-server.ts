@@ -100,9 +100,9 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
           },
         );
       }
-      // Its own address alone would keep out who calls it by a name.
-      const hosts = o.hosts && o.hosts.length > 0 ? [...o.hosts, host] : [];
-      parts.guard = createHostGuard({ loopback, hosts, origins: o.origins ?? [] });
+      // All addresses at once have no name that a request could be for.
+      const named = isEveryAddress(host) ? [] : [host.includes(":") ? `[${host}]` : host];
+      parts.guard = createHostGuard({ loopback, hosts: [...(o.hosts ?? []), ...named], origins: o.origins ?? [] });
       const { getRequestListener } = await import("@hono/node-server");
       const listener = getRequestListener(server.fetch, { overrideGlobalObjects: false });
       node = createNodeServer(nodeServerOptions(o.connections), listener);
@@ -187,6 +187,10 @@ async function within(ms: number, work: Promise<unknown>): Promise<void> {
 
 function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+function isEveryAddress(host: string): boolean {
+  return host === "0.0.0.0" || host === "::";
 }
 
 function listening(node: Server, host: string, port: number): Promise<void> {
