@@ -16,6 +16,8 @@ export default defineConfig({
     globalSetup: ["test/no-leftovers.ts"],
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    // What is waited for comes, however busy the machine is.
+    expect: { poll: { timeout: 30_000 } },
     // Forks: native addons and process-wide state (signals, environment) stay apart.
     pool: "forks",
     maxWorkers: 2,

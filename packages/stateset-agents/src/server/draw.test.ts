@@ -21,7 +21,7 @@ const endless = { model: "tiny", messages, max_tokens: 90_000, min_tokens: 90_00
 describe("a deadline", () => {
   it("that passes while sampling ends the reply, in a stream with an event", async () => {
     const { ask, stream } = await serve({ tiny: policy });
-    const late = { ...endless, deadline: 150 };
+    const late = { ...endless, deadline: 1000 };
     const { status, headers, json } = await ask(path, late);
     expect([status, headers.get("x-should-retry")]).toEqual([408, "false"]);
     expect(json.error).toMatchObject({ code: "deadline_exceeded", type: "timeout_error" });

@@ -308,7 +308,7 @@ describe("serve", () => {
             () => {},
           );
         }
-        await expect.poll(() => alerts.length, { timeout: 10_000 }).toBeGreaterThan(0);
+        await expect.poll(() => alerts.length).toBeGreaterThan(0);
       },
     );
     hook.close();

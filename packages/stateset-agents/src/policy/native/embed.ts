@@ -35,7 +35,8 @@ export function createEmbed(core: NativeCore): Pick<Required<Policy>, "embed"> {
         const replies = running.map(({ reply }) => reply);
         try {
           const means = (await Promise.all(replies)).map(({ mean }) => mean);
-          if (means.includes(undefined)) throwIfAborted(signal, "while embedding");
+          // Also where the engine was done before it heard of it: who asks is told the same on every machine.
+          throwIfAborted(signal, "while embedding");
           return means as Float32Array[];
         } catch (error) {
           stop();

@@ -3,6 +3,7 @@ import type { Json } from "../../../../test/cli.ts";
 import { type Client, clientOf, joinedChat, serve } from "../../../../test/serve.ts";
 import { tinyChatModel } from "../../../../test/tiny-chat-model.ts";
 import { MultiTurnAgent } from "../../../agent/multi-turn-agent.ts";
+import type { Turn } from "../../../conversation/trajectory.ts";
 import { defaultSampling, type Policy } from "../../../policy/policy.ts";
 import { createStubPolicy } from "../../../policy/stub/stub-policy.ts";
 import { seedOf } from "../../../random.ts";
@@ -87,7 +88,7 @@ describe("a reply", () => {
   it("has the agent's habits where the request says nothing else", async () => {
     const agent = new MultiTurnAgent({ policy, systemPrompt: "Be brief.", sampling: { maxTokens: 2, temperature: 0 } });
     const { ask } = await serve({ own: agent });
-    const body = { model: "own", messages, return_token_ids: true, ignore: undefined };
+    const body = { model: "own", messages, return_token_ids: true };
     const { json } = await ask(path, body);
     expect(json.usage.completion_tokens).toBe(2);
     expect(policy.tokenizer.decode(json.prompt_token_ids as number[])).toContain("Be brief.");
@@ -96,6 +97,21 @@ describe("a reply", () => {
     const other = (await ask(path, { ...body, messages: system, max_completion_tokens: 3 })).json;
     expect(other.usage.completion_tokens).toBe(3);
     expect(policy.tokenizer.decode(other.prompt_token_ids as number[])).not.toContain("Be brief.");
+  });
+
+  it("is given out as the agent changes it, in a stream too", async () => {
+    class Loud extends MultiTurnAgent {
+      protected override afterGeneration(reply: Turn): Turn {
+        return { ...reply, content: `LOUD ${reply.content.toUpperCase()}` };
+      }
+    }
+    const { ask, stream } = await serve({ tiny: new Loud({ policy }) });
+    const body = { ...basis, logprobs: true, return_token_ids: true };
+    const [whole] = (await ask(path, body)).json.choices;
+    expect(whole.message.content).toMatch(/^LOUD /);
+    const [told] = joinedChat((await stream(path, body)).events);
+    expect(told!.message.content).toBe(whole.message.content);
+    expect([told!.logprobs.content, told!.token_ids]).toEqual([whole.logprobs.content, whole.token_ids]);
   });
 
   it("carries the stub's mark in its model", async () => {
