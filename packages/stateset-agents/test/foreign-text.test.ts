@@ -60,9 +60,10 @@ function listener(contextLength = 4096, said = "Zq."): { policy: Policy; prompts
   return { policy, prompts };
 }
 
-function toolFor(text: string): ToolDefinition {
+/** An agent takes no such name; a scenario's or an environment's tools may have one. */
+function toolFor(text: string, name = text): ToolDefinition {
   const parameters = { type: "object", properties: { [text]: { type: "string", description: text, enum: [text] } } };
-  return { type: "function", function: { name: text, description: text, parameters } };
+  return { type: "function", function: { name, description: text, parameters } };
 }
 
 function toolTalk(text: string): Message[] {
@@ -83,11 +84,10 @@ const ways: Record<string, (text: string) => Promise<Prompts> | Prompts> = {
     const agent = new MultiTurnAgent({
       policy,
       systemPrompt: text,
-      tools: [toolFor(text)],
       templateVariables: { note: text },
     });
     const scenario = { id: "s", context: text, templateVariables: { more: [text] } };
-    const session = agent.startConversation({ scenario, seed: 1 });
+    const session = agent.startConversation({ scenario, tools: [toolFor(text)], seed: 1 });
     const history: Turn[] = [user(text)];
     for (const next of [text, text]) {
       const reply = await session.reply(history);
@@ -98,7 +98,7 @@ const ways: Record<string, (text: string) => Promise<Prompts> | Prompts> = {
   },
   async "a response to a conversation with tool calls"(text) {
     const { policy, prompts } = listener();
-    await new MultiTurnAgent({ policy, tools: [toolFor(text)] }).generateResponse(toolTalk(text));
+    await new MultiTurnAgent({ policy, tools: [toolFor(text, "ask")] }).generateResponse(toolTalk(text));
     return prompts;
   },
   async "memory and its summary"(text) {

@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, expect, vi } from "vitest";
 import { MultiTurnAgent } from "../../src/agent/multi-turn-agent.ts";
 import type { StubPrompt } from "../../src/policy/stub/stub-policy.ts";
 import { temporaryFolder } from "../temporary-folder.ts";
-import { deviations, hasOpenaiSchema } from "./openai-schema.ts";
+import { deviations } from "./deviations.ts";
 
 /** One answer as it left the server; `text` grows while a stream is sent. */
 export interface Sent {
@@ -68,7 +68,7 @@ export function realServer(): RealServer {
   });
   afterEach(() => {
     const sent = real.sent.splice(0).filter(({ status, text }) => status > 0 && text !== "");
-    if (hasOpenaiSchema) expect(sent.flatMap(deviations)).toEqual([]);
+    expect(sent.flatMap(deviations)).toEqual([]);
   });
   afterAll(async () => {
     await real.server?.close();

@@ -1,7 +1,7 @@
 /** A secret and a text that are sent everywhere, looked for wherever the server tells or writes anything. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { MultiTurnAgent } from "../../src/agent/multi-turn-agent.ts";
 import { StatesetError } from "../../src/error.ts";
 import { openPolicy } from "../../src/policy/open-policy.ts";

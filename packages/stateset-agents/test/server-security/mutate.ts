@@ -32,6 +32,7 @@ const hostile: readonly (() => unknown)[] = [
   () => ({ type: "json_schema", json_schema: { name: "a", schema: { $ref: "#" } } }),
   () => ({ type: "json_schema", json_schema: { name: "a", schema: { type: "string", pattern: "(a+)+$" } } }),
   () => ({ type: "object", properties: { a: { $ref: "#/properties/a" } }, required: ["a", "b"] }),
+  // biome-ignore lint/suspicious/noThenProperty: somebody may send it.
   () => ({ toString: 1, valueOf: 2, hasOwnProperty: 3, length: -1, then: "x", toJSON: 5 }),
 ];
 
