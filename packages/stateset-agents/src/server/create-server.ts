@@ -45,7 +45,9 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
     for (const [name, source] of Object.entries(o.models)) {
       const onEngine = (event: { model: string; state: string }) =>
         log?.event(`engine-${event.state}`, { model: event.model }, event.state === "ready" ? "info" : "error");
-      opened.push(await ServedModel.open({ name, source, maxWaiting: o.maxWaiting, onEngine }));
+      opened.push(
+        await ServedModel.open({ name, source, maxWaiting: o.maxWaiting, shared: o.keys !== undefined, onEngine }),
+      );
     }
   } catch (error) {
     await Promise.allSettled([...opened.map((model) => model.close()), log?.close()]);

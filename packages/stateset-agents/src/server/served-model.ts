@@ -20,6 +20,8 @@ export interface ServedModelOptions {
   name: string;
   source: ModelSource;
   maxWaiting: number;
+  /** Whether callers can be told apart, so that none may take all of it. */
+  shared: boolean;
   /** Told of an engine that failed and of what came of it. */
   onEngine?: (event: { model: string; state: ModelState; cause?: unknown }) => void;
 }
@@ -51,7 +53,7 @@ export class ServedModel {
     this.#options = options;
     const { slots } = agent.policy.stats();
     this.#cacheBytesMax = stub ? 0 : agent.policy.plan({ tokenBudget: 1, recompute: true, reference: false }).cache;
-    this.admission = createAdmission({ slots, maxWaiting: options.maxWaiting });
+    this.admission = createAdmission({ slots, maxWaiting: options.maxWaiting, shared: options.shared });
   }
 
   static async open(options: ServedModelOptions): Promise<ServedModel> {

@@ -63,6 +63,25 @@ describe("the queue in front of the engine", () => {
     expect(admission.running).toBe(0);
   });
 
+  it("keeps a sixteenth of the slots free of any one key where callers share them, and the extra quarter for the others", async () => {
+    const admission = createAdmission({ slots: 32, maxWaiting: 100, shared: true, now });
+    const flood = Array.from({ length: 60 }, () => admission.enter(ticket({ key: "flooding" })));
+    expect({ running: admission.running, waiting: admission.waiting }).toEqual({ running: 30, waiting: 30 });
+    await admission.enter(ticket({ key: "quiet", tokens: 1_000_000 }));
+    (await flood[0]!).leave();
+    await flood[30]!;
+    expect({ running: admission.running, waiting: admission.waiting }).toEqual({ running: 31, waiting: 29 });
+    const others = Array.from({ length: 9 }, (_, i) => admission.enter(ticket({ key: `other ${i}` })));
+    await Promise.all(others);
+    const late = admission.enter(ticket({ key: "late" }));
+    expect(admission.running).toBe(40);
+    // Two leave: the key that has its share already stays behind.
+    (await others[0]!).leave();
+    await late;
+    (await others[1]!).leave();
+    expect({ running: admission.running, waiting: admission.waiting }).toEqual({ running: 39, waiting: 29 });
+  });
+
   it("counts a request as the slots of its replies, and lets in alone what takes more than there are", async () => {
     const admission = createAdmission({ slots: 4, maxWaiting: 100, now });
     const three = await admission.enter(ticket({ slots: 3 }));

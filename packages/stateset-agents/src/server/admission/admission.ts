@@ -36,12 +36,20 @@ export interface AdmissionOptions {
   slots: number;
   /** Requests that may wait. */
   maxWaiting: number;
+  /**
+   * Whether several callers share it. Then no key gets all the slots: a sixteenth of them stays free of any one, so that another finds a
+   * place at the next step, not behind whatever the first one is still waiting for.
+   */
+  shared?: boolean;
   /** In ms; by default performance.now(). */
   now?: () => number;
 }
 
 /** What the engine is handed, in slots of it: some more than there are, so that one which falls free is filled at the next step. */
 const handedOver = 1.25;
+
+/** Of the slots, what no single key gets where there are others. */
+const keptFree = 1 / 16;
 
 /** The longest that a timer of Node takes, in ms. */
 const longestTimer = 2 ** 31 - 1;
@@ -53,8 +61,16 @@ interface Entry extends Waiting {
   letGo(): void;
 }
 
-export function createAdmission({ slots, maxWaiting, now = () => performance.now() }: AdmissionOptions): Admission {
+export function createAdmission(options: AdmissionOptions): Admission {
+  const { slots, maxWaiting, shared = false, now = () => performance.now() } = options;
   const limit = Math.ceil(slots * handedOver);
+  const keyLimit = shared ? slots - Math.floor(slots * keptFree) : Number.POSITIVE_INFINITY;
+  const runningOf = new Map<string, number>();
+  /** One that takes more than its key may have comes when its key has nothing else. */
+  const mayEnter = ({ ticket }: Entry) => {
+    const own = runningOf.get(ticket.key) ?? 0;
+    return own === 0 || own + ticket.slots <= keyLimit;
+  };
   const queue = new FairQueue<Entry>();
   const departures = new Departures();
   let running = 0;
@@ -82,7 +98,7 @@ export function createAdmission({ slots, maxWaiting, now = () => performance.now
    */
   function letIn(at: number): void {
     while (running < limit) {
-      const next = queue.next(at);
+      const next = queue.next(at, mayEnter);
       if (!next) return;
       const { ticket, since, admit } = next;
       // Timers come late, and of several who share a signal one is told first.
@@ -94,17 +110,24 @@ export function createAdmission({ slots, maxWaiting, now = () => performance.now
       if (running > 0 && running + ticket.slots > limit) return;
       queue.take(next);
       next.letGo();
-      running += ticket.slots;
-      admit({ queuedMs: at - since, leave: leaveOnce(ticket.slots) });
+      count(ticket.key, ticket.slots);
+      admit({ queuedMs: at - since, leave: leaveOnce(ticket) });
     }
   }
 
-  function leaveOnce(taken: number): () => void {
+  function count(key: string, taken: number): void {
+    running += taken;
+    const own = (runningOf.get(key) ?? 0) + taken;
+    if (own > 0) runningOf.set(key, own);
+    else runningOf.delete(key);
+  }
+
+  function leaveOnce({ key, slots: taken }: Ticket): () => void {
     let here = true;
     return () => {
       if (!here) return;
       here = false;
-      running -= taken;
+      count(key, -taken);
       const at = now();
       departures.left(at);
       letIn(at);

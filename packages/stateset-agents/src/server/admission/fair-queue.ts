@@ -109,11 +109,14 @@ export class FairQueue<W extends Waiting> {
     else this.#byKey.delete(key);
   }
 
-  /** Who is next; the same until somebody comes or goes, or grows old. */
-  next(now: number): W | undefined {
+  /** Who is next of those who may; the same until somebody comes or goes, or grows old. */
+  next(now: number, mayEnter: (one: W) => boolean = () => true): W | undefined {
     this.#age(now);
-    const level = this.#levels.find(({ ring }) => ring.size > 0);
-    return level && inTurn(level.ring).next;
+    for (const { ring } of this.#levels) {
+      const flow = inTurn(ring, mayEnter);
+      if (flow) return flow.next;
+    }
+    return undefined;
   }
 
   /** Lets in who is next, at its key's cost. */
@@ -174,25 +177,36 @@ export class FairQueue<W extends Waiting> {
   }
 }
 
-/** The flow at the head of the ring, once it is one that has the tokens for its next. */
-function inTurn<W extends Waiting>(ring: Line<Flow<W>>): Flow<W> {
+/** The next flow whose first may enter, once it is one that has the tokens for it. Others are passed over and get none meanwhile. */
+function inTurn<W extends Waiting>(ring: Line<Flow<W>>, mayEnter: (one: W) => boolean): Flow<W> | undefined {
+  const waits = (flow: Flow<W>) => mayEnter(flow.next);
+  if (!some(ring, waits)) return undefined;
   for (let passed = 0; ; ) {
     const flow = ring.first!;
-    if (!flow.granted) flow.deficit += roundTokens;
-    flow.granted = true;
-    if (flow.deficit >= costOf(flow.next)) return flow;
+    if (waits(flow)) {
+      if (!flow.granted) flow.deficit += roundTokens;
+      flow.granted = true;
+      if (flow.deficit >= costOf(flow.next)) return flow;
+    }
     flow.leaveRing();
     flow.leaveRing = ring.push(flow);
     flow.granted = false;
-    if (++passed % ring.size === 0) skipRounds(ring);
+    if (++passed % ring.size === 0) skipRounds(ring, waits);
   }
 }
 
 /** As many rounds at once as nobody could be let in: a long request may be thousands of them away. */
-function skipRounds<W extends Waiting>(ring: Line<Flow<W>>): void {
+function skipRounds<W extends Waiting>(ring: Line<Flow<W>>, waits: (flow: Flow<W>) => boolean): void {
   let rounds = Number.POSITIVE_INFINITY;
-  for (const flow of ring) rounds = Math.min(rounds, Math.ceil((costOf(flow.next) - flow.deficit) / roundTokens));
-  for (const flow of ring) flow.deficit += (rounds - 1) * roundTokens;
+  for (const flow of ring) {
+    if (waits(flow)) rounds = Math.min(rounds, Math.ceil((costOf(flow.next) - flow.deficit) / roundTokens));
+  }
+  for (const flow of ring) if (waits(flow)) flow.deficit += (rounds - 1) * roundTokens;
+}
+
+function some<T>(line: Iterable<T>, is: (one: T) => boolean): boolean {
+  for (const one of line) if (is(one)) return true;
+  return false;
 }
 
 function classOf({ ticket }: Waiting): number {
