@@ -6,6 +6,7 @@ import { listModels, showModel } from "./dialect/models.ts";
 import { type HealthSources, healthz, readyReply, readyz } from "./observe/health.ts";
 import type { Metrics } from "./observe/metrics.ts";
 import { openapiOf } from "./openapi.ts";
+import { readFields } from "./read-fields.ts";
 import type { Route } from "./route.ts";
 
 export interface RouteSources {
@@ -14,6 +15,8 @@ export interface RouteSources {
   metrics: Metrics;
   weights: ((model: string) => string | Promise<string>) | undefined;
 }
+
+const reloadSchema = z.strictObject({});
 
 /** Routes that only ask take no body. */
 const asks = { method: "GET", maxBytes: 0 } as const;
@@ -64,10 +67,11 @@ export function routesOf({ maxBodyBytes: maxBytes, health, metrics, weights }: R
   ];
   if (weights) {
     routes.push({
-      ...{ method: "POST", scope: "admin", maxBytes: 1024, limited: true, body: z.strictObject({}) },
+      ...{ method: "POST", scope: "admin", maxBytes: 1024, limited: true, body: reloadSchema },
       path: "/admin/models/:model/reload",
       summary: "Load the newest weights of a model while it serves.",
       async answer(exchange) {
+        readFields(reloadSchema, exchange.body, exchange);
         const model = exchange.model(exchange.params.model ?? "");
         return { model: model.name, version: await model.load(await weights(model.name)) };
       },
