@@ -18,6 +18,7 @@ import {
 import { type HealthSources, healthz, readyReply, readyz } from "./observe/health.ts";
 import type { Metrics } from "./observe/metrics.ts";
 import { openapiOf } from "./openapi.ts";
+import { readFields } from "./read-fields.ts";
 import type { Route } from "./route.ts";
 
 export interface RouteSources {
@@ -26,6 +27,8 @@ export interface RouteSources {
   metrics: Metrics;
   weights: ((model: string) => string | Promise<string>) | undefined;
 }
+
+const reloadSchema = z.strictObject({});
 
 /** Routes that only ask take no body. */
 const asks = { method: "GET", maxBytes: 0 } as const;
@@ -126,11 +129,12 @@ export function routesOf({ maxBodyBytes: maxBytes, health, metrics, weights }: R
   ];
   if (weights) {
     routes.push({
-      ...{ method: "POST", scope: "admin", maxBytes: 1024, limited: true, body: z.strictObject({}) },
+      ...{ method: "POST", scope: "admin", maxBytes: 1024, limited: true, body: reloadSchema },
       path: "/admin/models/:model/reload",
       summary: "Load the newest weights of a model while it serves.",
       response: z.object({ model: z.string(), version: z.string() }),
       async answer(exchange) {
+        readFields(reloadSchema, exchange.body, exchange);
         const model = exchange.model(exchange.params.model ?? "");
         return { model: model.name, version: await model.load(await weights(model.name)) };
       },

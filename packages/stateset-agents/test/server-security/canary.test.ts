@@ -79,7 +79,10 @@ describe.each([false, true])("with content in the log: %s", (withContent) => {
   let said: { text: string; refusals: string };
   beforeAll(async () => {
     const file = join(temporaryFolder(), "server.log");
-    attacked = await openAttacked({ log: { level: "debug", content: withContent, destination: { file } } });
+    attacked = await openAttacked({
+      deadlineMs: 300,
+      log: { level: "debug", content: withContent, destination: { file } },
+    });
     key = await attacked.newKey();
     said = await askAll(attacked, key);
     await attacked.close();
@@ -167,7 +170,7 @@ describe("what fails inside", () => {
     ]) {
       const response = await server.fetch(requestOf(chat, { body: body(messages) }));
       const { message } = await errorOf(response);
-      expect([response.status, message.includes(dir)]).toEqual([400, false]);
+      expect([response.status, message.includes(dir)], message).toEqual([400, false]);
       told.push(message);
     }
     expect(told).toEqual([

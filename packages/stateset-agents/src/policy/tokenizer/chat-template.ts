@@ -53,8 +53,7 @@ export function createTemplateRenderer(
   const compiled = new Map([...templates].map(([name, source]) => [name, compile(source, name, where)]));
   const environment = environmentWith(tokens, today, (reason) => {
     // Whoever sent the messages reads it, perhaps from elsewhere: where the model lies is not for him.
-    const hint = `The template is in ${where}.`;
-    throw new StatesetError("INVALID_MESSAGE", `The chat template refuses these messages: ${reason}`, { hint });
+    throw new StatesetError("INVALID_MESSAGE", `The chat template refuses these messages: ${reason}`);
   });
   const none = new NullValue(null);
   let measures = false;
