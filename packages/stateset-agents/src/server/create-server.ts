@@ -1,12 +1,9 @@
 /** Serves agents to many behind the APIs that people's programs speak. */
-import { createServer as createNodeServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { Hono } from "hono";
+import type { Server } from "node:http";
 import { breakerStates } from "../endpoint/breaker.ts";
 import { StatesetError } from "../error.ts";
+import { appOf } from "./app.ts";
 import { createHostGuard } from "./guard/host.ts";
-import { limitConnections, nodeServerOptions } from "./guard/node-limits.ts";
-import { securityHeaders } from "./guard/security-headers.ts";
 import { HttpError } from "./http-error.ts";
 import { createKeyLimits } from "./key/limits.ts";
 import { ModelTable } from "./model-table.ts";
@@ -16,11 +13,12 @@ import { createMetrics } from "./observe/metrics.ts";
 import { observeAll } from "./observe/observer.ts";
 import { traceRequests } from "./observe/spans.ts";
 import { watchServer } from "./observe/watch.ts";
+import { openPort } from "./open-port.ts";
 import { resolveServerOptions, type ServerOptions } from "./options.ts";
 import { createResponseCache } from "./response-cache.ts";
-import { nameOf, type Route } from "./route.ts";
+import { nameOf } from "./route.ts";
 import { routesOf } from "./routes.ts";
-import { responseOfError, type ServerParts, serveExchange } from "./serve-exchange.ts";
+import type { ServerParts } from "./serve-exchange.ts";
 import { ServedModel } from "./served-model.ts";
 
 export interface AgentServer {
@@ -101,13 +99,9 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
         );
       }
       parts.guard = createHostGuard({ loopback, hosts: [...(o.hosts ?? []), host], origins: o.origins ?? [] });
-      const { getRequestListener } = await import("@hono/node-server");
-      const listener = getRequestListener(server.fetch, { overrideGlobalObjects: false });
-      node = createNodeServer(nodeServerOptions(o.connections), listener);
-      limitConnections(node, o.connections);
-      await listening(node, host, port);
-      const { port: own } = node.address() as AddressInfo;
-      return { url: `http://${host.includes(":") ? `[${host}]` : host}:${own}`, port: own };
+      const opened = await openPort(server.fetch, { host, port, connections: o.connections });
+      node = opened.node;
+      return { url: opened.url, port: opened.port };
     },
     async drain(timeoutMs = 30_000) {
       parts.draining = true;
@@ -144,40 +138,6 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
   return server;
 }
 
-function appOf(routes: readonly Route[], parts: ServerParts): Hono {
-  const app = new Hono();
-  for (const route of routes) {
-    app.on(route.method, route.path, (c) =>
-      serveExchange(route, c.req.raw, c.req.param() as Record<string, string>, parts),
-    );
-  }
-  const paths = new Set(routes.map(({ path }) => path));
-  app.all("*", (c) => {
-    const known = [...paths].find((path) => path === c.req.path);
-    const allow = routes
-      .filter(({ path }) => path === known)
-      .map(({ method }) => method)
-      .join(", ");
-    const error = known
-      ? new HttpError(405, `${known} takes ${allow}.`, { code: "method_not_allowed", headers: { allow } })
-      : new HttpError(404, "There is no such route.", { code: "unknown_route" });
-    return responseOfError(error, { ...securityHeaders });
-  });
-  return app;
-}
-
 function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
-}
-
-function listening(node: Server, host: string, port: number): Promise<void> {
-  return new Promise((settle, reject) => {
-    node.once("error", (cause: NodeJS.ErrnoException) => {
-      const why = cause.code === "EADDRINUSE" ? "is taken" : `cannot be opened (${cause.code})`;
-      reject(
-        new StatesetError("INVALID_OPTION", `Port ${port} of ${host} ${why}.`, { hint: "Choose another.", cause }),
-      );
-    });
-    node.listen(port, host, settle);
-  });
 }

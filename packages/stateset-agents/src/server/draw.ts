@@ -8,7 +8,8 @@ import type { Exchange } from "./exchange.ts";
 import { HttpError } from "./http-error.ts";
 import type { ServedModel } from "./served-model.ts";
 
-export interface DrawRequest extends Pick<SampleRequest, "tokens" | "sampling" | "constraint" | "topLogprobs"> {
+export interface DrawRequest
+  extends Pick<SampleRequest, "tokens" | "sampling" | "constraint" | "topLogprobs" | "samplerLogprobs"> {
   model: ServedModel;
   /** Of the first reply; the others' follow from it. */
   seed: number;
@@ -18,6 +19,8 @@ export interface DrawRequest extends Pick<SampleRequest, "tokens" | "sampling" |
   /** Milliseconds from the request's arrival, in place of the server's own. */
   deadlineMs: number | undefined;
   onToken?: (token: SampleToken) => void;
+  /** Told what there was of replies that were broken off. */
+  onBroken?: (samples: readonly Sample[]) => void;
 }
 
 /** What a request cost and when. */
@@ -70,19 +73,22 @@ export async function takeTurn(request: DrawRequest, exchange: Exchange): Promis
     request.onToken?.(token);
   };
   return async () => {
-    const { constraint, topLogprobs } = request;
+    const { constraint, topLogprobs, samplerLogprobs = false } = request;
     const link = linkSignals(signal);
     const late = deadline === undefined ? undefined : setTimeout(link.abort, Math.max(0, deadline - performance.now()));
     try {
       const requests = Array.from({ length: n }, (_, choice) => ({
-        ...{ tokens, sampling, constraint, namespace: caller.project },
+        ...{ tokens, sampling, constraint, samplerLogprobs, namespace: caller.project },
         seed: seedOfChoice(request.seed, choice),
         ...(topLogprobs !== undefined && { topLogprobs }),
       }));
       const samples = await policy.sample(requests, { signal: link.signal, onToken });
       measure.cachedTokens = Math.max(...samples.map(({ cachedTokens = 0 }) => cachedTokens));
       measure.version = samples[0]!.version;
-      if (samples.some(({ finishReason }) => finishReason === "aborted")) throw brokenOff(signal);
+      if (samples.some(({ finishReason }) => finishReason === "aborted")) {
+        request.onBroken?.(samples);
+        throw brokenOff(signal);
+      }
       return samples;
     } catch (error) {
       model.noteFailure(error);
