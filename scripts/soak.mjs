@@ -1,13 +1,16 @@
 /**
  * What takes too long for every day: the adversary of the heuristic rewards with twenty times the tries, 10,000 damaged calls of every
  * format that must go on as one chain, 10,000 episodes that must leave nothing in memory, 100,000 constrained calls that must be
- * valid, the answers to 500 random schemas too.
+ * valid, the answers to 500 random schemas too; runs of every learner that are killed ten times.
  * Arguments go to vitest: `npm run soak -- one-chain` runs that alone.
  */
 import { spawnSync } from "node:child_process";
 
 const given = process.argv.slice(2);
-const files = given.length > 0 ? given : ["adversary", "one-chain", "tool-memory", "native/constraint", "any-schema"];
+const files =
+  given.length > 0
+    ? given
+    : ["adversary", "one-chain", "tool-memory", "native/constraint", "any-schema", "checkpoint/kill"];
 const { status } = spawnSync("npx", ["vitest", "run", ...files], {
   stdio: "inherit",
   shell: process.platform === "win32",

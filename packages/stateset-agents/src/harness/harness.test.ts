@@ -196,14 +196,15 @@ describe("train() and evaluate()", () => {
   it("learn what the reward asks for, and the opposite with its sign turned", async () => {
     const politeAfter = async (sign: number) => {
       const { agent } = tableAgent();
-      const { run } = await train({ ...quick, agent, harness, reward: reward(sign) });
+      const few = { groupsPerStep: 2, groupSize: 4 };
+      const { run } = await train({ ...quick, ...few, agent, harness, reward: reward(sign) });
       expect(run.metrics[0]).toMatchObject({ firstRatioMax: expect.closeTo(1, 5), replies: expect.any(Number) });
       const warned = run.warnings.filter(({ kind }) => kind === "sampling-overridden");
       expect(warned).toHaveLength(1);
       expect(warned[0]!.message).toMatch(/asks for `top_p`/);
-      return (await evaluate({ agent, harness, reward: reward(1), samples: 16 })).reward.mean;
+      return (await evaluate({ agent, harness, reward: reward(1), samples: 8 })).reward.mean;
     };
-    const before = (await evaluate({ agent: tableAgent().agent, harness, reward: reward(1), samples: 16 })).reward.mean;
+    const before = (await evaluate({ agent: tableAgent().agent, harness, reward: reward(1), samples: 8 })).reward.mean;
     expect(await politeAfter(1)).toBeGreaterThan(before + 0.1);
     expect(await politeAfter(-1)).toBeLessThan(before - 0.05);
   });
