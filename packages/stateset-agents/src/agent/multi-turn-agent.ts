@@ -25,7 +25,7 @@ import type { ConversationOptions, ConversationSession, Reply } from "./session.
 import { summarizeWith } from "./summarize.ts";
 
 /** What one conversation does otherwise than its agent. */
-export interface SessionOptions extends Pick<ConversationOptions, "seed" | "templateVariables"> {
+export interface SessionOptions extends Pick<ConversationOptions, "seed" | "templateVariables" | "learn"> {
   tools: readonly ToolDefinition[];
   sampling: Sampling;
   constraint?: ByteAutomaton | undefined;

@@ -24,12 +24,12 @@ export function whyRestart(
 
 /** Whether the chain has answered just this prompt already. */
 export function hasAnswered(chain: ChainState, messages: readonly Message[]): boolean {
-  const { reply, messages: own } = chain;
-  return (
-    reply !== undefined &&
-    own.length === messages.length &&
-    own.every((message, i) => sameMessage(message, messages[i]!))
-  );
+  return chain.reply !== undefined && sameMessages(chain.messages, messages);
+}
+
+/** Whether a template would be given the same. */
+export function sameMessages(a: readonly Message[], b: readonly Message[]): boolean {
+  return a.length === b.length && a.every((message, i) => sameMessage(message, b[i]!));
 }
 
 /**

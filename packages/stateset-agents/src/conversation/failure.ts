@@ -2,8 +2,8 @@
 export interface Failure {
   /** It threw, gave no answer in time, or gave a number that is NaN or infinite. */
   kind: "threw" | "timeout" | "not-finite";
-  /** A call of the environment, its simulated user, what its check returned, a hook of the agent, or the reward. */
-  during: "fresh" | "reset" | "step" | "user" | "check" | "hook" | "reward";
+  /** A call of the environment, its simulated user, what its check returned, a harness, a hook of the agent, or the reward. */
+  during: "fresh" | "reset" | "step" | "user" | "check" | "harness" | "hook" | "reward";
   scenarioId: string;
   trajectoryId: string;
   message: string;
@@ -32,9 +32,9 @@ function isMistake(error: unknown): error is Error {
 }
 
 /**
- * True of an environment that threw at a reply: an answer to what the policy said, as far as anybody can tell. A call that hangs says
+ * True of an environment or a harness that threw at a reply: an answer to what the policy said, as far as anybody can tell. A call that hangs says
  * more about the machine, and what fails before a reply or in a reward or hook says nothing of the policy.
  */
 export function isAnswer({ kind, during }: Failure): boolean {
-  return kind === "threw" && during === "step";
+  return kind === "threw" && (during === "step" || during === "harness");
 }

@@ -41,15 +41,26 @@ export async function runGuarded<S extends Scenario, T>(
   episode: (environment: GuardedEnvironment<S>, attempt: number) => Promise<T>,
   options: GuardOptions,
 ): Promise<GuardedResult<T>> {
+  const attempts = async (attempt: number) => {
+    const current = attempt === 0 ? environment : await timed("fresh", options, async () => environment.fresh());
+    return episode(guarded(current, options), attempt);
+  };
+  return runTwice(attempts, options.retry);
+}
+
+/** Runs what may fail in timed(); where that failed, once more. Other errors pass through. */
+export async function runTwice<T>(
+  run: (attempt: number) => Promise<T>,
+  retry?: (failure: Failure) => boolean,
+): Promise<GuardedResult<T>> {
   const failures: Failure[] = [];
   for (const attempt of [0, 1]) {
     try {
-      const current = attempt === 0 ? environment : await timed("fresh", options, async () => environment.fresh());
-      return { value: await episode(guarded(current, options), attempt), failures };
+      return { value: await run(attempt), failures };
     } catch (error) {
       if (!(error instanceof EpisodeFailed)) throw error;
       failures.push(error.failure);
-      if (options.retry?.(error.failure) === false) break;
+      if (retry?.(error.failure) === false) break;
     }
   }
   return { value: undefined, failures };
@@ -62,7 +73,8 @@ class EpisodeFailed extends StatesetError {
     const { during, scenarioId, message } = failure;
     const what = failure.kind === "timeout" ? "took too long" : "threw";
     const whose = during === "user" || during === "check" ? during : `${during}()`;
-    super("ENVIRONMENT_FAILED", `The environment's ${whose} ${what} in scenario "${scenarioId}": ${message}`, {
+    const who = during === "harness" ? "The harness" : `The environment's ${whose}`;
+    super("ENVIRONMENT_FAILED", `${who} ${what} in scenario "${scenarioId}": ${message}`, {
       cause,
     });
     this.failure = failure;
@@ -122,7 +134,8 @@ function checkState<S extends Scenario>(state: EnvironmentState<S>): Environment
   return state;
 }
 
-async function timed<T>(
+/** Runs a call of somebody's code that may throw or hang; runTwice() sees which. */
+export async function timed<T>(
   during: Failure["during"],
   { timeoutMs, signal, scenarioId, trajectoryId }: GuardOptions,
   work: (signal: AbortSignal) => Promise<T>,
@@ -152,6 +165,6 @@ async function timed<T>(
     timeoutMs,
     timedOut: () => failed("timeout", `no answer within ${timeoutMs} ms`),
     signal,
-    during: `during the environment's ${during}()`,
+    during: during === "harness" ? "while the harness ran" : `during the environment's ${during}()`,
   });
 }

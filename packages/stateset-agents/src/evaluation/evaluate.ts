@@ -5,13 +5,16 @@ import { isReply, type Trajectory, type TrajectoryGroup } from "../conversation/
 import type { Environment } from "../environment/environment.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
+import type { Harness } from "../harness/harness.ts";
+import { openRollout, scenariosOf } from "../harness/open-rollout.ts";
 import { parseOptions } from "../options.ts";
 import { seedOf } from "../random.ts";
 import type { ReferenceScorer } from "../reward/reference-scorer.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import { requireParts } from "../rollout/parts.ts";
+import type { Play } from "../rollout/play.ts";
 import { allFailed, emptyReport, noneCameThrough } from "../rollout/report.ts";
-import { environmentRollout, type Rollout, sampleGroups } from "../rollout/rollout.ts";
+import { type Rollout, sampleGroups } from "../rollout/rollout.ts";
 import { rolloutShape } from "../rollout/settings.ts";
 import { type Estimate, estimateGroups, mean, standardDeviation } from "./estimate.ts";
 import { fullContextText } from "./full-context.ts";
@@ -33,7 +36,10 @@ const settingsSchema = z.strictObject({
 
 export interface EvaluateOptions extends z.input<typeof settingsSchema> {
   agent: Agent;
-  environment: Environment;
+  /** Who drives the conversations; or a harness does. */
+  environment?: Environment | undefined;
+  /** An agent that drives its conversations itself, in place of an environment. */
+  harness?: Harness | undefined;
   /** Which of the environment's scenarios, or others that fit it. Default: all of its own. */
   scenarios?: readonly Scenario[];
   /** Left out: the environment's own rewards, added up. */
@@ -96,15 +102,17 @@ export interface EvaluationIn extends Pick<Rollout, "onProgress"> {
   scorer?: ReferenceScorer | undefined;
   /** What failures count at most. */
   lowestReward?: number;
+  /** Of a harness that is open already. */
+  play?: Play | undefined;
 }
 
 /** The same inside a run. */
 export async function evaluateWith(
   options: EvaluateOptions,
-  { scorer, lowestReward, onProgress }: EvaluationIn,
+  { scorer, lowestReward, onProgress, play }: EvaluationIn,
 ): Promise<Evaluation> {
   requireParts({ ...options }, "evaluate()");
-  const { agent, environment, scenarios = environment.scenarios, reward, ...rest } = options;
+  const { agent, environment, harness, scenarios = scenariosOf(options), reward, ...rest } = options;
   const settings = parseOptions(settingsSchema, rest, "evaluate()");
   if (scenarios.length === 0) {
     throw new StatesetError("INVALID_OPTION", "evaluate() has no scenarios.", { hint: "Give at least one." });
@@ -120,13 +128,17 @@ export async function evaluateWith(
     // By id, not by place: a subset of the scenarios gives the same conversations.
     seed: seedOf(settings.seed, "evaluate", scenario.id),
   }));
-  const rollout = environmentRollout({ agent, environment, reward, settings, learn: false, scorer, onProgress });
-  const groups = await sampleGroups(rollout, requests, { report, minimum: 1, signal: settings.signal });
+  const parts = { agent, environment, harness, reward, settings, learn: false, scorer, onProgress };
+  const { rollout, close } = await openRollout(parts, play);
+  const groups = await sampleGroups(rollout, requests, { report, minimum: 1, signal: settings.signal }).finally(close);
   // Where it is known what a failure counts, failures alone are a measurement too.
   const known = lowestReward !== undefined || typeof settings.onFailure === "object";
   if (groups.length === 0 || (!known && noneCameThrough(report))) throw allFailed(report, "evaluate()");
   // A run tells of its own conversations.
-  if (lowestReward === undefined) warnOfFullContext(groups, agent.policy, settings.maxTurns);
+  if (lowestReward === undefined) {
+    warnOfFullContext(groups, agent.policy, settings.maxTurns);
+    for (const message of report.overridden) process.emitWarning(`evaluate(): ${message}`, { type: "StatesetWarning" });
+  }
   const estimate = (of: (trajectory: Trajectory) => number | undefined): Estimate =>
     estimateGroups(
       groups.map((group) => group.trajectories.map(of).filter((value) => value !== undefined)),

@@ -37,6 +37,7 @@ export interface Played {
   reward?: RewardResult;
   /** One a failed attempt. */
   failures: Failure[];
+  notices?: readonly string[]; // what it asked for and did not get
 }
 
 /** Who drives a conversation. */

@@ -20,6 +20,8 @@ export interface RolloutReport {
   partFailures: (PartFailure & { scenarioId: string; trajectoryId: string })[];
   /** What rewards had to say of themselves, each once. */
   notices: string[];
+  /** What a harness asked for and did not get, each once. */
+  overridden: string[];
   /** Conversations that came to nothing, as far as they got: `failure` says why. */
   lost: (Unrewarded & { group: string })[];
   /** Groups left out because too few of their conversations came through: fewer than two, or none where the algorithm needs no others. */
@@ -37,6 +39,7 @@ export function emptyReport(lowestReward = 0): RolloutReport {
     failures: [],
     partFailures: [],
     notices: [],
+    overridden: [],
     lost: [],
     droppedGroups: [],
     replies: 0,

@@ -21,6 +21,8 @@ export interface Rollout {
   play: Play;
   /** Undefined: the environment's own rewards, added up. */
   reward: RewardFunction | undefined;
+  /** Whoever drives the conversations judges them. */
+  judged?: boolean;
   settings: RolloutSettings;
   /** False in evaluations: tokens are recorded, not marked for learning. */
   learn: boolean;
@@ -117,6 +119,8 @@ async function sampleAll(
   const rewarded = await runLimited(rewarding, concurrency, stop);
   // Only now, in the order of the requests: the report must not depend on who was done first.
   for (const { failures } of played) report.failures.push(...failures);
+  const said = played.flatMap(({ notices = [] }) => notices);
+  report.overridden.push(...new Set(said.filter((notice) => !report.overridden.includes(notice))));
   for (const one of rewarded.flatMap(({ members }) => members).filter(isRewarded))
     report.lowestReward = Math.min(report.lowestReward, one.reward.score);
   const groups = requests.map(({ id, scenario }, i): TrajectoryGroup => {
@@ -177,6 +181,8 @@ function withFailureScore(
   report: RolloutReport,
 ): Trajectory | Unrewarded {
   if (isRewarded(one) || onFailure === "drop" || !one.failure || !isAnswer(one.failure)) return one;
+  // A harness that fails before anything was said has not been answered badly.
+  if (one.chains.length === 0) return one;
   const score = onFailure === "lowest" ? report.lowestReward : onFailure.score;
   const failed: Trajectory = { ...one, reward: { score, breakdown: {} } };
   report.failed.push(failed);

@@ -24,6 +24,7 @@ export interface RunConfig {
   algorithm?: { algorithm: string } & Facts;
   agent?: Facts;
   environment?: Facts;
+  harness?: Facts;
   heldOut?: Facts;
   reward?: Facts;
   /** What is learnt from, where that is data. */

@@ -73,6 +73,7 @@ export type WarningKind =
   | "options-unusual"
   | "no-reference"
   | "sampling-mismatch"
+  | "sampling-overridden"
   | "first-ratio"
   | "held-out"
   | "stub";

@@ -1,11 +1,9 @@
 /** Serves agents to many behind the APIs that people's programs speak. */
-import { createServer as createNodeServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { Hono } from "hono";
+import type { Server } from "node:http";
 import { breakerStates } from "../endpoint/breaker.ts";
 import { StatesetError } from "../error.ts";
+import { appOf } from "./app.ts";
 import { createHostGuard } from "./guard/host.ts";
-import { limitConnections, nodeServerOptions } from "./guard/node-limits.ts";
 import { HttpError } from "./http-error.ts";
 import { createKeyLimits } from "./key/limits.ts";
 import { ModelTable } from "./model-table.ts";
@@ -15,11 +13,12 @@ import { createMetrics } from "./observe/metrics.ts";
 import { observeAll } from "./observe/observer.ts";
 import { traceRequests } from "./observe/spans.ts";
 import { watchServer } from "./observe/watch.ts";
+import { openPort } from "./open-port.ts";
 import { resolveServerOptions, type ServerOptions } from "./options.ts";
 import { createResponseCache } from "./response-cache.ts";
-import { checkRoutes, nameOf, type Route } from "./route.ts";
+import { nameOf } from "./route.ts";
 import { routesOf } from "./routes.ts";
-import { type ServerParts, serveExchange } from "./serve-exchange.ts";
+import type { ServerParts } from "./serve-exchange.ts";
 import { ServedModel } from "./served-model.ts";
 
 export interface AgentServer {
@@ -105,13 +104,9 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
       // All addresses at once have no name that a request could be for.
       const named = isEveryAddress(host) ? [] : [host.includes(":") ? `[${host}]` : host];
       parts.guard = createHostGuard({ loopback, hosts: [...(o.hosts ?? []), ...named], origins: o.origins ?? [] });
-      const { getRequestListener } = await import("@hono/node-server");
-      const listener = getRequestListener(server.fetch, { overrideGlobalObjects: false });
-      node = createNodeServer(nodeServerOptions(o.connections), listener);
-      limitConnections(node, o.connections);
-      await listening(node, host, port);
-      const { port: own } = node.address() as AddressInfo;
-      return { url: `http://${host.includes(":") ? `[${host}]` : host}:${own}`, port: own };
+      const opened = await openPort(server.fetch, { host, port, connections: o.connections });
+      node = opened.node;
+      return { url: opened.url, port: opened.port };
     },
     async drain(timeoutMs = 30_000) {
       parts.draining = true;
@@ -147,36 +142,6 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
   return server;
 }
 
-function appOf(routes: readonly Route[], parts: ServerParts): Hono {
-  checkRoutes(routes);
-  const app = new Hono();
-  for (const route of routes) {
-    app.on(route.method, route.path, (c) =>
-      serveExchange(route, c.req.raw, c.req.param() as Record<string, string>, parts),
-    );
-  }
-  for (const path of new Set(routes.map((route) => route.path))) {
-    const methods = routes.filter((route) => route.path === path).map(({ method }) => method);
-    const allow = methods.flatMap((method) => (method === "GET" ? [method, "HEAD"] : [method])).join(", ");
-    const refused = () =>
-      new HttpError(405, `${path} takes ${allow}.`, { code: "method_not_allowed", headers: { allow } });
-    app.all(path, (c) => serveExchange(refusal(refused), c.req.raw, {}, parts));
-  }
-  const unknown = refusal(() => new HttpError(404, "There is no such route.", { code: "unknown_route" }));
-  app.all("*", (c) => serveExchange(unknown, c.req.raw, {}, parts));
-  return app;
-}
-
-/** What is no route is guarded and noted as one, under no name of the table. */
-function refusal(error: () => HttpError): Route {
-  return {
-    ...{ method: "GET", path: "*", scope: "open", maxBytes: 0, limited: false, summary: "" },
-    answer() {
-      throw error();
-    },
-  };
-}
-
 /** Until it is done, but no longer than so long. */
 async function within(ms: number, work: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
@@ -193,16 +158,4 @@ function isLoopback(host: string): boolean {
 
 function isEveryAddress(host: string): boolean {
   return host === "0.0.0.0" || host === "::";
-}
-
-function listening(node: Server, host: string, port: number): Promise<void> {
-  return new Promise((settle, reject) => {
-    node.once("error", (cause: NodeJS.ErrnoException) => {
-      const why = cause.code === "EADDRINUSE" ? "is taken" : `cannot be opened (${cause.code})`;
-      reject(
-        new StatesetError("INVALID_OPTION", `Port ${port} of ${host} ${why}.`, { hint: "Choose another.", cause }),
-      );
-    });
-    node.listen(port, host, settle);
-  });
 }

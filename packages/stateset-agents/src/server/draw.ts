@@ -15,6 +15,8 @@ export interface DrawRequest {
   /** Milliseconds from the request's arrival, in place of the server's own. */
   deadlineMs: number | undefined;
   onToken?: (token: SampleToken) => void;
+  /** Told what there was of replies that were broken off. */
+  onBroken?: (samples: readonly Sample[]) => void;
 }
 
 /** What a request cost and when. */
@@ -75,8 +77,10 @@ export async function takeTurn(request: DrawRequest, exchange: Exchange): Promis
         samples.map(({ cachedTokens = 0 }, i) => (requests[i]!.tokens === tokens ? cachedTokens : 0));
       measure.cachedTokens = sum(prompts.map((tokens) => Math.max(...cached(tokens))));
       measure.version = samples[0]!.version;
-      if (samples.some(({ finishReason }) => finishReason === "aborted"))
+      if (samples.some(({ finishReason }) => finishReason === "aborted")) {
+        request.onBroken?.(samples);
         throw new StatesetError("ABORTED", "Stopped while sampling.");
+      }
       return samples;
     });
 }

@@ -10,7 +10,7 @@ import { warmupSteps } from "../learning/learner.ts";
 import { isShaped, type Sampling } from "../policy/policy.ts";
 import { allFailed, failuresBySource, lostBySource } from "../rollout/report.ts";
 import { evaluationLines } from "../run/evaluation-metrics.ts";
-import type { RewardEvaluation } from "../run/event.ts";
+import type { RewardEvaluation, WarningKind } from "../run/event.ts";
 import type { Metrics } from "../run/metrics.ts";
 import type { Collected } from "./collect.ts";
 import type { Loop, LoopState } from "./loop.ts";
@@ -24,7 +24,9 @@ export async function reportFailures(loop: Loop, step: number, collected: Collec
   await reportFullContext(loop, step, collected);
   const played = groups.flatMap(({ trajectories }) => trajectories);
   const rewarded =
-    rollout.reward !== undefined || played.some(({ turns }) => turns.some((turn) => turn.reward !== undefined));
+    rollout.reward !== undefined ||
+    rollout.judged === true ||
+    played.some(({ turns }) => turns.some((turn) => turn.reward !== undefined));
   if (step === 1 && played.length > 0 && !rewarded) {
     const message =
       "Nothing rewards these conversations: there is no `reward`, and the environment gave none for any reply. Give train() a reward.";
@@ -40,7 +42,8 @@ export async function reportFailures(loop: Loop, step: number, collected: Collec
   if (environment.length > 0) {
     const messages = messagesOf(environment);
     const lost = lostBySource(report).environment;
-    const message = `Step ${step}: the environment failed ${times(messages)}; ${lost === 1 ? "1 conversation was" : `${lost} conversations were`} lost${scoredText(report)}. ${examples(messages)}`;
+    const who = environment.some(({ during }) => during === "harness") ? "harness" : "environment";
+    const message = `Step ${step}: the ${who} failed ${times(messages)}; ${lost === 1 ? "1 conversation was" : `${lost} conversations were`} lost${scoredText(report)}. ${examples(messages)}`;
     await run.warn({ kind: "environment-failed", message }, step);
   }
   if (reward.length > 0) {
@@ -54,11 +57,15 @@ export async function reportFailures(loop: Loop, step: number, collected: Collec
     why: (name) => ` ${examples(said(name))}`,
     metric: "partFailures",
   });
-  for (const message of report.notices) {
-    if (state.notices.includes(message)) continue;
-    state.notices.push(message);
-    await run.warn({ kind: "reward-unguarded", message }, step);
-  }
+  const once = async (kind: WarningKind, messages: readonly string[]) => {
+    for (const message of messages) {
+      if (state.notices.includes(message)) continue;
+      state.notices.push(message);
+      await run.warn({ kind, message }, step);
+    }
+  };
+  await once("reward-unguarded", report.notices);
+  await once("sampling-overridden", report.overridden);
   if (droppedGroups.length > 0) {
     const left = groups.length === 0 ? " Nothing is left to learn from in this step." : "";
     const [some, were] =

@@ -1,10 +1,10 @@
 import type { Agent } from "../agent/agent.ts";
-import type { Environment } from "../environment/environment.ts";
 import type { ConversationScenario, Scenario } from "../environment/scenario.ts";
 import type { Task } from "../environment/task-environment.ts";
 import { StatesetError } from "../error.ts";
 import { type EvaluationIn, evaluateWith } from "../evaluation/evaluate.ts";
 import { splitHeldOut } from "../evaluation/split.ts";
+import type { Driver } from "../harness/open-rollout.ts";
 import { seedOf } from "../random.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import type { RolloutProgress } from "../rollout/rollout.ts";
@@ -22,9 +22,8 @@ export interface HeldOutEvaluation {
   ): Promise<RewardEvaluation>;
 }
 
-export interface HeldOutOptions extends Pick<EvaluationIn, "scorer" | "onProgress"> {
+export interface HeldOutOptions extends Pick<EvaluationIn, "scorer" | "onProgress" | "play">, Driver {
   agent: Agent;
-  environment: Environment;
   scenarios: readonly Scenario[];
   reward: RewardFunction | undefined;
   config: TrainingConfig;
@@ -69,7 +68,14 @@ function textOf(scenario: Scenario): string {
  * The same scenarios are sampled with the same seeds every time, so that evaluations differ by the policy alone.
  * With a single scenario both parts are that one.
  */
-export function createHeldOut({ scenarios, config, scorer, onProgress, ...parts }: HeldOutOptions): HeldOutEvaluation {
+export function createHeldOut({
+  scenarios,
+  config,
+  scorer,
+  onProgress,
+  play,
+  ...parts
+}: HeldOutOptions): HeldOutEvaluation {
   if (scenarios.length === 0) {
     throw new StatesetError("INVALID_OPTION", "The evaluation has no scenarios.", {
       hint: "Give at least one held-out scenario, or leave the evaluation out.",
@@ -103,7 +109,7 @@ export function createHeldOut({ scenarios, config, scorer, onProgress, ...parts 
       try {
         const result = await evaluateWith(
           { ...parts, ...settings, scenarios: sets[set] },
-          { scorer, lowestReward, onProgress: (progress) => tell(set, progress) },
+          { scorer, lowestReward, play, onProgress: (progress) => tell(set, progress) },
         );
         const means = Object.entries(result.parts).map(([name, estimate]) => [name, estimate.mean]);
         return {

@@ -25,7 +25,7 @@ export interface ResolvedRun<A extends Agent = Agent> {
 /** What train() will do with these options. Loads the agent's model. */
 export async function resolveRun<A extends Agent>(options: TrainOptions<A>): Promise<ResolvedRun<A>> {
   const { parts, training, algorithm: chosen } = splitOptions(options);
-  const { agent, environment, reward, heldOut, resumeFrom } = parts;
+  const { agent, environment, harness, reward, heldOut, resumeFrom } = parts;
   const saved = resumeFrom === undefined ? undefined : readConfig(runDirOf(resumeFrom));
   if (saved) requireLearner(saved, ["rl"], "train()");
   const algorithm = algorithmOf(chosen, saved);
@@ -65,7 +65,8 @@ export async function resolveRun<A extends Agent>(options: TrainOptions<A>): Pro
     algorithm: { ...algorithm.options, algorithm: algorithm.name },
     settings: { ...config },
     agent: agent.describe(),
-    environment: environment.describe(),
+    ...(environment && { environment: environment.describe() }),
+    ...(harness && { harness: harness.describe() }),
     ...(heldOut && { heldOut: describeHeldOut(heldOut) }),
     ...(reward && { reward: reward.describe() }),
   };

@@ -4,6 +4,7 @@ import { algorithmNames, optionNames } from "../algorithm/algorithms.ts";
 import type { Environment } from "../environment/environment.ts";
 import type { ConversationScenario, Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
+import type { Harness } from "../harness/harness.ts";
 import { optionPaths } from "../options.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import { requireParts } from "../rollout/parts.ts";
@@ -17,11 +18,14 @@ import type { ProfileName } from "./profiles.ts";
 /** The parts of a run that are not plain data, and where it is kept. */
 export interface TrainParts<A extends Agent = Agent> extends RunPlace {
   agent: A;
-  environment: Environment;
-  /** Left out: the environment's own rewards, added up. */
+  /** Who drives the conversations; or a harness does. */
+  environment?: Environment | undefined;
+  /** An agent of your own that drives its conversations itself, in place of an environment: see defineHarness(). */
+  harness?: Harness | undefined;
+  /** Left out: the rewards of the environment, added up, or of the harness. */
   reward?: RewardFunction | undefined;
   profile?: ProfileName | undefined;
-  /** Scenarios that training never sees, for evaluations; played in the same environment unless one with its own is given. */
+  /** Scenarios that training never sees, for evaluations; played in the same environment or harness unless an environment with its own is given. */
   heldOut?: Environment | readonly (Scenario | ConversationScenario)[] | undefined;
   callbacks?: TrainingCallbacks | readonly TrainingCallbacks[] | undefined;
   /** Shows how it goes on stderr: the live view on a terminal, a line a step elsewhere. Default false. */
@@ -41,6 +45,7 @@ export type TrainOptions<A extends Agent = Agent> = TrainParts<A> & TrainingOpti
 const partNames: readonly (keyof TrainParts)[] = [
   "agent",
   "environment",
+  "harness",
   "reward",
   "profile",
   "heldOut",

@@ -8,13 +8,14 @@ import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 import { EarlyStopping } from "../evaluation/early-stopping.ts";
 import type { EvaluationIn } from "../evaluation/evaluate.ts";
+import { type OpenRollout, openRollout, scenariosOf } from "../harness/open-rollout.ts";
 import { exclusively } from "../learning/exclusive.ts";
 import { type Learner, openLearner, wantsReference } from "../learning/learner.ts";
 import { defaultTokenBudget } from "../learning/optimiser.ts";
 import { noMoments } from "../learning/shape-rewards.ts";
 import { requireTrainable } from "../learning/trainable.ts";
 import type { Policy } from "../policy/policy.ts";
-import { environmentRollout, scorerOf } from "../rollout/rollout.ts";
+import { type Rollout, scorerOf } from "../rollout/rollout.ts";
 import type { RunProgress } from "../run/callbacks.ts";
 import { changesText } from "../run/config.ts";
 import type { RewardEvaluation } from "../run/event.ts";
@@ -46,7 +47,7 @@ export interface TrainResult<A extends Agent = Agent> {
 }
 
 /**
- * Trains an agent by reinforcement on conversations with an environment and returns it, ready to be used.
+ * Trains an agent by reinforcement on conversations with an environment, or in a harness, and returns it, ready to be used.
  *
  * @example
  * const { agent, run } = await train({ agent, environment, reward, steps: 40 });
@@ -78,11 +79,13 @@ async function trainAlone<A extends Agent>(resolved: ResolvedRun<A>): Promise<Tr
     policy,
   );
   const { run } = opened;
+  let driven: OpenRollout | undefined;
   let loop: Loop | undefined;
   let after: RewardEvaluation | undefined;
   let finalDir: string | undefined;
   const work = async () => {
-    loop = await openLoop(resolved, learner, opened);
+    driven = await drive(resolved, run);
+    loop = await openLoop(resolved, learner, opened, driven.rollout);
     await begin(loop, resolved);
     await evaluateBefore(loop);
     await firstLook(loop);
@@ -96,7 +99,7 @@ async function trainAlone<A extends Agent>(resolved: ResolvedRun<A>): Promise<Tr
   };
   const end = await run
     .conclude(work, () => saveLoop(loop!, { best: false, planned: false }))
-    .finally(() => loop?.rollout.scorer?.close());
+    .finally(() => Promise.all([driven?.rollout.scorer?.close(), driven?.close()]));
   const { before, state } = loop!;
   return {
     agent: parts.agent,
@@ -110,15 +113,22 @@ async function trainAlone<A extends Agent>(resolved: ResolvedRun<A>): Promise<Tr
   };
 }
 
+function drive({ parts, config }: ResolvedRun, run: OpenedRun<SavedState>["run"]): Promise<OpenRollout> {
+  const { agent, environment, harness, reward } = parts;
+  const scorer = scorerOf(agent);
+  const onProgress = (progress: Omit<RunProgress, "step" | "totalSteps">) => run.progress(progress);
+  return openRollout({ agent, environment, harness, reward, settings: config, learn: true, scorer, onProgress });
+}
+
 async function openLoop(
   { parts, config, algorithm }: ResolvedRun,
   learner: Learner,
   opened: OpenedRun<SavedState>,
+  rollout: Rollout,
 ): Promise<Loop> {
-  const { agent, environment, reward } = parts;
+  const { agent } = parts;
   const { policy } = agent;
   const { kl } = config;
-  const scorer = scorerOf(agent);
   const onProgress = (progress: Omit<RunProgress, "step" | "totalSteps">) => opened.run.progress(progress);
   learner.onPass = (progress) => onProgress({ phase: "learning", ...progress });
   const keepsReference = wantsReference(algorithm, kl.coefficient) || mayAdjustKl(parts);
@@ -133,15 +143,15 @@ async function openLoop(
   const loop: Loop = {
     learner,
     config,
-    rollout: environmentRollout({ agent, environment, reward, settings: config, learn: true, scorer, onProgress }),
-    scenarios: new ScenarioOrder(environment.scenarios, config.seed, samplerOf(config)),
+    rollout,
+    scenarios: new ScenarioOrder(scenariosOf(parts), config.seed, samplerOf(config)),
     recall: willRecall(config, algorithm) && !policy.model.stub ? new Recall(config) : undefined,
     replyTokens: config.sampling.maxTokens ?? agent.sampling.maxTokens,
     undoBeyond: mayUndo(parts) ? leap : undefined,
     state: initialState(config, agent),
     run: opened.run,
     heldOut: heldOutOf(parts, config, {
-      scorer,
+      ...{ scorer: rollout.scorer, play: rollout.play },
       onProgress: (progress) => onProgress({ ...progress, phase: "evaluating" }),
     }),
     before: undefined,
@@ -169,8 +179,8 @@ async function begin(loop: Loop, { parts, config, algorithm, changes }: Resolved
     await run.warn({ kind: "stub", message });
   }
   await reportUnusual(loop, parts.agent.sampling);
-  const { heldOut, environment } = parts;
-  if (heldOut) await reportHeldOut(loop, heldOutProblems(environment.scenarios, scenariosOf(heldOut)));
+  const { heldOut } = parts;
+  if (heldOut) await reportHeldOut(loop, heldOutProblems(scenariosOf(parts), heldOutScenarios(heldOut)));
   await reportMismatch(loop, parts.agent.sampling);
 }
 
@@ -218,23 +228,28 @@ async function saveFinal({ agent, savePath }: TrainParts, dir: string | undefine
 }
 
 function heldOutOf(
-  { agent, heldOut, environment, reward }: TrainParts,
+  { agent, heldOut, environment, harness, reward }: TrainParts,
   config: TrainingConfig,
-  within: Pick<EvaluationIn, "scorer" | "onProgress">,
+  { play, ...within }: Pick<EvaluationIn, "scorer" | "onProgress" | "play">,
 ): HeldOutEvaluation | undefined {
   if (heldOut === undefined) return undefined;
-  const where = heldOut instanceof Environment ? heldOut : environment;
-  return createHeldOut({ agent, environment: where, scenarios: scenariosOf(heldOut), reward, config, ...within });
+  const where = heldOut instanceof Environment ? { environment: heldOut } : { environment, harness, play };
+  return createHeldOut({ agent, ...where, scenarios: heldOutScenarios(heldOut), reward, config, ...within });
 }
 
-function scenariosOf(heldOut: NonNullable<TrainParts["heldOut"]>): readonly Scenario[] {
+function heldOutScenarios(heldOut: NonNullable<TrainParts["heldOut"]>): readonly Scenario[] {
   return heldOut instanceof Environment ? heldOut.scenarios : heldOut;
 }
 
-function assertTrainable({ agent, environment }: TrainParts, algorithm: Algorithm, config: TrainingConfig): void {
+function assertTrainable(
+  { agent, environment, harness }: TrainParts,
+  algorithm: Algorithm,
+  config: TrainingConfig,
+): void {
   const { model, capabilities } = agent.policy;
-  if (environment.scenarios.length === 0) {
-    throw new StatesetError("INVALID_SCENARIO", "The environment has no scenarios to train on.", {
+  if (scenariosOf({ environment, harness }).length === 0) {
+    const who = harness ? "harness" : "environment";
+    throw new StatesetError("INVALID_SCENARIO", `The ${who} has no scenarios to train on.`, {
       hint: "Give it at least one.",
     });
   }

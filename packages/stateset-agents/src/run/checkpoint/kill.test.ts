@@ -10,7 +10,7 @@ import { hashesOf } from "../../test-support/run-folder.ts";
 import { tableLearners } from "../../test-support/table-learners.ts";
 
 /** How many kills of each learner; the full proof is STATESET_KILLS=50. */
-const kills = Number(process.env.STATESET_KILLS ?? 1);
+const kills = Number(process.env.STATESET_KILLS ?? (process.env.STATESET_SOAK ? 10 : 1));
 /** Where in a run they come, as shares of its time: the same each time, and other ones with another seed. */
 const moments = createRandom(Number(process.env.STATESET_KILL_SEED ?? 1));
 
@@ -42,7 +42,7 @@ async function killed(learner: string, dir: string, afterMs: number): Promise<bo
 
 describe("a run that is killed", () => {
   // IPO is DPO with another loss.
-  it.each([...tableLearners.filter((learner) => learner !== "ipo"), "acting"])(
+  it.each([...tableLearners.filter((learner) => learner !== "ipo"), "acting", "harness"])(
     `(%s) ends in the same bytes after kill -9 at ${kills} random moments, when resumed`,
     async (learner) => {
       const whole = join(root, `${learner}-whole`);

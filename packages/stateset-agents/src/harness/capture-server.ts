@@ -1,0 +1,137 @@
+/** A server on this machine alone, at which the agents of a harness find the policy that learns. Each attempt has an address and a key of its own. */
+import type { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
+import { appOf } from "../server/app.ts";
+import { answerChat } from "../server/dialect/chat/chat.ts";
+import { chatRequestSchema } from "../server/dialect/chat/schema.ts";
+import { listModels, showModel } from "../server/dialect/models.ts";
+import type { Exchange } from "../server/exchange.ts";
+import { createHostGuard } from "../server/guard/host.ts";
+import { HttpError } from "../server/http-error.ts";
+import type { Caller, Keys } from "../server/key/caller.ts";
+import { createKeyLimits } from "../server/key/limits.ts";
+import { createToken, hashOf, idIn, matches } from "../server/key/token.ts";
+import { ModelTable } from "../server/model-table.ts";
+import { openPort } from "../server/open-port.ts";
+import { readFields } from "../server/read-fields.ts";
+import type { Route } from "../server/route.ts";
+import type { ServerParts } from "../server/serve-exchange.ts";
+import { ServedModel } from "../server/served-model.ts";
+import type { Attempt } from "./attempt.ts";
+import { postedRewardSchema } from "./harness-reward.ts";
+
+export interface CaptureServer {
+  /** The model's name, as clients call it. */
+  readonly model: string;
+  /** From now on the attempt can be called at this address, with this key, until it is let go. */
+  admit(attempt: Attempt): { baseURL: string; apiKey: string; release(): void };
+  close(): Promise<void>;
+}
+
+interface Admitted {
+  attempt: Attempt;
+  path: string;
+  hash: Buffer;
+  caller: Caller;
+}
+
+/** Of a request's body: conversations of agents hold documents. */
+const maxBytes = 32 << 20;
+const host = "127.0.0.1";
+
+export async function openCaptureServer(agent: MultiTurnAgent): Promise<CaptureServer> {
+  const model = await ServedModel.open({
+    name: "policy",
+    source: agent,
+    maxWaiting: Number.MAX_SAFE_INTEGER,
+    shared: false,
+  });
+  const admitted = new Map<string, Admitted>();
+  const ending = new AbortController();
+  const parts: ServerParts = {
+    ...{ models: new ModelTable([model]), keys: keysOf(admitted), limits: createKeyLimits() },
+    ...{ observer: { served: () => {} }, guard: createHostGuard({ loopback: true, hosts: [host], origins: [] }) },
+    // The attempt keeps what its calls failed with; others are refused before anything can fail.
+    ...{ startSpan: undefined, onFailure: () => {}, deadlineMs: undefined, cache: undefined, content: false },
+    ...{ keepAliveMs: 15_000, stalledMs: 30_000, running: new Set(), draining: false, ending: ending.signal },
+  };
+  const app = appOf(routesOf(admitted), parts);
+  const { node, url } = await openPort(async (request) => app.fetch(request), { host, port: 0 });
+  // A run that has ended need not wait for it.
+  node.unref();
+  let rollouts = 0;
+  return {
+    model: model.name,
+    admit(attempt) {
+      const { id, token } = createToken();
+      const path = `${rollouts++}/${attempt.number}`;
+      const caller: Caller = { keyId: id, project: "harness", scopes: new Set(["infer"]), limits: {} };
+      admitted.set(id, { attempt, path, hash: hashOf(token), caller });
+      return { baseURL: `${url}/r/${path}/v1`, apiKey: token, release: () => void admitted.delete(id) };
+    },
+    async close() {
+      ending.abort();
+      node.closeAllConnections();
+      node.close();
+      await model.close();
+    },
+  };
+}
+
+const nobody = Buffer.alloc(32);
+
+function keysOf(admitted: ReadonlyMap<string, Admitted>): Keys {
+  return {
+    find(token) {
+      const known = admitted.get(idIn(token) ?? "");
+      return matches(token, known?.hash ?? nobody) && known
+        ? { kind: "ok", caller: known.caller }
+        : { kind: "unknown" };
+    },
+    close() {},
+  };
+}
+
+function routesOf(admitted: ReadonlyMap<string, Admitted>): Route[] {
+  /** A key opens the path it was made for; for all others there is none. */
+  const attemptOf = ({ caller, params: { rollout, attempt } }: Exchange): Attempt => {
+    const own = admitted.get(caller.keyId);
+    if (own?.path !== `${rollout}/${attempt}`)
+      throw new HttpError(404, "There is no such rollout.", { code: "unknown_rollout" });
+    return own.attempt;
+  };
+  const path = "/r/:rollout/:attempt";
+  const posts = { method: "POST", scope: "infer", maxBytes, limited: false } as const;
+  const asks = { method: "GET", scope: "infer", maxBytes: 0, limited: false } as const;
+  return [
+    {
+      ...{ ...posts, path: `${path}/v1/chat/completions`, body: chatRequestSchema, operation: "chat" },
+      summary: "Go on with a conversation of the rollout.",
+      answer(exchange) {
+        const attempt = attemptOf(exchange);
+        return attempt.serve(exchange, (own) => answerChat(own, attempt));
+      },
+    },
+    {
+      ...{ ...posts, path: `${path}/reward`, body: postedRewardSchema, maxBytes: 1 << 16 },
+      summary: "What the rollout is worth.",
+      answer(exchange) {
+        const { ignored, body } = exchange;
+        return attemptOf(exchange).post(readFields(postedRewardSchema, body, { ignored }));
+      },
+    },
+    {
+      ...{ ...asks, path: `${path}/v1/models`, summary: "The model under training." },
+      answer(exchange) {
+        attemptOf(exchange);
+        return listModels(exchange);
+      },
+    },
+    {
+      ...{ ...asks, path: `${path}/v1/models/:model`, summary: "The same by its name." },
+      answer(exchange) {
+        attemptOf(exchange);
+        return showModel(exchange);
+      },
+    },
+  ];
+}

@@ -1,0 +1,91 @@
+/** What only the real engine can show, on the starter model. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
+import type { Played } from "../rollout/play.ts";
+import { ask, askStream, type Given, post } from "../test-support/plain-client.ts";
+import { train } from "../training/train.ts";
+import { defineHarness, type HarnessRun } from "./harness.ts";
+import { openHarness } from "./play-with-harness.ts";
+
+const user = (content: string): Given => ({ role: "user", content });
+const weather = {
+  type: "function",
+  function: { name: "weather", parameters: { type: "object", properties: { city: { enum: ["Ghent", "Lille"] } } } },
+};
+
+let agent: MultiTurnAgent;
+beforeAll(async () => {
+  agent = new MultiTurnAgent({ sampling: { temperature: 1, maxTokens: 12 } });
+  await agent.initialize();
+});
+afterAll(() => agent.close());
+
+async function play(run: (access: HarnessRun) => Promise<void>): Promise<Played> {
+  const scenario = { id: "a" };
+  const harness = defineHarness({ scenarios: [scenario], run });
+  const open = await openHarness({ agent, harness, settings: { maxTurns: 8 }, scored: true });
+  const sampling = { maxTokens: 400 };
+  return open.play({ id: "g-m0", scenario, seed: 2, member: 0, sampling, learn: true }, undefined).finally(open.close);
+}
+
+/** Reads the first piece of a stream that would go on for long. */
+async function beginStream(access: HarnessRun, signal?: AbortSignal): Promise<ReadableStreamDefaultReader<Uint8Array>> {
+  const asked = { model: access.model, messages: [user("Tell me a long story.")], stream: true, stop: ["\u0000"] };
+  const response = await post({ ...access, signal }, "/chat/completions", asked);
+  const reader = response.body!.getReader();
+  await reader.read();
+  return reader;
+}
+
+describe("a harness on the engine", { timeout: 120_000 }, () => {
+  it("has a first ratio of exactly 1, with streams, tools, schemas and branches", async () => {
+    const harness = defineHarness({
+      scenarios: ["Where is my order?", "I want a refund."].map((content) => ({ id: content, content })),
+      async run(access) {
+        const opening = user(access.scenario.content);
+        const first = await askStream(access, [opening]);
+        const on = [opening, first, user("And then?")];
+        await Promise.all([ask(access, on), askStream(access, [opening, first, user("Why?")])]);
+        const tools = [weather];
+        const called = await ask(access, [user("Is it cold?")], { tools, tool_choice: "required", max_tokens: 40 });
+        const result: Given = {
+          role: "tool",
+          content: "cold",
+          tool_call_id: called.tool_calls?.[0]?.id ?? "call00001",
+        };
+        if (called.tool_calls) await ask(access, [user("Is it cold?"), called, result], { tools });
+        const { content } = await ask(access, [opening], { response_format: { type: "json_object" } });
+        return content.length;
+      },
+    });
+    const small = { steps: 1, groupsPerStep: 2, groupSize: 2, learningRate: 1e-4, warmup: 0 } as const;
+    const { run } = await train({ ...small, agent, harness, dir: false });
+    expect(run.metrics[0]).toMatchObject({ firstRatioMax: 1, conversations: 4 });
+    expect(run.metrics[0]!.gradNorm).toBeGreaterThan(0);
+  });
+
+  it("keeps a reply that its client broke off, and learns nothing of it", async () => {
+    const { trajectory } = await play(async (access) => {
+      const leaving = new AbortController();
+      await beginStream(access, leaving.signal);
+      leaving.abort();
+      await ask(access, [user("Hello")], { max_tokens: 8 });
+    });
+    expect(trajectory.metadata.harness).toMatchObject({ calls: 1, broken: 1 });
+    const [main, broken] = trajectory.chains;
+    expect(main!.learn.some((one) => one === 1)).toBe(true);
+    expect(broken!.turn.some((turn) => turn >= 0)).toBe(true);
+    expect(broken!.learn.every((one) => one === 0)).toBe(true);
+  });
+
+  it("ends a stream that was forgotten before the run is over, so that the policy can step", async () => {
+    let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+    const { trajectory } = await play(async (access) => {
+      await ask(access, [user("Hello")], { max_tokens: 4 });
+      reader = await beginStream(access);
+    });
+    expect(agent.policy.stats()).toMatchObject({ running: 0, waiting: 0 });
+    expect(trajectory.metadata.harness).toMatchObject({ calls: 1, broken: 1 });
+    await reader!.cancel().catch(() => {});
+  });
+});

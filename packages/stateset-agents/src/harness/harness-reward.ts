@@ -1,0 +1,42 @@
+/** Rewards that a harness gives itself: returned by its run, or posted while it runs. */
+import { z } from "zod";
+import { sameJson } from "../conversation/same-json.ts";
+import type { RewardResult } from "../conversation/trajectory.ts";
+import { StatesetError } from "../error.ts";
+
+/** A number, or one with its parts. */
+export type HarnessReward = number | { reward: number; parts?: Record<string, number> | undefined };
+
+const number = z.number("a finite number was expected");
+
+export const postedRewardSchema = z.strictObject({
+  reward: number,
+  parts: z.record(z.string().min(1), number).optional(),
+});
+
+export const harnessRewardSchema = z.union([number, postedRewardSchema], "a number or {reward, parts} was expected");
+
+/** The one reward there is of a run. Two that differ, or one beside the reward of train(), would leave it to chance which counts. */
+export function theReward(given: {
+  returned: Exclude<HarnessReward, number> | undefined;
+  posted: Exclude<HarnessReward, number> | undefined;
+  /** Whether a reward function scores the turns. */
+  scored: boolean;
+}): RewardResult | undefined {
+  const { returned, posted, scored } = given;
+  if (returned && posted && !sameJson(returned, posted)) {
+    throw twice("The harness posted one reward and returned another.", "Let it do one of the two.");
+  }
+  const own = returned ?? posted;
+  if (own && scored) {
+    throw twice("The harness gives a reward, and so does the option `reward`.", "Leave one of them out.");
+  }
+  if (!own && !scored) {
+    throw twice("The harness gave no reward, and there is no option `reward`.", "Return a number from its run.");
+  }
+  return own && { score: own.reward, breakdown: own.parts ?? { harness: own.reward } };
+}
+
+function twice(message: string, hint: string): StatesetError {
+  return new StatesetError("INVALID_OPTION", message, { hint });
+}

@@ -1,0 +1,36 @@
+/** A port that requests come in by. */
+import { createServer as createNodeServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { StatesetError } from "../error.ts";
+import { limitConnections, type NodeLimits, nodeServerOptions } from "./guard/node-limits.ts";
+
+export interface OpenPort {
+  node: Server;
+  url: string;
+  port: number;
+}
+
+export async function openPort(
+  fetch: (request: Request) => Promise<Response>,
+  { host, port, connections }: { host: string; port: number; connections?: NodeLimits | undefined },
+): Promise<OpenPort> {
+  const { getRequestListener } = await import("@hono/node-server");
+  const listener = getRequestListener(fetch, { overrideGlobalObjects: false });
+  const node = createNodeServer(nodeServerOptions(connections), listener);
+  limitConnections(node, connections);
+  await listening(node, host, port);
+  const { port: own } = node.address() as AddressInfo;
+  return { node, url: `http://${host.includes(":") ? `[${host}]` : host}:${own}`, port: own };
+}
+
+function listening(node: Server, host: string, port: number): Promise<void> {
+  return new Promise((settle, reject) => {
+    node.once("error", (cause: NodeJS.ErrnoException) => {
+      const why = cause.code === "EADDRINUSE" ? "is taken" : `cannot be opened (${cause.code})`;
+      reject(
+        new StatesetError("INVALID_OPTION", `Port ${port} of ${host} ${why}.`, { hint: "Choose another.", cause }),
+      );
+    });
+    node.listen(port, host, settle);
+  });
+}
