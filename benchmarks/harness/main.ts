@@ -51,10 +51,8 @@ if (!flags.render) {
   if (left > 0) console.log(`${left} runs were not begun.`);
   process.exitCode = failed.length > 0 ? 1 : 0;
 }
-const asked = new Set(jobs.map((job) => JSON.stringify(job)));
-const rows = keptRows<HarnessJob, HarnessResult>(flags.rows, settingsOf).filter(({ job }) =>
-  asked.has(JSON.stringify(job)),
-);
+const kept = keptRows<HarnessJob, HarnessResult>(flags.rows, settingsOf);
+const rows = jobs.flatMap((own) => kept.find(({ job }) => JSON.stringify(job) === JSON.stringify(own)) ?? []);
 const found = verdicts(rows);
 console.log(found.map(({ text }) => text).join("\n"));
 if (!quick && rows.length === jobs.length) {

@@ -54,7 +54,6 @@ export {
 export { type HeldOut, splitHeldOut } from "./evaluation/split.ts";
 export type { CapturedCall } from "./harness/captured-call.ts";
 export { defineHarness, type Harness, type HarnessOptions, type HarnessRun } from "./harness/harness.ts";
-export type { HarnessReward } from "./harness/harness-reward.ts";
 export { type LearnFromOptions, type LearnFromResult, learnFrom } from "./learning/learn-from.ts";
 export type { Policy, Reference, Sampling } from "./policy/policy.ts";
 export { type LabelledCompletion, loadLabelledCompletions } from "./preference/labelled.ts";

@@ -37,6 +37,8 @@ interface Admitted {
 /** Of a request's body: conversations of agents hold documents. */
 const maxBytes = 32 << 20;
 const host = "127.0.0.1";
+/** All agents call from this machine, and their tools may take a while between two calls. */
+const connections = { connectionsPerAddress: 10_000, keepAliveTimeoutMs: 120_000 };
 
 export async function openCaptureServer(agent: MultiTurnAgent): Promise<CaptureServer> {
   const model = await ServedModel.open({
@@ -55,7 +57,7 @@ export async function openCaptureServer(agent: MultiTurnAgent): Promise<CaptureS
     ...{ keepAliveMs: 15_000, stalledMs: 30_000, running: new Set(), draining: false, ending: ending.signal },
   };
   const app = appOf(routesOf(admitted), parts);
-  const { node, url } = await openPort(async (request) => app.fetch(request), { host, port: 0 });
+  const { node, url } = await openPort(async (request) => app.fetch(request), { host, port: 0, connections });
   // A run that has ended need not wait for it.
   node.unref();
   let rollouts = 0;

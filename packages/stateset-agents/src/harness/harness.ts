@@ -24,7 +24,9 @@ export interface HarnessOptions<S extends Scenario = Scenario> {
   /** What training iterates over: each is run several times, and the runs are compared. */
   scenarios: readonly S[];
   /** Runs the agent on a scenario, to its end. What it returns is the run's reward, where `train()` has none. */
-  run(run: HarnessRun<S>): Promise<HarnessReward | undefined> | Promise<void>;
+  run(
+    run: HarnessRun<S>,
+  ): Promise<number | { reward: number; parts?: Record<string, number> | undefined } | undefined> | Promise<void>;
   /** The longest one run may take. One that takes longer, or fails, is begun anew once. Default 600,000. */
   timeoutMs?: number | undefined;
   /** Told of every call of the model as it was recorded; it must return at once. */
