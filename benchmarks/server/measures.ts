@@ -272,6 +272,21 @@ async function swapStallMs({ model, folder, threads, quick }: Bench): Promise<Me
   }
 }
 
+/** What it costs that a harness records every call: the same streams with and without. */
+async function captureCost({ model, threads, quick }: Bench): Promise<Measured> {
+  const work = { streams: 32, rounds: quick ? 1 : 4, maxTokens: quick ? 32 : 128, turns: quick ? 1 : 5 };
+  const sides = await run<{ plain: number; captured: number }[]>("ours.mjs", "capture", { model, threads, ...work });
+  const middle = (side: "plain" | "captured") =>
+    quantile(
+      sides.map((one) => one[side]),
+      0.5,
+    );
+  return ofRounds(
+    sides.map(({ plain, captured }) => captured / plain),
+    { plainTokensPerSecond: middle("plain"), capturedTokensPerSecond: middle("captured") },
+  );
+}
+
 /** The smallest change there is: enough for other weights. */
 function changeLastWeight(file: string): void {
   const bytes = readFileSync(file);
@@ -315,5 +330,10 @@ export const measures: Record<string, Measure> = {
   swapStallMs: {
     what: "p99 of the time between two events of a stream while other weights are loaded, 16 streams; the aim is three steps of decoding",
     measure: swapStallMs,
+  },
+  captureCost: {
+    what: "tokens a second through a harness, which records every call, ÷ through a plain server, 32 streams, clients in the same process",
+    aim: { least: 0.95 },
+    measure: captureCost,
   },
 };

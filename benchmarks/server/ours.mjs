@@ -1,6 +1,8 @@
-// Our side, in a process of its own: `ours.mjs engine|serve <request as JSON>`. Plain JavaScript on the built package, as users run it.
+// Our side, in a process of its own: `ours.mjs engine|capture|serve <request as JSON>`. Plain JavaScript on the built package, as users run it.
 // engine: samples without a server, and prints what that took as JSON on its last line.
+// capture: the same conversations through a server and through a harness, which records them; clients in the same process.
 // serve: serves until its parent is gone; answers what the parent asks it by process.send().
+import { defineHarness, evaluate, MultiTurnAgent } from "stateset-agents";
 import { openPolicy } from "stateset-agents/policy";
 import { createServer } from "stateset-agents/server";
 import { conversation } from "./workload.mjs";
@@ -62,4 +64,54 @@ async function serve() {
   process.send({ id: 0, answer: url });
 }
 
-await { engine, serve }[mode]();
+/** Reads a streamed reply to its end, as any client does. */
+async function stream({ baseURL, apiKey, name, messages }) {
+  const response = await fetch(`${baseURL}/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...(apiKey && { authorization: `Bearer ${apiKey}` }) },
+    body: JSON.stringify({ model: name, messages, max_tokens: request.maxTokens, stream: true }),
+  });
+  if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`);
+  for await (const _ of response.body);
+}
+
+async function capture() {
+  const { streams, rounds, maxTokens, turns } = request;
+  const policy = await open();
+  const agent = new MultiTurnAgent({ policy, sampling: { maxTokens } });
+  const scenarios = Array.from({ length: streams }, (_, i) => ({ id: String(i), messages: conversation(i, 0) }));
+  const timed = async (work) => {
+    const before = policy.stats().sampledTokens;
+    const began = performance.now();
+    await work();
+    return (1000 * (policy.stats().sampledTokens - before)) / (performance.now() - began);
+  };
+  const served = async () => {
+    const server = await createServer({ models: { bench: agent } });
+    const { url } = await server.listen({ port: 0 });
+    const rate = await timed(() =>
+      Promise.all(
+        scenarios.map(async ({ messages }) => {
+          for (let round = 0; round < rounds; round++) await stream({ baseURL: `${url}/v1`, name: "bench", messages });
+        }),
+      ),
+    );
+    await server.close();
+    return rate;
+  };
+  const harness = defineHarness({
+    scenarios,
+    run: async ({ baseURL, apiKey, model: name, scenario: { messages } }) => {
+      await stream({ baseURL, apiKey, name, messages });
+      return 0;
+    },
+  });
+  const captured = () => timed(() => evaluate({ agent, harness, samples: rounds, concurrency: streams }));
+  const sides = [];
+  await captured();
+  for (let turn = 0; turn < turns; turn++) sides.push({ plain: await served(), captured: await captured() });
+  await policy.close();
+  console.log(JSON.stringify(sides));
+}
+
+await { engine, capture, serve }[mode]();
