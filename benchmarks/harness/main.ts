@@ -1,7 +1,7 @@
 /**
  * `npm run proof:harness`: agents of two SDKs, trained through their own calls. One process a run (client, seed, sign).
  * --quick (little of everything: to see that it works; nothing is written) --jobs N (processes at once) --minutes N (start no run after that)
- * --rows FILE (where finished runs are kept, which are not made again; default .fleet/harness.jsonl) --render (write the page from what is kept, run nothing).
+ * --rows FILE (where finished runs are kept, which are not made again; default .fleet/harness.jsonl) --no-write (keep the rows alone, as a bundle elsewhere must) --render (write the page from what is kept, run nothing).
  */
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -28,8 +28,10 @@ const { values: flags } = parseArgs({
     jobs: { type: "string" },
     minutes: { type: "string" },
     rows: { type: "string", default: ".fleet/harness.jsonl" },
+    write: { type: "boolean", default: true },
     render: { type: "boolean", default: false },
   },
+  allowNegative: true,
 });
 
 const { quick } = flags;
@@ -56,6 +58,10 @@ const rows = jobs.flatMap((own) => kept.find(({ job }) => JSON.stringify(job) ==
 const found = verdicts(rows);
 console.log(found.map(({ text }) => text).join("\n"));
 if (!quick && rows.length === jobs.length) {
-  writeFileSync(fileURLToPath(new URL("../../docs/results/harness.md", import.meta.url)), page(rows));
+  const write = (path: string, text: string) => writeFileSync(fileURLToPath(new URL(path, import.meta.url)), text);
+  if (flags.write) {
+    write("../results/harness.jsonl", rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+    write("../../docs/results/harness.md", page(rows));
+  }
   if (found.some(({ shown }) => !shown)) process.exitCode = 1;
 }

@@ -36,7 +36,7 @@ export function page(rows: readonly Row[]): string {
 Written by \`npm run proof:harness\`. An agent of the AI SDK (\`ai\` 6) and one of the Agents SDK (\`@openai/agents\` 0.14), each with the tools of a
 [shop](../guides/tasks.md#two-domains) that run in the agent's own process, streaming on, answer questions that need a look-up. Nothing in them knows of training: they are given an
 address and a key ([harness](../guides/harness.md)). The starter model learns by GRPO for ${full.steps} steps of ${full.groupsPerStep} groups of ${full.groupSize} at a learning rate of ${learningRate}; a conversation is worth 1
-when the answer is right and 0 otherwise, and with the sign flipped −1 and 0. Success is of ${full.heldOutTasks} held-out tasks, ${full.samples} conversations each at temperature 1, with 95%
+when the answer is right and 0 otherwise, also where the SDK throws at what the model wrote, and with the sign flipped −1 and 0. Success is of ${full.heldOutTasks} held-out tasks, ${full.samples} conversations each at temperature 1, with 95%
 intervals over tasks; the change is of the same tasks, in pairs. A first ratio of 1 says that what was recorded is what learns, bit for bit. ${machine}.
 
 | run | before | after | change | first ratio | conversations | calls | processor |

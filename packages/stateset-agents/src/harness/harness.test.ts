@@ -126,6 +126,26 @@ describe("a run that fails", () => {
   });
 });
 
+describe("a conversation with more replies than training allows", () => {
+  const talks = async (access: HarnessRun) => {
+    const messages = [...asked];
+    for (let i = 0; i < 9; i++) messages.push(await ask(access, messages), { role: "user", content: "ok really" });
+  };
+
+  it("ends there where the turns are scored, and has failed where the agent itself would have to", async () => {
+    const scored = await (await opened(talks, { scored: true }))();
+    expect(scored.failures).toEqual([]);
+    expect(scored.trajectory).toMatchObject({ ended: "max-turns", metadata: { harness: { calls: 8 } } });
+    expect(scored.trajectory.turns).toHaveLength(16);
+    await open!.close();
+    const own = await (await opened(talks))();
+    expect(own.trajectory).toMatchObject({
+      ended: "failed",
+      failure: { message: expect.stringContaining("max_turns") },
+    });
+  });
+});
+
 describe("an address", () => {
   it("opens to the key of its own attempt, while that runs", async () => {
     const others: HarnessRun[] = [];
