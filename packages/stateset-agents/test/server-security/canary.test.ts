@@ -61,7 +61,9 @@ async function askAll(attacked: Attacked, key: string): Promise<{ text: string; 
       const response = await attacked.ask(route, asked);
       const said = await response.text();
       const headers = [...response.headers].filter(([name]) => name !== "x-request-id").join();
-      text += `${nameOf(route)} ${headers} ${said}\n`;
+      // Who asks for his own words gets them.
+      const given = response.ok && /\\?"(?:echo|return_token_strs)\\?":true/.test(JSON.stringify(asked.body ?? ""));
+      text += `${nameOf(route)} ${headers} ${given ? "" : said}\n`;
       if (response.status >= 400) refusals += said;
     }
     const query = `http://localhost${route.path}?key=${secret}&note=${content}`;
