@@ -1,9 +1,13 @@
 import type { FileHandle } from "node:fs/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { StatesetError } from "../../error.ts";
 import { bf16ToF32, f16ToF32, firstNonFinite } from "./float-formats.ts";
 import { invalidModel, quoted } from "./invalid-model.ts";
-import { allocate, chunkBytes, openWeightFile, readFully, refusePointer } from "./read-file.ts";
+import { allocate, openWeightFile, readFully, refusePointer } from "./read-file.ts";
 import { maxHeaderBytes, parseHeader, type SafetensorsHeader } from "./safetensors-header.ts";
+
+/** Values that are looked at without a pause: a server that changes its weights goes on with its streams between. */
+const atOnce = 1 << 18;
 
 export interface ReadOptions {
   /** Accept NaN and infinities. Default false: they are an error that names the tensor. */
@@ -46,8 +50,11 @@ async function readHeader(handle: FileHandle, size: number, file: string): Promi
       const where = { position, bytes: entry.end - entry.start, file, name };
       const values = await readFloats(handle, entry.dtype, where, options.into);
       if (options.allowNonFinite) return values;
-      const bad = firstNonFinite(values);
-      if (bad >= 0) throw invalidModel(file, `tensor ${quoted(name)} holds ${values[bad]} at element ${bad}`);
+      for (let from = 0; from < values.length; from += atOnce) {
+        const bad = firstNonFinite(values.subarray(from, from + atOnce));
+        if (bad < 0) await nextTurn();
+        else throw invalidModel(file, `tensor ${quoted(name)} holds ${values[from + bad]} at element ${from + bad}`);
+      }
       return values;
     },
     close: () => handle.close(),
@@ -75,7 +82,7 @@ async function readFloats(
   }
   const convert = dtype === "BF16" ? bf16ToF32 : f16ToF32;
   const values = memoryFor(bytes / 2);
-  const chunk = new Uint16Array(Math.min(bytes, chunkBytes) / 2);
+  const chunk = new Uint16Array(Math.min(bytes / 2, atOnce));
   for (let done = 0; done < values.length; done += chunk.length) {
     const part = chunk.subarray(0, Math.min(chunk.length, values.length - done));
     await readFully(handle, new Uint8Array(part.buffer, 0, part.byteLength), position + done * 2, file);
