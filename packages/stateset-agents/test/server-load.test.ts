@@ -103,10 +103,12 @@ it("turns away whom the queue cannot take, of the key that floods alone", () => 
 it("lets the key that does not flood have its turn", () => {
   const first = (who: CrowdLine["who"]) =>
     median(lines.flatMap((line) => (line.who === who ? (line.firstMs ?? []) : [])));
-  const [alone, flooded] = [first("alone"), first("quiet")];
-  console.log(`first token of the quiet key: ${alone.toFixed(1)} ms alone, ${flooded.toFixed(1)} ms in the flood`);
-  // A timing, so that only the soak asks for it.
-  if (soak) expect(flooded / alone).toBeLessThanOrEqual(3);
+  const [alone, quiet, flooding] = [first("alone"), first("quiet"), first("flooding")];
+  const told = `${alone.toFixed(1)} ms alone, ${quiet.toFixed(1)} ms in the flood; of the key that floods ${flooding.toFixed(1)} ms`;
+  console.log(`first token of the quiet key: ${told}`);
+  // A timing, so that only the soak asks for it. Alone, a step of the engine decodes one reply; in the flood it decodes all slots, and
+  // the quiet key's prompt waits for the one that runs: three times its own alone is less than such a step takes here.
+  if (soak) expect(quiet).toBeLessThanOrEqual(flooding / 10);
   expect(lines.filter(({ who, whole }) => who === "quiet" && whole).length).toBeGreaterThan(0);
 });
 
