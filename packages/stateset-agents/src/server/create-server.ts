@@ -32,7 +32,7 @@ export interface AgentServer {
   close(): Promise<void>;
   /** Other weights of the same shape for a model, while it serves. Resolves to their version. */
   load(model: string, folder: string): Promise<string>;
-  /** The models as they are served. */
+  /** The models that answer. */
   models(): { name: string; version: string; stub: boolean; contextLength: number; parameters: number }[];
 }
 
@@ -134,9 +134,11 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
     },
     load: (model, folder) => models.named(model).load(folder),
     models: () =>
-      models.all().map(({ name, policy: { version, model } }) => {
+      models.all().flatMap((one) => {
+        if (one.state !== "ready") return [];
+        const { version, model } = one.policy;
         const { stub, contextLength, parameters } = model;
-        return { name, version, stub, contextLength, parameters };
+        return [{ name: one.name, version, stub, contextLength, parameters }];
       }),
   };
   return server;
