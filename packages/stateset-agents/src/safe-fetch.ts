@@ -7,6 +7,7 @@ import type { LookupFunction } from "node:net";
 import type { buildConnector, Dispatcher } from "undici";
 import { linkSignals } from "./abort.ts";
 import { StatesetError } from "./error.ts";
+import { urlHost } from "./network.ts";
 import { type AllowList, kindOf, literalIn, readAllowList } from "./safe-address.ts";
 
 export interface SafeRequest {
@@ -158,11 +159,6 @@ async function openRoute(entries: readonly string[], lookup: LookupFunction): Pr
       else if (proxied) await lookUp(checkedLookup(lookup, allow, "request"), url.hostname);
     },
   };
-}
-
-/** As a URL writes it. */
-function urlHost(hostname: string): string {
-  return hostname.includes(":") && !hostname.startsWith("[") ? `[${hostname}]` : hostname;
 }
 
 interface Resolved {

@@ -1,8 +1,11 @@
 /** Requests that wait, that are late, whose clients leave, and a server that ends. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { chatModel } from "../../test/cli.ts";
 import { gated } from "../../test/gated-policy.ts";
 import { eventsOf, serve } from "../../test/serve.ts";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { openPolicy } from "../policy/open-policy.ts";
 import type { Policy } from "../policy/policy.ts";
 
@@ -122,5 +125,15 @@ describe("a server that ends", () => {
     await server.drain(10);
     expect(JSON.parse(eventsOf(await text).at(-1)!)).toMatchObject({ error: { code: "draining" } });
     expect(policy.stats().running).toBe(0);
+  });
+
+  it("at once says so to its streams, and takes it for no failure", async () => {
+    const file = join(temporaryFolder(), "log");
+    const { fetch, server } = await serve({ tiny: policy }, { log: { destination: { file } } });
+    const text = (await fetch(path, { ...endless, stream: true })).text();
+    await expect.poll(() => policy.stats().running).toBe(1);
+    await server.close();
+    expect(JSON.parse(eventsOf(await text).at(-1)!)).toMatchObject({ error: { code: "draining" } });
+    expect(readFileSync(file, "utf8")).not.toContain('"event":"failure"');
   });
 });
