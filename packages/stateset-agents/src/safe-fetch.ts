@@ -192,6 +192,7 @@ function vet(
 const allowed = { kind: "public", range: "allowed" } as const;
 
 function checkedLookup(lookup: LookupFunction, allow: AllowList, whose: "request" | "operator"): LookupFunction {
+  // Of the names that the operator gave, which are few: requests may bring any number of others.
   const publicBefore = new Set<string>();
   return (hostname, options, done) => {
     lookup(hostname, { ...options, all: true }, (error, answer, family) => {
@@ -200,7 +201,8 @@ function checkedLookup(lookup: LookupFunction, allow: AllowList, whose: "request
         const found = Array.isArray(answer) ? (answer as Resolved[]) : [{ address: answer, family: family ?? 0 }];
         if (found.length === 0) throw refused("it leads nowhere");
         const good = vet(found, allow, whose, publicBefore.has(hostname));
-        if (good.every(({ address }) => kindOf(address).kind === "public")) publicBefore.add(hostname);
+        const isPublic = good.every(({ address }) => kindOf(address).kind === "public");
+        if (whose === "operator" && isPublic) publicBefore.add(hostname);
         if (options.all) done(null, good);
         else done(null, good[0]!.address, good[0]!.family);
       } catch (refusal) {
