@@ -100,6 +100,28 @@ describe("a queue", () => {
   });
 });
 
+describe("a key", () => {
+  it("pays nothing for what was turned away", async () => {
+    const slow = gated(policy);
+    const limits = { tokensPerMinute: 10_000 };
+    const caller = { keyId: "k", project: "p", scopes: new Set(["infer"] as const), limits };
+    const keys = { find: () => ({ kind: "ok", caller }) as const, close() {} };
+    const { ask } = await serve({ tiny: slow.policy }, { maxWaiting: 0, keys });
+    const init = { headers: { authorization: "Bearer k" } };
+    const held = ask(path, brief, init);
+    await expect.poll(() => slow.asked).toBe(1);
+    const left: unknown[] = [];
+    for (const _ of [1, 2, 3]) {
+      const { status, headers } = await ask(path, brief, init);
+      expect(status).toBe(429);
+      left.push(headers.get("x-ratelimit-remaining-tokens"));
+    }
+    expect(new Set(left).size).toBe(1);
+    slow.open();
+    expect((await held).status).toBe(200);
+  });
+});
+
 describe("a server that ends", () => {
   it("finishes what runs, and tells the others", async () => {
     const slow = gated(policy);

@@ -51,14 +51,16 @@ export async function takeTurn(request: DrawRequest, exchange: Exchange): Promis
   const { model, requests, deadlineMs } = request;
   const { measure, caller, arrived } = exchange;
   const prompts = [...new Set(requests.map(({ tokens }) => tokens))];
-  measure.promptTokens = sum(prompts.map(({ length }) => length));
+  const promptTokens = sum(prompts.map(({ length }) => length));
   const turn = await waitForTurn(
     {
       ...{ model, deadlineMs, priority: request.priority ?? "interactive", slots: requests.length },
-      tokens: measure.promptTokens + sum(requests.map(({ sampling }) => sampling.maxTokens)),
+      tokens: promptTokens + sum(requests.map(({ sampling }) => sampling.maxTokens)),
     },
     exchange,
   );
+  // Who never had a turn took nothing.
+  measure.promptTokens = promptTokens;
   const last: number[] = [];
   const onToken = (token: SampleToken) => {
     const now = performance.now();

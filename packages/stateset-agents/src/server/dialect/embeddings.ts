@@ -56,7 +56,6 @@ export async function answerEmbeddings(exchange: Exchange): Promise<z.output<typ
     requireFits(tokens.length, info.contextLength, { room: 0, param: "input" });
   }
   const tokens = texts.reduce((sum, one) => sum + one.tokens.length, 0);
-  measure.promptTokens = tokens;
   const turn = await waitForTurn(
     {
       model,
@@ -67,6 +66,7 @@ export async function answerEmbeddings(exchange: Exchange): Promise<z.output<typ
     },
     exchange,
   );
+  measure.promptTokens = tokens;
   const vectors = await turn(async (policy, signal) => {
     measure.version = policy.version;
     const made: Float32Array[] = [];
