@@ -28,6 +28,7 @@ export interface Measure {
   /** From the arrival of the request. */
   firstTokenMs?: number;
   interTokenMs: number[];
+  finishReasons?: Sample["finishReason"][];
   version?: string;
 }
 
@@ -79,6 +80,7 @@ export async function takeTurn(request: DrawRequest, exchange: Exchange): Promis
         samples.map(({ cachedTokens = 0 }, i) => (requests[i]!.tokens === tokens ? cachedTokens : 0));
       measure.cachedTokens = sum(prompts.map((tokens) => Math.max(...cached(tokens))));
       measure.version = samples[0]!.version;
+      measure.finishReasons = samples.map(({ finishReason }) => finishReason);
       if (samples.some(({ finishReason }) => finishReason === "aborted")) {
         request.onBroken?.(samples);
         throw new StatesetError("ABORTED", "Stopped while sampling.");
