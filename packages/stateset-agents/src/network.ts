@@ -46,6 +46,11 @@ export function endpointOf(address: string, secrets: Readonly<Record<string, str
   };
 }
 
+/** A host as URLs write it: IPv6 in brackets. */
+export function urlHost(host: string): string {
+  return host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;
+}
+
 /** A secret, by what it is called where it was, and from how many characters on it counts as one. */
 export type Secret = readonly [name: string, secret: string | undefined, least?: number];
 

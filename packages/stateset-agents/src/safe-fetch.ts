@@ -7,6 +7,7 @@ import type { LookupFunction } from "node:net";
 import type { buildConnector, Dispatcher } from "undici";
 import { linkSignals } from "./abort.ts";
 import { StatesetError } from "./error.ts";
+import { urlHost } from "./network.ts";
 import { type AllowList, kindOf, literalIn, readAllowList } from "./safe-address.ts";
 
 export interface SafeRequest {
@@ -160,11 +161,6 @@ async function openRoute(entries: readonly string[], lookup: LookupFunction): Pr
   };
 }
 
-/** As a URL writes it. */
-function urlHost(hostname: string): string {
-  return hostname.includes(":") && !hostname.startsWith("[") ? `[${hostname}]` : hostname;
-}
-
 interface Resolved {
   address: string;
   family: number;
@@ -196,6 +192,7 @@ function vet(
 const allowed = { kind: "public", range: "allowed" } as const;
 
 function checkedLookup(lookup: LookupFunction, allow: AllowList, whose: "request" | "operator"): LookupFunction {
+  // Of the names that the operator gave, which are few: requests may bring any number of others.
   const publicBefore = new Set<string>();
   return (hostname, options, done) => {
     lookup(hostname, { ...options, all: true }, (error, answer, family) => {
@@ -204,7 +201,8 @@ function checkedLookup(lookup: LookupFunction, allow: AllowList, whose: "request
         const found = Array.isArray(answer) ? (answer as Resolved[]) : [{ address: answer, family: family ?? 0 }];
         if (found.length === 0) throw refused("it leads nowhere");
         const good = vet(found, allow, whose, publicBefore.has(hostname));
-        if (good.every(({ address }) => kindOf(address).kind === "public")) publicBefore.add(hostname);
+        const isPublic = good.every(({ address }) => kindOf(address).kind === "public");
+        if (whose === "operator" && isPublic) publicBefore.add(hostname);
         if (options.all) done(null, good);
         else done(null, good[0]!.address, good[0]!.family);
       } catch (refusal) {

@@ -28,12 +28,17 @@ async function play(run: (access: HarnessRun) => Promise<void>): Promise<Played>
   return open.play({ id: "g-m0", scenario, seed: 2, member: 0, sampling, learn: true }, undefined).finally(open.close);
 }
 
-/** Reads the first piece of a stream that would go on for long. */
+/** Reads the first words of a stream that would go on for long; before them comes who says them. */
 async function beginStream(access: HarnessRun, signal?: AbortSignal): Promise<ReadableStreamDefaultReader<Uint8Array>> {
   const asked = { model: access.model, messages: [user("Tell me a long story.")], stream: true, stop: ["\u0000"] };
   const response = await post({ ...access, signal }, "/chat/completions", asked);
   const reader = response.body!.getReader();
-  await reader.read();
+  const decoder = new TextDecoder();
+  for (let told = ""; !/"content":"[^"]/.test(told); ) {
+    const { done, value } = await reader.read();
+    if (done) throw new Error(`It ended before anything was said: ${told}`);
+    told += decoder.decode(value, { stream: true });
+  }
   return reader;
 }
 

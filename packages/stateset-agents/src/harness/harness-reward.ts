@@ -25,18 +25,18 @@ export function theReward(given: {
 }): RewardResult | undefined {
   const { returned, posted, scored } = given;
   if (returned && posted && !sameJson(returned, posted)) {
-    throw twice("The harness posted one reward and returned another.", "Let it do one of the two.");
+    throw notOne("The harness posted one reward and returned another.", "Let it do one of the two.");
   }
   const own = returned ?? posted;
   if (own && scored) {
-    throw twice("The harness gives a reward, and so does the option `reward`.", "Leave one of them out.");
+    throw notOne("The harness gives a reward, and so does the option `reward`.", "Leave one of them out.");
   }
   if (!own && !scored) {
-    throw twice("The harness gave no reward, and there is no option `reward`.", "Return a number from its run.");
+    throw notOne("The harness gave no reward, and there is no option `reward`.", "Return a number from its run.");
   }
   return own && { score: own.reward, breakdown: own.parts ?? { harness: own.reward } };
 }
 
-function twice(message: string, hint: string): StatesetError {
+function notOne(message: string, hint: string): StatesetError {
   return new StatesetError("INVALID_OPTION", message, { hint });
 }

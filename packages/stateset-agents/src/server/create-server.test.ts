@@ -1,8 +1,10 @@
 import { afterAll, expect, it } from "vitest";
 import type { Json } from "../../test/cli.ts";
+import { gated } from "../../test/gated-policy.ts";
 import { serve } from "../../test/serve.ts";
 import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
+import type { SpanAttributes } from "../tracer.ts";
 import { createServer } from "./create-server.ts";
 import { staticKeys } from "./key/key-store.ts";
 
@@ -81,6 +83,38 @@ it("keeps greedy and seeded replies for the same key where it is told to", async
   await ask("/v1/chat/completions", body);
   await ask("/v1/chat/completions", body);
   expect(policy.calls.sample).toBe(3);
+});
+
+it("keeps no reply of other weights than those it was asked of", async () => {
+  const [first, second] = [1, 2].map((seed) => createTablePolicy({ seed, spread: 3 }));
+  const folders = [temporaryFolder(), temporaryFolder()] as const;
+  await first!.save(folders[0]);
+  await second!.save(folders[1]);
+  const slow = gated(first!);
+  const { ask, server } = await serve({ table: slow.policy }, { responseCache: { entries: 4, bytes: 100_000 } });
+  const body = { model: "table", messages: [{ role: "user", content: "order" }], max_tokens: 8, seed: 1 };
+  const asked = ask("/v1/chat/completions", body);
+  await expect.poll(() => slow.asked).toBe(1);
+  const version = await server.load("table", folders[1]);
+  slow.open();
+  expect((await asked).json.system_fingerprint).toBe(version);
+  await server.load("table", folders[0]);
+  expect((await ask("/v1/chat/completions", body)).json.system_fingerprint).not.toBe(version);
+});
+
+it("traces a request, and says why each of its replies ended", async () => {
+  const attributes: SpanAttributes = {};
+  const span = {
+    addEvent() {},
+    setStatus() {},
+    end() {},
+    setAttributes: (more: SpanAttributes) => Object.assign(attributes, more),
+  };
+  const { ask } = await serve(models, { trace: { tracer: { startSpan: () => span } } });
+  await ask("/v1/completions", { model: "table", prompt: "order", max_tokens: 1, min_tokens: 1, n: 2 });
+  expect(attributes).toMatchObject({
+    ...{ "gen_ai.response.finish_reasons": ["length", "length"], "gen_ai.usage.output_tokens": 2 },
+  });
 });
 
 it("takes other weights while it serves, and says their version", async () => {

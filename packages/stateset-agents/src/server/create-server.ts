@@ -2,9 +2,9 @@
 import type { Server } from "node:http";
 import { breakerStates } from "../endpoint/breaker.ts";
 import { StatesetError } from "../error.ts";
+import { urlHost } from "../network.ts";
 import { appOf } from "./app.ts";
-import { createHostGuard } from "./guard/host.ts";
-import { HttpError } from "./http-error.ts";
+import { createHostGuard, isLoopbackName } from "./guard/host.ts";
 import { createKeyLimits } from "./key/limits.ts";
 import { ModelTable } from "./model-table.ts";
 import type { HealthSources } from "./observe/health.ts";
@@ -18,7 +18,7 @@ import { resolveServerOptions, type ServerOptions } from "./options.ts";
 import { createResponseCache } from "./response-cache.ts";
 import { nameOf } from "./route.ts";
 import { routesOf } from "./routes.ts";
-import type { ServerParts } from "./serve-exchange.ts";
+import { type ServerParts, serverEnds } from "./serve-exchange.ts";
 import { ServedModel } from "./served-model.ts";
 
 export interface AgentServer {
@@ -32,7 +32,7 @@ export interface AgentServer {
   close(): Promise<void>;
   /** Other weights of the same shape for a model, while it serves. Resolves to their version. */
   load(model: string, folder: string): Promise<string>;
-  /** The models as they are served. */
+  /** The models that answer. */
   models(): { name: string; version: string; stub: boolean; contextLength: number; parameters: number }[];
 }
 
@@ -91,7 +91,7 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
   const server: AgentServer = {
     fetch: async (request) => app.fetch(request),
     async listen({ host = "127.0.0.1", port = 8000 } = {}) {
-      const loopback = isLoopback(host);
+      const loopback = isLoopbackName(urlHost(host));
       if (!loopback && !o.keys) {
         throw new StatesetError(
           "INVALID_OPTION",
@@ -102,7 +102,7 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
         );
       }
       // All addresses at once have no name that a request could be for.
-      const named = isEveryAddress(host) ? [] : [host.includes(":") ? `[${host}]` : host];
+      const named = isEveryAddress(host) ? [] : [urlHost(host)];
       parts.guard = createHostGuard({ loopback, hosts: [...(o.hosts ?? []), ...named], origins: o.origins ?? [] });
       const opened = await openPort(server.fetch, { host, port, connections: o.connections });
       node = opened.node;
@@ -111,10 +111,9 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
     async drain(timeoutMs = 30_000) {
       parts.draining = true;
       const closed = new Promise<void>((settle) => (node ? node.close(() => settle()) : settle()));
-      for (const model of models.all())
-        model.admission.close(new HttpError(503, "The server is ending.", { code: "draining" }));
+      for (const model of models.all()) model.admission.close(serverEnds());
       await within(timeoutMs, Promise.all(parts.running));
-      ending.abort(new HttpError(503, "The server is ending.", { code: "draining" }));
+      ending.abort(serverEnds());
       await within(1000, Promise.all(parts.running));
       // What was written last may still be on its way; a connection that is kept alive closes once it is idle.
       const idle = setInterval(() => node?.closeIdleConnections(), 20);
@@ -124,7 +123,7 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
     },
     async close() {
       parts.draining = true;
-      ending.abort();
+      ending.abort(serverEnds());
       node?.closeAllConnections();
       node?.close();
       watch?.close();
@@ -134,9 +133,11 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
     },
     load: (model, folder) => models.named(model).load(folder),
     models: () =>
-      models.all().map(({ name, policy: { version, model } }) => {
+      models.all().flatMap((one) => {
+        if (one.state !== "ready") return [];
+        const { version, model } = one.policy;
         const { stub, contextLength, parameters } = model;
-        return { name, version, stub, contextLength, parameters };
+        return [{ name: one.name, version, stub, contextLength, parameters }];
       }),
   };
   return server;
@@ -150,10 +151,6 @@ async function within(ms: number, work: Promise<unknown>): Promise<void> {
   });
   await Promise.race([work, late]);
   clearTimeout(timer);
-}
-
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
 }
 
 function isEveryAddress(host: string): boolean {

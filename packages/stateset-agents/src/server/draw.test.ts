@@ -1,8 +1,11 @@
 /** Requests that wait, that are late, whose clients leave, and a server that ends. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { chatModel } from "../../test/cli.ts";
 import { gated } from "../../test/gated-policy.ts";
 import { eventsOf, serve } from "../../test/serve.ts";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { openPolicy } from "../policy/open-policy.ts";
 import type { Policy } from "../policy/policy.ts";
 
@@ -97,6 +100,28 @@ describe("a queue", () => {
   });
 });
 
+describe("a key", () => {
+  it("pays nothing for what was turned away", async () => {
+    const slow = gated(policy);
+    const limits = { tokensPerMinute: 10_000 };
+    const caller = { keyId: "k", project: "p", scopes: new Set(["infer"] as const), limits };
+    const keys = { find: () => ({ kind: "ok", caller }) as const, close() {} };
+    const { ask } = await serve({ tiny: slow.policy }, { maxWaiting: 0, keys });
+    const init = { headers: { authorization: "Bearer k" } };
+    const held = ask(path, brief, init);
+    await expect.poll(() => slow.asked).toBe(1);
+    const left: unknown[] = [];
+    for (const _ of [1, 2, 3]) {
+      const { status, headers } = await ask(path, brief, init);
+      expect(status).toBe(429);
+      left.push(headers.get("x-ratelimit-remaining-tokens"));
+    }
+    expect(new Set(left).size).toBe(1);
+    slow.open();
+    expect((await held).status).toBe(200);
+  });
+});
+
 describe("a server that ends", () => {
   it("finishes what runs, and tells the others", async () => {
     const slow = gated(policy);
@@ -122,5 +147,15 @@ describe("a server that ends", () => {
     await server.drain(10);
     expect(JSON.parse(eventsOf(await text).at(-1)!)).toMatchObject({ error: { code: "draining" } });
     expect(policy.stats().running).toBe(0);
+  });
+
+  it("at once says so to its streams, and takes it for no failure", async () => {
+    const file = join(temporaryFolder(), "log");
+    const { fetch, server } = await serve({ tiny: policy }, { log: { destination: { file } } });
+    const text = (await fetch(path, { ...endless, stream: true })).text();
+    await expect.poll(() => policy.stats().running).toBe(1);
+    await server.close();
+    expect(JSON.parse(eventsOf(await text).at(-1)!)).toMatchObject({ error: { code: "draining" } });
+    expect(readFileSync(file, "utf8")).not.toContain('"event":"failure"');
   });
 });

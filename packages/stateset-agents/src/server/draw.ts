@@ -28,6 +28,7 @@ export interface Measure {
   /** From the arrival of the request. */
   firstTokenMs?: number;
   interTokenMs: number[];
+  finishReasons?: Sample["finishReason"][];
   version?: string;
 }
 
@@ -51,14 +52,16 @@ export async function takeTurn(request: DrawRequest, exchange: Exchange): Promis
   const { model, requests, deadlineMs } = request;
   const { measure, caller, arrived } = exchange;
   const prompts = [...new Set(requests.map(({ tokens }) => tokens))];
-  measure.promptTokens = sum(prompts.map(({ length }) => length));
+  const promptTokens = sum(prompts.map(({ length }) => length));
   const turn = await waitForTurn(
     {
       ...{ model, deadlineMs, priority: request.priority ?? "interactive", slots: requests.length },
-      tokens: measure.promptTokens + sum(requests.map(({ sampling }) => sampling.maxTokens)),
+      tokens: promptTokens + sum(requests.map(({ sampling }) => sampling.maxTokens)),
     },
     exchange,
   );
+  // Who never had a turn took nothing.
+  measure.promptTokens = promptTokens;
   const last: number[] = [];
   const onToken = (token: SampleToken) => {
     const now = performance.now();
@@ -77,6 +80,7 @@ export async function takeTurn(request: DrawRequest, exchange: Exchange): Promis
         samples.map(({ cachedTokens = 0 }, i) => (requests[i]!.tokens === tokens ? cachedTokens : 0));
       measure.cachedTokens = sum(prompts.map((tokens) => Math.max(...cached(tokens))));
       measure.version = samples[0]!.version;
+      measure.finishReasons = samples.map(({ finishReason }) => finishReason);
       if (samples.some(({ finishReason }) => finishReason === "aborted")) {
         request.onBroken?.(samples);
         throw new StatesetError("ABORTED", "Stopped while sampling.");

@@ -7,7 +7,6 @@ import type { ResponseCache } from "./response-cache.ts";
 import type { ServedModel } from "./served-model.ts";
 
 export interface Exchange {
-  readonly requestId: string;
   /** On the clock of performance.now(). */
   readonly arrived: number;
   readonly caller: Caller;
@@ -15,7 +14,7 @@ export interface Exchange {
   readonly params: Readonly<Record<string, string>>;
   /** The JSON of the body, guarded; undefined where the route takes none. */
   readonly body: unknown;
-  /** Fires when the client has left. */
+  /** Fires when the client has left, or the server ends. */
   readonly signal: AbortSignal;
   /** Fields that were given and have no effect; said in a header. */
   readonly ignored: Set<string>;
@@ -30,7 +29,6 @@ export interface Exchange {
   chain?: "continued" | "started";
   /** A stream whose reading is the exchange's last part. */
   stream(): EventStream;
-  readonly headers: Headers;
   /** The server's own deadline for requests that name none. */
   readonly deadlineMs: number | undefined;
   /** Where replies that would be given again are kept, if the server keeps any. */

@@ -2,6 +2,7 @@
 import { createServer as createNodeServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { StatesetError } from "../error.ts";
+import { urlHost } from "../network.ts";
 import { limitConnections, type NodeLimits, nodeServerOptions } from "./guard/node-limits.ts";
 
 export interface OpenPort {
@@ -20,7 +21,7 @@ export async function openPort(
   limitConnections(node, connections);
   await listening(node, host, port);
   const { port: own } = node.address() as AddressInfo;
-  return { node, url: `http://${host.includes(":") ? `[${host}]` : host}:${own}`, port: own };
+  return { node, url: `http://${urlHost(host)}:${own}`, port: own };
 }
 
 function listening(node: Server, host: string, port: number): Promise<void> {

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { canonicalJson } from "../canonical-json.ts";
 
 export interface CachedRequest {
   /** Whose it is: a reply is never given to another key. Undefined where the server asks for none. */
@@ -24,7 +25,7 @@ export interface ResponseCache {
 export function responseKey({ keyId, model, version, temperature, seed, body }: CachedRequest): string | undefined {
   if (temperature !== 0 && seed === undefined) return undefined;
   const parts = [keyId ?? null, model, version, temperature, seed ?? null, body];
-  return createHash("sha256").update(JSON.stringify(parts, sorted)).digest("base64");
+  return createHash("sha256").update(canonicalJson(parts)).digest("base64");
 }
 
 /** Replies that were given lately, within a number of entries and bytes; the one not asked for longest goes first. */
@@ -64,10 +65,4 @@ export function createResponseCache(most: { entries: number; bytes: number }): R
       return bytes;
     },
   };
-}
-
-/** For JSON.stringify: keys count in no order. */
-function sorted(_: string, value: unknown): unknown {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
-  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
 }

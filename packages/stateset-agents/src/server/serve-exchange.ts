@@ -92,7 +92,7 @@ export async function serveExchange(
     served.status = error.status;
     served.errorCode = error.details.code ?? "error";
     served.aborted = error.status === 499;
-    if (error.status >= 500) parts.onFailure(error.cause ?? error, requestId);
+    if (error.status >= 500 && error.cause !== undefined) parts.onFailure(error.cause, requestId);
     return error;
   };
   const headers = () => ({
@@ -104,7 +104,7 @@ export async function serveExchange(
 
   try {
     parts.guard(request.headers);
-    if (parts.draining && route.scope !== "open") throw ending();
+    if (parts.draining && route.scope !== "open") throw serverEnds();
     const caller = callerOf(route, request.headers, parts);
     Object.assign(served, { keyId: caller.keyId, project: caller.project });
     // Requests that turn out to be none count too, or a key could send as many of them as it likes.
@@ -113,8 +113,8 @@ export async function serveExchange(
     served.requestBytes = read?.bytes ?? 0;
     if (said) said.request = read?.value;
     exchange = {
-      ...{ requestId, arrived, caller, params, ignored, measure, body: read?.value, signal: link.signal },
-      ...{ headers: request.headers, deadlineMs: parts.deadlineMs, cache: parts.cache },
+      ...{ arrived, caller, params, ignored, measure, body: read?.value, signal: link.signal },
+      ...{ deadlineMs: parts.deadlineMs, cache: parts.cache },
       model(name) {
         const model = parts.models.find(name, caller);
         served.model = model.name;
@@ -181,12 +181,12 @@ function responseOf(answer: Exclude<Answer, EventStream>, headers: Record<string
 
 function responseOfError(error: HttpError, headers: Record<string, string>): Response {
   return new Response(JSON.stringify(error.toBody()), {
-    // Nobody reads what a client that left is told, and 499 is no status that Response takes everywhere.
     status: error.status,
     headers: { ...headers, "content-type": "application/json", ...error.details.headers },
   });
 }
 
-function ending(): HttpError {
+/** What everybody is told who cannot be answered any more. */
+export function serverEnds(): HttpError {
   return new HttpError(503, "The server is ending.", { code: "draining", headers: { "retry-after": "1" } });
 }

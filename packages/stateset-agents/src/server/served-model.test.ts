@@ -1,8 +1,10 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { serve } from "../../test/serve.ts";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { storiesDir } from "../../test/tiny-model.ts";
+import { StatesetError } from "../error.ts";
 import { loadNativePolicy } from "../policy/native/load.ts";
-import { defaultSampling } from "../policy/policy.ts";
+import { defaultSampling, type Policy } from "../policy/policy.ts";
 import { createStubPolicy } from "../policy/stub/stub-policy.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
 
@@ -42,7 +44,51 @@ describe("an engine that fails", () => {
     expect((await fetch("/readyz")).status).toBe(503);
     await policy.close();
   });
+
+  it("has the weights again that were loaded meanwhile", async () => {
+    const loaded = createTablePolicy({ seed: 2 });
+    const folder = temporaryFolder();
+    await loaded.save(folder);
+    const again = createTablePolicy({ seed: 1 });
+    const opens = [failing(), again];
+    const { ask, fetch, server } = await serve({ table: async () => opens.shift()! });
+    await server.load("table", folder);
+    expect(await ask(path, inTable)).toMatchObject(failed);
+    await expect.poll(async () => (await fetch("/readyz")).status).toBe(200);
+    expect(again.parameters).toEqual(loaded.parameters);
+  });
+
+  it("that is being opened again when its server is closed is closed once it is open, and nobody waits for it", async () => {
+    const late = createTablePolicy();
+    let arrive = (_: Policy) => {};
+    const opens = [Promise.resolve(failing()), new Promise<Policy>((settle) => (arrive = settle))];
+    const { ask, server } = await serve({ table: () => opens.shift()! });
+    expect(await ask(path, inTable)).toMatchObject(failed);
+    await server.close();
+    arrive(late);
+    await expect.poll(() => late.embed!([Int32Array.of(7)]).catch((error) => error.code)).toBe("POLICY_CLOSED");
+  });
+
+  it("does not hide the other models", async () => {
+    const { ask, server } = await serve({ table: failing(), other: createTablePolicy() });
+    expect(await ask(path, inTable)).toMatchObject(failed);
+    expect((await ask("/v1/models")).json.data).toMatchObject([{ id: "other" }]);
+    expect(server.models()).toMatchObject([{ name: "other" }]);
+  });
 });
+
+const inTable = { model: "table", prompt: "order", max_tokens: 2 };
+
+/** Its engine fails at the first sample. */
+function failing(): Policy {
+  const policy = createTablePolicy({ seed: 1 });
+  let gone = false;
+  const sample: Policy["sample"] = async () => {
+    gone = true;
+    throw new StatesetError("ENGINE_FAILED", "It failed.");
+  };
+  return Object.assign(Object.create(policy) as Policy, { sample, stats: () => ({ ...policy.stats(), failed: gone }) });
+}
 
 describe("a served model", () => {
   it("says that it is a stub, and closes what it opened alone", async () => {

@@ -42,6 +42,9 @@ export class ServedModel {
   #opened: Opened;
   #state: ModelState = "ready";
   #reopened = false;
+  #closed = false;
+  /** The weights that took the place of those it was opened with. */
+  #loaded: string | undefined;
   #format: CallFormat | undefined;
   readonly #cacheBytesMax: number;
 
@@ -101,7 +104,7 @@ export class ServedModel {
     const { source, onEngine, name } = this.#options;
     const tell = (state: ModelState, cause?: unknown) => {
       this.#state = state;
-      onEngine?.({ model: name, state, cause });
+      if (!this.#closed) onEngine?.({ model: name, state, cause });
     };
     if (typeof source !== "function" || this.#reopened) {
       tell("failed", error);
@@ -113,20 +116,31 @@ export class ServedModel {
     this.chains.clear();
     const again = async () => {
       await failed.close();
-      this.#opened = await opened(source);
+      const next = await opened(source);
+      // Nobody waited for it.
+      if (this.#closed) return next.close();
+      this.#opened = next;
+      if (this.#loaded !== undefined) await next.agent.policy.load(this.#loaded);
+      tell("ready");
     };
-    again().then(
-      () => tell("ready"),
-      (cause: unknown) => tell("failed", cause),
-    );
+    again().catch((cause: unknown) => tell("failed", cause));
   }
 
   /** Other weights of the same shape, while it serves: replies that run end on those they began with. */
   async load(folder: string): Promise<string> {
-    return (await this.policy.load(folder)).version;
+    const { policy } = this;
+    try {
+      const { version } = await policy.load(folder);
+      this.#loaded = folder;
+      return version;
+    } catch (error) {
+      this.noteFailure(error);
+      throw error;
+    }
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     await this.#constraints.close();
     await this.#opened.close();
   }

@@ -3,11 +3,17 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { temporaryFolder } from "../../test/temporary-folder.ts";
 import type { RunStart } from "../run/callbacks.ts";
 import type { Verdict } from "../run/event.ts";
+import { safeFetch } from "../safe-fetch.ts";
 import { type AlertOptions, alertSender, alertWith } from "./alerts.ts";
+
+vi.mock("../safe-fetch.ts", async (original) => {
+  const own = await original<typeof import("../safe-fetch.ts")>();
+  return { ...own, safeFetch: vi.fn(own.safeFetch) };
+});
 
 const verdict: Verdict = {
   kind: "collapse",
@@ -55,6 +61,15 @@ describe("alertWith", () => {
       { kind: "unhealthy", run: "polite-1", steps: 7, message: "It collapses. Stop it." },
       { kind: "failed", run: "polite-1", steps: 9, message: "NaN three times." },
     ]);
+  });
+
+  it("remembers from one to the next where the address led: both go by the same list", async () => {
+    const sent = vi.mocked(safeFetch);
+    sent.mockClear();
+    const send = alertSender({ webhook: await listen(() => 204) });
+    for (const kind of ["queue-full", "error-rate"] as const) await send({ kind, server: "here", message: "So." });
+    const [first, second] = sent.mock.calls.map(([, , { allow }]) => allow);
+    expect(first).toBe(second);
   });
 
   it("sends only the kinds in `on`", async () => {

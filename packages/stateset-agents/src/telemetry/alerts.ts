@@ -7,7 +7,7 @@ import { endpointOf } from "../network.ts";
 import { parseOptions } from "../options.ts";
 import type { RunCallbacks } from "../run/callbacks.ts";
 import { entryFor } from "../safe-address.ts";
-import { safeFetch } from "../safe-fetch.ts";
+import { type SafeFetchOptions, safeFetch } from "../safe-fetch.ts";
 
 export const alertKinds = [...runAlertKinds, ...serverAlertKinds] as const;
 export type AlertKind = (typeof alertKinds)[number];
@@ -38,10 +38,12 @@ export function alertSender(
   warn: (message: string) => void = console.warn,
 ): (alert: Alert) => Promise<void> {
   const { webhook, command, on, timeoutMs } = parseOptions(alertsSchema, options, "alerts");
+  // One list for all alerts: what it has seen of the address counts for the next one too.
+  const allow = webhook === undefined ? [] : [entryFor(webhook)];
   return async (alert) => {
     if (!on.includes(alert.kind)) return;
     const attempts: [string, Promise<void>][] = [];
-    if (webhook !== undefined) attempts.push(["webhook", post(webhook, alert, timeoutMs)]);
+    if (webhook !== undefined) attempts.push(["webhook", post(webhook, alert, { allow, timeoutMs })]);
     if (command !== undefined) attempts.push(["command", execute(command, alert, timeoutMs)]);
     for (const [way, attempt] of attempts) {
       await attempt.catch((error: unknown) =>
@@ -78,7 +80,11 @@ export function alertWith(options: AlertOptions, warn: (message: string) => void
 /** Of an answer that nobody reads. */
 const maxBytes = 1 << 20;
 
-async function post(webhook: string, alert: Alert, timeoutMs: number): Promise<void> {
+async function post(
+  webhook: string,
+  alert: Alert,
+  limits: Pick<SafeFetchOptions, "allow" | "timeoutMs">,
+): Promise<void> {
   let response: Response;
   try {
     const { url, headers } = endpointOf(webhook);
@@ -87,7 +93,7 @@ async function post(webhook: string, alert: Alert, timeoutMs: number): Promise<v
       headers: { "content-type": "application/json", ...headers },
       body: JSON.stringify(alert),
     };
-    response = await safeFetch(url, init, { allow: [entryFor(url)], maxBytes, timeoutMs });
+    response = await safeFetch(url, init, { ...limits, maxBytes });
   } catch (error) {
     // fetch names the address in some of its errors; only the bare reason is passed on.
     if (StatesetError.isInstance(error) || (error instanceof Error && error.name === "TimeoutError")) throw error;

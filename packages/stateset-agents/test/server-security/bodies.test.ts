@@ -260,6 +260,30 @@ describe("a conversation", () => {
     );
   });
 
+  it.each([
+    ["/v1/completions", "prompt", (text: string) => text],
+    ["/v1/completions", "prompt.1", (text: string) => ["a", text]],
+    ["/v1/embeddings", "input", (text: string) => text],
+    ["/tokenize", "prompt", (text: string) => text],
+    ["/tokenize", "messages", (text: string) => [{ role: "user", content: text }]],
+  ])("of %s, in %s, too", async (path, param, given) => {
+    const body = { model: modelName, [param.split(".")[0]!]: given("1".repeat(100_000)) };
+    const error = await errorOf(await attacked.ask({ method: "POST", path }, { key, body }));
+    expect(error).toMatchObject({ code: "context_length_exceeded", param });
+    expect(error.message).toMatch(/has \d+ characters, of which 65536 would be read/);
+  });
+
+  it.each([
+    ["/v1/completions", "prompt"],
+    ["/v1/embeddings", "input"],
+    ["/detokenize", "tokens"],
+  ])("of %s in more tokens than any context holds is refused before it is spelt", async (path, param) => {
+    const body = { model: modelName, [param]: Array.from({ length: 100_000 }, (_, i) => i % 100) };
+    const error = await errorOf(await attacked.ask({ method: "POST", path }, { key, body }));
+    expect(error).toMatchObject({ code: "context_length_exceeded", param });
+    expect(error.message).toContain("1024 tokens, and the text takes 100000");
+  });
+
   it("with hostile tools and schemas is answered or refused", async () => {
     const messages = [{ role: "user", content: "a" }];
     const schemas = [

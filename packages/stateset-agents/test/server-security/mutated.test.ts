@@ -4,6 +4,7 @@ import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
 import { createRandom } from "../../src/random.ts";
 import { nameOf, type Route } from "../../src/server/route.ts";
+import { eventsOf } from "../serve.ts";
 import { bodiesOf, openAttacked, requestOf, routes } from "./attacked-server.ts";
 import { mutated } from "./mutate.ts";
 
@@ -30,10 +31,9 @@ async function faultOf(response: Response): Promise<string | undefined> {
   if (status === 200 && type.startsWith("text/plain")) return undefined;
   try {
     const told = type.startsWith("text/event-stream")
-      ? text
-          .split("\n\n")
-          .filter((event) => event.startsWith("data: ") && event !== "data: [DONE]")
-          .map((event) => JSON.parse(event.slice(6)) as { error?: object })
+      ? eventsOf(text)
+          .filter((data) => data !== "[DONE]")
+          .map((data) => JSON.parse(data) as { error?: object })
       : [JSON.parse(text) as { error?: object }];
     const errors = told.filter(({ error }) => error !== undefined).map(({ error }) => error!);
     const shaped = errors.every((error) => Object.keys(error).sort().join() === "code,message,param,type");

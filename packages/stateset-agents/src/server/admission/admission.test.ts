@@ -237,6 +237,16 @@ describe("a full queue", () => {
     for (const one of [waiting[1]!, third!, fourth!]) (await one).leave();
   });
 
+  it("does not count the time in which nobody was there, nor who was turned away before it", async () => {
+    const { admission, holder } = await held(0);
+    for (const _ of [1, 2, 3]) await refusal(admission.enter(ticket()));
+    holder.leave();
+    (await admission.enter(ticket())).leave();
+    clock = 3_600_000;
+    await admission.enter(ticket());
+    expect((await refusal(admission.enter(ticket()))).headers).toMatchObject({ "retry-after-ms": "1000" });
+  });
+
   it("needs no place to wait where there is room", async () => {
     const admission = createAdmission({ slots: 1, maxWaiting: 0, now });
     await admission.enter(ticket());

@@ -84,6 +84,7 @@ export function createAdmission(options: AdmissionOptions): Admission {
       if (closed) return refuse(closed);
       if (ticket.signal?.aborted) return refuse(aborted(ticket));
       if (isLate(ticket, since)) return refuse(tooLate());
+      if (running === 0 && queue.size === 0) departures.forget();
       queue.push(entry);
       letIn(since);
       if (queue.size > maxWaiting && queue.has(entry)) leaveLine(givesWay(entry), queueFull(since));

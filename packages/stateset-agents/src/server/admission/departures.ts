@@ -20,6 +20,12 @@ export class Departures {
     if (this.#turnedAway > 0) this.#turnedAway--;
   }
 
+  /** To be called when somebody comes and nobody is there: how fast others left before says nothing any more. */
+  forget(): void {
+    this.#times.length = 0;
+    this.#turnedAway = 0;
+  }
+
   /**
    * When one who is turned away should come again, in ms: when as many have left as were turned away before it and have not yet had
    * room. So those who were turned away together do not come back together.

@@ -2,10 +2,10 @@
 import { z } from "zod";
 import { priorities } from "../admission/admission.ts";
 import type { Exchange } from "../exchange.ts";
-import { HttpError } from "../http-error.ts";
 import { readFields } from "../read-fields.ts";
 import { waitForTurn } from "../turn.ts";
 import { readTexts, requireFits, textsSchema } from "./foreign-tokens.ts";
+import { refused } from "./refused.ts";
 import { samplingFields } from "./sampling-fields.ts";
 
 /** OpenAI's. */
@@ -44,19 +44,19 @@ export async function answerEmbeddings(exchange: Exchange): Promise<z.output<typ
   const { body, ignored, measure } = exchange;
   const request = readFields(embeddingsRequestSchema, body, { known: ["user"], ignored });
   const model = exchange.model(request.model);
-  const { capabilities, tokenizer, model: info } = model.policy;
-  if (!capabilities.embed) throw refused("model", `"${model.name}" has an engine that embeds nothing.`);
+  const { policy } = model;
+  const { capabilities, model: info } = policy;
+  if (!capabilities.embed) throw refused("model", `names ${model.name}, whose engine embeds nothing.`);
   if (request.dimensions !== undefined && request.dimensions !== info.hiddenSize) {
-    throw refused("dimensions", `This model's embeddings have ${info.hiddenSize} numbers, and no other count.`);
+    throw refused("dimensions", `must be ${info.hiddenSize}: this model's embeddings have no other length.`);
   }
   const bos = request.add_special_tokens ?? true;
-  const texts = readTexts(request.input, { tokenizer, vocabSize: info.vocabSize, bos, param: "input" });
+  const texts = await readTexts(request.input, { policy, bos, param: "input" });
   for (const { text, tokens } of texts) {
-    if (text === "" || tokens.length === 0) throw refused("input", '"input" holds an empty text.');
+    if (text === "" || tokens.length === 0) throw refused("input", "holds an empty text.");
     requireFits(tokens.length, info.contextLength, { room: 0, param: "input" });
   }
   const tokens = texts.reduce((sum, one) => sum + one.tokens.length, 0);
-  measure.promptTokens = tokens;
   const turn = await waitForTurn(
     {
       model,
@@ -67,6 +67,7 @@ export async function answerEmbeddings(exchange: Exchange): Promise<z.output<typ
     },
     exchange,
   );
+  measure.promptTokens = tokens;
   const vectors = await turn(async (policy, signal) => {
     measure.version = policy.version;
     const made: Float32Array[] = [];
@@ -91,8 +92,4 @@ function inBase64(vector: Float32Array): string {
   const bytes = Buffer.alloc(vector.length * 4);
   for (const [i, value] of vector.entries()) bytes.writeFloatLE(value, i * 4);
   return bytes.toString("base64");
-}
-
-function refused(param: string, message: string): HttpError {
-  return new HttpError(400, message, { code: "invalid_value", param });
 }

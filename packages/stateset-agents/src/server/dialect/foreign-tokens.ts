@@ -1,7 +1,10 @@
 /** Texts and tokens that a client gives as they are: /v1/completions, /v1/embeddings, /tokenize. */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { z } from "zod";
-import type { ChatTokenizer } from "../../policy/policy.ts";
+import type { Policy } from "../../policy/policy.ts";
 import { HttpError } from "../http-error.ts";
+import { refused } from "./refused.ts";
+import { requireShort } from "./text-limit.ts";
 
 const tokenIds = z.array(z.int().min(0)).min(1);
 
@@ -21,9 +24,7 @@ export interface GivenText {
 }
 
 export interface ReadTextsOptions {
-  tokenizer: ChatTokenizer;
-  /** Of tokens there are: those of the model, which may have more than its tokenizer. */
-  vocabSize: number;
+  policy: Policy;
   /** Begin texts as the model's texts begin. */
   bos: boolean;
   /** The field of the request that they stand in. */
@@ -31,29 +32,41 @@ export interface ReadTextsOptions {
 }
 
 /** What somebody wrote is plain text, whatever it spells; tokens are what they are. */
-export function readTexts(given: GivenTexts, options: ReadTextsOptions): GivenText[] {
-  const { tokenizer, vocabSize, param } = options;
+export async function readTexts(given: GivenTexts, options: ReadTextsOptions): Promise<GivenText[]> {
+  const { policy, param } = options;
   const several = Array.isArray(given) && typeof given[0] !== "number";
   const texts = (several ? given : [given]) as (string | number[])[];
-  return texts.map((one, i) => {
-    if (typeof one === "string") return { text: one, tokens: encodeText(one, options) };
-    const tokens = requireTokens(one, vocabSize, several ? `${param}.${i}` : param);
-    return { text: tokenizer.decode(tokens), tokens };
-  });
+  const read: GivenText[] = [];
+  for (const [i, one] of texts.entries()) {
+    const own = { ...options, param: several ? `${param}.${i}` : param };
+    // Others have their turn between two texts, of which there may be thousands.
+    if (i > 0) await nextTurn();
+    if (typeof one === "string") read.push({ text: one, tokens: encodeText(one, own) });
+    else {
+      const tokens = requireTokens(one, policy, own.param);
+      read.push({ text: policy.tokenizer.decode(tokens), tokens });
+    }
+  }
+  return read;
 }
 
-export function encodeText(text: string, { tokenizer, bos }: Pick<ReadTextsOptions, "tokenizer" | "bos">): Int32Array {
+export function encodeText(text: string, { policy, bos, param }: ReadTextsOptions): Int32Array {
+  requireShort(text, policy, param);
+  const { tokenizer } = policy;
   const tokens = tokenizer.encode(text);
   return bos && tokenizer.bosToken !== undefined ? Int32Array.from([tokenizer.bosToken, ...tokens]) : tokens;
 }
 
-export function requireTokens(ids: readonly number[], vocabSize: number, param: string): Int32Array {
+/** So many are read in no time, however short the context is. */
+const mostTokens = 1 << 16;
+
+/** The vocabulary is the model's, which may be larger than that of its tokenizer. */
+export function requireTokens(ids: readonly number[], { model }: Policy, param: string): Int32Array {
+  const { vocabSize, contextLength } = model;
+  if (ids.length > mostTokens) requireFits(ids.length, contextLength, { room: 0, param });
   const outside = ids.find((id) => id >= vocabSize);
   if (outside === undefined) return Int32Array.from(ids);
-  throw new HttpError(400, `Token ${outside} is not in the vocabulary of ${vocabSize}.`, {
-    code: "invalid_value",
-    param,
-  });
+  throw refused(param, `holds token ${outside}, which is not in the vocabulary of ${vocabSize}.`);
 }
 
 /** `room` is what must stay free behind it. */

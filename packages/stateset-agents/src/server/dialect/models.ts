@@ -26,8 +26,10 @@ function modelObject({ name, created, policy }: ServedModel) {
   };
 }
 
+/** Those that answer: one whose engine failed must not hide the others. */
 export function listModels(exchange: Exchange): object {
-  return { object: "list", data: exchange.models().map(modelObject) };
+  const ready = exchange.models().filter(({ state }) => state === "ready");
+  return { object: "list", data: ready.map(modelObject) };
 }
 
 export function showModel(exchange: Exchange): object {

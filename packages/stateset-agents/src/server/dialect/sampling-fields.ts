@@ -3,7 +3,7 @@ import { randomInt } from "node:crypto";
 import { z } from "zod";
 import type { Sampling } from "../../policy/policy.ts";
 import { priorities } from "../admission/admission.ts";
-import { HttpError } from "../http-error.ts";
+import { refused } from "./refused.ts";
 
 export const samplingFields = {
   temperature: z.number().min(0).max(2).optional(),
@@ -39,17 +39,14 @@ export const samplingFields = {
 const fields = z.object(samplingFields);
 type Fields = z.output<typeof fields>;
 
-/** What the request says, over what the agent would do. A reply may take what the context leaves. */
+/** What the request says, over what the agent would do; but for the length of a reply, which each dialect names in its own way. */
 export function samplingOf(fields: Fields, own: Readonly<Sampling>, vocabSize: number): Sampling {
   const bias = fields.logit_bias && Object.entries(fields.logit_bias);
   const outside =
     bias?.find(([token]) => Number(token) >= vocabSize)?.[0] ?? fields.stop_token_ids?.find((id) => id >= vocabSize);
   if (outside !== undefined) {
     const param = bias?.some(([token]) => token === outside) ? "logit_bias" : "stop_token_ids";
-    throw new HttpError(400, `Token ${outside} is not in the vocabulary of ${vocabSize}.`, {
-      code: "invalid_value",
-      param,
-    });
+    throw refused(param, `holds token ${outside}, which is not in the vocabulary of ${vocabSize}.`);
   }
   const changes: Partial<Sampling> = {
     temperature: fields.temperature,

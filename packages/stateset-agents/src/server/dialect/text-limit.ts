@@ -1,5 +1,5 @@
+import type { Policy } from "../../policy/policy.ts";
 import { HttpError } from "../http-error.ts";
-import type { ServedModel } from "../served-model.ts";
 
 /** A token has three or four characters; where they are this long on the average, it is no text that a model reads. */
 const charactersPerToken = 16;
@@ -11,8 +11,7 @@ const always = 1 << 16;
  * Refuses text that no context holds before tokens are made of it: that is done in one go, while everybody waits, and takes seconds
  * where there are megabytes.
  */
-export function requireShort(text: unknown, { policy }: Pick<ServedModel, "policy">, param: string): void {
-  const { contextLength } = policy.model;
+export function requireShort(text: unknown, { model: { contextLength } }: Policy, param: string): void {
   const most = Math.max(always, contextLength * charactersPerToken);
   const { length } = typeof text === "string" ? text : JSON.stringify(text);
   if (length <= most) return;

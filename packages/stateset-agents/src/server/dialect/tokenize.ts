@@ -8,6 +8,8 @@ import { readMessages } from "./chat/read-messages.ts";
 import { plainTool, variablesOf } from "./chat/read-request.ts";
 import { chatRequestSchema } from "./chat/schema.ts";
 import { encodeText, requireTokens, tokensSchema } from "./foreign-tokens.ts";
+import { refused } from "./refused.ts";
+import { requireShort } from "./text-limit.ts";
 
 const { tools, chat_template_kwargs } = chatRequestSchema.shape;
 
@@ -34,23 +36,31 @@ export const tokenizeSchema = z.object({
 export async function answerTokenize(exchange: Exchange): Promise<z.output<typeof tokenizeSchema>> {
   const request = readFields(tokenizeRequestSchema, exchange.body, { ignored: exchange.ignored });
   const { prompt, messages, return_token_strs: spelt = false } = request;
-  if ((prompt === undefined) === (messages === undefined)) throw refused('Give "prompt" or "messages", one of them.');
+  if ((prompt === undefined) === (messages === undefined)) {
+    throw new HttpError(400, 'Give "prompt" or "messages", one of them.', { code: "invalid_value" });
+  }
   const { agent, policy } = exchange.model(request.model);
   const { tokenizer } = policy;
   const texts = { tools: "messages", chat_template_kwargs: "messages", add_generation_prompt: "messages" } as const;
   for (const [name, other] of Object.entries({ ...texts, add_special_tokens: "prompt" } as const)) {
     if (request[name as keyof typeof texts] === undefined || request[other] !== undefined) continue;
-    throw refused(`"${name}" belongs to "${other}".`, name);
+    throw refused(name, `belongs to "${other}".`);
   }
   let tokens: Int32Array;
-  if (prompt !== undefined) tokens = encodeText(prompt, { tokenizer, bos: request.add_special_tokens ?? true });
+  if (prompt !== undefined)
+    tokens = encodeText(prompt, { policy, bos: request.add_special_tokens ?? true, param: "prompt" });
   else {
+    requireShort(messages, policy, "messages");
+    requireShort([request.tools, request.chat_template_kwargs], policy, "tools");
     const shown = readMessages(messages!, exchange.ignored);
     const options = { tools: (request.tools ?? []).map(plainTool), sampling: agent.sampling, ...variablesOf(request) };
     const session = openSession(agent, options);
     const { add_generation_prompt: addGenerationPrompt = true } = request;
     const prepared = await session.prepare(shown, { signal: exchange.signal, addGenerationPrompt });
-    if (!prepared) throw refused("The conversation does not fit the context of this model.", "messages");
+    if (!prepared) {
+      const message = "The conversation does not fit the context of this model.";
+      throw new HttpError(400, message, { code: "context_length_exceeded", param: "messages" });
+    }
     tokens = prepared.tokens;
   }
   return {
@@ -68,10 +78,6 @@ export const detokenizeSchema = z.object({ prompt: z.string() });
 export function answerDetokenize(exchange: Exchange): z.output<typeof detokenizeSchema> {
   const { model, tokens } = readFields(detokenizeRequestSchema, exchange.body, { ignored: exchange.ignored });
   const { policy } = exchange.model(model);
-  const ids = requireTokens(tokens, policy.model.vocabSize, "tokens");
+  const ids = requireTokens(tokens, policy, "tokens");
   return { prompt: policy.tokenizer.decode(ids, { skipSpecial: false }) };
-}
-
-function refused(message: string, param: string | null = null): HttpError {
-  return new HttpError(400, message, { code: "invalid_value", param });
 }

@@ -39,6 +39,6 @@ function hostOf(header: string): { name: string } | undefined {
 }
 
 /** Names and addresses that lead to this machine whatever a DNS server says. */
-function isLoopbackName(name: string): boolean {
+export function isLoopbackName(name: string): boolean {
   return name === "localhost" || name === "[::1]" || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(name);
 }

@@ -69,7 +69,7 @@ export async function createMetrics(sources: MetricSources): Promise<Metrics> {
   const chains = counter("chains_total", "Conversations that went on from sampled tokens, or began.", "outcome");
 
   const waiting = gauge("waiting", "Requests in the queue.", "model");
-  const running = gauge("running", "Requests that are being answered.", "model");
+  const running = gauge("running", "Replies that are being sampled.", "model");
   const cacheBytes = gauge("cache_bytes", "Memory of keys and values.", "model");
   const cacheShare = gauge("cache_share", "That memory over what it may grow to.", "model");
   const versions = gauge("versions", "Weights that are alive.", "model");

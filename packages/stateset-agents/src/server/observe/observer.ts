@@ -18,6 +18,8 @@ export interface Served {
   queuedMs?: number;
   firstTokenMs?: number;
   interTokenMs?: readonly number[];
+  /** Why each of its replies ended. */
+  finishReasons?: readonly string[];
   durationMs: number;
   /** The client left before the reply was whole. */
   aborted: boolean;

@@ -20,7 +20,7 @@ describe("traceRequests", () => {
   it("makes a span of a request, below the caller's", () => {
     traceRequests({ tracer })
       .start({ ...chat, traceparent })
-      .end(served({ version: "abc:3" }), ["stop", "length"]);
+      .end(served({ version: "abc:3", finishReasons: ["stop", "length"] }));
     const [span] = exporter.getFinishedSpans();
     expect(span!.name).toBe("chat shop");
     expect(span!.kind).toBe(1);

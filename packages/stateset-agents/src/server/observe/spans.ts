@@ -21,7 +21,7 @@ export interface TracedRequest {
 }
 
 export interface RequestSpan {
-  end(one: Served, finishReasons?: readonly string[]): void;
+  end(one: Served): void;
 }
 
 /**
@@ -44,9 +44,9 @@ export function traceRequests({ tracer, parentContext = below }: RequestTraceOpt
         span = tracer.startSpan(`${operation} ${model}`, { kind: kindServer, attributes }, context);
       });
       return {
-        end(one, finishReasons = []) {
+        end(one) {
           quietly(() => {
-            span?.setAttributes(attributesOf(one, finishReasons));
+            span?.setAttributes(attributesOf(one));
             // A client's own mistake is no error of the server; a reply that breaks off after its 200 is.
             if (one.status >= 500 || (one.status < 400 && one.errorCode !== undefined)) {
               span?.setStatus({ code: statusError });
@@ -59,7 +59,7 @@ export function traceRequests({ tracer, parentContext = below }: RequestTraceOpt
   };
 }
 
-function attributesOf(one: Served, finishReasons: readonly string[]): SpanAttributes {
+function attributesOf(one: Served): SpanAttributes {
   const attributes: SpanAttributes = {
     "http.response.status_code": one.status,
     "gen_ai.response.id": one.requestId,
@@ -67,7 +67,7 @@ function attributesOf(one: Served, finishReasons: readonly string[]): SpanAttrib
     "gen_ai.usage.output_tokens": one.sampledTokens,
     "gen_ai.usage.cache_read.input_tokens": one.cachedTokens,
   };
-  if (finishReasons.length > 0) attributes["gen_ai.response.finish_reasons"] = [...finishReasons];
+  if (one.finishReasons) attributes["gen_ai.response.finish_reasons"] = [...one.finishReasons];
   if (one.version !== undefined) attributes["stateset.version"] = one.version;
   if (one.errorCode !== undefined) attributes["error.type"] = one.errorCode;
   else if (one.status >= 400) attributes["error.type"] = String(one.status);

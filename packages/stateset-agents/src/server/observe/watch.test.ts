@@ -62,6 +62,12 @@ describe("watchServer", () => {
     expect(told).toEqual([]);
   });
 
+  it("does not count whom a server turns away that ends", () => {
+    open({ sources: { models: () => [model], draining: () => true } });
+    serve(100, 503);
+    expect(told).toEqual([]);
+  });
+
   it("sees a full queue and a failed engine by itself", async () => {
     open();
     model.waiting = 4;

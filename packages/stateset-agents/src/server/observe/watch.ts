@@ -48,7 +48,8 @@ export function watchServer(options: WatchOptions): Watch {
   timer.unref();
   return {
     served({ route, status }: Served) {
-      if (probes.test(route)) return;
+      // One that ends turns away whoever comes, and that is no trouble.
+      if (probes.test(route) || sources.draining()) return;
       counts.add(status >= 500);
       // A queue may be full for less than the time between two looks.
       if (status === 429 || status >= 500) look();

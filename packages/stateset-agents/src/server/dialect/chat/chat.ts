@@ -62,7 +62,8 @@ export async function answerChat(exchange: Exchange, book: ChatBook = servedBook
     const choices = await drawn;
     const own = { ...head, system_fingerprint: choices[0]!.sample.version };
     const reply = completionOf(own, choices, call, exchange.measure, prompt.tokens);
-    if (key) cache?.set(key, JSON.stringify(reply));
+    // Other weights may have been loaded since it was asked for.
+    if (key && own.system_fingerprint === version) cache?.set(key, JSON.stringify(reply));
     return reply;
   }
 

@@ -8,9 +8,9 @@ import type { ToolChoice } from "../../../tool/constrain/compile-constraint.ts";
 import { type ConstrainLimits, readLimits } from "../../../tool/constrain/limits.ts";
 import type { JsonSchema } from "../../../tool/schema/compile-schema.ts";
 import type { Exchange } from "../../exchange.ts";
-import { HttpError } from "../../http-error.ts";
 import { readFields } from "../../read-fields.ts";
 import type { ServedModel } from "../../served-model.ts";
+import { refused } from "../refused.ts";
 import { samplingOf, seedOfField } from "../sampling-fields.ts";
 import { requireShort } from "../text-limit.ts";
 import { readMessages } from "./read-messages.ts";
@@ -49,8 +49,8 @@ export async function readChat(exchange: Exchange): Promise<ChatCall> {
   const own = samplingOf(request, agent.sampling, policy.model.vocabSize);
   const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? own.maxTokens;
   const tools = request.tool_choice === "none" ? [] : (request.tools ?? []).map(plainTool);
-  requireShort(request.messages, model, "messages");
-  requireShort([tools, request.chat_template_kwargs], model, "tools");
+  requireShort(request.messages, policy, "messages");
+  requireShort([tools, request.chat_template_kwargs], policy, "tools");
   const messages = readMessages(request.messages, ignored);
   return {
     model,
@@ -124,8 +124,4 @@ export function variablesOf({ chat_template_kwargs: given }: Pick<ChatRequest, "
   const read = templateVariablesSchema.safeParse(given);
   if (!read.success) throw refused("chat_template_kwargs", `is not what a template can be told.`);
   return { templateVariables: read.data };
-}
-
-function refused(param: string, what: string): HttpError {
-  return new HttpError(400, `"${param}" ${what}`, { code: "invalid_value", param });
 }

@@ -9,7 +9,7 @@ import { ChoiceWriter, finishReasonOf, type WrittenChoice } from "./choice-write
 import { type CompletionCall, readCompletion } from "./read-request.ts";
 
 export async function answerCompletion(exchange: Exchange): Promise<object | EventStream> {
-  const call = readCompletion(exchange.body, exchange.ignored, (name) => exchange.model(name));
+  const call = await readCompletion(exchange.body, exchange.ignored, (name) => exchange.model(name));
   const { model, prompts, sampling, seed, n, logprobs, scored, request: asked } = call;
   const { contextLength } = model.policy.model;
   const requests = prompts.flatMap(({ tokens }) =>

@@ -1,9 +1,9 @@
 /** What a request of /v1/completions asks for. */
 import type { Sampling } from "../../../policy/policy.ts";
-import { HttpError } from "../../http-error.ts";
 import { readFields } from "../../read-fields.ts";
 import type { ServedModel } from "../../served-model.ts";
 import { type GivenText, readTexts, requireFits } from "../foreign-tokens.ts";
+import { refused } from "../refused.ts";
 import { samplingOf, seedOfField } from "../sampling-fields.ts";
 import { type CompletionRequest, completionRequestSchema, ignoredCompletionFields, mostChoices } from "./schema.ts";
 
@@ -24,11 +24,11 @@ export interface CompletionCall {
 /** OpenAI's; an agent's own is meant for the replies of conversations. */
 const defaultMaxTokens = 16;
 
-export function readCompletion(
+export async function readCompletion(
   body: unknown,
   ignored: Set<string>,
   modelOf: (name: string) => ServedModel,
-): CompletionCall {
+): Promise<CompletionCall> {
   const request = readFields(completionRequestSchema, body, { known: ignoredCompletionFields, ignored });
   const { n = 1, max_tokens: maxTokens = defaultMaxTokens, echo = false, logprobs, best_of: best } = request;
   if (request.suffix !== undefined) throw refused("suffix", "cannot be kept to: models here write what comes next.");
@@ -44,9 +44,8 @@ export function readCompletion(
   if (scored && !policy.capabilities.promptLogprobs) {
     throw refused("echo", `cannot be scored by ${model.name}: its engine does not tell a prompt's log-probs.`);
   }
-  const { tokenizer } = policy;
   const bos = request.add_special_tokens ?? true;
-  const prompts = readTexts(request.prompt, { tokenizer, vocabSize, bos, param: "prompt" });
+  const prompts = await readTexts(request.prompt, { policy, bos, param: "prompt" });
   if (prompts.length * n > mostChoices) {
     throw refused("n", `asks for ${prompts.length * n} replies in all; ${mostChoices} are the most.`);
   }
@@ -62,8 +61,4 @@ export function readCompletion(
     sampling: { ...own, temperature, maxTokens },
     seed: seedOfField(request.seed),
   };
-}
-
-function refused(param: string, what: string): HttpError {
-  return new HttpError(400, `"${param}" ${what}`, { code: "invalid_value", param });
 }
