@@ -43,6 +43,8 @@ describe("metrics", () => {
     expect(modules(uses.readers, "report/reward")).toEqual(["telemetry/console-tracker.ts"]);
     expect(modules(uses.readers, "gradNorm")).toEqual(["cli/commands/runs.ts", "telemetry/view-lines.ts"]);
     expect(modules(uses.readers, "firstRatioMax")).toEqual([
+      "benchmarks/harness/learn.ts",
+      "docs/guides/harness.md",
       "docs/guides/training.md",
       "learning/learn.ts",
       "training/failures.ts",

@@ -14,16 +14,20 @@ const weather = {
 };
 
 let agent: MultiTurnAgent;
+/** The same, whose replies go on for longer than any test listens. */
+let talker: MultiTurnAgent;
 beforeAll(async () => {
   agent = new MultiTurnAgent({ sampling: { temperature: 1, maxTokens: 12 } });
   await agent.initialize();
+  const logitBias = Object.fromEntries(agent.policy.model.endTokens.map((token) => [token, -100]));
+  talker = new MultiTurnAgent({ policy: agent.policy, sampling: { temperature: 1, logitBias } });
 });
 afterAll(() => agent.close());
 
 async function play(run: (access: HarnessRun) => Promise<void>): Promise<Played> {
   const scenario = { id: "a" };
   const harness = defineHarness({ scenarios: [scenario], run });
-  const open = await openHarness({ agent, harness, settings: { maxTurns: 8 }, scored: true });
+  const open = await openHarness({ agent: talker, harness, settings: { maxTurns: 8 }, scored: true });
   const sampling = { maxTokens: 400 };
   return open.play({ id: "g-m0", scenario, seed: 2, member: 0, sampling, learn: true }, undefined).finally(open.close);
 }

@@ -26,6 +26,32 @@ async function opened(
   return (member = 0) => play({ id: `g-m${member}`, scenario, seed: 5, member, sampling: {}, learn: true }, undefined);
 }
 
+describe("a reply that was whole when its client left", () => {
+  it("is kept like one that was broken off", async () => {
+    const { agent, policy } = tableAgent();
+    const leaving = new AbortController();
+    const { sample } = policy;
+    policy.sample = async (requests, options) => {
+      const samples = await sample(requests, options);
+      if (leaving.signal.aborted) return samples;
+      leaving.abort();
+      await new Promise((settle) => options!.signal!.addEventListener("abort", settle));
+      return samples;
+    };
+    const play = await opened(
+      async (access) => {
+        await ask({ ...access, signal: leaving.signal }, asked).catch(() => {});
+        await ask(access, [{ role: "user", content: "late" }]);
+        return 1;
+      },
+      { agent },
+    );
+    const { trajectory } = await play();
+    expect(trajectory.metadata.harness).toMatchObject({ calls: 1, broken: 1 });
+    expect(trajectory.chains.map(({ learn }) => learn.includes(1))).toEqual([true, false]);
+  });
+});
+
 describe("the reward of a run", () => {
   const asks = (after: (access: HarnessRun) => unknown) => async (access: HarnessRun) => {
     await ask(access, asked);

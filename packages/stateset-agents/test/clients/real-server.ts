@@ -105,7 +105,9 @@ function endless(policy: Policy): Policy {
         };
       }),
     );
-  return new Proxy(policy, { get: (target, name) => (name === "sample" ? sample : Reflect.get(target, name)) });
+  // Two at a time, of one key too; a third finds no room.
+  const stats: Policy["stats"] = () => ({ ...policy.stats(), slots: 2 });
+  return Object.assign(Object.create(policy) as Policy, { sample, stats });
 }
 
 /** As a model would that knows what it does, in the format of its template. */

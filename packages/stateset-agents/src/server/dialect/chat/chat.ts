@@ -1,5 +1,6 @@
 /** POST /v1/chat/completions. */
 import { randomBytes } from "node:crypto";
+import { isAbort } from "../../../abort.ts";
 import type { Sample, SampleToken } from "../../../policy/policy.ts";
 import { repeated, takeTurn } from "../../draw.ts";
 import type { EventStream } from "../../event-stream.ts";
@@ -47,8 +48,13 @@ export async function answerChat(exchange: Exchange, book: ChatBook = servedBook
   };
   const taken = async (samples: readonly Sample[]): Promise<Choice[]> => {
     const choices: Choice[] = [];
-    for (const sample of samples) {
-      const { turn, chain } = await session.take(prompt, sample, { fork: true, signal: exchange.signal });
+    for (const [i, sample] of samples.entries()) {
+      const taking = session.take(prompt, sample, { fork: true, signal: exchange.signal });
+      const { turn, chain } = await taking.catch((error: unknown) => {
+        // Its client left when it was whole and nobody had been told.
+        if (isAbort(error)) opened.broken?.(samples.slice(i));
+        throw error;
+      });
       opened.keep({ sample, turn }, chain);
       choices.push({ sample, turn });
     }
