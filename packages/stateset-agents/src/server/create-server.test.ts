@@ -3,6 +3,7 @@ import type { Json } from "../../test/cli.ts";
 import { gated } from "../../test/gated-policy.ts";
 import { serve } from "../../test/serve.ts";
 import { temporaryFolder } from "../../test/temporary-folder.ts";
+import { StatesetError } from "../error.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
 import type { SpanAttributes } from "../tracer.ts";
 import { createServer } from "./create-server.ts";
@@ -129,4 +130,14 @@ it("takes other weights while it serves, and says their version", async () => {
   expect(json.version).not.toBe(before);
   expect(await server.load("table", folder)).toBe(json.version);
   expect((await ask("/v1/models")).json.data[0].version).toBe(json.version);
+});
+
+it("says that there are no other weights where a model was not opened from any", async () => {
+  const weights = () => {
+    throw new StatesetError("CHECKPOINT_NOT_FOUND", "This model was not opened from /home/me/secret.");
+  };
+  const { ask } = await serve({ table: createTablePolicy({ seed: 1 }) }, { weights });
+  const { status, json, headers } = await ask("/admin/models/table/reload", {});
+  expect([status, json.error.code, headers.get("x-should-retry")]).toEqual([409, "checkpoint_not_found", "false"]);
+  expect(json.error.message).not.toContain("secret");
 });

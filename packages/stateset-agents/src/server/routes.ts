@@ -1,5 +1,6 @@
 /** Every route there is. A route that is not in this table does not exist, and none can be without a scope and limits. */
 import { z } from "zod";
+import { StatesetError } from "../error.ts";
 import { answerChat } from "./dialect/chat/chat.ts";
 import { chatCompletionSchema } from "./dialect/chat/reply-schema.ts";
 import { chatRequestSchema } from "./dialect/chat/schema.ts";
@@ -15,6 +16,7 @@ import {
   tokenizeRequestSchema,
   tokenizeSchema,
 } from "./dialect/tokenize.ts";
+import { HttpError } from "./http-error.ts";
 import { type HealthSources, healthz, readyReply, readyz } from "./observe/health.ts";
 import type { Metrics } from "./observe/metrics.ts";
 import { openapiOf } from "./openapi.ts";
@@ -136,11 +138,22 @@ export function routesOf({ maxBodyBytes: maxBytes, health, metrics, weights }: R
       async answer(exchange) {
         readFields(reloadSchema, exchange.body, exchange);
         const model = exchange.model(exchange.params.model ?? "");
-        return { model: model.name, version: await model.load(await weights(model.name)) };
+        try {
+          return { model: model.name, version: await model.load(await weights(model.name)) };
+        } catch (error) {
+          throw StatesetError.isInstance(error) && /^(?:CHECKPOINT|MODEL)_/.test(error.code) ? unfit(error) : error;
+        }
       },
     });
   }
   return routes;
+}
+
+/** Nothing is wrong with the server: what lies where the model came from is not its next weights. */
+function unfit(cause: StatesetError): HttpError {
+  const message = "There are no weights that this model could go on with where it was opened from.";
+  const headers = { "x-should-retry": "false" };
+  return new HttpError(409, message, { code: cause.code.toLowerCase(), headers, cause });
 }
 
 function described({ method, path, scope, summary, body, response }: Route) {
