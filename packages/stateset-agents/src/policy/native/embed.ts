@@ -1,6 +1,7 @@
 import { onAbort, throwIfAborted } from "../../abort.ts";
 import { StatesetError } from "../../error.ts";
 import type { Policy } from "../policy.ts";
+import { allOrStop } from "./all-or-stop.ts";
 import type { NativeCore } from "./native-core.ts";
 
 /** Texts take slots beside replies: each is run in pieces between decoding steps, so that a long one holds nobody up. */
@@ -34,14 +35,10 @@ export function createEmbed(core: NativeCore): Pick<Required<Policy>, "embed"> {
         const letGo = onAbort(signal, stop);
         const replies = running.map(({ reply }) => reply);
         try {
-          const means = (await Promise.all(replies)).map(({ mean }) => mean);
+          const means = (await allOrStop(replies, stop)).map(({ mean }) => mean);
           // Also where the engine was done before it heard of it: who asks is told the same on every machine.
           throwIfAborted(signal, "while embedding");
           return means as Float32Array[];
-        } catch (error) {
-          stop();
-          await Promise.allSettled(replies);
-          throw error;
         } finally {
           letGo();
         }

@@ -4,6 +4,7 @@ import { onAbort } from "../../abort.ts";
 import type { ModelInfo, Policy } from "../policy.ts";
 import type { LoadedTokenizer } from "../tokenizer/index.ts";
 import { changedVersion } from "../version.ts";
+import { allOrStop } from "./all-or-stop.ts";
 import { Constraints } from "./constraints.ts";
 import { createEmbed } from "./embed.ts";
 import { onEngine } from "./errors.ts";
@@ -95,12 +96,7 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
         const letGo = onAbort(signal, stop);
         const replies = requests.map((request, index) => sampleOne(sampler, request, index, abort, onToken));
         try {
-          return await Promise.all(replies);
-        } catch (error) {
-          // One request's failure (the caller's callback, say) must not leave the others sampling for nobody.
-          stop();
-          await Promise.allSettled(replies);
-          throw error;
+          return await allOrStop(replies, stop);
         } finally {
           letGo();
         }
