@@ -15,7 +15,7 @@ interface Common {
 }
 
 interface CreateOptions extends Common {
-  name: string;
+  name?: string;
   project?: string;
   scope?: Scope[];
   model?: string[];
@@ -35,7 +35,7 @@ export function addKeys(program: Command, io: CliIo): void {
       .option("--json", "print JSON");
 
   add("create", "Make a key and print it: the only time that it can be seen.")
-    .requiredOption("--name <text>", "whose it is")
+    .option("--name <text>", "whose it is; needed")
     .option("--project <name>", "what the caller makes and sees belongs to it (default: default)")
     .addOption(new Option("--scope <scope...>", "what it may do (default: infer and read)").choices(scopes))
     .option("--model <name...>", "the models it may name (default: all)")
@@ -78,6 +78,11 @@ function isoTime(text: string): number {
 async function create(io: CliIo, options: CreateOptions): Promise<void> {
   const file = fileOf(io, options);
   const { name, project, scope, model, requestsPerMinute, tokensPerMinute, concurrency, expires } = options;
+  if (name === undefined) {
+    throw new StatesetError("INVALID_OPTION", "A key needs a name, so that it can be told from others.", {
+      hint: "Say whose it is: --name ci.",
+    });
+  }
   const { token, key } = await createKey(file, {
     name,
     project,
