@@ -132,6 +132,16 @@ describe("alertWith", () => {
 });
 
 describe("alertSender", () => {
+  it("hears of a command that fails while the webhook is still waited for", async () => {
+    // It never answers, and the command has long failed when its time is up.
+    const webhook = await listen(() => undefined);
+    const warnings: string[] = [];
+    const send = alertSender({ webhook, command: "exit 1", timeoutMs: 300 }, (message) => warnings.push(message));
+    await send({ kind: "queue-full", server: "serve", message: "Full." });
+    expect(warnings).toHaveLength(2);
+    expect(warnings[0]).toContain("by command");
+  });
+
   const trouble = { kind: "queue-full", server: "127.0.0.1:8000", message: "The queue is full." } as const;
 
   it("posts a server's trouble the same way, and never rejects", async () => {

@@ -42,14 +42,13 @@ export function alertSender(
   const allow = webhook === undefined ? [] : [entryFor(webhook)];
   return async (alert) => {
     if (!on.includes(alert.kind)) return;
-    const attempts: [string, Promise<void>][] = [];
-    if (webhook !== undefined) attempts.push(["webhook", post(webhook, alert, { allow, timeoutMs })]);
-    if (command !== undefined) attempts.push(["command", execute(command, alert, timeoutMs)]);
-    for (const [way, attempt] of attempts) {
-      await attempt.catch((error: unknown) =>
-        warn(`The ${alert.kind} alert could not be sent by ${way}: ${messageOf(error)}.`),
-      );
-    }
+    // Each is caught where it is begun: one may fail while another is still waited for.
+    const attempt = (way: string, sent: Promise<void>) =>
+      sent.catch((error: unknown) => warn(`The ${alert.kind} alert could not be sent by ${way}: ${messageOf(error)}.`));
+    await Promise.all([
+      ...(webhook === undefined ? [] : [attempt("webhook", post(webhook, alert, { allow, timeoutMs }))]),
+      ...(command === undefined ? [] : [attempt("command", execute(command, alert, timeoutMs))]),
+    ]);
   };
 }
 
