@@ -38,3 +38,9 @@ describe("readFields", () => {
     }
   });
 });
+
+it("refuses what cannot even be compared", () => {
+  const schema = z.strictObject({ input: z.union([z.string(), z.array(z.array(z.int()).min(1))]) });
+  const body = JSON.parse('{"input": [{"length": {"toString": 1, "valueOf": 2}}]}') as unknown;
+  expect(() => readFields(schema, body, { ignored: new Set() })).toThrow(expect.objectContaining({ status: 400 }));
+});

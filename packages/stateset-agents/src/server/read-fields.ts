@@ -21,7 +21,7 @@ export function readFields<T extends z.ZodType>(
     if (known.includes(name)) ignored.add(name);
     else own[name] = value;
   }
-  const checked = checkOptions(schema, own);
+  const checked = check(schema, own);
   if (!checked.problem) return checked.value;
   const { path, unknown, text, hint } = checked.problem;
   if (unknown !== undefined) {
@@ -31,4 +31,16 @@ export function readFields<T extends z.ZodType>(
   const param = path.join(".") || null;
   const what = `${param === null ? "Invalid request" : `Invalid value for "${param}"`}: ${text}.`;
   throw new HttpError(400, hint === undefined ? what : `${what} ${hint}`, { code: "invalid_value", param });
+}
+
+/** Zod compares the `length` of whatever has one; where that is an object without a value, comparing throws. */
+function check<T extends z.ZodType>(schema: T, value: unknown): ReturnType<typeof checkOptions<T>> {
+  try {
+    return checkOptions(schema, value);
+  } catch (cause) {
+    throw new HttpError(400, "A field of the request is not of the type it should be.", {
+      code: "invalid_value",
+      cause,
+    });
+  }
 }
