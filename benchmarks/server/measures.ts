@@ -41,6 +41,14 @@ function quantile(numbers: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN;
 }
 
+/** The middle of what each round gave for a name. */
+function middle<Name extends string>(rounds: readonly Readonly<Record<Name, number>>[], name: Name): number {
+  return quantile(
+    rounds.map((round) => round[name]),
+    0.5,
+  );
+}
+
 function ofRounds(values: readonly number[], parts: Record<string, number>): Measured {
   return { value: quantile(values, 0.5), range: [Math.min(...values), Math.max(...values)], parts };
 }
@@ -67,14 +75,8 @@ async function engineShare({ model, quick }: Bench): Promise<Measured> {
       sides.push({ engine: (1000 * plain.cpuMs) / plain.tokens, served: (1000 * cpuMs) / tokens });
     }
     const parts = {
-      engineMicrosecondsPerToken: quantile(
-        sides.map(({ engine }) => engine),
-        0.5,
-      ),
-      serverMicrosecondsPerToken: quantile(
-        sides.map(({ served }) => served),
-        0.5,
-      ),
+      engineMicrosecondsPerToken: middle(sides, "engine"),
+      serverMicrosecondsPerToken: middle(sides, "served"),
     };
     return ofRounds(
       sides.map(({ engine, served }) => engine / served),
@@ -212,14 +214,8 @@ async function secondTurn({ model, threads, quick }: Bench): Promise<Measured> {
     }
     const known = turns.slice(1);
     const parts = {
-      firstMs: quantile(
-        known.map(({ first }) => first),
-        0.5,
-      ),
-      secondMs: quantile(
-        known.map(({ second }) => second),
-        0.5,
-      ),
+      firstMs: middle(known, "first"),
+      secondMs: middle(known, "second"),
     };
     return ofRounds(
       known.map(({ first, second }) => second / first),
@@ -277,14 +273,9 @@ async function swapStallMs({ model, folder, threads, quick }: Bench): Promise<Me
 async function captureCost({ model, threads, quick }: Bench): Promise<Measured> {
   const work = { streams: 32, rounds: quick ? 1 : 4, maxTokens: quick ? 32 : 128, turns: quick ? 1 : 5 };
   const sides = await run<{ plain: number; captured: number }[]>("ours.mjs", "capture", { model, threads, ...work });
-  const middle = (side: "plain" | "captured") =>
-    quantile(
-      sides.map((one) => one[side]),
-      0.5,
-    );
   return ofRounds(
     sides.map(({ plain, captured }) => captured / plain),
-    { plainTokensPerSecond: middle("plain"), capturedTokensPerSecond: middle("captured") },
+    { plainTokensPerSecond: middle(sides, "plain"), capturedTokensPerSecond: middle(sides, "captured") },
   );
 }
 

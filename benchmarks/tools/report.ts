@@ -73,7 +73,7 @@ export function page(rows: readonly JobRow<ToolsJob, ToolsResult>[]): string {
 Written by \`npm run bench:tools\`. Agents learn [tasks with a state](../guides/tasks.md#two-domains): a conversation succeeds when the final state, the writes and
 the words are those that were asked for, and is worth 1 or 0. Classes: \`lookup\` (tell what is), \`act\` (look, then make the call that changes something), \`refuse\` (look; it is
 not allowed) and \`ask\` (something is missing: ask back first). All numbers are of ${full.heldOutTasks} held-out tasks with other ids, names and phrasings than in training, ${samples} conversations each at
-temperature 1, mean over the seeds (${pageSeeds.join(", ")}; of \`grpo-long\` ${longSeeds.join(", ")}; nothing was chosen with them), with 95% intervals over tasks. *pass^${samples}*: all ${samples} conversations of a task succeeded.
+temperature 1, mean over the seeds (${pageSeeds.join(", ")}; of \`grpo-long\` ${longSeeds.join(", ")}, since its length was chosen with 21; nothing else was chosen with any of them), with 95% intervals over tasks. *pass^${samples}*: all ${samples} conversations of a task succeeded.
 GRPO learns for ${full.steps} steps of ${groupsPerStep} groups of ${groupSize} from ${full.trainingTasks} tasks, at what \`train()\` does by itself; on levels 2 and 3 for ${harder.steps}, with one seed.
 
 ![Success by class](../images/tools.svg)

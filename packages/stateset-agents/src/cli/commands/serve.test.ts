@@ -88,6 +88,7 @@ describe("serve", () => {
     expect(await run("serve --model support")).toMatchObject({ status: 2, stderr: expect.stringContaining("--model") });
     expect((await run(`serve --model a=${place.model} --model a=${place.other}`)).stderr).toContain('called "a"');
     expect((await run("serve ./nowhere")).status).toBe(5);
+    expect((await run("serve runs/nowhere")).status).toBe(5);
   });
   flag("serve --config", async () => {
     const config = join(place.dir, "stateset.config.ts");

@@ -113,10 +113,14 @@ function nameAll(agents: readonly string[], { model = [] }: ServeFlags, io: CliI
 
 /** A folder, a run or a file as chat takes it; what is none and looks like a hub id is one. */
 function placeOf(what: string | undefined, flags: OpenAgentFlags, io: CliIo): Parameters<typeof openAgent> {
-  if (what !== undefined && !existsSync(checkpointPath(what, io)) && /^\w[\w.-]*\/[\w.-]+$/.test(what)) {
-    return [undefined, { ...flags, model: what }, io];
-  }
-  return [what, flags, io];
+  if (what === undefined || existsSync(checkpointPath(what, io)) || !isHubId(what, io)) return [what, flags, io];
+  return [undefined, { ...flags, model: what }, io];
+}
+
+/** Not what lies, or would lie, in a folder here: a run that is misspelt is no model of somebody's. */
+function isHubId(what: string, io: CliIo): boolean {
+  const [, owner] = /^(\w[\w.-]*)\/[\w.-]+$/.exec(what) ?? [];
+  return owner !== undefined && owner !== "runs" && !existsSync(resolve(io.cwd, owner));
 }
 
 function weightsOf(what: string | undefined, io: CliIo): string {

@@ -1,20 +1,11 @@
 import { describe, expect, it } from "vitest";
-import type { HttpError } from "../http-error.ts";
+import { refusal } from "../../test-support/refusal.ts";
 import { authenticate, requireScope } from "./authenticate.ts";
 import type { Found, Keys } from "./caller.ts";
 import { staticKeys } from "./key-store.ts";
 
 const secret = "canary-5fd1c0";
 const keys = staticKeys([secret]);
-
-function refusal(act: () => unknown): HttpError {
-  try {
-    act();
-  } catch (error) {
-    return error as HttpError;
-  }
-  throw new Error("it was let in");
-}
 
 describe("authenticate", () => {
   it("knows the key behind Bearer, in whatever case", () => {

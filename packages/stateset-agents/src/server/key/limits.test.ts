@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { createRandom } from "../../random.ts";
+import { refusal } from "../../test-support/refusal.ts";
 import type { HttpError } from "../http-error.ts";
 import type { Caller, CallerLimits } from "./caller.ts";
 import { createKeyLimits, type KeyLimits, type Permit } from "./limits.ts";
@@ -10,15 +11,6 @@ function ask(limits: KeyLimits, caller: Caller, tokens: number): Permit {
   const permit = limits.enter(caller);
   permit.reserve(tokens);
   return permit;
-}
-
-function refusal(act: () => unknown): HttpError {
-  try {
-    act();
-  } catch (error) {
-    return error as HttpError;
-  }
-  throw new Error("it was let in");
 }
 
 describe("limits of a key", () => {
