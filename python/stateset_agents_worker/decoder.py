@@ -7,6 +7,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from .scores import multiply
+
 
 class Burst(Protocol):
     """Whoever holds sharded weights makes them whole before many steps of sampling, and shards them again after. Both are called
@@ -18,20 +20,17 @@ class Burst(Protocol):
 
 
 class Decoder:
-    """`model`: what AutoModelForCausalLM gives, or peft around it."""
+    """`model`: what AutoModelForCausalLM gives, or peft around it. `dtype`: what is computed in, if not that of the parameters."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, dtype: torch.dtype | None = None) -> None:
         self.model: Any = model.get_base_model() if hasattr(model, "get_base_model") else model
         self.trunk: nn.Module = self.model.base_model
         self.head: nn.Module = self.model.get_output_embeddings()
         self.config = self.model.config
         parameter = self.trunk.get_input_embeddings().weight  # type: ignore[operator]
         self.device: torch.device = parameter.device
+        self.dtype: torch.dtype = dtype or parameter.dtype
         self.vocabulary: int = self.head.weight.shape[0]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.model.dtype
 
     def hidden(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """[rows, count] each → [rows, count, hidden], after the final norm. Attention is what attention.use() was given."""
@@ -41,7 +40,6 @@ class Decoder:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[rows, hidden] → [rows, vocabulary] f32."""
-        plain = type(self.head) is nn.Linear and self.head.bias is None
-        if plain and hidden.is_cuda and hidden.dtype == torch.bfloat16 and self.head.weight.dtype == hidden.dtype:
-            return torch.mm(hidden, self.head.weight.t(), out_dtype=torch.float32)
-        return self.head(hidden).float()
+        logits = multiply(hidden, self.head.weight.t())
+        bias = getattr(self.head, "bias", None)
+        return logits if bias is None else logits + bias

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .draw import TOP
+from .errors import WorkerError
 from .request import Out, Request
 
 
@@ -24,7 +25,7 @@ class Reply:
     #: Steps that were begun for it.
     begun: int = 0
     done: bool = False
-    #: It drew from logits that are not finite, or its step failed.
+    #: It drew from logits that are not finite.
     broken: bool = False
     _drawn: list[list[float]] = field(default_factory=list)
     _told: int = 0
@@ -80,6 +81,9 @@ class Reply:
             "queuedMs": self.queued_ms,
         }
         return Out(self.request.id, True, result, self._arrays(self._drawn))
+
+    def failure(self, error: WorkerError) -> Out:
+        return Out(self.request.id, True, {"ok": False, "error": error.envelope()})
 
     def _arrays(self, drawn: list[list[float]]) -> dict[str, Tensor]:
         arrays = {

@@ -113,10 +113,10 @@ def invalid(message: str) -> WorkerError:
 
 @dataclass
 class Out:
-    """What became of a request: an event with the tokens since the last one, or its end with all of them, or an error."""
+    """What became of a request: an event with the tokens since the last one, or its end with all of them. An error is a result that
+    is not ok."""
 
     id: int
     final: bool
     result: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, Tensor] = field(default_factory=dict)
-    error: WorkerError | None = None

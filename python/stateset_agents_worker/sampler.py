@@ -16,7 +16,6 @@ from .decode_attention import Piece, Prefill
 from .decoder import Burst, Decoder
 from .draw import Variant
 from .errors import WorkerError
-from .failures import as_worker_error
 from .graphs import Steps
 from .kv_cache import KvCache, KvShape, Size, rounded_length, token_budget
 from .prefixes import Prefixes, common
@@ -29,6 +28,9 @@ __all__ = ["Out", "Sampler"]
 
 #: A request waits for another's prompt when that saves more than this many tokens.
 WORTH_WAITING = 8
+NOT_FINITE = WorkerError(
+    "NOT_FINITE", "The model's logits are not finite. Its weights hold NaN or infinity, or have diverged."
+)
 
 
 @dataclass
@@ -48,11 +50,13 @@ class Sampler:
         slots: int,
         context_length: int,
         cache_tokens: int | None = None,
+        dtype: torch.dtype | None = None,
         burst: Burst | None = None,
         count: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`count`: of the weights' changes, to be reported with a reply."""
-        self.decoder = Decoder(model)
+        """`dtype`: what is computed in, where that is not what the parameters are in; `count`: of the weights' changes, to be
+        reported with a reply."""
+        self.decoder = Decoder(model, dtype)
         self.burst = burst
         self._count = count
         self._most = max(1, slots)
@@ -132,8 +136,10 @@ class Sampler:
                     # Those whose prompt was just computed by another need not miss the step.
                     self._admit()
                     self._collect(self._ahead if self._decode() else 0)
-            except Exception as error:  # noqa: BLE001 - whatever it was, each running request hears of it.
-                self._fail(error)
+            except Exception:
+                # Whose fault it was cannot be told: whoever called has lost all of them.
+                self._empty()
+                raise
         outs, self._outs = self._outs, []
         return outs
 
@@ -312,8 +318,7 @@ class Sampler:
                 reply.take(table[row])
                 self.sampled_tokens += 1
                 if reply.broken:
-                    message = "The model's logits are not finite. Its weights hold NaN or infinity, or have diverged."
-                    self._end(reply, Out(reply.request.id, True, error=WorkerError("NOT_FINITE", message)))
+                    self._end(reply, reply.failure(NOT_FINITE))
                     continue
                 if reply.request.stream:
                     self._outs.append(reply.event())
@@ -334,15 +339,14 @@ class Sampler:
             self._prefixes.hold(reply.slot, reply.request.namespace, known, len(known))
         self._outs.append(out)
 
-    def _fail(self, error: Exception) -> None:
-        """Running requests end with the error; those that wait will be tried, but for one that failed alone."""
-        told = as_worker_error(error, len(self._replies))
-        if not self._replies:
-            self._outs.append(Out(self._waiting.popleft().id, True, error=told))
-        for reply in list(self._replies.values()):
-            reply.broken = True
-            self._end(reply, Out(reply.request.id, True, error=told))
-        self._flights.clear()
+    def _empty(self) -> None:
+        for slot in self._replies:
+            self._prefixes.slots[slot] = None
+        for gone in (self._waiting, self._waits_for, self._replies, self._flights):
+            gone.clear()
+        self._outs = []
+        if self._slots is not None:
+            self._slots.alive.zero_()
         self._steps.drop()
 
 

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from stateset_agents_worker import attention
-from stateset_agents_worker.errors import WorkerError
 from stateset_agents_worker.sampler import Out, Sampler
 
 torch.set_num_threads(1)
@@ -71,7 +70,7 @@ class Done:
     arrays: dict[str, Tensor] = field(default_factory=dict)
     result: dict[str, Any] = field(default_factory=dict)
     events: list[Out] = field(default_factory=list)
-    error: WorkerError | None = None
+    error: str | None = None
 
 
 def take(done: dict[int, Done], outs: list[Out]) -> None:
@@ -80,8 +79,9 @@ def take(done: dict[int, Done], outs: list[Out]) -> None:
         if not out.final:
             one.events.append(out)
             continue
-        one.error, one.arrays, one.result = out.error, out.arrays, out.result
-        if out.error is None:
+        one.arrays, one.result = out.arrays, out.result
+        one.error = out.result.get("error", {}).get("code")
+        if one.error is None:
             one.finish = out.result["finish"]
             one.tokens = out.arrays["tokens"].tolist()
             one.logprobs = out.arrays["logprobs"].tolist()
