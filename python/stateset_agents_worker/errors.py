@@ -25,10 +25,11 @@ class WorkerError(Exception):
 
 
 def is_out_of_memory(thrown: BaseException) -> bool:
-    """CUDA's own class, Python's, or the CPU allocator, which throws a RuntimeError."""
+    """CUDA's own class, Python's, or an allocator that throws a RuntimeError and says so."""
     if isinstance(thrown, MemoryError) or type(thrown).__name__ == "OutOfMemoryError":
         return True
-    return isinstance(thrown, RuntimeError) and "can't allocate memory" in str(thrown)
+    said = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+    return isinstance(thrown, RuntimeError) and any(words in str(thrown) for words in said)
 
 
 def is_fatal(thrown: BaseException) -> bool:
