@@ -26,6 +26,9 @@ from .vectors import Vectors
 
 Result = tuple[dict[str, Any], dict[str, Tensor]]
 
+#: Replies that are sampled together where nobody says how many.
+SLOTS = 64
+
 
 class Engine:
     def __init__(self, options: dict[str, Any], model: Model, ranks: Ranks) -> None:
@@ -60,7 +63,15 @@ class Engine:
     def _sampler(self) -> Any:
         from .sampler import Sampler
 
-        return Sampler(self.model.causal, self.options, self.ranks, self.shards)
+        return Sampler(
+            self.model.causal,
+            slots=int(self.options.get("slots") or SLOTS),
+            context_length=self.model.context,
+            cache_tokens=self.options.get("cacheTokens"),
+            dtype=self.model.compute,
+            burst=self.shards if self.ranks.world > 1 else None,
+            count=lambda: self.count,
+        )
 
     def _read_value_head(self) -> None:
         file = os.path.join(self.options.get("adapter") or self.options["model"], "value_head.safetensors")
@@ -81,7 +92,7 @@ class Engine:
             "digest": self.digest,
             "valueHead": masters.value is not None,
             "count": self.count,
-            "slots": getattr(self.sampler, "slots", 0),
+            "slots": int(self.options.get("slots") or SLOTS),
             "bytes": self._bytes(text),
             "capabilities": {
                 "exact": False,
@@ -131,8 +142,6 @@ class Engine:
     def changed(self) -> int:
         """The weights are others now."""
         self.count += 1
-        if self.sampler is not None:
-            self.sampler.forget()
         return self.count
 
     def tree(self, arrays: dict[str, Tensor]) -> TokenTree:

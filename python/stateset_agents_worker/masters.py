@@ -101,11 +101,11 @@ class Masters:
         return self.parameters[index].shape
 
     def whole(self, index: int, part: Tensor) -> Tensor:
-        """A tensor that lies as parameter `index` does, put together from all ranks: f32, on the CPU. Every rank calls it."""
+        """A copy of a tensor that lies as parameter `index` does, put together from all ranks: f32, on the CPU. Every rank calls it."""
         p = self.parameters[index]
         if isinstance(p, DTensor):
             part = DTensor.from_local(part, p.device_mesh, p.placements, shape=p.shape, stride=p.stride()).full_tensor()
-        return part.detach().float().cpu()
+        return part.detach().to("cpu", torch.float32, copy=True)
 
     def part(self, index: int, whole: Tensor) -> Tensor:
         """The inverse: what this rank keeps of it, on its device."""

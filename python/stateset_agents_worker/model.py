@@ -66,7 +66,10 @@ class Model:
 
 def load_model(options: dict[str, Any], device: torch.device, world: int) -> Model:
     from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.utils import logging
 
+    # A log is read by lines.
+    logging.disable_progress_bar()
     attention.register()
     folder = options["model"]
     if not os.path.isfile(os.path.join(folder, "config.json")):

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig, PreTrainedConfig, Qwen2Config, Qwen3Config
+from transformers.utils import logging
 
 from stateset_agents_worker.engine import Engine
 from stateset_agents_worker.ranks import Ranks
 from stateset_agents_worker.tree import TokenTree
 from tests.trees import path
 
+logging.disable_progress_bar()
 VOCAB = 64
 _SHAPE = dict(
     vocab_size=VOCAB, hidden_size=48, intermediate_size=88, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -25,7 +27,7 @@ _LLAMA3 = dict(
     rope_type="llama3", rope_theta=10000.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32
 )
 CONFIGS: dict[str, PreTrainedConfig] = {
-    "gpt2": GPT2Config(vocab_size=VOCAB, n_embd=48, n_layer=2, n_head=4, n_positions=256, initializer_range=0.15),
+    "gpt2": GPT2Config(vocab_size=VOCAB, n_embd=48, n_layer=2, n_head=4, n_positions=256, initializer_range=0.15, bos_token_id=1, eos_token_id=2),
     "llama": LlamaConfig(**_SHAPE, tie_word_embeddings=True, rope_parameters=_LLAMA3),
     "llama-biased": LlamaConfig(**_SHAPE, tie_word_embeddings=False, attention_bias=True, mlp_bias=True),
     "mistral": MistralConfig(**_SHAPE, sliding_window=7, head_dim=12),
@@ -54,17 +56,10 @@ def make(config: PreTrainedConfig, seed: int = 1) -> str:
     return made
 
 
-class WithoutSampler(Engine):
-    def _sampler(self) -> Any:
-        return None
-
-
 def open_engine(model: str, ranks: Ranks | None = None, **options: Any) -> Engine:
-    from stateset_agents_worker.model import load_model
-
     ranks = ranks or Ranks(1, 0, torch.device("cpu"))
     whole = {"model": model, "adapter": None, "lora": None, "dtype": "auto", "quantise": None, "seed": 1, **options}
-    return WithoutSampler(whole, load_model(whole, ranks.device, ranks.world), ranks)
+    return Engine.open(whole, ranks)
 
 
 def spread_lora(engine: Engine, seed: int = 5) -> None:
