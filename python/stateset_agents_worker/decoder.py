@@ -32,6 +32,13 @@ class Decoder:
         self.dtype: torch.dtype = dtype or parameter.dtype
         self.vocabulary: int = self.head.weight.shape[0]
 
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """The transformer's blocks, first to last."""
+        layers = self.config.get_text_config().num_hidden_layers
+        lists = [module for module in self.trunk.modules() if isinstance(module, nn.ModuleList) and len(module) == layers]
+        return list(lists[0]) if lists else []
+
     def hidden(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """[rows, count] each → [rows, count, hidden], after the final norm. Attention is what attention.use() was given."""
         if self.trunk.training:

@@ -68,7 +68,7 @@ class Sampler:
         self._ahead = 2 if self._cuda else 0
         #: Prompt tokens that are computed between two steps, while replies wait for them and while none does.
         self._pieces = (4096, 16384) if self._cuda else (256, 1024)
-        self._steps = Steps(self.decoder)
+        self._steps = Steps(self.decoder, whole=burst is None)
         self._cache: KvCache | None = None
         self._slots: Slots | None = None
         self._prefixes = Prefixes()
