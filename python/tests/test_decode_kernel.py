@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import subprocess
+import sys
 import unittest
 
 import torch
@@ -11,11 +13,21 @@ import torch
 torch.set_num_threads(1)
 
 
-@unittest.skipIf(importlib.util.find_spec("triton") is None, "Triton is not installed")
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+
+
+@unittest.skipIf(INTERPRETED or importlib.util.find_spec("triton") is None, "Triton is not installed")
+class Interpreted(unittest.TestCase):
+    def test_in_a_process_of_its_own(self) -> None:
+        """Triton must know before it is imported."""
+        command = [sys.executable, "-W", "ignore", "-m", "unittest", "tests.test_decode_kernel"]
+        ended = subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+
+
+@unittest.skipUnless(INTERPRETED, "Run by the test above")
 class Kernel(unittest.TestCase):
     def setUp(self) -> None:
-        os.environ["TRITON_INTERPRET"] = "1"
-        self.addCleanup(os.environ.pop, "TRITON_INTERPRET")
         from stateset_agents_worker import decode_kernel
 
         self.kernel = decode_kernel
