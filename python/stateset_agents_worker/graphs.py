@@ -23,14 +23,12 @@ WARM_UPS = 2
 
 
 class Steps:
-    """`whole`: the parameters stay where they are as long as nobody changes the model; not so where they are sharded."""
-
-    def __init__(self, decoder: Decoder, whole: bool) -> None:
+    def __init__(self, decoder: Decoder) -> None:
         self.decoder = decoder
         self.decode = Decode()
         self.graphed = decoder.device.type == "cuda"
         self.compiled = CompiledBlocks(decoder.blocks)
-        self._parameters: list[Tensor] | None = list(decoder.model.parameters()) if whole else None
+        self._parameters: list[Tensor] | None = None if decoder.sharded else list(decoder.model.parameters())
         self._graphs: dict[tuple[int, int, Variant], torch.cuda.CUDAGraph] = {}
         self._addresses: list[int] = []
         self._pool: tuple[int, int] | None = None
@@ -60,6 +58,7 @@ class Steps:
 
     def _check_addresses(self) -> None:
         """A graph reads weights where they lay when it was captured."""
+        # Parameters that were sharded in between are other objects.
         parameters = self.decoder.model.parameters() if self._parameters is None else self._parameters
         addresses = [parameter.data_ptr() for parameter in parameters]
         if addresses != self._addresses:

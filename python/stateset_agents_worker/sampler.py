@@ -56,7 +56,7 @@ class Sampler:
     ) -> None:
         """`dtype`: what is computed in, where that is not what the parameters are in; `count`: of the weights' changes, to be
         reported with a reply."""
-        self.decoder = Decoder(model, dtype)
+        self.decoder = Decoder(model, dtype, sharded=burst is not None)
         self.burst = burst
         self._count = count
         self._most = max(1, slots)
@@ -68,7 +68,7 @@ class Sampler:
         self._ahead = 2 if self._cuda else 0
         #: Prompt tokens that are computed between two steps, while replies wait for them and while none does.
         self._pieces = (4096, 16384) if self._cuda else (256, 1024)
-        self._steps = Steps(self.decoder, whole=burst is None)
+        self._steps = Steps(self.decoder)
         self._cache: KvCache | None = None
         self._slots: Slots | None = None
         self._prefixes = Prefixes()
