@@ -66,6 +66,12 @@ export function clientOf(server: AgentServer): Client {
   };
 }
 
+/** Requests that wait for their turn, as the metrics have it. */
+export async function waitingIn({ fetch }: Pick<Client, "fetch">, model: string): Promise<number> {
+  const text = await (await fetch("/metrics")).text();
+  return Number(new RegExp(`^stateset_waiting\\{model="${model}"\\} (\\d+)$`, "m").exec(text)?.[1]);
+}
+
 async function whole(response: Response): Promise<{ status: number; headers: Headers; text: string }> {
   const { status, headers } = response;
   return { status, headers, text: await response.text() };

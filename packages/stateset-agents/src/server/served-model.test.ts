@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { serve } from "../../test/serve.ts";
+import { gated } from "../../test/gated-policy.ts";
+import { serve, waitingIn } from "../../test/serve.ts";
 import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { storiesDir } from "../../test/tiny-model.ts";
 import { StatesetError } from "../error.ts";
@@ -67,6 +68,44 @@ describe("an engine that fails", () => {
     await server.close();
     arrive(late);
     await expect.poll(() => late.embed!([Int32Array.of(7)]).catch((error) => error.code)).toBe("POLICY_CLOSED");
+  });
+
+  it("serves those who wait once it is open again, not with what they would have had before", async () => {
+    const gate = gated(failing());
+    let arrive = (_: Policy) => {};
+    const opens = [Promise.resolve(gate.policy), new Promise<Policy>((settle) => (arrive = settle))];
+    const client = await serve({ table: () => opens.shift()! });
+    const { ask, fetch } = client;
+    const running = [ask(path, inTable), ask(path, inTable)];
+    await expect.poll(() => gate.asked).toBe(2);
+    const leaving = new AbortController();
+    const gone = ask(path, inTable, { signal: leaving.signal });
+    const late = ask(path, { ...inTable, deadline: 500 });
+    const waiting = ask(path, inTable);
+    await expect.poll(() => waitingIn(client, "table")).toBe(3);
+    gate.open();
+    for (const one of running) expect(await one).toMatchObject(failed);
+    expect((await fetch("/readyz")).status).toBe(503);
+    leaving.abort();
+    expect((await gone).status).toBe(499);
+    expect(await late).toMatchObject({ status: 408, json: { error: { code: "deadline_exceeded" } } });
+    arrive(createTablePolicy());
+    expect((await waiting).status).toBe(200);
+  });
+
+  it("tells those who wait where it could not be opened again, or another model was: their tokens are none of its", async () => {
+    for (const next of [
+      () => Promise.reject(new Error("gone")),
+      async () => createTablePolicy({ contextLength: 64 }),
+    ]) {
+      const gate = gated(failing());
+      const opens = [async () => gate.policy, next];
+      const client = await serve({ table: () => opens.shift()!() });
+      const asked = [1, 2, 3].map(() => client.ask(path, inTable));
+      await expect.poll(() => waitingIn(client, "table")).toBe(1);
+      gate.open();
+      for (const one of asked) expect(await one).toMatchObject(failed);
+    }
   });
 
   it("does not hide the other models", async () => {
