@@ -1,7 +1,7 @@
 import { afterAll, expect, it } from "vitest";
 import type { Json } from "../../test/cli.ts";
 import { gated } from "../../test/gated-policy.ts";
-import { serve } from "../../test/serve.ts";
+import { serve, waitingIn } from "../../test/serve.ts";
 import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { StatesetError } from "../error.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
@@ -101,6 +101,55 @@ it("keeps no reply of other weights than those it was asked of", async () => {
   expect((await asked).json.system_fingerprint).toBe(version);
   await server.load("table", folders[0]);
   expect((await ask("/v1/chat/completions", body)).json.system_fingerprint).not.toBe(version);
+});
+
+it("names in a stream the weights that sampled it, not those it was asked of", async () => {
+  const [first, second] = [1, 2].map((seed) => createTablePolicy({ seed, spread: 3 }));
+  const folder = temporaryFolder();
+  await second!.save(folder);
+  const slow = gated(first!);
+  const client = await serve({ table: slow.policy });
+  const { ask, stream, server } = client;
+  const body = { model: "table", max_tokens: 2, min_tokens: 2, seed: 1 };
+  const asked = { ...body, messages: [{ role: "user", content: "order" }] };
+  const held = [1, 2].map(() => ask("/v1/completions", { ...body, prompt: "order" }));
+  await expect.poll(() => slow.asked).toBe(2);
+  const before = first!.version;
+  const waiting = [
+    stream("/v1/chat/completions", { ...asked, stream_options: { include_usage: true } }),
+    stream("/v1/completions", { ...body, prompt: "order", stream_options: { include_usage: true } }),
+  ];
+  await expect.poll(() => waitingIn(client, "table")).toBe(2);
+  const version = await server.load("table", folder);
+  expect(version).not.toBe(before);
+  slow.open();
+  for (const one of held) expect((await one).json.system_fingerprint).toBe(version);
+  for (const one of waiting) {
+    const { events } = await one;
+    expect(events.length).toBeGreaterThan(2);
+    expect(new Set(events.map(({ system_fingerprint }) => system_fingerprint))).toEqual(new Set([version]));
+  }
+});
+
+it("names at a stream's end the weights that came while it was handed over", async () => {
+  const [first, second] = [1, 2].map((seed) => createTablePolicy({ seed, spread: 3 }));
+  const folder = temporaryFolder();
+  await second!.save(folder);
+  const slow = gated(first!);
+  const before = first!.version;
+  const { stream, server } = await serve({ table: slow.policy });
+  const body = { model: "table", max_tokens: 2, min_tokens: 2, seed: 1 };
+  const told = [
+    stream("/v1/chat/completions", { ...body, messages: [{ role: "user", content: "order" }] }),
+    stream("/v1/completions", { ...body, prompt: "order" }),
+  ];
+  await expect.poll(() => slow.asked).toBe(2);
+  const version = await server.load("table", folder);
+  slow.open();
+  for (const one of told) {
+    const { events } = await one;
+    expect([events[0], events.at(-1)].map((event) => event!.system_fingerprint)).toEqual([before, version]);
+  }
 });
 
 it("traces a request, and says why each of its replies ended", async () => {

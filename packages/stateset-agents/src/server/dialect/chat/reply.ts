@@ -22,8 +22,6 @@ export interface ReplyHead {
   id: string;
   created: number;
   model: string;
-  /** The weights that answer, by name. */
-  system_fingerprint: string;
 }
 
 export interface Choice {
@@ -104,6 +102,8 @@ export function completionOf(
   return {
     ...head,
     object: "chat.completion",
+    // The weights that answered, by name.
+    system_fingerprint: choices[0]!.sample.version,
     choices: choices.map((choice, index) => {
       const message = messageOf(choice, call);
       const content =

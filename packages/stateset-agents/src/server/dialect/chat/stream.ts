@@ -1,5 +1,5 @@
 /** A reply of /v1/chat/completions in chunks. */
-import type { SampleToken } from "../../../policy/policy.ts";
+import type { SampleToken, Version } from "../../../policy/policy.ts";
 import type { Measure } from "../../draw.ts";
 import type { EventStream } from "../../event-stream.ts";
 import { type WrittenPosition, writeLogprob } from "../logprobs.ts";
@@ -15,7 +15,8 @@ export class ChunkWriter {
   readonly #stream: EventStream;
   readonly #call: ChatCall;
   /** What every chunk begins with: written thousands of times a second. */
-  readonly #head: string;
+  #head = "";
+  readonly #headOf: (version: Version) => string;
   readonly #usage: string;
   readonly #choices: ChoiceWriter[];
   #first: string;
@@ -29,7 +30,8 @@ export class ChunkWriter {
   ) {
     this.#stream = stream;
     this.#call = call;
-    this.#head = JSON.stringify({ ...head, object: "chat.completion.chunk" }).slice(0, -1);
+    this.#headOf = (version) =>
+      JSON.stringify({ ...head, object: "chat.completion.chunk", system_fingerprint: version }).slice(0, -1);
     this.#usage = call.request.stream_options?.include_usage ? ',"usage":null' : "";
     this.#first = call.request.return_token_ids ? `,"prompt_token_ids":${JSON.stringify([...promptTokens])}` : "";
     const write = (choice: string) => {
@@ -40,7 +42,8 @@ export class ChunkWriter {
   }
 
   /** The role of each choice, as soon as it is its turn. */
-  begin(): void {
+  begin(version: Version): void {
+    this.#head = this.#headOf(version);
     for (const choice of this.#choices) choice.begin();
   }
 
@@ -49,6 +52,8 @@ export class ChunkWriter {
   }
 
   finish(choices: readonly Choice[], measure: Measure): void {
+    // Weights that were being loaded when it began may be those that answered.
+    this.#head = this.#headOf(choices[0]!.sample.version);
     for (const [i, choice] of choices.entries()) this.#choices[i]!.finish(choice, messageOf(choice, this.#call));
     if (this.#usage !== "") {
       const samples = choices.map(({ sample }) => sample);

@@ -1,6 +1,6 @@
 /** POST /v1/completions. */
 import { randomBytes } from "node:crypto";
-import type { Sample, SampleToken } from "../../../policy/policy.ts";
+import type { Sample, SampleToken, Version } from "../../../policy/policy.ts";
 import { repeated, takeTurn } from "../../draw.ts";
 import type { EventStream } from "../../event-stream.ts";
 import type { Exchange } from "../../exchange.ts";
@@ -26,31 +26,42 @@ export async function answerCompletion(exchange: Exchange): Promise<object | Eve
     object: "text_completion",
     created: Math.floor(Date.now() / 1000),
     model: model.name,
-    system_fingerprint: model.policy.version,
   };
   const choices = requests.map((_, i) => new ChoiceWriter(i, call, prompts[Math.floor(i / n)]!));
   const turn = { model, requests, priority: asked.priority, deadlineMs: asked.deadline };
   if (!asked.stream) {
     const samples = await (await takeTurn(turn, exchange))();
     const written = choices.map((choice, i) => choice.whole(samples[i]!));
-    return { ...head, choices: written, usage: usageOf(exchange.measure, samples) };
+    return {
+      ...head,
+      system_fingerprint: samples[0]!.version,
+      choices: written,
+      usage: usageOf(exchange.measure, samples),
+    };
   }
 
   const stream = exchange.stream();
   const usage = asked.stream_options?.include_usage ? { usage: null } : {};
-  const send = (choice: WrittenChoice) => stream.send(JSON.stringify({ ...head, choices: [choice], ...usage }));
+  let version: Version;
+  const chunk = (rest: object) => stream.send(JSON.stringify({ ...head, system_fingerprint: version, ...rest }));
+  const send = (choice: WrittenChoice) => chunk({ choices: [choice], ...usage });
+  const onBegin = (answering: Version) => {
+    version = answering;
+  };
   const onToken = (token: SampleToken) => {
     const choice = choices[token.request]!;
     choice.push(token);
     if (choice.waits) send(choice.take());
   };
   // A prompt's log-probs come with the sample; until then nothing that follows them can be told.
-  const sample = await takeTurn({ ...turn, ...(!scored && { onToken }) }, exchange);
+  const sample = await takeTurn({ ...turn, onBegin, ...(!scored && { onToken }) }, exchange);
   sample()
     .then((samples) => {
+      // Weights that were being loaded when it began may be those that answered.
+      version = samples[0]!.version;
       for (const choice of endsOf(choices, samples, call)) send(choice);
       if (asked.stream_options?.include_usage) {
-        stream.send(JSON.stringify({ ...head, choices: [], usage: usageOf(exchange.measure, samples) }));
+        chunk({ choices: [], usage: usageOf(exchange.measure, samples) });
       }
       stream.send("[DONE]");
       stream.end();
