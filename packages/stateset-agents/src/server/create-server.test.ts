@@ -1,9 +1,12 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import type { Json } from "../../test/cli.ts";
 import { gated } from "../../test/gated-policy.ts";
 import { serve, waitingIn } from "../../test/serve.ts";
 import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { StatesetError } from "../error.ts";
+import type { Policy } from "../policy/policy.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
 import type { SpanAttributes } from "../tracer.ts";
 import { createServer } from "./create-server.ts";
@@ -164,6 +167,42 @@ it("traces a request, and says why each of its replies ended", async () => {
   await ask("/v1/completions", { model: "table", prompt: "order", max_tokens: 1, min_tokens: 1, n: 2 });
   expect(attributes).toMatchObject({
     ...{ "gen_ai.response.finish_reasons": ["length", "length"], "gen_ai.usage.output_tokens": 2 },
+  });
+});
+
+it("says of a stream that failed what its client saw: 200, and the code of the error", async () => {
+  const table = createTablePolicy();
+  const sample: Policy["sample"] = async (_, { onToken } = {}) => {
+    onToken?.({ request: 0, token: table.idOf("order"), logprob: -1, text: "order" });
+    throw new StatesetError("ENGINE_FAILED", "It failed.");
+  };
+  const file = join(temporaryFolder(), "log");
+  const attributes: SpanAttributes = {};
+  const ended: unknown[] = [];
+  const span = {
+    addEvent() {},
+    setStatus: ({ code }: { code: number }) => void ended.push(code),
+    end() {},
+    setAttributes: (more: SpanAttributes) => Object.assign(attributes, more),
+  };
+  const { stream, fetch, server } = await serve(
+    { table: Object.assign(Object.create(table) as Policy, { sample }) },
+    { log: { destination: { file } }, trace: { tracer: { startSpan: () => span } } },
+  );
+  const { status, events } = await stream("/v1/completions", { model: "table", prompt: "order", max_tokens: 2 });
+  expect([status, events.at(-1)!.error.code]).toEqual([200, "engine_failed"]);
+  expect(attributes).toMatchObject({ "http.response.status_code": 200, "error.type": "engine_failed" });
+  expect(ended).toEqual([2]);
+  expect(await (await fetch("/metrics")).text()).toContain(
+    'stateset_requests_total{route="POST /v1/completions",status="200",model="table",code="engine_failed"} 1',
+  );
+  await server.close();
+  const lines = readFileSync(file, "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Json);
+  expect(lines.find(({ route }) => route === "POST /v1/completions")).toMatchObject({
+    ...{ level: "error", status: 200, streamed: true, failed: true, errorCode: "engine_failed" },
   });
 });
 

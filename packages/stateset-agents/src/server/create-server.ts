@@ -124,8 +124,10 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
     async close() {
       parts.draining = true;
       ending.abort(serverEnds());
-      node?.closeAllConnections();
       node?.close();
+      // Streams are told, and the log has a line of each, before anything they use is closed.
+      await within(1000, Promise.all(parts.running));
+      node?.closeAllConnections();
       watch?.close();
       metrics.close();
       await Promise.allSettled(models.all().map((model) => model.close()));

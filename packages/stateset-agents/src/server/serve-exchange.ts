@@ -64,7 +64,15 @@ export async function serveExchange(
   const ignored = new Set<string>();
   const link = linkSignals(request.signal, parts.ending);
   const served: Served = {
-    ...{ requestId, route: nameOf(route), status: 200, streamed: false, aborted: false, requestBytes: 0 },
+    ...{
+      requestId,
+      route: nameOf(route),
+      status: 200,
+      failed: false,
+      streamed: false,
+      aborted: false,
+      requestBytes: 0,
+    },
     ...{ promptTokens: 0, cachedTokens: 0, sampledTokens: 0, durationMs: 0 },
   };
   const said: ServedContent | undefined = parts.content ? {} : undefined;
@@ -87,10 +95,10 @@ export async function serveExchange(
     parts.running.delete(running);
     over();
   };
-  const fail = (thrown: unknown): HttpError => {
+  const failed = (thrown: unknown): HttpError => {
     const error = httpErrorOf(thrown);
-    served.status = error.status;
     served.errorCode = error.details.code ?? "error";
+    served.failed = error.status >= 500;
     served.aborted = error.status === 499;
     if (error.status >= 500 && error.cause !== undefined) parts.onFailure(error.cause, requestId);
     return error;
@@ -133,13 +141,14 @@ export async function serveExchange(
         stream = new EventStream({ keepAliveMs, stalledMs, onLeft: link.abort, ...kept });
         return stream;
       },
-      failed: fail,
+      failed,
     };
     const answer = await route.answer(exchange);
     if (!(answer instanceof EventStream)) {
       const response = responseOf(answer, headers());
       if (said && !(answer instanceof Response)) said.response = answer;
       served.status = response.status;
+      served.failed = response.status >= 500;
       finish();
       return response;
     }
@@ -152,7 +161,8 @@ export async function serveExchange(
     return new Response(answer.body, { status: 200, headers: { ...headers(), ...events } });
   } catch (thrown) {
     stream?.end();
-    const error = fail(thrown);
+    const error = failed(thrown);
+    served.status = error.status;
     if (said) said.response = error.toBody();
     finish();
     return responseOfError(error, headers());
