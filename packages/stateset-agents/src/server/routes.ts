@@ -137,7 +137,7 @@ export function routesOf({ maxBodyBytes: maxBytes, health, metrics, weights }: R
   if (weights) {
     routes.push({
       ...{ method: "POST", scope: "admin", maxBytes: 1024, limited: true, body: reloadSchema },
-      path: "/admin/models/:model/reload",
+      path: "/admin/models/:model{.+}/reload",
       summary: "Load the newest weights of a model while it serves.",
       response: z.object({ model: z.string(), version: z.string() }),
       async answer(exchange) {
