@@ -170,12 +170,21 @@ export async function serveExchange(
 }
 
 function callerOf(route: Route, headers: Headers, { keys }: ServerParts): Caller {
+  if (!keys) return anybody;
   const sent = headers.get("authorization");
-  // Open routes say more to those who may know more.
-  if (route.scope === "open") return keys && sent ? authenticate(keys, sent) : keys ? nobody : anybody;
-  const caller = keys ? authenticate(keys, sent) : anybody;
+  if (route.scope === "open") return ifKnown(() => authenticate(keys, sent));
+  const caller = authenticate(keys, sent);
   requireScope(caller, route.scope);
   return caller;
+}
+
+/** Open routes say more to those who may know more, and answer everybody: a probe's key may be old, or the keys unreadable. */
+function ifKnown(find: () => Caller): Caller {
+  try {
+    return find();
+  } catch {
+    return nobody;
+  }
 }
 
 const nobody: Caller = { keyId: "none", project: "none", scopes: new Set(), limits: {} };
