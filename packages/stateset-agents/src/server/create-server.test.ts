@@ -10,6 +10,7 @@ import type { Policy } from "../policy/policy.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
 import type { SpanAttributes } from "../tracer.ts";
 import { createServer } from "./create-server.ts";
+import { HttpError } from "./http-error.ts";
 import { staticKeys } from "./key/key-store.ts";
 
 const models = { table: createTablePolicy() };
@@ -43,6 +44,16 @@ it("listens to others than this machine only with keys", async () => {
   await named.close();
 });
 
+it("answers probes while its keys cannot be read", async () => {
+  const find = () => {
+    throw new HttpError(503, "Keys cannot be checked at the moment.");
+  };
+  const { fetch } = await serve(models, { keys: { find, close() {} } });
+  const asked = (path: string) => fetch(path, undefined, { headers: { authorization: "Bearer k" } });
+  expect((await asked("/v1/models")).status).toBe(503);
+  for (const path of ["/healthz", "/readyz"]) expect((await asked(path)).status).toBe(200);
+});
+
 it("says which port is taken", async () => {
   const first = await createServer({ models });
   const { port, url } = await first.listen({ port: 0 });
@@ -51,6 +62,28 @@ it("says which port is taken", async () => {
     ...{ code: "INVALID_OPTION", message: expect.stringContaining(`Port ${port} of 127.0.0.1 is taken.`) },
   });
   await first.close();
+});
+
+it("listens once, and says so where it is asked to again", async () => {
+  const one = await createServer({ models });
+  const both = await Promise.allSettled([one.listen({ port: 0 }), one.listen({ port: 0 })]);
+  expect(both.map(({ status }) => status)).toEqual(["fulfilled", "rejected"]);
+  const { url } = (both[0] as PromiseFulfilledResult<{ url: string }>).value;
+  await expect(one.listen({ port: 0 })).rejects.toMatchObject({
+    ...{ code: "INVALID_OPTION", message: expect.stringContaining(url), hint: expect.stringContaining("createServer") },
+  });
+  expect((await fetch(`${url}/healthz`)).status).toBe(200);
+  await one.close();
+  await expect(fetch(`${url}/healthz`)).rejects.toThrow();
+});
+
+it("may listen elsewhere where a port was taken", async () => {
+  const one = await createServer({ models });
+  const other = await createServer({ models });
+  const { port } = await one.listen({ port: 0 });
+  await expect(other.listen({ port })).rejects.toThrow("is taken");
+  expect((await other.listen({ port: 0 })).port).not.toBe(port);
+  await Promise.all([one.close(), other.close()]);
 });
 
 it("closes the models it had opened when one cannot be opened", async () => {
@@ -218,6 +251,24 @@ it("takes other weights while it serves, and says their version", async () => {
   expect(json.version).not.toBe(before);
   expect(await server.load("table", folder)).toBe(json.version);
   expect((await ask("/v1/models")).json.data[0].version).toBe(json.version);
+});
+
+it("takes other weights for models whose names have slashes, in whatever way they are written", async () => {
+  const folder = temporaryFolder();
+  await createTablePolicy({ seed: 2 }).save(folder);
+  const asked: string[] = [];
+  const weights = (model: string) => {
+    asked.push(model);
+    return folder;
+  };
+  const { ask } = await serve({ "team/small": createTablePolicy(), "a/reload": createTablePolicy() }, { weights });
+  for (const name of ["team/small", "team%2Fsmall", "a/reload", "a%2freload"]) {
+    const { status, json } = await ask(`/admin/models/${name}/reload`, {});
+    expect([status, json.model]).toEqual([200, decodeURIComponent(name)]);
+  }
+  expect(asked).toEqual(["team/small", "team/small", "a/reload", "a/reload"]);
+  expect((await ask("/admin/models/team/none/reload", {})).json.error.code).toBe("model_not_found");
+  expect((await ask("/admin/models/team/small", {})).json.error.code).toBe("unknown_route");
 });
 
 it("says that there are no other weights where a model was not opened from any", async () => {

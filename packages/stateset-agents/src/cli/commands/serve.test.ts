@@ -104,6 +104,9 @@ describe("serve", () => {
     expect(stdout).toContain("http://localhost:");
     const open = await run("serve --stub --host 0.0.0.0 --port 0 --log none");
     expect(open).toMatchObject({ status: 2, stderr: expect.stringContaining("not on 0.0.0.0") });
+    // Before anything is loaded: there is nothing here that could be.
+    const early = await run("serve ./nowhere --host 0.0.0.0 --port 0 --log none");
+    expect(early).toMatchObject({ status: 2, stderr: expect.stringContaining("not on 0.0.0.0") });
     await served("--stub --host 0.0.0.0 --api-key sk-a-b-c-d-e", async (_, url) => {
       const own = url.replace("0.0.0.0", "127.0.0.1");
       expect((await fetch(`${own}/v1/models`)).status).toBe(401);

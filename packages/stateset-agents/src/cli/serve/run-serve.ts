@@ -5,6 +5,7 @@ import { MultiTurnAgent } from "../../agent/multi-turn-agent.ts";
 import { StatesetError } from "../../error.ts";
 import { findAgent } from "../../run/load-agent.ts";
 import { type AgentServer, createServer } from "../../server/create-server.ts";
+import { requireKeysBeyondLoopback } from "../../server/guard/host.ts";
 import type { Keys } from "../../server/key/caller.ts";
 import { openKeyStore, staticKeys } from "../../server/key/key-store.ts";
 import type { LogOptions } from "../../server/observe/log.ts";
@@ -43,6 +44,7 @@ const keptReplyBytes = 8192;
 export async function runServe(agents: readonly string[], flags: ServeFlags, io: CliIo): Promise<void> {
   const named = nameAll(agents, flags, io);
   const keys = keysOf(flags, io);
+  requireKeysBeyondLoopback(flags.host, keys);
   const { threads, slots, stub, config } = flags;
   const own = { threads, slots, stub, config, cacheBytes: flags.cache };
   const open = (what: string | undefined) => async (): Promise<MultiTurnAgent> => {
