@@ -305,7 +305,9 @@ describe("serve", () => {
     const { port } = hook.address() as AddressInfo;
     await served(
       `${patient} --slots 1 --max-waiting 1 --drain 10ms --alert http://127.0.0.1:${port}/hook`,
-      async (_, url) => {
+      async (ask, url) => {
+        const target = `target="webhook http://127.0.0.1:${port}"`;
+        expect((await ask("/metrics")).json.text).toContain(`stateset_breaker_open{${target}} 0`);
         const body = JSON.stringify({ ...endless(), stream: true, n: 2 });
         for (const _ of [1, 2]) {
           void fetch(url + chat, { method: "POST", body, headers: { "content-type": "application/json" } }).catch(
