@@ -1,9 +1,10 @@
-import { readFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { basename, join } from "node:path";
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { type CliResult, type CliSettings, chatModel, type Json } from "../../../test/cli.ts";
+import { FakeHub } from "../../../test/fake-hub.ts";
 import { flagTests } from "../../../test/flags.ts";
 import { spawnCli } from "../../../test/spawn-cli.ts";
 import { temporaryFolder } from "../../../test/temporary-folder.ts";
@@ -79,6 +80,42 @@ describe("serve", () => {
     expect(stdout).toContain("curl http://127.0.0.1");
     expect(stdout).toMatch(/other {2}[\d.]+k parameters, 128 tokens, version \w+/);
     expect((await served("--stub", async () => {}, { how: 130 })).status).toBe(130);
+  });
+
+  it("serves a model of the hub under its id, and takes no run that is misspelt for one", async () => {
+    const hub = new FakeHub();
+    await hub.start();
+    onTestFinished(() => hub.stop());
+    for (const name of readdirSync(place.model)) {
+      hub.files.set(name, { content: readFileSync(join(place.model, name)), lfs: name.endsWith(".safetensors") });
+    }
+    vi.stubEnv("HF_ENDPOINT", hub.url);
+    vi.stubEnv("HF_HUB_CACHE", temporaryFolder());
+    vi.stubEnv("HF_TOKEN", undefined);
+    vi.stubEnv("HF_HUB_OFFLINE", undefined);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const cwd = temporaryFolder();
+    const { status } = await served(
+      "shop/agent --model small=shop/agent",
+      async (ask) => {
+        const { json } = await ask("/v1/models");
+        expect(json.data.map(({ id }: Json) => id as string)).toEqual(["shop/agent", "small"]);
+        for (const { id } of json.data as Json[]) expect((await ask(chat, brief(id as string))).status).toBe(200);
+        expect((await ask("/v1/models/shop/agent")).json.id).toBe("shop/agent");
+        // There are no newer weights of what was not trained here.
+        const { status, json: refused } = await ask("/admin/models/shop/agent/reload", {});
+        expect([status, refused.error.code]).toEqual([409, "checkpoint_not_found"]);
+      },
+      { cwd },
+    );
+    expect(status).toBe(0);
+    const asked = hub.requests.length;
+    expect((await run("serve runs/agent", { cwd })).status).toBe(5);
+    mkdirSync(join(cwd, "shop"));
+    expect((await run("serve shop/agent", { cwd })).status).toBe(5);
+    expect(hub.requests).toHaveLength(asked);
+    expect((await run("serve shop/other", { cwd: temporaryFolder() })).status).not.toBe(0);
+    expect(hub.requests.length).toBeGreaterThan(asked);
   });
 
   flag("serve --model", async () => {
