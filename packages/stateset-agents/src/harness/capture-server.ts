@@ -27,7 +27,7 @@ export interface CaptureServer {
   close(): Promise<void>;
 }
 
-interface Admitted {
+interface CallableAttempt {
   attempt: Attempt;
   path: string;
   hash: Buffer;
@@ -47,7 +47,7 @@ export async function openCaptureServer(agent: MultiTurnAgent): Promise<CaptureS
     maxWaiting: Number.MAX_SAFE_INTEGER,
     shared: false,
   });
-  const admitted = new Map<string, Admitted>();
+  const admitted = new Map<string, CallableAttempt>();
   const ending = new AbortController();
   const parts: ServerParts = {
     ...{ models: new ModelTable([model]), keys: keysOf(admitted), limits: createKeyLimits() },
@@ -56,7 +56,7 @@ export async function openCaptureServer(agent: MultiTurnAgent): Promise<CaptureS
     ...{ startSpan: undefined, onFailure: () => {}, deadlineMs: undefined, cache: undefined, content: false },
     ...{ keepAliveMs: 15_000, stalledMs: 30_000, running: new Set(), draining: false, ending: ending.signal },
   };
-  const app = appOf(routesOf(admitted), parts);
+  const app = appOf(captureRoutes(admitted), parts);
   const { node, url } = await openPort(async (request) => app.fetch(request), { host, port: 0, connections });
   // A run that has ended need not wait for it.
   node.unref();
@@ -81,7 +81,7 @@ export async function openCaptureServer(agent: MultiTurnAgent): Promise<CaptureS
 
 const nobody = Buffer.alloc(32);
 
-function keysOf(admitted: ReadonlyMap<string, Admitted>): Keys {
+function keysOf(admitted: ReadonlyMap<string, CallableAttempt>): Keys {
   return {
     find(token) {
       const known = admitted.get(idIn(token) ?? "");
@@ -93,7 +93,7 @@ function keysOf(admitted: ReadonlyMap<string, Admitted>): Keys {
   };
 }
 
-function routesOf(admitted: ReadonlyMap<string, Admitted>): Route[] {
+function captureRoutes(admitted: ReadonlyMap<string, CallableAttempt>): Route[] {
   /** A key opens the path it was made for; for all others there is none. */
   const attemptOf = ({ caller, params: { rollout, attempt } }: Exchange): Attempt => {
     const own = admitted.get(caller.keyId);

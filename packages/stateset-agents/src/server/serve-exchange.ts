@@ -113,7 +113,7 @@ export async function serveExchange(
   try {
     parts.guard(request.headers);
     if (parts.draining && route.scope !== "open") throw serverEnds();
-    const caller = callerOf(route, request.headers, parts);
+    const caller = identify(route, request.headers, parts);
     Object.assign(served, { keyId: caller.keyId, project: caller.project });
     // Requests that turn out to be none count too, or a key could send as many of them as it likes.
     if (route.limited) permit = parts.limits.enter(caller);
@@ -169,7 +169,7 @@ export async function serveExchange(
   }
 }
 
-function callerOf(route: Route, headers: Headers, { keys }: ServerParts): Caller {
+function identify(route: Route, headers: Headers, { keys }: ServerParts): Caller {
   if (!keys) return anybody;
   const sent = headers.get("authorization");
   if (route.scope === "open") return ifKnown(() => authenticate(keys, sent));

@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { type CliResult, type CliSettings, chatModel, type Json } from "../../../test/cli.ts";
 import { FakeHub } from "../../../test/fake-hub.ts";
 import { flagTests } from "../../../test/flags.ts";
+import type { Answered } from "../../../test/serve.ts";
 import { spawnCli } from "../../../test/spawn-cli.ts";
 import { temporaryFolder } from "../../../test/temporary-folder.ts";
 import type { InterruptCode } from "../exit-codes.ts";
@@ -18,12 +19,7 @@ beforeAll(async () => {
   patient = await chatModel(1, 100_000);
 });
 
-type Ask = (path: string, body?: object, headers?: Record<string, string>) => Promise<Answer>;
-interface Answer {
-  status: number;
-  headers: Headers;
-  json: Json;
-}
+type Ask = (path: string, body?: object, headers?: Record<string, string>) => Promise<Answered>;
 
 /** Serves while `during` asks, then is told to end. */
 async function served(

@@ -6,7 +6,14 @@ import { type WrittenPosition, writeLogprob } from "../logprobs.ts";
 import { usageOf } from "../usage.ts";
 import { createLiveReply, type LiveReply, type Piece } from "./live-reply.ts";
 import type { ChatCall } from "./read-request.ts";
-import { type Choice, finishReasonOf, liveOptionsOf, messageOf, type ReplyHead, type ReplyMessage } from "./reply.ts";
+import {
+  type Choice,
+  chatFinishOf,
+  liveOptionsOf,
+  type ReplyHead,
+  type ReplyMessage,
+  replyMessageOf,
+} from "./reply.ts";
 
 type Delta = Record<string, unknown>;
 
@@ -18,7 +25,7 @@ export class ChunkWriter {
   #head = "";
   readonly #headOf: (version: Version) => string;
   readonly #usage: string;
-  readonly #choices: ChoiceWriter[];
+  readonly #choices: DeltaWriter[];
   #first: string;
 
   /** `whole`: nothing of a choice is given out before finish(). */
@@ -38,7 +45,7 @@ export class ChunkWriter {
       stream.send(`${this.#head},"choices":[${choice}]${this.#usage}${this.#first}}`);
       this.#first = "";
     };
-    this.#choices = Array.from({ length: call.n }, (_, index) => new ChoiceWriter(index, call, whole, write));
+    this.#choices = Array.from({ length: call.n }, (_, index) => new DeltaWriter(index, call, whole, write));
   }
 
   /** The role of each choice, as soon as it is its turn. */
@@ -54,7 +61,7 @@ export class ChunkWriter {
   finish(choices: readonly Choice[], measure: Measure): void {
     // Weights that were being loaded when it began may be those that answered.
     this.#head = this.#headOf(choices[0]!.sample.version);
-    for (const [i, choice] of choices.entries()) this.#choices[i]!.finish(choice, messageOf(choice, this.#call));
+    for (const [i, choice] of choices.entries()) this.#choices[i]!.finish(choice, replyMessageOf(choice, this.#call));
     if (this.#usage !== "") {
       const samples = choices.map(({ sample }) => sample);
       this.#stream.send(`${this.#head},"choices":[],"usage":${JSON.stringify(usageOf(measure, samples))}}`);
@@ -64,7 +71,7 @@ export class ChunkWriter {
   }
 }
 
-class ChoiceWriter {
+class DeltaWriter {
   readonly #index: number;
   readonly #call: ChatCall;
   readonly #live: LiveReply | undefined;
@@ -98,7 +105,7 @@ class ChoiceWriter {
   finish(choice: Choice, message: ReplyMessage): void {
     if (this.#live) this.#live.end();
     else this.#sendWhole(message);
-    this.#send({}, finishReasonOf(choice, message));
+    this.#send({}, chatFinishOf(choice, message));
   }
 
   #sendWhole({ content, reasoning_content, tool_calls = [] }: ReplyMessage): void {

@@ -5,7 +5,7 @@ import { repeated, takeTurn } from "../../draw.ts";
 import type { EventStream } from "../../event-stream.ts";
 import type { Exchange } from "../../exchange.ts";
 import { usageOf } from "../usage.ts";
-import { ChoiceWriter, finishReasonOf, type WrittenChoice } from "./choice-writer.ts";
+import { ChoiceWriter, textFinishOf, type WrittenChoice } from "./choice-writer.ts";
 import { type CompletionCall, readCompletion } from "./read-request.ts";
 
 export async function answerCompletion(exchange: Exchange): Promise<object | EventStream> {
@@ -71,5 +71,5 @@ export async function answerCompletion(exchange: Exchange): Promise<object | Eve
 }
 
 function endsOf(choices: readonly ChoiceWriter[], samples: readonly Sample[], { scored }: CompletionCall) {
-  return choices.map((choice, i) => (scored ? choice.whole(samples[i]!) : choice.take(finishReasonOf(samples[i]!))));
+  return choices.map((choice, i) => (scored ? choice.whole(samples[i]!) : choice.take(textFinishOf(samples[i]!))));
 }
