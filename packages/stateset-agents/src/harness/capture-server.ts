@@ -18,12 +18,13 @@ import type { ServerParts } from "../server/serve-exchange.ts";
 import { ServedModel } from "../server/served-model.ts";
 import type { Attempt } from "./attempt.ts";
 import { postedRewardSchema } from "./harness-reward.ts";
+import { watchAnswers } from "./unread-answers.ts";
 
 export interface CaptureServer {
   /** The model's name, as clients call it. */
   readonly model: string;
-  /** From now on the attempt can be called at this address, with this key, until it is let go. */
-  admit(attempt: Attempt): { baseURL: string; apiKey: string; release(): void };
+  /** From now on the attempt can be called at this address, with this key, until it is ended: then nothing of it is sampled or sent any more. */
+  admit(attempt: Attempt): { baseURL: string; apiKey: string; end(): Promise<void> };
   close(): Promise<void>;
 }
 
@@ -37,6 +38,8 @@ interface Admitted {
 /** Of a request's body: conversations of agents hold documents. */
 const maxBytes = 32 << 20;
 const host = "127.0.0.1";
+/** For agents to take what their last calls were answered. */
+const graceMs = 1000;
 /** All agents call from this machine, and their tools may take a while between two calls. */
 const connections = { connectionsPerAddress: 10_000, keepAliveTimeoutMs: 120_000 };
 
@@ -60,6 +63,7 @@ export async function openCaptureServer(agent: MultiTurnAgent): Promise<CaptureS
   const { node, url } = await openPort(async (request) => app.fetch(request), { host, port: 0, connections });
   // A run that has ended need not wait for it.
   node.unref();
+  const answers = watchAnswers(node);
   let rollouts = 0;
   return {
     model: model.name,
@@ -68,7 +72,12 @@ export async function openCaptureServer(agent: MultiTurnAgent): Promise<CaptureS
       const path = `${rollouts++}/${attempt.number}`;
       const caller: Caller = { keyId: id, project: "harness", scopes: new Set(["infer"]), limits: {} };
       admitted.set(id, { attempt, path, hash: hashOf(token), caller });
-      return { baseURL: `${url}/r/${path}/v1`, apiKey: token, release: () => void admitted.delete(id) };
+      const end = async () => {
+        admitted.delete(id);
+        await attempt.close();
+        await answers.end(`/r/${path}/`, graceMs);
+      };
+      return { baseURL: `${url}/r/${path}/v1`, apiKey: token, end };
     },
     async close() {
       ending.abort();

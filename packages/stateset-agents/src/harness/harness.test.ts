@@ -1,4 +1,5 @@
 /** Who judges a run, what becomes of one that fails, and who may call whose address. */
+import { request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, it } from "vitest";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
@@ -213,6 +214,22 @@ describe("an address", () => {
     expect(played.map(({ trajectory }) => trajectory.metadata.harness)).toMatchObject([{ calls: 1 }, { calls: 1 }]);
     const late = await post(others[0]!, "/chat/completions", { model: others[0]!.model, messages: asked });
     expect(late.status).toBe(401);
+  });
+
+  it("holds nobody who has not come to an end when its attempt has", async () => {
+    let closed!: Promise<unknown>;
+    const play = await opened(async (access) => {
+      // Says that something is to come, and sends nothing.
+      const json = { "content-type": "application/json", "content-length": 100 };
+      const headers = { authorization: `Bearer ${access.apiKey}`, ...json };
+      const half = request(`${access.baseURL}/chat/completions`, { method: "POST", headers });
+      closed = new Promise((settle) => half.once("error", settle));
+      half.flushHeaders();
+      await ask(access, asked);
+      return 1;
+    });
+    await play();
+    expect(await closed).toMatchObject({ code: "ECONNRESET" });
   });
 
   it("is of this machine alone", async () => {

@@ -82,7 +82,7 @@ async function runOnce(
   }: { request: PlayRequest; guard: GuardOptions; server: CaptureServer; harness: Harness; scored: boolean },
 ): Promise<Outcome> {
   const { scenario, seed } = request;
-  const { release, ...access } = server.admit(attempt);
+  const { end, ...access } = server.admit(attempt);
   const run = async (signal: AbortSignal) => {
     try {
       return await harness.run({ ...access, model: server.model, scenario, seed: seedOf(seed, "harness"), signal });
@@ -102,8 +102,7 @@ async function runOnce(
   } catch (error) {
     if (!attempt.fault) throw error;
   } finally {
-    release();
-    await attempt.close();
+    await end();
   }
   if (attempt.fault) return faultOf(attempt.fault.error, request);
   return { reward: theReward({ returned: readReward(returned), posted: attempt.posted, scored }) };
