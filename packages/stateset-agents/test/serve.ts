@@ -2,6 +2,7 @@
 import { expect, onTestFinished } from "vitest";
 import { type AgentServer, createServer } from "../src/server/create-server.ts";
 import type { ServerOptions } from "../src/server/options.ts";
+import { eventsOf } from "../src/test-support/read-events.ts";
 import type { Json } from "./cli.ts";
 import { type Kind, openaiProblem } from "./openai-schema.ts";
 
@@ -69,13 +70,6 @@ export function clientOf(server: AgentServer): Client {
 async function whole(response: Response): Promise<{ status: number; headers: Headers; text: string }> {
   const { status, headers } = response;
   return { status, headers, text: await response.text() };
-}
-
-export function eventsOf(text: string): string[] {
-  return text
-    .split("\n\n")
-    .filter((part) => part.startsWith("data: "))
-    .map((part) => part.slice("data: ".length));
 }
 
 function expectValid(path: string, json: Json, kind: Kind): void {
