@@ -49,6 +49,8 @@ export async function openCaptureServer(agent: MultiTurnAgent): Promise<CaptureS
     source: agent,
     maxWaiting: Number.MAX_SAFE_INTEGER,
     shared: false,
+    // Long enough that no clock decides which calls are answered: a busy machine must not change what a run learns.
+    constraintMs: 60_000,
   });
   const admitted = new Map<string, Admitted>();
   const ending = new AbortController();
@@ -102,6 +104,9 @@ function keysOf(admitted: ReadonlyMap<string, Admitted>): Keys {
   };
 }
 
+const notResponses =
+  'A harness is served /v1/chat/completions, not /v1/responses: call setOpenAIAPI("chat_completions") of the Agents SDK, or provider.chat(model) of the AI SDK.';
+
 function routesOf(admitted: ReadonlyMap<string, Admitted>): Route[] {
   /** A key opens the path it was made for; for all others there is none. */
   const attemptOf = ({ caller, params: { rollout, attempt } }: Exchange): Attempt => {
@@ -120,6 +125,13 @@ function routesOf(admitted: ReadonlyMap<string, Admitted>): Route[] {
       answer(exchange) {
         const attempt = attemptOf(exchange);
         return attempt.serve(exchange, (own) => answerChat(own, attempt));
+      },
+    },
+    {
+      ...{ ...posts, path: `${path}/v1/responses`, maxBytes },
+      summary: "What several SDKs call unless they are told otherwise.",
+      answer() {
+        throw new HttpError(404, notResponses, { code: "unknown_route", headers: { "x-should-retry": "false" } });
       },
     },
     {

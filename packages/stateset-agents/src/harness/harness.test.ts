@@ -99,8 +99,6 @@ describe("the reward of a run", () => {
       )(),
     ).rejects.toThrow(/and so does the option `reward`/);
     await expect((await opened(asks(() => undefined)))()).rejects.toThrow(/gave no reward, and there is no option/);
-    await expect((await opened(asks(() => "much")))()).rejects.toMatchObject({ code: "INVALID_OPTION" });
-    await expect((await opened(asks(() => Number.NaN)))()).rejects.toMatchObject({ code: "INVALID_OPTION" });
   });
 });
 
@@ -149,7 +147,9 @@ describe("a run that fails", () => {
     expect(aborted).toEqual([true, true]);
     await open!.close();
     const silent = await opened(async () => 1);
-    expect((await silent()).failures[0]!.message).toBe("it made no call that was answered");
+    expect((await silent()).failures[0]!.message).toMatch(
+      /^it made no call of the model: its client needs the baseURL/,
+    );
   });
 });
 
