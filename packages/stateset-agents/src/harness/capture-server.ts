@@ -38,6 +38,7 @@ interface Admitted {
 /** Of a request's body: conversations of agents hold documents. */
 const maxBytes = 32 << 20;
 const host = "127.0.0.1";
+const keptKeys = 4096;
 /** For agents to take what their last calls were answered. */
 const graceMs = 1000;
 /** All agents call from this machine, and their tools may take a while between two calls. */
@@ -53,9 +54,11 @@ export async function openCaptureServer(agent: MultiTurnAgent): Promise<CaptureS
     constraintMs: 60_000,
   });
   const admitted = new Map<string, Admitted>();
+  /** Keys of attempts that are over, so that a call that comes too late is told so. */
+  const ended = new Map<string, Buffer>();
   const ending = new AbortController();
   const parts: ServerParts = {
-    ...{ models: new ModelTable([model]), keys: keysOf(admitted), limits: createKeyLimits() },
+    ...{ models: new ModelTable([model]), keys: keysOf(admitted, ended), limits: createKeyLimits() },
     ...{ observer: { served: () => {} }, guard: createHostGuard({ loopback: true, hosts: [host], origins: [] }) },
     // The attempt keeps what its calls failed with; others are refused before anything can fail.
     ...{ startSpan: undefined, onFailure: () => {}, deadlineMs: undefined, cache: undefined, content: false },
@@ -75,6 +78,8 @@ export async function openCaptureServer(agent: MultiTurnAgent): Promise<CaptureS
       const caller: Caller = { keyId: id, project: "harness", scopes: new Set(["infer"]), limits: {} };
       admitted.set(id, { attempt, path, hash: hashOf(token), caller });
       const end = async () => {
+        ended.set(id, admitted.get(id)!.hash);
+        if (ended.size > keptKeys) ended.delete(ended.keys().next().value!);
         admitted.delete(id);
         await attempt.close();
         await answers.end(`/r/${path}/`, graceMs);
@@ -92,13 +97,13 @@ export async function openCaptureServer(agent: MultiTurnAgent): Promise<CaptureS
 
 const nobody = Buffer.alloc(32);
 
-function keysOf(admitted: ReadonlyMap<string, Admitted>): Keys {
+function keysOf(admitted: ReadonlyMap<string, Admitted>, ended: ReadonlyMap<string, Buffer>): Keys {
   return {
     find(token) {
-      const known = admitted.get(idIn(token) ?? "");
-      return matches(token, known?.hash ?? nobody) && known
-        ? { kind: "ok", caller: known.caller }
-        : { kind: "unknown" };
+      const id = idIn(token) ?? "";
+      const known = admitted.get(id);
+      if (!matches(token, known?.hash ?? ended.get(id) ?? nobody)) return { kind: "unknown" };
+      return known ? { kind: "ok", caller: known.caller } : { kind: "expired" };
     },
     close() {},
   };
