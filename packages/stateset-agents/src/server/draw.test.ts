@@ -4,10 +4,11 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { chatModel, type Json } from "../../test/cli.ts";
 import { gated } from "../../test/gated-policy.ts";
-import { eventsOf, serve } from "../../test/serve.ts";
+import { serve } from "../../test/serve.ts";
 import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { openPolicy } from "../policy/open-policy.ts";
 import type { Policy } from "../policy/policy.ts";
+import { eventsOf } from "../test-support/read-events.ts";
 
 let policy: Policy;
 beforeAll(async () => {

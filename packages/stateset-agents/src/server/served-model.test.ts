@@ -8,6 +8,8 @@ import { loadNativePolicy } from "../policy/native/load.ts";
 import { defaultSampling, type Policy } from "../policy/policy.ts";
 import { createStubPolicy } from "../policy/stub/stub-policy.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
+import { readLimits } from "../tool/constrain/limits.ts";
+import { ServedModel } from "./served-model.ts";
 
 const path = "/v1/completions";
 const open = () => loadNativePolicy({ dir: storiesDir, threads: 1 });
@@ -149,6 +151,15 @@ describe("a served model", () => {
     const request = { tokens: Int32Array.of(7), seed: 1, sampling: defaultSampling };
     await expect(given.sample([request])).resolves.toHaveLength(1);
     await expect(made.sample([request])).rejects.toMatchObject({ code: "POLICY_CLOSED" });
+  });
+
+  it("gives the making of a constraint as long as it is told to", async () => {
+    const limited = { name: "tiny", source: open, maxWaiting: 1, shared: false, constraintMs: 1 };
+    const schema = { type: "array", items: { type: "array", items: { type: "string", minLength: 30 } } };
+    const model = await ServedModel.open(limited);
+    const slow = model.constraint("key", { tools: [], limits: readLimits(true), reasoning: false, answer: { schema } });
+    await expect(slow).rejects.toThrow(/longer than 1 ms/);
+    await model.close();
   });
 
   it("is found under its name, one with a slash too", async () => {

@@ -22,6 +22,8 @@ export interface ServedModelOptions {
   maxWaiting: number;
   /** Whether callers can be told apart, so that none may take all of it. */
   shared: boolean;
+  /** The longest that the making of a constraint may take. Left out: what strangers are given. */
+  constraintMs?: number;
   /** Told of an engine that failed and of what came of it. */
   onEngine?: (event: { model: string; state: ModelState; cause?: unknown }) => void;
 }
@@ -36,7 +38,7 @@ export class ServedModel {
   readonly created = Math.floor(Date.now() / 1000);
   readonly chains = new ChainIndex(keptChains);
   readonly admission: Admission;
-  readonly #constraints: ConstraintCompiler = createConstraintCompiler();
+  readonly #constraints: ConstraintCompiler;
   readonly #turns = createKeyTurns("schemas");
   readonly #options: ServedModelOptions;
   #opened: Opened;
@@ -56,6 +58,8 @@ export class ServedModel {
     this.name = stub && !options.name.includes("stub") ? `${options.name}-stub` : options.name;
     this.#opened = own;
     this.#options = options;
+    const { constraintMs } = options;
+    this.#constraints = createConstraintCompiler(constraintMs === undefined ? {} : { timeoutMs: constraintMs });
     const { slots } = agent.policy.stats();
     this.#cacheBytesMax = stub ? 0 : agent.policy.plan({ tokenBudget: 1, recompute: true, reference: false }).cache;
     this.admission = createAdmission({ slots, maxWaiting: options.maxWaiting, shared: options.shared });

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { basename, join } from "node:path";
@@ -286,8 +286,7 @@ describe("serve", () => {
       expect([first, again].map(({ headers }) => headers.get("x-stateset-cached"))).toEqual([null, "1"]);
     });
   });
-  const logged = async (args: string) => {
-    const cwd = temporaryFolder();
+  const logged = async (args: string, cwd = temporaryFolder()) => {
     await served(
       `${place.model} --log out.jsonl${args}`,
       async (ask, url) => {
@@ -321,6 +320,28 @@ describe("serve", () => {
     });
     expect(lines[1]!.response.at(-1)).toBe("[DONE]");
     expect(lines[2]!.response.error.code).toBe("unknown_field");
+  });
+  flag("serve --redact", async () => {
+    const lines = await logged(" --log-content --redact canary.w\\w+ --redact nothing");
+    expect(lines[0]).toMatchObject({ request: { messages: [{ content: "[redacted]" }] } });
+    expect(JSON.stringify(lines)).not.toMatch(/canary|nothing/);
+    // The same in the configuration, whose other parts an agent that is named has no use for.
+    const cwd = temporaryFolder();
+    writeFileSync(join(cwd, "stateset.config.json"), JSON.stringify({ serve: { redact: ["can[a]ry", "words"] } }));
+    const configured = await logged(" --log-content", cwd);
+    expect(configured[0]).toMatchObject({ request: { messages: [{ content: "[redacted] [redacted]" }] } });
+
+    const refused = async (args: string, section: object) => {
+      writeFileSync(join(cwd, "stateset.config.json"), JSON.stringify({ serve: section }));
+      const { status, stderr } = await run(`serve ${place.model} --port 0 --log none${args}`, { cwd });
+      return [status, stderr];
+    };
+    const [status, said] = await refused(" --redact card(", {});
+    expect([status, said]).toEqual([2, expect.stringMatching(/--redact card\(: Invalid .*: Unterminated group/)]);
+    const inFile = /stateset\.config\.json: serve: redact: Invalid .*: Unterminated group/;
+    expect(await refused("", { redact: ["card("] })).toEqual([2, expect.stringMatching(inFile)]);
+    expect(await refused("", { redacted: ["card"] })).toEqual([2, expect.stringContaining('"redact"')]);
+    expect(await refused("", [])).toEqual([2, expect.stringContaining("serve")]);
   });
   flag("serve --alert", async () => {
     const alerts: Json[] = [];

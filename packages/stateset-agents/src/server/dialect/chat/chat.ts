@@ -1,7 +1,7 @@
 /** POST /v1/chat/completions. */
 import { randomBytes } from "node:crypto";
 import { isAbort } from "../../../abort.ts";
-import type { Sample, SampleToken, Version } from "../../../policy/policy.ts";
+import { type Sample, type SampleToken, shortened, type Version } from "../../../policy/policy.ts";
 import { repeated, takeTurn } from "../../draw.ts";
 import type { EventStream } from "../../event-stream.ts";
 import type { Exchange } from "../../exchange.ts";
@@ -37,7 +37,7 @@ export async function answerChat(exchange: Exchange, book: ChatBook = servedBook
     : undefined;
   const one = {
     ...{ tokens: prompt.tokens, seed, constraint, samplerLogprobs: opened.samplerLogprobs },
-    sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, prompt.room) },
+    sampling: shortened(sampling, prompt.room),
     ...(call.topLogprobs !== undefined && { topLogprobs: call.topLogprobs }),
   };
   const request = {
