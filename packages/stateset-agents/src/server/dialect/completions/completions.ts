@@ -1,6 +1,6 @@
 /** POST /v1/completions. */
 import { randomBytes } from "node:crypto";
-import type { Sample, SampleToken, Version } from "../../../policy/policy.ts";
+import { type Sample, type SampleToken, shortened, type Version } from "../../../policy/policy.ts";
 import { repeated, takeTurn } from "../../draw.ts";
 import type { EventStream } from "../../event-stream.ts";
 import type { Exchange } from "../../exchange.ts";
@@ -16,7 +16,7 @@ export async function answerCompletion(exchange: Exchange): Promise<object | Eve
     // Every prompt with the same seed: among others it is answered as it would be alone.
     repeated(n, {
       ...{ tokens, seed },
-      sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, contextLength - tokens.length) },
+      sampling: shortened(sampling, contextLength - tokens.length),
       ...(logprobs !== undefined && { topLogprobs: logprobs }),
       ...(scored && { promptLogprobs: logprobs }),
     }),
