@@ -8,7 +8,7 @@ import type { ByteAutomaton, Constrained } from "./constraint.ts";
 import type { Sample, SampleRequest, SampleToken } from "./sample.ts";
 
 export type { Sample, SampleRequest, SampleToken, Sampling, TokenLogprob } from "./sample.ts";
-export { defaultSampling, isShaped } from "./sample.ts";
+export { defaultSampling, isShaped, shortened } from "./sample.ts";
 export type { ByteAutomaton, Constrained, TokenTree };
 
 /**
