@@ -107,6 +107,8 @@ def load_model(options: dict[str, Any], device: torch.device, world: int) -> Mod
         raise WorkerError("MODEL_INVALID", f"{folder} cannot be loaded: {last_line(error)}.") from error
     _check_loaded(folder, report)
     causal.eval().requires_grad_(not adapted)
+    # To torch the row of a padding token has no gradient; a token is a token here.
+    causal.get_input_embeddings().padding_idx = None
     if quantise is None and world == 1:
         causal.to(device)
     model = _describe(causal, compute, options)
