@@ -1,4 +1,4 @@
-"""Run by test_sharded.py on each of two ranks: samples before anything else was computed, unevenly, and then scores."""
+"""Run by test_sharded.py on each of two ranks: samples before anything else was computed, unevenly, with passes in between."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ def work(model: str, ranks: Ranks) -> dict[int, list[int]]:
         for id in IDS:
             if ranks.world == 1 or ranks.rank == (0 if id < 5 else 1):
                 engine.sampler.add(id, {"maxTokens": 20 if id < 5 else 3, "seed": id}, prompt_of(4 + id, id) % VOCABULARY)
+        turn = 0
         while not all(ranks.gather(engine.sampler.idle)):
             take(done, engine.sampler.step())
+            turn += 1
+            if turn % 5 == 0:
+                made, arrays = engine.call("forward", {}, LINE)
+                engine.call("backward", {"pass": made["pass"]}, {"logprobs": -torch.ones_like(arrays["logprobs"])})
         for part in ranks.gather({100 * round + id: one.tokens for id, one in done.items()}):
             found.update(part)
-        # A pass through the root, in the midst of a burst, and a step that others follow.
-        made, arrays = engine.call("forward", {}, LINE)
-        engine.call("backward", {"pass": made["pass"]}, {"logprobs": -torch.ones_like(arrays["logprobs"])})
         engine.call("step", {"learningRate": 0.05}, {})
         engine.sampler.forget()
     return found
