@@ -190,8 +190,10 @@ class Sampler:
 
     def _ready(self, reply: Reply) -> None:
         assert self._slots is not None
-        if self._slots.needs_tables(reply.request):
+        if reply.request.shapes and self._slots.tables is None:
             self._slots.make_tables()
+            # Steps that were captured without them would not keep them up.
+            self._steps.drop()
         self._slots.put(reply.slot, reply.request)
 
     def _has_room(self, request: Request) -> bool:
