@@ -28,7 +28,7 @@ class Steps:
         self.decode = Decode()
         self.graphed = decoder.device.type == "cuda"
         self.compiled = CompiledBlocks(decoder.blocks)
-        self._compiled_turn = torch.compile(take_turn)
+        self._compiled_turn: Turn | None = None
         self._parameters: list[Tensor] | None = None if decoder.sharded else list(decoder.model.parameters())
         self._graphs: dict[tuple[int, int, Variant], torch.cuda.CUDAGraph] = {}
         self._addresses: list[int] = []
@@ -68,7 +68,10 @@ class Steps:
 
     def _turn(self, variant: Variant) -> Turn:
         """Compiled where a step is captured with compiled blocks and nothing shapes the draws."""
-        return self._compiled_turn if self.compiled.in_use and variant == Variant() else take_turn
+        if not self.compiled.in_use or variant != Variant():
+            return take_turn
+        self._compiled_turn = self._compiled_turn or torch.compile(take_turn)
+        return self._compiled_turn
 
     def _step(self, cache: KvCache, slots: Slots, rows: int, length: int, variant: Variant) -> None:
         alive = slots.alive[:rows].bool()
