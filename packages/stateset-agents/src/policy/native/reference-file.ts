@@ -4,10 +4,10 @@ import { z } from "zod";
 import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
+import { makeFolder } from "../files.ts";
 import type { Version } from "../policy.ts";
 import { readJsonObject } from "../tokenizer/model-json.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
-import { makeFolder } from "./files.ts";
 import { kindOf } from "./snapshot.ts";
 import type { TensorTarget } from "./weights.ts";
 

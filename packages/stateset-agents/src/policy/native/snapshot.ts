@@ -4,12 +4,12 @@ import { z } from "zod";
 import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
+import { makeFolder } from "../files.ts";
 import { loraSchema } from "../option-schemas.ts";
 import type { LoraOptions, Version } from "../policy.ts";
 import { readJsonObject } from "../tokenizer/model-json.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
 import { exists } from "../what-lies-at.ts";
-import { makeFolder } from "./files.ts";
 import type { TensorTarget } from "./weights.ts";
 
 /** What a snapshot holds beside the tensors. */
