@@ -110,7 +110,7 @@ class Hands:
 
     def _call(self, own: Outcome, call: Call) -> None:
         try:
-            if call.op in ("open", "close"):
+            if call.op in ("open", "close") and self.engine is not None:
                 self.engine = None
                 tidy()
             if call.op == "open":
@@ -136,13 +136,15 @@ class Hands:
 
     def _caught(self, own: Outcome, thrown: Exception, op: str, tokens: int | None = None) -> WorkerError:
         """Makes an error of what was thrown, and lets go of the memory its frames hold."""
-        error = as_worker_error(thrown, op, tokens, free_memory(self.ranks.device) if is_out_of_memory(thrown) else None)
+        no_memory = is_out_of_memory(thrown)
+        error = as_worker_error(thrown, op, tokens, free_memory(self.ranks.device) if no_memory else None)
         if error is not thrown:
             traceback.print_exception(thrown, file=sys.stderr)
         own.fatal = own.fatal or is_fatal(thrown)
         traceback.clear_frames(thrown.__traceback__)
         thrown.__traceback__ = thrown.__context__ = thrown.__cause__ = None
-        tidy()
+        if no_memory:
+            tidy()
         return error
 
     def _meet(self, own: Outcome) -> list[Outcome]:
