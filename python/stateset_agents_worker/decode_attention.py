@@ -1,0 +1,143 @@
+"""Attention of sampling: new keys and values go to their place in the cache, and queries look at what lies there. To be given to
+attention.use()."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from .kv_cache import KvCache
+
+#: Queries that one mask is made for: a mask is as large as they times the keys.
+QUERIES = 1024
+
+
+class Decode:
+    """One token of each of the first `rows` slots. `write` [rows]: where its key goes; `reach` [rows]: how many keys it sees.
+    `length`: no row reaches further, so that nothing beyond it is read."""
+
+    def __init__(self, cache: KvCache, write: Tensor, reach: Tensor, length: int) -> None:
+        self.cache = cache
+        self.rows = write.shape[0]
+        self.write = write
+        self.reach = reach
+        self.length = length
+        self.each = torch.arange(self.rows, device=write.device)
+        self.masks: dict[int | None, Tensor] = {}
+
+    def __call__(
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        scaling: float,
+        window: int | None,
+        dropout: float,
+    ) -> Tensor:
+        layer: int = module.layer_idx  # type: ignore[assignment]
+        keys, values = self.cache.keys(layer)[: self.rows], self.cache.values(layer)[: self.rows]
+        keys[self.each, :, self.write] = key[:, :, 0]
+        values[self.each, :, self.write] = value[:, :, 0]
+        heads = keys.shape[1]
+        # The query heads that share a key head stand below each other as queries, so that no key is repeated.
+        grouped = query[:, :, 0].view(self.rows, heads, -1, query.shape[3])
+        seen = scaled_dot_product_attention(
+            grouped,
+            keys[:, :, : self.length],
+            values[:, :, : self.length],
+            attn_mask=self._mask(window, query.dtype).expand(-1, heads, grouped.shape[2], -1),
+            scale=scaling,
+        )
+        return seen.reshape(self.rows, 1, query.shape[1], -1)
+
+    def _mask(self, window: int | None, dtype: torch.dtype) -> Tensor:
+        """What is added to the scores, [rows, 1, 1, length]; the same in every layer of one window."""
+        if window not in self.masks:
+            at = torch.arange(self.length, device=self.reach.device)[None]
+            hidden = at >= self.reach[:, None]
+            if window is not None:
+                hidden |= at < (self.reach - window)[:, None]
+            mask = torch.zeros(self.rows, self.length, dtype=dtype, device=self.reach.device)
+            self.masks[window] = mask.masked_fill(hidden, -math.inf)[:, None, None]
+        return self.masks[window]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Tokens `start` to `start + count` of the prompt in a slot."""
+
+    slot: int
+    start: int
+    count: int
+
+
+class Prefill:
+    """Pieces of prompts side by side in one row, each looking at its own slot alone."""
+
+    def __init__(self, cache: KvCache, pieces: list[Piece]) -> None:
+        self.cache = cache
+        self.pieces = pieces
+
+    def __call__(
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        scaling: float,
+        window: int | None,
+        dropout: float,
+    ) -> Tensor:
+        layer: int = module.layer_idx  # type: ignore[assignment]
+        keys, values = self.cache.keys(layer), self.cache.values(layer)
+        out = torch.empty_like(query)
+        at = 0
+        for piece in self.pieces:
+            here = slice(at, at + piece.count)
+            there = slice(piece.start, piece.start + piece.count)
+            keys[piece.slot, :, there] = key[0, :, here]
+            values[piece.slot, :, there] = value[0, :, here]
+            out[0, :, here] = _look_back(
+                query[0, :, here],
+                keys[piece.slot, :, : there.stop],
+                values[piece.slot, :, : there.stop],
+                scaling,
+                window,
+            )
+            at += piece.count
+        return out.transpose(1, 2)
+
+
+def _look_back(query: Tensor, key: Tensor, value: Tensor, scaling: float, window: int | None) -> Tensor:
+    """Causal attention of the last queries [heads, count, D] to keys [key heads, all, D]."""
+    heads, count, head_dim = query.shape
+    group = heads // key.shape[0]
+    whole = key.shape[1]
+    if count == whole and (window is None or window >= whole):
+        # No mask: the fastest kernels take it.
+        key, value = key.repeat_interleave(group, 0), value.repeat_interleave(group, 0)
+        return scaled_dot_product_attention(query[None], key[None], value[None], is_causal=True, scale=scaling)[0]
+    parts = []
+    for begin in range(0, count, QUERIES):
+        part = query[:, begin : begin + QUERIES]
+        some = part.shape[1]
+        row = torch.arange(whole - count + begin, whole - count + begin + some, device=query.device)
+        end = whole - count + begin + some
+        column = torch.arange(end, device=query.device)
+        mask = column[None] <= row[:, None]
+        if window is not None:
+            mask &= row[:, None] - column[None] < window
+        seen = scaled_dot_product_attention(
+            part.reshape(1, key.shape[0], group * some, head_dim),
+            key[None, :, :end],
+            value[None, :, :end],
+            attn_mask=mask.repeat(group, 1),
+            scale=scaling,
+        )
+        parts.append(seen.reshape(heads, some, -1))
+    return torch.cat(parts, 1)

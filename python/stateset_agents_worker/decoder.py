@@ -1,0 +1,45 @@
+"""What sampling needs of a transformers model: hidden states of some tokens, and logits of some hidden states."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from .scores import multiply
+
+
+class Burst(Protocol):
+    """Whoever holds sharded weights makes them whole before many steps of sampling, and shards them again after. Both are called
+    often and do nothing where nothing is to be done; begin_burst() is called on every rank at the same turn."""
+
+    def begin_burst(self) -> None: ...
+
+    def end_burst(self) -> None: ...
+
+
+class Decoder:
+    """`model`: what AutoModelForCausalLM gives, or peft around it. `dtype`: what is computed in, if not that of the parameters."""
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype | None = None) -> None:
+        self.model: Any = model.get_base_model() if hasattr(model, "get_base_model") else model
+        self.trunk: nn.Module = self.model.base_model
+        self.head: nn.Module = self.model.get_output_embeddings()
+        self.config = self.model.config
+        parameter = self.trunk.get_input_embeddings().weight  # type: ignore[operator]
+        self.device: torch.device = parameter.device
+        self.dtype: torch.dtype = dtype or parameter.dtype
+        self.vocabulary: int = self.head.weight.shape[0]
+
+    def hidden(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """[rows, count] each → [rows, count, hidden], after the final norm. Attention is what attention.use() was given."""
+        if self.trunk.training:
+            self.model.eval()
+        return self.trunk(input_ids=tokens, position_ids=positions, use_cache=False).last_hidden_state
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[rows, hidden] → [rows, vocabulary] f32."""
+        logits = multiply(hidden, self.head.weight.t())
+        bias = getattr(self.head, "bias", None)
+        return logits if bias is None else logits + bias
