@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { EngineStats } from "@stateset-agents/engine";
+import { ArrayVector, arrayOf } from "../array-vector.ts";
 import type { ModelInfo, Policy } from "../policy.ts";
 import { type Drawer, sampleReplies } from "../sample-replies.ts";
 import { checkStep } from "../step-options.ts";
@@ -97,15 +98,16 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
       }),
     zeroGradients: () => core.run(() => model.zeroGradients()),
     addValueHead: () => core.run(() => core.addValueHead()),
-    readVector: (what) => core.train(() => model.readFlat(what)),
-    addVector: (delta) =>
-      core.train(async () => {
-        const adding = model.addFlat(delta);
-        // While the caller has not had a chance to change it.
-        const hash = hashOf(delta);
-        const { version } = await adding;
-        await names.name(version, (before) => changedVersion(before, "add", hash));
-      }),
+    vector: (of) => core.train(async () => new ArrayVector(await model.readFlat(of))),
+    async moveTo(vector) {
+      // At once: what the caller does to it later is not meant.
+      const values = Float32Array.from(arrayOf(vector));
+      const named = changedVersion(core.opened, "at", hashOf(values));
+      return core.train(async () => {
+        const { version: count, drained } = await model.writeFlat(values);
+        return { version: await names.name(count, () => named), drained };
+      });
+    },
 
     ...createReferences(core),
     ...createStoredWeights(core),
@@ -121,8 +123,8 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
   };
 }
 
-function hashOf(delta: Float32Array): string {
+function hashOf(values: Float32Array): string {
   return createHash("sha256")
-    .update(new Uint8Array(delta.buffer, delta.byteOffset, delta.byteLength))
+    .update(new Uint8Array(values.buffer, values.byteOffset, values.byteLength))
     .digest("hex");
 }
