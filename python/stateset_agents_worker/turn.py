@@ -185,8 +185,8 @@ def tensors(arrays: Arrays) -> dict[str, Any]:
 
 
 def plain(arrays: dict[str, Any]) -> Arrays:
-    """As frames have them."""
-    return {name: array if isinstance(array, np.ndarray) else array.detach().cpu().numpy() for name, array in arrays.items()}
+    """As frames have them. Copied: they are sent while the next turn may change what they were taken from."""
+    return {name: array.detach().to("cpu", copy=True).numpy() for name, array in arrays.items()}
 
 
 def tidy() -> None:
