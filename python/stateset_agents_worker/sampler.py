@@ -56,7 +56,7 @@ class Sampler:
     ) -> None:
         """`dtype`: what is computed in, where that is not what the parameters are in; `count`: of the weights' changes, to be
         reported with a reply."""
-        self.decoder = Decoder(model, dtype)
+        self.decoder = Decoder(model, dtype, sharded=burst is not None)
         self.burst = burst
         self._count = count
         self._most = max(1, slots)
