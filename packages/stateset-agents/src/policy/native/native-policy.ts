@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 import type { EngineStats } from "@stateset-agents/engine";
-import { onAbort } from "../../abort.ts";
 import { ArrayVector, arrayOf } from "../array-vector.ts";
 import type { ModelInfo, Policy } from "../policy.ts";
+import { type Drawer, sampleReplies } from "../sample-replies.ts";
+import { checkStep } from "../step-options.ts";
 import type { LoadedTokenizer } from "../tokenizer/index.ts";
 import { changedVersion } from "../version.ts";
-import { allOrStop } from "./all-or-stop.ts";
 import { Constraints } from "./constraints.ts";
 import { createEmbed } from "./embed.ts";
 import { onEngine } from "./errors.ts";
@@ -13,8 +13,6 @@ import { adapterParameters, planMemory } from "./memory.ts";
 import { NativeCore, type NativeParts } from "./native-core.ts";
 import { createPasses } from "./passes.ts";
 import { createReferences } from "./reference.ts";
-import { type Abort, checkRequest, type SamplerParts, sampleOne } from "./sampling.ts";
-import { checkStep } from "./step-options.ts";
 import { createStoredWeights } from "./stored-weights.ts";
 
 /** The Policy contract on the embedded engine. */
@@ -42,13 +40,13 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
   const kept = { cacheBytes: parts.cacheBytes, referenceBytes: parts.reference?.bytes };
   const { names } = core;
   const constraints = new Constraints(model, tokenizer, engine.vocab);
-  const sampler: SamplerParts = {
-    model,
+  const drawer: Drawer = {
     tokenizer,
     vocabSize: engine.vocab,
     contextLength: engine.maxPositions,
-    constraints,
-    versionAt: (count) => names.at(count),
+    draw: ({ constraint, ...request }, take) =>
+      model.sample({ ...request, constraint: constraint && constraints.idOf(constraint) }, take),
+    versionAt: (count = model.version) => names.at(count),
   };
 
   return {
@@ -84,24 +82,7 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
     stats: () => model.stats(),
     plan: (options) => planMemory(config, adapter, parts.weightBytes, { ...options, ...kept }),
 
-    sample: (requests, { signal, onToken } = {}) =>
-      core.run(async () => {
-        requests.forEach((request, index) => {
-          checkRequest(sampler, request, index);
-        });
-        const abort: Abort = { aborted: signal?.aborted ?? false, running: new Set() };
-        const stop = () => {
-          abort.aborted = true;
-          for (const cancel of abort.running) cancel();
-        };
-        const letGo = onAbort(signal, stop);
-        const replies = requests.map((request, index) => sampleOne(sampler, request, index, abort, onToken));
-        try {
-          return await allOrStop(replies, stop);
-        } finally {
-          letGo();
-        }
-      }),
+    sample: (requests, options) => core.run(() => sampleReplies(drawer, requests, options)),
 
     ...createEmbed(core),
     ...createPasses(core),
