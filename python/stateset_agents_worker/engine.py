@@ -222,8 +222,11 @@ def _add_value_head(engine: Engine, options: dict[str, Any], arrays: dict[str, T
 def _reference(engine: Engine, options: dict[str, Any], arrays: dict[str, Tensor]) -> Result:
     of, references = options.get("of") or "present", engine.references
     adapted = engine.model.peft is not None
+    named: dict[str, str] = {}
     if of == "present":
-        made = references.keep("present", references.present())
+        # What the files have need not be written again; those of a new adapter nobody has.
+        opened = engine.count == 0 and (not adapted or engine.options.get("adapter") is not None)
+        made = references.keep("opened" if opened else "present", references.present())
     elif of == "base" and adapted:
         made = references.keep("base", None)
     elif of == "base":
@@ -234,7 +237,8 @@ def _reference(engine: Engine, options: dict[str, Any], arrays: dict[str, Tensor
 
         kind, tensors = storage.read_reference(engine, of["from"])
         made = references.keep(kind, None if tensors is None else references.of(tensors))
-    return {"reference": made, "kind": references.get(made).kind, "count": engine.count}, {}
+        named = storage.reference_name(engine, of["from"])
+    return {"reference": made, "kind": references.get(made).kind, "count": engine.count, **named}, {}
 
 
 def _reference_logprobs(engine: Engine, options: dict[str, Any], arrays: dict[str, Tensor]) -> Result:

@@ -6,9 +6,11 @@ import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import type { ChainStart } from "../conversation/trajectory.ts";
 import type { ByteAutomaton, Constrained } from "./constraint.ts";
 import type { Sample, SampleRequest, SampleToken } from "./sample.ts";
+import type { SnapshotFiles } from "./stored-file.ts";
 
 export type { Sample, SampleRequest, SampleToken, Sampling, TokenLogprob } from "./sample.ts";
 export { defaultSampling, isShaped } from "./sample.ts";
+export type { SnapshotFiles, StoredFile } from "./stored-file.ts";
 export type { ByteAutomaton, Constrained, TokenTree };
 
 /**
@@ -164,7 +166,7 @@ export interface Reference {
   /** Moves it towards the policy, for a moving average: this ← decay·this + (1 − decay)·policy. */
   blend(decay: number): Promise<void>;
   /** Writes what `{ from: dir }` needs to make it again; no weights where those of the model's own files are meant. */
-  save(dir: string): Promise<void>;
+  save(dir: string): Promise<SnapshotFiles>;
   close(): Promise<void>;
 }
 
@@ -288,8 +290,8 @@ export interface Trainer {
   saveGguf?(file: string, options?: SaveGgufOptions): Promise<{ halved: string[] }>;
   /** Other weights of the same shape: a folder that save() or snapshot() wrote. The optimiser begins anew with them. */
   load(dir: string): Promise<WeightsChange>;
-  /** Everything needed to go on bit for bit: trainable weights, moments, step count, random state. */
-  snapshot(dir: string): Promise<void>;
+  /** Everything needed to go on, on the embedded engine bit for bit: trainable weights, moments, step count, random state. */
+  snapshot(dir: string): Promise<SnapshotFiles>;
   restore(dir: string): Promise<WeightsChange>;
   plan(options: PlanOptions): MemoryPlan;
 }

@@ -58,7 +58,7 @@ export class ReferenceScores implements RunPart {
     }
   }
 
-  async snapshot(dir: string): Promise<void> {
+  async snapshot(dir: string): Promise<undefined> {
     if (!this.#scored) return;
     mkdirSync(dir);
     writeFileSync(join(dir, "pairs"), this.#fingerprint());

@@ -16,6 +16,7 @@ import type {
   SampleOptions,
   SampleRequest,
   StepOptions,
+  StoredFile,
   TokenLogprob,
   Version,
 } from "../policy/policy.ts";
@@ -185,7 +186,9 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
       version = changedVersion(version, "add", digestOf(delta));
     },
 
-    save: async (dir) => writeTable(dir, parameters, version),
+    async save(dir) {
+      writeTable(dir, parameters, version);
+    },
 
     async load(dir) {
       live();
@@ -198,10 +201,14 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
     },
 
     async snapshot(dir) {
-      writeTable(dir, parameters, version);
-      writeFileSync(join(dir, "first.bin"), bytesOf(moments.first));
-      writeFileSync(join(dir, "second.bin"), bytesOf(moments.second));
-      writeFileSync(join(dir, "state.json"), JSON.stringify({ steps: moments.steps, valueHead }));
+      return {
+        files: [
+          ...writeTable(dir, parameters, version),
+          stored(dir, "first.bin", bytesOf(moments.first)),
+          stored(dir, "second.bin", bytesOf(moments.second)),
+          stored(dir, "state.json", JSON.stringify({ steps: moments.steps, valueHead })),
+        ],
+      };
     },
 
     async restore(dir) {
@@ -305,7 +312,7 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
         for (let i = 0; i < frozen.length; i++) frozen[i] = decay * frozen[i]! + (1 - decay) * parameters[i]!;
         own = changedVersion(own, "blend", decay, version);
       },
-      save: async (dir) => writeTable(dir, frozen, own),
+      save: async (dir) => ({ files: writeTable(dir, frozen, own) }),
       async close() {
         gone = true;
       },
@@ -326,10 +333,15 @@ function bytesOf({ buffer, byteOffset, byteLength }: Float32Array | Float64Array
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
-function writeTable(dir: string, table: Float32Array, version: Version): void {
+function writeTable(dir: string, table: Float32Array, version: Version): StoredFile[] {
   mkdirSync(dir, { recursive: true });
-  writeFileSync(join(dir, "parameters.bin"), bytesOf(table));
-  writeFileSync(join(dir, "version"), version);
+  return [stored(dir, "parameters.bin", bytesOf(table)), stored(dir, "version", version)];
+}
+
+/** Not put on the disk for good, as an engine's files are: tests write thousands. */
+function stored(dir: string, file: string, content: string | Uint8Array): StoredFile {
+  writeFileSync(join(dir, file), content);
+  return { file, bytes: content.length, sha256: createHash("sha256").update(content).digest("hex") };
 }
 
 function readTable(dir: string): [Float32Array, Version] {

@@ -103,7 +103,7 @@ export class Recall implements RunPart {
     return { facts, chains: chains.map(({ tokens, logprobs, learn, turn }) => ({ tokens, logprobs, learn, turn })) };
   }
 
-  async snapshot(dir: string): Promise<void> {
+  async snapshot(dir: string): Promise<undefined> {
     const all = [...this.#scenarios];
     const saved = all.map(
       ([

@@ -87,7 +87,7 @@ export class ScenarioSampler implements RunPart {
     return this.#kind === "curriculum" ? variance : Math.max(0, this.#highest - mean);
   }
 
-  async snapshot(dir: string): Promise<void> {
+  async snapshot(dir: string): Promise<undefined> {
     mkdirSync(dir, { recursive: true });
     const scenarios = [...this.#seen].map(([id, { mean, variance }]) => [id, mean, variance]);
     const highest = Number.isFinite(this.#highest) ? this.#highest : null;

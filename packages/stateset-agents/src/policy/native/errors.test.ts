@@ -287,7 +287,7 @@ describe("using refuses", () => {
     await expect(adapted.restore(dir)).rejects.toMatchObject({ code: "CHECKPOINT_MISMATCH" });
     const other = await loadNativePolicy({ dir: await makeTinyModel("llama") });
     await expect(other.restore(dir)).rejects.toMatchObject({ code: "CHECKPOINT_MISMATCH" });
-    await writeFile(join(dir, "policy.safetensors"), "short");
+    await writeFile(join(dir, "policy-00001-of-00001.safetensors"), "short");
     await expect(policy.restore(dir)).rejects.toMatchObject({ code: "CHECKPOINT_INVALID" });
     await writeFile(join(dir, "policy.json"), "{}");
     await expect(policy.restore(dir)).rejects.toMatchObject({ code: "CHECKPOINT_INVALID" });

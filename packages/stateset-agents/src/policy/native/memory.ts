@@ -13,8 +13,8 @@ import {
   weightBytes,
   weightForms,
 } from "./precision.ts";
-import { linearModules, tensorPlaces } from "./tensor-names.ts";
-import { checkWeights } from "./weights.ts";
+import { adapterPlaces, isDirect, linearModules, tensorPlaces } from "./tensor-names.ts";
+import { checkWeights, sizeOf } from "./weights.ts";
 
 /** How many numbers a model of this shape has. */
 export function parameterCount(c: EngineConfig): number {
@@ -35,12 +35,6 @@ export function adapterParameters({ lora, modules }: Adapter): number {
     (sum, { inSize, targets }) => sum + targets.reduce((n, { rows }) => n + lora.rank * (inSize + rows), 0),
     0,
   );
-}
-
-/** Numbers of its largest matrix. */
-function largestOf({ lora, modules }: Adapter): number {
-  const widths = modules.flatMap(({ inSize, targets }) => [inSize, ...targets.map(({ rows }) => rows)]);
-  return lora.rank * Math.max(...widths);
 }
 
 /** Replies sampled together, unless told otherwise. */
@@ -75,11 +69,13 @@ export function memoryNeeds(
   const parameters = parameterCount(engine);
   const own = adapter ? adapterParameters(adapter) : 0;
   const trained = adapter ? own : parameters;
-  const largest = Math.max(...tensorPlaces(architecture, engine).map(({ shape }) => shape.reduce((a, b) => a * b, 1)));
-  const saved = adapter ? largestOf(adapter) : largest;
+  const places = tensorPlaces(architecture, engine);
+  const saved = adapter ? adapterPlaces(adapter.modules, adapter.lora.rank) : places;
+  const largest = Math.max(...places.map(sizeOf));
   return {
     saving: {
-      training: 12 * saved,
+      // Where the file wants a tensor otherwise than the engine has it, both are there.
+      training: Math.max(...saved.map((place) => (isDirect(place) ? 12 : 24) * sizeOf(place))),
       // As the engine gives it, and as the file wants it.
       weights: 8 * largest,
     },

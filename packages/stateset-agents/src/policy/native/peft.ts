@@ -8,13 +8,12 @@ import type { LoraOptions } from "../policy.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
 import { exists } from "../what-lies-at.ts";
 import { makeFolder } from "./files.ts";
-import type { LinearModule } from "./tensor-names.ts";
+import { adapterPlaces, type LinearModule } from "./tensor-names.ts";
+import { wholeTensor } from "./weights.ts";
 
 /**
- * Adapters in PEFT's layout. One module of Hugging Face can stand for several layers of the engine (GPT-2's c_attn is q, k and v side
- * by side). PEFT gives it one A [r, in] and one B [3h, r]; the engine has an A and a B for each. Reading copies A and cuts B.
- * Writing stacks the As to [3r, in] and sets the Bs on the diagonal of [3h, 3r], with rank and alpha of that module three
- * times as large (PEFT's rank_pattern and alpha_pattern): the same function, exactly.
+ * Adapters in PEFT's layout. For a module that stands for several layers of the engine PEFT makes one A [r, in] and one B [3h, r].
+ * Reading copies A and cuts B. What is written is wider (adapterPlaces()), with PEFT's rank_pattern and alpha_pattern to say so.
  */
 export interface AdapterAccess {
   read(name: string): Promise<Float32Array>;
@@ -81,28 +80,15 @@ export async function saveAdapter(
   access: Pick<AdapterAccess, "read">,
 ): Promise<void> {
   const { rank } = lora;
-  const tensors: TensorToWrite[] = [];
-  /** Modules that stand for several layers, and how many. */
-  const widened = new Map<string, number>();
-  for (const { path, layer, inSize, targets } of chosen) {
-    const wide = rank * targets.length;
-    const out = targets.reduce((sum, { rows }) => sum + rows, 0);
-    const a = new Float32Array(wide * inSize);
-    const b = new Float32Array(out * wide);
-    let row = 0;
-    for (const [index, { target, rows }] of targets.entries()) {
-      a.set(await access.read(`layers.${layer}.${target}.lora_a`), index * rank * inSize);
-      const part = await access.read(`layers.${layer}.${target}.lora_b`);
-      for (let i = 0; i < rows; i++, row++) {
-        b.set(part.subarray(i * rank, (i + 1) * rank), row * wide + index * rank);
-      }
-    }
-    if (targets.length > 1) widened.set(moduleSuffix(path), targets.length);
-    tensors.push({ name: `base_model.model.${path}.lora_A.weight`, shape: [wide, inSize], data: a });
-    tensors.push({ name: `base_model.model.${path}.lora_B.weight`, shape: [out, wide], data: b });
-  }
+  const tensors = adapterPlaces(chosen, rank).map(
+    (place): TensorToWrite => ({
+      ...{ name: place.name, shape: place.shape },
+      data: () => wholeTensor(place, access.read),
+    }),
+  );
   const suffixes = [...new Set(chosen.map(({ path }) => moduleSuffix(path)))];
-  const times = (suffix: string) => widened.get(suffix) ?? 1;
+  /** How many layers of the engine such a module stands for. */
+  const times = (suffix: string) => chosen.find(({ path }) => moduleSuffix(path) === suffix)!.targets.length;
   const pattern = (value: (suffix: string) => number, usual: number) =>
     Object.fromEntries(
       suffixes.flatMap((suffix) => {

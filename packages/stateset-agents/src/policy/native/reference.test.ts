@@ -170,7 +170,7 @@ describe.each(kinds)("a reference to %s", (_, adapter) => {
     const saved = await temporaryFolder();
     await (await policy.reference()).save(saved);
     const before = await held();
-    const [json, file] = [join(saved, "reference.json"), join(saved, "reference.safetensors")];
+    const [json, file] = [join(saved, "reference.json"), join(saved, "reference-00001-of-00001.safetensors")];
     const [goodJson, good] = [await readFile(json, "utf8"), await readFile(file)];
     const refused = async (code: string) => {
       await expect(policy.reference({ from: saved })).rejects.toMatchObject({ code });
@@ -186,8 +186,10 @@ describe.each(kinds)("a reference to %s", (_, adapter) => {
     await writeFile(file, good.subarray(0, good.length - 8));
     await refused("CHECKPOINT_INVALID");
     const stored = await openWeights(dir).then((weights) => weights.close().then(() => weights.names[0]!));
-    await writeSafetensors(file, [{ name: stored, shape: [1], data: new Float32Array(1) }]);
+    const bytes = await writeSafetensors(file, [{ name: stored, shape: [1], data: new Float32Array(1) }]);
+    await writeFile(json, goodJson.replace(`"bytes": ${good.length}`, `"bytes": ${bytes}`));
     await refused("CHECKPOINT_MISMATCH");
+    await writeFile(json, goodJson);
     // A number that is none comes up only when it is read, after others.
     const broken = Buffer.from(good);
     broken.writeFloatLE(Number.NaN, broken.length - 4);
@@ -303,7 +305,7 @@ it("asks for the memory of the largest tensor before weights are saved", async (
   const { vocabSize, hiddenSize } = plain.model;
   const largest = 4 * vocabSize * hiddenSize;
   const plan = { tokenBudget: 64, recompute: false, reference: false };
-  const asked = async (work: (into: string) => Promise<void>) => {
+  const asked = async (work: (into: string) => Promise<unknown>) => {
     const into = await temporaryFolder();
     foreseen.length = 0;
     await work(into);
@@ -311,7 +313,7 @@ it("asks for the memory of the largest tensor before weights are saved", async (
   };
   expect(await asked((into) => plain.save(into))).toEqual([2 * largest]);
   expect(await asked((into) => adapted.save(into, { merge: true }))).toEqual([2 * largest]);
-  expect(await asked(async (into) => void (await plain.saveGguf!(join(into, "model.gguf"))))).toEqual([2 * largest]);
+  expect(await asked((into) => plain.saveGguf!(join(into, "model.gguf")))).toEqual([2 * largest]);
   for (const policy of [plain, adapted]) {
     await learn(policy);
     expect(await asked((into) => policy.snapshot(into))).toEqual([policy.plan(plan).saving]);

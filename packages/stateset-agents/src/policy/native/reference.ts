@@ -10,7 +10,7 @@ import type { NativeCore } from "./native-core.ts";
 import { loadAdapter } from "./peft.ts";
 import {
   openReferenceTensors,
-  ownTensors,
+  ownKinds,
   type ReferenceTensors,
   readReference,
   referenceFile,
@@ -19,6 +19,7 @@ import {
 } from "./reference-file.ts";
 import { type SmallWeights, shrink } from "./small-reference.ts";
 import { kindOf } from "./snapshot.ts";
+import { placesOf } from "./snapshot-tensors.ts";
 import { checkTree } from "./token-tree.ts";
 import { openWeightSource } from "./weight-source.ts";
 import { loadWeights, type TensorTarget } from "./weights.ts";
@@ -105,16 +106,18 @@ export function createReferences(core: NativeCore): Pick<Policy, "reference"> {
 
   /** What Reference.save() wrote. */
   const saved = async (dir: string): Promise<Made> => {
-    const { source, version } = await readReference(dir);
+    const stored = await readReference(dir);
+    const { source, version } = stored;
     if (source === "base" && adapter) return withoutAdapter();
-    if (source === "opened" && version === core.opened) return asOpened();
+    // Another engine names the same weights otherwise.
+    if (source === "opened" && (version === core.opened || stored.engine !== "native")) return asOpened();
     if (source !== "own") {
       const what = source === "base" ? "the base of an adapter" : `${version}, which its policy was opened with`;
       throw new StatesetError("CHECKPOINT_MISMATCH", `The reference in ${dir} is ${what}.`, {
         hint: `${name} ${source === "base" ? "has no adapter" : `is ${core.opened}`}: open the same model in the same way.`,
       });
     }
-    const tensors = await openReferenceTensors(dir, await model.tensors());
+    const tensors = await openReferenceTensors(dir, stored, { config, adapter, specs: await model.tensors() });
     try {
       if (tensors.holds === "weights") foreseeCopy();
       const weights = await loadRetained(model, tensors.into);
@@ -195,8 +198,9 @@ export function createReferences(core: NativeCore): Pick<Policy, "reference"> {
         alive(() =>
           inTurn(async () => {
             const { source, version, weights } = now;
-            const own = source === "own" && { weights: weights!, specs: ownTensors(await model.tensors(), now.holds) };
-            await writeReference(dir, { source, version }, own || undefined);
+            const of = { config, adapter, specs: await model.tensors() };
+            const own = source === "own" ? { weights: weights!, places: placesOf(of, ownKinds(now.holds)) } : undefined;
+            return { files: await writeReference(dir, { source, version }, own) };
           }),
         ),
       async close() {

@@ -1,22 +1,29 @@
+import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { RetainedTraining, TensorSpec, WeightsLoad } from "@stateset-agents/engine";
+import type { RetainedTraining } from "@stateset-agents/engine";
 import { z } from "zod";
-import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import { loraSchema } from "../option-schemas.ts";
 import type { LoraOptions, Version } from "../policy.ts";
+import { type StoredFile, storeJson } from "../stored-file.ts";
 import { readJsonObject } from "../tokenizer/model-json.ts";
-import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
+import { isShardOf, type TensorToWrite, writeShards } from "../weights/index.ts";
 import { exists } from "../what-lies-at.ts";
 import { makeFolder } from "./files.ts";
-import type { TensorTarget } from "./weights.ts";
+import { insertPart, isDirect, type TensorPlace } from "./tensor-names.ts";
+import { sizeOf, wholeTensor } from "./weights.ts";
 
-/** What a snapshot holds beside the tensors. */
+/**
+ * A snapshot is what training needs to go on, for every engine: the trained tensors under the names of Hugging Face and PEFT, and
+ * AdamW's moments beside each (`NAME:m`, `NAME:v`), all f32, in shards; and a small file that says what they are and makes them valid.
+ * Format 2, which is still read, had the names of the embedded engine and one file.
+ */
 export interface SnapshotState {
+  format: 2 | 3;
   architecture: string;
-  /** Of every trainable tensor, in order: what the snapshot fits. */
-  shapes: Record<string, [number, number]>;
+  /** Of every trained tensor: what the snapshot fits. */
+  shapes: Record<string, readonly number[]>;
   lora: LoraOptions | null;
   valueHead: boolean;
   /** Optimiser steps of the policy and of the value head. */
@@ -25,61 +32,112 @@ export interface SnapshotState {
   dropoutPasses: number;
   /** The name of the weights, so that a run that is resumed goes on with the names it had. */
   version: Version;
+  files: readonly (Pick<StoredFile, "file"> & Partial<StoredFile>)[];
 }
 
 /** Written last; tells a snapshot from other folders. */
 export const snapshotFile = "policy.json";
-const tensorFile = "policy.safetensors";
+const stem = "policy";
+const oneFile = "policy.safetensors";
+const formats = { 2: "stateset-agents policy snapshot 2", 3: "stateset-agents policy snapshot 3" } as const;
 
-const stateSchema = z.strictObject({
-  format: z.literal("stateset-agents policy snapshot 2"),
+const common = {
   architecture: z.string(),
-  shapes: z.record(z.string(), z.tuple([z.int(), z.int()])),
   lora: loraSchema.nullable(),
   valueHead: z.boolean(),
   steps: z.tuple([z.int().min(0), z.int().min(0)]),
   dropoutPasses: z.int().min(0),
   version: z.string(),
-});
+};
 
-/** What the state file says beside what the tensors themselves tell. */
-type WrittenState = Omit<SnapshotState, "shapes" | "valueHead" | "steps">;
+/** What shards a small file lists: names in its own folder, and nothing else. */
+export const shardsSchema = (stem: string) =>
+  z.array(
+    z.strictObject({
+      file: z.string().refine((file) => isShardOf(stem, file), "not the name of a shard"),
+      bytes: z.int().min(0),
+      sha256: z.string().regex(/^[0-9a-f]{64}$/, "not a hash"),
+    }),
+  );
 
-/** Writes the trainable tensors with their moments; the state file comes last and makes the snapshot valid. */
+const stateSchema = z.discriminatedUnion("format", [
+  z.strictObject({
+    format: z.literal(formats[2]),
+    ...common,
+    shapes: z.record(z.string(), z.tuple([z.int(), z.int()])),
+  }),
+  z.strictObject({
+    format: z.literal(formats[3]),
+    /** Which engine wrote it, for whoever reads the file. */
+    engine: z.string(),
+    ...common,
+    shapes: z.record(z.string(), z.array(z.int().min(0)).min(1)),
+    shards: shardsSchema(stem).min(1),
+  }),
+]);
+
+/** What the small file says beside what the tensors themselves tell. */
+type WrittenState = Pick<SnapshotState, "architecture" | "lora" | "dropoutPasses" | "version">;
+
+/** Writes what is trained with its moments; the small file comes last and makes the snapshot valid. */
 export async function writeSnapshot(
   dir: string,
   trained: RetainedTraining,
-  specs: readonly TensorSpec[],
-  state: WrittenState,
-): Promise<void> {
-  const trainable = specs.filter((spec) => spec.trainable);
+  places: readonly TensorPlace[],
+  { architecture, lora, dropoutPasses, version }: WrittenState,
+  mostBytes?: number,
+): Promise<StoredFile[]> {
   // Both moments come in one reading and are written one after the other.
-  let last: { name: string; moments: Promise<[Float32Array, Float32Array]> } | undefined;
-  const momentsOf = (name: string) => {
-    if (last?.name !== name) last = { name, moments: trained.readMoments(name) };
+  let last: { place: TensorPlace; moments: Promise<[Float32Array, Float32Array]> } | undefined;
+  const momentsOf = (place: TensorPlace) => {
+    if (last?.place !== place) last = { place, moments: wholeMoments(place, trained.readMoments) };
     return last.moments;
   };
-  const tensors = trainable.flatMap(({ name, rows, cols }): TensorToWrite[] => {
-    const shape = [rows, cols];
+  const tensors = places.flatMap((place): TensorToWrite[] => {
+    const { name, shape } = place;
     return [
-      { name, shape, data: () => trained.readTensor(name) },
-      { name: `${name}:m`, shape, data: async () => (await momentsOf(name))[0] },
-      { name: `${name}:v`, shape, data: async () => (await momentsOf(name))[1] },
+      { name, shape, data: () => wholeTensor(place, trained.readTensor) },
+      { name: `${name}:m`, shape, data: async () => (await momentsOf(place))[0] },
+      { name: `${name}:v`, shape, data: async () => (await momentsOf(place))[1] },
     ];
   });
   await makeFolder(dir);
-  await writeSafetensors(join(dir, tensorFile), tensors);
-  const { architecture, lora, dropoutPasses, version } = state;
-  writeJsonAtomic(join(dir, snapshotFile), {
-    format: "stateset-agents policy snapshot 2",
+  const shards = await writeShards(dir, stem, tensors, mostBytes);
+  const state = storeJson(dir, snapshotFile, {
+    format: formats[3],
+    engine: "native",
     architecture,
     lora,
-    valueHead: trainable.some(({ name }) => kindOf(name) === "value"),
+    valueHead: places.some(({ name }) => kindOf(name) === "value"),
     steps: trained.steps,
     dropoutPasses,
     version,
-    shapes: Object.fromEntries(trainable.map(({ name, rows, cols }) => [name, [rows, cols]])),
+    shapes: Object.fromEntries(places.map(({ name, shape }) => [name, shape])),
+    shards,
   });
+  await removeOthers(dir, new Set(shards.map(({ file }) => file)));
+  return [...shards, state];
+}
+
+async function wholeMoments(
+  place: TensorPlace,
+  read: RetainedTraining["readMoments"],
+): Promise<[Float32Array, Float32Array]> {
+  if (isDirect(place)) return read(place.parts[0]!.engine);
+  const whole: [Float32Array, Float32Array] = [new Float32Array(sizeOf(place)), new Float32Array(sizeOf(place))];
+  for (const part of place.parts) {
+    const [m, v] = await read(part.engine);
+    insertPart(place, part, m, whole[0]);
+    insertPart(place, part, v, whole[1]);
+  }
+  return whole;
+}
+
+/** What an earlier snapshot in the same folder left: its tensors are no part of this one. */
+async function removeOthers(dir: string, own: ReadonlySet<string>): Promise<void> {
+  for (const file of await readdir(dir)) {
+    if (file === oneFile || (isShardOf(stem, file) && !own.has(file))) await rm(join(dir, file));
+  }
 }
 
 export async function readSnapshotState(dir: string): Promise<SnapshotState> {
@@ -92,103 +150,18 @@ export async function readSnapshotState(dir: string): Promise<SnapshotState> {
   } catch (cause) {
     throw new StatesetError("CHECKPOINT_INVALID", `${join(dir, snapshotFile)} cannot be read.`, { cause });
   }
-  const { format: _, ...state } = parseOptions(stateSchema, json, join(dir, snapshotFile), "CHECKPOINT_INVALID");
-  return state;
+  const state = parseOptions(stateSchema, json, join(dir, snapshotFile), "CHECKPOINT_INVALID");
+  if (state.format === formats[2]) return { ...state, format: 2, files: [{ file: oneFile }] };
+  const { engine: _, shards, ...rest } = state;
+  return { ...rest, format: 3, files: shards };
 }
 
-export function kindOf(name: string): "base" | "adapter" | "value" {
+export type TensorKind = "base" | "adapter" | "value";
+
+/** By its name in the engine or in a file. */
+export function kindOf(name: string): TensorKind {
   if (name.startsWith("value.")) return "value";
-  return /\.lora_[ab]$/.test(name) ? "adapter" : "base";
-}
-
-/** The tensors of a snapshot, checked against those of a model: names, shapes, and that the file holds them. */
-export class SnapshotTensors {
-  readonly #dir: string;
-  readonly #weights: Weights;
-  /** What is trained, and so is in every snapshot of this model. */
-  readonly #trained: readonly TensorSpec[];
-
-  private constructor(dir: string, weights: Weights, specs: readonly TensorSpec[], state: SnapshotState) {
-    this.#dir = dir;
-    this.#weights = weights;
-    this.#trained = specs.filter(({ name }) => kindOf(name) !== (state.lora ? "base" : "adapter"));
-  }
-
-  /** `anyHead`: whether it may have a value head that the model lacks, or lack the model's. */
-  static async open(
-    dir: string,
-    specs: readonly TensorSpec[],
-    state: SnapshotState,
-    anyHead = false,
-  ): Promise<SnapshotTensors> {
-    const weights = await openWeights(join(dir, tensorFile)).catch((cause: unknown) => {
-      throw new StatesetError("CHECKPOINT_INVALID", `The tensors of the snapshot in ${dir} cannot be read.`, { cause });
-    });
-    const tensors = new SnapshotTensors(dir, weights, specs, state);
-    try {
-      tensors.#check(state, anyHead);
-      return tensors;
-    } catch (error) {
-      await weights.close();
-      throw error;
-    }
-  }
-
-  #check(state: SnapshotState, anyHead: boolean): void {
-    for (const { name, rows, cols } of this.#trained) {
-      const shape = state.shapes[name];
-      if (!shape && anyHead && kindOf(name) === "value") continue;
-      if (!shape || shape[0] !== rows || shape[1] !== cols) {
-        throw mismatch(this.#dir, `${name} is [${rows}, ${cols}] here`);
-      }
-    }
-    const known = new Set(this.#trained.map(({ name }) => name));
-    const foreign = Object.keys(state.shapes).filter((name) => !known.has(name));
-    if (foreign.some((name) => !anyHead || kindOf(name) !== "value")) {
-      throw mismatch(this.#dir, "it has other trainable tensors");
-    }
-    for (const spec of this.#present(state)) for (const end of ["", ":m", ":v"]) this.#checkSize(spec, end);
-  }
-
-  #checkSize({ name, rows, cols }: TensorSpec, end: string): void {
-    const full = `${name}${end}`;
-    const size = this.#weights.has(full) ? this.#weights.info(full).shape.reduce((a, b) => a * b, 1) : -1;
-    if (size === rows * cols) return;
-    throw new StatesetError(
-      "CHECKPOINT_INVALID",
-      `The snapshot in ${this.#dir} lacks ${full}, or has it in another size.`,
-    );
-  }
-
-  #present(state: SnapshotState): TensorSpec[] {
-    return this.#trained.filter(({ name }) => name in state.shapes);
-  }
-
-  async #read(name: string): Promise<Float32Array> {
-    return this.#weights.read(name).catch((cause: unknown) => {
-      throw new StatesetError("CHECKPOINT_INVALID", `The tensors of the snapshot in ${this.#dir} are damaged.`, {
-        cause,
-      });
-    });
-  }
-
-  /** The trained weights alone. */
-  async weightsInto(target: TensorTarget, state: SnapshotState): Promise<void> {
-    for (const { name } of this.#present(state)) await target.setTensor(name, await this.#read(name));
-  }
-
-  /** With the optimiser's state. */
-  async allInto(load: WeightsLoad, state: SnapshotState): Promise<void> {
-    await this.weightsInto(load, state);
-    for (const { name } of this.#present(state)) {
-      await load.setMoments(name, await this.#read(`${name}:m`), await this.#read(`${name}:v`));
-    }
-    await load.setStepCounts(...state.steps);
-  }
-
-  close(): Promise<void> {
-    return this.#weights.close();
-  }
+  return /\.lora_([ab]|[AB]\.weight)$/.test(name) ? "adapter" : "base";
 }
 
 export function mismatch(dir: string, what: string): StatesetError {

@@ -14,7 +14,8 @@ import { foresee } from "./memory.ts";
 import { mergeInto } from "./merge.ts";
 import type { NativeCore } from "./native-core.ts";
 import { saveAdapter } from "./peft.ts";
-import { mismatch, readSnapshotState, SnapshotTensors, writeSnapshot } from "./snapshot.ts";
+import { mismatch, readSnapshotState, writeSnapshot } from "./snapshot.ts";
+import { placesOf, SnapshotTensors, trainedKinds } from "./snapshot-tensors.ts";
 import type { TensorPlace } from "./tensor-names.ts";
 import { openWeightSource } from "./weight-source.ts";
 import { saveValueHead, saveWeights, wholeTensor } from "./weights.ts";
@@ -114,12 +115,9 @@ export function createStoredWeights(
         const [trained, specs] = await Promise.all(asked);
         try {
           const version = await core.names.at(trained.version);
-          await writeSnapshot(target, trained, specs, {
-            architecture,
-            lora: adapter?.lora ?? null,
-            dropoutPasses,
-            version,
-          });
+          const places = placesOf({ config, adapter, specs }, trainedKinds(adapter));
+          const state = { architecture, lora: adapter?.lora ?? null, dropoutPasses, version };
+          return { files: await writeSnapshot(target, trained, places, state) };
         } finally {
           await trained.close();
         }
@@ -133,9 +131,9 @@ export function createStoredWeights(
           throw mismatch(source, `its adapter options are ${JSON.stringify(state.lora)}`);
         }
         if (state.valueHead) await core.addValueHead();
-        const tensors = await SnapshotTensors.open(source, await model.tensors(), state);
+        const tensors = await SnapshotTensors.open(source, { config, adapter, specs: await model.tensors() }, state);
         try {
-          const changed = await change((load) => tensors.allInto(load, state), state.version);
+          const changed = await change((load) => tensors.allInto(load), state.version);
           core.dropoutPasses = state.dropoutPasses;
           return changed;
         } finally {

@@ -1,12 +1,12 @@
 import { mkdirSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import type { RetainedTraining, TensorSpec } from "@stateset-agents/engine";
+import type { RetainedTraining } from "@stateset-agents/engine";
 import { expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/temporary-folder.ts";
 import { makeTinyModel } from "../../../test/tiny-model.ts";
 import { readModelConfig } from "./model-config.ts";
 import { writeSnapshot } from "./snapshot.ts";
-import { tensorPlaces } from "./tensor-names.ts";
+import { type TensorPlace, tensorPlaces } from "./tensor-names.ts";
 import { saveWeights } from "./weights.ts";
 
 /** Gives out tensors, and notes how many bytes of those before were not in the file yet: what is held in memory meanwhile. */
@@ -25,8 +25,9 @@ function reader(dir: string) {
 it("writes each tensor of a snapshot, and its moments, before it reads the next", async () => {
   const dir = join(await temporaryFolder(), "snapshot");
   mkdirSync(dir);
-  const specs = Array.from({ length: 40 }, (_, i): TensorSpec => {
-    return { name: `layers.${i}.q.weight`, rows: 64, cols: 64, trainable: true, decay: true };
+  const places = Array.from({ length: 40 }, (_, i): TensorPlace => {
+    const parts = [{ engine: `layers.${i}.q.weight`, from: 0, rows: 64 }];
+    return { name: `model.layers.${i}.self_attn.q_proj.weight`, shape: [64, 64], transposed: false, parts };
   });
   const from = reader(dir);
   const trained = {
@@ -34,7 +35,7 @@ it("writes each tensor of a snapshot, and its moments, before it reads the next"
     readTensor: async () => from.give(64 * 64),
     readMoments: async () => [from.give(64 * 64), new Float32Array(64 * 64)],
   } as unknown as RetainedTraining;
-  await writeSnapshot(dir, trained, specs, { architecture: "llama", lora: null, dropoutPasses: 0, version: "v" });
+  await writeSnapshot(dir, trained, places, { architecture: "llama", lora: null, dropoutPasses: 0, version: "v" });
   expect(from.given()).toBe(2 * 40 * 4 * 64 * 64);
   expect(from.held()).toBeLessThanOrEqual(0);
 });

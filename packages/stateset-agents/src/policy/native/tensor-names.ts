@@ -6,6 +6,8 @@ export interface TensorPart {
   engine: string;
   from: number;
   rows: number;
+  /** Where it does not fill these rows: the columns that it has. The rest of them is zero. */
+  columns?: { from: number; count: number };
 }
 
 /** A tensor as Hugging Face stores it, and the tensors of the engine it holds. */
@@ -40,6 +42,40 @@ export function linearModules(architecture: Architecture, c: EngineConfig): Line
       ...rest,
     })),
   ).flat();
+}
+
+/**
+ * The tensors of an adapter, under the names `peft` writes. One module of Hugging Face can stand for several layers of the engine
+ * (GPT-2's c_attn is q, k and v side by side), with an A [rank, in] and a B [rows, rank] for each: their As are stacked, and their
+ * Bs stand on the diagonal of one matrix. With rank and alpha of that module as many times as large it is the same function, exactly.
+ */
+export function adapterPlaces(modules: readonly LinearModule[], rank: number): TensorPlace[] {
+  return modules.flatMap(({ path, layer, inSize, targets }) => {
+    const wide = rank * targets.length;
+    let row = 0;
+    const parts = targets.map(({ target, rows }, index) => {
+      const engine = `layers.${layer}.${target}`;
+      const a: TensorPart = { engine: `${engine}.lora_a`, from: index * rank, rows: rank };
+      const b: TensorPart = { engine: `${engine}.lora_b`, from: row, rows };
+      if (targets.length > 1) b.columns = { from: index * rank, count: rank };
+      row += rows;
+      return { a, b };
+    });
+    const name = `base_model.model.${path}`;
+    return [
+      { name: `${name}.lora_A.weight`, shape: [wide, inSize], transposed: false, parts: parts.map(({ a }) => a) },
+      { name: `${name}.lora_B.weight`, shape: [row, wide], transposed: false, parts: parts.map(({ b }) => b) },
+    ];
+  });
+}
+
+export function valuePlaces(hidden: number): TensorPlace[] {
+  return [matrix("value.weight", "value.weight", 1, hidden), vector("value.bias", "value.bias", 1)];
+}
+
+/** Whether the tensor of the engine is, number for number, the one of the file. */
+export function isDirect({ parts, transposed }: TensorPlace): boolean {
+  return parts.length === 1 && !transposed;
 }
 
 type Linear = Omit<LinearModule, "layer"> & { bias: boolean };
@@ -153,6 +189,15 @@ export function isComputed(name: string, c: EngineConfig): boolean {
 export function extractPart(place: TensorPlace, part: TensorPart, data: Float32Array): Float32Array {
   if (place.shape.length === 1) return data.subarray(part.from, part.from + part.rows);
   const [first, second] = place.shape as [number, number];
+  if (part.columns) {
+    const { from, count } = part.columns;
+    const out = new Float32Array(part.rows * count);
+    for (let row = 0; row < part.rows; row++) {
+      const start = (part.from + row) * second + from;
+      out.set(data.subarray(start, start + count), row * count);
+    }
+    return out;
+  }
   if (!place.transposed) return data.subarray(part.from * second, (part.from + part.rows) * second);
   const out = new Float32Array(part.rows * first);
   for (let row = 0; row < part.rows; row++) {
@@ -163,6 +208,13 @@ export function extractPart(place: TensorPlace, part: TensorPart, data: Float32A
 
 /** The inverse of extractPart: writes the rows into the whole. */
 export function insertPart(place: TensorPlace, part: TensorPart, rows: Float32Array, whole: Float32Array): void {
+  if (part.columns) {
+    const { from, count } = part.columns;
+    for (let row = 0; row < part.rows; row++) {
+      whole.set(rows.subarray(row * count, (row + 1) * count), (part.from + row) * place.shape[1]! + from);
+    }
+    return;
+  }
   if (place.shape.length === 1 || !place.transposed) {
     const width = place.shape.length === 1 ? 1 : place.shape[1]!;
     whole.set(rows, part.from * width);

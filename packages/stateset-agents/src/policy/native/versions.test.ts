@@ -142,7 +142,10 @@ describe("load()", () => {
       await learn(policy);
       const snapshot = await temporaryFolder();
       await policy.snapshot(snapshot);
-      files.push(await readFile(join(snapshot, "policy.safetensors")), await readFile(join(snapshot, "policy.json")));
+      files.push(
+        await readFile(join(snapshot, "policy-00001-of-00001.safetensors")),
+        await readFile(join(snapshot, "policy.json")),
+      );
       await policy.close();
     }
     const [weights, state, freshWeights, freshState] = files;
@@ -183,7 +186,7 @@ describe("load()", () => {
     await expect(other.load(adapterDir)).rejects.toMatchObject({ code: "CHECKPOINT_MISMATCH" });
     const snapshot = await temporaryFolder();
     await plain.snapshot(snapshot);
-    await writeFile(join(snapshot, "policy.safetensors"), "short");
+    await writeFile(join(snapshot, "policy-00001-of-00001.safetensors"), "short");
     await expect(plain.load(snapshot)).rejects.toMatchObject({ code: "CHECKPOINT_INVALID" });
     const { version } = plain;
     expect(await scores(plain)).toEqual(before);
@@ -215,7 +218,11 @@ describe("load()", () => {
     ]);
     expect(policy.version).not.toBe(version);
     const read = (dir: string, name: string) => readFile(join(dir, name));
-    expect((await read(beside, "policy.safetensors")).equals(await read(alone, "policy.safetensors"))).toBe(true);
+    expect(
+      (await read(beside, "policy-00001-of-00001.safetensors")).equals(
+        await read(alone, "policy-00001-of-00001.safetensors"),
+      ),
+    ).toBe(true);
     const [state, stateAlone] = [await read(beside, "policy.json"), await read(alone, "policy.json")].map((json) =>
       JSON.parse(json.toString()),
     );

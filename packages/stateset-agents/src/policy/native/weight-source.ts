@@ -9,7 +9,8 @@ import { type ModelConfig, readModelConfig } from "./model-config.ts";
 import { type Adapter, engineAlphas, findTargets, loadAdapter } from "./peft.ts";
 import { readAdapterConfig } from "./peft-config.ts";
 import type { WeightForms } from "./precision.ts";
-import { mismatch, readSnapshotState, SnapshotTensors, snapshotFile } from "./snapshot.ts";
+import { mismatch, readSnapshotState, snapshotFile } from "./snapshot.ts";
+import { SnapshotTensors } from "./snapshot-tensors.ts";
 import { type LinearModule, linearModules } from "./tensor-names.ts";
 import { checkWeights, hasValueHead, loadValueHead, loadWeights, type TensorTarget } from "./weights.ts";
 
@@ -55,8 +56,8 @@ async function snapshotSource(dir: string, { config, adapter, tensors }: Fitting
     holds: state.lora ? "adapter" : "weights",
     valueHead: state.valueHead,
     async into(target) {
-      opened = await SnapshotTensors.open(dir, await tensors(), state, true);
-      await opened.weightsInto(target, state);
+      opened = await SnapshotTensors.open(dir, { config, adapter, specs: await tensors() }, state, true);
+      await opened.weightsInto(target);
     },
     close: async () => opened?.close(),
   };

@@ -8,7 +8,7 @@ import { exists } from "../what-lies-at.ts";
 import { copyTokenizer, makeFolder } from "./files.ts";
 import type { ModelConfig } from "./model-config.ts";
 import { isBlocks, type StoredTypes, type WeightForms } from "./precision.ts";
-import { extractPart, insertPart, isComputed, type TensorPlace, tensorPlaces } from "./tensor-names.ts";
+import { extractPart, insertPart, isComputed, isDirect, type TensorPlace, tensorPlaces } from "./tensor-names.ts";
 
 /** Throws when the weights of a folder do not fit its config.json; else what they are stored as. Reads headers alone. */
 export async function checkWeights(dir: string, config: ModelConfig): Promise<StoredTypes> {
@@ -26,7 +26,7 @@ export interface TensorTarget {
 /** Numbers that the memory for one tensor after the other has; larger ones get their own. */
 const mostShared = 1 << 24;
 
-function sizeOf({ shape }: TensorPlace): number {
+export function sizeOf({ shape }: TensorPlace): number {
   return shape.reduce((product, size) => product * size, 1);
 }
 
@@ -144,11 +144,13 @@ export type ReadTensor = (name: string) => Promise<Float32Array>;
 export type Adjust = (engineName: string, data: Float32Array) => Promise<void>;
 
 /** A tensor of Hugging Face, put together of those of the engine. */
-export async function wholeTensor(place: TensorPlace, read: ReadTensor, adjust: Adjust): Promise<Float32Array> {
-  const whole = new Float32Array(sizeOf(place));
+export async function wholeTensor(place: TensorPlace, read: ReadTensor, adjust?: Adjust): Promise<Float32Array> {
+  const direct = isDirect(place);
+  const whole = new Float32Array(direct ? 0 : sizeOf(place));
   for (const part of place.parts) {
     const data = await read(part.engine);
-    await adjust(part.engine, data);
+    await adjust?.(part.engine, data);
+    if (direct) return data;
     insertPart(place, part, data, whole);
   }
   return whole;

@@ -1,19 +1,14 @@
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { messageOf, StatesetError } from "../../error.ts";
+import { StatesetError } from "../../error.ts";
+import { type SnapshotFiles, storeJson } from "../stored-file.ts";
 
 /** What a dry run leaves in place of weights: a file nobody can take for a model. */
 export const stubMarkFile = "stub.json";
 
-export async function writeMark(dir: string, model: string): Promise<void> {
-  const file = join(dir, stubMarkFile);
+export async function writeMark(dir: string, model: string): Promise<SnapshotFiles> {
   const note = "A dry run with a stub wrote this. It is not a model.";
-  try {
-    await mkdir(dir, { recursive: true });
-    await writeFile(file, `${JSON.stringify({ stub: true, model, note }, null, 2)}\n`);
-  } catch (cause) {
-    throw new StatesetError("WRITE_FAILED", `${file} could not be written: ${messageOf(cause)}.`, { cause });
-  }
+  return { files: [storeJson(dir, stubMarkFile, { stub: true, model, note })] };
 }
 
 export async function readMark(dir: string): Promise<void> {

@@ -196,7 +196,7 @@ export function createStubPolicy(options: StubOptions = {}): Policy & { readonly
     },
     async snapshot(dir) {
       trainable("a snapshot");
-      await writeMark(dir, name);
+      return writeMark(dir, name);
     },
     async restore(dir) {
       trainable("restoring");

@@ -74,6 +74,11 @@ export async function openWeights(path: string): Promise<Weights> {
   );
 }
 
+/** The tensors of several .safetensors files, as of one. */
+export function openWeightFiles(files: readonly string[]): Promise<Weights> {
+  return openFiles(new Map(files.map((file) => [file, undefined])));
+}
+
 /** Opens each file and checks that it holds exactly the tensors the index promised (when there is an index). */
 async function openFiles(promised: Map<string, Set<string> | undefined>): Promise<Weights> {
   const home = new Map<string, { file: string; source: SafetensorsFile }>();

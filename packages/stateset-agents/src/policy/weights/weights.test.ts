@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { StatesetError } from "../../error.ts";
 import { createRandom } from "../../random.ts";
 import { bf16ToF32, f16ToF32, f32ToBf16 } from "./float-formats.ts";
-import { openWeights, writeSafetensors } from "./index.ts";
+import { isShardOf, openWeightFiles, openWeights, writeSafetensors, writeShards } from "./index.ts";
 
 let dir: string;
 beforeAll(async () => {
@@ -369,5 +370,48 @@ describe("float formats", () => {
     const values = new Float32Array(halves.length);
     f16ToF32(halves, values);
     expect([...values]).toEqual([1, -2, 2 ** -24, 1023 * 2 ** -24, 2 ** -14, 65504, Infinity, -Infinity, -0, NaN]);
+  });
+});
+
+describe("writeShards", () => {
+  it("cuts by name where a file would be too large, hashes each as it is written, and is read as one", async () => {
+    const to = await mkdtemp(join(dir, "shards-"));
+    const sizes = { e: 2, a: 5, c: 40, b: 5, d: 3 };
+    const tensors = Object.entries(sizes).map(([name, size]) => ({
+      ...{ name, shape: [size] },
+      data: async () => Float32Array.from({ length: size }, (_, i) => i + size / 8),
+    }));
+    const files = await writeShards(to, "policy", tensors, 40);
+    const weights = await openWeightFiles(files.map(({ file }) => join(to, file)));
+    const homes = weights.names.map((name) => `${name} ${weights.info(name).file.slice(-26, -12)}`);
+    expect(homes).toEqual([
+      "a 00001-of-00003",
+      "b 00001-of-00003",
+      "c 00002-of-00003",
+      "d 00003-of-00003",
+      "e 00003-of-00003",
+    ]);
+    for (const [name, size] of Object.entries(sizes))
+      expect((await weights.read(name))[size - 1]).toBe((9 / 8) * size - 1);
+    await weights.close();
+    for (const { file, bytes, sha256 } of files) {
+      expect(isShardOf("policy", file)).toBe(true);
+      const content = await readFile(join(to, file));
+      expect([bytes, sha256]).toEqual([content.length, createHash("sha256").update(content).digest("hex")]);
+    }
+    expect(isShardOf("policy", "policy-1-of-1.safetensors")).toBe(false);
+    expect(isShardOf("policy", "reference-00001-of-00001.safetensors")).toBe(false);
+  });
+
+  it("hashes a tensor of several pieces and of bf16", async () => {
+    const file = join(dir, "large.safetensors");
+    const data = Float32Array.from({ length: 3 << 20 }, (_, i) => Math.sin(i));
+    for (const dtype of ["F32", "BF16"] as const) {
+      const hash = createHash("sha256");
+      const bytes = await writeSafetensors(file, [{ name: "a", shape: [data.length], data, dtype }], {}, hash);
+      const content = await readFile(file);
+      expect(content.length).toBe(bytes);
+      expect(hash.digest("hex")).toBe(createHash("sha256").update(content).digest("hex"));
+    }
   });
 });

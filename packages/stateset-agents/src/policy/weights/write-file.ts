@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { type Hash, randomBytes } from "node:crypto";
 import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { syncFolder } from "../../durable.ts";
@@ -38,12 +38,21 @@ export async function dataOf(tensor: SizedTensor): Promise<Float32Array> {
   }
 }
 
-export async function writeFully(handle: FileHandle, bytes: Uint8Array): Promise<void> {
-  for (let done = 0; done < bytes.length; ) {
-    // At most 64 MiB at once: a single write may not exceed 2 GiB.
-    const { bytesWritten } = await handle.write(bytes, done, Math.min(bytes.length - done, 64 * 1024 * 1024));
-    done += bytesWritten;
+/** Written at once: a single write may not exceed 2 GiB, and who else has work for this thread waits while a piece is hashed. */
+const pieceBytes = 8 * 1024 * 1024;
+
+/** `hash` gets every byte while the disk does. */
+export async function writeFully(handle: FileHandle, bytes: Uint8Array, hash?: Hash): Promise<void> {
+  for (let from = 0; from < bytes.length; from += pieceBytes) {
+    const piece = bytes.subarray(from, from + pieceBytes);
+    const writing = writePiece(handle, piece);
+    hash?.update(piece);
+    await writing;
   }
+}
+
+async function writePiece(handle: FileHandle, piece: Uint8Array): Promise<void> {
+  for (let done = 0; done < piece.length; ) done += (await handle.write(piece, done)).bytesWritten;
 }
 
 /** `file` is either the old one or the complete new one, also when the process dies halfway. */

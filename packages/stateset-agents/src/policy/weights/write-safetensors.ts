@@ -1,3 +1,4 @@
+import type { Hash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { StatesetError } from "../../error.ts";
 import { f32ToBf16 } from "./float-formats.ts";
@@ -15,24 +16,34 @@ const chunkElements = 4 * 1024 * 1024;
  * Writes a safetensors file so that `file` is either the old one or the complete new one, also when the process dies halfway:
  * a temporary file beside it is written, flushed to the disk and renamed. Tensors are laid out as the reference writer does
  * (wider dtypes first, then by name), so the same tensors give the same bytes whatever order they come in.
+ * `hash` gets the file's bytes as they are written. Answers how many there are.
  */
 export async function writeSafetensors(
   file: string,
   tensors: readonly TensorToWrite[],
   metadata: Readonly<Record<string, string>> = {},
-): Promise<void> {
-  const ordered = [...tensors].sort(
-    (a, b) => bytesOf(b) - bytesOf(a) || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0),
-  );
+  hash?: Hash,
+): Promise<number> {
+  const ordered = [...tensors].sort((a, b) => widthOf(b) - widthOf(a) || byName(a, b));
   const header = buildHeader(ordered, metadata, file);
   await writeAtomically(file, async (handle) => {
-    await writeFully(handle, header);
-    for (const tensor of ordered) await writeTensor(handle, tensor);
+    await writeFully(handle, header, hash);
+    for (const tensor of ordered) await writeTensor(handle, tensor, hash);
   });
+  return ordered.reduce((sum, tensor) => sum + bytesOf(tensor), header.length);
 }
 
-function bytesOf(tensor: TensorToWrite): number {
-  return tensor.dtype === "BF16" ? 2 : 4;
+export function byName(a: TensorToWrite, b: TensorToWrite): number {
+  return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
+}
+
+/** Of one number. */
+function widthOf({ dtype }: TensorToWrite): number {
+  return dtype === "BF16" ? 2 : 4;
+}
+
+export function bytesOf(tensor: TensorToWrite): number {
+  return elementsOf(tensor) * widthOf(tensor);
 }
 
 function buildHeader(
@@ -45,11 +56,10 @@ function buildHeader(
   let offset = 0;
   for (const tensor of ordered) {
     const { name, shape, data, dtype = "F32" } = tensor;
-    const elements = elementsOf(tensor);
     if (seen.has(name)) throw new StatesetError("INVALID_OPTION", `Tensor ${quoted(name)} is given twice for ${file}.`);
     if (typeof data !== "function") requireElements(tensor, data);
     seen.add(name);
-    const end = offset + elements * bytesOf(tensor);
+    const end = offset + bytesOf(tensor);
     if (!Number.isSafeInteger(end)) {
       throw new StatesetError(
         "INVALID_OPTION",
@@ -69,17 +79,17 @@ function buildHeader(
   return header;
 }
 
-async function writeTensor(handle: FileHandle, tensor: TensorToWrite): Promise<void> {
+async function writeTensor(handle: FileHandle, tensor: TensorToWrite, hash: Hash | undefined): Promise<void> {
   const { dtype } = tensor;
   const data = await dataOf(tensor);
   if (dtype !== "BF16") {
-    await writeFully(handle, new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+    await writeFully(handle, new Uint8Array(data.buffer, data.byteOffset, data.byteLength), hash);
     return;
   }
   const chunk = new Uint16Array(Math.min(data.length, chunkElements));
   for (let done = 0; done < data.length; done += chunk.length) {
     const part = data.subarray(done, done + chunk.length);
     f32ToBf16(part, chunk);
-    await writeFully(handle, new Uint8Array(chunk.buffer, 0, part.length * 2));
+    await writeFully(handle, new Uint8Array(chunk.buffer, 0, part.length * 2), hash);
   }
 }

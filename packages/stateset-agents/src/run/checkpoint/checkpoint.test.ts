@@ -311,8 +311,9 @@ describe("a disk that fails", () => {
     const snapshot = policy.snapshot.bind(policy);
     let writes = 0;
     policy.snapshot = async (to) => {
-      await snapshot(to);
+      const written = await snapshot(to);
       if (++writes === 3) throw Object.assign(new Error("ENOSPC: no space left on device, write"), { code: "ENOSPC" });
+      return written;
     };
     const ends: string[] = [];
     const callbacks = [...given.callbacks, { onEnd: ({ status }: { status: string }) => void ends.push(status) }];

@@ -113,8 +113,9 @@ describe.each(fitLearners.filter((kind) => !["ipo", "robust", "hinge"].includes(
     const { snapshot } = policy;
     let writes = 0;
     policy.snapshot = async (to) => {
-      await snapshot(to);
+      const written = await snapshot(to);
       if (++writes === 3) throw Object.assign(new Error("ENOSPC: no space left on device, write"), { code: "ENOSPC" });
+      return written;
     };
     const ends: string[] = [];
     const onEnd = ({ status }: { status: string }) => void ends.push(status);

@@ -3,6 +3,7 @@ import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync, s
 import { join, relative, sep } from "node:path";
 import { z } from "zod";
 import { messageOf, StatesetError } from "../../error.ts";
+import type { StoredFile } from "../../policy/policy.ts";
 
 const name = "manifest.json";
 
@@ -22,11 +23,26 @@ const manifestSchema = z.strictObject({
 
 export type Manifest = z.output<typeof manifestSchema>;
 
-/** Lists every file below `dir` with its size and hash, and writes the list beside them. */
-export function writeManifest(dir: string, facts: Pick<Manifest, "step" | "model">): void {
+/**
+ * Lists every file below `dir` with its size and hash, and writes the list beside them. Who wrote a large file hashed it meanwhile
+ * (`hashed`, by path): only the others are read.
+ */
+export function writeManifest(
+  dir: string,
+  facts: Pick<Manifest, "step" | "model">,
+  hashed: readonly StoredFile[] = [],
+): void {
+  const known = new Map(hashed.map((stored) => [stored.file, stored]));
   const files = Object.fromEntries(
-    filesBelow(dir).map((path) => [path, { bytes: statSync(join(dir, path)).size, sha256: sha256(join(dir, path)) }]),
+    filesBelow(dir).map((path) => {
+      const bytes = statSync(join(dir, path)).size;
+      const written = known.get(path);
+      known.delete(path);
+      if (written && written.bytes !== bytes) throw incomplete(dir, path, `has ${bytes} of its ${written.bytes} bytes`);
+      return [path, { bytes, sha256: written?.sha256 ?? sha256(join(dir, path)) }];
+    }),
   );
+  for (const path of known.keys()) throw incomplete(dir, path, "is not there");
   const manifest: Manifest = { format: 1, ...facts, files };
   writeFileSync(join(dir, name), `${JSON.stringify(manifest, null, 2)}\n`);
 }
@@ -53,6 +69,13 @@ export function verifyManifest(dir: string): Manifest {
     if (sha256(full) !== expected) throw damaged(`${file} does not have the content that was written`);
   }
   return manifest;
+}
+
+/** An engine on another machine may write to a folder that only has the same name there. */
+function incomplete(dir: string, path: string, what: string): StatesetError {
+  return new StatesetError("WRITE_FAILED", `The engine wrote ${path} to ${dir}, where it ${what}.`, {
+    hint: "An engine on another machine must see the run's folder under the same path.",
+  });
 }
 
 function filesBelow(dir: string): string[] {

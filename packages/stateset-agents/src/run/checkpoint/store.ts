@@ -6,13 +6,14 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, w
 import { basename, dirname, join, resolve } from "node:path";
 import { settleFolder, writeFileAtomic, writeFolderAtomic } from "../../durable.ts";
 import { messageOf, StatesetError } from "../../error.ts";
-import type { ModelInfo } from "../../policy/policy.ts";
+import type { ModelInfo, SnapshotFiles, StoredFile } from "../../policy/policy.ts";
 import { pathIn, runFiles, stepName, stepOf } from "../layout.ts";
 import { type Manifest, verifyManifest, writeManifest } from "./manifest.ts";
 
 /** A part of a run that has something to keep: the policy, a reference, a buffer. Its folder in a checkpoint has its name. */
 export interface RunPart {
-  snapshot(dir: string): Promise<void>;
+  /** Answers which files it wrote and hashed itself; others are read for that. */
+  snapshot(dir: string): Promise<SnapshotFiles | undefined>;
   /** Goes back to what snapshot() wrote. */
   restore(dir: string): Promise<unknown>;
 }
@@ -50,9 +51,13 @@ export class CheckpointStore<State> {
     settleFolder(this.dir);
     const dir = join(this.dir, stepName(step));
     await writeFolderAtomic(dir, async (temporary) => {
-      for (const [name, part] of Object.entries(parts)) await part.snapshot(join(temporary, name));
+      const hashed: StoredFile[] = [];
+      for (const [name, part] of Object.entries(parts)) {
+        const written = await part.snapshot(join(temporary, name));
+        for (const stored of written?.files ?? []) hashed.push({ ...stored, file: `${name}/${stored.file}` });
+      }
       writeFileSync(join(temporary, "state.json"), JSON.stringify(state));
-      writeManifest(temporary, { step, model: shapeOf(model) });
+      writeManifest(temporary, { step, model: shapeOf(model) }, hashed);
     });
     if (best) writeFileAtomic(join(this.dir, "best"), stepName(step));
     writeFileAtomic(join(this.dir, "last"), stepName(step));
