@@ -118,7 +118,7 @@ class Engine:
         size = self.model.compute.itemsize
         hidden, inter = self.model.hidden, getattr(text, "intermediate_size", None) or 4 * self.model.hidden
         heads = text.num_attention_heads
-        head_dim = getattr(text, "head_dim", None) or hidden // heads
+        head_dim = self.model.head_dim
         kv = 2 * (getattr(text, "num_key_value_heads", None) or heads) * head_dim
         layers = len(self.model.blocks)
         in_block = size * (6 * hidden + 3 * heads * head_dim + 2 * kv + 4 * inter)

@@ -49,6 +49,10 @@ class Model:
     def head(self) -> Any:
         return self.causal.get_output_embeddings()
 
+    @property
+    def head_dim(self) -> int:
+        return getattr(self.text, "head_dim", None) or self.hidden // self.text.num_attention_heads
+
     def trained(self) -> list[tuple[str, nn.Parameter]]:
         """What is trained beside a value head, under the names it has in files."""
         return [(self.name_in_files(name), p) for name, p in self.causal.named_parameters() if p.requires_grad]
