@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .digest import digest
 from .errors import WorkerError
+from .lora import join_adapters
 from .masters import Masters
 from .model import Model, load_model, read_adapter
 from .optimiser import Optimiser, StepOptions
@@ -41,6 +42,8 @@ class Engine:
         self.scorer = Scorer(model)
         if ranks.world == 1:
             self.masters = Masters(model.trained(), model.compute, ranks)
+        if ranks.device.type == "cuda":
+            join_adapters(model)
         compiled = options.get("compile")
         self.blocks = Blocks(model, ranks.device.type == "cuda" if compiled is None else bool(compiled))
         self.shards = Shards(self.scorer, model, ranks)

@@ -46,6 +46,8 @@ class Pass:
     logprobs: Tensor
     entropy: Tensor
     wants: Wants
+    #: Whether the adapter drops out: so it must when it is recomputed.
+    drops: bool
     #: Of the weights it was made with.
     count: int
     tokens: int
@@ -96,7 +98,7 @@ class Passes:
                 hidden, logprobs, entropy = self.scorer(tokens, depth, wanted)
         finally:
             self.model.set_dropout(False)
-        return Pass(layout, bool(nodes), attend, hidden, logprobs, entropy, wants, count, len(tree.tokens))
+        return Pass(layout, bool(nodes), attend, hidden, logprobs, entropy, wants, drops, count, len(tree.tokens))
 
     def _drops(self) -> bool:
         return self.model.peft is not None and self.model.peft.peft_config["default"].lora_dropout > 0
@@ -181,9 +183,12 @@ class Passes:
         if not ("logprobs" in arrays or "entropy" in arrays or ("values" in arrays and into_trunk)):
             return
         # Recomputed blocks ask for the attention anew; what it is must be this pass's.
-        self.blocks.recompute = made.wants.recompute
-        with attention.use(made.attention):
-            torch.autograd.backward(roots, cotangents)
+        try:
+            self.model.set_dropout(made.drops)
+            with attention.use(made.attention):
+                torch.autograd.backward(roots, cotangents)
+        finally:
+            self.model.set_dropout(False)
 
     @torch.no_grad()
     def _learn_values(self, made: Pass, of_values: Tensor) -> None:
