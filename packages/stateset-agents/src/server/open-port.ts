@@ -15,6 +15,11 @@ export async function openPort(
   fetch: (request: Request) => Promise<Response>,
   { host, port, connections }: { host: string; port: number; connections?: NodeLimits | undefined },
 ): Promise<OpenPort> {
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) {
+    throw new StatesetError("INVALID_OPTION", `There is no port ${port}.`, { hint: "Ports go from 0 to 65535." });
+  }
+  // Node would take it for every address.
+  if (host === "") throw new StatesetError("INVALID_OPTION", "The host to listen on is empty.");
   const { getRequestListener } = await import("@hono/node-server");
   const listener = getRequestListener(fetch, { overrideGlobalObjects: false });
   const node = createNodeServer(nodeServerOptions(connections), listener);
