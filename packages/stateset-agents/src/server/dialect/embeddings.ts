@@ -52,8 +52,9 @@ export async function answerEmbeddings(exchange: Exchange): Promise<z.output<typ
   }
   const bos = request.add_special_tokens ?? true;
   const texts = await readTexts(request.input, { policy, bos, param: "input" });
-  for (const { text, tokens } of texts) {
-    if (text === "" || tokens.length === 0) throw refused("input", "holds an empty text.");
+  if ([request.input].flat().includes("")) throw refused("input", "holds an empty text.");
+  for (const { tokens } of texts) {
+    if (tokens.length === 0) throw refused("input", "holds an empty text.");
     requireFits(tokens.length, info.contextLength, { room: 0, param: "input" });
   }
   const tokens = texts.reduce((sum, one) => sum + one.tokens.length, 0);

@@ -6,6 +6,7 @@ import { repeated, takeTurn } from "../../draw.ts";
 import type { EventStream } from "../../event-stream.ts";
 import type { Exchange } from "../../exchange.ts";
 import { responseKey } from "../../response-cache.ts";
+import { fitted } from "../sampling-fields.ts";
 import { type ChatBook, servedBook } from "./book.ts";
 import { readChat } from "./read-request.ts";
 import { type Choice, completionOf, type ReplyHead } from "./reply.ts";
@@ -38,7 +39,7 @@ export async function answerChat(exchange: Exchange, book: ChatBook = servedBook
     : undefined;
   const one = {
     ...{ tokens: prompt.tokens, seed, constraint, samplerLogprobs: opened.samplerLogprobs },
-    sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, prompt.room) },
+    sampling: fitted(sampling, prompt.room),
     ...(call.topLogprobs !== undefined && { topLogprobs: call.topLogprobs }),
   };
   const request = {

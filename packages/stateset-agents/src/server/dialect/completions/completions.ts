@@ -4,6 +4,7 @@ import type { Sample, SampleToken } from "../../../policy/policy.ts";
 import { repeated, takeTurn } from "../../draw.ts";
 import type { EventStream } from "../../event-stream.ts";
 import type { Exchange } from "../../exchange.ts";
+import { fitted } from "../sampling-fields.ts";
 import { usageOf } from "../usage.ts";
 import { ChoiceWriter, finishReasonOf, type WrittenChoice } from "./choice-writer.ts";
 import { type CompletionCall, readCompletion } from "./read-request.ts";
@@ -16,7 +17,7 @@ export async function answerCompletion(exchange: Exchange): Promise<object | Eve
     // Every prompt with the same seed: among others it is answered as it would be alone.
     repeated(n, {
       ...{ tokens, seed },
-      sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, contextLength - tokens.length) },
+      sampling: fitted(sampling, contextLength - tokens.length),
       ...(logprobs !== undefined && { topLogprobs: logprobs }),
       ...(scored && { promptLogprobs: logprobs }),
     }),

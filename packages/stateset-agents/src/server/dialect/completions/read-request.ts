@@ -4,7 +4,7 @@ import { readFields } from "../../read-fields.ts";
 import type { ServedModel } from "../../served-model.ts";
 import { type GivenText, readTexts, requireFits } from "../foreign-tokens.ts";
 import { refused } from "../refused.ts";
-import { samplingOf, seedOfField } from "../sampling-fields.ts";
+import { requireLengths, samplingOf, seedOfField } from "../sampling-fields.ts";
 import { type CompletionRequest, completionRequestSchema, ignoredCompletionFields, mostChoices } from "./schema.ts";
 
 export interface CompletionCall {
@@ -38,6 +38,7 @@ export async function readCompletion(
   }
   const scored = echo && logprobs !== undefined;
   if (maxTokens === 0 && !scored) throw refused("max_tokens", 'may be 0 only with "echo" and "logprobs".');
+  requireLengths(request, maxTokens);
   const model = modelOf(request.model);
   const { agent, policy } = model;
   const { contextLength, vocabSize } = policy.model;
