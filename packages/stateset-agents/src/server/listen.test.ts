@@ -1,5 +1,5 @@
 /** Whom a server that listens answers, by the name it is asked under. */
-import { request } from "node:http";
+import { type IncomingMessage, request } from "node:http";
 import { afterEach, expect, it } from "vitest";
 import { gated } from "../../test/gated-policy.ts";
 import { createStubPolicy } from "../policy/stub/stub-policy.ts";
@@ -31,6 +31,20 @@ it.each([
   ["0.0.0.0", "other.example.com", ["ai.example.com"], 403],
 ])("listening on %s, asked as %s, with names %j: %i", async (listens, asked, hosts, status) => {
   expect(await statusOf(listens, asked, hosts)).toBe(status);
+});
+
+it.each(["localhost:99999", "me@localhost", "local host"])("answers as always where the Host is %j", async (asked) => {
+  server = await createServer({ models: { m: createStubPolicy() } });
+  const { port } = await server.listen({ port: 0 });
+  const answer = await new Promise<IncomingMessage>((settle, reject) => {
+    request({ host: "127.0.0.1", port, path: "/healthz", headers: { host: asked } }, settle)
+      .on("error", reject)
+      .end();
+  });
+  let body = "";
+  for await (const part of answer) body += part;
+  expect([answer.statusCode, JSON.parse(body).error.code]).toEqual([400, "invalid_host"]);
+  expect(answer.headers).toMatchObject({ "x-request-id": expect.any(String), "x-content-type-options": "nosniff" });
 });
 
 it("does not listen beyond this machine without keys", async () => {
