@@ -26,6 +26,9 @@ export const embeddingsRequestSchema = z.strictObject({
   deadline: samplingFields.deadline,
 });
 
+/** Fields of OpenAI's that have no effect here. */
+export const ignoredEmbeddingsFields = ["user"];
+
 export const embeddingsSchema = z.object({
   object: z.literal("list"),
   data: z.array(
@@ -42,7 +45,7 @@ export const embeddingsSchema = z.object({
 
 export async function answerEmbeddings(exchange: Exchange): Promise<z.output<typeof embeddingsSchema>> {
   const { body, ignored, measure } = exchange;
-  const request = readFields(embeddingsRequestSchema, body, { known: ["user"], ignored });
+  const request = readFields(embeddingsRequestSchema, body, { known: ignoredEmbeddingsFields, ignored });
   const model = exchange.model(request.model);
   const { policy } = model;
   const { capabilities, model: info } = policy;

@@ -349,6 +349,8 @@ describe("a request that is wrong", () => {
     expect((await small.ask(path, JSON.stringify({ ...basis, user: "x".repeat(4096) }))).status).toBe(413);
     const get = await client.fetch(path);
     expect([get.status, get.headers.get("allow")]).toEqual([405, "POST"]);
+    const remove = await client.fetch("/v1/models/tiny", undefined, { method: "DELETE" });
+    expect(await remove.json()).toMatchObject({ error: { message: "/v1/models/:model takes GET, HEAD." } });
     expect((await client.fetch("/v1/nothing")).status).toBe(404);
   });
 });
