@@ -38,15 +38,16 @@ def main(argv: Sequence[str] | None = None, open_engine: Callable[[dict[str, Any
     if spawned:
         # Ctrl-C is for the client: it may want to finish its step.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    rank = int(os.environ.get("RANK", "0"))
+    stacks = Stacks(options.stacks_dir, rank)
     door = None
-    if os.environ.get("RANK", "0") == "0":
+    if rank == 0:
         try:
             door = make_door(options, token)
         except ListenError as problem:
             log(str(problem))
             return 2
     ranks = Ranks.join()
-    stacks = Stacks(options.stacks_dir, ranks.rank)
     hands = Hands(ranks, open_engine or open_real_engine)
     about = ranks.gather(about_this_process(ranks))
     if door is None:

@@ -64,6 +64,10 @@ class Living(Processes):
         client = TestClient((host, int(port)), tls)
         self.assertEqual(client.hello(token=TOKEN)["pids"], [process.pid])
         self.assertTrue(client.ask("open")["ok"])
+        # Without a folder for stacks they can be asked for all the same.
+        self.assertRegex(client.ask("stacks")["text"], r'worker\.py", line \d+ in run')
+        process.send_signal(signal.SIGUSR1)
+        self.until(lambda: "in run_forever" in self.text("err"))
         with self.assertRaises((Closed, ConnectionResetError)):
             TestClient((host, int(port))).hello(token=TOKEN)
         client.close()
