@@ -221,6 +221,7 @@ def _add_value_head(engine: Engine, options: dict[str, Any], arrays: dict[str, T
 
 def _reference(engine: Engine, options: dict[str, Any], arrays: dict[str, Tensor]) -> Result:
     of, references = options.get("of") or "present", engine.references
+    name: dict[str, str] = {}
     adapted = engine.model.peft is not None
     named: dict[str, str] = {}
     if of == "present":
