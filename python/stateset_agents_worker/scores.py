@@ -33,7 +33,7 @@ def score(hidden: Tensor, weight: Tensor, bias: Tensor | None, wanted: Wanted) -
         if weight.requires_grad or (bias is not None and bias.requires_grad):
             return _Scores.apply(hidden, weight, bias, wanted)
         return _FrozenScores.apply(hidden, weight, bias, wanted)
-    picked, piece = hidden.detach()[wanted.rows], _Piece(hidden, weight, bias, wanted)
+    picked, piece = hidden.detach()[wanted.rows], _Piece(weight, bias, wanted)
     return _joined([piece.stats(picked[at], at) for at in _pieces(wanted, weight)], hidden)
 
 
@@ -77,6 +77,10 @@ def _slopes(logits: Tensor, tokens: Tensor, t: Tensor, log_sum: Tensor, dtype: t
     return ((own.to(p.dtype) - p) / t).to(dtype)
 
 
+def _slopes_into(out: Tensor, logits: Tensor, tokens: Tensor, t: Tensor, log_sum: Tensor) -> None:
+    out.copy_(_slopes(logits, tokens, t, log_sum, out.dtype))
+
+
 def _entropy_slopes(logits: Tensor, t: Tensor, log_sum: Tensor, entropy: Tensor, dtype: torch.dtype) -> Tensor:
     """d entropy / d logit = −p·(ln p + H) / t."""
     log_p = logits / t - log_sum[:, None]
@@ -100,7 +104,7 @@ def _fused(function: Callable[..., Any], device: str) -> Callable[..., Any]:
 class _Piece:
     """The head on some rows."""
 
-    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, wanted: Wanted) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None, wanted: Wanted) -> None:
         self.weight, self.bias, self.wanted = weight, bias, wanted
         self.device = weight.device.type
         self.t = torch.full((), wanted.temperature, device=weight.device)
@@ -115,6 +119,9 @@ class _Piece:
 
     def slopes(self, logits: Tensor, at: slice, log_sum: Tensor) -> Tensor:
         return _fused(_slopes, self.device)(logits, self.wanted.tokens[at], self.t, log_sum, self.weight.dtype)
+
+    def slopes_into(self, out: Tensor, logits: Tensor, at: slice, log_sum: Tensor) -> None:
+        _fused(_slopes_into, self.device)(out, logits, self.wanted.tokens[at], self.t, log_sum)
 
     def entropy_slopes(self, logits: Tensor, log_sum: Tensor, entropy: Tensor) -> Tensor:
         return _fused(_entropy_slopes, self.device)(logits, self.t, log_sum, entropy, self.weight.dtype)
@@ -145,7 +152,7 @@ class _FrozenScores(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, wanted: Wanted) -> tuple[Tensor, Tensor]:
-        picked, piece = hidden[wanted.rows], _Piece(hidden, weight, bias, wanted)
+        picked, piece = hidden[wanted.rows], _Piece(weight, bias, wanted)
         parts, along, spreading = [], [], []
         for at in _pieces(wanted, weight):
             logits = piece.logits(picked[at])
@@ -174,7 +181,7 @@ class _FrozenScores(torch.autograd.Function):
 class _Scores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, wanted: Wanted) -> tuple[Tensor, Tensor]:
-        picked, piece = hidden[wanted.rows], _Piece(hidden, weight, bias, wanted)
+        picked, piece = hidden[wanted.rows], _Piece(weight, bias, wanted)
         keep = wanted.keep and not wanted.entropy
         kept = weight.new_empty(len(picked), len(weight)) if keep else None
         parts = []
@@ -182,7 +189,7 @@ class _Scores(torch.autograd.Function):
             logits = piece.logits(picked[at])
             parts.append(piece.stats(picked[at], at, logits))
             if kept is not None:
-                kept[at] = piece.slopes(logits, at, parts[-1][2])
+                piece.slopes_into(kept[at], logits, at, parts[-1][2])
             del logits
         ctx.wanted, ctx.parts = wanted, parts
         ctx.save_for_backward(hidden, weight, bias, kept)
@@ -199,7 +206,7 @@ class _Scores(torch.autograd.Function):
             of_weight = kept.t() @ (picked * g).to(weight.dtype)
             of_bias = None if bias is None else (g.t().to(weight.dtype) @ kept)[0]
             return _spread(wanted, [multiply(kept, weight) * g], hidden), of_weight, of_bias, None
-        piece = _Piece(hidden, weight, bias, wanted)
+        piece = _Piece(weight, bias, wanted)
         of_weight = torch.zeros(weight.shape, dtype=torch.float32, device=weight.device)
         of_bias = None if bias is None else torch.zeros(bias.shape, dtype=torch.float32, device=weight.device)
         of_hidden = []
