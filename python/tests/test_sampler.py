@@ -121,6 +121,7 @@ class Ends(unittest.TestCase):
         self.prompt = prompt_of(5, 0)
 
     def test_a_stop_token_is_the_last_one(self) -> None:
+        self.sampler = make_sampler(self.model, slots=1)
         free = sample_one(self.sampler, self.prompt, maxTokens=30)
         self.assertEqual((free.finish, len(free.tokens)), ("length", 30))
         stop = free.tokens[12]
@@ -177,6 +178,17 @@ class Ends(unittest.TestCase):
         self.assertEqual((done[3].finish, done[3].tokens), ("aborted", []))
         self.assertEqual(sampler.stats()["running"], 1)
         self.assertEqual(run(sampler)[2].tokens, free.tokens)
+
+    def test_a_cancelled_reply_writes_no_more_into_its_slot(self) -> None:
+        sampler = make_sampler(self.model, slots=2)
+        sampler._pieces = (7, 7)
+        for id in (1, 2):
+            sampler.add(id, {"maxTokens": 100}, prompt_of(5, id))
+        for _ in range(4):
+            sampler.step()
+        sampler.cancel(1)
+        sampler.add(3, {"maxTokens": 20}, prompt_of(90, 3))
+        self.assertEqual(run(sampler)[3].tokens, sample_one(make_sampler(self.model), prompt_of(90, 3), maxTokens=20).tokens)
 
     def test_streamed_tokens_are_those_of_the_end(self) -> None:
         options = {"stream": True, "samplerLogprobs": True, "topLogprobs": 2, "topP": 0.9, "maxTokens": 9}
