@@ -33,6 +33,7 @@ class Steps:
         self._graphs: dict[tuple[int, int, Variant], torch.cuda.CUDAGraph] = {}
         self._addresses: list[int] = []
         self._pool: tuple[int, int] | None = None
+        self._beside: torch.cuda.Stream | None = None
         self._probed = False
 
     def run(self, cache: KvCache, slots: Slots, rows: int, length: int, variant: Variant) -> None:
@@ -114,7 +115,8 @@ class Steps:
 
     def _captured(self, step: Callable[[], None]) -> torch.cuda.CUDAGraph:
         self._pool = self._pool or torch.cuda.graph_pool_handle()
-        here, beside = torch.cuda.current_stream(), torch.cuda.Stream()
+        self._beside = self._beside or torch.cuda.Stream()
+        here, beside = torch.cuda.current_stream(), self._beside
         beside.wait_stream(here)
         with torch.cuda.stream(beside):
             for _ in range(WARM_UPS):

@@ -126,11 +126,18 @@ class Compiled(unittest.TestCase):
         model = make_model("llama")
         blocks = list(model.model.layers)
         own = blocks[0].forward = lambda *_: "own"
+        # As passes over trees leave some modules.
+        given = blocks[1].mlp.forward = lambda *_: "given"
+        given.__module__ = "stateset_agents_worker.lora"
+        others = blocks[0].mlp.forward = lambda *_: "others"
         compiled = CompiledBlocks(blocks)
         with mock.patch.object(torch, "compile", lambda forward, **_: lambda *_: "compiled"), compiled.use():
             self.assertEqual([block.forward(1) for block in blocks], ["compiled", "compiled"])
+            self.assertNotIn("forward", blocks[1].mlp.__dict__)
+            self.assertIs(blocks[0].mlp.forward, others)
         self.assertIs(blocks[0].forward, own)
         self.assertNotIn("forward", blocks[1].__dict__)
+        self.assertIs(blocks[1].mlp.forward, given)
 
 
 class Sizes(unittest.TestCase):
