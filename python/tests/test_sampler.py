@@ -154,12 +154,20 @@ class Ends(unittest.TestCase):
             ("INVALID_OPTION", {"minTokens": 2, "stopTokens": list(range(VOCABULARY))}, self.prompt),
             ("INVALID_OPTION", {"topP": 0}, self.prompt),
             ("INVALID_OPTION", {"temperature": float("nan")}, self.prompt),
+            ("INVALID_OPTION", {"temperature": "warm"}, self.prompt),
+            ("INVALID_OPTION", {"logitBias": [1, 2]}, self.prompt),
+            ("INVALID_OPTION", {"logitBias": {"4": float("inf")}}, self.prompt),
+            ("INVALID_OPTION", {"seed": 1 << 63}, self.prompt),
+            ("INVALID_OPTION", {"maxTokens": None}, self.prompt),
         ):
             with self.subTest(options=options):
                 with self.assertRaises(Exception) as caught:
                     self.sampler.add(1, {"maxTokens": 4, **options}, prompt)
                 self.assertEqual(caught.exception.code, code)
         self.assertTrue(self.sampler.idle)
+        # Null is left out, and what is too large to matter is no error.
+        odd = {"topK": 1 << 70, "minTokens": None, "logitBias": None, "namespace": None, "maxTokens": 1 << 70}
+        self.assertEqual(len(sample_one(self.sampler, prompt_of(250, 3), **odd).tokens), 6)
 
     def test_cancelling_frees_the_slot_and_gives_what_there_is(self) -> None:
         sampler = make_sampler(self.model, slots=1)
