@@ -74,11 +74,11 @@ async function run(way: Way, learnsFrom: DemoReward, seed: number): Promise<Run>
       const scenarios = Object.fromEntries(evaluation.scenarios.map(({ id, mean }) => [id, mean]));
       return { measured: measuresOf(evaluation), scenarios };
     };
-    const weightsBefore = await agent.policy.readVector("parameters");
+    const weightsBefore = await (await agent.policy.vector("parameters")).read();
     const { measured: before } = await measure();
     const conversations = await ways[way]({ agent, reward: trainingReward(politeTask, learnsFrom), steps, seed });
     const { measured: after, scenarios } = await measure();
-    const weightsAfter = await agent.policy.readVector("parameters");
+    const weightsAfter = await (await agent.policy.vector("parameters")).read();
     const weightsMoved = weightsAfter.reduce((sum, value, i) => sum + (Object.is(value, weightsBefore[i]) ? 0 : 1), 0);
     const seconds = Math.round((performance.now() - startedAt) / 1000);
     const weights = weightsAfter.length;

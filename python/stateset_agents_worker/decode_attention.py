@@ -4,6 +4,7 @@ attention.use()."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -17,10 +18,15 @@ QUERIES = 1024
 
 
 class Decode:
-    """One token of each of the first `rows` slots. `write` [rows]: where its key goes; `reach` [rows]: how many keys it sees.
-    `length`: no row reaches further, so that nothing beyond it is read."""
+    """One token of each of the first `rows` slots. One object for all steps, so that compiled blocks find what they know."""
 
-    def __init__(self, cache: KvCache, write: Tensor, reach: Tensor, length: int) -> None:
+    def __init__(self) -> None:
+        #: The kernel of decode_kernel.py, where it can be used.
+        self.kernel: Callable[..., Tensor] | None = None
+
+    def aim(self, cache: KvCache, write: Tensor, reach: Tensor, length: int) -> None:
+        """`write` [rows]: where the key of the new token goes; `reach` [rows]: how many keys it sees. `length`: no row reaches
+        further, so that nothing beyond it need be read."""
         self.cache = cache
         self.rows = write.shape[0]
         self.write = write
@@ -29,6 +35,7 @@ class Decode:
         self.each = torch.arange(self.rows, device=write.device)
         self.masks: dict[int | None, Tensor] = {}
 
+    @torch.compiler.disable
     def __call__(
         self,
         module: nn.Module,
@@ -40,20 +47,29 @@ class Decode:
         dropout: float,
     ) -> Tensor:
         layer: int = module.layer_idx  # type: ignore[assignment]
-        keys, values = self.cache.keys(layer)[: self.rows], self.cache.values(layer)[: self.rows]
-        keys[self.each, :, self.write] = key[:, :, 0]
-        values[self.each, :, self.write] = value[:, :, 0]
+        keys, values = self.cache.keys(layer), self.cache.values(layer)
+        query, key, value = query[:, :, 0], key[:, :, 0], value[:, :, 0]
+        if self.kernel is None:
+            seen = self._attend(query, key, value, keys, values, scaling, window)
+        else:
+            seen = self.kernel(query, key, value, keys, values, self.write, self.reach, scaling, window)
+        return seen.reshape(self.rows, 1, query.shape[1], -1)
+
+    def _attend(
+        self, query: Tensor, key: Tensor, value: Tensor, keys: Tensor, values: Tensor, scaling: float, window: int | None
+    ) -> Tensor:
+        keys[self.each, :, self.write] = key
+        values[self.each, :, self.write] = value
         heads = keys.shape[1]
         # The query heads that share a key head stand below each other as queries, so that no key is repeated.
-        grouped = query[:, :, 0].view(self.rows, heads, -1, query.shape[3])
-        seen = scaled_dot_product_attention(
+        grouped = query.reshape(self.rows, heads, -1, query.shape[2])
+        return scaled_dot_product_attention(
             grouped,
-            keys[:, :, : self.length],
-            values[:, :, : self.length],
+            keys[: self.rows, :, : self.length],
+            values[: self.rows, :, : self.length],
             attn_mask=self._mask(window, query.dtype).expand(-1, heads, grouped.shape[2], -1),
             scale=scaling,
         )
-        return seen.reshape(self.rows, 1, query.shape[1], -1)
 
     def _mask(self, window: int | None, dtype: torch.dtype) -> Tensor:
         """What is added to the scores, [rows, 1, 1, length]; the same in every layer of one window."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
 
 import torch
@@ -20,9 +23,10 @@ class Burst(Protocol):
 
 
 class Decoder:
-    """`model`: what AutoModelForCausalLM gives, or peft around it. `dtype`: what is computed in, if not that of the parameters."""
+    """`model`: what AutoModelForCausalLM gives, or peft around it. `dtype`: what is computed in, if not that of the parameters.
+    `sharded`: the parameters are whole only between begin_burst() and end_burst()."""
 
-    def __init__(self, model: nn.Module, dtype: torch.dtype | None = None) -> None:
+    def __init__(self, model: nn.Module, dtype: torch.dtype | None = None, sharded: bool = False) -> None:
         self.model: Any = model.get_base_model() if hasattr(model, "get_base_model") else model
         self.trunk: nn.Module = self.model.base_model
         self.head: nn.Module = self.model.get_output_embeddings()
@@ -31,15 +35,37 @@ class Decoder:
         self.device: torch.device = parameter.device
         self.dtype: torch.dtype = dtype or parameter.dtype
         self.vocabulary: int = self.head.weight.shape[0]
+        self.sharded = sharded
+        self.blocks = _blocks(self.trunk, self.config.get_text_config().num_hidden_layers)
 
     def hidden(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """[rows, count] each → [rows, count, hidden], after the final norm. Attention is what attention.use() was given."""
         if self.trunk.training:
             self.model.eval()
-        return self.trunk(input_ids=tokens, position_ids=positions, use_cache=False).last_hidden_state
+        with unhooked(self.blocks) if self.sharded else nullcontext():
+            return self.trunk(input_ids=tokens, position_ids=positions, use_cache=False).last_hidden_state
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[rows, hidden] → [rows, vocabulary] f32."""
         logits = multiply(hidden, self.head.weight.t())
         bias = getattr(self.head, "bias", None)
         return logits if bias is None else logits + bias
+
+
+def _blocks(trunk: nn.Module, layers: int) -> list[nn.Module]:
+    """The transformer's blocks, first to last."""
+    lists = [module for module in trunk.modules() if isinstance(module, nn.ModuleList) and len(module) == layers]
+    return list(lists[0]) if lists else []
+
+
+@contextmanager
+def unhooked(blocks: list[nn.Module]) -> Iterator[None]:
+    """FSDP's hooks would gather what is whole already, take the first block for the root of everything, and cannot be captured."""
+    kept = [(block, block._forward_pre_hooks, block._forward_hooks) for block in blocks]
+    try:
+        for block in blocks:
+            block._forward_pre_hooks, block._forward_hooks = OrderedDict(), OrderedDict()
+        yield
+    finally:
+        for block, before, after in kept:
+            block._forward_pre_hooks, block._forward_hooks = before, after

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .digest import digest
 from .errors import WorkerError
+from .lora import join_adapters
 from .masters import Masters
 from .model import Model, load_model, read_adapter
 from .optimiser import Optimiser, StepOptions
@@ -41,6 +42,8 @@ class Engine:
         self.scorer = Scorer(model)
         if ranks.world == 1:
             self.masters = Masters(model.trained(), model.compute, ranks)
+        if ranks.device.type == "cuda":
+            join_adapters(model)
         compiled = options.get("compile")
         self.blocks = Blocks(model, ranks.device.type == "cuda" if compiled is None else bool(compiled))
         self.shards = Shards(self.scorer, model, ranks)
@@ -115,7 +118,7 @@ class Engine:
         size = self.model.compute.itemsize
         hidden, inter = self.model.hidden, getattr(text, "intermediate_size", None) or 4 * self.model.hidden
         heads = text.num_attention_heads
-        head_dim = getattr(text, "head_dim", None) or hidden // heads
+        head_dim = self.model.head_dim
         kv = 2 * (getattr(text, "num_key_value_heads", None) or heads) * head_dim
         layers = len(self.model.blocks)
         in_block = size * (6 * hidden + 3 * heads * head_dim + 2 * kv + 4 * inter)

@@ -29,6 +29,7 @@ def listen_unix(path: str) -> socket.socket:
     try:
         listener.bind(path)
     except OSError as problem:
+        listener.close()
         raise ListenError(f"{path} cannot be used: {problem.strerror or problem}.") from None
     finally:
         os.umask(before)
@@ -38,7 +39,10 @@ def listen_unix(path: str) -> socket.socket:
 def listen_tcp(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
+    except OSError as problem:
+        raise ListenError(f"cannot listen on {shown(host, port)}: {problem.strerror or problem}.") from None
+    listener = socket.socket(family, kind, protocol)
+    try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Accepted connections take this over: a client whose machine is gone does not keep the worker for ever.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -48,8 +52,10 @@ def listen_tcp(host: str, port: int) -> socket.socket:
         listener.bind(address)
         listener.listen()
     except OSError as problem:
-        taken = problem.errno == errno.EADDRINUSE
-        raise ListenError(f"{shown(host, port)} is taken by another process." if taken else f"cannot listen on {shown(host, port)}: {problem.strerror or problem}.") from None
+        listener.close()
+        if problem.errno == errno.EADDRINUSE:
+            raise ListenError(f"{shown(host, port)} is taken by another process.") from None
+        raise ListenError(f"cannot listen on {shown(host, port)}: {problem.strerror or problem}.") from None
     return listener
 
 

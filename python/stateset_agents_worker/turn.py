@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ Arrays = dict[str, np.ndarray]
 WEIGHTS_CHANGE = frozenset({"step", "load", "restore", "vectorApply"})
 # How long a rank that failed waits for the others: one that hangs in a collective never comes.
 MEETING_SECONDS = 60.0
+CAUSE_SECONDS = 5.0
 
 
 @dataclass
@@ -77,7 +79,7 @@ class Hands:
 
     def perform(self, turn: Turn | None = None) -> tuple[Turn, list[Outcome]]:
         """Does rank 0's turn (the other ranks bring none) and returns it with the outcomes of all ranks, in their order."""
-        turn = self.ranks.share(turn)
+        turn = self._together(self.ranks.share, turn)
         own = Outcome()
         if turn.end:
             return turn, [own]
@@ -108,7 +110,7 @@ class Hands:
 
     def _call(self, own: Outcome, call: Call) -> None:
         try:
-            if call.op in ("open", "close"):
+            if call.op in ("open", "close") and self.engine is not None:
                 self.engine = None
                 tidy()
             if call.op == "open":
@@ -134,13 +136,15 @@ class Hands:
 
     def _caught(self, own: Outcome, thrown: Exception, op: str, tokens: int | None = None) -> WorkerError:
         """Makes an error of what was thrown, and lets go of the memory its frames hold."""
-        error = as_worker_error(thrown, op, tokens, free_memory(self.ranks.device) if is_out_of_memory(thrown) else None)
+        no_memory = is_out_of_memory(thrown)
+        error = as_worker_error(thrown, op, tokens, free_memory(self.ranks.device) if no_memory else None)
         if error is not thrown:
             traceback.print_exception(thrown, file=sys.stderr)
         own.fatal = own.fatal or is_fatal(thrown)
         traceback.clear_frames(thrown.__traceback__)
         thrown.__traceback__ = thrown.__context__ = thrown.__cause__ = None
-        tidy()
+        if no_memory:
+            tidy()
         return error
 
     def _meet(self, own: Outcome) -> list[Outcome]:
@@ -155,16 +159,20 @@ class Hands:
         late.daemon = True
         if failed is not None:
             late.start()
-        try:
-            outcomes = self.ranks.gather(own)
-        except Exception as thrown:
-            end(1, f"rank {self.ranks.rank} lost the others: {thrown}")
-        finally:
-            late.cancel()
+        outcomes = self._together(self.ranks.gather, own)
+        late.cancel()
         failing = [rank for rank, one in enumerate(outcomes) if one.error is not None]
         if 0 < len(failing) < len(outcomes) and any(one.unforeseen for one in outcomes):
             end(1, f"rank {failing[0]} failed alone: {outcomes[failing[0]].error}")
         return outcomes
+
+    def _together(self, meet: Callable[[Any], Any], value: Any) -> Any:
+        try:
+            return meet(value)
+        except Exception as thrown:
+            # First the rank that died must be seen by torchrun, which then ends this one: it names the first it sees as the cause.
+            time.sleep(CAUSE_SECONDS)
+            end(1, f"rank {self.ranks.rank} lost the others: {thrown}")
 
 
 def tensors(arrays: Arrays) -> dict[str, Any]:
@@ -177,8 +185,8 @@ def tensors(arrays: Arrays) -> dict[str, Any]:
 
 
 def plain(arrays: dict[str, Any]) -> Arrays:
-    """As frames have them."""
-    return {name: array if isinstance(array, np.ndarray) else array.detach().cpu().numpy() for name, array in arrays.items()}
+    """As frames have them. Copied: they are sent while the next turn may change what they were taken from."""
+    return {name: array.detach().to("cpu", copy=True).numpy() for name, array in arrays.items()}
 
 
 def tidy() -> None:

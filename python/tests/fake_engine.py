@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,10 @@ from typing import Any
 import torch
 
 from stateset_agents_worker.errors import WorkerError
+
+
+# Until it is set, whoever called `hold` waits; for workers in the process of the test.
+held = threading.Event()
 
 
 @dataclass
@@ -92,7 +97,8 @@ class FakeEngine:
 
     def call(self, op: str, options: dict[str, Any], arrays: dict[str, torch.Tensor]) -> tuple[dict[str, Any], dict[str, Any]]:
         self.done.append(op)
-        time.sleep(options.get("seconds", 0))
+        if op == "hold":
+            held.wait()
         here = options.get("rank") in (None, self.rank)
         if op == "double":
             return {"count": self.count}, {name: array * 2 for name, array in arrays.items()}

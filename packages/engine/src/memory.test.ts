@@ -17,7 +17,7 @@ const limits = spawnSync("prlimit", ["--version"]).status === 0;
 describe.skipIf(!limits)("a process that may take no more memory", () => {
   it.each([
     ["readFlat", ["all parameters in one piece", "the answer"]],
-    ["addFlat", ["delta", "the largest tensor", "a second version of the weights"]],
+    ["writeFlat", ["values", "a second version of the weights"]],
     ["hidden", ["activations", "hidden states", "the answer"]],
     ["positions", ["rotary positions", "activations"]],
   ])("lives on after %s, and the model is the same", (call, pieces) => {

@@ -84,7 +84,8 @@ export interface Model {
   step(options: EngineStep): Promise<StepResult>;
   zeroGradients(): Promise<void>;
   readFlat(what: "parameters" | "gradients"): Promise<Float32Array>;
-  addFlat(delta: Float32Array): Promise<WeightChange>;
+  /** The trainable parameters become these, in the order of readFlat(). */
+  writeFlat(values: Float32Array): Promise<WeightChange>;
   /** Frees the model. Later calls, and work that was still waiting, fail with the code CLOSED. */
   close(): Promise<void>;
 }
@@ -156,7 +157,7 @@ function createModel(native: NativeEngine, handle: Handle, simd: string, listene
     step: (options) => settled(() => native.step(handle, options)),
     zeroGradients: () => settled(() => native.zeroGradients(handle)),
     readFlat: (what) => settled(() => native.readFlat(handle, what)),
-    addFlat: (delta) => settled(() => native.addFlat(handle, delta)),
+    writeFlat: (values) => settled(() => native.writeFlat(handle, values)),
     close: () => settled(() => native.close(handle)),
   };
 }

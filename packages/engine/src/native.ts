@@ -338,5 +338,5 @@ export interface NativeEngine {
   step(handle: Handle, options: EngineStep): Promise<StepResult>;
   zeroGradients(handle: Handle): Promise<void>;
   readFlat(handle: Handle, what: "parameters" | "gradients"): Promise<Float32Array>;
-  addFlat(handle: Handle, delta: Float32Array): Promise<WeightChange>;
+  writeFlat(handle: Handle, values: Float32Array): Promise<WeightChange>;
 }

@@ -27,7 +27,7 @@ function forward(model, count, wants = {}) {
 /** Each wants pieces of 16 MiB. */
 const calls = {
   readFlat: { changes: { vocab: 65_536 }, call: (model) => model.readFlat("parameters") },
-  addFlat: { changes: { vocab: 65_536 }, call: (model, zeros) => model.addFlat(zeros) },
+  writeFlat: { changes: { vocab: 65_536 }, call: (model, zeros) => model.writeFlat(zeros) },
   hidden: {
     changes: { hidden: 1024 },
     call: async (model) => model.release((await forward(model, 4096, { hidden: true, grad: true })).pass),

@@ -17,8 +17,12 @@ export const errorCodes = {
   HUB_UNAVAILABLE: "The model hub could not be reached, refused access, or offline mode is on.",
   CONTEXT_OVERFLOW: "A sequence is longer than the model's context.",
   OUT_OF_MEMORY: "The work would not fit in memory; found before allocating.",
-  ENGINE_UNAVAILABLE: "The embedded engine is not built or not available for this platform.",
+  ENGINE_UNAVAILABLE:
+    "The engine is not there: the embedded one is not built or not available for this platform; or the PyTorch worker lacks Python, a package, a GPU or an address that answers.",
   ENGINE_FAILED: "The engine reported an internal failure.",
+  WORKER_LOST:
+    "The PyTorch worker ended, stopped answering or broke the protocol; the message names the rank, the signal or exit code and its last lines.",
+  WORKER_REFUSED: "The PyTorch worker and this library do not go together: the token, the protocol or the version.",
   BUSY: "More requests are running and waiting than the policy was opened to take at a time; try again later.",
   DRAIN_TIMEOUT:
     "Weights could not be changed: there is no memory for a second version, and running replies did not end in time.",

@@ -78,7 +78,11 @@ fn tensors_are_checked() {
     values[3] = f32::NAN;
     assert_eq!(code(m.set_tensor("final_norm.weight", &values)), "NOT_FINITE");
     assert_eq!(code(m.read_tensor("final_norm.weight", &mut [0.0])), "INVALID_INPUT");
-    assert_eq!(code(m.add_flat(&[1.0])), "INVALID_INPUT");
+    assert_eq!(code(m.write_flat(&[1.0])), "INVALID_INPUT");
+    m.set_trainable(Trainable::Full).unwrap();
+    let mut all = m.read_flat(Flat::Parameters).unwrap();
+    all[7] = f32::INFINITY;
+    assert_eq!(code(m.write_flat(&all)), "NOT_FINITE");
 }
 
 #[test]

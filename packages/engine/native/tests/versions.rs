@@ -23,8 +23,8 @@ fn a_version_that_is_held_keeps_its_scores_through_every_kind_of_change() {
             learn,
             |m| m.set_tensor("layers.0.q.weight", &vec![0.01; 96 * 40]).unwrap(),
             |m| {
-                let delta = vec![0.02; m.read_flat(Flat::Parameters).unwrap().len()];
-                m.add_flat(&delta).unwrap();
+                let moved: Vec<f32> = m.read_flat(Flat::Parameters).unwrap().iter().map(|value| value + 0.02).collect();
+                m.write_flat(&moved).unwrap();
             },
             learn,
         ];

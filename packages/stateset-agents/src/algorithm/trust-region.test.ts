@@ -1,5 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { conjugateGradient, finiteDifferenceFisher, offsetMover, trustRegionStep } from "./trust-region.ts";
+import { ArrayVector, arrayOf } from "../policy/array-vector.ts";
+import type { ParameterVector } from "../policy/policy.ts";
+import { conjugateGradient, finiteDifferenceFisher, trustRegionStep } from "./trust-region.ts";
+
+const vector = (...values: number[]): ParameterVector => new ArrayVector(values);
+const mapped = (v: ParameterVector, f: (x: number, i: number) => number) => vector(...arrayOf(v).map(f));
 
 const region = { maxKl: 0.01, cgSteps: 10, damping: 0, backtracks: 10, backtrackRatio: 0.8 };
 
@@ -10,17 +15,15 @@ describe("conjugateGradient", () => {
       [1, 3, -1],
       [0, -1, 2],
     ];
-    const b = Float64Array.of(1, -2, 3);
-    const x = await conjugateGradient(
-      (v) => Float64Array.from(a, (row) => row.reduce((s, c, i) => s + c * v[i]!, 0)),
-      b,
-      3,
-    );
+    const b = [1, -2, 3];
+    const times = (v: ParameterVector) => a.map((row) => row.reduce((s, c, i) => s + c * arrayOf(v)[i]!, 0));
+    const x = arrayOf(await conjugateGradient(async (v) => vector(...times(v)), vector(...b), 3));
     for (const [i, row] of a.entries()) expect(row.reduce((s, c, j) => s + c * x[j]!, 0)).toBeCloseTo(b[i]!, 10);
   });
 
   it("gives zero for a zero right-hand side", async () => {
-    expect([...(await conjugateGradient((v) => v, new Float64Array(2), 5))]).toEqual([0, 0]);
+    const x = await conjugateGradient((v) => v.copy(), vector(0, 0), 5);
+    expect([...arrayOf(x)]).toEqual([0, 0]);
   });
 });
 
@@ -32,12 +35,12 @@ describe("trustRegionStep", () => {
     let at = new Float64Array(2);
     const result = await trustRegionStep(
       {
-        gradient: g,
-        fisherVectorProduct: (v) => v.map((x, i) => f[i]! * x),
-        moveTo: (offset) => {
-          at = Float64Array.from(offset);
+        gradient: vector(...g),
+        fisherVectorProduct: async (v) => mapped(v, (x, i) => f[i]! * x),
+        moveTo: async (offset) => {
+          at = offset ? Float64Array.from(arrayOf(offset)) : new Float64Array(2);
         },
-        evaluate: () => ({
+        evaluate: async () => ({
           loss: g[0]! * at[0]! + g[1]! * at[1]!,
           // A hair below, so that rounding does not put the boundary point outside.
           kl: 0.5 * (f[0]! * at[0]! ** 2 + f[1]! * at[1]! ** 2) * (1 - 1e-12),
@@ -56,22 +59,25 @@ describe("trustRegionStep", () => {
   it("shortens the step until the KL fits, and moves nothing when nothing improves", async () => {
     let at = new Float64Array(1);
     const problem = {
-      gradient: Float64Array.of(1),
-      fisherVectorProduct: (v: Float64Array) => v,
-      moveTo: (offset: Float64Array) => {
-        at = Float64Array.from(offset);
+      gradient: vector(1),
+      fisherVectorProduct: (v: ParameterVector) => v.copy(),
+      moveTo: async (offset?: ParameterVector) => {
+        at = offset ? Float64Array.from(arrayOf(offset)) : new Float64Array(1);
       },
     };
     // The true KL is four times what F promises: 4·½x² ≤ δ needs a step half as long, so 0.8^k ≤ ½ → k = 4.
     const shorter = await trustRegionStep(
-      { ...problem, evaluate: () => ({ loss: at[0]!, kl: 2 * at[0]! ** 2 }) },
+      { ...problem, evaluate: async () => ({ loss: at[0]!, kl: 2 * at[0]! ** 2 }) },
       region,
     );
     expect(shorter).toMatchObject({ accepted: true, backtracks: 4 });
-    const stuck = await trustRegionStep({ ...problem, evaluate: () => ({ loss: Math.abs(at[0]!), kl: 0 }) }, region);
+    const stuck = await trustRegionStep(
+      { ...problem, evaluate: async () => ({ loss: Math.abs(at[0]!), kl: 0 }) },
+      region,
+    );
     expect(stuck).toMatchObject({ accepted: false, stepNorm: 0, backtracks: 10 });
     expect([...at]).toEqual([0]);
-    const broken = await trustRegionStep({ ...problem, evaluate: () => ({ loss: Number.NaN, kl: 0 }) }, region);
+    const broken = await trustRegionStep({ ...problem, evaluate: async () => ({ loss: Number.NaN, kl: 0 }) }, region);
     expect(broken.accepted).toBe(false);
   });
 
@@ -85,7 +91,7 @@ describe("trustRegionStep", () => {
       return e.map((x) => x / z);
     };
     const expected = () => softmax().reduce((s, p, i) => s + p * rewards[i]!, 0);
-    const start = expected();
+    const atFirst = expected();
     for (let step = 0; step < 12; step++) {
       const old = softmax();
       const baseline = expected();
@@ -93,24 +99,23 @@ describe("trustRegionStep", () => {
       const through = (c: number[]) => {
         const p = softmax();
         const m = p.reduce((s, x, i) => s + x * c[i]!, 0);
-        return Float64Array.from(p, (x, i) => x * (c[i]! - m));
+        return vector(...p.map((x, i) => x * (c[i]! - m)));
       };
       const kl = () => softmax().reduce((s, p, i) => s + old[i]! * Math.log(old[i]! / p), 0);
-      const moveTo = await offsetMover({
-        read: async () => theta,
-        add: async (delta) => {
-          for (let i = 0; i < 3; i++) theta[i]! += delta[i]!;
-        },
-      });
+      const start = Float32Array.from(theta);
+      const moveTo = async (offset: ParameterVector = vector(0, 0, 0)) => {
+        arrayOf(offset).forEach((x, i) => {
+          theta[i] = start[i]! + x;
+        });
+      };
+      // ∇ KL(old‖new) = π_new − π_old
+      const fisher = finiteDifferenceFisher(moveTo, async () => vector(...softmax().map((p, i) => p - old[i]!)));
       const result = await trustRegionStep(
         {
           gradient: through(rewards.map((r) => baseline - r)),
-          // ∇ KL(old‖new) = π_new − π_old
-          fisherVectorProduct: finiteDifferenceFisher(moveTo, () =>
-            Float64Array.from(softmax(), (p, i) => p - old[i]!),
-          ),
+          fisherVectorProduct: fisher.product,
           moveTo,
-          evaluate: () => ({ loss: baseline - expected(), kl: kl() }),
+          evaluate: async () => ({ loss: baseline - expected(), kl: kl() }),
         },
         { ...region, damping: 1e-3 },
       );
@@ -119,7 +124,7 @@ describe("trustRegionStep", () => {
       expect(kl()).toBeLessThanOrEqual(region.maxKl);
       expect(expected()).toBeGreaterThan(baseline);
     }
-    expect(start).toBeCloseTo(1.3 / 3, 6);
+    expect(atFirst).toBeCloseTo(1.3 / 3, 6);
     expect(expected()).toBeGreaterThan(0.9);
   });
 });

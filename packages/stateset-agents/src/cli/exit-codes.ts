@@ -38,6 +38,8 @@ const byErrorCode: Record<ErrorCode, ExitCode> = {
   RUN_BUSY: 5,
   ENGINE_UNAVAILABLE: 6,
   ENGINE_FAILED: 6,
+  WORKER_LOST: 6,
+  WORKER_REFUSED: 6,
   OUT_OF_MEMORY: 6,
   CONTEXT_OVERFLOW: 6,
   BUSY: 6,

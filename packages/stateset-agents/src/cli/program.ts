@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import { packageVersion } from "../package-version.ts";
 import { didYouMean, nearest } from "../suggest.ts";
 import { addBestOfN } from "./commands/best-of-n.ts";
 import { addChat } from "./commands/chat.ts";
@@ -19,7 +20,6 @@ import { addVersion } from "./commands/version.ts";
 import type { ExitCode } from "./exit-codes.ts";
 import { CliExit, type JsonFailure, reportFailure } from "./failure.ts";
 import { type CliIo, colorsOf, printJson, processIo } from "./io.ts";
-import { packageVersion } from "./version.ts";
 
 /** The whole command line, as data: parsing, help, completion and docs/reference/cli.md all come from it. `json`: errors are JSON. */
 export function createProgram(io: CliIo, json = false): Command {

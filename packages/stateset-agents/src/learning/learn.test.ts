@@ -1,5 +1,6 @@
 import { starterModelPath } from "@stateset-agents/starter-model";
 import { describe, expect, it } from "vitest";
+import { readVector } from "../../test/read-vector.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import type { Algorithm, BatchCounts, LossSequence, Sequence } from "../algorithm/algorithm.ts";
 import { type AlgorithmConfig, createAlgorithm } from "../algorithm/algorithms.ts";
@@ -250,7 +251,7 @@ describe("learnFrom", () => {
     for (const [i, groups] of recorded.entries()) {
       await learnFrom(second, groups, { ...settings, reference, step: i + 1 });
     }
-    expect(await second.readVector("parameters")).toEqual(await first.readVector("parameters"));
+    expect(await readVector(second, "parameters")).toEqual(await readVector(first, "parameters"));
     expect(second.version).toBe(first.version);
     await Promise.all([first.close(), second.close()]);
   });

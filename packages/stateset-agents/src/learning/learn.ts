@@ -11,7 +11,7 @@ import { type Learner, warmupSteps } from "./learner.ts";
 import type { LearntTokens } from "./learnt-tokens.ts";
 import { type LearningMetrics, ownNames } from "./metric-table.ts";
 import { stepOptions } from "./optimiser.ts";
-import { moveBack, policyMove, sampledEntropy } from "./policy-move.ts";
+import { policyMove, sampledEntropy } from "./policy-move.ts";
 import { mismatchOf, scoreSequences } from "./score-sequences.ts";
 import type { ChainSequence } from "./sequence.ts";
 import { type RewardMoments, sampledMetrics, shapedSequences } from "./shape-rewards.ts";
@@ -86,7 +86,7 @@ export async function learn(
   const useAll = algorithm.usesZeroAdvantages === true || klCoefficient > 0 || entropyBonus > 0;
 
   const before =
-    step.undoBeyond === undefined || rates.scope !== "all" ? undefined : await learner.policy.readVector("parameters");
+    step.undoBeyond === undefined || rates.scope !== "all" ? undefined : await learner.policy.vector("parameters");
   const metrics = {};
   let last: UpdateResult | undefined;
   let updates = 0;
@@ -131,9 +131,11 @@ export async function learn(
   if (moved) summary.approxKl = await policyMove(learner, sampled);
   // Also where it is no number.
   if (before && moved && !(summary.approxKl! <= step.undoBeyond!)) {
-    await moveBack(learner.policy, before);
+    // The optimiser keeps its moments: what it saw is true.
+    await learner.policy.moveTo(before);
     summary.undone = 1;
   }
+  before?.release();
   // One update sees only the policy that sampled: its clipping is 0 by construction.
   if (updates === 1 && summary.firstRatioMax! < 1 + 1e-5) delete means.clipFraction;
   return {

@@ -1,6 +1,6 @@
 /** The optimiser's settings and the schedule of its rate: one schema for every learner. */
 import { z } from "zod";
-import type { MemoryPlan, ModelInfo, StepOptions, Trainer } from "../policy/policy.ts";
+import type { MemoryPlan, ModelInfo, Sampler, StepOptions, Trainer } from "../policy/policy.ts";
 
 const positive = z.number().positive();
 const share = z.number().min(0).max(1);
@@ -41,7 +41,7 @@ export const passShape = {
     .min(16)
     .optional()
     .describe(
-      "Distinct tokens per forward pass, for memory. Left out: chosen by the model's size, so that a pass keeps at most about 2 GiB of activations; never above 8192. Another budget adds up the same gradient in another order: it differs by rounding, about 1e-6 of its size. The same budget gives the same bits.",
+      "Distinct tokens per forward pass and process, for memory. Left out: chosen by the model's size, so that a pass keeps at most about 2 GiB of activations; never above 8192. Another budget adds up the same gradient in another order: it differs by rounding, about 1e-6 of its size. The same budget gives the same bits.",
     ),
   recompute: z.boolean().default(false).describe("Recompute activations in the backward pass: less memory, more time."),
 } as const;
@@ -91,6 +91,11 @@ const [leastBudget, mostBudget] = [256, 8192];
 export function tokenBudgetFor({ activations }: Pick<MemoryPlan, "activations">): number {
   const fits = Math.floor(activationBytes / activations / leastBudget) * leastBudget;
   return Math.max(leastBudget, Math.min(mostBudget, fits));
+}
+
+/** Tokens of a micro-batch: the budget is that of one process, and engines share a pass among several. */
+export function batchTokens({ capabilities }: Pick<Sampler, "capabilities">, tokenBudget: number): number {
+  return tokenBudget * (capabilities.ranks ?? 1);
 }
 
 /** For passes of this policy, where none is given. It follows from the model's shape alone: another budget gives other bits. */

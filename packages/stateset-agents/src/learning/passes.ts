@@ -26,20 +26,27 @@ export async function addGradients(
   signal?: AbortSignal,
 ): Promise<number> {
   let total = 0;
+  /** Those that were asked for and not waited for. */
+  let backward: Promise<void> = Promise.resolve();
   try {
-    for (const batch of batches) {
-      throwIfAborted(signal, "within an update");
-      const pass = await forward(policy, batch, want);
+    for await (const { batch, pass } of passesOf(policy, batches, want, "within an update", signal)) {
       const share = used(pass, () => shareOf(batch, pass));
       if (!isWhole(share)) {
         pass.release();
+        await backward;
         return Number.NaN;
       }
       total += share.loss;
-      await policy.backward(pass, share.derivatives);
+      const before = backward;
+      backward = policy.backward(pass, share.derivatives);
+      // Seen when it is waited for.
+      backward.catch(() => {});
+      await (inFlight(policy) === 1 ? backward : before);
     }
+    await backward;
     return total;
   } catch (error) {
+    await backward.catch(() => {});
     await policy.zeroGradients().catch(() => {});
     throw error;
   }
@@ -53,12 +60,48 @@ export async function scorePasses(
   use: (batch: MicroBatch, pass: Forward) => void,
   signal?: AbortSignal,
 ): Promise<void> {
-  for (const batch of batches) {
-    throwIfAborted(signal, "while scoring");
-    const pass = await forward(policy, batch, { ...want, grad: false });
+  for await (const { batch, pass } of passesOf(policy, batches, { ...want, grad: false }, "while scoring", signal)) {
     used(pass, () => use(batch, pass));
     pass.release();
   }
+}
+
+/**
+ * The passes of micro-batches in order. An engine that bears several has the next ones asked for while the caller is at work on one, so
+ * that it does not wait for us; those are released when the caller stops early.
+ */
+async function* passesOf(
+  policy: Policy,
+  batches: Iterable<MicroBatch>,
+  want: ForwardOptions,
+  when: string,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<{ batch: MicroBatch; pass: Forward }> {
+  const source = batches[Symbol.iterator]();
+  const asked: { batch: MicroBatch; coming: Promise<Forward> }[] = [];
+  const ask = () => {
+    const { value: batch, done } = source.next();
+    if (done) return false;
+    const coming = forward(policy, batch, want);
+    coming.catch(() => {});
+    asked.push({ batch, coming });
+    return true;
+  };
+  try {
+    for (;;) {
+      throwIfAborted(signal, when);
+      while (asked.length < inFlight(policy) && ask());
+      const first = asked.shift();
+      if (!first) return;
+      yield { batch: first.batch, pass: await first.coming };
+    }
+  } finally {
+    for (const { coming } of asked) coming.then((pass) => pass.release()).catch(() => {});
+  }
+}
+
+function inFlight({ capabilities }: Policy): number {
+  return capabilities.passesInFlight ?? 1;
 }
 
 /** A loss is somebody's code: when it throws, its pass must not stay in memory. */

@@ -1,7 +1,7 @@
 /** What a step's sampled tokens say of the policy as a whole, whichever of them carried gradient. */
-import type { Policy } from "../policy/policy.ts";
 import type { Learner } from "./learner.ts";
 import { gather, microBatches } from "./micro-batch.ts";
+import { batchTokens } from "./optimiser.ts";
 import { scorePasses } from "./passes.ts";
 import type { ChainSequence } from "./sequence.ts";
 
@@ -29,7 +29,7 @@ export async function policyMove(
   const stride = Math.max(1, sequences.length / scoredAgain);
   const chosen = sequences.filter((_, i) => Math.floor(i / stride) !== Math.floor((i - 1) / stride));
   let [sum, count] = [0, 0];
-  const batches = microBatches(chosen, chosen.keys(), settings.tokenBudget);
+  const batches = microBatches(chosen, chosen.keys(), batchTokens(policy, settings.tokenBudget));
   await scorePasses(policy, batches, {}, (batch, pass) => {
     gather(batch, pass.logprobs).forEach((now, i) => {
       const { old } = chosen[batch.members[i]!]!;
@@ -42,10 +42,4 @@ export async function policyMove(
     });
   });
   return sum / count;
-}
-
-/** Puts the trainable parameters back, to the rounding of one addition. The optimiser keeps its moments: what it saw is true. Weights that are no numbers it cannot mend. */
-export async function moveBack(policy: Policy, to: Float32Array): Promise<void> {
-  const now = await policy.readVector("parameters");
-  await policy.addVector(to.map((value, i) => value - now[i]!));
 }

@@ -2,6 +2,7 @@
 import type { Learner } from "./learner.ts";
 import type { LearningMetrics } from "./metric-table.ts";
 import { gather, gatherValues, microBatches } from "./micro-batch.ts";
+import { batchTokens } from "./optimiser.ts";
 import { scorePasses } from "./passes.ts";
 import type { ChainSequence } from "./sequence.ts";
 
@@ -16,7 +17,7 @@ export async function scoreSequences(
   want: { values: boolean; reference: boolean; entropy?: boolean; sampled?: boolean },
 ): Promise<void> {
   const batches = (members: Iterable<number> = sequences.keys()) =>
-    microBatches(sequences, members, settings.tokenBudget);
+    microBatches(sequences, members, batchTokens(policy, settings.tokenBudget));
   if (want.reference) {
     for (const batch of batches()) {
       const { temperature } = batch;

@@ -8,7 +8,10 @@ import { planMemory } from "../policy/native/memory.ts";
 import type { ModelConfig } from "../policy/native/model-config.ts";
 import { noMemory } from "../policy/no-memory.ts";
 import type { Policy } from "../policy/policy.ts";
+import { harvestBestOfN } from "../supervised/best-of-n.ts";
 import { tableLearner, tableLearners } from "../test-support/table-learners.ts";
+import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../test-support/table-training.ts";
+import { learnFrom } from "./learn-from.ts";
 import { defaultTokenBudget, tokenBudgetFor } from "./optimiser.ts";
 
 const root = mkdtempSync(join(tmpdir(), "token-budget-"));
@@ -50,6 +53,21 @@ describe("the token budget where none is given", () => {
   it("is 8192 where nothing needs memory, or nothing is known of the model", () => {
     expect([tokenBudgetFor(noMemory), defaultTokenBudget(undefined)]).toEqual([8192, 8192]);
   });
+});
+
+it("is that of one process: where two share a pass, a micro-batch holds twice as many tokens", async () => {
+  const passes = async (ranks: number) => {
+    const { agent, policy } = tableAgent({ spread: 1 });
+    const reward = new FunctionReward(politeShare);
+    const { groups } = await harvestBestOfN({ agent, environment: tableEnvironment(), reward, aboveMean: false });
+    Object.assign(policy.capabilities, { ranks });
+    const before = policy.calls.backward;
+    await learnFrom(policy, groups, { algorithm: "grpo", tokenBudget: 64 });
+    return policy.calls.backward - before;
+  };
+  const [one, two] = [await passes(1), await passes(2)];
+  expect(two).toBeLessThan(one);
+  expect(two).toBeGreaterThanOrEqual(Math.floor(one / 2));
 });
 
 // These are DPO with another loss.

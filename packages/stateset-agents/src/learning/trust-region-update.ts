@@ -1,6 +1,7 @@
 import type { LossFunction, TrustRegion } from "../algorithm/algorithm.ts";
 import { addMetric } from "../algorithm/metrics.ts";
-import { finiteDifferenceFisher, offsetMover, trustRegionStep } from "../algorithm/trust-region.ts";
+import { finiteDifferenceFisher, trustRegionStep } from "../algorithm/trust-region.ts";
+import type { ParameterVector } from "../policy/policy.ts";
 import type { Learner } from "./learner.ts";
 import type { Regularisers } from "./regularise.ts";
 import { objective } from "./token-choice.ts";
@@ -25,32 +26,39 @@ export async function trustRegionUpdate(
   const gradientOf = async (of: LossFunction) => {
     await policy.zeroGradients();
     const report = await accumulate(learner, of === loss ? batch : apart, of);
-    const vector = await policy.readVector("gradients");
+    const vector = await policy.vector("gradients");
     await policy.zeroGradients();
     return { report, vector };
   };
   const { report, vector: gradient } = await gradientOf(loss);
-  if (report.skipped !== undefined) return { ...report, gradNorm: Number.NaN };
-  const gradNorm = Math.sqrt(gradient.reduce((sum, g) => sum + g * g, 0));
-  if (!Number.isFinite(gradNorm)) return { ...report, gradNorm, skipped: "the gradient" };
-  const moveTo = await offsetMover({
-    read: () => policy.readVector("parameters"),
-    add: (delta) => policy.addVector(delta),
-  });
+  const gradNorm = Math.sqrt(await gradient.dot(gradient));
+  if (report.skipped !== undefined || !Number.isFinite(gradNorm)) {
+    gradient.release();
+    return { ...report, gradNorm, skipped: report.skipped ?? "the gradient" };
+  }
+  const old = await policy.vector("parameters");
+  const moveTo = async (offset?: ParameterVector) => {
+    const target = await old.copy();
+    if (offset) await target.add(offset);
+    await policy.moveTo(target);
+    target.release();
+  };
+  const fisher = finiteDifferenceFisher(moveTo, async () => (await gradientOf(kl)).vector);
   let tried: Batch["learnt"];
-  const result = await trustRegionStep(
-    {
-      gradient,
-      fisherVectorProduct: finiteDifferenceFisher(moveTo, async () => (await gradientOf(kl)).vector),
-      moveTo,
-      async evaluate() {
-        tried = batch.learnt?.apart();
-        const [lossNow, klNow] = await measure(learner, { ...batch, learnt: tried }, [loss, kl]);
-        return { loss: lossNow!, kl: klNow! };
-      },
+  const problem = {
+    gradient,
+    fisherVectorProduct: fisher.product,
+    moveTo,
+    async evaluate() {
+      tried = batch.learnt?.apart();
+      const [lossNow, klNow] = await measure(learner, { ...batch, learnt: tried }, [loss, kl]);
+      return { loss: lossNow!, kl: klNow! };
     },
-    { ...region, maxKl: region.maxKl * stepScale ** 2 },
-  );
+  };
+  const bound = { ...region, maxKl: region.maxKl * stepScale ** 2 };
+  const result = await trustRegionStep(problem, bound).finally(() => {
+    for (const vector of [gradient, old, fisher]) vector.release();
+  });
   if (result.accepted && tried) batch.learnt?.take(tried);
   const { metrics, ratioMax } = report;
   addMetric(metrics, "trustRegionKl", result.kl);

@@ -5,6 +5,7 @@ import type { Forward, StepOptions } from "../policy/policy.ts";
 import type { Learner } from "./learner.ts";
 import type { LearntTokens } from "./learnt-tokens.ts";
 import { gather, gatherValues, type MicroBatch, microBatches, scatter, scatterValues } from "./micro-batch.ts";
+import { batchTokens } from "./optimiser.ts";
 import { addGradients, scorePasses } from "./passes.ts";
 import type { Regularisers } from "./regularise.ts";
 import type { ChainSequence } from "./sequence.ts";
@@ -61,7 +62,7 @@ export async function accumulate(
   onPass?.(progress);
   // The entropy is always asked for: it is recorded with the tokens, and costs one multiplication per logit in a sweep that is made anyway.
   const want = { entropy: true, values: algorithm.needs.values === true, recompute: settings.recompute };
-  const batches = microBatches(batch.sequences, batch.members, settings.tokenBudget);
+  const batches = microBatches(batch.sequences, batch.members, batchTokens(policy, settings.tokenBudget));
   const loss = await addGradients(policy, batches, want, (micro, pass) => {
     const scored = scoredBy(pass, micro, batch);
     const { loss, dLogprobs, dEntropy, dValues, metrics: own } = lossOf(scored, batch.counts);
@@ -87,7 +88,7 @@ export async function measure(
 ): Promise<number[]> {
   const totals = losses.map(() => 0);
   const want = { entropy: true, values: algorithm.needs.values === true };
-  const batches = microBatches(batch.sequences, batch.members, settings.tokenBudget);
+  const batches = microBatches(batch.sequences, batch.members, batchTokens(policy, settings.tokenBudget));
   await scorePasses(policy, batches, want, (micro, pass) => {
     const scored = scoredBy(pass, micro, batch);
     losses.forEach((loss, i) => {

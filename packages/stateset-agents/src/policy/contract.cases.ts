@@ -1,6 +1,7 @@
 /** What every Policy promises, as tests: run over each engine by contract.test.ts. An engine of your own passes them the same way. */
 
 import { afterEach, describe, expect, it } from "vitest";
+import { readVector } from "../../test/read-vector.ts";
 import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { ChainBuilder } from "../conversation/chain.ts";
 import type { Message } from "../conversation/message.ts";
@@ -260,7 +261,7 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
           const passes = [await policy.forward(line(policy)), await policy.forward(line(policy, 3))];
           for (const i of order) await policy.backward(passes[i]!, ones(passes[i]!.logprobs));
           await expect(policy.backward(passes[0]!, ones(passes[0]!.logprobs))).rejects.toThrow();
-          const vector = await policy.readVector("gradients");
+          const vector = await readVector(policy, "gradients");
           await policy.zeroGradients();
           return vector;
         };
@@ -272,11 +273,22 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
       it("moves along a vector of its parameters", async () => {
         const policy = await policyOf();
         if (!policy.capabilities.vectors) return;
-        const before = await policy.readVector("parameters");
+        const before = await readVector(policy, "parameters");
         expect(before).toHaveLength(policy.model.trainableParameters);
-        await policy.addVector(new Float32Array(before.length).fill(0.5));
-        const after = await policy.readVector("parameters");
-        expect(after.every((value, i) => Math.abs(value - before[i]! - 0.5) < 1e-4)).toBe(true);
+        const [start, direction] = [await policy.vector("parameters"), await policy.vector("parameters")];
+        await direction.scale(0.5);
+        const there = await start.copy();
+        await there.add(direction, 3);
+        const { version } = await policy.moveTo(there);
+        expect(policy.version).toBe(version);
+        const after = await readVector(policy, "parameters");
+        expect(after.every((value, i) => Math.abs(value - 2.5 * before[i]!) <= 1e-6 * Math.abs(value))).toBe(true);
+        const squares = before.reduce((sum, value) => sum + value * value, 0);
+        expect(await start.dot(direction)).toBeCloseTo(squares / 2, 3);
+        await policy.moveTo(start);
+        expect(await readVector(policy, "parameters")).toEqual(before);
+        for (const vector of [start, direction, there]) vector.release();
+        await expect(start.copy()).rejects.toThrow();
       });
 
       it("keeps references as they were: the present, the base, several, moved, from files, closed", async () => {
@@ -317,7 +329,7 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
         const { version } = await other.restore(dir);
         expect(version).toBe(policy.version);
         for (const each of [policy, other]) await move(each);
-        expect(await other.readVector("parameters")).toEqual(await policy.readVector("parameters"));
+        expect(await readVector(other, "parameters")).toEqual(await readVector(policy, "parameters"));
         expect(other.version).toBe(policy.version);
       });
 
@@ -337,7 +349,7 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
         await move(policy);
         await policy.load(dir);
         for (const each of [policy, other]) await move(each);
-        expect(await other.readVector("parameters")).toEqual(await policy.readVector("parameters"));
+        expect(await readVector(other, "parameters")).toEqual(await readVector(policy, "parameters"));
       });
     });
   });

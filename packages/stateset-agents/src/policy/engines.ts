@@ -1,10 +1,12 @@
 /** The engines by name. Each is imported only when it is asked for: a stub needs no engine, a local model no hub client. */
+import { StatesetError } from "../error.ts";
 import type { DownloadProgress } from "./hub/resolve-model.ts";
 import type { FolderPlanOptions } from "./native/memory.ts";
 import type { Precision, ReferencePrecision } from "./native/precision.ts";
 import { noMemory } from "./no-memory.ts";
 import type { LoraOptions, MemoryPlan, Policy } from "./policy.ts";
 import type { StubOptions } from "./stub/stub-policy.ts";
+import type { TorchOptions } from "./torch/torch-options.ts";
 
 export interface EngineOptions {
   model: string | undefined;
@@ -24,6 +26,7 @@ export interface EngineOptions {
     onProgress: ((progress: DownloadProgress) => void) | undefined;
   };
   stub: Omit<StubOptions, "model"> | undefined;
+  torch: TorchOptions | undefined;
 }
 
 export interface Engine {
@@ -33,17 +36,44 @@ export interface Engine {
 }
 
 const native: Engine = {
-  async open({ model, hub, stub: _, ...options }) {
-    const { resolveModel } = await import("./hub/resolve-model.ts");
-    const { createProgressBar } = await import("./hub/progress-bar.ts");
+  async open({ model, hub, stub: _, torch: __, ...options }) {
     const { loadNativePolicy } = await import("./native/load.ts");
-    const wanted = model ?? (await import("@stateset-agents/starter-model")).starterModelPath;
-    const onProgress = hub.onProgress ?? (process.stderr.isTTY ? createProgressBar(process.stderr) : undefined);
-    const { dir, name } = await resolveModel(wanted, { ...hub, onProgress });
-    // An adapter's base model comes from the same place; the revision is the adapter's own.
-    return loadNativePolicy({ ...options, dir, name, hub: { ...hub, revision: undefined, onProgress } });
+    return loadNativePolicy({ ...options, ...(await located(model, hub)) });
   },
   plan: async (dir, options) => (await import("./native/memory.ts")).planFolder(dir, options),
+};
+
+/** The folder of a model, fetched where it is not on this machine. */
+async function located(model: string | undefined, hub: EngineOptions["hub"]) {
+  const { resolveModel } = await import("./hub/resolve-model.ts");
+  const { createProgressBar } = await import("./hub/progress-bar.ts");
+  const wanted = model ?? (await import("@stateset-agents/starter-model")).starterModelPath;
+  const onProgress = hub.onProgress ?? (process.stderr.isTTY ? createProgressBar(process.stderr) : undefined);
+  const { dir, name } = await resolveModel(wanted, { ...hub, onProgress });
+  // An adapter's base model comes from the same place; the revision is the adapter's own.
+  return { dir, name, hub: { ...hub, revision: undefined, onProgress } };
+}
+
+const torch: Engine = {
+  async open({ model, hub, lora, seed, slots, maxWaiting, torch, stub: _, ...others }) {
+    const foreign = Object.entries(others).find(([, value]) => value !== undefined)?.[0];
+    if (foreign !== undefined) {
+      throw new StatesetError("INVALID_OPTION", `${foreign} is an option of the embedded engine.`, {
+        hint: "Leave it out: `torch` holds those of the torch engine.",
+      });
+    }
+    const { loadTorchPolicy } = await import("./torch/load.ts");
+    return loadTorchPolicy({ ...(await located(model, hub)), lora, seed, slots, maxWaiting, torch });
+  },
+  async plan() {
+    throw new StatesetError(
+      "CAPABILITY_MISSING",
+      "What the torch engine needs is known once the model is open in it.",
+      {
+        hint: "Open it and ask policy.plan().",
+      },
+    );
+  },
 };
 
 const stub: Engine = {
@@ -54,6 +84,6 @@ const stub: Engine = {
   plan: async () => ({ ...noMemory, parameters: 0 }),
 };
 
-export const engines = { native, stub } as const satisfies Record<string, Engine>;
+export const engines = { native, stub, torch } as const satisfies Record<string, Engine>;
 export type EngineName = keyof typeof engines;
 export const engineNames = Object.keys(engines) as EngineName[];

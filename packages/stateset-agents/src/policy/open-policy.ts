@@ -7,6 +7,7 @@ import { type Precision, precisions, type ReferencePrecision, referencePrecision
 import { loraSchema } from "./option-schemas.ts";
 import type { LoraOptions, Policy } from "./policy.ts";
 import type { StubOptions, StubReplies } from "./stub/stub-policy.ts";
+import { type TorchOptions, torchSchema } from "./torch/torch-options.ts";
 
 export interface OpenPolicyOptions {
   /** A folder in Hugging Face layout, a .gguf file (or a folder that holds one), a hub id such as "Qwen/Qwen3-0.6B", or `stub://…`. Default: the bundled starter model. */
@@ -45,6 +46,8 @@ export interface OpenPolicyOptions {
   seed?: number;
   /** Use no model at all but scripted replies. */
   stub?: { replies?: StubReplies; dryRun?: boolean };
+  /** Of the engine "torch": which GPUs or which worker. */
+  torch?: TorchOptions;
   /** Called while the model is downloaded. Default: a progress bar, where there is a terminal. */
   onProgress?: (progress: DownloadProgress) => void;
 }
@@ -65,6 +68,7 @@ const schema = z.strictObject({
   cacheDir: z.string().min(1).optional(),
   seed: z.int().min(0).optional(),
   stub: z.custom<Omit<StubOptions, "model">>((value) => typeof value === "object" && value !== null).optional(),
+  torch: torchSchema.optional(),
   onProgress: z
     .custom<(progress: DownloadProgress) => void>((value) => typeof value === "function", "not a function")
     .optional(),
@@ -82,12 +86,18 @@ const schema = z.strictObject({
 export async function openPolicy(options: OpenPolicyOptions = {}): Promise<Policy> {
   const { engine, model, stub, ...rest } = parseOptions(schema, options, "openPolicy()");
   const scripted = stub !== undefined || model?.startsWith("stub://") === true;
-  if (engine === "native" && scripted) {
-    throw new StatesetError("INVALID_OPTION", "openPolicy() is asked for scripted replies on the embedded engine.", {
+  if (engine !== undefined && engine !== "stub" && scripted) {
+    const which = engine === "native" ? "embedded" : engine;
+    throw new StatesetError("INVALID_OPTION", `openPolicy() is asked for scripted replies on the ${which} engine.`, {
       hint: "Leave out engine, or leave out stub and name a model.",
     });
   }
-  const { lora, precision, referencePrecision, threads, seed, slots, cacheBytes, maxWaiting } = rest;
+  const { lora, precision, referencePrecision, threads, seed, slots, cacheBytes, maxWaiting, torch } = rest;
+  if (torch && engine !== "torch") {
+    throw new StatesetError("INVALID_OPTION", "openPolicy() is given options of the torch engine for another one.", {
+      hint: 'Say engine: "torch", or leave out torch.',
+    });
+  }
   const { revision, token, offline, cacheDir, onProgress } = rest;
   return engines[engine ?? (scripted ? "stub" : "native")].open({
     model,
@@ -100,6 +110,7 @@ export async function openPolicy(options: OpenPolicyOptions = {}): Promise<Polic
     slots,
     cacheBytes,
     maxWaiting,
+    torch,
     hub: { revision, token, offline, cacheDir, onProgress },
   });
 }

@@ -81,6 +81,19 @@ export interface WeightsChange {
   drained: boolean;
 }
 
+/** A number for each trainable parameter, in the order of the engine, which keeps it: at 8 billion it fits nowhere else. */
+export interface ParameterVector {
+  readonly length: number;
+  dot(other: ParameterVector): Promise<number>;
+  /** this ← this + scale · other */
+  add(other: ParameterVector, scale?: number): Promise<void>;
+  scale(by: number): Promise<void>;
+  copy(): Promise<ParameterVector>;
+  /** All of it, brought here. */
+  read(): Promise<Float32Array>;
+  release(): void;
+}
+
 export interface LoraOptions {
   rank: number;
   /** The adapter's output is scaled by alpha / rank. */
@@ -211,8 +224,12 @@ export interface Capabilities {
   entropy: boolean;
   values: boolean;
   hidden: boolean;
-  /** readVector() and addVector(). */
+  /** vector() and moveTo(). */
   vectors: boolean;
+  /** Processes that share a pass: a micro-batch has the token budget of each. Default 1. */
+  ranks?: number;
+  /** How many passes to keep alive, so that the engine has work while a loss is computed here. Default 1. */
+  passesInFlight?: number;
   /** step() takes `loraPlusRatio`. */
   loraPlus?: boolean;
   /** sample() takes `constraint`. */
@@ -275,9 +292,10 @@ export interface Trainer {
   reference(of?: ReferenceOf): Promise<Reference>;
   /** Adds a scalar head on the final hidden state, at zero: every value is exactly 0 until it learns (no-op when there is one). */
   addValueHead(): Promise<void>;
-  /** The trainable parameters (or their gradients) as one vector, and a way to move along one: for TRPO, EWC. */
-  readVector(what: "parameters" | "gradients"): Promise<Float32Array>;
-  addVector(delta: Float32Array): Promise<void>;
+  /** A copy of the trainable parameters, or of their gradients, as one vector: for TRPO, EWC, a step that is taken back. */
+  vector(of: "parameters" | "gradients"): Promise<ParameterVector>;
+  /** The trainable parameters become what the vector holds. The optimiser keeps its moments. */
+  moveTo(vector: ParameterVector): Promise<WeightsChange>;
   /**
    * Hugging Face layout; an adapter in PEFT layout unless `merge`. Whole weights are f32 unless `dtype` says "bf16", which takes half
    * the room and rounds what was trained.

@@ -32,6 +32,11 @@ export class VersionNames {
     return this.#now;
   }
 
+  /** Of the last change that was named. */
+  get count(): number {
+    return this.#names.at(-1)!.count;
+  }
+
   /** Of the weights with this count, or the last before it that was named. Waits for one that is being worked out. */
   at(count: number): Version | Promise<Version> {
     return (this.#names.findLast((entry) => entry.count <= count) ?? this.#names[0]!).name;

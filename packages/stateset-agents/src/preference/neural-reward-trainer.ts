@@ -7,7 +7,7 @@ import { bradleyTerryLoss, calibration, type ScoredPair } from "../algorithm/los
 import { describeList } from "../describe.ts";
 import { StatesetError } from "../error.ts";
 import { alikeBatches } from "../learning/micro-batch.ts";
-import type { PassSettings } from "../learning/optimiser.ts";
+import { batchTokens, type PassSettings } from "../learning/optimiser.ts";
 import { addGradients } from "../learning/passes.ts";
 import { openPolicy } from "../policy/open-policy.ts";
 import type { LoraOptions, Policy } from "../policy/policy.ts";
@@ -166,7 +166,7 @@ async function learn(
 ): Promise<number> {
   const batches = alikeBatches(
     batch.map((unit) => ({ chains: unitChains(unit) })),
-    tokenBudget,
+    batchTokens(policy, tokenBudget),
   );
   return addGradients(
     policy,

@@ -10,7 +10,7 @@ import type { RewardResult } from "../conversation/trajectory.ts";
 import { writeFailed, writeJsonAtomic } from "../durable.ts";
 import { StatesetError } from "../error.ts";
 import { alikeBatches } from "../learning/micro-batch.ts";
-import { defaultTokenBudget } from "../learning/optimiser.ts";
+import { batchTokens, defaultTokenBudget } from "../learning/optimiser.ts";
 import { scorePasses } from "../learning/passes.ts";
 import { type OpenPolicyOptions, openPolicy } from "../policy/open-policy.ts";
 import type { Policy } from "../policy/policy.ts";
@@ -144,7 +144,7 @@ export async function scoreChains(
   const scores = new Array<number>(chains.length);
   const batches = alikeBatches(
     chains.map((chain) => ({ chains: [chain] })),
-    tokenBudget,
+    batchTokens(policy, tokenBudget),
   );
   await scorePasses(
     policy,

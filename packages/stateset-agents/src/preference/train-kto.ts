@@ -6,7 +6,7 @@ import { type KtoLoss, klBaseline, ktoLoss, type LabelledSide } from "../algorit
 import { rewardOf } from "../algorithm/loss/preference.ts";
 import { describeList } from "../describe.ts";
 import { alikeBatches, gather, scatter } from "../learning/micro-batch.ts";
-import type { PassSettings } from "../learning/optimiser.ts";
+import { batchTokens, type PassSettings } from "../learning/optimiser.ts";
 import { addGradients, scorePasses } from "../learning/passes.ts";
 import type { Policy } from "../policy/policy.ts";
 import { exampleRecords } from "../run/example-records.ts";
@@ -102,7 +102,7 @@ async function learn(
   const units = batch.map(({ chosen }) => ({ chains: chosen }));
   return addGradients(
     policy,
-    alikeBatches(units, tokenBudget),
+    alikeBatches(units, batchTokens(policy, tokenBudget)),
     { recompute },
     (micro, pass) => {
       const logprobs = gather(micro, pass.logprobs);
@@ -130,7 +130,7 @@ async function baselineOf(
   const sides = new Array<{ logprobs: Float32Array; ref: Float32Array }>(others.length);
   await scorePasses(
     policy,
-    alikeBatches(units, tokenBudget),
+    alikeBatches(units, batchTokens(policy, tokenBudget)),
     {},
     (micro, pass) => {
       const logprobs = gather(micro, pass.logprobs);
@@ -154,7 +154,7 @@ async function evaluate(
   const others: { logprobs: Float32Array; ref: Float32Array }[] = [];
   await scorePasses(
     policy,
-    alikeBatches(all.map(unitOf), tokenBudget),
+    alikeBatches(all.map(unitOf), batchTokens(policy, tokenBudget)),
     {},
     (micro, pass) => {
       const logprobs = gather(micro, pass.logprobs);

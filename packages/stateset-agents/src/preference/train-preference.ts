@@ -9,7 +9,7 @@ import { type PreferenceLoss, preferenceLossNames } from "../algorithm/loss/pref
 import { describeList } from "../describe.ts";
 import { StatesetError } from "../error.ts";
 import { alikeBatches, gather, scatter } from "../learning/micro-batch.ts";
-import { defaultTokenBudget, type PassSettings } from "../learning/optimiser.ts";
+import { batchTokens, defaultTokenBudget, type PassSettings } from "../learning/optimiser.ts";
 import { addGradients, scorePasses } from "../learning/passes.ts";
 import type { Policy, Reference } from "../policy/policy.ts";
 import { exampleRecords } from "../run/example-records.ts";
@@ -229,7 +229,7 @@ async function learn(
   { tokenBudget, recompute }: PassSettings,
   signal: AbortSignal | undefined,
 ): Promise<number> {
-  const batches = alikeBatches(batch.map(unitOf), tokenBudget);
+  const batches = alikeBatches(batch.map(unitOf), batchTokens(policy, tokenBudget));
   return addGradients(
     policy,
     batches,
@@ -256,7 +256,7 @@ async function evaluate(
   const sums = { loss: 0, accuracy: 0, margin: 0, likelierChosen: 0 };
   await scorePasses(
     policy,
-    alikeBatches(all.map(unitOf), tokenBudget),
+    alikeBatches(all.map(unitOf), batchTokens(policy, tokenBudget)),
     {},
     (micro, pass) => {
       const pairs = micro.members.map((member) => all[member]!);

@@ -167,6 +167,31 @@ describe("a failure is typed, counted and kept with what was said before it", ()
     expect(calls).toBe(4);
   });
 
+  it.each([
+    [undefined, 100, 100],
+    [undefined, 1, 64],
+    [5, 100, 5],
+  ])("plays as many as are asked for (%s), or as the engine holds (%i): %i", async (concurrency, slots, most) => {
+    const policy = createTablePolicy();
+    const { stats } = policy;
+    policy.stats = () => ({ ...stats(), slots });
+    const environment = new ConversationEnvironment({ scenarios });
+    let [running, seen] = [0, 0];
+    const { reset } = environment;
+    environment.reset = async (...given) => {
+      seen = Math.max(seen, ++running);
+      await new Promise((resolve) => setImmediate(resolve));
+      running--;
+      return reset.apply(environment, given);
+    };
+    const settings = parseOptions(z.strictObject(rolloutShape), { concurrency, maxTurns: 1 }, "play()");
+    const agent = new MultiTurnAgent({ policy, sampling: { maxTokens: 1 } });
+    const rollout = environmentRollout({ agent, environment, reward: fine, settings, learn: true });
+    const request = { id: "g", scenario: scenarios[0]!, size: 120, seed: 1 };
+    await sampleGroups(rollout, [request], { report: emptyReport(), minimum: 1 });
+    expect(seen).toBe(most);
+  });
+
   it("an environment's own reward that is NaN", async () => {
     const environment = new ConversationEnvironment({ scenarios });
     const { step } = environment;

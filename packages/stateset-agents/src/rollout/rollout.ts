@@ -28,7 +28,7 @@ export interface Rollout {
   learn: boolean;
   /** What rewards may ask how likely replies are. Left out: one for each call of sampleGroups(). */
   scorer?: ReferenceScorer | undefined;
-  /** The model that a scorer is made for. None, and none for a stub: rewards go without. */
+  /** Whose model samples, and scores for rewards. None, and none for a stub: rewards go without. */
   agent?: Agent;
   /** Told how far it is after every reply and every reward; it must return at once. */
   onProgress?: ((progress: RolloutProgress) => void) | undefined;
@@ -81,6 +81,9 @@ export async function sampleGroups(
   }
 }
 
+/** While the model samples for some, environments and rewards of others are at work. */
+const leastConcurrency = 64;
+
 /** Costs nothing until a reward asks it. */
 export function scorerOf(agent: Agent | undefined): ReferenceScorer | undefined {
   return agent === undefined || agent.policy.model.stub ? undefined : createReferenceScorer(agent.policy);
@@ -92,7 +95,8 @@ async function sampleAll(
   { report, minimum = 2, signal, stop }: SampleOptions & { stop: () => void },
 ): Promise<TrajectoryGroup[]> {
   const { learn } = rollout;
-  const { concurrency, constrain } = rollout.settings;
+  const slots = rollout.agent?.policy.stats().slots ?? 0;
+  const { constrain, concurrency = Math.max(leastConcurrency, slots) } = rollout.settings;
   const sampling = { ...rollout.settings.sampling, constrain };
   const progress = progressOf(rollout, requests, report);
   const conversations = requests.flatMap(({ id, scenario, size, seed }) =>

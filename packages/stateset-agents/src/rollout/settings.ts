@@ -18,7 +18,11 @@ export const rolloutShape = {
     .optional()
     .describe("Hold calls of tools to their schemas while they are sampled. Left out: as the agent has it."),
   maxTurns: count.default(16).describe("Replies per conversation at most, whatever the environment allows."),
-  concurrency: count.default(64).describe("Conversations that run at the same time."),
+  concurrency: count
+    .optional()
+    .describe(
+      "Conversations that run at the same time. Left out: as many as the engine samples together, 64 at least.",
+    ),
   timeouts: z
     .strictObject({
       environmentMs: timeMs.default(30_000).describe("The longest one reset() or step() may take."),

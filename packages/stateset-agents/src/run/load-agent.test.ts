@@ -2,6 +2,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import { isAbsolute, join, relative } from "node:path";
 import { describe, expect, it } from "vitest";
 import { chatModel } from "../../test/cli.ts";
+import { readVector } from "../../test/read-vector.ts";
 import { temporaryFolder } from "../../test/tiny-model.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import type { AlgorithmConfig } from "../algorithm/index.ts";
@@ -28,7 +29,7 @@ async function unfinished(algorithm: AlgorithmConfig, lora: boolean): Promise<{ 
   const stop = new AbortController();
   const watch = {
     async onStepEnd() {
-      after.push(await agent.policy.readVector("parameters"));
+      after.push(await readVector(agent.policy, "parameters"));
       if (after.length === 3) stop.abort();
     },
   };
@@ -54,7 +55,7 @@ async function unfinished(algorithm: AlgorithmConfig, lora: boolean): Promise<{ 
 async function weightsAt(path: string, count: number): Promise<Float32Array> {
   const agent = await loadAgentFromCheckpoint(path);
   try {
-    return (await agent.policy.readVector("parameters")).subarray(0, count);
+    return (await readVector(agent.policy, "parameters")).subarray(0, count);
   } finally {
     await agent.close();
   }

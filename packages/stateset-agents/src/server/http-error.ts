@@ -75,6 +75,8 @@ const meanings: Readonly<Record<ErrorCode, Meaning>> = {
   ABORTED: "gone",
   ENGINE_FAILED: "down",
   ENGINE_UNAVAILABLE: "down",
+  WORKER_LOST: "down",
+  WORKER_REFUSED: "down",
   OUT_OF_MEMORY: "down",
   POLICY_CLOSED: "down",
   DRAIN_TIMEOUT: "down",

@@ -4,7 +4,7 @@ import { learnCount } from "../conversation/learn-tokens.ts";
 import type { TreeChain } from "../conversation/token-tree.ts";
 import { describeList } from "../describe.ts";
 import { alikeBatches, gather, scatter } from "../learning/micro-batch.ts";
-import { defaultTokenBudget, type PassSettings } from "../learning/optimiser.ts";
+import { batchTokens, defaultTokenBudget, type PassSettings } from "../learning/optimiser.ts";
 import type { Unit } from "../learning/pack.ts";
 import { addGradients, scorePasses } from "../learning/passes.ts";
 import type { Policy } from "../policy/policy.ts";
@@ -121,7 +121,7 @@ async function learn(
   signal: AbortSignal | undefined,
 ): Promise<number> {
   const tokens = batch.reduce((sum, chain) => sum + learnCount(chain), 0);
-  const batches = alikeBatches(units(batch), settings.tokenBudget);
+  const batches = alikeBatches(units(batch), batchTokens(policy, settings.tokenBudget));
   return addGradients(
     policy,
     batches,
@@ -159,7 +159,7 @@ async function evaluateChains(
   let tokens = 0;
   await scorePasses(
     policy,
-    alikeBatches(units(chains), tokenBudget),
+    alikeBatches(units(chains), batchTokens(policy, tokenBudget)),
     {},
     (micro, pass) => {
       for (const logprobs of gather(micro, pass.logprobs)) {

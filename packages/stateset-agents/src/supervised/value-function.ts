@@ -6,7 +6,7 @@ import type { Trajectory } from "../conversation/trajectory.ts";
 import { describeList } from "../describe.ts";
 import { StatesetError } from "../error.ts";
 import { gatherValues, microBatches, scatterValues } from "../learning/micro-batch.ts";
-import { defaultTokenBudget } from "../learning/optimiser.ts";
+import { batchTokens, defaultTokenBudget } from "../learning/optimiser.ts";
 import { addGradients, scorePasses } from "../learning/passes.ts";
 import { type ChainSequence, sequenceOf } from "../learning/sequence.ts";
 import { mergeDefined, parseOptions } from "../options.ts";
@@ -70,7 +70,7 @@ export class ValueFunction {
     const sequences = conversations.map(sequenceOf);
     const values: Float32Array[] = sequences.map(() => new Float32Array(0));
     const { tokenBudget = defaultTokenBudget(policy) } = this.#options;
-    const batches = microBatches(sequences, withTokens(sequences), tokenBudget);
+    const batches = microBatches(sequences, withTokens(sequences), batchTokens(policy, tokenBudget));
     await scorePasses(policy, batches, { values: true }, (batch, pass) => {
       const own = gatherValues(batch, pass.values!);
       batch.members.forEach((member, i) => {
@@ -116,7 +116,7 @@ export class ValueFunction {
     const count = (members: readonly number[]) => members.reduce((sum, member) => sum + returns[member]!.length, 0);
     const learn = async (members: readonly number[], signal: AbortSignal | undefined) => {
       const tokens = count(members);
-      const batches = microBatches(sequences, members, tokenBudget);
+      const batches = microBatches(sequences, members, batchTokens(policy, tokenBudget));
       const want = { values: true, recompute: settings.recompute };
       return addGradients(
         policy,

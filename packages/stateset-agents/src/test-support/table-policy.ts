@@ -7,6 +7,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { throwIfAborted } from "../abort.ts";
 import { StatesetError } from "../error.ts";
+import { ArrayVector, arrayOf } from "../policy/array-vector.ts";
 import { noMemory } from "../policy/no-memory.ts";
 import type {
   ModelInfo,
@@ -177,13 +178,14 @@ export function createTablePolicy(options: TablePolicyOptions = {}): TablePolicy
       valueHead = true;
     },
 
-    async readVector(what) {
-      return Float32Array.from((what === "parameters" ? parameters : gradients).subarray(0, trainable()));
+    async vector(of) {
+      return new ArrayVector((of === "parameters" ? parameters : gradients).subarray(0, trainable()));
     },
 
-    async addVector(delta) {
-      for (let i = 0; i < trainable(); i++) parameters[i]! += delta[i]!;
-      version = changedVersion(version, "add", digestOf(delta));
+    async moveTo(vector) {
+      parameters.set(arrayOf(vector));
+      version = changedVersion(version, "at", digestOf(parameters));
+      return { version, drained: false };
     },
 
     async save(dir) {

@@ -1,8 +1,10 @@
 /** What only the real engine can show, on the starter model. */
+
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import { readVector } from "../../test/read-vector.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { type AlgorithmName, algorithmNames, createAlgorithm } from "../algorithm/algorithms.ts";
 import { demoEnvironment, demoReward } from "../cli/demo/parts.ts";
@@ -48,7 +50,7 @@ async function withAgent<T>(
   }
 }
 
-const weights = (agent: MultiTurnAgent) => agent.policy.readVector("parameters");
+const weights = (agent: MultiTurnAgent) => readVector(agent.policy, "parameters");
 
 describe("training on the engine", { timeout: 300_000 }, () => {
   it.each([
@@ -175,7 +177,7 @@ describe("training on the engine", { timeout: 300_000 }, () => {
       };
       const learner = { policy, algorithm, reference: undefined, settings: resolveConfig({ tokenBudget: 1e5 }) };
       await accumulate(learner, batch, (micro, counts) => algorithm.loss(micro, counts));
-      const gradient = await policy.readVector("gradients");
+      const gradient = await readVector(policy, "gradients");
       await policy.zeroGradients();
 
       // Independently: one conversation at a time, no tree, derivatives only where a reply was sampled.
@@ -196,7 +198,7 @@ describe("training on the engine", { timeout: 300_000 }, () => {
           await policy.backward(pass, { logprobs: derivatives });
         }
       }
-      const alone = await policy.readVector("gradients");
+      const alone = await readVector(policy, "gradients");
       expect(relativeDifference(gradient, alone)).toBeLessThan(1e-4);
 
       // And the derivatives the engine is given in a run are zero on everything that was not sampled.
@@ -234,7 +236,7 @@ async function gradientOf(
     counts: { sequences: sequences.length, tokens, groups: groups.length, maxTokens: 60 },
   };
   await accumulate(learner, batch, (micro, counts) => algorithm.loss(micro, counts));
-  const vector = await policy.readVector("gradients");
+  const vector = await readVector(policy, "gradients");
   await policy.zeroGradients();
   await reference.close();
   return vector;

@@ -1,6 +1,8 @@
 /** Tokens that a constraint forced carry no gradient: shown on the gradient itself, against one made by hand. */
+
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
+import { readVector } from "../../test/read-vector.ts";
 import { makeTinyModel } from "../../test/tiny-model.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { createAlgorithm } from "../algorithm/algorithms.ts";
@@ -98,7 +100,7 @@ async function byHand({ trajectories }: TrajectoryGroup, forced: readonly Uint8A
 }
 
 async function takeGradient(): Promise<Float32Array> {
-  const vector = await policy.readVector("gradients");
+  const vector = await readVector(policy, "gradients");
   await policy.zeroGradients();
   return vector;
 }

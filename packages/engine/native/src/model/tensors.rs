@@ -143,14 +143,16 @@ impl Model {
         Ok(out)
     }
 
-    pub fn add_flat(&mut self, delta: &[f32]) -> Result<(), EngineError> {
+    /// The trainable parameters become these, in the order of `read_flat`.
+    pub fn write_flat(&mut self, values: &[f32]) -> Result<(), EngineError> {
         self.weights.check_whole()?;
         let trained: Vec<usize> = (0..self.params.all.len()).filter(|&i| self.is_trainable(self.params.all[i].store)).collect();
         let total: usize = trained.iter().map(|&i| self.params.all[i].rows * self.params.all[i].cols).sum();
-        check_len("the flat update", total, delta.len())?;
+        check_len("the flat parameters", total, values.len())?;
+        if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+            return Err(EngineError::new("NOT_FINITE", format!("Number {at} of the flat parameters is {}.", values[at])));
+        }
         // All memory is had before anything moves.
-        let largest = trained.iter().map(|&i| self.params.all[i].rows * self.params.all[i].cols).max().unwrap_or(0);
-        let mut room = zeros(largest, "the largest tensor")?;
         for store in self.stores_in(Scope::All) {
             self.weights.write(store)?;
         }
@@ -158,13 +160,7 @@ impl Model {
         for i in trained {
             let p = &self.params.all[i];
             let n = p.rows * p.cols;
-            let values = &mut room[..n];
-            let data = self.weights.write(p.store)?;
-            p.read(data, values);
-            for (v, d) in values.iter_mut().zip(&delta[at..at + n]) {
-                *v += d;
-            }
-            p.write(data, values);
+            p.write(self.weights.write(p.store)?, &values[at..at + n]);
             at += n;
         }
         self.changed();

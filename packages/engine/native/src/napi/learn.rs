@@ -118,10 +118,10 @@ pub fn read_flat(call: &Call) -> Answer {
     })
 }
 
-pub fn add_flat(call: &Call) -> Answer {
-    let delta = call.arg(1, "delta").floats()?;
+pub fn write_flat(call: &Call) -> Answer {
+    let values = call.arg(1, "values").floats()?;
     call.change(
         |state| state.model.change_cost(&state.model.stores_in(Scope::All)),
-        move |state| state.model.add_flat(&delta).map(|()| Vec::new()),
+        move |state| state.model.write_flat(&values).map(|()| Vec::new()),
     )
 }

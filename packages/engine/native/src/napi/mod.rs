@@ -21,7 +21,7 @@ use api::{CallbackInfo, Env, Value, api};
 use config::{read_config, read_forms};
 use desk::Work;
 use engine::{Engine, Held};
-use learn::{add_flat, backward, forward, read_flat, set_trainable, step, zero_gradients};
+use learn::{backward, forward, read_flat, set_trainable, step, write_flat, zero_gradients};
 use sample::{cancel, embed, sample, set_constraint, set_vocabulary};
 use state::{FAILURES, Options, State, told_to_fail};
 use value::{Arg, Reply, c_string};
@@ -69,7 +69,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("step", step),
     ("zeroGradients", zero_gradients),
     ("readFlat", read_flat),
-    ("addFlat", add_flat),
+    ("writeFlat", write_flat),
 ];
 
 const MAX_ARGS: usize = 5;

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
+import { packageVersion } from "../../package-version.ts";
 import { type CliIo, print, printJson } from "../io.ts";
-import { packageVersion } from "../version.ts";
 
 export function addVersion(program: Command, io: CliIo): void {
   program

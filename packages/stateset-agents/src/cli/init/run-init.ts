@@ -3,10 +3,10 @@ import { basename, dirname, join, relative, resolve } from "node:path";
 import * as prompts from "@clack/prompts";
 import { makeFolders, writeFailed } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
+import { findPackageRoot } from "../../package-root.ts";
 import { wrap } from "../../telemetry/columns.ts";
 import { CliExit } from "../failure.ts";
 import { type CliIo, colorsOf, isInteractive, print, printJson } from "../io.ts";
-import { findPackageRoot } from "../package-root.ts";
 import { packageSource } from "./package-source.ts";
 import { projectFiles, type TemplateName, templateHints, templateNames, yamlConfig } from "./templates.ts";
 

@@ -1,5 +1,5 @@
 import { basename, dirname } from "node:path";
-import { makeFolder } from "../native/files.ts";
+import { makeFolder } from "../files.ts";
 import { type ModelConfig, readModelConfig } from "../native/model-config.ts";
 import { type TensorPlace, tensorPlaces } from "../native/tensor-names.ts";
 import { checkWeights, findName } from "../native/weights.ts";

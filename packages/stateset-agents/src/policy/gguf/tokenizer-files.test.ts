@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/temporary-folder.ts";
 import { StatesetError } from "../../error.ts";
-import { copyTokenizer } from "../native/files.ts";
+import { copyTokenizer } from "../files.ts";
 import { loadChatTokenizer } from "../tokenizer/load-chat-tokenizer.ts";
 import { byteLevelMetadata, golden, sentencePieceMetadata } from "./fixtures/tokenizer-metadata.ts";
 import type { GgufMetadata, GgufValue } from "./gguf-metadata.ts";

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
+import { readVector } from "../../../test/read-vector.ts";
 import { makeTinyModel, storiesDir } from "../../../test/tiny-model.ts";
 import { StatesetError } from "../../error.ts";
 import { defaultSampling, type Policy, type Sample, type TokenTree } from "../policy.ts";
@@ -109,7 +110,7 @@ describe("training", () => {
         await policy.backward(pass, { logprobs: derivative(0.1), entropy: derivative(0.01) });
         await policy.step({ learningRate: 1e-3, clipNorm: 1 });
       }
-      const weights = await policy.readVector("parameters");
+      const weights = await readVector(policy, "parameters");
       await policy.close();
       return weights;
     };
@@ -124,7 +125,7 @@ describe("training", () => {
       await policy.zeroGradients();
       const pass = await policy.forward(tree, { recompute });
       await policy.backward(pass, { logprobs: Float32Array.from(tree.tokens, (_, i) => Math.cos(i)) });
-      return policy.readVector("gradients");
+      return readVector(policy, "gradients");
     };
     expect(Buffer.compare(bytes(await gradient(true)), bytes(await gradient(false)))).toBe(0);
     await policy.close();

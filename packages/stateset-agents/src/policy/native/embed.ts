@@ -1,7 +1,7 @@
 import { onAbort, throwIfAborted } from "../../abort.ts";
 import { StatesetError } from "../../error.ts";
+import { allOrStop } from "../all-or-stop.ts";
 import type { Policy } from "../policy.ts";
-import { allOrStop } from "./all-or-stop.ts";
 import type { NativeCore } from "./native-core.ts";
 
 /** Texts take slots beside replies: each is run in pieces between decoding steps, so that a long one holds nobody up. */

@@ -1,7 +1,9 @@
 /** LoRA+: the B matrices of an adapter learn `loraPlusRatio` times faster than A. */
+
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { readVector } from "../../../test/read-vector.ts";
 import { makeTinyModel, temporaryFolder } from "../../../test/tiny-model.ts";
 import { trainPreference } from "../../preference/train-preference.ts";
 import type { RunChoice } from "../../run/options.ts";
@@ -94,7 +96,7 @@ describe("the option loraPlusRatio of a learner", () => {
     const policy = await openPolicy({ lora: { ...lora, rank: 2 }, threads: 1 });
     const settings = { epochs: 2, batchSize: 1, learningRate: 1e-3, checkpoint: { every: 1 } } as const;
     const { run } = await trainPreference({ policy, pairs, ...settings, ...options });
-    const vector = await policy.readVector("parameters");
+    const vector = await readVector(policy, "parameters");
     await policy.close();
     return { run, vector };
   };

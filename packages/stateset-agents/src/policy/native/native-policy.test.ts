@@ -1,7 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { readVector } from "../../../test/read-vector.ts";
 import { architectures, makeTinyModel, storiesDir, temporaryFolder } from "../../../test/tiny-model.ts";
+import { ArrayVector } from "../array-vector.ts";
 import { defaultSampling, type LoraOptions, type Policy, type Reference, type TokenTree } from "../policy.ts";
 import type { TensorToWrite } from "../weights/index.ts";
 import { loadNativePolicy } from "./load.ts";
@@ -118,7 +120,7 @@ describe.each(architectures)("a native policy of %s", (architecture) => {
     const other = await loadNativePolicy(options);
     await other.restore(dir);
     for (let i = 0; i < 2; i++) expect(await learn(other)).toBe(await learn(policy));
-    expect(await other.readVector("parameters")).toEqual(await policy.readVector("parameters"));
+    expect(await readVector(other, "parameters")).toEqual(await readVector(policy, "parameters"));
     await Promise.all([policy.close(), other.close()]);
   });
 
@@ -185,9 +187,9 @@ describe("a native policy", () => {
     await policy.snapshot(dir);
     const { rank, alpha, dropout, targetModules } = lora;
     const other = await loadNativePolicy({ dir: storiesDir, lora: { targetModules, dropout, alpha, rank }, seed: 5 });
-    expect(await other.readVector("parameters")).not.toEqual(await policy.readVector("parameters"));
+    expect(await readVector(other, "parameters")).not.toEqual(await readVector(policy, "parameters"));
     await other.restore(dir);
-    expect(await other.readVector("parameters")).toEqual(await policy.readVector("parameters"));
+    expect(await readVector(other, "parameters")).toEqual(await readVector(policy, "parameters"));
     await Promise.all([policy.close(), other.close()]);
   });
 
@@ -228,10 +230,10 @@ describe("a native policy", () => {
 
   it("moves along a vector of its trainable parameters", async () => {
     const policy = await loadNativePolicy({ dir: storiesDir, lora: { ...lora, targetModules: ["v_proj"] } });
-    const before = await policy.readVector("parameters");
+    const before = await readVector(policy, "parameters");
     expect(before.length).toBe(policy.model.trainableParameters);
-    await policy.addVector(Float32Array.from(before, (_, i) => (i % 2 ? 0.5 : -0.25)));
-    const after = await policy.readVector("parameters");
+    await policy.moveTo(new ArrayVector(before.map((value, i) => value + (i % 2 ? 0.5 : -0.25))));
+    const after = await readVector(policy, "parameters");
     expect(after).toEqual(before.map((value, i) => value + (i % 2 ? 0.5 : -0.25)));
     await policy.close();
   });
@@ -261,11 +263,11 @@ describe("a native policy", () => {
     expect(masked.logprobs).toEqual(all.map((value, i) => (i < 30 ? 0 : value)));
     // Derivatives where nothing was wanted must not count.
     await policy.backward(masked, { logprobs: new Float32Array(sequence.length).fill(1) });
-    const gradient = await policy.readVector("gradients");
+    const gradient = await readVector(policy, "gradients");
     await policy.zeroGradients();
     const whole = await policy.forward(line(sequence));
     await policy.backward(whole, { logprobs: Float32Array.from(tree.wanted) });
-    expect(relative(gradient, await policy.readVector("gradients"))).toBeLessThan(1e-5);
+    expect(relative(gradient, await readVector(policy, "gradients"))).toBeLessThan(1e-5);
     await policy.close();
   });
 
@@ -280,7 +282,7 @@ describe("a native policy", () => {
       const sampled = policy.sample([request, { ...request, seed: 2 }]);
       for (const i of order) await policy.backward(passes[i]!, derivative(inputs[i]!));
       await sampled;
-      return policy.readVector("gradients");
+      return readVector(policy, "gradients");
     };
     expect(relative(await gradient([1, 0]), await gradient([0, 1]))).toBeLessThan(1e-5);
     await policy.close();

@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
 import type { EngineStats } from "@stateset-agents/engine";
-import { onAbort } from "../../abort.ts";
+import { ArrayVector, arrayOf } from "../array-vector.ts";
 import type { ModelInfo, Policy } from "../policy.ts";
+import { type Drawer, sampleReplies } from "../sample-replies.ts";
+import { checkStep } from "../step-options.ts";
 import type { LoadedTokenizer } from "../tokenizer/index.ts";
 import { changedVersion } from "../version.ts";
-import { allOrStop } from "./all-or-stop.ts";
 import { Constraints } from "./constraints.ts";
 import { createEmbed } from "./embed.ts";
 import { onEngine } from "./errors.ts";
@@ -12,8 +13,6 @@ import { adapterParameters, planMemory } from "./memory.ts";
 import { NativeCore, type NativeParts } from "./native-core.ts";
 import { createPasses } from "./passes.ts";
 import { createReferences } from "./reference.ts";
-import { type Abort, checkRequest, type SamplerParts, sampleOne } from "./sampling.ts";
-import { checkStep } from "./step-options.ts";
 import { createStoredWeights } from "./stored-weights.ts";
 
 /** The Policy contract on the embedded engine. */
@@ -41,13 +40,13 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
   const kept = { cacheBytes: parts.cacheBytes, referenceBytes: parts.reference?.bytes };
   const { names } = core;
   const constraints = new Constraints(model, tokenizer, engine.vocab);
-  const sampler: SamplerParts = {
-    model,
+  const drawer: Drawer = {
     tokenizer,
     vocabSize: engine.vocab,
     contextLength: engine.maxPositions,
-    constraints,
-    versionAt: (count) => names.at(count),
+    draw: ({ constraint, ...request }, take) =>
+      model.sample({ ...request, constraint: constraint && constraints.idOf(constraint) }, take),
+    versionAt: (count = model.version) => names.at(count),
   };
 
   return {
@@ -83,24 +82,7 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
     stats: () => model.stats(),
     plan: (options) => planMemory(config, adapter, parts.weightBytes, { ...options, ...kept }),
 
-    sample: (requests, { signal, onToken } = {}) =>
-      core.run(async () => {
-        requests.forEach((request, index) => {
-          checkRequest(sampler, request, index);
-        });
-        const abort: Abort = { aborted: signal?.aborted ?? false, running: new Set() };
-        const stop = () => {
-          abort.aborted = true;
-          for (const cancel of abort.running) cancel();
-        };
-        const letGo = onAbort(signal, stop);
-        const replies = requests.map((request, index) => sampleOne(sampler, request, index, abort, onToken));
-        try {
-          return await allOrStop(replies, stop);
-        } finally {
-          letGo();
-        }
-      }),
+    sample: (requests, options) => core.run(() => sampleReplies(drawer, requests, options)),
 
     ...createEmbed(core),
     ...createPasses(core),
@@ -116,15 +98,16 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
       }),
     zeroGradients: () => core.run(() => model.zeroGradients()),
     addValueHead: () => core.run(() => core.addValueHead()),
-    readVector: (what) => core.train(() => model.readFlat(what)),
-    addVector: (delta) =>
-      core.train(async () => {
-        const adding = model.addFlat(delta);
-        // While the caller has not had a chance to change it.
-        const hash = hashOf(delta);
-        const { version } = await adding;
-        await names.name(version, (before) => changedVersion(before, "add", hash));
-      }),
+    vector: (of) => core.train(async () => new ArrayVector(await model.readFlat(of))),
+    async moveTo(vector) {
+      // At once: what the caller does to it later is not meant.
+      const values = Float32Array.from(arrayOf(vector));
+      const named = changedVersion(core.opened, "at", hashOf(values));
+      return core.train(async () => {
+        const { version: count, drained } = await model.writeFlat(values);
+        return { version: await names.name(count, () => named), drained };
+      });
+    },
 
     ...createReferences(core),
     ...createStoredWeights(core),
@@ -140,8 +123,8 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
   };
 }
 
-function hashOf(delta: Float32Array): string {
+function hashOf(values: Float32Array): string {
   return createHash("sha256")
-    .update(new Uint8Array(delta.buffer, delta.byteOffset, delta.byteLength))
+    .update(new Uint8Array(values.buffer, values.byteOffset, values.byteLength))
     .digest("hex");
 }

@@ -1,35 +1,20 @@
 import type { PassHandle } from "@stateset-agents/engine";
-import { StatesetError } from "../../error.ts";
 import { seedOf } from "../../random.ts";
+import { checkDerivatives, checkForward, usedPass } from "../check-pass.ts";
 import type { Forward, Policy } from "../policy.ts";
 import type { NativeCore } from "./native-core.ts";
-import { checkTree } from "./token-tree.ts";
 
 /** Forward and backward. A pass that the caller forgets is freed like one it releases. */
 export function createPasses(core: NativeCore): Pick<Policy, "forward" | "backward"> {
   const { model, config, adapter, seed } = core.parts;
-  const { engine } = config;
+  const limits = { vocabSize: config.engine.vocab, contextLength: config.engine.maxPositions };
   /** Passes that wait for backward() or release(), by the object the caller holds. */
   const passes = new WeakMap<Forward, { pass: PassHandle; tokens: number }>();
 
   return {
     forward: (batch, { grad = true, temperature = 1, ...wants } = {}) =>
       core.run(async () => {
-        checkTree(batch, engine.vocab, engine.maxPositions);
-        if (!(temperature > 0 && temperature < Infinity)) {
-          throw new StatesetError(
-            "INVALID_OPTION",
-            `forward() got the temperature ${temperature}; it must be above 0.`,
-            {
-              hint: "Greedy samples (temperature 0) carry the log-probs of temperature 1.",
-            },
-          );
-        }
-        if (wants.values && !core.valueHead) {
-          throw new StatesetError("INVALID_OPTION", "forward() was asked for values, but there is no value head.", {
-            hint: "Call addValueHead() first.",
-          });
-        }
+        checkForward(batch, { temperature, values: wants.values ?? false }, { ...limits, valueHead: core.valueHead });
         if (grad && !core.prepared) await core.prepareTraining();
         const dropout = grad && adapter !== undefined && adapter.lora.dropout > 0;
         const { pass, ...numbers } = await model.forward(batch, {
@@ -61,20 +46,8 @@ export function createPasses(core: NativeCore): Pick<Policy, "forward" | "backwa
     backward: (forward, { logprobs, entropy, values, valuesIntoTrunk = true }) =>
       core.run(async () => {
         const waiting = passes.get(forward);
-        if (!waiting) {
-          throw new StatesetError(
-            "INVALID_OPTION",
-            "backward() got a pass that was made without grad, or was used before.",
-          );
-        }
-        for (const [what, derivative] of Object.entries({ logprobs, entropy, values })) {
-          if (derivative && derivative.length !== waiting.tokens) {
-            throw new StatesetError(
-              "INVALID_OPTION",
-              `backward() got ${derivative.length} derivatives of ${what} for ${waiting.tokens} tokens.`,
-            );
-          }
-        }
+        if (!waiting) throw usedPass();
+        checkDerivatives({ logprobs, entropy, values }, waiting.tokens);
         passes.delete(forward);
         await model.backward(waiting.pass, {
           logprobs: logprobs ?? new Float32Array(waiting.tokens),

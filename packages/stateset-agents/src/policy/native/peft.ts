@@ -3,11 +3,11 @@ import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import { didYouMean } from "../../suggest.ts";
+import { makeFolder } from "../files.ts";
 import { loraSchema } from "../option-schemas.ts";
 import type { LoraOptions } from "../policy.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
 import { exists } from "../what-lies-at.ts";
-import { makeFolder } from "./files.ts";
 import { adapterPlaces, type LinearModule } from "./tensor-names.ts";
 import { wholeTensor } from "./weights.ts";
 

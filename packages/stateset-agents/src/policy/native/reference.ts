@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import type { Model, RetainedWeights } from "@stateset-agents/engine";
 import { StatesetError } from "../../error.ts";
+import { checkTree } from "../check-tree.ts";
 import type { Policy, Reference, Version } from "../policy.ts";
 import { changedVersion, loadedVersion } from "../version.ts";
 import { exists } from "../what-lies-at.ts";
@@ -20,7 +21,6 @@ import {
 import { type SmallWeights, shrink } from "./small-reference.ts";
 import { kindOf } from "./snapshot.ts";
 import { placesOf } from "./snapshot-tensors.ts";
-import { checkTree } from "./token-tree.ts";
 import { openWeightSource } from "./weight-source.ts";
 import { loadWeights, type TensorTarget } from "./weights.ts";
 

@@ -3,6 +3,7 @@ import { cp, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
+import { readVector } from "../../../test/read-vector.ts";
 import { architectures, makeTinyModel, temporaryFolder } from "../../../test/tiny-model.ts";
 import type { LoraOptions, Policy, TokenTree } from "../policy.ts";
 import { openWeights, writeSafetensors } from "../weights/index.ts";
@@ -57,7 +58,7 @@ describe.each([
     await other.restore(dir);
     expect(other.version).toBe(version);
     for (let i = 0; i < 2; i++) expect(await learn(other)).toBe(await learn(policy));
-    expect(await other.readVector("parameters")).toEqual(await policy.readVector("parameters"));
+    expect(await readVector(other, "parameters")).toEqual(await readVector(policy, "parameters"));
     await Promise.all([policy.close(), other.close()]);
   });
 
@@ -203,12 +204,12 @@ it.each([
   }));
   state.shards[0].bytes = await writeSafetensors(join(dir, shard), written);
   await writeFile(join(dir, "policy.json"), JSON.stringify(state));
-  const before = await policy.readVector("parameters");
+  const before = await readVector(policy, "parameters");
   await expect(policy.restore(dir)).rejects.toMatchObject({
     code: "CHECKPOINT_MISMATCH",
     message: expect.stringMatching(/one adapter for the q, k and v of transformer\.h\.0\.attn\.c_attn/),
   });
-  expect(await policy.readVector("parameters")).toEqual(before);
+  expect(await readVector(policy, "parameters")).toEqual(before);
   await policy.close();
 });
 

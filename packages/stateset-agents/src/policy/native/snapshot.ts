@@ -4,13 +4,13 @@ import type { RetainedTraining } from "@stateset-agents/engine";
 import { z } from "zod";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
+import { makeFolder } from "../files.ts";
 import { loraSchema } from "../option-schemas.ts";
 import type { LoraOptions, Version } from "../policy.ts";
 import { type StoredFile, storeJson } from "../stored-file.ts";
 import { readJsonObject } from "../tokenizer/model-json.ts";
 import { isShardOf, type TensorToWrite, writeShards } from "../weights/index.ts";
 import { exists } from "../what-lies-at.ts";
-import { makeFolder } from "./files.ts";
 import { insertPart, isDirect, type TensorPlace } from "./tensor-names.ts";
 import { sizeOf, wholeTensor } from "./weights.ts";
 

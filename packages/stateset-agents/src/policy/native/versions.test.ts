@@ -1,7 +1,9 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { readVector } from "../../../test/read-vector.ts";
 import { makeTinyModel, storiesDir, temporaryFolder } from "../../../test/tiny-model.ts";
+import { ArrayVector } from "../array-vector.ts";
 import { defaultSampling, type LoraOptions, type Sample, type TokenTree } from "../policy.ts";
 import { loadNativePolicy } from "./load.ts";
 import { planFolder } from "./memory.ts";
@@ -168,7 +170,7 @@ describe("load()", () => {
     }
     await policy.load(dir);
     for (const each of [policy, same]) await learnValues(each);
-    expect(await policy.readVector("parameters")).toEqual(await same.readVector("parameters"));
+    expect(await readVector(policy, "parameters")).toEqual(await readVector(same, "parameters"));
     await Promise.all([policy.close(), same.close()]);
   });
 
@@ -212,7 +214,7 @@ describe("load()", () => {
       policy.forward(tree),
       policy.step({ learningRate: 0.02 }),
       policy.addValueHead(),
-      policy.addVector(new Float32Array(policy.model.trainableParameters).fill(0.01)).catch(() => {}),
+      policy.moveTo(new ArrayVector(new Float32Array(policy.model.trainableParameters).fill(0.01))).catch(() => {}),
       policy.load(saved),
       policy.step({ learningRate: 0.02 }),
     ]);
@@ -237,8 +239,8 @@ describe("load()", () => {
     const before = await scores(policy);
     await Promise.all([
       policy.save(dir),
-      ...Array.from({ length: 5 }, () =>
-        policy.addVector(new Float32Array(policy.model.trainableParameters).fill(0.01)),
+      ...Array.from({ length: 5 }, (_, i) =>
+        policy.moveTo(new ArrayVector(new Float32Array(policy.model.trainableParameters).fill(0.01 * (i + 1)))),
       ),
     ]);
     const saved = await loadNativePolicy({ dir });
@@ -311,7 +313,7 @@ it("names weights by what they are and by what was done to them, the same in eve
   for (const each of [one, two, three]) await learn(each);
   expect([two.version, three.version]).toEqual([one.version, one.version]);
   await two.step({ learningRate: 1e-3 });
-  await one.addVector(new Float32Array(one.model.trainableParameters));
+  await one.moveTo(await one.vector("parameters"));
   expect(new Set([one, two, three].map(({ version }) => version)).size).toBe(3);
   await Promise.all([one.close(), two.close(), three.close()]);
 });

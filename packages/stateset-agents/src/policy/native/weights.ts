@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import { writeJsonAtomic } from "../../durable.ts";
 import { StatesetError } from "../../error.ts";
+import { copyTokenizer, makeFolder } from "../files.ts";
 import { isGgufName } from "../gguf/find-gguf.ts";
 import type { ModelFiles } from "../tokenizer/model-json.ts";
 import { openWeights, type TensorToWrite, type Weights, writeSafetensors } from "../weights/index.ts";
 import { exists } from "../what-lies-at.ts";
-import { copyTokenizer, makeFolder } from "./files.ts";
 import type { ModelConfig } from "./model-config.ts";
 import { isBlocks, type StoredTypes, type WeightForms } from "./precision.ts";
 import { extractPart, insertPart, isComputed, isDirect, type TensorPlace, tensorPlaces } from "./tensor-names.ts";

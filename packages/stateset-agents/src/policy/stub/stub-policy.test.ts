@@ -113,7 +113,7 @@ describe("a stub policy", () => {
       () => policy.step({ learningRate: 1 }),
       () => policy.reference(),
       () => policy.addValueHead(),
-      () => policy.readVector("parameters"),
+      () => policy.vector("parameters"),
       () => policy.save("nowhere"),
       () => policy.snapshot("nowhere"),
     ];

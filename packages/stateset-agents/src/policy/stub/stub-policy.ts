@@ -3,6 +3,7 @@ import { z } from "zod";
 import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import { seedOf } from "../../random.ts";
+import { ArrayVector } from "../array-vector.ts";
 import { noMemory } from "../no-memory.ts";
 import type {
   Forward,
@@ -176,14 +177,15 @@ export function createStubPolicy(options: StubOptions = {}): Policy & { readonly
       trainable("a value head");
       valueHead = true;
     },
-    async readVector() {
+    async vector() {
       trainable("reading parameters");
-      return new Float32Array(0);
+      return new ArrayVector([]);
     },
-    async addVector(delta) {
+    async moveTo(vector) {
       trainable("moving parameters");
-      if (delta.length > 0)
-        throw new StatesetError("INVALID_OPTION", `${name} has 0 parameters, the vector ${delta.length}.`);
+      if (vector.length > 0)
+        throw new StatesetError("INVALID_OPTION", `${name} has 0 parameters, the vector ${vector.length}.`);
+      return unchanged;
     },
     async save(dir) {
       trainable("saving a model");

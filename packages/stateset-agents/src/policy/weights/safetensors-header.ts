@@ -120,12 +120,12 @@ function isSizes(value: unknown): value is number[] {
   return Array.isArray(value) && value.every((size) => Number.isSafeInteger(size) && size >= 0);
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
+export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** The first key an object of this (valid) JSON text repeats. JSON.parse would keep the last one and say nothing. */
-function duplicateKey(text: string): string | undefined {
+export function duplicateKey(text: string): string | undefined {
   const open: (Set<string> | undefined)[] = [];
   for (let i = 0; i < text.length; i++) {
     const char = text[i];

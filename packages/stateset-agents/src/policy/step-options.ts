@@ -1,6 +1,5 @@
-import type { EngineStep } from "@stateset-agents/engine";
-import { StatesetError } from "../../error.ts";
-import type { StepOptions } from "../policy.ts";
+import { StatesetError } from "../error.ts";
+import type { StepOptions } from "./policy.ts";
 
 const fromZero = (value: number) => value >= 0 && value < Infinity;
 const share = (value: number) => value >= 0 && value < 1;
@@ -17,8 +16,21 @@ const rules: Record<string, [fits: (value: number) => boolean, wanted: string]> 
   clipNorm: [(value) => value >= 0, "a number from 0"],
 };
 
+/** What an engine is told: every number with its default, but for those whose absence says something. */
+export interface CheckedStep {
+  learningRate: number;
+  valueLearningRate: number | undefined;
+  loraPlusRatio: number | undefined;
+  beta1: number;
+  beta2: number;
+  epsilon: number;
+  weightDecay: number;
+  clipNorm: number | undefined;
+  scope: "all" | "policy" | "value";
+}
+
 /** With the defaults of AdamW. */
-export function checkStep(options: StepOptions, { hasAdapter }: { hasAdapter: boolean }): EngineStep {
+export function checkStep(options: StepOptions, { hasAdapter }: { hasAdapter: boolean }): CheckedStep {
   const { learningRate, valueLearningRate, loraPlusRatio, clipNorm, scope = "all" } = options;
   if (loraPlusRatio !== undefined && !hasAdapter) {
     throw new StatesetError("INVALID_OPTION", "step() got loraPlusRatio, but the model has no adapter.", {

@@ -1,5 +1,5 @@
-import { StatesetError } from "../../error.ts";
-import type { TokenTree } from "../policy.ts";
+import { StatesetError } from "../error.ts";
+import type { TokenTree } from "./policy.ts";
 
 /** Refuses a malformed tree, tokens the model does not know, and paths longer than its context. */
 export function checkTree(tree: TokenTree, vocabSize: number, contextLength: number): void {

@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { makeFolders, writeFileAtomic } from "../../durable.ts";
-import { messageOf, StatesetError } from "../../error.ts";
-import { type ModelFiles, readText } from "../tokenizer/model-json.ts";
-import { exists } from "../what-lies-at.ts";
+import { makeFolders, writeFileAtomic } from "../durable.ts";
+import { messageOf, StatesetError } from "../error.ts";
+import { type ModelFiles, readText } from "./tokenizer/model-json.ts";
+import { exists } from "./what-lies-at.ts";
 
 export async function makeFolder(dir: string): Promise<void> {
   await attempt(dir, async () => makeFolders(dir));

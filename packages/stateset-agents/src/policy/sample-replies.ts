@@ -1,68 +1,83 @@
-import type { Model, SampledExtras, SampledReply } from "@stateset-agents/engine";
-import { z } from "zod";
-import { StatesetError } from "../../error.ts";
-import { parseOptions } from "../../options.ts";
-import { samplingSchema } from "../option-schemas.ts";
-import type { Sample, SampleRequest, SampleToken, TokenLogprob, Version } from "../policy.ts";
-import { createReplyText, type LoadedTokenizer } from "../tokenizer/index.ts";
-import { wellFormed } from "../tokenizer/well-formed.ts";
-import type { Constraints } from "./constraints.ts";
+import { onAbort } from "../abort.ts";
+import { allOrStop } from "./all-or-stop.ts";
+import { checkRequest } from "./check-request.ts";
+import type { Sample, SampleOptions, SampleRequest, SampleToken, Sampling, TokenLogprob, Version } from "./policy.ts";
+import { createReplyText, type LoadedTokenizer } from "./tokenizer/index.ts";
 
-const besideSchema = z.strictObject({
-  topLogprobs: z.int().min(0).max(20).optional(),
-  samplerLogprobs: z.boolean().optional(),
-  promptLogprobs: z.int().min(0).max(20).optional(),
-  // Two names that cannot be written as bytes would be one to the engine.
-  namespace: z
-    .string()
-    .refine((name) => name === wellFormed(name), "not well-formed Unicode")
-    .optional(),
-});
+/** What may come with tokens beside their log-probs; of as many tokens. */
+export interface DrawnExtras {
+  samplerLogprobs?: Float32Array;
+  /** The likeliest tokens, best first, and their log-probs; as many for each token. */
+  topTokens?: Int32Array;
+  topLogprobs?: Float32Array;
+  /** Of a request with a constraint: 1 where it left one token, and the probability of all that could not be drawn. */
+  forced?: Int32Array;
+  removed?: Float32Array;
+}
 
-/** A prompt's log-probs may be all that is asked for. */
-const scoringSchema = samplingSchema.extend({ maxTokens: z.int().min(0) });
+/** What an engine drew for one request. */
+export interface Drawn extends DrawnExtras {
+  tokens: Int32Array;
+  logprobs: Float32Array;
+  finish: "stop" | "length" | "aborted";
+  /** Prompt tokens that did not have to be computed. */
+  cached: number;
+  queuedMs: number;
+  /** Which weights drew them, by the engine's count of changes. */
+  version: number;
+  promptLogprobs?: Float32Array;
+  promptTopTokens?: Int32Array;
+  promptTopLogprobs?: Float32Array;
+}
 
-/** What sampling needs of the policy. */
-export interface SamplerParts {
-  model: Model;
+/** A request as an engine gets it: what ends it are tokens alone. */
+export interface DrawRequest
+  extends Omit<SampleRequest, "sampling">,
+    Omit<Sampling, "stop" | "stopTokens" | "logitBias"> {
+  stopTokens: Int32Array;
+  logitBias: ReadonlyMap<number, number>;
+}
+
+type TakeToken = (token: number, logprob: number, extras: DrawnExtras | undefined) => void;
+
+/** An engine that draws tokens: what becomes a reply of them is the same for each. */
+export interface Drawer {
   tokenizer: LoadedTokenizer;
   vocabSize: number;
   contextLength: number;
-  constraints: Constraints;
-  /** The name of the weights with this count of changes. */
-  versionAt(count: number): Version | Promise<Version>;
+  /** Tells tokens as they come where `take` is given. */
+  draw(request: DrawRequest, take: TakeToken | undefined): { reply: Promise<Drawn>; cancel(): void };
+  /** The name of the weights with this count of changes, or of those that a request made now would get. */
+  versionAt(count?: number): Version | Promise<Version>;
 }
 
 /** The one switch for all requests of a call. */
-export interface Abort {
+interface Abort {
   aborted: boolean;
   /** Ends each request that is being sampled. */
   running: Set<() => void>;
 }
 
-/** Refuses what could only fail later, before anything is sampled. */
-export function checkRequest({ vocabSize, contextLength }: SamplerParts, request: SampleRequest, index: number): void {
-  const { tokens, sampling, seed, topLogprobs, samplerLogprobs, promptLogprobs, namespace } = request;
-  const schema = promptLogprobs === undefined ? samplingSchema : scoringSchema;
-  parseOptions(schema, sampling, `sample() request ${index}: sampling`);
-  const beside = { topLogprobs, samplerLogprobs, promptLogprobs, namespace };
-  parseOptions(besideSchema, beside, `sample() request ${index}`);
-  const invalid = (what: string) => new StatesetError("INVALID_OPTION", `sample() request ${index}: ${what}`);
-  if (!Number.isSafeInteger(seed) || seed < 0) throw invalid(`the seed ${seed} is not a whole number from 0.`);
-  if (tokens.length === 0) throw invalid("the prompt is empty; it needs at least one token.");
-  const outside = (token: number) => token < 0 || token >= vocabSize;
-  const biased = Object.keys(sampling.logitBias ?? {}).map(Number);
-  const unknown = tokens.find(outside) ?? sampling.stopTokens.find(outside) ?? biased.find(outside);
-  if (unknown !== undefined) throw invalid(`token ${unknown} is not in the vocabulary of ${vocabSize}.`);
-  if ((sampling.minTokens ?? 0) > sampling.maxTokens) {
-    throw invalid(`minTokens ${sampling.minTokens} is more than maxTokens ${sampling.maxTokens}.`);
-  }
-  if (tokens.length + Math.min(1, sampling.maxTokens) > contextLength) {
-    throw new StatesetError(
-      "CONTEXT_OVERFLOW",
-      `sample() request ${index}: the prompt has ${tokens.length} tokens, and the context of ${contextLength} must also hold the reply.`,
-      { hint: "Shorten the conversation, or use a model with a longer context." },
-    );
+/** Policy.sample() for an engine that draws tokens. */
+export async function sampleReplies(
+  drawer: Drawer,
+  requests: readonly SampleRequest[],
+  { signal, onToken }: SampleOptions = {},
+): Promise<Sample[]> {
+  requests.forEach((request, index) => {
+    checkRequest(drawer, request, index);
+  });
+  const abort: Abort = { aborted: signal?.aborted ?? false, running: new Set() };
+  const stop = () => {
+    abort.aborted = true;
+    for (const cancel of abort.running) cancel();
+  };
+  const letGo = onAbort(signal, stop);
+  const replies = requests.map((request, index) => sampleOne(drawer, request, index, abort, onToken));
+  try {
+    return await allOrStop(replies, stop);
+  } finally {
+    letGo();
   }
 }
 
@@ -70,24 +85,24 @@ export function checkRequest({ vocabSize, contextLength }: SamplerParts, request
  * Samples one reply. Stop texts are watched for here, on the text of the tokens as they come; the request is then cancelled,
  * and whatever the engine drew in the meantime is cut off, so the kept tokens end with the one that completed the stop text.
  */
-export async function sampleOne(
-  { model, tokenizer, contextLength, constraints, versionAt }: SamplerParts,
-  { tokens, sampling, seed, topLogprobs, samplerLogprobs, promptLogprobs, constraint, namespace }: SampleRequest,
+async function sampleOne(
+  { draw, tokenizer, contextLength, versionAt }: Drawer,
+  { sampling, ...asked }: SampleRequest,
   index: number,
   abort: Abort,
   onToken: ((token: SampleToken) => void) | undefined,
 ): Promise<Sample> {
   if (abort.aborted) {
-    const version = await versionAt(model.version);
+    const version = await versionAt();
     return { tokens: new Int32Array(), logprobs: new Float32Array(), text: "", finishReason: "aborted", version };
   }
   const { stop, stopTokens, logitBias, ...numbers } = sampling;
-  const limit = Math.min(sampling.maxTokens, contextLength - tokens.length);
+  const limit = Math.min(sampling.maxTokens, contextLength - asked.tokens.length);
   const ends = new Set([...tokenizer.endTokens, ...stopTokens]);
   const reply = createReplyText(tokenizer.createTextStream(), stop);
   let read = 0;
   let failure: unknown;
-  const take = (token: number, logprob: number, extras: SampledExtras | undefined) => {
+  const take = (token: number, logprob: number, extras: DrawnExtras | undefined) => {
     if (reply.stopped || failure !== undefined || abort.aborted) return;
     read++;
     const piece = reply.push(token);
@@ -113,17 +128,11 @@ export async function sampleOne(
   const streaming = onToken !== undefined || stop.length > 0;
   const request = {
     ...numbers,
-    tokens,
-    namespace,
+    ...asked,
     logitBias: new Map(Object.entries(logitBias ?? {}).map(([token, added]) => [Number(token), added])),
     stopTokens: Int32Array.from(ends),
-    seed,
-    topLogprobs,
-    samplerLogprobs,
-    promptLogprobs,
-    constraint: constraint && constraints.idOf(constraint),
   };
-  const running = model.sample(request, streaming ? take : undefined);
+  const running = draw(request, streaming ? take : undefined);
   abort.running.add(running.cancel);
   try {
     const drawn = await running.reply;
@@ -140,7 +149,7 @@ export async function sampleOne(
       cachedTokens: drawn.cached,
       queuedMs: drawn.queuedMs,
       ...extrasOf(drawn, drawn.tokens.length, kept),
-      ...aboutPrompt(drawn, promptLogprobs ?? 0),
+      ...aboutPrompt(drawn, asked.promptLogprobs ?? 0),
     };
   } finally {
     abort.running.delete(running.cancel);
@@ -149,7 +158,7 @@ export async function sampleOne(
 
 /** What was asked for beside tokens and log-probs, of the first `kept` of `count` tokens. */
 function extrasOf(
-  { samplerLogprobs, topTokens, topLogprobs, forced, removed }: SampledExtras,
+  { samplerLogprobs, topTokens, topLogprobs, forced, removed }: DrawnExtras,
   count: number,
   kept = count,
 ): Pick<Sample, "samplerLogprobs" | "topLogprobs" | "constrained"> {
@@ -164,7 +173,7 @@ function extrasOf(
 
 /** Of a request that was ended early: what was computed of its prompt until then. */
 function aboutPrompt(
-  { promptLogprobs, promptTopTokens, promptTopLogprobs }: SampledReply,
+  { promptLogprobs, promptTopTokens, promptTopLogprobs }: Drawn,
   asked: number,
 ): Pick<Sample, "promptLogprobs" | "promptTopLogprobs"> {
   if (!promptLogprobs) return {};

@@ -1,0 +1,182 @@
+/** A worker of this process: started for one policy, ended with it. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { connect, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { messageOf, type StatesetError } from "../../error.ts";
+import { redactor } from "../../network.ts";
+import { Connection, type Loss } from "./connection.ts";
+import { findPython, workerFolder } from "./find-python.ts";
+import { greet } from "./greet.ts";
+import { LogLines } from "./log-lines.ts";
+import { type Ending, lostWorker, unstarted } from "./what-happened.ts";
+import type { Hello, WorkerLink } from "./worker-link.ts";
+
+export interface SpawnOptions {
+  python?: string | undefined;
+  device: "cuda" | "cpu";
+  ranks: number;
+  deadlineMs: number;
+  pingMs?: number | undefined;
+  /** For worker.log, and the stacks of a worker that stalled. */
+  logDir?: string | undefined;
+  onBeat?: (() => void) | undefined;
+}
+
+/** How long it may take until it is known what ended a worker: torchrun first ends its other ranks. */
+const endingMs = 5_000;
+
+const alive = new Set<ChildProcess>();
+let watching = false;
+
+export async function spawnWorker(options: SpawnOptions): Promise<WorkerLink> {
+  const python = findPython(options.python);
+  const module = workerFolder();
+  // Of this user alone: whoever can open the socket is obeyed.
+  const dir = mkdtempSync(join(tmpdir(), "stateset-worker-"));
+  const log = new LogLines(options.logDir, redactor([["token", process.env.STATESET_WORKER_TOKEN]]));
+  const socketPath = join(dir, "socket");
+  const child = start(python, module, socketPath, options);
+  const ending = endingOf(child);
+  let hello: Hello | undefined;
+  const cleanUp = async () => {
+    kill(child, hello);
+    await ending;
+    rmSync(dir, { recursive: true, force: true });
+  };
+  const explain = async (loss: Loss): Promise<StatesetError> => {
+    if (loss.stalled) await signalStacks(hello);
+    const ended = loss.stalled ? undefined : await within(ending, endingMs);
+    await cleanUp();
+    return lostWorker(loss, { ended, log, ranks: options.ranks });
+  };
+
+  try {
+    await ready(child, log, ending, options, python);
+    const { deadlineMs, pingMs, onBeat } = options;
+    const connection = new Connection(await open(socketPath), { deadlineMs, pingMs, onBeat, explain });
+    hello = await greet(connection, "its own socket", undefined);
+    rest(child);
+    return {
+      connection,
+      hello,
+      // It keeps nothing that would have to be written first.
+      async close(error) {
+        connection.close(error);
+        await cleanUp();
+      },
+    };
+  } catch (error) {
+    await cleanUp();
+    throw error;
+  }
+}
+
+function start(python: string, module: string, socketPath: string, { ranks, device, logDir }: SpawnOptions) {
+  const own = ["--socket", socketPath, "--parent", String(process.pid)];
+  if (logDir !== undefined) own.push("--stacks-dir", join(logDir, "stacks"));
+  const torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", String(ranks)];
+  const args = [...(ranks > 1 ? torchrun : []), "-m", "stateset_agents_worker", ...own];
+  const { STATESET_WORKER_TOKEN: _, ...env } = process.env;
+  const child = spawn(python, args, {
+    // A group of its own: Ctrl-C is for this process, which may want to finish a step, and all of the group can be ended at once.
+    detached: true,
+    stdio: ["ignore", "pipe", "pipe"],
+    env: {
+      ...env,
+      PYTHONPATH: [module, env.PYTHONPATH].filter(Boolean).join(delimiter),
+      PYTHONUNBUFFERED: "1",
+      // Models are fetched here, where it is said what is downloaded.
+      HF_HUB_OFFLINE: "1",
+      ...(device === "cpu" && { CUDA_VISIBLE_DEVICES: "" }),
+    },
+  });
+  alive.add(child);
+  child.once("exit", () => alive.delete(child));
+  if (!watching) process.on("exit", endAll);
+  watching = true;
+  return child;
+}
+
+function endAll(): void {
+  for (const child of alive) kill(child);
+}
+
+/** Resolves when it takes calls, which it says on a line of its own. */
+async function ready(
+  child: ChildProcess,
+  log: LogLines,
+  ending: Promise<Ending>,
+  options: SpawnOptions,
+  python: string,
+) {
+  const said = new Promise<true>((resolve) => {
+    let begun = "";
+    for (const stream of [child.stdout!, child.stderr!]) {
+      stream.setEncoding("utf8");
+      stream.on("data", (chunk: string) => {
+        log.take(chunk);
+        begun = `${begun}${chunk}`.slice(-4_096);
+        if (begun.includes('{"ready": true')) resolve(true);
+      });
+      stream.on("close", () => log.finish());
+    }
+  });
+  const outcome = await within(Promise.race([said, ending]), options.deadlineMs);
+  if (outcome !== true) throw unstarted(outcome, { log, python, ranks: options.ranks });
+}
+
+function endingOf(child: ChildProcess): Promise<Ending> {
+  return new Promise((resolve) => {
+    // What could not be started at all has no output to wait for.
+    child.once("error", (error) => resolve({ code: null, signal: null, failure: messageOf(error) }));
+    child.once("close", (code, signal) => resolve({ code, signal }));
+  });
+}
+
+function open(path: string): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(path, () => resolve(socket.off("error", reject)));
+    socket.once("error", reject);
+  });
+}
+
+/** From here on only calls keep this process alive. */
+function rest(child: ChildProcess): void {
+  child.unref();
+  for (const stream of [child.stdout, child.stderr]) (stream as Socket | null)?.unref();
+}
+
+/** Each rank then writes what its threads are doing, whatever holds them up. */
+async function signalStacks(hello: Hello | undefined): Promise<void> {
+  for (const pid of hello?.pids ?? []) send(pid, "SIGUSR1");
+  await new Promise((resolve) => setTimeout(resolve, 500));
+}
+
+/** With torchrun its ranks end; those that are known are told themselves, since each has a group of its own. */
+function kill(child: ChildProcess, hello?: Hello): void {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  send(-child.pid, "SIGKILL");
+  for (const pid of hello?.pids ?? []) send(pid, "SIGKILL");
+}
+
+function send(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It is gone.
+  }
+}
+
+async function within<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(resolve, ms, undefined);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
