@@ -19,7 +19,7 @@ import {
 import { HttpError } from "./http-error.ts";
 import { type HealthSources, healthz, readyReply, readyz } from "./observe/health.ts";
 import type { Metrics } from "./observe/metrics.ts";
-import { openapiOf } from "./openapi.ts";
+import { type OpenApiDocument, openapiOf } from "./openapi.ts";
 import { readFields } from "./read-fields.ts";
 import type { Route } from "./route.ts";
 
@@ -38,6 +38,8 @@ const asks = { method: "GET", maxBytes: 0 } as const;
 export function routesOf({ maxBodyBytes: maxBytes, health, metrics, weights }: RouteSources): Route[] {
   const infers = { method: "POST", scope: "infer", maxBytes, limited: true } as const;
   const reads = { ...asks, scope: "read", limited: true } as const;
+  /** Made when it is first asked for: it is the same for everybody, and takes a while. */
+  let document: OpenApiDocument | undefined;
   const routes: Route[] = [
     {
       ...infers,
@@ -126,13 +128,16 @@ export function routesOf({ maxBodyBytes: maxBytes, health, metrics, weights }: R
       ...reads,
       path: "/openapi.json",
       summary: "This list, for machines.",
-      answer: () => openapiOf(routes.map(described), { title: "StateSet Agents", version: "1" }),
+      answer() {
+        document ??= openapiOf(routes.map(described), { title: "StateSet Agents", version: "1" });
+        return document;
+      },
     },
   ];
   if (weights) {
     routes.push({
       ...{ method: "POST", scope: "admin", maxBytes: 1024, limited: true, body: reloadSchema },
-      path: "/admin/models/:model/reload",
+      path: "/admin/models/:model{.+}/reload",
       summary: "Load the newest weights of a model while it serves.",
       response: z.object({ model: z.string(), version: z.string() }),
       async answer(exchange) {

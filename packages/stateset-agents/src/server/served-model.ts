@@ -22,6 +22,8 @@ export interface ServedModelOptions {
   maxWaiting: number;
   /** Whether callers can be told apart, so that none may take all of it. */
   shared: boolean;
+  /** The longest that the making of a constraint may take. Left out: what strangers are given. */
+  constraintMs?: number;
   /** Told of an engine that failed and of what came of it. */
   onEngine?: (event: { model: string; state: ModelState; cause?: unknown }) => void;
 }
@@ -36,11 +38,13 @@ export class ServedModel {
   readonly created = Math.floor(Date.now() / 1000);
   readonly chains = new ChainIndex(keptChains);
   readonly admission: Admission;
-  readonly #constraints: ConstraintCompiler = createConstraintCompiler();
+  readonly #constraints: ConstraintCompiler;
   readonly #turns = createKeyTurns("schemas");
   readonly #options: ServedModelOptions;
   #opened: Opened;
   #state: ModelState = "ready";
+  /** Settles, and never rejects, when it is known what came of opening it again. */
+  #reopening: Promise<void> = Promise.resolve();
   #reopened = false;
   #closed = false;
   /** The weights that took the place of those it was opened with. */
@@ -54,6 +58,8 @@ export class ServedModel {
     this.name = stub && !options.name.includes("stub") ? `${options.name}-stub` : options.name;
     this.#opened = own;
     this.#options = options;
+    const { constraintMs } = options;
+    this.#constraints = createConstraintCompiler(constraintMs === undefined ? {} : { timeoutMs: constraintMs });
     const { slots } = agent.policy.stats();
     this.#cacheBytesMax = stub ? 0 : agent.policy.plan({ tokenBudget: 1, recompute: true, reference: false }).cache;
     this.admission = createAdmission({ slots, maxWaiting: options.maxWaiting, shared: options.shared });
@@ -69,12 +75,19 @@ export class ServedModel {
 
   get agent(): MultiTurnAgent {
     if (this.#state === "ready") return this.#opened.agent;
-    const message = `The engine of ${this.name} failed${this.#state === "reopening" ? " and is being opened again" : ""}.`;
-    throw new HttpError(503, message, { code: "engine_failed", headers: { "retry-after": "1" } });
+    throw engineFailed(
+      this.#state === "reopening" ? `${this.name} failed and is being opened again` : `${this.name} failed`,
+    );
   }
 
   get policy(): Policy {
     return this.agent.policy;
+  }
+
+  /** Its policy, once an engine that is being opened again is there. */
+  async reopened(): Promise<Policy> {
+    await this.#reopening;
+    return this.policy;
   }
 
   /** How it writes calls of tools. */
@@ -123,7 +136,7 @@ export class ServedModel {
       if (this.#loaded !== undefined) await next.agent.policy.load(this.#loaded);
       tell("ready");
     };
-    again().catch((cause: unknown) => tell("failed", cause));
+    this.#reopening = again().catch((cause: unknown) => tell("failed", cause));
   }
 
   /** Other weights of the same shape, while it serves: replies that run end on those they began with. */
@@ -144,6 +157,12 @@ export class ServedModel {
     await this.#constraints.close();
     await this.#opened.close();
   }
+}
+
+/** `what` completes "The engine of …". */
+export function engineFailed(what: string): HttpError {
+  const headers = { "retry-after": "1" };
+  return new HttpError(503, `The engine of ${what}.`, { code: "engine_failed", headers });
 }
 
 interface Opened {

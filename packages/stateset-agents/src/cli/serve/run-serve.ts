@@ -3,11 +3,15 @@ import { existsSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { MultiTurnAgent } from "../../agent/multi-turn-agent.ts";
 import { StatesetError } from "../../error.ts";
+import { findConfig, loadProject } from "../../project/load-project.ts";
+import { checkSections } from "../../project/sections.ts";
 import { findAgent } from "../../run/load-agent.ts";
 import { type AgentServer, createServer } from "../../server/create-server.ts";
+import { requireKeysBeyondLoopback } from "../../server/guard/host.ts";
 import type { Keys } from "../../server/key/caller.ts";
 import { openKeyStore, staticKeys } from "../../server/key/key-store.ts";
 import type { LogOptions } from "../../server/observe/log.ts";
+import { patternOf } from "../../server/observe/redact.ts";
 import { alertSender } from "../../telemetry/alerts.ts";
 import { checkpointPath } from "../checkpoint-path.ts";
 import { defaultKeyFile } from "../commands/keys.ts";
@@ -33,6 +37,7 @@ export interface ServeFlags extends Pick<OpenAgentFlags, "config" | "threads" | 
   responseCache?: number;
   log?: string;
   logContent?: boolean;
+  redact?: string[];
   alert?: string;
   json?: boolean;
 }
@@ -42,7 +47,9 @@ const keptReplyBytes = 8192;
 
 export async function runServe(agents: readonly string[], flags: ServeFlags, io: CliIo): Promise<void> {
   const named = nameAll(agents, flags, io);
+  const log = await logOf(flags, io);
   const keys = keysOf(flags, io);
+  requireKeysBeyondLoopback(flags.host, keys);
   const { threads, slots, stub, config } = flags;
   const own = { threads, slots, stub, config, cacheBytes: flags.cache };
   const open = (what: string | undefined) => async (): Promise<MultiTurnAgent> => {
@@ -55,13 +62,7 @@ export async function runServe(agents: readonly string[], flags: ServeFlags, io:
   };
   const server = await createServer({
     models: Object.fromEntries([...named].map(([name, what]) => [name, open(what)])),
-    ...{
-      keys,
-      maxWaiting: flags.maxWaiting,
-      deadlineMs: flags.deadline,
-      hosts: flags.allowHost,
-      log: logOf(flags, io),
-    },
+    ...{ keys, log, maxWaiting: flags.maxWaiting, deadlineMs: flags.deadline, hosts: flags.allowHost },
     ...(flags.responseCache !== undefined && {
       responseCache: { entries: flags.responseCache, bytes: flags.responseCache * keptReplyBytes },
     }),
@@ -150,13 +151,25 @@ function keysOf(flags: ServeFlags, io: CliIo): Keys | undefined {
   return openKeyStore(keys === true ? defaultKeyFile(io.env) : resolve(io.cwd, keys));
 }
 
-function logOf(flags: ServeFlags, io: CliIo): LogOptions | undefined {
+async function logOf(flags: ServeFlags, io: CliIo): Promise<LogOptions | undefined> {
   const { log = "stderr", logContent = false } = flags;
+  const patterns = await patternsOf(flags, io);
   if (log === "none") return undefined;
   const destination = log === "stderr" || log === "stdout" ? log : { file: resolve(io.cwd, log) };
   // They may look like anything, and somebody may write them into a message.
-  const redact = tokensOf(flags, io).map((token) => token.replace(/[^A-Za-z0-9]/g, "\\$&"));
-  return { destination, content: logContent, redact };
+  const tokens = tokensOf(flags, io).map((token) => token.replace(/[^A-Za-z0-9]/g, "\\$&"));
+  return { destination, content: logContent, redact: [...tokens, ...patterns] };
+}
+
+/** What the flags and the configuration keep out of the log, whichever agents are served. */
+async function patternsOf({ redact = [], config }: ServeFlags, io: CliIo): Promise<string[]> {
+  for (const pattern of redact) patternOf(pattern, `--redact ${pattern}`);
+  if (config === undefined && findConfig(io.cwd) === undefined) return redact;
+  const { file, config: project } = await loadProject(config, io.cwd);
+  checkSections(project, file);
+  const own = project.serve?.redact ?? [];
+  for (const pattern of own) patternOf(pattern, `${file}: serve: redact`);
+  return [...redact, ...own];
 }
 
 /** Told once, it ends when what runs is done; once more, at once. */

@@ -40,6 +40,23 @@ const look = {
 const wait = { type: "function", function: { name: "wait", parameters: { type: "object", properties: {} } } };
 
 describe("a reply", () => {
+  it("may have 128 choices, which share their prompt, and no more", async () => {
+    const long = { messages: [{ role: "user", content: "Hello there, and there, and there again." }], max_tokens: 2 };
+    const before = policy.stats();
+    const { status, json } = await ask({ ...long, n: 128, return_token_ids: true });
+    expect([status, json.choices.length]).toEqual([200, 128]);
+    expect(new Set(json.choices.map(({ index }: Json) => index as number)).size).toBe(128);
+    const length = json.prompt_token_ids.length as number;
+    expect(json.usage).toMatchObject({ prompt_tokens: length, total_tokens: length + json.usage.completion_tokens });
+    const after = policy.stats();
+    expect(after.promptTokens - before.promptTokens).toBe(128 * length);
+    const computed = after.promptTokens - before.promptTokens - (after.cachedTokens - before.cachedTokens);
+    // The first computes it; the others only its last token, which they go on from.
+    expect(computed).toBe(length + 127);
+    const more = await ask({ ...long, n: 129 });
+    expect([more.status, more.json.error.param]).toEqual([400, "n"]);
+  });
+
   it("is what the policy samples with its seed, each of n with one that follows from it", async () => {
     const { json } = await ask({ n: 3, logprobs: true, top_logprobs: 2, return_token_ids: true });
     const tokens = Int32Array.from(json.prompt_token_ids as number[]);

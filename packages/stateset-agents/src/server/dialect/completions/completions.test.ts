@@ -155,6 +155,9 @@ describe("/v1/completions", () => {
     expect((await ask(path, { ...asked, prompt: Array.from({ length: 127 }, () => 5) })).json.usage).toMatchObject({
       completion_tokens: 1,
     });
+    // Where there is no room for the shortest reply that is asked for, as much as there is.
+    const short = { ...asked, prompt: Array.from({ length: 125 }, () => 5), min_tokens: 6 };
+    expect((await ask(path, short)).json.usage).toMatchObject({ completion_tokens: 3 });
   });
 
   it("does not score with an engine that cannot, and takes best_of that changes nothing", async () => {
