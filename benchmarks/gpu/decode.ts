@@ -11,7 +11,7 @@ export async function decodeSpeed(policy: Policy, batch: number, { prompt = 512,
     const random = createRandom(++round);
     const requests = Array.from({ length: batch }, (_, seed) => ({
       // Below the control tokens' ids of most vocabularies; no prompt was seen before.
-      tokens: Int32Array.from({ length: prompt }, () => 300 + Math.floor(random() * 3000)),
+      tokens: Int32Array.from({ length: prompt }, () => 300 + random.below(3000)),
       sampling: { ...defaultSampling, maxTokens },
       seed,
     }));

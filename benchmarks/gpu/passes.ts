@@ -17,7 +17,7 @@ export interface Work {
 /** Random conversations: prompts that are not learnt, replies that are. */
 export function chainsOf({ groups, replies, promptTokens, replyTokens }: Work, vocab: number): TreeChain[] {
   const random = createRandom(7);
-  const tokens = (count: number) => Int32Array.from({ length: count }, () => Math.floor(random() * vocab));
+  const tokens = (count: number) => Int32Array.from({ length: count }, () => random.below(vocab));
   return Array.from({ length: groups }, () => tokens(promptTokens)).flatMap((prompt) =>
     Array.from({ length: replies }, () => {
       const reply = tokens(replyTokens);
@@ -38,8 +38,8 @@ export function batchOf(chains: readonly TreeChain[], merged = true): MicroBatch
 /** As if nothing were shared: each conversation is a root of its own. */
 function apart(chains: readonly TreeChain[]): MicroBatch["merged"] {
   const trees = chains.map((chain) => buildTokenTree([chain]));
-  const sizes = chains.map(({ tokens }) => tokens.length);
-  const starts = sizes.reduce<number[]>((all, size) => [...all, all.at(-1)! + size], [0]);
+  const starts = [0];
+  for (const { tokens } of chains) starts.push(starts.at(-1)! + tokens.length);
   const join = (of: (index: number) => ArrayLike<number>) => chains.flatMap((_, i) => Array.from(of(i)));
   return {
     tree: {
