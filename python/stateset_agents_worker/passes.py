@@ -43,6 +43,7 @@ class Pass:
     #: False on a rank that had nothing to do.
     works: bool
     attention: TreeAttention
+    #: [1, rows, size]
     hidden: Tensor
     logprobs: Tensor
     entropy: Tensor
@@ -121,9 +122,9 @@ class Passes:
             found["entropy"] = made.entropy.detach()
         if wants.values:
             weight, bias = self.masters.value or (None, None)
-            found["values"] = (made.hidden.detach()[: layout.count].float() @ weight.detach().t())[:, 0] + bias.detach()
+            found["values"] = (made.hidden.detach()[0, : layout.count].float() @ weight.detach().t())[:, 0] + bias.detach()
         if wants.hidden:
-            found["hidden"] = made.hidden.detach()[: layout.count].float()
+            found["hidden"] = made.hidden.detach()[0, : layout.count].float()
         # One wait for the device, not one for each.
         found = {name: tensor.to("cpu", non_blocking=True) for name, tensor in found.items()}
         if self.ranks.device.type == "cuda":
@@ -179,7 +180,7 @@ class Passes:
             if into_trunk:
                 weight = self.masters.value[0].detach()  # type: ignore[index]
                 roots.append(made.hidden)
-                cotangents.append((of_values[:, None] * (weight * world)).to(made.hidden.dtype))
+                cotangents.append((of_values[None, :, None] * (weight * world)).to(made.hidden.dtype))
         if not roots:
             return
         # Recomputed blocks ask for the attention anew; what it is must be this pass's.
@@ -193,7 +194,7 @@ class Passes:
     @torch.no_grad()
     def _learn_values(self, made: Pass, of_values: Tensor) -> None:
         weight, bias = self.masters.value  # type: ignore[misc]
-        gradients = torch.cat([of_values @ made.hidden.float(), of_values.sum()[None]])
+        gradients = torch.cat([of_values @ made.hidden[0].float(), of_values.sum()[None]])
         if self.ranks.world > 1:
             dist.all_reduce(gradients)
         for p, gradient in ((weight, gradients[:-1].view_as(weight)), (bias, gradients[-1:])):
