@@ -14,6 +14,8 @@ import { python, TorchWorkers } from "../torch-workers.ts";
 const lora: LoraOptions = { rank: 3, alpha: 5, dropout: 0, targetModules: "all-linear" };
 
 describe.skipIf(!python)("a run that changes engines", { timeout: 300_000 }, () => {
+  // A torchrun that is killed leaves a folder where its temporary ones are.
+  process.env.TMPDIR = temporaryFolder();
   const [one, two] = [new TorchWorkers(), new TorchWorkers(2)];
 
   it.each([
