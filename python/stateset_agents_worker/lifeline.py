@@ -86,15 +86,16 @@ def _lives(pid: int) -> bool:
 
 
 class Stacks:
-    """Where this worker's stacks go: `dir/rank-N.txt`, one more record for each SIGUSR1."""
+    """Where this worker's stacks go: `folder/rank-N.txt`, else standard error; one more record for each SIGUSR1."""
 
     def __init__(self, folder: str | None, rank: int) -> None:
         self.folder = None if folder is None else Path(folder)
+        # Kept open: faulthandler writes to its number, with no Python in between.
+        self._file: Any = sys.stderr
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            # Kept open: faulthandler writes to its number, with no Python in between.
             self._file = open(self.folder / f"rank-{rank}.txt", "w")
-            faulthandler.register(signal.SIGUSR1, self._file, all_threads=True, chain=False)
+        faulthandler.register(signal.SIGUSR1, self._file, all_threads=True, chain=False)
 
     def of_this_process(self) -> str:
         with tempfile.TemporaryFile("w+") as file:
