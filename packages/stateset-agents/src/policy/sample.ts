@@ -40,9 +40,9 @@ export const defaultSampling: Sampling = {
 
 /** The same with replies of at most so many tokens; the shortest of them is no longer than that. */
 export function shortened(sampling: Readonly<Sampling>, maxTokens: number): Sampling {
-  if (sampling.maxTokens <= maxTokens) return sampling;
+  const most = Math.min(sampling.maxTokens, maxTokens);
   const { minTokens } = sampling;
-  return { ...sampling, maxTokens, ...(minTokens !== undefined && { minTokens: Math.min(minTokens, maxTokens) }) };
+  return { ...sampling, maxTokens: most, ...(minTokens !== undefined && { minTokens: Math.min(minTokens, most) }) };
 }
 
 /** Whether more than the temperature decides what is drawn: then samples are not from the distribution their log-probs are of. */

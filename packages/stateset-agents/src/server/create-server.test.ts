@@ -105,6 +105,9 @@ it("describes every route, with what it takes and gives", async () => {
     // Numbers for Prometheus are no JSON, and the document does not describe itself.
     if (!/metrics|openapi/.test(name)) expect(responses[200].content, name).toBeDefined();
   }
+  // What is taken and has no effect is there, or clients that are made of it could not send it.
+  const { properties, additionalProperties } = json.components.schemas.post_v1_chat_completions_body;
+  expect([Object.keys(properties as object), additionalProperties]).toEqual([expect.arrayContaining(["user"]), false]);
 });
 
 it("keeps greedy and seeded replies for the same key where it is told to", async () => {

@@ -118,9 +118,10 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
     },
     async drain(timeoutMs = 30_000) {
       parts.draining = true;
-      const closed = new Promise<void>((settle) => (node ? node.close(() => settle()) : settle()));
       for (const model of models.all()) model.admission.close(serverEnds());
+      // Until then the port stays open: whoever still comes is told to go elsewhere, and a probe that it is not ready.
       await within(timeoutMs, Promise.all(parts.running));
+      const closed = new Promise<void>((settle) => (node ? node.close(() => settle()) : settle()));
       ending.abort(serverEnds());
       await within(1000, Promise.all(parts.running));
       // What was written last may still be on its way; a connection that is kept alive closes once it is idle.
@@ -139,6 +140,8 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
       watch?.close();
       metrics.close();
       await Promise.allSettled(models.all().map((model) => model.close()));
+      // What was broken off is noted too.
+      await within(1000, Promise.all(parts.running));
       await log?.close();
     },
     load: (model, folder) => models.named(model).load(folder),

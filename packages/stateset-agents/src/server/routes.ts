@@ -3,10 +3,15 @@ import { z } from "zod";
 import { StatesetError } from "../error.ts";
 import { answerChat } from "./dialect/chat/chat.ts";
 import { chatCompletionSchema } from "./dialect/chat/reply-schema.ts";
-import { chatRequestSchema } from "./dialect/chat/schema.ts";
+import { chatRequestSchema, ignoredChatFields } from "./dialect/chat/schema.ts";
 import { answerCompletion } from "./dialect/completions/completions.ts";
-import { completionRequestSchema, completionSchema } from "./dialect/completions/schema.ts";
-import { answerEmbeddings, embeddingsRequestSchema, embeddingsSchema } from "./dialect/embeddings.ts";
+import { completionRequestSchema, completionSchema, ignoredCompletionFields } from "./dialect/completions/schema.ts";
+import {
+  answerEmbeddings,
+  embeddingsRequestSchema,
+  embeddingsSchema,
+  ignoredEmbeddingsFields,
+} from "./dialect/embeddings.ts";
 import { listModels, modelSchema, modelsSchema, showModel } from "./dialect/models.ts";
 import {
   answerDetokenize,
@@ -46,7 +51,7 @@ export function routesOf({ maxBodyBytes: maxBytes, health, metrics, weights }: R
       path: "/v1/chat/completions",
       operation: "chat",
       summary: "Go on with a conversation.",
-      body: chatRequestSchema,
+      body: taking(chatRequestSchema, ignoredChatFields),
       response: chatCompletionSchema,
       answer: answerChat,
     },
@@ -55,7 +60,7 @@ export function routesOf({ maxBodyBytes: maxBytes, health, metrics, weights }: R
       path: "/v1/completions",
       operation: "text_completion",
       summary: "Go on with a text, or score one.",
-      body: completionRequestSchema,
+      body: taking(completionRequestSchema, ignoredCompletionFields),
       response: completionSchema,
       answer: answerCompletion,
     },
@@ -64,7 +69,7 @@ export function routesOf({ maxBodyBytes: maxBytes, health, metrics, weights }: R
       path: "/v1/embeddings",
       operation: "embeddings",
       summary: "Texts as vectors.",
-      body: embeddingsRequestSchema,
+      body: taking(embeddingsRequestSchema, ignoredEmbeddingsFields),
       response: embeddingsSchema,
       answer: answerEmbeddings,
     },
@@ -159,6 +164,11 @@ function unfit(cause: StatesetError): HttpError {
   const message = "There are no weights that this model could go on with where it was opened from.";
   const headers = { "x-should-retry": "false" };
   return new HttpError(409, message, { code: cause.code.toLowerCase(), headers, cause });
+}
+
+/** With the fields that are taken and have no effect: clients that are made of the document may send them too. */
+function taking(schema: z.ZodObject, ignored: readonly string[]): z.ZodObject {
+  return schema.extend(Object.fromEntries(ignored.map((name) => [name, z.unknown().optional()])));
 }
 
 function described({ method, path, scope, summary, body, response }: Route) {

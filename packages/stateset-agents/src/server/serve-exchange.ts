@@ -205,6 +205,11 @@ function responseOfError(error: HttpError, headers: Record<string, string>): Res
   });
 }
 
+/** The answer to what never became a request. */
+export function refusal(thrown: unknown): Response {
+  return responseOfError(httpErrorOf(thrown), { ...securityHeaders, "x-request-id": requestIdOf(new Headers()) });
+}
+
 /** What everybody is told who cannot be answered any more. */
 export function serverEnds(): HttpError {
   return new HttpError(503, "The server is ending.", { code: "draining", headers: { "retry-after": "1" } });

@@ -4,6 +4,7 @@ import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import type { ByteAutomaton, Policy } from "../policy/policy.ts";
 import type { ConstraintOptions } from "../tool/constrain/compile-constraint.ts";
 import { type ConstraintCompiler, createConstraintCompiler } from "../tool/constrain/compile-in-worker.ts";
+import { constraintKey } from "../tool/constrain/constraint-cache.ts";
 import type { CallFormat } from "../tool/format/call-format.ts";
 import { callFormats, toolsOfTemplate } from "../tool/format/choose-format.ts";
 import { type Admission, createAdmission } from "./admission/admission.ts";
@@ -39,7 +40,7 @@ export class ServedModel {
   readonly chains = new ChainIndex(keptChains);
   readonly admission: Admission;
   readonly #constraints: ConstraintCompiler;
-  readonly #turns = createKeyTurns("schemas");
+  readonly #turns = createKeyTurns<ByteAutomaton>("schemas");
   readonly #options: ServedModelOptions;
   #opened: Opened;
   #state: ModelState = "ready";
@@ -99,7 +100,7 @@ export class ServedModel {
 
   /** What holds a reply to schemas, made in a thread of its own, where keys take turns. */
   constraint(keyId: string, options: ConstraintOptions): Promise<ByteAutomaton> {
-    return this.#turns.run(keyId, () => this.#constraints.compile(options));
+    return this.#turns.run(keyId, constraintKey(options), () => this.#constraints.compile(options));
   }
 
   /** What metrics are read from; nothing while the engine is away. */

@@ -140,6 +140,8 @@ describe("serve", () => {
     // Before anything is loaded: there is nothing here that could be.
     const early = await run("serve ./nowhere --host 0.0.0.0 --port 0 --log none");
     expect(early).toMatchObject({ status: 2, stderr: expect.stringContaining("not on 0.0.0.0") });
+    const empty = await run("serve --stub --host  --api-key sk-a-b-c-d-e --port 0 --log none");
+    expect(empty).toMatchObject({ status: 2, stderr: expect.stringContaining("is empty") });
     await served("--stub --host 0.0.0.0 --api-key sk-a-b-c-d-e", async (_, url) => {
       const own = url.replace("0.0.0.0", "127.0.0.1");
       expect((await fetch(`${own}/v1/models`)).status).toBe(401);
@@ -154,6 +156,8 @@ describe("serve", () => {
     expect([status, stderr]).toEqual([2, expect.stringContaining(`Port ${port} of 127.0.0.1 is taken.`)]);
     taken.close();
     expect((await run("serve --stub --port nine")).status).toBe(2);
+    const beyond = await run("serve --stub --port 65536 --log none");
+    expect(beyond).toMatchObject({ status: 2, stderr: expect.stringContaining("no port 65536") });
   });
 
   const guarded = async (args: string, env: Record<string, string> = {}) => {
@@ -173,6 +177,10 @@ describe("serve", () => {
     expect(stdout + stderr + readFileSync(log, "utf8")).not.toContain(secret.slice(3));
   };
   flag("serve --api-key", async () => {
+    for (const none of ["--api-key", "--auth-token"]) {
+      const { status, stderr } = await run(`serve --stub ${none}  --port 0 --log none`);
+      expect([status, stderr]).toEqual([2, expect.stringContaining(`${none} is empty`)]);
+    }
     await guarded("--api-key KEY");
     await guarded("", { STATESET_API_KEY: "" });
     const { stdout, stderr } = await run(
@@ -303,6 +311,10 @@ describe("serve", () => {
     return lines.map((line) => JSON.parse(line) as Json).filter(({ event }) => event === "served");
   };
   flag("serve --log", async () => {
+    for (const nowhere of ["", "no/such/folder/log", "."]) {
+      const { status, stderr } = await run(`serve --stub --port 0 --log ${nowhere}`);
+      expect([status, stderr]).toEqual([2, expect.stringContaining(`--log ${nowhere} cannot be written`)]);
+    }
     const lines = await logged("");
     expect(lines.map(({ status, streamed }) => [status, streamed])).toEqual([
       [200, false],

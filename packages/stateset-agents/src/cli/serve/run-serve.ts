@@ -1,8 +1,8 @@
 /** The `serve` command: opens agents, opens a port, says who may call, and ends when it is told to. */
-import { existsSync } from "node:fs";
+import { closeSync, existsSync, openSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { MultiTurnAgent } from "../../agent/multi-turn-agent.ts";
-import { StatesetError } from "../../error.ts";
+import { messageOf, StatesetError } from "../../error.ts";
 import { findConfig, loadProject } from "../../project/load-project.ts";
 import { checkSections } from "../../project/sections.ts";
 import { findAgent } from "../../run/load-agent.ts";
@@ -140,7 +140,13 @@ function tokensOf({ apiKey, authToken }: ServeFlags, io: CliIo): string[] {
 }
 
 function keysOf(flags: ServeFlags, io: CliIo): Keys | undefined {
-  const { keys } = flags;
+  const { keys, apiKey, authToken } = flags;
+  // What a shell makes of a variable that is not set: whoever names a key does not mean to serve without one.
+  if (apiKey === "" || authToken === "") {
+    throw new StatesetError("INVALID_OPTION", `${apiKey === "" ? "--api-key" : "--auth-token"} is empty.`, {
+      hint: "Give the key, or leave the flag out.",
+    });
+  }
   const tokens = tokensOf(flags, io);
   if (keys === undefined) return tokens.length > 0 ? staticKeys(tokens) : undefined;
   if (tokens.length > 0) {
@@ -155,7 +161,7 @@ async function logOf(flags: ServeFlags, io: CliIo): Promise<LogOptions | undefin
   const { log = "stderr", logContent = false } = flags;
   const patterns = await patternsOf(flags, io);
   if (log === "none") return undefined;
-  const destination = log === "stderr" || log === "stdout" ? log : { file: resolve(io.cwd, log) };
+  const destination = log === "stderr" || log === "stdout" ? log : { file: writable(resolve(io.cwd, log), log) };
   // They may look like anything, and somebody may write them into a message.
   const tokens = tokensOf(flags, io).map((token) => token.replace(/[^A-Za-z0-9]/g, "\\$&"));
   return { destination, content: logContent, redact: [...tokens, ...patterns] };
@@ -170,6 +176,16 @@ async function patternsOf({ redact = [], config }: ServeFlags, io: CliIo): Promi
   const own = project.serve?.redact ?? [];
   for (const pattern of own) patternOf(pattern, `${file}: serve: redact`);
   return [...redact, ...own];
+}
+
+/** A server lives on when its log fails later; one that can never be written is a mistake. */
+function writable(file: string, named: string): string {
+  try {
+    closeSync(openSync(file, "a", 0o600));
+    return file;
+  } catch (cause) {
+    throw new StatesetError("INVALID_OPTION", `--log ${named} cannot be written: ${messageOf(cause)}.`, { cause });
+  }
 }
 
 /** Told once, it ends when what runs is done; once more, at once. */

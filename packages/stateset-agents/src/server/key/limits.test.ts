@@ -67,7 +67,10 @@ describe("limits of a key", () => {
       "x-ratelimit-remaining-tokens": "20",
       "x-ratelimit-reset-tokens": "1m1s",
     });
-    expect(refusal(() => ask(limits, caller, 30)).details.headers).toMatchObject({ "retry-after-ms": "61000" });
+    expect(refusal(() => ask(limits, caller, 30)).details.headers).toMatchObject({
+      "retry-after-ms": "61000",
+      "retry-after": "61",
+    });
     first.settle(10);
     first.settle(0);
     expect(ask(limits, caller, 90).headers()["x-ratelimit-remaining-tokens"]).toBe("0");
@@ -114,7 +117,10 @@ describe("limits of a key", () => {
     const limits = createKeyLimits(() => 0);
     const caller = callerWith({ concurrency: 2 });
     const [first] = [ask(limits, caller, 1), ask(limits, caller, 1)];
-    expect(refusal(() => ask(limits, caller, 1)).details.headers).toEqual({ "retry-after-ms": "1000" });
+    expect(refusal(() => ask(limits, caller, 1)).details.headers).toEqual({
+      "retry-after-ms": "1000",
+      "retry-after": "1",
+    });
     first.settle(1);
     first.settle(1);
     ask(limits, caller, 1);

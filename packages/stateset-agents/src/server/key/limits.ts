@@ -48,7 +48,7 @@ export function createKeyLimits(now: () => number = () => performance.now()): Ke
           code: "rate_limit_exceeded",
           headers: {
             ...headers(),
-            ...(waitMs === undefined ? { "x-should-retry": "false" } : { "retry-after-ms": String(Math.ceil(waitMs)) }),
+            ...(waitMs === undefined ? { "x-should-retry": "false" } : retryAfter(waitMs)),
           },
         });
       const requestWait = own.requests.waitMs(1, requestsPerMinute, now());
@@ -83,6 +83,11 @@ export function createKeyLimits(now: () => number = () => performance.now()): Ke
       };
     },
   };
+}
+
+/** In milliseconds for OpenAI's clients, and in seconds for all others. */
+function retryAfter(ms: number): Record<string, string> {
+  return { "retry-after-ms": String(Math.ceil(ms)), "retry-after": String(Math.ceil(ms / 1000)) };
 }
 
 const seconds = 60;
