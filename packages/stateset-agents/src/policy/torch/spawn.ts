@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { delimiter, dirname, join } from "node:path";
 import { messageOf, type StatesetError } from "../../error.ts";
 import { redactor } from "../../network.ts";
 import { Connection, type Loss } from "./connection.ts";
@@ -77,6 +77,8 @@ function start(python: string, module: string, socketPath: string, { ranks, devi
   const own = ["--socket", socketPath, "--parent", String(process.pid)];
   if (logDir !== undefined) own.push("--stacks-dir", join(logDir, "stacks"));
   const torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", String(ranks)];
+  // Where it is ended it cleans up no more.
+  torchrun.push("--log-dir", join(dirname(socketPath), "torchrun"));
   const args = [...(ranks > 1 ? torchrun : []), "-m", "stateset_agents_worker", ...own];
   const { STATESET_WORKER_TOKEN: _, ...env } = process.env;
   const child = spawn(python, args, {
