@@ -60,6 +60,8 @@ async function measure(name: string, work: () => Promise<void>): Promise<void> {
     figures[`${name} failed`] = String(error).slice(0, 2000);
     console.error(error);
   }
+  // At once: what comes after may take longer than the machine is lent.
+  if (flags.write) keep(figures, python);
 }
 
 function tell(name: string, value: Record<string, number | boolean>): void {
@@ -118,16 +120,6 @@ await measure("generate", async () => {
   const ours = figures["decode 0.6B, batch 64, prompt 512"] as Record<string, number> | undefined;
   tell("transformers.generate, batch 64", { tokensPerSecond, ...(ours && { times: ours.whole! / tokensPerSecond }) });
 });
-await measure("1.7B", () =>
-  on(modelOf("1.7B", places), {}, async (policy) => {
-    await speed("1.7B full, 8 × 2k", "1.7B", policy, eight, { repeat: 4 });
-  }),
-);
-await measure("8B", () =>
-  on(modelOf("8B", places), { lora }, async (policy) => {
-    await speed("8B LoRA r16, recompute, 8 × 2k", "8B", policy, eight, { repeat: 3, recompute: true });
-  }),
-);
 const questions = ["Where is my order?", "The app crashes.", "I was billed twice.", "How do I close my account?"];
 await measure("mismatch", () =>
   on(starterModelPath, {}, async (policy) => {
@@ -143,6 +135,15 @@ await measure("idle", async () => {
 await measure("demo", () =>
   on(starterModelPath, {}, async (policy) => tell("demo to held-out 0.9", await secondsToReward(policy))),
 );
+await measure("1.7B", () =>
+  on(modelOf("1.7B", places), {}, async (policy) => {
+    await speed("1.7B full, 8 × 2k", "1.7B", policy, eight, { repeat: 4 });
+  }),
+);
+await measure("8B", () =>
+  on(modelOf("8B", places), { lora }, async (policy) => {
+    await speed("8B LoRA r16, recompute, 8 × 2k", "8B", policy, eight, { repeat: 3, recompute: true });
+  }),
+);
 
-if (flags.write) keep(figures, python);
 if (flags.json) console.log(JSON.stringify(figures));
