@@ -42,6 +42,8 @@ export async function spawnWorker(options: SpawnOptions): Promise<WorkerLink> {
   let hello: Hello | undefined;
   const cleanUp = async () => {
     kill(child, hello);
+    // A GPU takes seconds to be given back: nobody who waits for it may find the process ended.
+    rest(child, false);
     await ending;
     rmSync(dir, { recursive: true, force: true });
   };
@@ -78,7 +80,7 @@ function start(python: string, module: string, socketPath: string, { ranks, devi
   if (logDir !== undefined) own.push("--stacks-dir", join(logDir, "stacks"));
   const torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", String(ranks)];
   // Where it is ended it cleans up no more.
-  torchrun.push("--log-dir", join(dirname(socketPath), "torchrun"));
+  torchrun.push("--local-addr", "127.0.0.1", "--log-dir", join(dirname(socketPath), "torchrun"));
   const args = [...(ranks > 1 ? torchrun : []), "-m", "stateset_agents_worker", ...own];
   const { STATESET_WORKER_TOKEN: _, ...env } = process.env;
   const child = spawn(python, args, {
@@ -144,10 +146,12 @@ function open(path: string): Promise<Socket> {
   });
 }
 
-/** From here on only calls keep this process alive. */
-function rest(child: ChildProcess): void {
-  child.unref();
-  for (const stream of [child.stdout, child.stderr]) (stream as Socket | null)?.unref();
+/** While it rests only calls keep this process alive. */
+function rest(child: ChildProcess, resting = true): void {
+  for (const part of [child, child.stdout as Socket | null, child.stderr as Socket | null]) {
+    if (resting) part?.unref();
+    else part?.ref();
+  }
 }
 
 /** Each rank then writes what its threads are doing, whatever holds them up. */
