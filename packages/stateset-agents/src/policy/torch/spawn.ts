@@ -27,7 +27,8 @@ export interface SpawnOptions {
 /** How long it may take until it is known what ended a worker: torchrun first ends its other ranks. */
 const endingMs = 5_000;
 
-const alive = new Set<ChildProcess>();
+/** With the folder of each. */
+const alive = new Map<ChildProcess, string>();
 let watching = false;
 
 export async function spawnWorker(options: SpawnOptions): Promise<WorkerLink> {
@@ -94,7 +95,7 @@ function start(python: string, module: string, socketPath: string, { ranks, devi
       ...(device === "cpu" && { CUDA_VISIBLE_DEVICES: "" }),
     },
   });
-  alive.add(child);
+  alive.set(child, dirname(socketPath));
   child.once("exit", () => alive.delete(child));
   if (!watching) process.on("exit", endAll);
   watching = true;
@@ -102,7 +103,10 @@ function start(python: string, module: string, socketPath: string, { ranks, devi
 }
 
 function endAll(): void {
-  for (const child of alive) kill(child);
+  for (const [child, dir] of alive) {
+    kill(child);
+    rmSync(dir, { recursive: true, force: true });
+  }
 }
 
 /** Resolves when it takes calls, which it says on a line of its own. */
