@@ -25,11 +25,14 @@ POLL_SECONDS = 1.0
 
 def end(code: int, why: str | None = None) -> NoReturn:
     """Ends this process at once, whatever its threads do. A code other than 0 makes torchrun end the other ranks."""
-    if why is not None:
-        log(why)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    try:
+        if why is not None:
+            log(why)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        # Whoever read the log may be the one that is gone: a broken pipe must not keep this process.
+        os._exit(code)
 
 
 def log(line: str) -> None:

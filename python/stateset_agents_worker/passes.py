@@ -169,11 +169,11 @@ class Passes:
 
         # FSDP takes the mean over ranks where we want the sum.
         world = self.ranks.world
-        roots, cotangents = [], []
-        for name, scored in (("logprobs", made.logprobs), ("entropy", made.entropy)):
-            if name in arrays:
-                roots.append(scored)
-                cotangents.append(dealt(name, wanted) * world)
+        roots = [made.logprobs]
+        cotangents = [dealt("logprobs", wanted) * world]
+        # Cotangents of what was not asked for are empty, as it is.
+        roots.append(made.entropy)
+        cotangents.append(dealt("entropy", wanted if made.wants.entropy else wanted[:0]) * world)
         if "values" in arrays:
             of_values = dealt("values", layout.source, layout.size - layout.count)
             self._learn_values(made, of_values)
@@ -181,7 +181,7 @@ class Passes:
                 weight = self.masters.value[0].detach()  # type: ignore[index]
                 roots.append(made.hidden)
                 cotangents.append((of_values[None, :, None] * (weight * world)).to(made.hidden.dtype))
-        if not roots:
+        if not ("logprobs" in arrays or "entropy" in arrays or ("values" in arrays and into_trunk)):
             return
         # Recomputed blocks ask for the attention anew; what it is must be this pass's.
         try:

@@ -11,7 +11,7 @@ import { findPython, workerFolder } from "./find-python.ts";
 import { greet } from "./greet.ts";
 import { LogLines } from "./log-lines.ts";
 import { type Ending, lostWorker, unstarted } from "./what-happened.ts";
-import type { Hello, WorkerLink } from "./worker-link.ts";
+import type { WorkerFacts, WorkerLink } from "./worker-link.ts";
 
 export interface SpawnOptions {
   python?: string | undefined;
@@ -27,7 +27,8 @@ export interface SpawnOptions {
 /** How long it may take until it is known what ended a worker: torchrun first ends its other ranks. */
 const endingMs = 5_000;
 
-const alive = new Set<ChildProcess>();
+/** With the folder of each. */
+const alive = new Map<ChildProcess, string>();
 let watching = false;
 
 export async function spawnWorker(options: SpawnOptions): Promise<WorkerLink> {
@@ -39,7 +40,7 @@ export async function spawnWorker(options: SpawnOptions): Promise<WorkerLink> {
   const socketPath = join(dir, "socket");
   const child = start(python, module, socketPath, options);
   const ending = endingOf(child);
-  let hello: Hello | undefined;
+  let hello: WorkerFacts | undefined;
   const cleanUp = async () => {
     kill(child, hello);
     // A GPU takes seconds to be given back: nobody who waits for it may find the process ended.
@@ -96,7 +97,7 @@ function start(python: string, module: string, socketPath: string, { ranks, devi
       ...(device === "cpu" && { CUDA_VISIBLE_DEVICES: "" }),
     },
   });
-  alive.add(child);
+  alive.set(child, dirname(socketPath));
   child.once("exit", () => alive.delete(child));
   if (!watching) process.on("exit", endAll);
   watching = true;
@@ -104,7 +105,10 @@ function start(python: string, module: string, socketPath: string, { ranks, devi
 }
 
 function endAll(): void {
-  for (const child of alive) kill(child);
+  for (const [child, dir] of alive) {
+    kill(child);
+    rmSync(dir, { recursive: true, force: true });
+  }
 }
 
 /** Resolves when it takes calls, which it says on a line of its own. */
@@ -155,13 +159,13 @@ function rest(child: ChildProcess, resting = true): void {
 }
 
 /** Each rank then writes what its threads are doing, whatever holds them up. */
-async function signalStacks(hello: Hello | undefined): Promise<void> {
+async function signalStacks(hello: WorkerFacts | undefined): Promise<void> {
   for (const pid of hello?.pids ?? []) send(pid, "SIGUSR1");
   await new Promise((resolve) => setTimeout(resolve, 500));
 }
 
 /** With torchrun its ranks end; those that are known are told themselves, since each has a group of its own. */
-function kill(child: ChildProcess, hello?: Hello): void {
+function kill(child: ChildProcess, hello?: WorkerFacts): void {
   if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
   send(-child.pid, "SIGKILL");
   for (const pid of hello?.pids ?? []) send(pid, "SIGKILL");

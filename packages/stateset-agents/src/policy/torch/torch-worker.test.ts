@@ -1,8 +1,12 @@
 /** What becomes of a policy when its worker is lost, and what a real worker refuses. Needs STATESET_PYTHON. */
+import { spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 import { describe, expect, it, vi } from "vitest";
 import { readVector } from "../../../test/read-vector.ts";
+import { tsx } from "../../../test/spawn-cli.ts";
 import { makeTinyModel, storiesDir, temporaryFolder } from "../../../test/tiny-model.ts";
 import { python, TorchWorkers } from "../../../test/torch-workers.ts";
 import { defaultSampling, type Policy, type TokenTree } from "../policy.ts";
@@ -88,6 +92,28 @@ describe.skipIf(!python)("a real worker", () => {
     const message = expect.stringMatching(/3 heartbeats/);
     await expect(connection.call("open", {})).rejects.toMatchObject({ code: "WORKER_LOST", message });
     expect(isAlive(hello.pids[0]!)).toBe(false);
+  });
+
+  it.each([
+    ["killed", 2, "wait"],
+    ["done, and does not wait for what nobody closed", 1, "end"],
+  ])("does not outlive its parent that is %s", async (_, ranks, then) => {
+    const owner = fileURLToPath(new URL("../../test-support/worker-owner.ts", import.meta.url));
+    const child = spawn(process.execPath, ["--import", tsx, owner, storiesDir, String(ranks), then], {
+      stdio: ["ignore", "pipe", "inherit"],
+      // Who is killed leaves its folder.
+      env: { ...process.env, TMPDIR: temporaryFolder() },
+    });
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    let pids: number[] = [];
+    for await (const line of createInterface({ input: child.stdout })) {
+      if (!line.startsWith("pids ")) continue;
+      pids = JSON.parse(line.slice(5)) as number[];
+      if (then === "wait") child.kill("SIGKILL");
+    }
+    await ended;
+    expect(pids).toHaveLength(ranks);
+    await expect.poll(() => pids.filter(isAlive)).toEqual([]);
   });
 
   it("refuses a wrong token, and lives on", async () => {
