@@ -136,6 +136,15 @@ it("says which rank was lost, by what, and its last lines; then another one can 
   await closed;
 });
 
+it("keeps the process alive while it is closed, and not before", async () => {
+  const policy = await open({});
+  const processes = () => process.getActiveResourcesInfo().filter((name) => name === "ProcessWrap").length;
+  const before = processes();
+  const closing = policy.close();
+  await vi.waitFor(() => expect(processes()).toBe(before + 1), { interval: 1 });
+  await closing;
+});
+
 it("refuses what it does not know, or what is of another engine", async () => {
   const invalid = (message: RegExp) => ({ code: "INVALID_OPTION", message: expect.stringMatching(message) });
   await expect(openPolicy({ engine: "torch", torch: { gpu: 1 } as TorchOptions })).rejects.toMatchObject(
