@@ -84,6 +84,8 @@ class Steps:
         if self._graphs:
             torch.cuda.synchronize()
             self._graphs.clear()
+            # Memory that no graph holds any more is gone, and so is its name.
+            self._pool = None
 
     def _check_addresses(self) -> None:
         """A graph reads weights where they lay when it was captured."""

@@ -129,9 +129,9 @@ def _vector_scale(engine: Engine, options: dict[str, Any], arrays: dict[str, Ten
     return {}, {}
 
 
-def _vector_apply(engine: Engine, options: dict[str, Any], arrays: dict[str, Tensor]) -> Result:
+def _vector_move(engine: Engine, options: dict[str, Any], arrays: dict[str, Tensor]) -> Result:
     engine.shards.end_burst()
-    engine.vectors.apply(options["a"], options["scale"])
+    engine.vectors.move_to(options["a"])
     return {"count": engine.changed()}, {}
 
 
@@ -169,7 +169,7 @@ OPERATIONS: dict[str, Callable[[Engine, dict[str, Any], dict[str, Tensor]], Resu
     "vectorCopy": lambda engine, options, arrays: _vector_result(engine, engine.vectors.copy(options["a"])),
     "vectorRead": lambda engine, options, arrays: ({}, {"values": engine.vectors.read(options["a"])}),
     "vectorWrite": lambda engine, options, arrays: _vector_result(engine, engine.vectors.write(arrays["values"])),
-    "vectorApply": _vector_apply,
+    "vectorMove": _vector_move,
     "vectorRelease": _vector_release,
     "save": _stored("save"),
     "load": _stored("load"),

@@ -20,7 +20,7 @@ from .ranks import Ranks
 
 Arrays = dict[str, np.ndarray]
 # They change the weights: samples that came before are finished first, and what was kept of prompts is void after.
-WEIGHTS_CHANGE = frozenset({"step", "load", "restore", "vectorApply"})
+WEIGHTS_CHANGE = frozenset({"step", "load", "restore", "vectorMove"})
 # How long a rank that failed waits for the others: one that hangs in a collective never comes.
 MEETING_SECONDS = 60.0
 CAUSE_SECONDS = 5.0

@@ -71,9 +71,10 @@ class Vectors:
         return self._keep([self._masters.part(i, piece.view(shapes[i])).clone() for i, piece in enumerate(pieces)])
 
     @torch.no_grad()
-    def apply(self, a: int, scale: float) -> None:
-        """Moves the parameters along it."""
-        torch._foreach_add_(self._masters.weights(), self._get(a), alpha=scale)
+    def move_to(self, a: int) -> None:
+        """The parameters become what it holds, to the bit."""
+        for parameter, part in zip(self._masters.weights(), self._get(a), strict=True):
+            parameter.copy_(part)
         self._masters.publish()
 
     def release(self, a: int) -> None:

@@ -102,7 +102,7 @@ class FakeEngine:
         here = options.get("rank") in (None, self.rank)
         if op == "double":
             return {"count": self.count}, {name: array * 2 for name, array in arrays.items()}
-        if op in ("step", "load", "restore", "vectorApply"):
+        if op in ("step", "load", "restore", "vectorMove"):
             self.count += 1
             return {"count": self.count}, {}
         if op == "done":

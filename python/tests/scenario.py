@@ -56,7 +56,9 @@ def work(engine: Engine) -> dict[str, torch.Tensor]:
         engine.call("referenceBlend", {"reference": reference, "decay": 0.5}, {})
         note(f"after step {step} sample", sampled(engine))
     delta = engine.call("vectorWrite", {}, {"values": torch.from_numpy(rng.standard_normal(engine.vectors.length).astype(np.float32))})[0]
-    engine.call("vectorApply", {"a": delta["vector"], "scale": 0.01}, {})
+    there = engine.call("vector", {"of": "parameters"}, {})[0]["vector"]
+    engine.call("vectorAdd", {"a": there, "b": delta["vector"], "scale": 0.01}, {})
+    engine.call("vectorMove", {"a": there}, {})
     note("end", {name: engine.masters.read(name) for name in engine.masters.names})
     note("moments", {engine.masters.names[i]: engine.masters.whole(i, v) for i, (_, v) in engine.optimiser.moments.items()})
     return found

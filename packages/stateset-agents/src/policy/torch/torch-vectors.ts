@@ -85,17 +85,17 @@ export function createVectors(core: TorchCore): Pick<Policy, "vector" | "moveTo"
       core.run(async () => {
         const a = idOf(vector, core);
         const now = vectorIn(await core.call("vector", { of: "parameters" })).id;
-        const [norm, along] = [core.call("vectorDot", { a, b: a }), core.call("vectorDot", { a, b: now })];
-        // To zero and from there, so that rounding leaves nothing of where they were. Sent as one: nobody samples in between.
-        const emptied = core.call("vectorApply", { a: now, scale: -1 });
-        const moving = core.call("vectorApply", { a, scale: 1 });
+        // Numbers that depend on where it led, for its name; the vector itself may be too large to be brought here.
+        const [norm, along, moved] = await Promise.all([
+          core.call("vectorDot", { a, b: a }),
+          core.call("vectorDot", { a, b: now }),
+          core.call("vectorMove", { a }),
+        ]);
         core.link.connection.tell("vectorRelease", { vector: now });
-        const [numbers, drained, moved] = await Promise.all([Promise.all([norm, along]), emptied, moving]);
-        const what = numbers.map((reply) => reply.number("dot"));
         const version = await core.names.name(moved.count("count"), (before) =>
-          changedVersion(before, "move", ...what),
+          changedVersion(before, "move", norm.number("dot"), along.number("dot")),
         );
-        return { version, drained: drained.flag("drained") };
+        return { version, drained: moved.flag("drained") };
       }),
   };
 }
