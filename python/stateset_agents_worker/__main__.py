@@ -15,7 +15,7 @@ from typing import Any
 
 from . import __version__
 from .frames import MAX_FRAME_BYTES
-from .lifeline import Stacks, die_with_parent, log, watch
+from .lifeline import Stacks, die_with_parent, end, log, watch
 from .listen import ListenError, listen_tcp, listen_unix, shown, split_address, stays_here, tls_context
 from .ranks import Ranks
 from .serve import PROTOCOL, Door, Server, is_unix
@@ -134,4 +134,7 @@ def open_real_engine(options: dict[str, Any], ranks: Ranks) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        end(130, "stopped.")

@@ -15,6 +15,7 @@ from torch import nn
 class CompiledBlocks:
     def __init__(self, blocks: list[nn.Module]) -> None:
         self.on = True
+        self.in_use = False
         self._blocks = blocks
         #: One program for all blocks of a class and all batch sizes: parameters and rows are its inputs.
         self._compiled: dict[type, Callable[..., Any]] = {}
@@ -22,6 +23,7 @@ class CompiledBlocks:
     @contextmanager
     def use(self) -> Iterator[None]:
         before = [block.__dict__.get("forward") for block in self._blocks]
+        self.in_use = True
         try:
             for block in self._blocks:
                 kind = type(block)
@@ -30,6 +32,7 @@ class CompiledBlocks:
                 block.forward = types.MethodType(self._compiled[kind], block)  # type: ignore[method-assign]
             yield
         finally:
+            self.in_use = False
             for block, forward in zip(self._blocks, before, strict=True):
                 if forward is None:
                     del block.forward

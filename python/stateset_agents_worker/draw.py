@@ -32,7 +32,7 @@ class Variant:
 
 @dataclass
 class Shape:
-    """The rows' settings. [rows] each, the last four [rows, vocabulary]."""
+    """The rows' settings. [rows] each; `stops`, `bias`, `seen` and `said` [rows, vocabulary]."""
 
     #: 1 / temperature of the recorded distribution.
     inverse: Tensor
@@ -41,6 +41,8 @@ class Shape:
     drawn: Tensor
     minimum: Tensor
     stops: Tensor
+    #: Of the stretches that the vocabulary is summed over.
+    width: int
     top_k: Tensor | None = None
     top_p: Tensor | None = None
     min_p: Tensor | None = None
@@ -68,7 +70,7 @@ def draw(logits: Tensor, shape: Shape, variant: Variant) -> Drawn:
     """One token for each row of `logits` [rows, vocabulary], f32."""
     inverse = shape.inverse[:, None]
     highest, best = logits.max(dim=1, keepdim=True)
-    mass = _mass(logits, highest, inverse)
+    mass = _mass(logits, highest, inverse, shape.width)
     uniforms = uniform(shape.seed, shape.drawn)
 
     def recorded(tokens: Tensor) -> Tensor:
@@ -78,7 +80,7 @@ def draw(logits: Tensor, shape: Shape, variant: Variant) -> Drawn:
     if variant.shapes or variant.cuts:
         token, own = _shaped(logits, shape, variant, uniforms)
     else:
-        drawn = _inverse(logits, highest, inverse, mass, uniforms)
+        drawn = _inverse(logits, highest, inverse, mass, uniforms, shape.width)
         token = torch.where(shape.greedy[:, None], best, drawn)
         own = None
     logprob = recorded(token)[:, 0]
@@ -99,8 +101,8 @@ def _shaped(logits: Tensor, shape: Shape, variant: Variant, uniforms: Tensor) ->
     highest, best = left.max(dim=1, keepdim=True)
     if variant.cuts:
         left = _cut(left, highest, inverse, shape)
-    mass = _mass(left, highest, inverse)
-    token = torch.where(shape.greedy[:, None], best, _inverse(left, highest, inverse, mass, uniforms))
+    mass = _mass(left, highest, inverse, shape.width)
+    token = torch.where(shape.greedy[:, None], best, _inverse(left, highest, inverse, mass, uniforms, shape.width))
     own = ((left.gather(1, token) - highest) * inverse)[:, 0].double() - mass.sum(1).log()
     return token, torch.where(shape.greedy, 0.0, own.float())
 
@@ -133,19 +135,18 @@ def _cut(logits: Tensor, highest: Tensor, inverse: Tensor, shape: Shape) -> Tens
     return logits.masked_fill(~torch.empty_like(kept).scatter_(1, order, kept), -math.inf)
 
 
-def _mass(logits: Tensor, highest: Tensor, inverse: Tensor) -> Tensor:
+def _mass(logits: Tensor, highest: Tensor, inverse: Tensor, width: int) -> Tensor:
     """Sums of the weights e^((logit − highest) / temperature) over stretches of the vocabulary. [rows, stretches] f64"""
-    return _stretches(((logits - highest) * inverse).exp(), 0.0).sum(2, dtype=torch.float64)
+    return _stretches(((logits - highest) * inverse).exp(), width, 0.0).sum(2, dtype=torch.float64)
 
 
-def _inverse(logits: Tensor, highest: Tensor, inverse: Tensor, mass: Tensor, uniforms: Tensor) -> Tensor:
+def _inverse(logits: Tensor, highest: Tensor, inverse: Tensor, mass: Tensor, uniforms: Tensor, width: int) -> Tensor:
     """The token at `uniforms` of the cumulative distribution: first its stretch, then its place there. Never one of no weight,
     whatever was lost to rounding. [rows, 1]"""
     up_to = mass.cumsum(1)
     target = uniforms[:, None] * up_to[:, -1:]
     stretch = _first((up_to > target) & (mass > 0), mass > 0)
-    stretches = _stretches(logits, -math.inf)
-    width = stretches.shape[2]
+    stretches = _stretches(logits, width, -math.inf)
     own = stretches.gather(1, stretch[:, :, None].expand(-1, 1, width))[:, 0]
     weights = ((own - highest) * inverse).exp().double()
     begun = torch.where(stretch > 0, up_to.gather(1, (stretch - 1).clamp(min=0)), 0.0)
@@ -160,15 +161,14 @@ def _first(wanted: Tensor, possible: Tensor) -> Tensor:
     return torch.where(wanted.any(1, keepdim=True), wanted.byte().argmax(1, keepdim=True), last)
 
 
-def _stretches(row: Tensor, filler: float) -> Tensor:
+def _stretches(row: Tensor, width: int, filler: float) -> Tensor:
     """[rows, vocabulary] as [rows, stretches, width], without a copy where the vocabulary can be divided."""
-    vocabulary = row.shape[1]
-    width = stretch_width(vocabulary)
-    missing = -vocabulary % width
+    missing = -row.shape[1] % width
     return (pad(row, (0, missing), value=filler) if missing else row).view(row.shape[0], -1, width)
 
 
 def stretch_width(vocabulary: int) -> int:
+    """About the root of the vocabulary, and a divisor of it where there is one."""
     root = math.isqrt(vocabulary)
     near = [width for width in range(max(1, root // 4), 4 * root + 1) if vocabulary % width == 0]
     return min(near, key=lambda width: abs(width - root), default=max(1, root))

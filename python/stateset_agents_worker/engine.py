@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .digest import digest
 from .errors import WorkerError
+from .lora import join_adapters
 from .masters import Masters
 from .model import Model, load_model, read_adapter
 from .optimiser import Optimiser, StepOptions
@@ -41,6 +42,8 @@ class Engine:
         self.scorer = Scorer(model)
         if ranks.world == 1:
             self.masters = Masters(model.trained(), model.compute, ranks)
+        if ranks.device.type == "cuda":
+            join_adapters(model)
         compiled = options.get("compile")
         self.blocks = Blocks(model, ranks.device.type == "cuda" if compiled is None else bool(compiled))
         self.shards = Shards(self.scorer, model, ranks)
@@ -115,7 +118,7 @@ class Engine:
         size = self.model.compute.itemsize
         hidden, inter = self.model.hidden, getattr(text, "intermediate_size", None) or 4 * self.model.hidden
         heads = text.num_attention_heads
-        head_dim = getattr(text, "head_dim", None) or hidden // heads
+        head_dim = self.model.head_dim
         kv = 2 * (getattr(text, "num_key_value_heads", None) or heads) * head_dim
         layers = len(self.model.blocks)
         in_block = size * (6 * hidden + 3 * heads * head_dim + 2 * kv + 4 * inter)
@@ -219,8 +222,11 @@ def _add_value_head(engine: Engine, options: dict[str, Any], arrays: dict[str, T
 def _reference(engine: Engine, options: dict[str, Any], arrays: dict[str, Tensor]) -> Result:
     of, references = options.get("of") or "present", engine.references
     adapted = engine.model.peft is not None
+    named: dict[str, str] = {}
     if of == "present":
-        made = references.keep("present", references.present())
+        # What the files have need not be written again; those of a new adapter nobody has.
+        opened = engine.count == 0 and (not adapted or engine.options.get("adapter") is not None)
+        made = references.keep("opened" if opened else "present", references.present())
     elif of == "base" and adapted:
         made = references.keep("base", None)
     elif of == "base":
@@ -231,7 +237,8 @@ def _reference(engine: Engine, options: dict[str, Any], arrays: dict[str, Tensor
 
         kind, tensors = storage.read_reference(engine, of["from"])
         made = references.keep(kind, None if tensors is None else references.of(tensors))
-    return {"reference": made, "kind": references.get(made).kind, "count": engine.count}, {}
+        named = storage.reference_name(engine, of["from"])
+    return {"reference": made, "kind": references.get(made).kind, "count": engine.count, **named}, {}
 
 
 def _reference_logprobs(engine: Engine, options: dict[str, Any], arrays: dict[str, Tensor]) -> Result:

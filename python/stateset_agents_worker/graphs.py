@@ -13,10 +13,10 @@ from . import attention
 from .compiled_blocks import CompiledBlocks
 from .decode_attention import Decode
 from .decoder import Decoder
-from .draw import Variant, draw
+from .draw import Variant
 from .errors import last_line
 from .kv_cache import KvCache
-from .slots import Slots
+from .slots import Slots, Turn, take_turn
 
 #: Runs before a capture: the first may compile, the second finds everything in its place.
 WARM_UPS = 2
@@ -28,6 +28,7 @@ class Steps:
         self.decode = Decode()
         self.graphed = decoder.device.type == "cuda"
         self.compiled = CompiledBlocks(decoder.blocks)
+        self._compiled_turn: Turn | None = None
         self._parameters: list[Tensor] | None = None if decoder.sharded else list(decoder.model.parameters())
         self._graphs: dict[tuple[int, int, Variant], torch.cuda.CUDAGraph] = {}
         self._addresses: list[int] = []
@@ -65,6 +66,13 @@ class Steps:
             self.drop()
             self._addresses = addresses
 
+    def _turn(self, variant: Variant) -> Turn:
+        """Compiled where a step is captured with compiled blocks and nothing shapes the draws."""
+        if not self.compiled.in_use or variant != Variant():
+            return take_turn
+        self._compiled_turn = self._compiled_turn or torch.compile(take_turn)
+        return self._compiled_turn
+
     def _step(self, cache: KvCache, slots: Slots, rows: int, length: int, variant: Variant) -> None:
         alive = slots.alive[:rows].bool()
         position = slots.position[:rows]
@@ -73,8 +81,7 @@ class Steps:
         self.decode.aim(cache, write, reach, length)
         with attention.use(self.decode):
             hidden = self.decoder.hidden(slots.token[:rows, None], position[:, None])
-        logits = self.decoder.logits(hidden[:, 0])
-        slots.advance(draw(logits, slots.shape(rows, variant), variant))
+        slots.draw(self.decoder.logits(hidden[:, 0]), variant, self._turn(variant))
 
     def _capture(self, cache: KvCache, slots: Slots, key: tuple[int, int, Variant]) -> bool:
         def step() -> None:

@@ -49,6 +49,10 @@ class Model:
     def head(self) -> Any:
         return self.causal.get_output_embeddings()
 
+    @property
+    def head_dim(self) -> int:
+        return getattr(self.text, "head_dim", None) or self.hidden // self.text.num_attention_heads
+
     def trained(self) -> list[tuple[str, nn.Parameter]]:
         """What is trained beside a value head, under the names it has in files."""
         return [(self.name_in_files(name), p) for name, p in self.causal.named_parameters() if p.requires_grad]
@@ -95,12 +99,20 @@ def load_model(options: dict[str, Any], device: torch.device, world: int) -> Mod
         )
     except WorkerError:
         raise
-    except (ValueError, KeyError, ImportError) as error:
+    except KeyError as error:
+        if error.args == (attention.NAME,):
+            raise WorkerError(
+                "MODEL_UNSUPPORTED", f"The attention of the model in {folder} cannot be replaced: it does not use transformers' interface."
+            ) from error
+        raise WorkerError("MODEL_UNSUPPORTED", f"transformers cannot load {folder}: {last_line(error)}.") from error
+    except (ValueError, ImportError) as error:
         raise WorkerError("MODEL_UNSUPPORTED", f"transformers cannot load {folder}: {last_line(error)}.") from error
     except Exception as error:
         raise WorkerError("MODEL_INVALID", f"{folder} cannot be loaded: {last_line(error)}.") from error
     _check_loaded(folder, report)
     causal.eval().requires_grad_(not adapted)
+    # To torch the row of a padding token has no gradient; a token is a token here.
+    causal.get_input_embeddings().padding_idx = None
     if quantise is None and world == 1:
         causal.to(device)
     model = _describe(causal, compute, options)
@@ -192,7 +204,8 @@ def _adapt(model: Model, options: dict[str, Any]) -> None:
         # Not in f32: masters are. PEFT would turn every activation to f32 and back.
         model.peft = get_peft_model(model.causal, config, autocast_adapter_dtype=False)
     except (ValueError, TypeError) as error:
-        raise WorkerError("INVALID_OPTION", f"PEFT does not take these lora options: {last_line(error)}.") from error
+        code, what = ("INVALID_OPTION", "these lora options") if folder is None else ("MODEL_INVALID", f"the lora adapter in {folder}")
+        raise WorkerError(code, f"PEFT does not take {what}: {last_line(error)}.") from error
     model.causal.eval()
     for p in model.causal.parameters():
         p.requires_grad_(id(p) not in frozen)

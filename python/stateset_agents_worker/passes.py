@@ -17,6 +17,7 @@ from .model import Model
 from .ranks import Ranks
 from .scorer import Blocks, Scorer, Shards
 from .scores import Wanted
+from .transfer import to_device
 from .tree import Layout, TokenTree, deal, idle_layout, lay_out
 from .tree_attention import NARROWEST, TreeAttention
 
@@ -46,6 +47,8 @@ class Pass:
     logprobs: Tensor
     entropy: Tensor
     wants: Wants
+    #: Whether the adapter drops out: so it must when it is recomputed.
+    drops: bool
     #: Of the weights it was made with.
     count: int
     tokens: int
@@ -77,12 +80,12 @@ class Passes:
     def _run(self, tree: TokenTree, wants: Wants, count: int) -> Pass:
         self.shards.end_burst()
         nodes = deal(tree, self.ranks.world)[self.ranks.rank]
-        layout = lay_out(tree, nodes) if nodes else idle_layout()
         device = self.ranks.device
-        narrow = getattr(self.model.text, "head_dim", None) or self.model.hidden // self.model.text.num_attention_heads
-        attend = TreeAttention(layout, device, device.type == "cuda" and narrow >= NARROWEST, self.model.windows)
-        ints = torch.from_numpy(np.concatenate([layout.tokens, layout.depth, layout.foretold_by, layout.tokens[layout.wanted]]))
-        ints = ints.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else ints
+        # What is compiled has few sizes; the rest has what it needs.
+        pad = device.type == "cuda"
+        layout = lay_out(tree, nodes, pad) if nodes else idle_layout(pad)
+        attend = TreeAttention(layout, device, pad and self.model.head_dim >= NARROWEST, self.model.windows)
+        ints = to_device(np.concatenate([layout.tokens, layout.depth, layout.foretold_by, layout.tokens[layout.wanted]]), device)
         tokens, depth, rows, targets = ints.split([layout.size, layout.size, len(layout.wanted), len(layout.wanted)])
         wanted = Wanted(rows, targets, wants.temperature, wants.entropy, wants.grad and self._room(len(rows)))
         drops = wants.grad and self._drops()
@@ -96,7 +99,7 @@ class Passes:
                 hidden, logprobs, entropy = self.scorer(tokens, depth, wanted)
         finally:
             self.model.set_dropout(False)
-        return Pass(layout, bool(nodes), attend, hidden, logprobs, entropy, wants, count, len(tree.tokens))
+        return Pass(layout, bool(nodes), attend, hidden, logprobs, entropy, wants, drops, count, len(tree.tokens))
 
     def _drops(self) -> bool:
         return self.model.peft is not None and self.model.peft.peft_config["default"].lora_dropout > 0
@@ -161,8 +164,7 @@ class Passes:
             """This rank's share, zero where it had nothing to do."""
             if name not in arrays or not made.works:
                 return torch.zeros(len(rows) + pad, device=device)
-            picked = np.concatenate([arrays[name].numpy()[rows], np.zeros(pad, np.float32)])
-            return torch.from_numpy(picked).to(device, non_blocking=True)
+            return to_device(np.concatenate([arrays[name].numpy()[rows], np.zeros(pad, np.float32)]), device)
 
         # FSDP takes the mean over ranks where we want the sum.
         world = self.ranks.world
@@ -181,9 +183,12 @@ class Passes:
         if not ("logprobs" in arrays or "entropy" in arrays or ("values" in arrays and into_trunk)):
             return
         # Recomputed blocks ask for the attention anew; what it is must be this pass's.
-        self.blocks.recompute = made.wants.recompute
-        with attention.use(made.attention):
-            torch.autograd.backward(roots, cotangents)
+        try:
+            self.model.set_dropout(made.drops)
+            with attention.use(made.attention):
+                torch.autograd.backward(roots, cotangents)
+        finally:
+            self.model.set_dropout(False)
 
     @torch.no_grad()
     def _learn_values(self, made: Pass, of_values: Tensor) -> None:

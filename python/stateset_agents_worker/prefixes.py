@@ -40,10 +40,14 @@ class Prefixes:
         kept = self.slots[:slots] if keep else []
         self.slots = kept + [None] * (slots - len(kept))
 
-    def hold(self, slot: int, namespace: str, tokens: np.ndarray, count: int) -> Held:
+    def hold(self, slot: int, namespace: str, tokens: np.ndarray, count: int) -> None:
         self._uses += 1
-        held = self.slots[slot] = Held(namespace, tokens, count, self._uses)
-        return held
+        self.slots[slot] = Held(namespace, tokens, count, self._uses)
+
+    def grown(self, slot: int, count: int) -> None:
+        held = self.slots[slot]
+        assert held is not None
+        held.count = count
 
     def find(self, namespace: str, tokens: np.ndarray) -> Found | None:
         """The slot with the most of the first tokens."""

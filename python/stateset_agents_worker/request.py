@@ -47,6 +47,11 @@ class Request:
         return self.top_k > 0 or self.top_p < 1 or self.min_p > 0
 
     @property
+    def usable(self) -> np.ndarray:
+        """What others may have computed for it: all but the last token, which is always run, since its logits are needed."""
+        return self.prompt[:-1]
+
+    @property
     def room(self) -> int:
         """Keys that it can come to have: the last token drawn never gets one."""
         return len(self.prompt) + self.limit - 1

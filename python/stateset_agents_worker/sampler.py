@@ -17,12 +17,12 @@ from .decoder import Burst, Decoder
 from .draw import Variant
 from .errors import WorkerError
 from .graphs import Steps
-from .kv_cache import KvCache, KvShape, Size, rounded_length, token_budget
-from .prefixes import Prefixes, common
+from .kv_cache import rounded_length
+from .places import Places
+from .prefixes import common
 from .replies import Reply
 from .request import Out, Request, read_request
-from .room import Room
-from .slots import REPORT, Slots
+from .slots import REPORT
 
 __all__ = ["Out", "Sampler"]
 
@@ -61,20 +61,17 @@ class Sampler:
         self._count = count
         self._most = max(1, slots)
         self._context = context_length
-        self._asked = cache_tokens
-        self._room: Room | None = None
-        self._cuda = self.decoder.device.type == "cuda"
+        self._cache_tokens = cache_tokens
+        cuda = self.decoder.device.type == "cuda"
         #: Steps that may be begun before what the first of them drew is looked at.
-        self._ahead = 2 if self._cuda else 0
+        self._ahead = 2 if cuda else 0
         #: Prompt tokens that are computed between two steps, while replies wait for them and while none does.
-        self._pieces = (4096, 16384) if self._cuda else (256, 1024)
+        self._pieces = (4096, 16384) if cuda else (256, 1024)
         self._steps = Steps(self.decoder)
-        self._cache: KvCache | None = None
-        self._slots: Slots | None = None
-        self._prefixes = Prefixes()
+        #: Made with the first request, when it is known what memory is left.
+        self._places: Places | None = None
         self._waiting: deque[Request] = deque()
         self._waits_for: dict[int, Reply] = {}
-        self._replies: dict[int, Reply] = {}
         self._flights: deque[Flight] = deque()
         self._outs: list[Out] = []
         self.prompt_tokens = 0
@@ -82,6 +79,10 @@ class Sampler:
         self.sampled_tokens = 0
         #: Prompt tokens that went through the model.
         self.computed_tokens = 0
+
+    @property
+    def _replies(self) -> dict[int, Reply]:
+        return self._places.replies if self._places else {}
 
     def add(self, id: int, options: dict, tokens: Tensor) -> None:
         self._waiting.append(read_request(id, options, tokens, self.decoder.vocabulary, self._context))
@@ -104,7 +105,8 @@ class Sampler:
 
     def forget(self) -> None:
         """The weights have changed: what was computed with the old ones is void."""
-        self._prefixes.resize(len(self._prefixes.slots), keep=False)
+        if self._places is not None:
+            self._places.prefixes.resize(self._places.cache.slots, keep=False)
         self.end_burst()
 
     def end_burst(self) -> None:
@@ -117,7 +119,7 @@ class Sampler:
             "running": len(self._replies),
             "waiting": len(self._waiting),
             "slots": self._most,
-            "cacheBytes": self._cache.bytes if self._cache else 0,
+            "cacheBytes": self._places.cache.bytes if self._places else 0,
             "promptTokens": self.prompt_tokens,
             "cachedTokens": self.cached_tokens,
             "sampledTokens": self.sampled_tokens,
@@ -131,11 +133,12 @@ class Sampler:
         if self._waiting or self._replies:
             try:
                 with torch.no_grad():
-                    self._admit()
-                    self._prefill()
+                    places = self._places = self._places or Places(self.decoder, self._most, self._cache_tokens)
+                    self._admit(places)
+                    self._prefill(places)
                     # Those whose prompt was just computed by another need not miss the step.
-                    self._admit()
-                    self._collect(self._ahead if self._decode() else 0)
+                    self._admit(places)
+                    self._collect(self._ahead if self._decode(places) else 0)
             except Exception:
                 # Whose fault it was cannot be told: whoever called has lost all of them.
                 self._empty()
@@ -145,7 +148,7 @@ class Sampler:
 
     # Requests find their slots.
 
-    def _admit(self) -> None:
+    def _admit(self, places: Places) -> None:
         at = 0
         while at < len(self._waiting):
             request = self._waiting[at]
@@ -153,83 +156,50 @@ class Sampler:
             if behind is not None and behind.prefilling:
                 at += 1
                 continue
-            if not self._has_room(request):
+            others = (other.room for other in self._waiting)
+            if not places.has_room(request, others, len(self._waiting), self._before_moving):
                 return
-            free = [slot for slot in range(len(self._prefixes.slots)) if slot not in self._replies]
-            # The prompt's last token is always run: its logits are needed.
-            usable = request.prompt[:-1]
-            found = self._prefixes.find(request.namespace, usable)
-            saved = found.count if found else 0
-            behind = self._computing(request, saved + WORTH_WAITING)
+            behind = self._computing(request)
             if behind is not None:
                 self._waits_for[request.id] = behind
                 at += 1
                 continue
             del self._waiting[at]
             self._waits_for.pop(request.id, None)
-            slot = self._prefixes.choose(free, found)
-            self._begin(request, slot, found.slot if found else slot, saved)
+            reply = places.take(request)
+            self.prompt_tokens += len(request.prompt)
+            self.cached_tokens += reply.cached
+            if not reply.prefilling:
+                self._ready(places, reply)
 
-    def _computing(self, request: Request, beyond: int) -> Reply | None:
-        """A reply whose prompt, once it is through, saves this one more than `beyond` tokens."""
-        for reply in self._replies.values():
-            if reply.prefilling and reply.request.namespace == request.namespace:
-                if common(reply.request.prompt[:-1], request.prompt[:-1]) > beyond:
-                    return reply
-        return None
-
-    def _begin(self, request: Request, slot: int, source: int, saved: int) -> None:
-        assert self._cache is not None
-        self._cache.copy(source, slot, saved)
-        self._prefixes.hold(slot, request.namespace, request.prompt, saved)
-        reply = self._replies[slot] = Reply(request, slot, saved)
-        self.prompt_tokens += len(request.prompt)
-        self.cached_tokens += saved
-        if not reply.prefilling:
-            self._ready(reply)
-
-    def _ready(self, reply: Reply) -> None:
-        assert self._slots is not None
-        if self._slots.needs_tables(reply.request):
-            self._slots.make_tables()
-        self._slots.put(reply.slot, reply.request)
-
-    def _has_room(self, request: Request) -> bool:
-        """Whether a slot that is long enough is free, after giving the cache another size where that helps."""
-        cache = self._cache = self._cache or KvCache(self._kv_shape())
-        self._slots = self._slots or Slots(self._most, self.decoder.vocabulary, self.decoder.device)
-        room = self._room = self._room or Room(self._most, token_budget(cache.shape, self._asked))
-        others = [other.room for other in self._waiting]
-        size = room.better(cache.size, request.room, others, len(self._replies), len(self._waiting))
-        if size is not None:
-            self._remake(room, cache, size)
-        return len(self._replies) < cache.slots and request.room <= cache.spare
-
-    def _remake(self, room: Room, cache: KvCache, size: Size) -> None:
+    def _before_moving(self) -> None:
         self._collect(0)
         self._steps.drop()
-        keep = room.keeps(cache.size, size)
-        while True:
-            try:
-                cache.remake(size, keep)
-                break
-            except torch.OutOfMemoryError:
-                if self._replies:
-                    # They go on in what they have; when they are through there is more room.
-                    return
-                if size.slots == 1 and not keep:
-                    raise
-                size = size if keep else Size(size.slots // 2, size.length)
-                keep = False
-        self._prefixes.resize(size.slots, keep)
 
-    def _kv_shape(self) -> KvShape:
-        return KvShape.of(self.decoder.config, self.decoder.dtype, self.decoder.device)
+    def _computing(self, request: Request) -> Reply | None:
+        """A reply whose prompt is being computed, and saves this one much that nobody has yet."""
+        coming = [
+            (common(reply.request.usable, request.usable), reply)
+            for reply in self._replies.values()
+            if reply.prefilling and reply.request.namespace == request.namespace
+        ]
+        most, behind = max(coming, key=lambda pair: pair[0], default=(0, None))
+        if behind is None or most <= WORTH_WAITING:
+            return None
+        assert self._places is not None
+        found = self._places.prefixes.find(request.namespace, request.usable)
+        return behind if most > WORTH_WAITING + (found.count if found else 0) else None
+
+    def _ready(self, places: Places, reply: Reply) -> None:
+        if reply.request.shapes and places.slots.tables is None:
+            places.slots.make_tables()
+            # Steps that were captured without them would not keep them up.
+            self._steps.drop()
+        places.slots.put(reply.slot, reply.request)
 
     # Prompts are computed.
 
-    def _prefill(self) -> None:
-        assert self._cache is not None or not self._replies
+    def _prefill(self, places: Places) -> None:
         prefilling = [reply for reply in self._replies.values() if reply.prefilling]
         left = self._pieces[0 if len(prefilling) < len(self._replies) else 1]
         work: list[tuple[Reply, Piece]] = []
@@ -245,39 +215,36 @@ class Sampler:
             tokens.append(torch.from_numpy(reply.request.prompt[piece.start : piece.start + piece.count]))
             positions.append(torch.arange(piece.start, piece.start + piece.count))
         device = self.decoder.device
-        assert self._cache is not None
-        with attention.use(Prefill(self._cache, [piece for _, piece in work])):
+        with attention.use(Prefill(places.cache, [piece for _, piece in work])):
             self.decoder.hidden(torch.cat(tokens)[None].to(device), torch.cat(positions)[None].to(device))
         for reply, piece in work:
             self.computed_tokens += piece.count
             reply.computed += piece.count
-            held = self._prefixes.slots[reply.slot]
-            assert held is not None
-            held.count = reply.computed
+            places.prefixes.grown(reply.slot, reply.computed)
             if not reply.prefilling:
-                self._ready(reply)
+                self._ready(places, reply)
 
     # Replies are drawn.
 
-    def _decode(self) -> bool:
+    def _decode(self, places: Places) -> bool:
         """Begins a step, if any reply still needs one."""
         ready = [reply for reply in self._replies.values() if reply.wants_step]
         if not ready:
             return False
-        assert self._cache is not None and self._slots is not None
-        if not self._waiting:
-            self._close_ranks(ready)
-        rows = min(batch_size(max(reply.slot for reply in ready) + 1), self._cache.slots)
-        length = min(rounded_length(max(reply.reach for reply in ready)), self._cache.length)
+        enough = batch_size(len(ready))
+        if not self._waiting and batch_size(max(reply.slot for reply in ready) + 1) > enough:
+            places.close_ranks(ready, enough)
+        rows = min(batch_size(max(reply.slot for reply in ready) + 1), places.cache.slots)
+        length = min(rounded_length(max(reply.reach for reply in ready)), places.cache.length)
         variant = Variant(
             shapes=any(reply.request.shapes for reply in ready),
             cuts=any(reply.request.cuts for reply in ready),
             top=any(reply.request.top > 0 for reply in ready),
         )
-        self._steps.run(self._cache, self._slots, rows, length, variant)
-        report = self._slots.report[:rows, : REPORT if variant.top else 3]
+        self._steps.run(places.cache, places.slots, rows, length, variant)
+        report = places.slots.report[:rows, : REPORT if variant.top else 3]
         arrived = None
-        if self._cuda:
+        if report.is_cuda:
             there = torch.empty(report.shape, dtype=report.dtype, pin_memory=True)
             there.copy_(report.contiguous(), non_blocking=True)
             report, arrived = there, torch.cuda.Event()
@@ -287,24 +254,6 @@ class Sampler:
         self._flights.append(Flight([(reply.slot, reply) for reply in ready], report, arrived))
         return True
 
-    def _close_ranks(self, ready: list[Reply]) -> None:
-        """Moves the last replies to the front where that makes the steps smaller, keeping what free slots hold."""
-        assert self._cache is not None and self._slots is not None
-        enough = batch_size(len(ready))
-        if batch_size(max(reply.slot for reply in ready) + 1) <= enough:
-            return
-        for reply in [reply for reply in ready if reply.slot >= enough]:
-            target = next((slot for slot in range(enough) if slot not in self._replies), None)
-            if target is None:
-                return
-            source, there = reply.slot, self._prefixes.slots[target]
-            self._cache.swap(source, target, max(reply.reach, there.count if there else 0))
-            self._slots.move(source, target)
-            self._prefixes.slots[source], self._prefixes.slots[target] = there, self._prefixes.slots[source]
-            del self._replies[source]
-            reply.slot = target
-            self._replies[target] = reply
-
     def _collect(self, ahead: int) -> None:
         """Looks at what was drawn, but for the last `ahead` steps."""
         while len(self._flights) > ahead:
@@ -313,40 +262,34 @@ class Sampler:
                 flight.arrived.synchronize()
             table = flight.report.tolist()
             for row, reply in flight.rows:
-                if reply.done:
-                    continue
-                reply.take(table[row])
-                self.sampled_tokens += 1
-                if reply.broken:
-                    self._end(reply, reply.failure(NOT_FINITE))
-                    continue
-                if reply.request.stream:
-                    self._outs.append(reply.event())
-                finish = reply.finish
-                if finish is not None:
-                    self._end(reply, reply.out(finish, self._count()))
+                if not reply.done:
+                    self._take(reply, table[row])
+
+    def _take(self, reply: Reply, report: list[float]) -> None:
+        reply.take(report)
+        self.sampled_tokens += 1
+        if reply.broken:
+            self._end(reply, reply.failure(NOT_FINITE))
+            return
+        if reply.request.stream:
+            self._outs.append(reply.event())
+        finish = reply.finish
+        if finish is not None:
+            self._end(reply, reply.out(finish, self._count()))
 
     def _end(self, reply: Reply, out: Out) -> None:
-        """The slot is free, and keeps what was computed in it."""
-        assert self._slots is not None
+        assert self._places is not None
         reply.done = True
-        del self._replies[reply.slot]
-        self._slots.stop(reply.slot)
-        if reply.broken:
-            self._prefixes.slots[reply.slot] = None
-        else:
-            known = reply.known()
-            self._prefixes.hold(reply.slot, reply.request.namespace, known, len(known))
+        self._places.leave(reply)
         self._outs.append(out)
 
     def _empty(self) -> None:
-        for slot in self._replies:
-            self._prefixes.slots[slot] = None
-        for gone in (self._waiting, self._waits_for, self._replies, self._flights):
-            gone.clear()
-        self._outs = []
-        if self._slots is not None:
-            self._slots.alive.zero_()
+        self._waiting.clear()
+        self._waits_for.clear()
+        self._flights.clear()
+        self._outs.clear()
+        if self._places is not None:
+            self._places.clear()
         self._steps.drop()
 
 

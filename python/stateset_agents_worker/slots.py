@@ -3,42 +3,90 @@ what was drawn last. A slot's row is written when a reply takes it; steps change
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
-from .draw import TOP, Drawn, Shape, Variant
+from .draw import TOP, Shape, Variant, draw, stretch_width
 from .request import Request
 
 #: Columns of what a step leaves for the host: token, log-prob, log-prob under what was drawn from, the likeliest tokens, theirs.
 REPORT = 3 + 2 * TOP
 
 
+@dataclass
+class Tables:
+    """Of requests with penalties or added logits. [slots, vocabulary] each."""
+
+    bias: Tensor
+    #: Whether a token is in prompt or reply, where the repetition penalty is on, and how often it is in the reply.
+    seen: Tensor
+    said: Tensor
+
+    def first(self, rows: int) -> Tables:
+        return Tables(self.bias[:rows], self.seen[:rows], self.said[:rows])
+
+
+Turn = Callable[[Tensor, Tensor, Tensor, Tensor, "Tables | None", int, Variant], "tuple[Tensor, Tensor]"]
+
+
+def take_turn(
+    logits: Tensor, whole: Tensor, parts: Tensor, stops: Tensor, tables: Tables | None, width: int, variant: Variant
+) -> tuple[Tensor, Tensor]:
+    """Draws, and works out the rows' new `whole` [rows, 8] and what to report of them. A row that is not alive stays as it is."""
+    token, position, alive, seed, drawn, limit, minimum, top_k = whole.unbind(1)
+    temperature, top_p, min_p, repetition, presence, frequency = parts.unbind(1)
+    greedy = temperature == 0
+    shape = Shape(
+        # Bounded, so that the best token of the coldest row is not 0 · ∞.
+        inverse=torch.where(greedy, 1.0, (1.0 / temperature).clamp(max=1e30)),
+        greedy=greedy,
+        seed=seed,
+        drawn=drawn,
+        minimum=minimum,
+        stops=stops,
+        width=width,
+    )
+    if variant.cuts:
+        shape.top_k, shape.top_p, shape.min_p = top_k, top_p, min_p
+    if variant.shapes:
+        assert tables is not None
+        shape.repetition, shape.presence, shape.frequency = repetition, presence, frequency
+        shape.bias, shape.seen, shape.said = tables.bias, tables.seen, tables.said
+    found = draw(logits, shape, variant)
+    # f64 holds a token and an f32 exactly, so that one copy brings all to the host.
+    report = torch.stack([found.token.double(), found.logprob.double(), found.own.double()], 1)
+    if found.top_tokens is not None and found.top_logprobs is not None:
+        room = TOP - found.top_tokens.shape[1]
+        lists = [torch.nn.functional.pad(one.double(), (0, room)) for one in (found.top_tokens, found.top_logprobs)]
+        report = torch.cat([report, *lists], 1)
+    stopped = stops.gather(1, found.token[:, None])[:, 0]
+    goes_on = (alive > 0) & ~stopped & (drawn + 1 < limit)
+    now = torch.where(alive > 0, found.token, token)
+    columns = [now, position + alive, goes_on.long(), seed, drawn + alive, limit, minimum, top_k]
+    return torch.stack(columns, 1), report
+
+
 class Slots:
     def __init__(self, count: int, vocabulary: int, device: torch.device) -> None:
-        self.count = count
         self.device = device
-        whole = torch.zeros(count, 8, dtype=torch.int64, device=device)
-        parts = torch.ones(count, 6, dtype=torch.float32, device=device)
-        self._whole, self._parts = whole, parts
-        self.token, self.position, self.alive, self.seed, self.drawn, self.limit, self.minimum, self.top_k = whole.unbind(1)
-        self.temperature, self.top_p, self.min_p, self.repetition, self.presence, self.frequency = parts.unbind(1)
+        #: Columns as take_turn() names them.
+        self._whole = torch.zeros(count, 8, dtype=torch.int64, device=device)
+        self._parts = torch.ones(count, 6, dtype=torch.float32, device=device)
+        self.token, self.position, self.alive = self._whole.unbind(1)[:3]
         self.stops = torch.zeros(count, vocabulary, dtype=torch.bool, device=device)
-        #: f64 holds a token and an f32 exactly, so that one copy brings all to the host.
         self.report = torch.zeros(count, REPORT, dtype=torch.float64, device=device)
-        #: Of requests with penalties or added logits, made when the first one comes.
-        self.bias: Tensor | None = None
-        self.seen: Tensor | None = None
-        self.said: Tensor | None = None
+        #: Made when the first request comes that needs them.
+        self.tables: Tables | None = None
+        self._width = stretch_width(vocabulary)
         self._stops: list[frozenset[int]] = [frozenset()] * count
         self._shaped: set[int] = set()
 
-    def needs_tables(self, request: Request) -> bool:
-        return request.shapes and self.bias is None
-
     def make_tables(self) -> None:
-        self.bias = torch.zeros(self.stops.shape, dtype=torch.float32, device=self.device)
-        self.said = torch.zeros_like(self.bias)
-        self.seen = torch.zeros_like(self.stops)
+        zeros = torch.zeros(self.stops.shape, dtype=torch.float32, device=self.device)
+        self.tables = Tables(zeros, torch.zeros_like(self.stops), torch.zeros_like(zeros))
 
     def put(self, slot: int, request: Request) -> None:
         """The prompt's last token is the first that a step runs; what lies before it is in the cache."""
@@ -51,18 +99,18 @@ class Slots:
             self.stops[slot] = False
             self.stops[slot, self._indices(r.stops)] = True
             self._stops[slot] = r.stops
-        if self.bias is None or not (r.shapes or slot in self._shaped):
-            return
-        assert self.seen is not None and self.said is not None
-        self.bias[slot], self.said[slot], self.seen[slot] = 0.0, 0.0, False
+        if self.tables is not None and (r.shapes or slot in self._shaped):
+            self._put_tables(self.tables, slot, r)
+
+    def _put_tables(self, tables: Tables, slot: int, r: Request) -> None:
+        tables.bias[slot], tables.said[slot], tables.seen[slot] = 0.0, 0.0, False
         self._shaped.discard(slot)
         if r.shapes:
             self._shaped.add(slot)
-            if r.bias:
-                added = torch.tensor(list(r.bias.values()), dtype=torch.float32, device=self.device)
-                self.bias[slot, self._indices(r.bias)] = added
+            added = torch.tensor(list(r.bias.values()), dtype=torch.float32, device=self.device)
+            tables.bias[slot, self._indices(r.bias)] = added
             if r.repetition != 1:
-                self.seen[slot, self._indices(set(r.prompt.tolist()))] = True
+                tables.seen[slot, self._indices(set(r.prompt.tolist()))] = True
 
     def _indices(self, tokens: frozenset[int] | set[int] | dict[int, float]) -> Tensor:
         return torch.tensor(list(tokens), dtype=torch.int64, device=self.device)
@@ -71,51 +119,22 @@ class Slots:
         self.alive[slot] = 0
 
     def move(self, source: int, target: int) -> None:
-        for table in (self._whole, self._parts, self.stops, self.bias, self.said, self.seen):
-            if table is not None:
-                table[target] = table[source]
+        tables = self.tables
+        for table in (self._whole, self._parts, self.stops, *((tables.bias, tables.said, tables.seen) if tables else ())):
+            table[target] = table[source]
         self.alive[source] = 0
         self._stops[target] = self._stops[source]
         (self._shaped.add if source in self._shaped else self._shaped.discard)(target)
 
-    def shape(self, rows: int, variant: Variant) -> Shape:
-        temperature = self.temperature[:rows]
-        greedy = temperature == 0
-        shape = Shape(
-            # Bounded, so that the best token of the coldest row is not 0 · ∞.
-            inverse=torch.where(greedy, 1.0, (1.0 / temperature).clamp(max=1e30)),
-            greedy=greedy,
-            seed=self.seed[:rows],
-            drawn=self.drawn[:rows],
-            minimum=self.minimum[:rows],
-            stops=self.stops[:rows],
-        )
-        if variant.cuts:
-            shape.top_k, shape.top_p, shape.min_p = self.top_k[:rows], self.top_p[:rows], self.min_p[:rows]
-        if variant.shapes:
-            assert self.bias is not None and self.seen is not None and self.said is not None
-            shape.repetition, shape.presence = self.repetition[:rows], self.presence[:rows]
-            shape.frequency = self.frequency[:rows]
-            shape.bias, shape.seen, shape.said = self.bias[:rows], self.seen[:rows], self.said[:rows]
-        return shape
-
-    def advance(self, drawn: Drawn) -> None:
-        """Notes what was drawn. A row that is not alive stays as it is."""
-        token = drawn.token
-        rows = token.shape[0]
+    def draw(self, logits: Tensor, variant: Variant, turn: Turn = take_turn) -> None:
+        """The next token of each of the first rows, and everything that follows from it."""
+        rows = logits.shape[0]
+        tables = self.tables.first(rows) if self.tables else None
         alive = self.alive[:rows].bool()
-        columns = [token.double(), drawn.logprob.double(), drawn.own.double()]
-        self.report[:rows, :3] = torch.stack(columns, 1)
-        if drawn.top_tokens is not None and drawn.top_logprobs is not None:
-            width = drawn.top_tokens.shape[1]
-            self.report[:rows, 3 : 3 + width] = drawn.top_tokens.double()
-            self.report[:rows, 3 + TOP : 3 + TOP + width] = drawn.top_logprobs.double()
-        if self.seen is not None and self.said is not None:
-            each = torch.arange(rows, device=self.device)
-            self.seen[each, token] |= alive
-            self.said[each, token] += alive
-        self.token[:rows] = torch.where(alive, token, self.token[:rows])
-        self.position[:rows] += alive
-        self.drawn[:rows] += alive
-        stopped = self.stops[:rows].gather(1, token[:, None])[:, 0]
-        self.alive[:rows] = (alive & ~stopped & (self.drawn[:rows] < self.limit[:rows])).long()
+        whole, report = turn(logits, self._whole[:rows], self._parts[:rows], self.stops[:rows], tables, self._width, variant)
+        if tables is not None:
+            each, token = torch.arange(rows, device=self.device), whole[:, 0]
+            tables.seen[each, token] |= alive
+            tables.said[each, token] += alive
+        self._whole[:rows] = whole
+        self.report[:rows, : report.shape[1]] = report

@@ -122,7 +122,7 @@ def deal(tree: TokenTree, world: int) -> list[list[int]]:
     return [np.flatnonzero(mine == rank).tolist() for rank in range(world)]
 
 
-def lay_out(tree: TokenTree, nodes: Sequence[int]) -> Layout:
+def lay_out(tree: TokenTree, nodes: Sequence[int], pad: bool = True) -> Layout:
     """`nodes` are whole trees, in the caller's order. Padding is tokens that nobody sees and that see themselves alone."""
     children: dict[int, list[int]] = {}
     for node in nodes:
@@ -151,7 +151,7 @@ def lay_out(tree: TokenTree, nodes: Sequence[int]) -> Layout:
     previous = np.arange(count) - 1
     previous[start] = np.where(parent >= 0, start[parent] + lengths[parent] - 1, -1)
     wanted = np.flatnonzero(tree.wanted[source] & (previous >= 0))
-    size = padded(count)
+    size = padded(count) if pad else count
     rows = np.arange(size)
     tokens, depth, end = np.zeros(size, np.int64), np.zeros(size, np.int64), rows + 1
     tokens[:count] = tree.tokens[source]
@@ -160,16 +160,16 @@ def lay_out(tree: TokenTree, nodes: Sequence[int]) -> Layout:
     return Layout(count, tokens, depth, end, source, wanted, previous[wanted])
 
 
-def idle_layout() -> Layout:
+def idle_layout(pad: bool = True) -> Layout:
     """For a rank without work, which must take part in what the others do together."""
     one = TokenTree(np.zeros(2, np.int64), np.array([0, 2]), np.array([-1]), np.array([False, True]))
-    return lay_out(one, [0])
+    return lay_out(one, [0], pad)
 
 
 def padded(count: int) -> int:
-    """Few sizes, since each is compiled for: multiples of a block to 512, then four to an octave."""
+    """Few sizes, since each is compiled for: multiples of a block to 512, then two to an octave."""
     size = max(BLOCK, -(-count // BLOCK) * BLOCK)
     if size <= 4 * BLOCK:
         return size
-    step = 1 << ((size - 1).bit_length() - 3)
+    step = 1 << ((size - 1).bit_length() - 2)
     return -(-size // step) * step

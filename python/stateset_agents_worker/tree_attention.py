@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
 from .attention import plain
+from .transfer import to_device
 from .tree import BLOCK, Layout
 
 #: FlexAttention's kernels want heads of at least this width.
@@ -60,9 +61,7 @@ def block_mask(layout: Layout, window: int | None, end: Tensor, depth: Tensor) -
     blocks = block_table(layout, window)
     parts = [part for table in (blocks.partial, blocks.full, blocks.partial.T, blocks.full.T) for part in _ordered(table)]
     # One copy to the device for all eight.
-    flat = torch.from_numpy(np.concatenate([part.reshape(-1) for part in parts]))
-    if end.is_cuda:
-        flat = flat.pin_memory().to(end.device, non_blocking=True)
+    flat = to_device(np.concatenate([part.reshape(-1) for part in parts]), end.device)
     pieces = flat.split([part.size for part in parts])
     tensors = [piece.view(1, 1, *part.shape) for piece, part in zip(pieces, parts)]
 
@@ -98,8 +97,7 @@ class TreeAttention:
     """What attention.use() is given for one layout. Masks are made once for each window that a layer has."""
 
     def __init__(self, layout: Layout, device: torch.device, flex: bool, windows: set[int | None]) -> None:
-        both = torch.from_numpy(np.stack([layout.end, layout.depth]).astype(np.int32))
-        end, depth = (both.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else both).unbind()
+        end, depth = to_device(np.stack([layout.end, layout.depth]).astype(np.int32), device).unbind()
         self.flex = flex
         # A window that no path outgrows changes nothing, and needs no mask of its own.
         longest = int(layout.depth.max()) + 1

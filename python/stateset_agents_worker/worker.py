@@ -25,6 +25,9 @@ BARRIERS = WEIGHTS_CHANGE | {"open", "close"}
 # Asked for without waiting for an answer.
 QUIET = frozenset({"cancel", "release", "vectorRelease"})
 
+# What a sample has that was cancelled before it began.
+NO_REPLY = {"tokens": np.zeros(0, np.int32), "logprobs": np.zeros(0, np.float32)}
+
 
 class Client(Protocol):
     """Where answers go; may be called from any thread."""
@@ -138,7 +141,11 @@ class Worker:
         for request in self._pending:
             if request.id == target and request.client is message.client and request.op not in QUIET:
                 self._pending.remove(request)
-                fail(request, WorkerError("ABORTED", f"{request.op} was cancelled before it began."))
+                if request.op == "sample":
+                    count = 0 if self._hands.engine is None else self._hands.engine.count
+                    reply(request, {"finish": "aborted", "count": count, "cached": 0, "queuedMs": 0}, NO_REPLY)
+                else:
+                    fail(request, WorkerError("ABORTED", f"{request.op} was cancelled before it began."))
                 return
 
     def _plan(self) -> tuple[Request | None, Turn]:

@@ -69,5 +69,15 @@ class TestClient:
         assert set(found) == set(ids), (set(found), ids)
         return found
 
+    def until(self, id: int) -> tuple[Frame, int]:
+        """The answer to this request, and how many events came before it."""
+        events = 0
+        while True:
+            frame = self.receive()
+            if "event" not in frame.envelope:
+                assert frame.envelope["id"] == id, frame.envelope
+                return frame, events
+            events += 1
+
     def close(self) -> None:
         self.socket.close()

@@ -43,10 +43,11 @@ def folder() -> str:
     return made
 
 
-def make(config: PreTrainedConfig, seed: int = 1) -> str:
+def make(config: PreTrainedConfig, seed: int = 1, dtype: torch.dtype = torch.float32, device: str = "cpu") -> str:
     """Saved; biases and norms have a say."""
     torch.manual_seed(seed)
-    model = AutoModelForCausalLM.from_config(config).float()
+    with torch.device(device):
+        model = AutoModelForCausalLM.from_config(config).to(dtype)
     with torch.no_grad():
         for p in model.parameters():
             if p.ndim == 1:

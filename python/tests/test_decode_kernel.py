@@ -34,15 +34,15 @@ class Kernel(unittest.TestCase):
 
     def test_it_attends_to_what_a_row_has_and_no_more(self) -> None:
         torch.manual_seed(0)
-        rows, slots, length = 6, 7, 640
-        for heads, key_heads, dim, window in ((4, 2, 64, None), (6, 6, 16, 33), (5, 1, 80, None), (4, 2, 32, 200)):
+        rows, slots, length = 6, 7, 320
+        for heads, key_heads, dim, window in ((4, 2, 64, None), (3, 3, 16, 33), (5, 1, 80, 150)):
             query = torch.randn(rows, 1, heads, dim).transpose(1, 2)[:, :, 0]
             new_key, new_value = torch.randn(2, rows, key_heads, dim)
-            reach = torch.tensor([1, 2, 64, 65, 300, 639])
+            reach = torch.tensor([1, 2, 64, 65, 200, 319])
             write = reach - 1
             # A row without a reply: it writes to the spare place and sees itself alone.
             write[0] = length - 1
-            for parts in (1, 2, 4):
+            for parts in (1, 4):
                 with self.subTest(heads=heads, dim=dim, window=window, parts=parts):
                     keys, values = torch.randn(2, slots, key_heads, length, dim)
                     before = keys.clone()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import unittest
+from unittest import mock
 
 import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
+from stateset_agents_worker import lora
 from stateset_agents_worker.engine import Engine
 from stateset_agents_worker.errors import WorkerError
 from tests.models import CONFIGS, LORA, VOCAB, derivatives, make, open_engine, separately, spread_lora
@@ -24,6 +26,7 @@ def off(a: torch.Tensor, b: torch.Tensor) -> float:
 def plain_of(engine: Engine, folder: str) -> torch.nn.Module:
     """transformers' and PEFT's own, with the engine's weights."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    model.get_input_embeddings().padding_idx = None
     if engine.model.peft is not None:
         from peft import get_peft_model
 
@@ -40,12 +43,14 @@ def gradients(engine: Engine) -> dict[str, torch.Tensor]:
 
 
 class PassesTest(unittest.TestCase):
-    def compare(self, name: str, lora: dict | None, recompute: bool = False) -> None:
+    def compare(self, name: str, options: dict | None, recompute: bool = False, joined: bool = False) -> None:
         rng = np.random.default_rng(7)
         folder = make(CONFIGS[name])
-        engine = open_engine(folder, lora=lora)
-        if lora:
+        engine = open_engine(folder, lora=options)
+        if options:
             spread_lora(engine)
+        if joined:
+            lora.join_adapters(engine.model)
         engine.call("addValueHead", {}, {})
         engine.masters.write({"value.weight": torch.randn(1, 48), "value.bias": torch.tensor([0.3])})
         tree = random_tree(rng, nodes=5, longest=6, vocab=VOCAB)
@@ -82,9 +87,21 @@ class PassesTest(unittest.TestCase):
             with self.subTest(name):
                 self.compare(name, {**LORA, "alphaPattern": {"v_proj": 11, "mlp.c_proj": 2}})
 
+    def test_joined_adapters(self) -> None:
+        """As on CUDA, where base and adapter are one product."""
+        before = lora.FEWEST_ROWS
+        lora.FEWEST_ROWS = 1
+        self.addCleanup(setattr, lora, "FEWEST_ROWS", before)
+        calls = []
+        real = lora._Joined.apply
+        for name in ("llama-biased", "qwen3"):
+            with mock.patch.object(lora._Joined, "apply", side_effect=lambda *args: (calls.append(1), real(*args))[1]):
+                self.compare(name, {**LORA, "alphaPattern": {"v_proj": 11}}, joined=True)
+        self.assertEqual(len(calls), 2 * 2 * 7)
+
     def test_recompute(self) -> None:
-        for lora in (None, LORA):
-            self.compare("mistral", lora, recompute=True)
+        for options in (None, LORA):
+            self.compare("mistral", options, recompute=True)
 
     def test_values_into_the_head_alone(self) -> None:
         rng = np.random.default_rng(3)
@@ -116,8 +133,8 @@ class PassesTest(unittest.TestCase):
     def test_any_order(self) -> None:
         """Interleaved passes add up to what one after the other does."""
         rng = np.random.default_rng(11)
-        for lora, recompute in ((None, False), (LORA, True)):
-            engine = open_engine(make(CONFIGS["qwen2"]), lora=lora)
+        for options, recompute in ((None, False), (LORA, True)):
+            engine = open_engine(make(CONFIGS["qwen2"]), lora=options)
             trees = [arrays(random_tree(rng, 4, 6, VOCAB)) for _ in range(5)]
             given = [derivatives(rng, len(tree["tokens"]), "logprobs") for tree in trees]
             for tree, d in zip(trees, given):
@@ -125,7 +142,7 @@ class PassesTest(unittest.TestCase):
                 engine.call("backward", {"pass": number}, d)
             serial = gradients(engine)
             engine.call("zeroGradients", {}, {})
-            reference = engine.call("reference", {"of": "base" if lora else "present"}, {})[0]["reference"]
+            reference = engine.call("reference", {"of": "base" if options else "present"}, {})[0]["reference"]
             numbers = []
             for tree in trees[:3]:
                 numbers.append(engine.call("forward", {"recompute": recompute}, tree)[0]["pass"])

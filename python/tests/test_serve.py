@@ -65,7 +65,7 @@ class Serving(unittest.TestCase):
         held.clear()
         self.addCleanup(held.set)
         id = client.send("hold")
-        while (client.ask("ping")["busy"] or {}).get("op") != "hold":
+        while (client.until(client.send("ping"))[0].envelope["busy"] or {}).get("op") != "hold":
             time.sleep(0.001)
         return id
 
@@ -131,6 +131,7 @@ class Serving(unittest.TestCase):
         while self.server.strangers < MAX_STRANGERS:
             time.sleep(0.01)
         self.assert_closed(self.stranger())
+        self.assertEqual(self.server.strangers, MAX_STRANGERS)
         waiting[0].close()
         while self.server.strangers == MAX_STRANGERS:
             time.sleep(0.01)
@@ -156,13 +157,17 @@ class Serving(unittest.TestCase):
 
     def test_computes_passes_between_the_steps_of_a_sample(self) -> None:
         client = self.opened()
-        sample = client.sample(300, stream=True)
+        sample = client.sample(400, stream=True)
+        slow = self.hold(client)
         forward = [client.send("double", {"x": np.full(2, i, np.float64)}) for i in range(5)]
-        replies = client.replies(sample, *forward)
-        self.assertEqual(client.order, [*forward, sample])
-        self.assertEqual([replies[id].arrays["x"][0] for id in forward], [0, 2, 4, 6, 8])
-        self.assertEqual(len(client.events), 299)
-        self.assertEqual(replies[sample].envelope["finish"], "length")
+        client.until(client.send("ping"))
+        held.set()
+        client.until(slow)
+        for i, id in enumerate(forward):
+            frame, events = client.until(id)
+            self.assertEqual((frame.arrays["x"].tolist(), events), ([2 * i, 2 * i], 1))
+        frame, _ = client.until(sample)
+        self.assertEqual((frame.envelope["finish"], frame.arrays["tokens"].size), ("length", 400))
 
     def test_answers_pings_while_it_computes(self) -> None:
         client = self.opened()
@@ -178,18 +183,21 @@ class Serving(unittest.TestCase):
         sample, kept = client.sample(100_000), client.sample(500)
         slow = self.hold(client)
         waiting = client.send("forward")
+        step, behind = client.send("step"), client.sample(100_000)
         client.send("cancel", target=waiting)
+        client.send("cancel", target=behind)
         client.send("cancel", target=sample)
         client.send("cancel", target=sample)
         client.send("cancel", target="nonsense")
         client.ask("ping")
         held.set()
-        replies = client.replies(sample, kept, slow, waiting)
+        replies = client.replies(sample, kept, slow, waiting, step, behind)
         self.assertEqual(replies[sample].envelope["finish"], "aborted")
+        self.assertEqual((replies[behind].envelope["finish"], replies[behind].arrays["tokens"].size), ("aborted", 0))
         self.assertEqual(replies[kept].envelope["finish"], "length")
         self.assertEqual(replies[waiting].envelope["error"]["code"], "ABORTED")
         self.assertTrue(replies[slow].envelope["ok"])
-        self.assertEqual(client.ask("done")["done"], ["hold", "done"])
+        self.assertEqual(client.ask("done")["done"], ["hold", "step", "done"])
 
     def test_releases_in_order_and_without_an_answer(self) -> None:
         client = self.opened()
@@ -235,6 +243,7 @@ class Serving(unittest.TestCase):
         self.assertEqual({replies[id].envelope["error"]["code"] for id in (first, second)}, {"OUT_OF_MEMORY"})
         again = client.sample(2)
         self.assertEqual(client.replies(again)[again].arrays["tokens"].tolist(), [0, 0])
+        self.assertEqual(client.ask("stats")["running"], 0)
         self.assertEqual(client.ask("step")["drained"], False)
 
     def test_closes_the_connection_with_a_reason_and_serves_the_next(self) -> None:
