@@ -22,7 +22,7 @@ const rooms: Record<string, string> = {
   evaluation: "agent conversation environment harness reward rollout",
   learning: "algorithm conversation policy",
   run: "agent conversation evaluation learning policy rollout",
-  telemetry: "conversation evaluation rollout run",
+  telemetry: "conversation endpoint evaluation rollout run",
   supervised: "agent algorithm conversation environment learning policy reward rollout run telemetry",
   preference: "agent algorithm conversation learning policy reward run supervised",
   training: "agent algorithm conversation environment evaluation harness learning policy reward rollout run telemetry",

@@ -38,15 +38,16 @@ def main(argv: Sequence[str] | None = None, open_engine: Callable[[dict[str, Any
     if spawned:
         # Ctrl-C is for the client: it may want to finish its step.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    rank = int(os.environ.get("RANK", "0"))
+    stacks = Stacks(options.stacks_dir, rank)
     door = None
-    if os.environ.get("RANK", "0") == "0":
+    if rank == 0:
         try:
             door = make_door(options, token)
         except ListenError as problem:
             log(str(problem))
             return 2
     ranks = Ranks.join()
-    stacks = Stacks(options.stacks_dir, ranks.rank)
     hands = Hands(ranks, open_engine or open_real_engine)
     about = ranks.gather(about_this_process(ranks))
     if door is None:
@@ -76,20 +77,24 @@ def serve(door: Door, hands: Hands, about: list[dict[str, Any]], stacks: Stacks)
     worker = Worker(hands, door.ends_with_client)
     Server(door, worker, ask).start()
     name = door.listener.getsockname()
-    print(json.dumps({"ready": True, "address": name if is_unix(door.listener) else shown(*name[:2]), "protocol": PROTOCOL, "version": __version__, "world": hands.ranks.world}), flush=True)
+    address = name if is_unix(door.listener) else shown(*name[:2])
+    ready = {"ready": True, "address": address, "protocol": PROTOCOL, "version": __version__, "world": hands.ranks.world}
+    print(json.dumps(ready), flush=True)
     worker.run()
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="stateset-agents-worker", allow_abbrev=False, description=f"The PyTorch worker of StateSet Agents. TCP needs a token in {TOKEN}.")
+    about = f"The PyTorch worker of StateSet Agents. TCP needs a token in {TOKEN}."
+    parser = argparse.ArgumentParser(prog="stateset-agents-worker", allow_abbrev=False, description=about)
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--socket", metavar="PATH", help="a Unix socket to make, in a private folder; the worker ends with its client")
-    where.add_argument("--listen", metavar="HOST:PORT", help="take one client after the other; TLS is needed unless HOST is this machine")
+    where.add_argument("--socket", metavar="PATH", help="a Unix socket to make in a private folder; the worker ends with its client")
+    where.add_argument("--listen", metavar="HOST:PORT", help="take one client after the other; needs TLS unless HOST is this machine")
     parser.add_argument("--tls-cert", metavar="FILE", help="certificate chain (PEM)")
     parser.add_argument("--tls-key", metavar="FILE", help="its private key (PEM)")
     parser.add_argument("--parent", metavar="PID", type=int, help="end when this process ends")
     parser.add_argument("--stacks-dir", metavar="DIR", help="SIGUSR1 writes the stacks of rank N to DIR/rank-N.txt")
-    parser.add_argument("--max-frame-bytes", metavar="N", type=int, default=MAX_FRAME_BYTES, help="the largest message taken or sent (default %(default)s)")
+    largest = "the largest message taken or sent (default %(default)s)"
+    parser.add_argument("--max-frame-bytes", metavar="N", type=int, default=MAX_FRAME_BYTES, help=largest)
     parser.add_argument("--version", action="version", version=__version__)
     return parser.parse_args(argv)
 
@@ -103,7 +108,8 @@ def make_door(options: argparse.Namespace, token: str | None) -> Door:
     host, port = split_address(options.listen)
     listener = listen_tcp(host, port)
     if tls is None and not stays_here(listener):
-        raise ListenError(f"--listen {options.listen} can be reached by other machines: give --tls-cert and --tls-key, or listen on 127.0.0.1.")
+        hint = "give --tls-cert and --tls-key, or listen on 127.0.0.1."
+        raise ListenError(f"--listen {options.listen} can be reached by other machines: {hint}")
     return Door(listener, {}, token, tls, max_frame_bytes=options.max_frame_bytes)
 
 
@@ -124,7 +130,8 @@ def versions() -> dict[str, Any]:
         except importlib.metadata.PackageNotFoundError:
             return None
 
-    return {**{name: of(name) for name in ("torch", "transformers", "peft")}, "bitsandbytes": importlib.util.find_spec("bitsandbytes") is not None}
+    quantises = importlib.util.find_spec("bitsandbytes") is not None
+    return {**{name: of(name) for name in ("torch", "transformers", "peft")}, "bitsandbytes": quantises}
 
 
 def open_real_engine(options: dict[str, Any], ranks: Ranks) -> Any:

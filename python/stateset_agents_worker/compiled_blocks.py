@@ -22,7 +22,8 @@ class CompiledBlocks:
 
     @contextmanager
     def use(self) -> Iterator[None]:
-        before = [block.__dict__.get("forward") for block in self._blocks]
+        changed = [(block, block.__dict__.pop("forward", None)) for block in self._blocks]
+        changed += [(module, module.__dict__.pop("forward")) for module in self._overridden()]
         self.in_use = True
         try:
             for block in self._blocks:
@@ -33,8 +34,14 @@ class CompiledBlocks:
             yield
         finally:
             self.in_use = False
-            for block, forward in zip(self._blocks, before, strict=True):
-                if forward is None:
-                    del block.forward
-                else:
-                    block.forward = forward  # type: ignore[method-assign]
+            for module, forward in changed:
+                module.__dict__.pop("forward", None)
+                if forward is not None:
+                    module.forward = forward  # type: ignore[method-assign]
+
+    def _overridden(self) -> list[nn.Module]:
+        """Modules to which passes over trees gave a forward of their own: in sampling it does what the class does, but each is
+        another function, for which the compiler would make another program."""
+        package = __name__.rpartition(".")[0]
+        inner = [module for block in self._blocks for module in block.modules() if module is not block]
+        return [m for m in inner if getattr(m.__dict__.get("forward"), "__module__", "").startswith(package)]

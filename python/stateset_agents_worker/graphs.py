@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,20 @@ from .slots import Slots, Turn, take_turn
 
 #: Runs before a capture: the first may compile, the second finds everything in its place.
 WARM_UPS = 2
+#: Steps of one size before it is captured again with compiled blocks: compiling takes as long as some thousand steps do, and whoever
+#: asks for one reply should not wait for it.
+PAYS_AFTER = 200
+
+
+#: Rows, length, and what is worked out.
+Key = tuple[int, int, Variant]
+
+
+@dataclass
+class Captured:
+    graph: torch.cuda.CUDAGraph
+    compiled: bool
+    replays: int = 0
 
 
 class Steps:
@@ -30,9 +45,12 @@ class Steps:
         self.compiled = CompiledBlocks(decoder.blocks)
         self._compiled_turn: Turn | None = None
         self._parameters: list[Tensor] | None = None if decoder.sharded else list(decoder.model.parameters())
-        self._graphs: dict[tuple[int, int, Variant], torch.cuda.CUDAGraph] = {}
+        self._graphs: dict[Key, Captured] = {}
+        #: For which batches blocks were compiled: a single row is a program of its own, all others are one.
+        self._programs: set[bool] = set()
         self._addresses: list[int] = []
         self._pool: tuple[int, int] | None = None
+        self._beside: torch.cuda.Stream | None = None
         self._probed = False
 
     def run(self, cache: KvCache, slots: Slots, rows: int, length: int, variant: Variant) -> None:
@@ -46,10 +64,20 @@ class Steps:
         # A kernel that reads what there is needs no program for each length.
         key = (rows, cache.length if self.decode.kernel else length, variant)
         self._check_addresses()
-        if key not in self._graphs and not self._capture(cache, slots, key):
+        captured = self._graphs.get(key)
+        if captured is None or (not captured.compiled and self._pays(key)):
+            captured = self._capture(cache, slots, key)
+        if captured is None:
             self._step(cache, slots, *key)
-            return
-        self._graphs[key].replay()
+        else:
+            captured.replays += 1
+            captured.graph.replay()
+
+    def _pays(self, key: Key) -> bool:
+        """Whether to compile for it."""
+        known = self._graphs.get(key)
+        long = known is not None and known.replays >= PAYS_AFTER
+        return self.compiled.on and (long or (key[0] == 1) in self._programs)
 
     def drop(self) -> None:
         """The cache lies elsewhere, or something failed."""
@@ -83,7 +111,7 @@ class Steps:
             hidden = self.decoder.hidden(slots.token[:rows, None], position[:, None])
         slots.draw(self.decoder.logits(hidden[:, 0]), variant, self._turn(variant))
 
-    def _capture(self, cache: KvCache, slots: Slots, key: tuple[int, int, Variant]) -> bool:
+    def _capture(self, cache: KvCache, slots: Slots, key: Key) -> Captured | None:
         def step() -> None:
             self._step(cache, slots, *key)
 
@@ -91,30 +119,35 @@ class Steps:
         alive = slots.alive.clone()
         slots.alive.zero_()
         try:
-            if self.compiled.on:
-                try:
-                    with self.compiled.use():
-                        self._graphs[key] = self._captured(step)
-                    return True
-                except torch.OutOfMemoryError:
-                    raise
-                except Exception as error:  # noqa: BLE001 - compilers fail in many ways, and none of them is needed.
-                    self.compiled.on = False
-                    say(f"The blocks cannot be compiled for sampling and run as they are, slower: {last_line(error)}")
-            self._graphs[key] = self._captured(step)
-            return True
+            made = self._captured_compiled(step, key) if self._pays(key) else None
+            self._graphs[key] = made or Captured(self._captured(step), compiled=False)
+            return self._graphs[key]
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - a model that looks at its own numbers cannot be captured.
             self.graphed = False
             say(f"The model cannot be captured in a CUDA graph and is sampled without, slower: {last_line(error)}")
-            return False
+            return None
         finally:
             slots.alive.copy_(alive)
 
+    def _captured_compiled(self, step: Callable[[], None], key: Key) -> Captured | None:
+        try:
+            with self.compiled.use():
+                graph = self._captured(step)
+            self._programs.add(key[0] == 1)
+            return Captured(graph, compiled=True)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - compilers fail in many ways, and none of them is needed.
+            self.compiled.on = False
+            say(f"The blocks cannot be compiled for sampling and run as they are, slower: {last_line(error)}")
+            return None
+
     def _captured(self, step: Callable[[], None]) -> torch.cuda.CUDAGraph:
         self._pool = self._pool or torch.cuda.graph_pool_handle()
-        here, beside = torch.cuda.current_stream(), torch.cuda.Stream()
+        self._beside = self._beside or torch.cuda.Stream()
+        here, beside = torch.cuda.current_stream(), self._beside
         beside.wait_stream(here)
         with torch.cuda.stream(beside):
             for _ in range(WARM_UPS):

@@ -25,11 +25,14 @@ POLL_SECONDS = 1.0
 
 def end(code: int, why: str | None = None) -> NoReturn:
     """Ends this process at once, whatever its threads do. A code other than 0 makes torchrun end the other ranks."""
-    if why is not None:
-        log(why)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    try:
+        if why is not None:
+            log(why)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        # Whoever read the log may be the one that is gone: a broken pipe must not keep this process.
+        os._exit(code)
 
 
 def log(line: str) -> None:
@@ -86,15 +89,16 @@ def _lives(pid: int) -> bool:
 
 
 class Stacks:
-    """Where this worker's stacks go: `dir/rank-N.txt`, one more record for each SIGUSR1."""
+    """Where this worker's stacks go: `folder/rank-N.txt`, else standard error; one more record for each SIGUSR1."""
 
     def __init__(self, folder: str | None, rank: int) -> None:
         self.folder = None if folder is None else Path(folder)
+        # Kept open: faulthandler writes to its number, with no Python in between.
+        self._file: Any = sys.stderr
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            # Kept open: faulthandler writes to its number, with no Python in between.
             self._file = open(self.folder / f"rank-{rank}.txt", "w")
-            faulthandler.register(signal.SIGUSR1, self._file, all_threads=True, chain=False)
+        faulthandler.register(signal.SIGUSR1, self._file, all_threads=True, chain=False)
 
     def of_this_process(self) -> str:
         with tempfile.TemporaryFile("w+") as file:

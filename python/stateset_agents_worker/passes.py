@@ -168,11 +168,11 @@ class Passes:
 
         # FSDP takes the mean over ranks where we want the sum.
         world = self.ranks.world
-        roots = [made.logprobs]
-        cotangents = [dealt("logprobs", wanted) * world]
-        # Cotangents of what was not asked for are empty, as it is.
-        roots.append(made.entropy)
-        cotangents.append(dealt("entropy", wanted if made.wants.entropy else wanted[:0]) * world)
+        roots, cotangents = [], []
+        for name, scored in (("logprobs", made.logprobs), ("entropy", made.entropy)):
+            if name in arrays:
+                roots.append(scored)
+                cotangents.append(dealt(name, wanted) * world)
         if "values" in arrays:
             of_values = dealt("values", layout.source, layout.size - layout.count)
             self._learn_values(made, of_values)
@@ -180,7 +180,7 @@ class Passes:
                 weight = self.masters.value[0].detach()  # type: ignore[index]
                 roots.append(made.hidden)
                 cotangents.append((of_values[:, None] * (weight * world)).to(made.hidden.dtype))
-        if not ("logprobs" in arrays or "entropy" in arrays or ("values" in arrays and into_trunk)):
+        if not roots:
             return
         # Recomputed blocks ask for the attention anew; what it is must be this pass's.
         try:

@@ -36,8 +36,9 @@ class Ranks:
         rank = int(os.environ.get("RANK", "0"))
         local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         if torch.cuda.is_available():
-            if local_rank >= torch.cuda.device_count():
-                raise SystemExit(f"stateset-agents-worker: rank {rank} wants GPU {local_rank}, and this machine shows {torch.cuda.device_count()}.")
+            shown = torch.cuda.device_count()
+            if local_rank >= shown:
+                raise SystemExit(f"stateset-agents-worker: rank {rank} wants GPU {local_rank}, and this machine shows {shown}.")
             torch.cuda.set_device(local_rank)
             device = torch.device("cuda", local_rank)
         else:
@@ -69,9 +70,9 @@ class Ranks:
         dist.broadcast(packet, 0, group=self.control)
         length = _length(packet)
         if length > PACKET_BYTES - _LENGTH.size:
-            packet = torch.frombuffer(bytearray(body), dtype=torch.uint8) if self.rank == 0 else torch.empty(length, dtype=torch.uint8)
-            dist.broadcast(packet, 0, group=self.control)
-            return value if self.rank == 0 else pickle.loads(packet.numpy().data)
+            whole = torch.frombuffer(bytearray(body or length), dtype=torch.uint8)
+            dist.broadcast(whole, 0, group=self.control)
+            return value if self.rank == 0 else pickle.loads(whole.numpy().data)
         return value if self.rank == 0 else _unpack(packet, length)
 
     def gather(self, value: Any) -> list[Any]:

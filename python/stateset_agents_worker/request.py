@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,36 +59,17 @@ class Request:
 
 
 def read_request(id: int, options: dict[str, Any], tokens: Tensor, vocabulary: int, context: int) -> Request:
-    """Refuses what could only fail later."""
+    """Refuses what could only fail later, in the midst of others."""
     prompt = tokens.detach().cpu().to(torch.int64).numpy()
-    stops = frozenset(int(token) for token in options.get("stopTokens") or ())
-    bias = {int(token): float(added) for token, added in (options.get("logitBias") or {}).items()}
-    asked = int(options["maxTokens"])
-    request = Request(
-        id=id,
-        prompt=prompt,
-        limit=min(asked, context - len(prompt)),
-        temperature=float(options.get("temperature", 1)),
-        top_p=float(options.get("topP", 1)),
-        top_k=int(options.get("topK", 0)),
-        min_p=float(options.get("minP", 0)),
-        repetition=float(options.get("repetitionPenalty", 1)),
-        presence=float(options.get("presencePenalty", 0)),
-        frequency=float(options.get("frequencyPenalty", 0)),
-        minimum=int(options.get("minTokens", 0)),
-        stops=stops,
-        bias={token: added for token, added in bias.items() if added != 0},
-        seed=int(options.get("seed", 0)),
-        top=min(int(options.get("topLogprobs", 0)), vocabulary),
-        own=bool(options.get("samplerLogprobs", False)),
-        namespace=str(options.get("namespace") or ""),
-        stream=bool(options.get("stream", False)),
-    )
+    try:
+        asked, request = _read(id, options, prompt, vocabulary, context)
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise invalid(f"The options of sample cannot be read: {error}.") from error
     if len(prompt) == 0:
         raise invalid("The prompt is empty; it needs at least one token.")
     if asked < 1:
         raise invalid(f"maxTokens is {asked}; a reply has at least one token.")
-    for token in (int(prompt.min()), int(prompt.max()), *stops, *bias):
+    for token in (int(prompt.min()), int(prompt.max()), *request.stops, *request.bias):
         if not 0 <= token < vocabulary:
             raise invalid(f"Token {token} is not in the vocabulary of {vocabulary}.")
     if request.limit < 1:
@@ -96,20 +78,56 @@ def read_request(id: int, options: dict[str, Any], tokens: Tensor, vocabulary: i
             f"The prompt has {len(prompt)} tokens, and the context of {context} must also hold the reply.",
             "Shorten the conversation, or use a model with a longer context.",
         )
-    if request.minimum > 0 and len(stops) >= vocabulary:
+    if request.minimum > 0 and len(request.stops) >= vocabulary:
         raise invalid("Every token is a stop token, so a smallest length leaves nothing to choose.")
     for name, value, allowed in (
         ("temperature", request.temperature, 0 <= request.temperature <= 100),
         ("topP", request.top_p, 0 < request.top_p <= 1),
         ("topK", request.top_k, request.top_k >= 0),
         ("minP", request.min_p, 0 <= request.min_p <= 1),
-        ("repetitionPenalty", request.repetition, 0 < request.repetition < float("inf")),
+        ("repetitionPenalty", request.repetition, 0 < request.repetition < math.inf),
+        ("presencePenalty", request.presence, math.isfinite(request.presence)),
+        ("frequencyPenalty", request.frequency, math.isfinite(request.frequency)),
+        ("logitBias", request.bias, all(map(math.isfinite, request.bias.values()))),
         ("topLogprobs", request.top, 0 <= request.top <= TOP),
         ("seed", request.seed, 0 <= request.seed < 1 << 63),
     ):
         if not allowed:
             raise invalid(f"{name} cannot be {value}.")
     return request
+
+
+def _read(id: int, options: dict[str, Any], prompt: np.ndarray, vocabulary: int, context: int) -> tuple[int, Request]:
+    """With maxTokens as it was asked for."""
+
+    def given(name: str, default: Any) -> Any:
+        value = options.get(name)
+        return default if value is None else value
+
+    asked = int(given("maxTokens", 0))
+    limit = min(asked, context - len(prompt))
+    bias = {int(token): float(added) for token, added in given("logitBias", {}).items()}
+    return asked, Request(
+        id=id,
+        prompt=prompt,
+        limit=limit,
+        temperature=float(given("temperature", 1)),
+        top_p=float(given("topP", 1)),
+        # No more than have an effect: larger ones need not fit in a tensor.
+        top_k=min(int(given("topK", 0)), vocabulary),
+        min_p=float(given("minP", 0)),
+        repetition=float(given("repetitionPenalty", 1)),
+        presence=float(given("presencePenalty", 0)),
+        frequency=float(given("frequencyPenalty", 0)),
+        minimum=min(int(given("minTokens", 0)), limit),
+        stops=frozenset(int(token) for token in given("stopTokens", ())),
+        bias={token: added for token, added in bias.items() if added != 0},
+        seed=int(given("seed", 0)),
+        top=min(int(given("topLogprobs", 0)), vocabulary),
+        own=bool(given("samplerLogprobs", False)),
+        namespace=str(given("namespace", "")),
+        stream=bool(given("stream", False)),
+    )
 
 
 def invalid(message: str) -> WorkerError:

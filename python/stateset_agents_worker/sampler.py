@@ -210,13 +210,11 @@ class Sampler:
                 left -= count
         if not work:
             return
-        tokens, positions = [], []
-        for reply, piece in work:
-            tokens.append(torch.from_numpy(reply.request.prompt[piece.start : piece.start + piece.count]))
-            positions.append(torch.arange(piece.start, piece.start + piece.count))
-        device = self.decoder.device
+        tokens = [torch.from_numpy(reply.request.prompt[piece.start : piece.start + piece.count]) for reply, piece in work]
+        positions = [torch.arange(piece.start, piece.start + piece.count) for _, piece in work]
+        both = torch.stack([torch.cat(tokens), torch.cat(positions)]).to(self.decoder.device, non_blocking=True)
         with attention.use(Prefill(places.cache, [piece for _, piece in work])):
-            self.decoder.hidden(torch.cat(tokens)[None].to(device), torch.cat(positions)[None].to(device))
+            self.decoder.hidden(both[:1], both[1:])
         for reply, piece in work:
             self.computed_tokens += piece.count
             reply.computed += piece.count

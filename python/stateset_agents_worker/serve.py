@@ -25,6 +25,7 @@ STACKS_SECONDS = 0.5
 # Strangers who have connected and not greeted yet.
 MAX_STRANGERS = 16
 MAX_IN_FLIGHT = 1 << 16
+SAME_VERSION = "Install the same version on both sides."
 
 
 @dataclass
@@ -80,15 +81,17 @@ class Server:
             what = "no token" if token is None else "a token that is not this worker's"
             raise refused(f"The client gave {what}.", "Set STATESET_WORKER_TOKEN to the same value on both machines.")
         if hello.get("protocol") != PROTOCOL:
-            raise refused(f"The client speaks protocol {ascii(hello.get('protocol'))[:40]}, the worker {PROTOCOL}.", "Install the same version on both sides.")
+            theirs = ascii(hello.get("protocol"))[:40]
+            raise refused(f"The client speaks protocol {theirs}, the worker {PROTOCOL}.", SAME_VERSION)
         if hello.get("version") != __version__:
-            raise refused(f"The client is version {ascii(hello.get('version'))[:40]}, the worker {__version__}.", "Install the same version on both sides.")
+            theirs = ascii(hello.get("version"))[:40]
+            raise refused(f"The client is version {theirs}, the worker {__version__}.", SAME_VERSION)
         if self.client is not None:
             raise refused("The worker is busy with another client.", "It takes one at a time; wait until that one is done.")
         return {"protocol": PROTOCOL, "version": __version__, "maxFrameBytes": self.door.max_frame_bytes, **self.door.facts}
 
     def gone(self, client: Connection) -> None:
-        """A spawned worker that is at rest leaves with all its ranks; in the midst of work it just ends, and torchrun ends the rest."""
+        """A spawned worker at rest leaves with all its ranks; in the midst of work it just ends, and torchrun ends the rest."""
         self.client = None
         if self.door.ends_with_client and not self.worker.at_rest:
             end(1, "the client is gone.")

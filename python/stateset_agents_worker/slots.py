@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -93,11 +94,11 @@ class Slots:
         r = request
         whole = [int(r.prompt[-1]), len(r.prompt) - 1, 1, r.seed, 0, r.limit, r.minimum, r.top_k]
         parts = [r.temperature, r.top_p, r.min_p, r.repetition, r.presence, r.frequency]
-        self._whole[slot] = torch.tensor(whole, dtype=torch.int64)
-        self._parts[slot] = torch.tensor(parts, dtype=torch.float32)
+        self._whole[slot] = self._sent(whole, torch.int64)
+        self._parts[slot] = self._sent(parts, torch.float32)
         if r.stops != self._stops[slot]:
             self.stops[slot] = False
-            self.stops[slot, self._indices(r.stops)] = True
+            self.stops[slot, self._sent(list(r.stops), torch.int64)] = True
             self._stops[slot] = r.stops
         if self.tables is not None and (r.shapes or slot in self._shaped):
             self._put_tables(self.tables, slot, r)
@@ -107,13 +108,13 @@ class Slots:
         self._shaped.discard(slot)
         if r.shapes:
             self._shaped.add(slot)
-            added = torch.tensor(list(r.bias.values()), dtype=torch.float32, device=self.device)
-            tables.bias[slot, self._indices(r.bias)] = added
+            tables.bias[slot, self._sent(list(r.bias), torch.int64)] = self._sent(list(r.bias.values()), torch.float32)
             if r.repetition != 1:
-                tables.seen[slot, self._indices(set(r.prompt.tolist()))] = True
+                tables.seen[slot, self._sent(list(set(r.prompt.tolist())), torch.int64)] = True
 
-    def _indices(self, tokens: frozenset[int] | set[int] | dict[int, float]) -> Tensor:
-        return torch.tensor(list(tokens), dtype=torch.int64, device=self.device)
+    def _sent(self, numbers: list[Any], dtype: torch.dtype) -> Tensor:
+        """On the device, without waiting for the steps that are under way there."""
+        return torch.tensor(numbers, dtype=dtype).to(self.device, non_blocking=True)
 
     def stop(self, slot: int) -> None:
         self.alive[slot] = 0

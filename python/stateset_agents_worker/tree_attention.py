@@ -101,7 +101,9 @@ class TreeAttention:
         self.flex = flex
         # A window that no path outgrows changes nothing, and needs no mask of its own.
         longest = int(layout.depth.max()) + 1
-        self.masks: dict[int | None, BlockMask | Tensor] = {}
+        # Nor does a tree of one path need a mask: all that is before a token is on its path.
+        one_path = bool((layout.end[: layout.count] >= layout.count).all())
+        self.masks: dict[int | None, BlockMask | Tensor | None] = {None: None} if one_path else {}
         for window in windows:
             narrow = window if window is not None and window < longest else None
             if narrow not in self.masks:
@@ -112,7 +114,7 @@ class TreeAttention:
         self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, scaling: float, window: int | None, dropout: float
     ) -> Tensor:
         mask = self.masks[window]
-        if not self.flex:
+        if mask is None or not self.flex:
             return plain(query, key, value, mask, scaling, dropout)
         return _flex(query, key, value, block_mask=mask, scale=scaling, enable_gqa=query.shape[1] != key.shape[1]).transpose(1, 2)
 

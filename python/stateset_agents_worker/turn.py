@@ -19,7 +19,7 @@ from .lifeline import end
 from .ranks import Ranks
 
 Arrays = dict[str, np.ndarray]
-# Operations that change the weights: samples that came before one are finished first, and what was kept of prompts is void after it.
+# They change the weights: samples that came before are finished first, and what was kept of prompts is void after.
 WEIGHTS_CHANGE = frozenset({"step", "load", "restore", "vectorApply"})
 # How long a rank that failed waits for the others: one that hangs in a collective never comes.
 MEETING_SECONDS = 60.0
@@ -159,8 +159,10 @@ class Hands:
         late.daemon = True
         if failed is not None:
             late.start()
-        outcomes = self._together(self.ranks.gather, own)
-        late.cancel()
+        try:
+            outcomes = self._together(self.ranks.gather, own)
+        finally:
+            late.cancel()
         failing = [rank for rank, one in enumerate(outcomes) if one.error is not None]
         if 0 < len(failing) < len(outcomes) and any(one.unforeseen for one in outcomes):
             end(1, f"rank {failing[0]} failed alone: {outcomes[failing[0]].error}")

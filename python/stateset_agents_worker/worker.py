@@ -62,7 +62,7 @@ class Running:
 
 
 class Worker:
-    """`ends_with_client`: a spawned worker has one client and goes with it; a listening one drops the model and waits for the next."""
+    """`ends_with_client`: a spawned worker goes with its client; a listening one drops the model and waits for the next."""
 
     def __init__(self, hands: Hands, ends_with_client: bool) -> None:
         self.inbox: queue.SimpleQueue[Request | Gone] = queue.SimpleQueue()

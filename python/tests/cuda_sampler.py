@@ -25,6 +25,8 @@ def together(model: nn.Module, graphed: bool, kernel: bool, compiled: bool) -> t
     sampler = Sampler(model, slots=12, context_length=256, cache_tokens=1 << 16)
     sampler._steps.graphed = graphed
     sampler._steps.compiled.on = compiled
+    # At once, not after many steps.
+    sampler._steps._programs = {True, False} if compiled else set()
     sampler._steps._probed = not kernel
     for id in range(30):
         options = {"maxTokens": 5 + 13 * id % 40, "seed": id, **SHAPES[id % len(SHAPES)]}
@@ -117,6 +119,7 @@ def speed(model: nn.Module) -> None:
         for kernel, compiled in ((True, True), (True, False), (False, True)):
             sampler = Sampler(model, slots=batch, context_length=4096)
             sampler._steps.compiled.on = compiled
+            sampler._steps._programs = {True, False} if compiled else set()
             sampler._steps._probed = not kernel
             begun = time.monotonic()
             burst(sampler, batch, 512, 256, 0)
@@ -125,7 +128,7 @@ def speed(model: nn.Module) -> None:
             print(
                 f"batch {batch}, prompt 512, kernel {sampler._steps.decode.kernel is not None}, compiled {sampler._steps.compiled.on}: "
                 f"{decoding:,.0f} tok/s decoding ({step:.2f} ms a step), {whole:,.0f} tok/s with prompts; first time {warm:.1f} s, "
-                f"{len(sampler._steps._graphs)} graphs, cache {sampler.stats()['cacheBytes'] / 1e9:.1f} GB",
+                f"{len(sampler._steps._graphs)} graphs, {sum(one.compiled for one in sampler._steps._graphs.values())} of them compiled, cache {sampler.stats()['cacheBytes'] / 1e9:.1f} GB",
                 flush=True,
             )
             del sampler
@@ -159,7 +162,7 @@ def burst(sampler: Sampler, batch: int, prompt: int, reply: int, seed: int) -> t
 def profile(model: nn.Module) -> None:
     """Where the time of a step goes."""
     sampler = Sampler(model, slots=64, context_length=4096)
-    burst(sampler, 64, 512, 64, 0)
+    burst(sampler, 64, 512, 256, 0)
     prompts = torch.randint(0, 151936, (64, 512), dtype=torch.int32)
     for id in range(64):
         sampler.add(id, {"maxTokens": 200, "seed": id}, prompts[id])

@@ -51,10 +51,10 @@ def work(engine: Engine) -> dict[str, torch.Tensor]:
         note(f"step {step} gradients", engine.call("vectorRead", {"a": gradient["vector"]}, {})[1])
         report = engine.call("step", STEP, {})[0]
         note(f"step {step}", {"numbers": torch.tensor([gradient["norm"], dot, report["gradNorm"]])})
-        note(f"step {step} reference", engine.call("referenceLogprobs", {"reference": reference}, trees[0])[1])
-        note(f"step {step} base", engine.call("referenceLogprobs", {"reference": base}, trees[2])[1])
+        note(f"after step {step} reference", engine.call("referenceLogprobs", {"reference": reference}, trees[0])[1])
+        note(f"after step {step} base", engine.call("referenceLogprobs", {"reference": base}, trees[2])[1])
         engine.call("referenceBlend", {"reference": reference, "decay": 0.5}, {})
-        note(f"step {step} sample", sampled(engine))
+        note(f"after step {step} sample", sampled(engine))
     delta = engine.call("vectorWrite", {}, {"values": torch.from_numpy(rng.standard_normal(engine.vectors.length).astype(np.float32))})[0]
     engine.call("vectorApply", {"a": delta["vector"], "scale": 0.01}, {})
     note("end", {name: engine.masters.read(name) for name in engine.masters.names})

@@ -1,4 +1,7 @@
-"""What two ranks do with files. Run by test_storage.py: storage_scenario.py CASES, each a model, options, a snapshot to begin with, a folder."""
+"""
+What ranks do with files, on whatever device there is. Run by test_storage.py: storage_scenario.py CASES, each a model, options, a
+snapshot to begin with or null, and a folder for all it writes.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +49,9 @@ def work(ranks: Ranks, model: str, options: dict, begin: str | None, out: str) -
     engine.call("load", {"dir": os.path.join(out, "saved")}, {})
     engine.call("save", {"dir": os.path.join(out, "loaded"), "base": model, "merge": True}, {})
     # One rank's disk fails: all say so, and go on.
-    place = os.path.join(out, "blocked") if ranks.rank == 0 else os.path.join(out, "a-file", "below")
-    if ranks.rank == 1:
+    last = ranks.rank == ranks.world - 1
+    place = os.path.join(out, "a-file", "below") if last else os.path.join(out, "blocked")
+    if last:
         open(os.path.join(out, "a-file"), "w").close()
     try:
         engine.call("snapshot", {"dir": place, "version": "v3"}, {})

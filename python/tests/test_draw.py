@@ -143,6 +143,14 @@ class Shapes(unittest.TestCase):
         self.assertFalse(torch.equal(alone[1::2, 0], beside[1::2, 0]))
 
 
+    def test_top_p_keeps_no_more_than_it_needs(self) -> None:
+        shape = plain(64, 4, torch.arange(64))
+        shape.top_k, shape.top_p, shape.min_p = torch.zeros(64, dtype=torch.int64), torch.full((64,), 0.5), torch.zeros(64)
+        drawn = draw(torch.zeros(64, 4), shape, Variant(cuts=True))
+        self.assertEqual(drawn.token.unique().tolist(), [0, 1])
+        self.assertAlmostEqual(drawn.own[0].item(), math.log(0.5), places=6)
+
+
 class Randomness(unittest.TestCase):
     def test_uniforms_are_those_of_the_embedded_engine(self) -> None:
         seeds = torch.tensor([0, 1, 7, 123456789, (1 << 53) - 1, (1 << 63) - 1])

@@ -59,8 +59,10 @@ class Frames(unittest.TestCase):
             self.assertEqual(read[0].envelope["text"], "ä\u2028\U0001f600")
             np.testing.assert_array_equal(arrays["tokens"], np.arange(40))
             np.testing.assert_array_equal(arrays["long"], [-1, 1 << 60])
-            self.assertEqual({name: str(array.dtype) for name, array in arrays.items()}, {"long": "int64", "values": "float64", "tokens": "int32", "logprobs": "float32", "wanted": "uint8"})
-            self.assertTrue(all(array.flags.aligned and array.flags.writeable and array.base is not None for array in arrays.values()))
+            dtypes = {"long": "int64", "values": "float64", "tokens": "int32", "logprobs": "float32", "wanted": "uint8"}
+            self.assertEqual({name: str(array.dtype) for name, array in arrays.items()}, dtypes)
+            for array in arrays.values():
+                self.assertTrue(array.flags.aligned and array.flags.writeable and array.base is not None)
 
     def test_writes_null_for_what_is_not_finite(self) -> None:
         (frame,) = FrameReader().feed(whole({"id": 1, "norm": float("nan"), "all": [float("inf"), 1.0]}))
@@ -131,7 +133,9 @@ class Frames(unittest.TestCase):
 
     def test_survives_10000_mutated_frames_within_its_limit(self) -> None:
         draw = random.Random(17)
-        sources = [example(), whole({"id": 1, "op": "ping"}), whole({"id": 2, "op": "sample", "logitBias": {str(i): 0.5 for i in range(40)}}, {"tokens": np.arange(500, dtype=np.int32)})]
+        bias = {str(token): 0.5 for token in range(40)}
+        sample = whole({"id": 2, "op": "sample", "logitBias": bias}, {"tokens": np.arange(500, dtype=np.int32)})
+        sources = [example(), whole({"id": 1, "op": "ping"}), sample]
         limit = 64 << 10
         taken = 0
         tracemalloc.start()
@@ -172,7 +176,8 @@ def mutated(draw: random.Random, source: bytes) -> bytes:
             data[at:at] = data[at : at + draw.randint(1, 80)]
         elif kind == 5:
             place = draw.choice((0, 8, at))
-            data[place : place + 8] = struct.pack("<Q", draw.choice((0, 7, 8, 1 << 16, 1 << 20, 1 << 31, (1 << 53) + 1, (1 << 64) - 1)))
+            lengths = (0, 7, 8, 1 << 16, 1 << 20, 1 << 31, (1 << 53) + 1, (1 << 64) - 1)
+            data[place : place + 8] = struct.pack("<Q", draw.choice(lengths))
         else:
             data[at : at + 1] = draw.choice((b"[" * 200, b"9" * 50, b"-", b'"', b"\\u0000", b'{"a":', b"\xff", b"NaN", b"1e400"))
     return bytes(data)

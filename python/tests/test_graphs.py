@@ -107,9 +107,23 @@ class Graphs(unittest.TestCase):
         self.assertEqual([done[id].tokens for id in range(14)], [wanted[id].tokens for id in range(14)])
         self.assertEqual(said.getvalue().count("cannot be captured"), 1)
 
+    def test_a_size_that_is_used_long_is_compiled_and_others_then_at_once(self) -> None:
+        wanted = self.requests(make_sampler(self.model))
+        sampler = self.sampler()
+        sampler._steps.compiled.on = True
+        with mock.patch.object(graphs, "PAYS_AFTER", 5), mock.patch.object(torch, "compile", lambda forward, **_: forward):
+            done = self.requests(sampler)
+            found = {key[0]: captured.compiled for key, captured in sampler._steps._graphs.items()}
+        self.assertEqual([done[id].tokens for id in range(14)], [wanted[id].tokens for id in range(14)])
+        self.assertIn(True, found.values())
+        self.assertEqual(sampler._steps._programs, {False})
+
     def test_blocks_that_cannot_be_compiled_are_captured_as_they_are(self) -> None:
         sampler = self.sampler()
         sampler._steps.compiled.on = True
+        soon = mock.patch.object(graphs, "PAYS_AFTER", 3)
+        soon.start()
+        self.addCleanup(soon.stop)
 
         def refused(*_: object, **__: object) -> None:
             raise ImportError("no compiler")
@@ -126,11 +140,18 @@ class Compiled(unittest.TestCase):
         model = make_model("llama")
         blocks = list(model.model.layers)
         own = blocks[0].forward = lambda *_: "own"
+        # As passes over trees leave some modules.
+        given = blocks[1].mlp.forward = lambda *_: "given"
+        given.__module__ = "stateset_agents_worker.lora"
+        others = blocks[0].mlp.forward = lambda *_: "others"
         compiled = CompiledBlocks(blocks)
         with mock.patch.object(torch, "compile", lambda forward, **_: lambda *_: "compiled"), compiled.use():
             self.assertEqual([block.forward(1) for block in blocks], ["compiled", "compiled"])
+            self.assertNotIn("forward", blocks[1].mlp.__dict__)
+            self.assertIs(blocks[0].mlp.forward, others)
         self.assertIs(blocks[0].forward, own)
         self.assertNotIn("forward", blocks[1].__dict__)
+        self.assertIs(blocks[1].mlp.forward, given)
 
 
 class Sizes(unittest.TestCase):

@@ -67,6 +67,10 @@ class Sharing(unittest.TestCase):
         together = make_sampler(self.model)
         for id, namespace in enumerate(("a", "b", "a", "b")):
             together.add(id, {"maxTokens": 3, "namespace": namespace}, prompt)
+        together._pieces = (8, 8)
+        together.step()
+        # Nobody waits for what another namespace computes.
+        self.assertEqual(together.stats()["running"], 2)
         run(together)
         self.assertEqual(together.computed_tokens, 2 * 29)
 

@@ -53,7 +53,9 @@ class RanksTest(unittest.TestCase):
             alone = run(Ranks(1, 0, torch.device("cpu")), model, options)
             self.assertEqual(alone.keys(), together.keys())
             for key, values in alone.items():
-                self.assertLess(((together[key] - values).norm() / max(1.0, values.norm().item())).item(), 1e-6, key)
+                # After a step the roundings of the last are part of what is compared.
+                most = 1e-6 if key.startswith("step 0") else 5e-6
+                self.assertLess(((together[key] - values).norm() / max(1.0, values.norm().item())).item(), most, key)
 
 
 if __name__ == "__main__":

@@ -121,6 +121,7 @@ class Ends(unittest.TestCase):
         self.prompt = prompt_of(5, 0)
 
     def test_a_stop_token_is_the_last_one(self) -> None:
+        self.sampler = make_sampler(self.model, slots=1)
         free = sample_one(self.sampler, self.prompt, maxTokens=30)
         self.assertEqual((free.finish, len(free.tokens)), ("length", 30))
         stop = free.tokens[12]
@@ -153,12 +154,20 @@ class Ends(unittest.TestCase):
             ("INVALID_OPTION", {"minTokens": 2, "stopTokens": list(range(VOCABULARY))}, self.prompt),
             ("INVALID_OPTION", {"topP": 0}, self.prompt),
             ("INVALID_OPTION", {"temperature": float("nan")}, self.prompt),
+            ("INVALID_OPTION", {"temperature": "warm"}, self.prompt),
+            ("INVALID_OPTION", {"logitBias": [1, 2]}, self.prompt),
+            ("INVALID_OPTION", {"logitBias": {"4": float("inf")}}, self.prompt),
+            ("INVALID_OPTION", {"seed": 1 << 63}, self.prompt),
+            ("INVALID_OPTION", {"maxTokens": None}, self.prompt),
         ):
             with self.subTest(options=options):
                 with self.assertRaises(Exception) as caught:
                     self.sampler.add(1, {"maxTokens": 4, **options}, prompt)
                 self.assertEqual(caught.exception.code, code)
         self.assertTrue(self.sampler.idle)
+        # Null is left out, and what is too large to matter is no error.
+        odd = {"topK": 1 << 70, "minTokens": None, "logitBias": None, "namespace": None, "maxTokens": 1 << 70}
+        self.assertEqual(len(sample_one(self.sampler, prompt_of(250, 3), **odd).tokens), 6)
 
     def test_cancelling_frees_the_slot_and_gives_what_there_is(self) -> None:
         sampler = make_sampler(self.model, slots=1)
@@ -177,6 +186,17 @@ class Ends(unittest.TestCase):
         self.assertEqual((done[3].finish, done[3].tokens), ("aborted", []))
         self.assertEqual(sampler.stats()["running"], 1)
         self.assertEqual(run(sampler)[2].tokens, free.tokens)
+
+    def test_a_cancelled_reply_writes_no_more_into_its_slot(self) -> None:
+        sampler = make_sampler(self.model, slots=2)
+        sampler._pieces = (7, 7)
+        for id in (1, 2):
+            sampler.add(id, {"maxTokens": 100}, prompt_of(5, id))
+        for _ in range(4):
+            sampler.step()
+        sampler.cancel(1)
+        sampler.add(3, {"maxTokens": 20}, prompt_of(90, 3))
+        self.assertEqual(run(sampler)[3].tokens, sample_one(make_sampler(self.model), prompt_of(90, 3), maxTokens=20).tokens)
 
     def test_streamed_tokens_are_those_of_the_end(self) -> None:
         options = {"stream": True, "samplerLogprobs": True, "topLogprobs": 2, "topP": 0.9, "maxTokens": 9}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import unittest
@@ -10,7 +11,12 @@ import torch
 from stateset_agents_worker.ranks import Ranks
 from tests.models import CONFIGS, folder, make
 from tests.sharded import IDS, work
-from tests.test_ranks import free_port
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
 
 
 class Sharded(unittest.TestCase):

@@ -129,7 +129,8 @@ class Turns(unittest.TestCase):
         client = mock.Mock()
         one = Worker(hands, ends_with_client=False)
         one.inbox.put(Request(client, 5, "throw", {"error": AcceleratorError("CUDA error: device-side assert triggered")}, {}))
-        with mock.patch.object(worker, "end", side_effect=Ended), self.assertRaises(Ended), contextlib.redirect_stderr(io.StringIO()):
+        quiet = contextlib.redirect_stderr(io.StringIO())
+        with mock.patch.object(worker, "end", side_effect=Ended), self.assertRaises(Ended), quiet:
             one.run()
         self.assertEqual([call[0] for call in client.method_calls], ["send", "flush"])
         self.assertEqual(client.send.call_args.args[0]["error"]["code"], "ENGINE_FAILED")

@@ -36,7 +36,9 @@ export function checkOptions<T extends z.ZodType>(
     const hint = didYouMean(given, [...issue.values.map(String), ...forms]);
     return { problem: { path, text: `"${given}"`, hint } };
   }
-  return { problem: { path, text: issue.message } };
+  // Why a key is none stands inside.
+  const inner = issue.code === "invalid_key" ? issue.issues[0] : undefined;
+  return { problem: { path, text: (inner ?? issue).message } };
 }
 
 /**

@@ -2,6 +2,7 @@
 import { expect, onTestFinished } from "vitest";
 import { type AgentServer, createServer } from "../src/server/create-server.ts";
 import type { ServerOptions } from "../src/server/options.ts";
+import { eventsOf } from "../src/test-support/read-events.ts";
 import type { Json } from "./cli.ts";
 import { type Kind, openaiProblem } from "./openai-schema.ts";
 
@@ -66,16 +67,15 @@ export function clientOf(server: AgentServer): Client {
   };
 }
 
+/** Requests that wait for their turn, as the metrics have it. */
+export async function waitingIn({ fetch }: Pick<Client, "fetch">, model: string): Promise<number> {
+  const text = await (await fetch("/metrics")).text();
+  return Number(new RegExp(`^stateset_waiting\\{model="${model}"\\} (\\d+)$`, "m").exec(text)?.[1]);
+}
+
 async function whole(response: Response): Promise<{ status: number; headers: Headers; text: string }> {
   const { status, headers } = response;
   return { status, headers, text: await response.text() };
-}
-
-export function eventsOf(text: string): string[] {
-  return text
-    .split("\n\n")
-    .filter((part) => part.startsWith("data: "))
-    .map((part) => part.slice("data: ".length));
 }
 
 function expectValid(path: string, json: Json, kind: Kind): void {

@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll } from "vitest";
 import { loadTorchPolicy, type TorchPolicyOptions } from "../src/policy/torch/load.ts";
 import type { TorchPolicy } from "../src/policy/torch/torch-policy.ts";
+import { temporaryFolder } from "./temporary-folder.ts";
 
 export const python = process.env.STATESET_PYTHON;
 const folder = fileURLToPath(new URL("../../../python", import.meta.url));
@@ -42,6 +43,7 @@ export class TorchWorkers {
 
   async #start(): Promise<string> {
     const torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", String(this.#ranks)];
+    torchrun.push("--log-dir", temporaryFolder());
     const own = ["-m", "stateset_agents_worker", "--listen", "127.0.0.1:0", "--parent", String(process.pid)];
     const child = spawn(python!, [...(this.#ranks > 1 ? torchrun : []), ...own], {
       stdio: ["ignore", "pipe", "inherit"],

@@ -16,6 +16,7 @@ import {
   type SampleRequest,
   type SampleToken,
   type Sampling,
+  shortened,
 } from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
 import type { CallFormat } from "../tool/format/call-format.ts";
@@ -148,7 +149,7 @@ export class PolicySession implements ConversationSession {
     const sample = await this.#draw(
       {
         tokens: prompt.tokens,
-        sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, room) },
+        sampling: shortened(sampling, room),
         seed,
         samplerLogprobs: learn && (isShaped(sampling) || constraint !== undefined),
         constraint,

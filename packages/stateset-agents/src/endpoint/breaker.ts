@@ -17,7 +17,7 @@ export interface Breaker {
 /** How long others wait for a trial call before they ask again. */
 export const trialMs = 1000;
 
-/** By what they stand before. A judge that nobody holds any more is forgotten with its breaker. */
+/** By what they stand before. A judge or webhook that nobody holds any more is forgotten with its breaker. */
 const breakers = new Set<{ target: string; breaker: WeakRef<Breaker> }>();
 
 /** For each target that calls went to in this process, whether a breaker before it is open, and how often one opened. */

@@ -163,7 +163,13 @@ export async function timed<T>(
   };
   return withDeadline(answer, {
     timeoutMs,
-    timedOut: () => failed("timeout", `no answer within ${timeoutMs} ms`),
+    timedOut: () =>
+      failed(
+        "timeout",
+        during === "harness"
+          ? `it had not ended after ${timeoutMs} ms (timeoutMs of defineHarness())`
+          : `no answer within ${timeoutMs} ms`,
+      ),
     signal,
     during: during === "harness" ? "while the harness ran" : `during the environment's ${during}()`,
   });

@@ -6,6 +6,7 @@ import { sameMessages } from "../conversation/continues.ts";
 import { sameJson } from "../conversation/same-json.ts";
 import type { TokenChain, Turn } from "../conversation/trajectory.ts";
 import { fingerprint } from "../describe.ts";
+import { messageOf, StatesetError } from "../error.ts";
 import { isShaped, type Sample, type Sampling } from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
 import { type ChatBook, type OpenedCall, requireRoom } from "../server/dialect/chat/book.ts";
@@ -56,6 +57,8 @@ export class Attempt implements ChatBook {
   limit: "context-full" | "max-turns" | undefined;
   /** What the policy or the agent's hooks failed with: no doing of the harness. */
   fault: { error: unknown } | undefined;
+  /** What its last call that was refused was told. */
+  refused: string | undefined;
   stub = false;
 
   constructor(options: AttemptOptions) {
@@ -79,7 +82,9 @@ export class Attempt implements ChatBook {
   async serve<T>(exchange: Exchange, answer: (own: Exchange) => Promise<T>): Promise<T> {
     const { signal } = linkSignals(exchange.signal, this.#ended.signal);
     const failed = (error: unknown) => {
-      if (!(error instanceof HttpError) && httpErrorOf(error).status >= 500) this.fault ??= { error };
+      const { status, message } = httpErrorOf(error);
+      if (!(error instanceof HttpError) && status >= 500) this.fault ??= { error };
+      if (status < 499) this.refused = `${status} ${message}`;
       return exchange.failed(error);
     };
     try {
@@ -184,11 +189,15 @@ export class Attempt implements ChatBook {
     if (reply) onReply?.(sample.tokens.length);
     const { tokens, logprobs, version } = sample;
     const { queuedMs = 0, firstTokenMs = 0 } = exchange.measure;
-    onCall?.({
-      ...{ scenarioId, trajectoryId, attempt, messages: call.messages, tools: call.tools, sampling, seed },
-      ...{ promptTokens: prompt.tokens, tokens, logprobs, version, reply, chain: from ? "continued" : "started" },
-      timing: { queuedMs, firstTokenMs, durationMs: performance.now() - exchange.arrived },
-    });
+    try {
+      onCall?.({
+        ...{ scenarioId, trajectoryId, attempt, messages: call.messages, tools: call.tools, sampling, seed },
+        ...{ promptTokens: prompt.tokens, tokens, logprobs, version, reply, chain: from ? "continued" : "started" },
+        timing: { queuedMs, firstTokenMs, durationMs: performance.now() - exchange.arrived },
+      });
+    } catch (cause) {
+      throw new StatesetError("HOOK_FAILED", `The harness's onCall threw: ${messageOf(cause)}`, { cause });
+    }
   }
 }
 

@@ -18,16 +18,17 @@ import type { ServerParts } from "../server/serve-exchange.ts";
 import { ServedModel } from "../server/served-model.ts";
 import type { Attempt } from "./attempt.ts";
 import { postedRewardSchema } from "./harness-reward.ts";
+import { watchAnswers } from "./unread-answers.ts";
 
 export interface CaptureServer {
   /** The model's name, as clients call it. */
   readonly model: string;
-  /** From now on the attempt can be called at this address, with this key, until it is let go. */
-  admit(attempt: Attempt): { baseURL: string; apiKey: string; release(): void };
+  /** From now on the attempt can be called at this address, with this key, until it is ended: then nothing of it is sampled or sent any more. */
+  admit(attempt: Attempt): { baseURL: string; apiKey: string; end(): Promise<void> };
   close(): Promise<void>;
 }
 
-interface Admitted {
+interface CallableAttempt {
   attempt: Attempt;
   path: string;
   hash: Buffer;
@@ -37,6 +38,9 @@ interface Admitted {
 /** Of a request's body: conversations of agents hold documents. */
 const maxBytes = 32 << 20;
 const host = "127.0.0.1";
+const keptKeys = 4096;
+/** For agents to take what their last calls were answered. */
+const graceMs = 1000;
 /** All agents call from this machine, and their tools may take a while between two calls. */
 const connections = { connectionsPerAddress: 10_000, keepAliveTimeoutMs: 120_000 };
 
@@ -46,20 +50,25 @@ export async function openCaptureServer(agent: MultiTurnAgent): Promise<CaptureS
     source: agent,
     maxWaiting: Number.MAX_SAFE_INTEGER,
     shared: false,
+    // Long enough that no clock decides which calls are answered: a busy machine must not change what a run learns.
+    constraintMs: 60_000,
   });
-  const admitted = new Map<string, Admitted>();
+  const admitted = new Map<string, CallableAttempt>();
+  /** Keys of attempts that are over, so that a call that comes too late is told so. */
+  const ended = new Map<string, Buffer>();
   const ending = new AbortController();
   const parts: ServerParts = {
-    ...{ models: new ModelTable([model]), keys: keysOf(admitted), limits: createKeyLimits() },
+    ...{ models: new ModelTable([model]), keys: keysOf(admitted, ended), limits: createKeyLimits() },
     ...{ observer: { served: () => {} }, guard: createHostGuard({ loopback: true, hosts: [host], origins: [] }) },
     // The attempt keeps what its calls failed with; others are refused before anything can fail.
     ...{ startSpan: undefined, onFailure: () => {}, deadlineMs: undefined, cache: undefined, content: false },
     ...{ keepAliveMs: 15_000, stalledMs: 30_000, running: new Set(), draining: false, ending: ending.signal },
   };
-  const app = appOf(routesOf(admitted), parts);
+  const app = appOf(captureRoutes(admitted), parts);
   const { node, url } = await openPort(async (request) => app.fetch(request), { host, port: 0, connections });
   // A run that has ended need not wait for it.
   node.unref();
+  const answers = watchAnswers(node);
   let rollouts = 0;
   return {
     model: model.name,
@@ -68,7 +77,14 @@ export async function openCaptureServer(agent: MultiTurnAgent): Promise<CaptureS
       const path = `${rollouts++}/${attempt.number}`;
       const caller: Caller = { keyId: id, project: "harness", scopes: new Set(["infer"]), limits: {} };
       admitted.set(id, { attempt, path, hash: hashOf(token), caller });
-      return { baseURL: `${url}/r/${path}/v1`, apiKey: token, release: () => void admitted.delete(id) };
+      const end = async () => {
+        ended.set(id, admitted.get(id)!.hash);
+        if (ended.size > keptKeys) ended.delete(ended.keys().next().value!);
+        admitted.delete(id);
+        await attempt.close();
+        await answers.end(`/r/${path}/`, graceMs);
+      };
+      return { baseURL: `${url}/r/${path}/v1`, apiKey: token, end };
     },
     async close() {
       ending.abort();
@@ -81,19 +97,22 @@ export async function openCaptureServer(agent: MultiTurnAgent): Promise<CaptureS
 
 const nobody = Buffer.alloc(32);
 
-function keysOf(admitted: ReadonlyMap<string, Admitted>): Keys {
+function keysOf(admitted: ReadonlyMap<string, CallableAttempt>, ended: ReadonlyMap<string, Buffer>): Keys {
   return {
     find(token) {
-      const known = admitted.get(idIn(token) ?? "");
-      return matches(token, known?.hash ?? nobody) && known
-        ? { kind: "ok", caller: known.caller }
-        : { kind: "unknown" };
+      const id = idIn(token) ?? "";
+      const known = admitted.get(id);
+      if (!matches(token, known?.hash ?? ended.get(id) ?? nobody)) return { kind: "unknown" };
+      return known ? { kind: "ok", caller: known.caller } : { kind: "expired" };
     },
     close() {},
   };
 }
 
-function routesOf(admitted: ReadonlyMap<string, Admitted>): Route[] {
+const notResponses =
+  'A harness is served /v1/chat/completions, not /v1/responses: call setOpenAIAPI("chat_completions") of the Agents SDK, or provider.chat(model) of the AI SDK.';
+
+function captureRoutes(admitted: ReadonlyMap<string, CallableAttempt>): Route[] {
   /** A key opens the path it was made for; for all others there is none. */
   const attemptOf = ({ caller, params: { rollout, attempt } }: Exchange): Attempt => {
     const own = admitted.get(caller.keyId);
@@ -111,6 +130,13 @@ function routesOf(admitted: ReadonlyMap<string, Admitted>): Route[] {
       answer(exchange) {
         const attempt = attemptOf(exchange);
         return attempt.serve(exchange, (own) => answerChat(own, attempt));
+      },
+    },
+    {
+      ...{ ...posts, path: `${path}/v1/responses`, maxBytes },
+      summary: "What several SDKs call unless they are told otherwise.",
+      answer() {
+        throw new HttpError(404, notResponses, { code: "unknown_route", headers: { "x-should-retry": "false" } });
       },
     },
     {

@@ -73,6 +73,33 @@ describe("a harness on the engine", { timeout: 120_000 }, () => {
     expect(run.metrics[0]!.gradNorm).toBeGreaterThan(0);
   });
 
+  it("gives a client less than the trainer's shortest reply, and what room there is, where that is less still", async () => {
+    const wordy = new MultiTurnAgent({ policy: agent.policy, sampling: { maxTokens: 40, minTokens: 20 } });
+    const lengths: number[] = [];
+    const { contextLength } = agent.policy.model;
+    const long = [user("word ".repeat(contextLength))];
+    const harness = defineHarness({
+      scenarios: [{ id: "a" }],
+      async run(access) {
+        await ask(access, [user("Hello")], { max_tokens: 3 });
+        await ask(access, [user("Hello")]);
+        // As long as leaves room for a few tokens only.
+        const refused = await ask(access, long).catch((error: Error) => error.message);
+        const [, takes] = /the messages and tools take (\d+)/.exec(String(refused))!;
+        const words = contextLength - (Number(takes) - contextLength) - 8;
+        await ask(access, [user("word ".repeat(words))]);
+      },
+      onCall: ({ tokens }) => lengths.push(tokens.length),
+    });
+    const open = await openHarness({ agent: wordy, harness, settings: { maxTurns: 8 }, scored: true });
+    const request = { id: "g-m0", scenario: { id: "a" }, seed: 2, member: 0, sampling: {}, learn: true };
+    const { failures } = await open.play(request, undefined).finally(open.close);
+    expect(failures).toEqual([]);
+    expect(lengths[0]).toBe(3);
+    expect(lengths[1]).toBeGreaterThanOrEqual(20);
+    expect(lengths[2]).toBeLessThan(20);
+  });
+
   it("keeps a reply that its client broke off, and learns nothing of it", async () => {
     const { trajectory } = await play(async (access) => {
       const leaving = new AbortController();

@@ -1,8 +1,10 @@
 /** Rewards that a harness gives itself: returned by its run, or posted while it runs. */
+import { inspect } from "node:util";
 import { z } from "zod";
 import { sameJson } from "../conversation/same-json.ts";
 import type { RewardResult } from "../conversation/trajectory.ts";
 import { StatesetError } from "../error.ts";
+import { parseOptions } from "../options.ts";
 
 /** A number, or one with its parts. */
 export type HarnessReward = number | { reward: number; parts?: Record<string, number> | undefined };
@@ -14,7 +16,18 @@ export const postedRewardSchema = z.strictObject({
   parts: z.record(z.string().min(1), number).optional(),
 });
 
-export const harnessRewardSchema = z.union([number, postedRewardSchema], "a number or {reward, parts} was expected");
+/** What a run returned; undefined where it said nothing of a reward. */
+export function readReward(given: unknown): Exclude<HarnessReward, number> | undefined {
+  if (given === undefined || given === null) return undefined;
+  if (typeof given === "object" && !Array.isArray(given)) {
+    return parseOptions(postedRewardSchema, given, "what the harness returned");
+  }
+  if (Number.isFinite(given)) return { reward: given as number };
+  throw new StatesetError(
+    "INVALID_OPTION",
+    `The harness returned ${inspect(given).slice(0, 100)}, and a finite number or { reward, parts } was expected.`,
+  );
+}
 
 /** The one reward there is of a run. Two that differ, or one beside the reward of train(), would leave it to chance which counts. */
 export function theReward(given: {
@@ -32,7 +45,10 @@ export function theReward(given: {
     throw notOne("The harness gives a reward, and so does the option `reward`.", "Leave one of them out.");
   }
   if (!own && !scored) {
-    throw notOne("The harness gave no reward, and there is no option `reward`.", "Return a number from its run.");
+    throw notOne(
+      "The harness gave no reward, and there is no option `reward`.",
+      "Return a number from its run, wherever that ends.",
+    );
   }
   return own && { score: own.reward, breakdown: own.parts ?? { harness: own.reward } };
 }

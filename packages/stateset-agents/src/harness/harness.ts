@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { describeList, fingerprint } from "../describe.ts";
 import type { Scenario } from "../environment/scenario.ts";
+import { StatesetError } from "../error.ts";
 import { longestTimerMs, parseOptions } from "../options.ts";
 import type { CapturedCall } from "./captured-call.ts";
-import { type HarnessReward, harnessRewardSchema } from "./harness-reward.ts";
 
 /** What a run of an agent is given. */
 export interface HarnessRun<S extends Scenario = Scenario> {
@@ -65,17 +65,19 @@ const schema = z.strictObject({
  * await train({ agent, harness, steps: 40 });
  */
 export function defineHarness<S extends Scenario>(options: HarnessOptions<S>): Harness<S> {
-  const { run, timeoutMs } = parseOptions(schema, options, "defineHarness()");
+  const { scenarios, run, timeoutMs } = parseOptions(schema, options, "defineHarness()");
+  const ids = new Set<string>();
+  for (const { id } of scenarios) {
+    if (ids.has(id)) {
+      throw new StatesetError("INVALID_SCENARIO", `Two scenarios of the harness are called "${id}".`, {
+        hint: "Give each an id of its own: results name them by it.",
+      });
+    }
+    ids.add(id);
+  }
   return {
     ...options,
     timeoutMs,
     describe: () => ({ scenarios: describeList(options.scenarios), run: fingerprint(run), timeoutMs }),
   };
-}
-
-/** What a run returned, or posted; undefined where it said nothing of a reward. */
-export function readReward(given: unknown): Exclude<HarnessReward, number> | undefined {
-  if (given === undefined || given === null) return undefined;
-  const reward = parseOptions(harnessRewardSchema, given, "the reward of a harness");
-  return typeof reward === "number" ? { reward } : reward;
 }

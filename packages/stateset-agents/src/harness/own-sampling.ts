@@ -1,5 +1,5 @@
 /** How calls of a harness are sampled: as the trainer samples, whatever the client asks for. */
-import type { Sampling } from "../policy/policy.ts";
+import { type Sampling, shortened } from "../policy/policy.ts";
 import type { ChatRequest } from "../server/dialect/chat/schema.ts";
 
 /** What would draw from another distribution than the one that learns, by the client's name for it. */
@@ -21,17 +21,16 @@ export interface OwnSampling {
   overridden: string[];
 }
 
-/** A client may ask for less than the trainer's longest reply, and for texts and tokens to stop at. */
+/** A client may ask for less than the trainer's longest reply, even than its shortest, and for texts and tokens to stop at. */
 export function ownSampling(request: ChatRequest, asked: Sampling, trainer: Readonly<Sampling>): OwnSampling {
   const { stop, stopTokens } = asked;
-  const maxTokens = Math.min(asked.maxTokens, trainer.maxTokens);
   const overridden = Object.entries(shaping)
     .filter(
       ([field, name]) => request[field as keyof typeof shaping] !== undefined && !same(asked[name], trainer[name]),
     )
     .map(([field]) => field);
   if (request.seed !== undefined) overridden.push("seed");
-  return { sampling: { ...trainer, maxTokens, stop, stopTokens }, overridden };
+  return { sampling: { ...shortened(trainer, asked.maxTokens), stop, stopTokens }, overridden };
 }
 
 /** A bias that is empty, or a penalty of 0, is none. */

@@ -11,8 +11,9 @@ import type { Play, PlayRequest } from "../rollout/play.ts";
 import type { RolloutSettings } from "../rollout/settings.ts";
 import { Attempt } from "./attempt.ts";
 import type { CaptureServer } from "./capture-server.ts";
-import { type Harness, readReward } from "./harness.ts";
-import { theReward } from "./harness-reward.ts";
+import type { Harness } from "./harness.ts";
+import { readReward, theReward } from "./harness-reward.ts";
+import { ownCopy } from "./own-copy.ts";
 import { overriddenText } from "./own-sampling.ts";
 
 export interface HarnessPlay {
@@ -54,7 +55,8 @@ export async function openHarness({ agent, harness, settings, scored }: HarnessP
       }
     });
     const failure = value === undefined ? failures.at(-1) : value.failure;
-    if (value?.failure) failures.push(value.failure);
+    // Those of rewards are counted where rewards are.
+    if (value?.failure && value.failure.during !== "reward") failures.push(value.failure);
     return {
       trajectory: trajectoryOf(attempt!, request, { failure, temperature: samplingOf(agent, request).temperature }),
       ...(value?.reward && { reward: value.reward }),
@@ -67,7 +69,7 @@ export async function openHarness({ agent, harness, settings, scored }: HarnessP
 
 interface Outcome {
   reward?: RewardResult | undefined;
-  /** Of the agent's hooks, which would fail the same way again. */
+  /** Of the agent's hooks or of the reward, which would fail the same way again. */
   failure?: Failure;
 }
 
@@ -82,10 +84,12 @@ async function runOnce(
   }: { request: PlayRequest; guard: GuardOptions; server: CaptureServer; harness: Harness; scored: boolean },
 ): Promise<Outcome> {
   const { scenario, seed } = request;
-  const { release, ...access } = server.admit(attempt);
+  const { end, ...access } = server.admit(attempt);
+  // An agent that writes into its scenario writes into no other's.
+  const own = { ...access, model: server.model, scenario: ownCopy(scenario), seed: seedOf(seed, "harness") };
   const run = async (signal: AbortSignal) => {
     try {
-      return await harness.run({ ...access, model: server.model, scenario, seed: seedOf(seed, "harness"), signal });
+      return await harness.run({ ...own, signal });
     } catch (error) {
       // What ended the conversation ends it here too, where somebody scores it as it stands.
       if (attempt.limit && scored) return undefined;
@@ -96,17 +100,35 @@ async function runOnce(
   try {
     returned = await timed("harness", guard, async (signal) => {
       const given = await run(signal);
-      if (attempt.calls.answered === 0 && !attempt.fault) throw new Error("it made no call that was answered");
+      if (attempt.calls.answered === 0 && !attempt.fault) throw new Error(unanswered(attempt));
       return given;
     });
   } catch (error) {
     if (!attempt.fault) throw error;
   } finally {
-    release();
-    await attempt.close();
+    await end();
   }
   if (attempt.fault) return faultOf(attempt.fault.error, request);
-  return { reward: theReward({ returned: readReward(returned), posted: attempt.posted, scored }) };
+  const read = readOrFail(returned, request);
+  if ("failure" in read) return read;
+  return { reward: theReward({ returned: read.returned, posted: attempt.posted, scored }) };
+}
+
+/** A reward that is none costs the conversation, as any reward that fails does. */
+function readOrFail(returned: unknown, { id, scenario }: PlayRequest) {
+  try {
+    return { returned: readReward(returned) };
+  } catch (error) {
+    const kind = typeof returned === "number" ? "not-finite" : "threw";
+    const of = { scenarioId: scenario.id, trajectoryId: id, message: messageOf(error) };
+    return { failure: { kind, during: "reward", ...of } satisfies Failure };
+  }
+}
+
+function unanswered({ refused, calls: { broken } }: Attempt): string {
+  if (refused !== undefined) return `none of its calls was answered; the last was refused: ${refused}`;
+  if (broken > 0) return `it waited for none of its ${broken} calls to be answered`;
+  return "it made no call of the model: its client needs the baseURL and apiKey that run() is given";
 }
 
 /** Hooks of the agent cost the conversation; an engine that fails costs the run. */
@@ -142,7 +164,8 @@ function trajectoryOf(
 ): Unrewarded {
   const { turns, chains, repeated } = attempt.conversations();
   const cut = turns.at(-1)?.sampled?.finishReason === "length";
-  const ended: Ended = failure ? "failed" : (attempt.limit ?? (cut ? "max-tokens" : "done"));
+  const failed = failure && failure.during !== "reward";
+  const ended: Ended = failed ? "failed" : (attempt.limit ?? (cut ? "max-tokens" : "done"));
   const { answered, broken } = attempt.calls;
   return {
     ...{ id, scenarioId: scenario.id, turns, chains, ended, ...(failure && { failure }) },

@@ -66,7 +66,7 @@ export async function learn(
   const { algorithm, settings } = learner;
   const sequences = shapedSequences(learner, groups, step);
   if (sequences.length === 0) return {};
-  const { klCoefficient, entropyBonus, skips } = step;
+  const { klCoefficient, entropyBonus, skips, learnt } = step;
   await scoreSequences(learner, sequences, {
     values: algorithm.needs.values === true,
     reference: algorithm.needs.reference === true || klCoefficient > 0,
@@ -75,7 +75,6 @@ export async function learn(
     sampled: !learner.policy.capabilities.exact,
   });
   const { advantages, entropyThreshold } = chosenAdvantages(learner, sequences);
-  const { learnt } = step;
   learnt?.begin(sequences, advantages);
   const regularisers = { klCoefficient, klEstimator: settings.kl.estimator, entropyBonus };
   const rates = {
@@ -89,8 +88,7 @@ export async function learn(
     step.undoBeyond === undefined || rates.scope !== "all" ? undefined : await learner.policy.vector("parameters");
   const metrics = {};
   let last: UpdateResult | undefined;
-  let updates = 0;
-  let moved = false;
+  let [updates, moved] = [0, false];
   const sampled = sequences.filter((sequence) => !sequence.recalled);
   const recalled = sequences.length - sampled.length;
   const summary: LearningMetrics = {
@@ -129,9 +127,8 @@ export async function learn(
   // What the updates saw is the way there; where it led is measured once they are made.
   delete means.approxKl;
   if (moved) summary.approxKl = await policyMove(learner, sampled);
-  // Also where it is no number.
+  // Also where it is no number. The optimiser keeps its moments: what it saw is true.
   if (before && moved && !(summary.approxKl! <= step.undoBeyond!)) {
-    // The optimiser keeps its moments: what it saw is true.
     await learner.policy.moveTo(before);
     summary.undone = 1;
   }

@@ -44,7 +44,8 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
         const requests = [1, 2, 3].map((seed) => request(policy, { seed }));
         const together = await policy.sample(requests);
         for (const [i, one] of requests.entries()) {
-          expect(await policy.sample([one]).then(([sample]) => essence(sample!))).toEqual(essence(together[i]!));
+          const [alone] = await policy.sample([one]);
+          expectAlike(policy, alone!, together[i]!);
         }
         expect(await policy.sample([])).toEqual([]);
         if (draws) expect(new Set(together.map(({ tokens }) => tokens.join())).size).toBeGreaterThan(1);
@@ -115,7 +116,7 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
         const samples: Sample[] = [];
         for (const name of names) samples.push(...(await policy.sample([asked(name)])));
         samples.push(...(await policy.sample(["c", "d", "c"].map(asked))));
-        for (const sample of samples) expect(essence(sample)).toEqual(essence(samples[0]!));
+        for (const sample of samples) expectAlike(policy, sample, samples[0]!);
         // One that keeps nothing has nothing to say.
         if (samples[0]!.cachedTokens === undefined) return;
         const shared = samples.map(({ cachedTokens }) => cachedTokens! > 0);
@@ -174,7 +175,7 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
         const asked = { ...request(policy, { maxTokens: 12, ...shape }), samplerLogprobs: true };
         const [sample] = await policy.sample([asked]);
         const scored = await policy.forward(treeOf(asked.tokens, sample!), { grad: false });
-        expect([...scored.logprobs.subarray(asked.tokens.length)]).toEqual([...sample!.logprobs]);
+        expectNear(policy, scored.logprobs.subarray(asked.tokens.length), sample!.logprobs);
         expect(sample!.samplerLogprobs).toHaveLength(sample!.tokens.length);
         expect(sample!.tokens.length).toBeGreaterThanOrEqual(shape.minTokens ?? 1);
       });
@@ -205,7 +206,7 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
         samples.forEach((sample, i) => {
           const own = sample.tokens.map((_, t) => positions[i]![requests[i]!.tokens.length + t]!);
           const scored = Float32Array.from(own, (place) => logprobs[place]!);
-          if (policy.capabilities.exact) expect(scored).toEqual(sample.logprobs);
+          expectNear(policy, scored, sample.logprobs);
         });
       });
 
@@ -301,21 +302,21 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
         const [later, average] = [await policy.reference("present"), await policy.reference("present")];
         const atLater = await scores();
         await move(policy);
-        expect(await start.logprobs(tree)).toEqual(atStart);
-        expect(await later.logprobs(tree)).toEqual(atLater);
-        expect(await (await policy.reference("base")).logprobs(tree)).toEqual(atStart);
+        expectNear(policy, await start.logprobs(tree), atStart);
+        expectNear(policy, await later.logprobs(tree), atLater);
+        expectNear(policy, await (await policy.reference("base")).logprobs(tree), atStart);
         expect(start.version).not.toBe(later.version);
         const dir = temporaryFolder();
         await later.save(dir);
         const again = await policy.reference({ from: dir });
-        expect(await again.logprobs(tree)).toEqual(atLater);
+        expectNear(policy, await again.logprobs(tree), atLater);
         expect(again.version).toBe(later.version);
         await average.blend(0);
-        expect(await average.logprobs(tree)).toEqual(await scores());
+        expectNear(policy, await average.logprobs(tree), await scores());
         expect(average.version).not.toBe(later.version);
         await start.close();
         await expect(start.logprobs(tree)).rejects.toMatchObject({ code: "POLICY_CLOSED" });
-        expect(await later.logprobs(tree)).toEqual(atLater);
+        expectNear(policy, await later.logprobs(tree), atLater);
       });
 
       it("goes on from a snapshot as if it had never stopped", async () => {
@@ -329,8 +330,8 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
         const { version } = await other.restore(dir);
         expect(version).toBe(policy.version);
         for (const each of [policy, other]) await move(each);
-        expect(await readVector(other, "parameters")).toEqual(await readVector(policy, "parameters"));
-        expect(other.version).toBe(policy.version);
+        expectNear(policy, await readVector(other, "parameters"), await readVector(policy, "parameters"));
+        if (policy.capabilities.exact) expect(other.version).toBe(policy.version);
       });
 
       it("takes in saved weights as one change", async () => {
@@ -342,14 +343,14 @@ export function describePolicy(name: string, { open, trains, draws = true }: Con
         const { version } = await other.load(dir);
         expect(version).toBe(other.version);
         const scores = async (of: Policy) => (await of.forward(line(policy), { grad: false })).logprobs;
-        expect(await scores(other)).toEqual(await scores(policy));
+        expectNear(policy, await scores(other), await scores(policy));
         await expect(other.load(temporaryFolder())).rejects.toThrow();
-        expect(await scores(other)).toEqual(await scores(policy));
+        expectNear(policy, await scores(other), await scores(policy));
         // What the optimiser learnt from other weights is gone.
         await move(policy);
         await policy.load(dir);
         for (const each of [policy, other]) await move(each);
-        expect(await readVector(other, "parameters")).toEqual(await readVector(policy, "parameters"));
+        expectNear(policy, await readVector(other, "parameters"), await readVector(policy, "parameters"));
       });
     });
   });
@@ -360,6 +361,24 @@ type Asked = Partial<Sampling> & { seed?: number };
 function request(policy: Policy, { seed = 1, ...sampling }: Asked = {}): SampleRequest {
   const { tokens } = policy.tokenizer.extend(undefined, hello, { addGenerationPrompt: true });
   return { tokens, sampling: { ...defaultSampling, maxTokens: 16, ...sampling }, seed };
+}
+
+/** To the bit where the engine is exact; elsewhere as near as other sums of the same numbers are. */
+function expectNear({ capabilities }: Policy, numbers: Float32Array, wanted: Float32Array): void {
+  if (capabilities.exact) expect(numbers).toEqual(wanted);
+  expect(numbers).toHaveLength(wanted.length);
+  expect(numbers.findIndex((value, i) => !(Math.abs(value - wanted[i]!) <= 0.01 + 0.001 * Math.abs(wanted[i]!)))).toBe(
+    -1,
+  );
+}
+
+/** The same sample where it follows from the seed; elsewhere the same until a token whose odds were a rounding apart. */
+function expectAlike(policy: Policy, sample: Sample, wanted: Sample): void {
+  if (policy.capabilities.seeded) expect(essence(sample)).toEqual(essence(wanted));
+  const parted = sample.tokens.findIndex((token, i) => token !== wanted.tokens[i]);
+  const common = parted < 0 ? sample.tokens.length : parted;
+  expectNear(policy, sample.logprobs.subarray(0, common), wanted.logprobs.subarray(0, common));
+  expect(sample.version).toBe(wanted.version);
 }
 
 /** What must not depend on the neighbours. */

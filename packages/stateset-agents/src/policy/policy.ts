@@ -9,7 +9,7 @@ import type { Sample, SampleRequest, SampleToken } from "./sample.ts";
 import type { SnapshotFiles } from "./stored-file.ts";
 
 export type { Sample, SampleRequest, SampleToken, Sampling, TokenLogprob } from "./sample.ts";
-export { defaultSampling, isShaped } from "./sample.ts";
+export { defaultSampling, isShaped, shortened } from "./sample.ts";
 export type { SnapshotFiles, StoredFile } from "./stored-file.ts";
 export type { ByteAutomaton, Constrained, TokenTree };
 

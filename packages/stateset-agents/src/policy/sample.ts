@@ -38,6 +38,13 @@ export const defaultSampling: Sampling = {
   stopTokens: [],
 };
 
+/** The same with replies of at most so many tokens; the shortest of them is no longer than that. */
+export function shortened(sampling: Readonly<Sampling>, maxTokens: number): Sampling {
+  const most = Math.min(sampling.maxTokens, maxTokens);
+  const { minTokens } = sampling;
+  return { ...sampling, maxTokens: most, ...(minTokens !== undefined && { minTokens: Math.min(minTokens, most) }) };
+}
+
 /** Whether more than the temperature decides what is drawn: then samples are not from the distribution their log-probs are of. */
 export function isShaped(sampling: Sampling): boolean {
   const { topP, topK, minP, repetitionPenalty, presencePenalty = 0, frequencyPenalty = 0 } = sampling;

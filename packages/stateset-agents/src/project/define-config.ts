@@ -10,7 +10,13 @@ import type { ProfileName } from "../training/profiles.ts";
 import type { EnvironmentChoice, HeldOutChoice } from "./environments.ts";
 import type { TrackerName } from "./names.ts";
 import type { RewardParts } from "./rewards.ts";
-import type { BestOfNSection, PreferenceSection, RewardModelSection, SupervisedSection } from "./sections.ts";
+import type {
+  BestOfNSection,
+  PreferenceSection,
+  RewardModelSection,
+  ServeSection,
+  SupervisedSection,
+} from "./sections.ts";
 
 /** What `stateset.config.ts` exports: everything a run needs. Paths are relative to the configuration's file. */
 export interface ProjectConfig {
@@ -42,6 +48,8 @@ export interface ProjectConfig {
   dpo?: PreferenceSection;
   rewardModel?: RewardModelSection;
   bestOfN?: BestOfNSection;
+  /** For the command `serve`. */
+  serve?: ServeSection;
   trackers?: readonly (Tracker | TrackerName)[];
   alerts?: AlertOptions;
   /** Act on the health of the run: learning rate, KL coefficient, temperature, scenario mix. */

@@ -18,6 +18,7 @@ export const projectKeys = [
   "dpo",
   "rewardModel",
   "bestOfN",
+  "serve",
   "trackers",
   "alerts",
   "autoAdjust",

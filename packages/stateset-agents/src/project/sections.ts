@@ -1,4 +1,4 @@
-/** The sections of a configuration for the ways to learn beside `train`: each is what its command would be told by flags. */
+/** The sections of a configuration for the commands beside `train`: each is what its command would be told by flags. */
 import { z } from "zod";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
@@ -39,6 +39,7 @@ const schemas = {
   dpo: z.strictObject({ ...sourceShape, ...learnerShapes.dpo }),
   rewardModel: z.strictObject({ ...sourceShape, ...learnerShapes.rewardModel }),
   bestOfN: z.strictObject({ ...nameShape, ...learnerShapes.bestOfN }),
+  serve: z.strictObject({ redact: z.array(z.string().min(1)).optional() }),
 } as const;
 
 /** What is the run's and the agent's is said elsewhere. */
@@ -73,14 +74,22 @@ export type RewardModelSection = DataSource & Omit<Settings<NeuralRewardTrainerO
 /** Of `stateset-agents best-of-n`, which plays the scenarios of the environment. */
 export type BestOfNSection = Named & Omit<HarvestSettings, "signal"> & Settings<FitOptions>;
 
+/** Of `stateset-agents serve`. */
+export interface ServeSection {
+  /** Regular expressions of what must never be in the log. */
+  redact?: readonly string[];
+}
+
+const examples: Partial<Record<string, string>> = { bestOfN: "{ n: 16 }", serve: '{ redact: ["\\\\d{16}"] }' };
+
 /** Refuses what a section may not hold, also while another command runs: a misspelt key would wait there unseen. */
-export function checkSections(config: Readonly<Partial<Record<SectionName, unknown>>>, where: string): void {
-  for (const name of sectionNames) {
+export function checkSections(config: Readonly<Partial<Record<keyof typeof schemas, unknown>>>, where: string): void {
+  for (const name of Object.keys(schemas) as (keyof typeof schemas)[]) {
     const section = config[name];
     if (section === undefined) continue;
     if (typeof section !== "object" || section === null) {
       throw new StatesetError("INVALID_OPTION", `"${name}" in ${where} is no group of settings.`, {
-        hint: name === "bestOfN" ? "Write bestOfN: { n: 16 }." : `Write ${name}: { data: <file> }.`,
+        hint: `Write ${name}: ${examples[name] ?? "{ data: <file> }"}.`,
       });
     }
     parseOptions(schemas[name], section, `${where}: ${name}`);

@@ -3,7 +3,7 @@ import { StatesetError } from "../error.ts";
 const parts: Record<string, [is: (value: object) => boolean, what: string]> = {
   agent: [(value) => "startConversation" in value, "an Agent"],
   environment: [(value) => "scenarios" in value && "reset" in value, "an Environment"],
-  harness: [(value) => "scenarios" in value && "run" in value, "a harness (defineHarness() makes one)"],
+  harness: [(value) => "run" in value && "describe" in value, "a harness (defineHarness() makes one)"],
   reward: [(value) => "compute" in value, "a RewardFunction (rewardFunction() makes one of a function)"],
   signal: [(value) => value instanceof AbortSignal, "an AbortSignal"],
 };
@@ -19,7 +19,8 @@ export function requireParts(given: Readonly<Record<string, unknown>>, where: st
     const value = given[name];
     const needed = name === "agent" || (name === "environment" && given.harness === undefined);
     if (value === undefined && !needed) continue;
-    if (value === undefined) throw new StatesetError("INVALID_OPTION", `${where} needs the option "${name}".`);
+    const or = name === "environment" ? ' or "harness"' : "";
+    if (value === undefined) throw new StatesetError("INVALID_OPTION", `${where} needs the option "${name}"${or}.`);
     if (typeof value === "object" && value !== null && is(value)) continue;
     throw new StatesetError("INVALID_OPTION", `The option "${name}" of ${where} is not ${what}.`);
   }

@@ -16,7 +16,10 @@ export function appOf(routes: readonly Route[], parts: ServerParts): Hono {
     const methods = routes.filter((route) => route.path === path).map(({ method }) => method);
     const allow = methods.flatMap((method) => (method === "GET" ? [method, "HEAD"] : [method])).join(", ");
     const refused = () =>
-      new HttpError(405, `${path} takes ${allow}.`, { code: "method_not_allowed", headers: { allow } });
+      new HttpError(405, `${path.replace(/\{.*\}/, "")} takes ${allow}.`, {
+        code: "method_not_allowed",
+        headers: { allow },
+      });
     app.all(path, (c) => serveExchange(refusal(refused), c.req.raw, {}, parts));
   }
   const unknown = refusal(() => new HttpError(404, "There is no such route.", { code: "unknown_route" }));

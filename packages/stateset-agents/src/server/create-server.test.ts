@@ -1,12 +1,16 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import type { Json } from "../../test/cli.ts";
 import { gated } from "../../test/gated-policy.ts";
-import { serve } from "../../test/serve.ts";
+import { serve, waitingIn } from "../../test/serve.ts";
 import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { StatesetError } from "../error.ts";
+import type { Policy } from "../policy/policy.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
 import type { SpanAttributes } from "../tracer.ts";
 import { createServer } from "./create-server.ts";
+import { HttpError } from "./http-error.ts";
 import { staticKeys } from "./key/key-store.ts";
 
 const models = { table: createTablePolicy() };
@@ -40,6 +44,16 @@ it("listens to others than this machine only with keys", async () => {
   await named.close();
 });
 
+it("answers probes while its keys cannot be read", async () => {
+  const find = () => {
+    throw new HttpError(503, "Keys cannot be checked at the moment.");
+  };
+  const { fetch } = await serve(models, { keys: { find, close() {} } });
+  const asked = (path: string) => fetch(path, undefined, { headers: { authorization: "Bearer k" } });
+  expect((await asked("/v1/models")).status).toBe(503);
+  for (const path of ["/healthz", "/readyz"]) expect((await asked(path)).status).toBe(200);
+});
+
 it("says which port is taken", async () => {
   const first = await createServer({ models });
   const { port, url } = await first.listen({ port: 0 });
@@ -48,6 +62,28 @@ it("says which port is taken", async () => {
     ...{ code: "INVALID_OPTION", message: expect.stringContaining(`Port ${port} of 127.0.0.1 is taken.`) },
   });
   await first.close();
+});
+
+it("listens once, and says so where it is asked to again", async () => {
+  const one = await createServer({ models });
+  const both = await Promise.allSettled([one.listen({ port: 0 }), one.listen({ port: 0 })]);
+  expect(both.map(({ status }) => status)).toEqual(["fulfilled", "rejected"]);
+  const { url } = (both[0] as PromiseFulfilledResult<{ url: string }>).value;
+  await expect(one.listen({ port: 0 })).rejects.toMatchObject({
+    ...{ code: "INVALID_OPTION", message: expect.stringContaining(url), hint: expect.stringContaining("createServer") },
+  });
+  expect((await fetch(`${url}/healthz`)).status).toBe(200);
+  await one.close();
+  await expect(fetch(`${url}/healthz`)).rejects.toThrow();
+});
+
+it("may listen elsewhere where a port was taken", async () => {
+  const one = await createServer({ models });
+  const other = await createServer({ models });
+  const { port } = await one.listen({ port: 0 });
+  await expect(other.listen({ port })).rejects.toThrow("is taken");
+  expect((await other.listen({ port: 0 })).port).not.toBe(port);
+  await Promise.all([one.close(), other.close()]);
 });
 
 it("closes the models it had opened when one cannot be opened", async () => {
@@ -69,6 +105,9 @@ it("describes every route, with what it takes and gives", async () => {
     // Numbers for Prometheus are no JSON, and the document does not describe itself.
     if (!/metrics|openapi/.test(name)) expect(responses[200].content, name).toBeDefined();
   }
+  // What is taken and has no effect is there, or clients that are made of it could not send it.
+  const { properties, additionalProperties } = json.components.schemas.post_v1_chat_completions_body;
+  expect([Object.keys(properties as object), additionalProperties]).toEqual([expect.arrayContaining(["user"]), false]);
 });
 
 it("keeps greedy and seeded replies for the same key where it is told to", async () => {
@@ -103,6 +142,55 @@ it("keeps no reply of other weights than those it was asked of", async () => {
   expect((await ask("/v1/chat/completions", body)).json.system_fingerprint).not.toBe(version);
 });
 
+it("names in a stream the weights that sampled it, not those it was asked of", async () => {
+  const [first, second] = [1, 2].map((seed) => createTablePolicy({ seed, spread: 3 }));
+  const folder = temporaryFolder();
+  await second!.save(folder);
+  const slow = gated(first!);
+  const client = await serve({ table: slow.policy });
+  const { ask, stream, server } = client;
+  const body = { model: "table", max_tokens: 2, min_tokens: 2, seed: 1 };
+  const asked = { ...body, messages: [{ role: "user", content: "order" }] };
+  const held = [1, 2].map(() => ask("/v1/completions", { ...body, prompt: "order" }));
+  await expect.poll(() => slow.asked).toBe(2);
+  const before = first!.version;
+  const waiting = [
+    stream("/v1/chat/completions", { ...asked, stream_options: { include_usage: true } }),
+    stream("/v1/completions", { ...body, prompt: "order", stream_options: { include_usage: true } }),
+  ];
+  await expect.poll(() => waitingIn(client, "table")).toBe(2);
+  const version = await server.load("table", folder);
+  expect(version).not.toBe(before);
+  slow.open();
+  for (const one of held) expect((await one).json.system_fingerprint).toBe(version);
+  for (const one of waiting) {
+    const { events } = await one;
+    expect(events.length).toBeGreaterThan(2);
+    expect(new Set(events.map(({ system_fingerprint }) => system_fingerprint))).toEqual(new Set([version]));
+  }
+});
+
+it("names at a stream's end the weights that came while it was handed over", async () => {
+  const [first, second] = [1, 2].map((seed) => createTablePolicy({ seed, spread: 3 }));
+  const folder = temporaryFolder();
+  await second!.save(folder);
+  const slow = gated(first!);
+  const before = first!.version;
+  const { stream, server } = await serve({ table: slow.policy });
+  const body = { model: "table", max_tokens: 2, min_tokens: 2, seed: 1 };
+  const told = [
+    stream("/v1/chat/completions", { ...body, messages: [{ role: "user", content: "order" }] }),
+    stream("/v1/completions", { ...body, prompt: "order" }),
+  ];
+  await expect.poll(() => slow.asked).toBe(2);
+  const version = await server.load("table", folder);
+  slow.open();
+  for (const one of told) {
+    const { events } = await one;
+    expect([events[0], events.at(-1)].map((event) => event!.system_fingerprint)).toEqual([before, version]);
+  }
+});
+
 it("traces a request, and says why each of its replies ended", async () => {
   const attributes: SpanAttributes = {};
   const span = {
@@ -118,6 +206,42 @@ it("traces a request, and says why each of its replies ended", async () => {
   });
 });
 
+it("says of a stream that failed what its client saw: 200, and the code of the error", async () => {
+  const table = createTablePolicy();
+  const sample: Policy["sample"] = async (_, { onToken } = {}) => {
+    onToken?.({ request: 0, token: table.idOf("order"), logprob: -1, text: "order" });
+    throw new StatesetError("ENGINE_FAILED", "It failed.");
+  };
+  const file = join(temporaryFolder(), "log");
+  const attributes: SpanAttributes = {};
+  const ended: unknown[] = [];
+  const span = {
+    addEvent() {},
+    setStatus: ({ code }: { code: number }) => void ended.push(code),
+    end() {},
+    setAttributes: (more: SpanAttributes) => Object.assign(attributes, more),
+  };
+  const { stream, fetch, server } = await serve(
+    { table: Object.assign(Object.create(table) as Policy, { sample }) },
+    { log: { destination: { file } }, trace: { tracer: { startSpan: () => span } } },
+  );
+  const { status, events } = await stream("/v1/completions", { model: "table", prompt: "order", max_tokens: 2 });
+  expect([status, events.at(-1)!.error.code]).toEqual([200, "engine_failed"]);
+  expect(attributes).toMatchObject({ "http.response.status_code": 200, "error.type": "engine_failed" });
+  expect(ended).toEqual([2]);
+  expect(await (await fetch("/metrics")).text()).toContain(
+    'stateset_requests_total{route="POST /v1/completions",status="200",model="table",code="engine_failed"} 1',
+  );
+  await server.close();
+  const lines = readFileSync(file, "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Json);
+  expect(lines.find(({ route }) => route === "POST /v1/completions")).toMatchObject({
+    ...{ level: "error", status: 200, streamed: true, failed: true, errorCode: "engine_failed" },
+  });
+});
+
 it("takes other weights while it serves, and says their version", async () => {
   const policy = createTablePolicy({ seed: 1 });
   const other = createTablePolicy({ seed: 2 });
@@ -130,6 +254,24 @@ it("takes other weights while it serves, and says their version", async () => {
   expect(json.version).not.toBe(before);
   expect(await server.load("table", folder)).toBe(json.version);
   expect((await ask("/v1/models")).json.data[0].version).toBe(json.version);
+});
+
+it("takes other weights for models whose names have slashes, in whatever way they are written", async () => {
+  const folder = temporaryFolder();
+  await createTablePolicy({ seed: 2 }).save(folder);
+  const asked: string[] = [];
+  const weights = (model: string) => {
+    asked.push(model);
+    return folder;
+  };
+  const { ask } = await serve({ "team/small": createTablePolicy(), "a/reload": createTablePolicy() }, { weights });
+  for (const name of ["team/small", "team%2Fsmall", "a/reload", "a%2freload"]) {
+    const { status, json } = await ask(`/admin/models/${name}/reload`, {});
+    expect([status, json.model]).toEqual([200, decodeURIComponent(name)]);
+  }
+  expect(asked).toEqual(["team/small", "team/small", "a/reload", "a/reload"]);
+  expect((await ask("/admin/models/team/none/reload", {})).json.error.code).toBe("model_not_found");
+  expect((await ask("/admin/models/team/small", {})).json.error.code).toBe("unknown_route");
 });
 
 it("says that there are no other weights where a model was not opened from any", async () => {

@@ -4,7 +4,7 @@ import { breakerStates } from "../endpoint/breaker.ts";
 import { StatesetError } from "../error.ts";
 import { urlHost } from "../network.ts";
 import { appOf } from "./app.ts";
-import { createHostGuard, isLoopbackName } from "./guard/host.ts";
+import { createHostGuard, isLoopbackName, requireKeysBeyondLoopback } from "./guard/host.ts";
 import { createKeyLimits } from "./key/limits.ts";
 import { ModelTable } from "./model-table.ts";
 import type { HealthSources } from "./observe/health.ts";
@@ -24,7 +24,7 @@ import { ServedModel } from "./served-model.ts";
 export interface AgentServer {
   /** Answers a request, for those who have a server already. */
   fetch(request: Request): Promise<Response>;
-  /** Opens a port; 0 takes a free one. */
+  /** Opens a port, once; 0 takes a free one. */
   listen(where?: { host?: string; port?: number }): Promise<{ url: string; port: number }>;
   /** Takes no more requests, waits for those that run up to so long, and tells the rest. */
   drain(timeoutMs?: number): Promise<void>;
@@ -87,32 +87,41 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
   const routes = routesOf({ maxBodyBytes, health, metrics, weights });
   const app = appOf(routes, parts);
   let node: Server | undefined;
+  /** Where, or where it is about to. */
+  let listening: string | undefined;
 
   const server: AgentServer = {
     fetch: async (request) => app.fetch(request),
     async listen({ host = "127.0.0.1", port = 8000 } = {}) {
-      const loopback = isLoopbackName(urlHost(host));
-      if (!loopback && !o.keys) {
-        throw new StatesetError(
-          "INVALID_OPTION",
-          `Without keys the server listens on this machine alone, not on ${host}.`,
-          {
-            hint: "Give it keys, or leave the host out.",
-          },
-        );
+      requireKeysBeyondLoopback(host, o.keys);
+      if (listening !== undefined) {
+        throw new StatesetError("INVALID_OPTION", `The server listens already, on ${listening}.`, {
+          hint: "For another port make another server with createServer(): it may have the same agents.",
+        });
       }
+      const { guard } = parts;
+      const loopback = isLoopbackName(urlHost(host));
       // All addresses at once have no name that a request could be for.
       const named = isEveryAddress(host) ? [] : [urlHost(host)];
       parts.guard = createHostGuard({ loopback, hosts: [...(o.hosts ?? []), ...named], origins: o.origins ?? [] });
-      const opened = await openPort(server.fetch, { host, port, connections: o.connections });
-      node = opened.node;
-      return { url: opened.url, port: opened.port };
+      listening = `http://${urlHost(host)}:${port}`;
+      try {
+        const opened = await openPort(server.fetch, { host, port, connections: o.connections });
+        node = opened.node;
+        listening = opened.url;
+        return { url: opened.url, port: opened.port };
+      } catch (error) {
+        listening = undefined;
+        parts.guard = guard;
+        throw error;
+      }
     },
     async drain(timeoutMs = 30_000) {
       parts.draining = true;
-      const closed = new Promise<void>((settle) => (node ? node.close(() => settle()) : settle()));
       for (const model of models.all()) model.admission.close(serverEnds());
+      // Until then the port stays open: whoever still comes is told to go elsewhere, and a probe that it is not ready.
       await within(timeoutMs, Promise.all(parts.running));
+      const closed = new Promise<void>((settle) => (node ? node.close(() => settle()) : settle()));
       ending.abort(serverEnds());
       await within(1000, Promise.all(parts.running));
       // What was written last may still be on its way; a connection that is kept alive closes once it is idle.
@@ -124,11 +133,15 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
     async close() {
       parts.draining = true;
       ending.abort(serverEnds());
-      node?.closeAllConnections();
       node?.close();
+      // Streams are told, and the log has a line of each, before anything they use is closed.
+      await within(1000, Promise.all(parts.running));
+      node?.closeAllConnections();
       watch?.close();
       metrics.close();
       await Promise.allSettled(models.all().map((model) => model.close()));
+      // What was broken off is noted too.
+      await within(1000, Promise.all(parts.running));
       await log?.close();
     },
     load: (model, folder) => models.named(model).load(folder),

@@ -2,12 +2,13 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { chatModel } from "../../test/cli.ts";
+import { chatModel, type Json } from "../../test/cli.ts";
 import { gated } from "../../test/gated-policy.ts";
-import { eventsOf, serve } from "../../test/serve.ts";
+import { serve } from "../../test/serve.ts";
 import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { openPolicy } from "../policy/open-policy.ts";
 import type { Policy } from "../policy/policy.ts";
+import { eventsOf } from "../test-support/read-events.ts";
 
 let policy: Policy;
 beforeAll(async () => {
@@ -156,6 +157,10 @@ describe("a server that ends", () => {
     await expect.poll(() => policy.stats().running).toBe(1);
     await server.close();
     expect(JSON.parse(eventsOf(await text).at(-1)!)).toMatchObject({ error: { code: "draining" } });
-    expect(readFileSync(file, "utf8")).not.toContain('"event":"failure"');
+    const lines = readFileSync(file, "utf8")
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Json);
+    expect(lines).toMatchObject([{ event: "served", status: 200, streamed: true, errorCode: "draining" }]);
   });
 });

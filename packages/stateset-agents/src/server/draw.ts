@@ -1,6 +1,6 @@
 /** Sampling for a request, at its turn. Every dialect samples through this. */
 import { StatesetError } from "../error.ts";
-import type { Sample, SampleRequest, SampleToken } from "../policy/policy.ts";
+import type { Sample, SampleRequest, SampleToken, Version } from "../policy/policy.ts";
 import { seedOf } from "../random.ts";
 import type { Priority } from "./admission/admission.ts";
 import type { Exchange } from "./exchange.ts";
@@ -14,6 +14,8 @@ export interface DrawRequest {
   priority: Priority | undefined;
   /** Milliseconds from the request's arrival, in place of the server's own. */
   deadlineMs: number | undefined;
+  /** Told which weights will answer, before the first token. */
+  onBegin?: (version: Version) => void;
   onToken?: (token: SampleToken) => void;
   /** Told what there was of replies that were broken off. */
   onBroken?: (samples: readonly Sample[]) => void;
@@ -75,6 +77,8 @@ export async function takeTurn(request: DrawRequest, exchange: Exchange): Promis
   return () =>
     turn(async (policy, signal) => {
       const own = requests.map((one) => ({ ...one, namespace: caller.project }));
+      measure.version = policy.version;
+      request.onBegin?.(policy.version);
       const samples = await policy.sample(own, { signal, onToken });
       const cached = (tokens: Int32Array) =>
         samples.map(({ cachedTokens = 0 }, i) => (requests[i]!.tokens === tokens ? cachedTokens : 0));

@@ -114,7 +114,8 @@ const names: Partial<Record<ErrorCode, string>> = { CONTEXT_OVERFLOW: "context_l
 export function httpErrorOf(thrown: unknown): HttpError {
   if (thrown instanceof HttpError) return thrown;
   if (StatesetError.isInstance(thrown)) {
-    const details = { code: names[thrown.code] ?? thrown.code.toLowerCase(), cause: thrown };
+    const param = thrown.code === "INVALID_MESSAGE" ? "messages" : null;
+    const details = { code: names[thrown.code] ?? thrown.code.toLowerCase(), param, cause: thrown };
     switch (meanings[thrown.code]) {
       case "asked":
         return new HttpError(400, askedMessage(thrown), details);

@@ -1,6 +1,7 @@
 /** Whom a server that listens answers, by the name it is asked under. */
-import { request } from "node:http";
+import { type IncomingMessage, request } from "node:http";
 import { afterEach, expect, it } from "vitest";
+import { gated } from "../../test/gated-policy.ts";
 import { createStubPolicy } from "../policy/stub/stub-policy.ts";
 import { type AgentServer, createServer } from "./create-server.ts";
 import { staticKeys } from "./key/key-store.ts";
@@ -32,7 +33,38 @@ it.each([
   expect(await statusOf(listens, asked, hosts)).toBe(status);
 });
 
+it.each(["localhost:99999", "me@localhost", "local host"])("answers as always where the Host is %j", async (asked) => {
+  server = await createServer({ models: { m: createStubPolicy() } });
+  const { port } = await server.listen({ port: 0 });
+  const answer = await new Promise<IncomingMessage>((settle, reject) => {
+    request({ host: "127.0.0.1", port, path: "/healthz", headers: { host: asked } }, settle)
+      .on("error", reject)
+      .end();
+  });
+  let body = "";
+  for await (const part of answer) body += part;
+  expect([answer.statusCode, JSON.parse(body).error.code]).toEqual([400, "invalid_host"]);
+  expect(answer.headers).toMatchObject({ "x-request-id": expect.any(String), "x-content-type-options": "nosniff" });
+});
+
 it("does not listen beyond this machine without keys", async () => {
   server = await createServer({ models: { m: createStubPolicy() } });
   await expect(server.listen({ host: "0.0.0.0", port: 0 })).rejects.toThrow(/this machine alone, not on 0\.0\.0\.0/);
+});
+
+it("tells who comes while it ends that it is not ready, and closes the port when it is done", async () => {
+  const slow = gated(createStubPolicy());
+  server = await createServer({ models: { m: slow.policy } });
+  const { url } = await server.listen({ port: 0 });
+  const body = JSON.stringify({ model: "m-stub", messages: [{ role: "user", content: "Hello" }] });
+  const asked = { method: "POST", headers: { "content-type": "application/json" }, body };
+  const running = fetch(`${url}/v1/chat/completions`, asked);
+  await expect.poll(() => slow.asked).toBe(1);
+  const drained = server.drain(60_000);
+  expect((await fetch(`${url}/readyz`)).status).toBe(503);
+  expect((await fetch(`${url}/v1/chat/completions`, asked)).status).toBe(503);
+  slow.open();
+  expect((await running).status).toBe(200);
+  await drained;
+  await expect(fetch(`${url}/readyz`)).rejects.toThrow();
 });

@@ -3,10 +3,15 @@ import { z } from "zod";
 import { StatesetError } from "../error.ts";
 import { answerChat } from "./dialect/chat/chat.ts";
 import { chatCompletionSchema } from "./dialect/chat/reply-schema.ts";
-import { chatRequestSchema } from "./dialect/chat/schema.ts";
+import { chatRequestSchema, ignoredChatFields } from "./dialect/chat/schema.ts";
 import { answerCompletion } from "./dialect/completions/completions.ts";
-import { completionRequestSchema, completionSchema } from "./dialect/completions/schema.ts";
-import { answerEmbeddings, embeddingsRequestSchema, embeddingsSchema } from "./dialect/embeddings.ts";
+import { completionRequestSchema, completionSchema, ignoredCompletionFields } from "./dialect/completions/schema.ts";
+import {
+  answerEmbeddings,
+  embeddingsRequestSchema,
+  embeddingsSchema,
+  ignoredEmbeddingsFields,
+} from "./dialect/embeddings.ts";
 import { listModels, modelSchema, modelsSchema, showModel } from "./dialect/models.ts";
 import {
   answerDetokenize,
@@ -19,7 +24,7 @@ import {
 import { HttpError } from "./http-error.ts";
 import { type HealthSources, healthz, readyReply, readyz } from "./observe/health.ts";
 import type { Metrics } from "./observe/metrics.ts";
-import { openapiOf } from "./openapi.ts";
+import { type OpenApiDocument, openapiOf } from "./openapi.ts";
 import { readFields } from "./read-fields.ts";
 import type { Route } from "./route.ts";
 
@@ -38,13 +43,15 @@ const asks = { method: "GET", maxBytes: 0 } as const;
 export function routesOf({ maxBodyBytes: maxBytes, health, metrics, weights }: RouteSources): Route[] {
   const infers = { method: "POST", scope: "infer", maxBytes, limited: true } as const;
   const reads = { ...asks, scope: "read", limited: true } as const;
+  /** Made when it is first asked for: it is the same for everybody, and takes a while. */
+  let document: OpenApiDocument | undefined;
   const routes: Route[] = [
     {
       ...infers,
       path: "/v1/chat/completions",
       operation: "chat",
       summary: "Go on with a conversation.",
-      body: chatRequestSchema,
+      body: taking(chatRequestSchema, ignoredChatFields),
       response: chatCompletionSchema,
       answer: answerChat,
     },
@@ -53,7 +60,7 @@ export function routesOf({ maxBodyBytes: maxBytes, health, metrics, weights }: R
       path: "/v1/completions",
       operation: "text_completion",
       summary: "Go on with a text, or score one.",
-      body: completionRequestSchema,
+      body: taking(completionRequestSchema, ignoredCompletionFields),
       response: completionSchema,
       answer: answerCompletion,
     },
@@ -62,7 +69,7 @@ export function routesOf({ maxBodyBytes: maxBytes, health, metrics, weights }: R
       path: "/v1/embeddings",
       operation: "embeddings",
       summary: "Texts as vectors.",
-      body: embeddingsRequestSchema,
+      body: taking(embeddingsRequestSchema, ignoredEmbeddingsFields),
       response: embeddingsSchema,
       answer: answerEmbeddings,
     },
@@ -126,13 +133,16 @@ export function routesOf({ maxBodyBytes: maxBytes, health, metrics, weights }: R
       ...reads,
       path: "/openapi.json",
       summary: "This list, for machines.",
-      answer: () => openapiOf(routes.map(described), { title: "StateSet Agents", version: "1" }),
+      answer() {
+        document ??= openapiOf(routes.map(described), { title: "StateSet Agents", version: "1" });
+        return document;
+      },
     },
   ];
   if (weights) {
     routes.push({
       ...{ method: "POST", scope: "admin", maxBytes: 1024, limited: true, body: reloadSchema },
-      path: "/admin/models/:model/reload",
+      path: "/admin/models/:model{.+}/reload",
       summary: "Load the newest weights of a model while it serves.",
       response: z.object({ model: z.string(), version: z.string() }),
       async answer(exchange) {
@@ -154,6 +164,11 @@ function unfit(cause: StatesetError): HttpError {
   const message = "There are no weights that this model could go on with where it was opened from.";
   const headers = { "x-should-retry": "false" };
   return new HttpError(409, message, { code: cause.code.toLowerCase(), headers, cause });
+}
+
+/** With the fields that are taken and have no effect: clients that are made of the document may send them too. */
+function taking(schema: z.ZodObject, ignored: readonly string[]): z.ZodObject {
+  return schema.extend(Object.fromEntries(ignored.map((name) => [name, z.unknown().optional()])));
 }
 
 function described({ method, path, scope, summary, body, response }: Route) {

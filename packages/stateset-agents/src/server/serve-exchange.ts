@@ -64,7 +64,15 @@ export async function serveExchange(
   const ignored = new Set<string>();
   const link = linkSignals(request.signal, parts.ending);
   const served: Served = {
-    ...{ requestId, route: nameOf(route), status: 200, streamed: false, aborted: false, requestBytes: 0 },
+    ...{
+      requestId,
+      route: nameOf(route),
+      status: 200,
+      failed: false,
+      streamed: false,
+      aborted: false,
+      requestBytes: 0,
+    },
     ...{ promptTokens: 0, cachedTokens: 0, sampledTokens: 0, durationMs: 0 },
   };
   const said: ServedContent | undefined = parts.content ? {} : undefined;
@@ -87,10 +95,10 @@ export async function serveExchange(
     parts.running.delete(running);
     over();
   };
-  const fail = (thrown: unknown): HttpError => {
+  const failed = (thrown: unknown): HttpError => {
     const error = httpErrorOf(thrown);
-    served.status = error.status;
     served.errorCode = error.details.code ?? "error";
+    served.failed = error.status >= 500;
     served.aborted = error.status === 499;
     if (error.status >= 500 && error.cause !== undefined) parts.onFailure(error.cause, requestId);
     return error;
@@ -105,7 +113,7 @@ export async function serveExchange(
   try {
     parts.guard(request.headers);
     if (parts.draining && route.scope !== "open") throw serverEnds();
-    const caller = callerOf(route, request.headers, parts);
+    const caller = identify(route, request.headers, parts);
     Object.assign(served, { keyId: caller.keyId, project: caller.project });
     // Requests that turn out to be none count too, or a key could send as many of them as it likes.
     if (route.limited) permit = parts.limits.enter(caller);
@@ -133,13 +141,14 @@ export async function serveExchange(
         stream = new EventStream({ keepAliveMs, stalledMs, onLeft: link.abort, ...kept });
         return stream;
       },
-      failed: fail,
+      failed,
     };
     const answer = await route.answer(exchange);
     if (!(answer instanceof EventStream)) {
       const response = responseOf(answer, headers());
       if (said && !(answer instanceof Response)) said.response = answer;
       served.status = response.status;
+      served.failed = response.status >= 500;
       finish();
       return response;
     }
@@ -152,20 +161,30 @@ export async function serveExchange(
     return new Response(answer.body, { status: 200, headers: { ...headers(), ...events } });
   } catch (thrown) {
     stream?.end();
-    const error = fail(thrown);
+    const error = failed(thrown);
+    served.status = error.status;
     if (said) said.response = error.toBody();
     finish();
     return responseOfError(error, headers());
   }
 }
 
-function callerOf(route: Route, headers: Headers, { keys }: ServerParts): Caller {
+function identify(route: Route, headers: Headers, { keys }: ServerParts): Caller {
+  if (!keys) return anybody;
   const sent = headers.get("authorization");
-  // Open routes say more to those who may know more.
-  if (route.scope === "open") return keys && sent ? authenticate(keys, sent) : keys ? nobody : anybody;
-  const caller = keys ? authenticate(keys, sent) : anybody;
+  if (route.scope === "open") return ifKnown(() => authenticate(keys, sent));
+  const caller = authenticate(keys, sent);
   requireScope(caller, route.scope);
   return caller;
+}
+
+/** Open routes say more to those who may know more, and answer everybody: a probe's key may be old, or the keys unreadable. */
+function ifKnown(find: () => Caller): Caller {
+  try {
+    return find();
+  } catch {
+    return nobody;
+  }
 }
 
 const nobody: Caller = { keyId: "none", project: "none", scopes: new Set(), limits: {} };
@@ -184,6 +203,11 @@ function responseOfError(error: HttpError, headers: Record<string, string>): Res
     status: error.status,
     headers: { ...headers, "content-type": "application/json", ...error.details.headers },
   });
+}
+
+/** The answer to what never became a request. */
+export function refusal(thrown: unknown): Response {
+  return responseOfError(httpErrorOf(thrown), { ...securityHeaders, "x-request-id": requestIdOf(new Headers()) });
 }
 
 /** What everybody is told who cannot be answered any more. */

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { serve } from "../../test/serve.ts";
+import { gated } from "../../test/gated-policy.ts";
+import { serve, waitingIn } from "../../test/serve.ts";
 import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { storiesDir } from "../../test/tiny-model.ts";
 import { StatesetError } from "../error.ts";
@@ -7,6 +8,8 @@ import { loadNativePolicy } from "../policy/native/load.ts";
 import { defaultSampling, type Policy } from "../policy/policy.ts";
 import { createStubPolicy } from "../policy/stub/stub-policy.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
+import { readLimits } from "../tool/constrain/limits.ts";
+import { ServedModel } from "./served-model.ts";
 
 const path = "/v1/completions";
 const open = () => loadNativePolicy({ dir: storiesDir, threads: 1 });
@@ -69,6 +72,44 @@ describe("an engine that fails", () => {
     await expect.poll(() => late.embed!([Int32Array.of(7)]).catch((error) => error.code)).toBe("POLICY_CLOSED");
   });
 
+  it("serves those who wait once it is open again, not with what they would have had before", async () => {
+    const gate = gated(failing());
+    let arrive = (_: Policy) => {};
+    const opens = [Promise.resolve(gate.policy), new Promise<Policy>((settle) => (arrive = settle))];
+    const client = await serve({ table: () => opens.shift()! });
+    const { ask, fetch } = client;
+    const running = [ask(path, inTable), ask(path, inTable)];
+    await expect.poll(() => gate.asked).toBe(2);
+    const leaving = new AbortController();
+    const gone = ask(path, inTable, { signal: leaving.signal });
+    const late = ask(path, { ...inTable, deadline: 500 });
+    const waiting = ask(path, inTable);
+    await expect.poll(() => waitingIn(client, "table")).toBe(3);
+    gate.open();
+    for (const one of running) expect(await one).toMatchObject(failed);
+    expect((await fetch("/readyz")).status).toBe(503);
+    leaving.abort();
+    expect((await gone).status).toBe(499);
+    expect(await late).toMatchObject({ status: 408, json: { error: { code: "deadline_exceeded" } } });
+    arrive(createTablePolicy());
+    expect((await waiting).status).toBe(200);
+  });
+
+  it("tells those who wait where it could not be opened again, or another model was: their tokens are none of its", async () => {
+    for (const next of [
+      () => Promise.reject(new Error("gone")),
+      async () => createTablePolicy({ contextLength: 64 }),
+    ]) {
+      const gate = gated(failing());
+      const opens = [async () => gate.policy, next];
+      const client = await serve({ table: () => opens.shift()!() });
+      const asked = [1, 2, 3].map(() => client.ask(path, inTable));
+      await expect.poll(() => waitingIn(client, "table")).toBe(1);
+      gate.open();
+      for (const one of asked) expect(await one).toMatchObject(failed);
+    }
+  });
+
   it("does not hide the other models", async () => {
     const { ask, server } = await serve({ table: failing(), other: createTablePolicy() });
     expect(await ask(path, inTable)).toMatchObject(failed);
@@ -110,6 +151,15 @@ describe("a served model", () => {
     const request = { tokens: Int32Array.of(7), seed: 1, sampling: defaultSampling };
     await expect(given.sample([request])).resolves.toHaveLength(1);
     await expect(made.sample([request])).rejects.toMatchObject({ code: "POLICY_CLOSED" });
+  });
+
+  it("gives the making of a constraint as long as it is told to", async () => {
+    const limited = { name: "tiny", source: open, maxWaiting: 1, shared: false, constraintMs: 1 };
+    const schema = { type: "array", items: { type: "array", items: { type: "string", minLength: 30 } } };
+    const model = await ServedModel.open(limited);
+    const slow = model.constraint("key", { tools: [], limits: readLimits(true), reasoning: false, answer: { schema } });
+    await expect(slow).rejects.toThrow(/longer than 1 ms/);
+    await model.close();
   });
 
   it("is found under its name, one with a slash too", async () => {

@@ -4,6 +4,7 @@ import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import type { ByteAutomaton, Policy } from "../policy/policy.ts";
 import type { ConstraintOptions } from "../tool/constrain/compile-constraint.ts";
 import { type ConstraintCompiler, createConstraintCompiler } from "../tool/constrain/compile-in-worker.ts";
+import { constraintKey } from "../tool/constrain/constraint-cache.ts";
 import type { CallFormat } from "../tool/format/call-format.ts";
 import { callFormats, toolsOfTemplate } from "../tool/format/choose-format.ts";
 import { type Admission, createAdmission } from "./admission/admission.ts";
@@ -22,6 +23,8 @@ export interface ServedModelOptions {
   maxWaiting: number;
   /** Whether callers can be told apart, so that none may take all of it. */
   shared: boolean;
+  /** The longest that the making of a constraint may take. Left out: what strangers are given. */
+  constraintMs?: number;
   /** Told of an engine that failed and of what came of it. */
   onEngine?: (event: { model: string; state: ModelState; cause?: unknown }) => void;
 }
@@ -36,11 +39,13 @@ export class ServedModel {
   readonly created = Math.floor(Date.now() / 1000);
   readonly chains = new ChainIndex(keptChains);
   readonly admission: Admission;
-  readonly #constraints: ConstraintCompiler = createConstraintCompiler();
-  readonly #turns = createKeyTurns("schemas");
+  readonly #constraints: ConstraintCompiler;
+  readonly #turns = createKeyTurns<ByteAutomaton>("schemas");
   readonly #options: ServedModelOptions;
   #opened: Opened;
   #state: ModelState = "ready";
+  /** Settles, and never rejects, when it is known what came of opening it again. */
+  #reopening: Promise<void> = Promise.resolve();
   #reopened = false;
   #closed = false;
   /** The weights that took the place of those it was opened with. */
@@ -54,6 +59,8 @@ export class ServedModel {
     this.name = stub && !options.name.includes("stub") ? `${options.name}-stub` : options.name;
     this.#opened = own;
     this.#options = options;
+    const { constraintMs } = options;
+    this.#constraints = createConstraintCompiler(constraintMs === undefined ? {} : { timeoutMs: constraintMs });
     const { slots } = agent.policy.stats();
     this.#cacheBytesMax = stub ? 0 : agent.policy.plan({ tokenBudget: 1, recompute: true, reference: false }).cache;
     this.admission = createAdmission({ slots, maxWaiting: options.maxWaiting, shared: options.shared });
@@ -69,12 +76,19 @@ export class ServedModel {
 
   get agent(): MultiTurnAgent {
     if (this.#state === "ready") return this.#opened.agent;
-    const message = `The engine of ${this.name} failed${this.#state === "reopening" ? " and is being opened again" : ""}.`;
-    throw new HttpError(503, message, { code: "engine_failed", headers: { "retry-after": "1" } });
+    throw engineFailed(
+      this.#state === "reopening" ? `${this.name} failed and is being opened again` : `${this.name} failed`,
+    );
   }
 
   get policy(): Policy {
     return this.agent.policy;
+  }
+
+  /** Its policy, once an engine that is being opened again is there. */
+  async reopened(): Promise<Policy> {
+    await this.#reopening;
+    return this.policy;
   }
 
   /** How it writes calls of tools. */
@@ -86,7 +100,7 @@ export class ServedModel {
 
   /** What holds a reply to schemas, made in a thread of its own, where keys take turns. */
   constraint(keyId: string, options: ConstraintOptions): Promise<ByteAutomaton> {
-    return this.#turns.run(keyId, () => this.#constraints.compile(options));
+    return this.#turns.run(keyId, constraintKey(options), () => this.#constraints.compile(options));
   }
 
   /** What metrics are read from; nothing while the engine is away. */
@@ -123,7 +137,7 @@ export class ServedModel {
       if (this.#loaded !== undefined) await next.agent.policy.load(this.#loaded);
       tell("ready");
     };
-    again().catch((cause: unknown) => tell("failed", cause));
+    this.#reopening = again().catch((cause: unknown) => tell("failed", cause));
   }
 
   /** Other weights of the same shape, while it serves: replies that run end on those they began with. */
@@ -144,6 +158,12 @@ export class ServedModel {
     await this.#constraints.close();
     await this.#opened.close();
   }
+}
+
+/** `what` completes "The engine of …". */
+export function engineFailed(what: string): HttpError {
+  const headers = { "retry-after": "1" };
+  return new HttpError(503, `The engine of ${what}.`, { code: "engine_failed", headers });
 }
 
 interface Opened {

@@ -3,8 +3,9 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { temporaryFolder } from "../../test/temporary-folder.ts";
+import { breakerStates } from "../endpoint/breaker.ts";
 import type { RunStart } from "../run/callbacks.ts";
 import type { Verdict } from "../run/event.ts";
 import { safeFetch } from "../safe-fetch.ts";
@@ -157,6 +158,45 @@ describe("alertSender", () => {
     await send(trouble);
     expect(got).toEqual([trouble, trouble]);
     expect(warnings).toEqual(["The queue-full alert could not be sent by webhook: the server answered 500."]);
+  });
+
+  it("leaves a webhook alone that keeps failing, and tries it again after a while", async () => {
+    let [count, status] = [0, 500];
+    const webhook = await listen(() => {
+      count++;
+      return status;
+    });
+    const warnings: string[] = [];
+    const clock = vi.spyOn(performance, "now");
+    onTestFinished(() => clock.mockRestore());
+    const send = alertSender({ webhook }, (message) => warnings.push(message));
+    const target = `webhook ${new URL(webhook).origin}`;
+    const state = () => breakerStates().find((one) => one.target === target);
+    expect(state()).toEqual({ target, open: false, opened: 0 });
+    for (let i = 0; i < 7; i++) await send(trouble);
+    expect(count).toBe(5);
+    expect(warnings.at(-1)).toMatch(
+      /^The queue-full alert could not be sent by webhook: .* left alone for another \d+ s\.$/,
+    );
+    expect(state()).toEqual({ target, open: true, opened: 1 });
+    const later = performance.now() + 31_000;
+    clock.mockImplementation(() => later);
+    status = 204;
+    await send(trouble);
+    expect([count, state()!.open]).toEqual([6, false]);
+    expect(warnings).toHaveLength(7);
+    expect(warnings.join()).not.toMatch(/hunter2|hook\?/);
+  });
+
+  it.each([404, 429])("does not take a webhook for dead that answers %i", async (status) => {
+    let count = 0;
+    const webhook = await listen(() => {
+      count++;
+      return status;
+    });
+    const send = alertSender({ webhook }, () => {});
+    for (let i = 0; i < 7; i++) await send(trouble);
+    expect(count).toBe(7);
   });
 
   it("tells a command which server it is", async () => {

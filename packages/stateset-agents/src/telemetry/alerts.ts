@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { z } from "zod";
 import { type RunAlert, runAlertKinds, type ServerAlert, serverAlertKinds } from "../alert.ts";
 import { counted } from "../counted.ts";
+import { type Breaker, createBreaker } from "../endpoint/breaker.ts";
 import { messageOf, StatesetError } from "../error.ts";
 import { endpointOf } from "../network.ts";
 import { parseOptions } from "../options.ts";
@@ -38,15 +39,14 @@ export function alertSender(
   warn: (message: string) => void = console.warn,
 ): (alert: Alert) => Promise<void> {
   const { webhook, command, on, timeoutMs } = parseOptions(alertsSchema, options, "alerts");
-  // One list for all alerts: what it has seen of the address counts for the next one too.
-  const allow = webhook === undefined ? [] : [entryFor(webhook)];
+  const hook = webhook === undefined ? undefined : openHook(webhook, timeoutMs);
   return async (alert) => {
     if (!on.includes(alert.kind)) return;
     // Each is caught where it is begun: one may fail while another is still waited for.
     const attempt = (way: string, sent: Promise<void>) =>
       sent.catch((error: unknown) => warn(`The ${alert.kind} alert could not be sent by ${way}: ${messageOf(error)}.`));
     await Promise.all([
-      ...(webhook === undefined ? [] : [attempt("webhook", post(webhook, alert, { allow, timeoutMs }))]),
+      ...(hook === undefined ? [] : [attempt("webhook", hook(alert))]),
       ...(command === undefined ? [] : [attempt("command", execute(command, alert, timeoutMs))]),
     ]);
   };
@@ -76,15 +76,43 @@ export function alertWith(options: AlertOptions, warn: (message: string) => void
   };
 }
 
+/** As of judges. */
+const hookBreaker = { failures: 5, resetMs: 30_000 };
+
+/** A webhook that keeps failing is left alone for a while, as a judge is. */
+function openHook(webhook: string, timeoutMs: number): (alert: Alert) => Promise<void> {
+  // One list for all alerts: what it has seen of the address counts for the next one too.
+  const limits = { allow: [entryFor(webhook)], timeoutMs };
+  // Metrics show it, and the path of many a webhook is its secret.
+  const target = `webhook ${new URL(webhook).origin}`;
+  const breaker = createBreaker(hookBreaker, () => performance.now(), target);
+  return async (alert) => {
+    const wait = breaker.waitMs();
+    if (wait > 0) throw new Error(`it kept failing, and is left alone for another ${Math.ceil(wait / 1000)} s`);
+    const status = await post(webhook, alert, limits).catch((error: unknown) => {
+      breaker.report(false);
+      throw error;
+    });
+    reportStatus(breaker, status);
+    if (status < 200 || status > 299) throw new Error(`the server answered ${status}`);
+  };
+}
+
+/** Whoever refuses an alert, or is asked too often, is alive. */
+function reportStatus(breaker: Breaker, status: number): void {
+  if (status === 429) breaker.withdraw();
+  else breaker.report(status < 500);
+}
+
 /** Of an answer that nobody reads. */
 const maxBytes = 1 << 20;
 
+/** The status of its answer. */
 async function post(
   webhook: string,
   alert: Alert,
   limits: Pick<SafeFetchOptions, "allow" | "timeoutMs">,
-): Promise<void> {
-  let response: Response;
+): Promise<number> {
   try {
     const { url, headers } = endpointOf(webhook);
     const init = {
@@ -92,14 +120,13 @@ async function post(
       headers: { "content-type": "application/json", ...headers },
       body: JSON.stringify(alert),
     };
-    response = await safeFetch(url, init, { ...limits, maxBytes });
+    return (await safeFetch(url, init, { ...limits, maxBytes })).status;
   } catch (error) {
     // fetch names the address in some of its errors; only the bare reason is passed on.
     if (StatesetError.isInstance(error) || (error instanceof Error && error.name === "TimeoutError")) throw error;
     const cause = error instanceof Error ? (error.cause as { code?: string } | undefined) : undefined;
     throw new Error(cause?.code ?? "request failed");
   }
-  if (!response.ok) throw new Error(`the server answered ${response.status}`);
 }
 
 function execute(command: string, alert: Alert, timeoutMs: number): Promise<void> {

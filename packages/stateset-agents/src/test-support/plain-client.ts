@@ -1,5 +1,6 @@
 /** A client of /v1/chat/completions that is nobody's SDK, for tests of harnesses. */
 import type { Message } from "../conversation/message.ts";
+import { eventsOf } from "./read-events.ts";
 
 export interface Access {
   baseURL: string;
@@ -38,6 +39,10 @@ export async function ask(
   return body.choices[0]!.message;
 }
 
+interface Chunk {
+  choices?: { delta: { content?: string } }[];
+}
+
 /** The same as a stream, its words put together. */
 export async function askStream(
   access: Access,
@@ -46,8 +51,7 @@ export async function askStream(
 ): Promise<Message> {
   const asked = { model: access.model, messages, stream: true, ...more };
   const response = await post(access, "/chat/completions", asked);
-  const text = await response.text();
-  const events = text.split("\n\n").filter((event) => event.startsWith("data: {"));
-  const deltas = events.map((event) => JSON.parse(event.slice(6)).choices?.[0]?.delta ?? {});
-  return { role: "assistant", content: deltas.map(({ content }) => content ?? "").join("") };
+  const chunks = eventsOf(await response.text()).map((data): Chunk => (data === "[DONE]" ? {} : JSON.parse(data)));
+  const said = chunks.map(({ choices }) => choices?.[0]?.delta.content ?? "");
+  return { role: "assistant", content: said.join("") };
 }

@@ -7,6 +7,7 @@ export function served(over: Partial<Served> = {}): Served {
     route: "POST /v1/chat/completions",
     status: 200,
     model: "shop",
+    failed: false,
     streamed: false,
     promptTokens: 10,
     cachedTokens: 4,

@@ -237,10 +237,15 @@ export function stopOf({ state, run, config }: Loop, step: number, { report }: C
       ? (["REWARD_FAILED", "reward", reward] as const)
       : agent.length > 0
         ? (["HOOK_FAILED", "agent's hooks", agent] as const)
-        : (["ENVIRONMENT_FAILED", "environment", environment] as const);
+        : (["ENVIRONMENT_FAILED", driverOf(environment), environment] as const);
   const where = nothing ? counted(step, "step") : `${lostLimit} steps in a row (step ${step})`;
-  const message = `No conversation came through in ${where}. ${examples(messagesOf(failures))}`;
+  const mistake = failures.find((one) => one.mistake !== undefined)?.mistake;
+  const message = `No conversation came through in ${where}. ${examples(messagesOf(failures))}${mistake === undefined ? "" : `\n${mistake}`}`;
   return new StatesetError(code, message, { hint: `${saved} Repair the ${what}, then ${goOn}.` });
+}
+
+function driverOf(failures: readonly Failure[]): "harness" | "environment" {
+  return failures.some(({ during }) => during === "harness") ? "harness" : "environment";
 }
 
 function messagesOf(failures: readonly Failure[]): string[] {

@@ -1,7 +1,8 @@
 /** What of an answer is not as OpenAI's would be. */
+
+import { eventsOf } from "../../src/test-support/read-events.ts";
 import type { Json } from "../cli.ts";
 import { type Kind, openaiProblem } from "../openai-schema.ts";
-import { eventsOf } from "../serve.ts";
 import type { Sent } from "./real-server.ts";
 
 /** Empty where all is. */

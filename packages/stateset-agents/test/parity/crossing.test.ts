@@ -8,6 +8,7 @@ import { loadNativePolicy, type NativePolicyOptions } from "../../src/policy/nat
 import type { NativePolicy } from "../../src/policy/native/native-policy.ts";
 import type { LoraOptions, Policy, TokenTree } from "../../src/policy/policy.ts";
 import { openWeights } from "../../src/policy/weights/index.ts";
+import { readVector } from "../read-vector.ts";
 import { architectures, makeTinyModel, temporaryFolder } from "../tiny-model.ts";
 
 const python = process.env.STATESET_PYTHON;
@@ -149,7 +150,7 @@ describe.skipIf(!python)("a snapshot that crosses to PyTorch and back", { timeou
     if (!learnt) {
       // As if it had stayed.
       for (const each of [policy, back]) await learn(each);
-      expect(await back.readVector("parameters")).toEqual(await policy.readVector("parameters"));
+      expect(await readVector(back, "parameters")).toEqual(await readVector(policy, "parameters"));
     }
     await Promise.all([policy, back, saved, merged].map((each) => each.close()));
   });

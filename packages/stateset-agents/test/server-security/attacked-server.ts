@@ -63,7 +63,7 @@ const bodies: Readonly<Record<string, readonly object[]>> = {
     { model: modelName, messages, tools: [tool] },
   ],
   "POST /detokenize": [{ model: modelName, tokens: [100, 200] }],
-  "POST /admin/models/:model/reload": [{}],
+  "POST /admin/models/:model{.+}/reload": [{}],
 };
 
 export function bodiesOf(route: Route): readonly (object | undefined)[] {

@@ -93,7 +93,7 @@ const shapes: Readonly<Record<string, (text: string) => object[]>> = {
   "POST /v1/embeddings": () => [],
   "POST /tokenize": (text) => [{ prompt: text }, { messages: [{ role: "user", content: text }] }],
   "POST /detokenize": () => [],
-  "POST /admin/models/:model/reload": () => [],
+  "POST /admin/models/:model{.+}/reload": () => [],
 };
 
 /** All tokens of prompts that an answer tells of, wherever it does. */

@@ -123,7 +123,13 @@ it("tells whoever has no key only whether it is ready, and who has one why not",
   const ready: Pick<Route, "method" | "path"> = { method: "GET", path: "/readyz" };
   expect(await (await attacked.ask(ready)).json()).toEqual({ status: "ready" });
   expect(await (await attacked.ask(ready, { key })).json()).toEqual({ status: "ready", reasons: [] });
-  expect((await attacked.ask(ready, { key: unknownKey })).status).toBe(401);
+  const stale = [unknownKey, await revokedKey(attacked), await expiredKey(attacked)];
+  const health: typeof ready = { method: "GET", path: "/healthz" };
+  for (const sent of [...stale.map((one) => ({ key: one })), { headers: { authorization: "Basic nonsense" } }]) {
+    const answers = [await attacked.ask(ready, sent), await attacked.ask(health, sent)];
+    expect(answers.map(({ status }) => status)).toEqual([200, 200]);
+    expect(await answers[0]!.json()).toEqual({ status: "ready" });
+  }
 });
 
 it("counts what a key asks for, be it valid or not", async () => {

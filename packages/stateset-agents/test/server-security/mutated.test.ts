@@ -4,7 +4,7 @@ import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
 import { createRandom } from "../../src/random.ts";
 import { nameOf, type Route } from "../../src/server/route.ts";
-import { eventsOf } from "../serve.ts";
+import { eventsOf } from "../../src/test-support/read-events.ts";
 import { bodiesOf, openAttacked, requestOf, routes } from "./attacked-server.ts";
 import { mutated } from "./mutate.ts";
 

@@ -1,5 +1,6 @@
 /** One client of a server: asks for a reply as a stream, and may leave early or read late. */
 import { type Agent, request as send } from "node:http";
+import { createEventReader } from "../../src/test-support/read-events.ts";
 
 /** What is asked, and by which seed the reply is drawn: all of it follows from a number, so that anybody can draw it again. */
 export function askedBy(seed: number) {
@@ -83,32 +84,34 @@ export function ask({ url, token, model, agent }: Client, seed: number, manner: 
     request.on("error", broke);
     request.on("response", (response) => {
       let events = 0;
-      let rest = "";
+      let refusal = "";
+      const readEvents = createEventReader();
       seen.status = response.statusCode!;
       seen.retryMs = Number(response.headers["retry-after-ms"]) || undefined;
       response.setEncoding("utf8");
       response.on("data", (text: string) => {
-        rest += text;
-        if (seen.status !== 200) return;
-        const parts = rest.split("\n\n");
-        rest = parts.pop()!;
-        for (const part of parts) {
-          if (part === "data: [DONE]") seen.whole = true;
-          else if (part.startsWith("data: ")) read(JSON.parse(part.slice(6)) as Chunk);
+        if (seen.status !== 200) {
+          refusal += text;
+          return;
+        }
+        const told = readEvents(text);
+        for (const data of told) {
+          if (data === "[DONE]") seen.whole = true;
+          else read(JSON.parse(data) as Chunk);
           if (++events === manner.leavesAfter) {
             seen.left = true;
             request.destroy();
             return settle(seen);
           }
         }
-        if (manner.sleepsMs !== undefined && events === parts.length) {
+        if (manner.sleepsMs !== undefined && events === told.length) {
           response.pause();
           setTimeout(() => response.resume(), manner.sleepsMs);
         }
       });
       response.on("error", broke);
       response.on("end", () => {
-        if (seen.status !== 200) seen.error = (JSON.parse(rest) as Chunk).error?.code ?? rest;
+        if (seen.status !== 200) seen.error = (JSON.parse(refusal) as Chunk).error?.code ?? refusal;
         settle(seen);
       });
     });

@@ -66,7 +66,7 @@ describe("keys create", () => {
     const days = (Date.parse(expiresAt!) - Date.parse(createdAt!)) / 86_400_000;
     expect(Math.round(days)).toBe(30);
     expect(await created("--expires 2999-01-31")).toMatchObject({ expiresAt: "2999-01-31T00:00:00.000Z" });
-    for (const wrong of ["soon", "30", "999999999999d", "2020-01-01", "2027-13-01"])
+    for (const wrong of ["soon", "30", "999999999999d", "2020-01-01", "2027-13-01", "2999-02-30"])
       expect((await keys(`create --name ci --expires ${wrong}`)).status, wrong).toBe(2);
   });
   flag("keys create --json", async () => {

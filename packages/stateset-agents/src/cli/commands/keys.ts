@@ -72,7 +72,10 @@ function expiry(text: string): string {
 }
 
 function isoTime(text: string): number {
-  return /^\d{4}-\d\d-\d\d(T|$)/.test(text) ? Date.parse(text) : Number.NaN;
+  const [day] = /^\d{4}-\d\d-\d\d(?=T|$)/.exec(text) ?? [];
+  // A day that its month does not have would be read as one of the next.
+  if (day === undefined || new Date(day).getUTCDate() !== Number(day.slice(8))) return Number.NaN;
+  return Date.parse(text);
 }
 
 async function create(io: CliIo, options: CreateOptions): Promise<void> {

@@ -1,10 +1,12 @@
-import { readFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { basename, join } from "node:path";
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { type CliResult, type CliSettings, chatModel, type Json } from "../../../test/cli.ts";
+import { FakeHub } from "../../../test/fake-hub.ts";
 import { flagTests } from "../../../test/flags.ts";
+import type { Answered } from "../../../test/serve.ts";
 import { spawnCli } from "../../../test/spawn-cli.ts";
 import { temporaryFolder } from "../../../test/temporary-folder.ts";
 import type { InterruptCode } from "../exit-codes.ts";
@@ -17,12 +19,7 @@ beforeAll(async () => {
   patient = await chatModel(1, 100_000);
 });
 
-type Ask = (path: string, body?: object, headers?: Record<string, string>) => Promise<Answer>;
-interface Answer {
-  status: number;
-  headers: Headers;
-  json: Json;
-}
+type Ask = (path: string, body?: object, headers?: Record<string, string>) => Promise<Answered>;
 
 /** Serves while `during` asks, then is told to end. */
 async function served(
@@ -81,6 +78,42 @@ describe("serve", () => {
     expect((await served("--stub", async () => {}, { how: 130 })).status).toBe(130);
   });
 
+  it("serves a model of the hub under its id, and takes no run that is misspelt for one", async () => {
+    const hub = new FakeHub();
+    await hub.start();
+    onTestFinished(() => hub.stop());
+    for (const name of readdirSync(place.model)) {
+      hub.files.set(name, { content: readFileSync(join(place.model, name)), lfs: name.endsWith(".safetensors") });
+    }
+    vi.stubEnv("HF_ENDPOINT", hub.url);
+    vi.stubEnv("HF_HUB_CACHE", temporaryFolder());
+    vi.stubEnv("HF_TOKEN", undefined);
+    vi.stubEnv("HF_HUB_OFFLINE", undefined);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const cwd = temporaryFolder();
+    const { status } = await served(
+      "shop/agent --model small=shop/agent",
+      async (ask) => {
+        const { json } = await ask("/v1/models");
+        expect(json.data.map(({ id }: Json) => id as string)).toEqual(["shop/agent", "small"]);
+        for (const { id } of json.data as Json[]) expect((await ask(chat, brief(id as string))).status).toBe(200);
+        expect((await ask("/v1/models/shop/agent")).json.id).toBe("shop/agent");
+        // There are no newer weights of what was not trained here.
+        const { status, json: refused } = await ask("/admin/models/shop/agent/reload", {});
+        expect([status, refused.error.code]).toEqual([409, "checkpoint_not_found"]);
+      },
+      { cwd },
+    );
+    expect(status).toBe(0);
+    const asked = hub.requests.length;
+    expect((await run("serve runs/agent", { cwd })).status).toBe(5);
+    mkdirSync(join(cwd, "shop"));
+    expect((await run("serve shop/agent", { cwd })).status).toBe(5);
+    expect(hub.requests).toHaveLength(asked);
+    expect((await run("serve shop/other", { cwd: temporaryFolder() })).status).not.toBe(0);
+    expect(hub.requests.length).toBeGreaterThan(asked);
+  });
+
   flag("serve --model", async () => {
     await served(`--model support=${place.model}`, async (ask) => {
       expect((await ask(chat, brief("support"))).status).toBe(200);
@@ -104,6 +137,11 @@ describe("serve", () => {
     expect(stdout).toContain("http://localhost:");
     const open = await run("serve --stub --host 0.0.0.0 --port 0 --log none");
     expect(open).toMatchObject({ status: 2, stderr: expect.stringContaining("not on 0.0.0.0") });
+    // Before anything is loaded: there is nothing here that could be.
+    const early = await run("serve ./nowhere --host 0.0.0.0 --port 0 --log none");
+    expect(early).toMatchObject({ status: 2, stderr: expect.stringContaining("not on 0.0.0.0") });
+    const empty = await run("serve --stub --host  --api-key sk-a-b-c-d-e --port 0 --log none");
+    expect(empty).toMatchObject({ status: 2, stderr: expect.stringContaining("is empty") });
     await served("--stub --host 0.0.0.0 --api-key sk-a-b-c-d-e", async (_, url) => {
       const own = url.replace("0.0.0.0", "127.0.0.1");
       expect((await fetch(`${own}/v1/models`)).status).toBe(401);
@@ -118,6 +156,8 @@ describe("serve", () => {
     expect([status, stderr]).toEqual([2, expect.stringContaining(`Port ${port} of 127.0.0.1 is taken.`)]);
     taken.close();
     expect((await run("serve --stub --port nine")).status).toBe(2);
+    const beyond = await run("serve --stub --port 65536 --log none");
+    expect(beyond).toMatchObject({ status: 2, stderr: expect.stringContaining("no port 65536") });
   });
 
   const guarded = async (args: string, env: Record<string, string> = {}) => {
@@ -137,6 +177,10 @@ describe("serve", () => {
     expect(stdout + stderr + readFileSync(log, "utf8")).not.toContain(secret.slice(3));
   };
   flag("serve --api-key", async () => {
+    for (const none of ["--api-key", "--auth-token"]) {
+      const { status, stderr } = await run(`serve --stub ${none}  --port 0 --log none`);
+      expect([status, stderr]).toEqual([2, expect.stringContaining(`${none} is empty`)]);
+    }
     await guarded("--api-key KEY");
     await guarded("", { STATESET_API_KEY: "" });
     const { stdout, stderr } = await run(
@@ -251,8 +295,7 @@ describe("serve", () => {
       expect([first, again].map(({ headers }) => headers.get("x-stateset-cached"))).toEqual([null, "1"]);
     });
   });
-  const logged = async (args: string) => {
-    const cwd = temporaryFolder();
+  const logged = async (args: string, cwd = temporaryFolder()) => {
     await served(
       `${place.model} --log out.jsonl${args}`,
       async (ask, url) => {
@@ -269,6 +312,10 @@ describe("serve", () => {
     return lines.map((line) => JSON.parse(line) as Json).filter(({ event }) => event === "served");
   };
   flag("serve --log", async () => {
+    for (const nowhere of ["", "no/such/folder/log", "."]) {
+      const { status, stderr } = await run(`serve --stub --port 0 --log ${nowhere}`);
+      expect([status, stderr]).toEqual([2, expect.stringContaining(`--log ${nowhere} cannot be written`)]);
+    }
     const lines = await logged("");
     expect(lines.map(({ status, streamed }) => [status, streamed])).toEqual([
       [200, false],
@@ -287,6 +334,28 @@ describe("serve", () => {
     expect(lines[1]!.response.at(-1)).toBe("[DONE]");
     expect(lines[2]!.response.error.code).toBe("unknown_field");
   });
+  flag("serve --redact", async () => {
+    const lines = await logged(" --log-content --redact canary.w\\w+ --redact nothing");
+    expect(lines[0]).toMatchObject({ request: { messages: [{ content: "[redacted]" }] } });
+    expect(JSON.stringify(lines)).not.toMatch(/canary|nothing/);
+    // The same in the configuration, whose other parts an agent that is named has no use for.
+    const cwd = temporaryFolder();
+    writeFileSync(join(cwd, "stateset.config.json"), JSON.stringify({ serve: { redact: ["can[a]ry", "words"] } }));
+    const configured = await logged(" --log-content", cwd);
+    expect(configured[0]).toMatchObject({ request: { messages: [{ content: "[redacted] [redacted]" }] } });
+
+    const refused = async (args: string, section: object) => {
+      writeFileSync(join(cwd, "stateset.config.json"), JSON.stringify({ serve: section }));
+      const { status, stderr } = await run(`serve ${place.model} --port 0 --log none${args}`, { cwd });
+      return [status, stderr];
+    };
+    const [status, said] = await refused(" --redact card(", {});
+    expect([status, said]).toEqual([2, expect.stringMatching(/--redact card\(: Invalid .*: Unterminated group/)]);
+    const inFile = /stateset\.config\.json: serve: redact: Invalid .*: Unterminated group/;
+    expect(await refused("", { redact: ["card("] })).toEqual([2, expect.stringMatching(inFile)]);
+    expect(await refused("", { redacted: ["card"] })).toEqual([2, expect.stringContaining('"redact"')]);
+    expect(await refused("", [])).toEqual([2, expect.stringContaining("serve")]);
+  });
   flag("serve --alert", async () => {
     const alerts: Json[] = [];
     const hook = createServer((incoming, response) => {
@@ -303,7 +372,9 @@ describe("serve", () => {
     const { port } = hook.address() as AddressInfo;
     await served(
       `${patient} --slots 1 --max-waiting 1 --drain 10ms --alert http://127.0.0.1:${port}/hook`,
-      async (_, url) => {
+      async (ask, url) => {
+        const target = `target="webhook http://127.0.0.1:${port}"`;
+        expect((await ask("/metrics")).json.text).toContain(`stateset_breaker_open{${target}} 0`);
         const body = JSON.stringify({ ...endless(), stream: true, n: 2 });
         for (const _ of [1, 2]) {
           void fetch(url + chat, { method: "POST", body, headers: { "content-type": "application/json" } }).catch(

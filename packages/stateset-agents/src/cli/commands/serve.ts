@@ -33,6 +33,7 @@ export function addServe(program: Command, io: CliIo): void {
     )
     .option("--log <where>", "JSON lines of requests: stderr, stdout, none or a file (default: stderr)")
     .option("--log-content", "write into the log what was asked and answered")
+    .option("--redact <pattern...>", "regular expressions of what must never be in the log, beside keys")
     .option("--alert <url>", "tell this webhook of a full queue, failures or a failed engine")
     .option("--stub", "serve scripted replies instead of a model")
     .option("--json", "print what is served, and where, as JSON")

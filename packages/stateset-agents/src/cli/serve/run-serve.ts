@@ -1,13 +1,17 @@
 /** The `serve` command: opens agents, opens a port, says who may call, and ends when it is told to. */
-import { existsSync } from "node:fs";
+import { closeSync, existsSync, openSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { MultiTurnAgent } from "../../agent/multi-turn-agent.ts";
-import { StatesetError } from "../../error.ts";
+import { messageOf, StatesetError } from "../../error.ts";
+import { findConfig, loadProject } from "../../project/load-project.ts";
+import { checkSections } from "../../project/sections.ts";
 import { findAgent } from "../../run/load-agent.ts";
 import { type AgentServer, createServer } from "../../server/create-server.ts";
+import { requireKeysBeyondLoopback } from "../../server/guard/host.ts";
 import type { Keys } from "../../server/key/caller.ts";
 import { openKeyStore, staticKeys } from "../../server/key/key-store.ts";
 import type { LogOptions } from "../../server/observe/log.ts";
+import { patternOf } from "../../server/observe/redact.ts";
 import { alertSender } from "../../telemetry/alerts.ts";
 import { checkpointPath } from "../checkpoint-path.ts";
 import { defaultKeyFile } from "../commands/keys.ts";
@@ -33,6 +37,7 @@ export interface ServeFlags extends Pick<OpenAgentFlags, "config" | "engine" | "
   responseCache?: number;
   log?: string;
   logContent?: boolean;
+  redact?: string[];
   alert?: string;
   json?: boolean;
 }
@@ -42,7 +47,9 @@ const keptReplyBytes = 8192;
 
 export async function runServe(agents: readonly string[], flags: ServeFlags, io: CliIo): Promise<void> {
   const named = nameAll(agents, flags, io);
+  const log = await logOf(flags, io);
   const keys = keysOf(flags, io);
+  requireKeysBeyondLoopback(flags.host, keys);
   const { engine, gpus, threads, slots, stub, config } = flags;
   const own = { engine, gpus, threads, slots, stub, config, cacheBytes: flags.cache };
   const open = (what: string | undefined) => async (): Promise<MultiTurnAgent> => {
@@ -55,13 +62,7 @@ export async function runServe(agents: readonly string[], flags: ServeFlags, io:
   };
   const server = await createServer({
     models: Object.fromEntries([...named].map(([name, what]) => [name, open(what)])),
-    ...{
-      keys,
-      maxWaiting: flags.maxWaiting,
-      deadlineMs: flags.deadline,
-      hosts: flags.allowHost,
-      log: logOf(flags, io),
-    },
+    ...{ keys, log, maxWaiting: flags.maxWaiting, deadlineMs: flags.deadline, hosts: flags.allowHost },
     ...(flags.responseCache !== undefined && {
       responseCache: { entries: flags.responseCache, bytes: flags.responseCache * keptReplyBytes },
     }),
@@ -139,7 +140,13 @@ function tokensOf({ apiKey, authToken }: ServeFlags, io: CliIo): string[] {
 }
 
 function keysOf(flags: ServeFlags, io: CliIo): Keys | undefined {
-  const { keys } = flags;
+  const { keys, apiKey, authToken } = flags;
+  // What a shell makes of a variable that is not set: whoever names a key does not mean to serve without one.
+  if (apiKey === "" || authToken === "") {
+    throw new StatesetError("INVALID_OPTION", `${apiKey === "" ? "--api-key" : "--auth-token"} is empty.`, {
+      hint: "Give the key, or leave the flag out.",
+    });
+  }
   const tokens = tokensOf(flags, io);
   if (keys === undefined) return tokens.length > 0 ? staticKeys(tokens) : undefined;
   if (tokens.length > 0) {
@@ -150,13 +157,35 @@ function keysOf(flags: ServeFlags, io: CliIo): Keys | undefined {
   return openKeyStore(keys === true ? defaultKeyFile(io.env) : resolve(io.cwd, keys));
 }
 
-function logOf(flags: ServeFlags, io: CliIo): LogOptions | undefined {
+async function logOf(flags: ServeFlags, io: CliIo): Promise<LogOptions | undefined> {
   const { log = "stderr", logContent = false } = flags;
+  const patterns = await patternsOf(flags, io);
   if (log === "none") return undefined;
-  const destination = log === "stderr" || log === "stdout" ? log : { file: resolve(io.cwd, log) };
+  const destination = log === "stderr" || log === "stdout" ? log : { file: writable(resolve(io.cwd, log), log) };
   // They may look like anything, and somebody may write them into a message.
-  const redact = tokensOf(flags, io).map((token) => token.replace(/[^A-Za-z0-9]/g, "\\$&"));
-  return { destination, content: logContent, redact };
+  const tokens = tokensOf(flags, io).map((token) => token.replace(/[^A-Za-z0-9]/g, "\\$&"));
+  return { destination, content: logContent, redact: [...tokens, ...patterns] };
+}
+
+/** What the flags and the configuration keep out of the log, whichever agents are served. */
+async function patternsOf({ redact = [], config }: ServeFlags, io: CliIo): Promise<string[]> {
+  for (const pattern of redact) patternOf(pattern, `--redact ${pattern}`);
+  if (config === undefined && findConfig(io.cwd) === undefined) return redact;
+  const { file, config: project } = await loadProject(config, io.cwd);
+  checkSections(project, file);
+  const own = project.serve?.redact ?? [];
+  for (const pattern of own) patternOf(pattern, `${file}: serve: redact`);
+  return [...redact, ...own];
+}
+
+/** A server lives on when its log fails later; one that can never be written is a mistake. */
+function writable(file: string, named: string): string {
+  try {
+    closeSync(openSync(file, "a", 0o600));
+    return file;
+  } catch (cause) {
+    throw new StatesetError("INVALID_OPTION", `--log ${named} cannot be written: ${messageOf(cause)}.`, { cause });
+  }
 }
 
 /** Told once, it ends when what runs is done; once more, at once. */

@@ -30,7 +30,7 @@ export function personaUser(profile: ProfileOption = {}): User & { describe(): R
   };
 }
 
-interface Answer {
+interface PersonaAnswer {
   /** Undefined: it hangs up. */
   says: string | undefined;
   /** Whether it costs patience. */
@@ -41,14 +41,14 @@ interface Answer {
 function answersTo(
   turns: readonly { role: string; content: string; given?: boolean }[],
   { facts, agrees, goal, next }: ReadProfile,
-): Answer[] {
+): PersonaAnswer[] {
   const told = new Set<string>();
   let agreed = false;
   let settled = 0;
-  const settle = (): Answer => ({ says: next[settled++], costs: false });
+  const settle = (): PersonaAnswer => ({ says: next[settled++], costs: false });
   return turns
     .filter(({ role, given }) => role === "assistant" && !given)
-    .map(({ content }): Answer => {
+    .map(({ content }): PersonaAnswer => {
       const asks = isQuestion(content);
       const asked = asks ? facts.filter((fact) => fact.asked.some((words) => mentions(content, words))) : [];
       const fresh = asked.filter(({ says }) => !told.has(says));

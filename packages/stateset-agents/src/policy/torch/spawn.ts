@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { delimiter, dirname, join } from "node:path";
 import { messageOf, type StatesetError } from "../../error.ts";
 import { redactor } from "../../network.ts";
 import { Connection, type Loss } from "./connection.ts";
@@ -27,7 +27,8 @@ export interface SpawnOptions {
 /** How long it may take until it is known what ended a worker: torchrun first ends its other ranks. */
 const endingMs = 5_000;
 
-const alive = new Set<ChildProcess>();
+/** With the folder of each. */
+const alive = new Map<ChildProcess, string>();
 let watching = false;
 
 export async function spawnWorker(options: SpawnOptions): Promise<WorkerLink> {
@@ -77,6 +78,8 @@ function start(python: string, module: string, socketPath: string, { ranks, devi
   const own = ["--socket", socketPath, "--parent", String(process.pid)];
   if (logDir !== undefined) own.push("--stacks-dir", join(logDir, "stacks"));
   const torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", String(ranks)];
+  // Where it is ended it cleans up no more.
+  torchrun.push("--log-dir", join(dirname(socketPath), "torchrun"));
   const args = [...(ranks > 1 ? torchrun : []), "-m", "stateset_agents_worker", ...own];
   const { STATESET_WORKER_TOKEN: _, ...env } = process.env;
   const child = spawn(python, args, {
@@ -92,7 +95,7 @@ function start(python: string, module: string, socketPath: string, { ranks, devi
       ...(device === "cpu" && { CUDA_VISIBLE_DEVICES: "" }),
     },
   });
-  alive.add(child);
+  alive.set(child, dirname(socketPath));
   child.once("exit", () => alive.delete(child));
   if (!watching) process.on("exit", endAll);
   watching = true;
@@ -100,7 +103,10 @@ function start(python: string, module: string, socketPath: string, { ranks, devi
 }
 
 function endAll(): void {
-  for (const child of alive) kill(child);
+  for (const [child, dir] of alive) {
+    kill(child);
+    rmSync(dir, { recursive: true, force: true });
+  }
 }
 
 /** Resolves when it takes calls, which it says on a line of its own. */

@@ -212,7 +212,7 @@ function isLate({ deadline }: Ticket, at: number): boolean {
   return deadline !== undefined && deadline <= at;
 }
 
-function tooLate(): HttpError {
+export function tooLate(): HttpError {
   return new HttpError(408, "The request's deadline passed while it waited.", {
     code: "deadline_exceeded",
     headers: { "x-should-retry": "false" },

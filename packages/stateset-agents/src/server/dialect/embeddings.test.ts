@@ -51,7 +51,16 @@ it("keeps the order of more texts than are worked on at once", async () => {
   expect(vectors(json)).toEqual(alone.map((one) => [...one]));
 });
 
+it("embeds tokens that spell nothing", async () => {
+  const { ask } = await serving();
+  const tokens = Int32Array.from([policy.tokenizer.bosToken!]);
+  expect(policy.tokenizer.decode(tokens)).toBe("");
+  const [own] = await policy.embed!([tokens]);
+  expect(vectors((await ask(path, { model: "tiny", input: [...tokens] })).json)).toEqual([[...own!]]);
+});
+
 it.each([
+  [{ input: Array.from({ length: 2049 }, () => "a") }, "invalid_value", "input"],
   [{ input: "" }, "invalid_value", "input"],
   [{ input: ["a", ""] }, "invalid_value", "input"],
   [{ input: [] }, "invalid_value", "input"],

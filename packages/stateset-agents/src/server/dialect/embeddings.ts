@@ -26,6 +26,9 @@ export const embeddingsRequestSchema = z.strictObject({
   deadline: samplingFields.deadline,
 });
 
+/** Fields of OpenAI's that have no effect here. */
+export const ignoredEmbeddingsFields = ["user"];
+
 export const embeddingsSchema = z.object({
   object: z.literal("list"),
   data: z.array(
@@ -42,7 +45,7 @@ export const embeddingsSchema = z.object({
 
 export async function answerEmbeddings(exchange: Exchange): Promise<z.output<typeof embeddingsSchema>> {
   const { body, ignored, measure } = exchange;
-  const request = readFields(embeddingsRequestSchema, body, { known: ["user"], ignored });
+  const request = readFields(embeddingsRequestSchema, body, { known: ignoredEmbeddingsFields, ignored });
   const model = exchange.model(request.model);
   const { policy } = model;
   const { capabilities, model: info } = policy;
@@ -52,8 +55,9 @@ export async function answerEmbeddings(exchange: Exchange): Promise<z.output<typ
   }
   const bos = request.add_special_tokens ?? true;
   const texts = await readTexts(request.input, { policy, bos, param: "input" });
-  for (const { text, tokens } of texts) {
-    if (text === "" || tokens.length === 0) throw refused("input", "holds an empty text.");
+  if ([request.input].flat().includes("")) throw refused("input", "holds an empty text.");
+  for (const { tokens } of texts) {
+    if (tokens.length === 0) throw refused("input", "holds an empty text.");
     requireFits(tokens.length, info.contextLength, { room: 0, param: "input" });
   }
   const tokens = texts.reduce((sum, one) => sum + one.tokens.length, 0);

@@ -10,10 +10,17 @@ const tokenIds = z.array(z.int().min(0)).min(1);
 
 /** A text, its tokens, or several of either. */
 export function textsSchema(most: number) {
-  return z.union([z.string(), z.array(z.string()).min(1).max(most), tokenIds, z.array(tokenIds).min(1).max(most)]);
+  const kinds = [z.string(), z.array(z.string()).min(1), tokenIds, z.array(tokenIds).min(1)] as const;
+  return z
+    .union(kinds, "a text, its tokens, or a list of either was expected")
+    .refine((given) => !hasSeveral(given) || given.length <= most, `${most} are the most`);
 }
 
 export const tokensSchema = z.array(z.int().min(0));
+
+function hasSeveral(given: string | string[] | number[] | number[][]): given is string[] | number[][] {
+  return Array.isArray(given) && typeof given[0] !== "number";
+}
 
 export type GivenTexts = z.output<ReturnType<typeof textsSchema>>;
 
@@ -34,7 +41,7 @@ export interface ReadTextsOptions {
 /** What somebody wrote is plain text, whatever it spells; tokens are what they are. */
 export async function readTexts(given: GivenTexts, options: ReadTextsOptions): Promise<GivenText[]> {
   const { policy, param } = options;
-  const several = Array.isArray(given) && typeof given[0] !== "number";
+  const several = hasSeveral(given);
   const texts = (several ? given : [given]) as (string | number[])[];
   const read: GivenText[] = [];
   for (const [i, one] of texts.entries()) {

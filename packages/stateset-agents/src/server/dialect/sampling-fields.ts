@@ -16,12 +16,19 @@ export const samplingFields = {
   logit_bias: z.record(z.string().regex(/^\d{1,9}$/, "not a token id"), z.number().min(-100).max(100)).optional(),
   max_tokens: z.int().min(1).optional(),
   min_tokens: z.int().min(0).optional(),
-  stop: z.union([z.string().min(1).max(1024), z.array(z.string().min(1).max(1024)).max(16)]).optional(),
+  stop: z
+    .union(
+      [z.string().min(1).max(1024), z.array(z.string().min(1).max(1024)).max(16)],
+      "one text or up to 16 were expected",
+    )
+    .optional(),
   stop_token_ids: z.array(z.int().min(0)).max(16).optional(),
+  // Clients draw them from 64 bits, which a number here holds in part.
   seed: z
-    .int()
-    .min(-(2 ** 53))
-    .max(2 ** 53)
+    .number()
+    .min(-(2 ** 63))
+    .max(2 ** 63)
+    .refine(Number.isInteger, "a whole number was expected")
     .optional(),
   n: z.int().min(1).max(128).optional(),
   /** Whose turn it is where requests wait. */
@@ -65,7 +72,12 @@ export function samplingOf(fields: Fields, own: Readonly<Sampling>, vocabSize: n
   return { ...own, ...given };
 }
 
+/** A reply can have no fewer tokens than it must have. */
+export function requireLengths({ min_tokens: least = 0 }: Pick<Fields, "min_tokens">, most: number): void {
+  if (least > most) throw refused("min_tokens", `is ${least}, and a reply may have ${most} at most.`);
+}
+
 /** 32 bits, whatever number was given; drawn where none was. */
 export function seedOfField(seed: number | undefined): number {
-  return seed === undefined ? randomInt(2 ** 32) : Math.abs(seed) % 2 ** 32;
+  return seed === undefined ? randomInt(2 ** 32) : ((seed % 2 ** 32) + 2 ** 32) % 2 ** 32;
 }

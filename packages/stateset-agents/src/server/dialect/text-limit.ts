@@ -4,7 +4,7 @@ import { HttpError } from "../http-error.ts";
 /** A token has three or four characters; where they are this long on the average, it is no text that a model reads. */
 const charactersPerToken = 16;
 
-/** So many take no time worth speaking of, however short the context is. */
+/** So many are read however short the context is: an agent's context window may make them fit. What it takes is in docs/guides/serve.md. */
 const always = 1 << 16;
 
 /**

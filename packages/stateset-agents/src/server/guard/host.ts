@@ -2,6 +2,8 @@
  * Whom a request was meant for. A page in a browser on the same machine can make its own name lead to 127.0.0.1 (rebinding) and then
  * asks with that name in Host; and any page can send requests, with its own address in Origin. Both are refused.
  */
+import { StatesetError } from "../../error.ts";
+import { urlHost } from "../../network.ts";
 import { HttpError } from "../http-error.ts";
 
 export interface HostRules {
@@ -36,6 +38,14 @@ export function createHostGuard({ loopback, hosts = [], origins = [] }: HostRule
 function hostOf(header: string): { name: string } | undefined {
   const [, name] = /^(\[[\da-f:.]+\]|[a-z\d._-]+)(?::\d{1,5})?$/i.exec(header) ?? [];
   return name === undefined ? undefined : { name: name.toLowerCase() };
+}
+
+/** Refuses to listen to other machines where nobody would be asked who he is. */
+export function requireKeysBeyondLoopback(host: string, keys: object | undefined): void {
+  if (keys || isLoopbackName(urlHost(host))) return;
+  throw new StatesetError("INVALID_OPTION", `Without keys the server listens on this machine alone, not on ${host}.`, {
+    hint: "Give it keys, or leave the host out.",
+  });
 }
 
 /** Names and addresses that lead to this machine whatever a DNS server says. */

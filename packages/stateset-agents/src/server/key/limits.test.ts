@@ -39,6 +39,24 @@ describe("limits of a key", () => {
       expect(entered.filter((one) => one >= at && one < at + 60_000).length, `${i}`).toBeLessThanOrEqual(5);
   });
 
+  it("forget a key that has asked for nothing in the last minute and has nothing running", () => {
+    let now = 0;
+    const limits = createKeyLimits(() => now);
+    const caller = (i: number) => callerWith({ requestsPerMinute: 5, concurrency: 1 }, `k${i}`);
+    const running = limits.enter(caller(0));
+    for (let i = 1; i < 1000; i++) ask(limits, caller(i), 10).settle(10);
+    expect(limits.known).toBe(1000);
+    now = 62_000;
+    limits.enter(caller(1)).settle(0);
+    expect(limits.known).toBe(2);
+    // What runs still counts.
+    expect(refusal(() => limits.enter(caller(0))).message).toContain("1 requests at a time");
+    running.settle(0);
+    now = 130_000;
+    limits.enter(caller(0)).settle(0);
+    expect(limits.known).toBe(1);
+  });
+
   it("reserve what a request may take, and give back what it did not", () => {
     let now = 0;
     const limits = createKeyLimits(() => now);
@@ -49,7 +67,10 @@ describe("limits of a key", () => {
       "x-ratelimit-remaining-tokens": "20",
       "x-ratelimit-reset-tokens": "1m1s",
     });
-    expect(refusal(() => ask(limits, caller, 30)).details.headers).toMatchObject({ "retry-after-ms": "61000" });
+    expect(refusal(() => ask(limits, caller, 30)).details.headers).toMatchObject({
+      "retry-after-ms": "61000",
+      "retry-after": "61",
+    });
     first.settle(10);
     first.settle(0);
     expect(ask(limits, caller, 90).headers()["x-ratelimit-remaining-tokens"]).toBe("0");
@@ -96,7 +117,10 @@ describe("limits of a key", () => {
     const limits = createKeyLimits(() => 0);
     const caller = callerWith({ concurrency: 2 });
     const [first] = [ask(limits, caller, 1), ask(limits, caller, 1)];
-    expect(refusal(() => ask(limits, caller, 1)).details.headers).toEqual({ "retry-after-ms": "1000" });
+    expect(refusal(() => ask(limits, caller, 1)).details.headers).toEqual({
+      "retry-after-ms": "1000",
+      "retry-after": "1",
+    });
     first.settle(1);
     first.settle(1);
     ask(limits, caller, 1);

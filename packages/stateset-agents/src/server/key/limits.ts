@@ -15,13 +15,28 @@ export interface Permit {
 export interface KeyLimits {
   /** Lets a request in, before anything is done for it, or throws 429. */
   enter(caller: Caller): Permit;
+  /** Keys that are remembered. */
+  readonly known: number;
 }
 
 /** `now` in milliseconds, of a clock that is never set back. */
 export function createKeyLimits(now: () => number = () => performance.now()): KeyLimits {
   const used = new Map<string, { requests: LastMinute; tokens: LastMinute; running: number }>();
+  let tidied = now();
+  /** Keys come and go; of one that has been idle for a minute there is nothing to know. */
+  const tidy = () => {
+    if (now() - tidied < seconds * 1000) return;
+    tidied = now();
+    for (const [keyId, { requests, tokens, running }] of used) {
+      if (running === 0 && requests.isEmpty(tidied) && tokens.isEmpty(tidied)) used.delete(keyId);
+    }
+  };
   return {
+    get known() {
+      return used.size;
+    },
     enter(caller) {
+      tidy();
       const { requestsPerMinute, tokensPerMinute, concurrency } = caller.limits;
       const own = used.get(caller.keyId) ?? { requests: new LastMinute(), tokens: new LastMinute(), running: 0 };
       const headers = () => ({
@@ -33,7 +48,7 @@ export function createKeyLimits(now: () => number = () => performance.now()): Ke
           code: "rate_limit_exceeded",
           headers: {
             ...headers(),
-            ...(waitMs === undefined ? { "x-should-retry": "false" } : { "retry-after-ms": String(Math.ceil(waitMs)) }),
+            ...(waitMs === undefined ? { "x-should-retry": "false" } : retryAfter(waitMs)),
           },
         });
       const requestWait = own.requests.waitMs(1, requestsPerMinute, now());
@@ -68,6 +83,11 @@ export function createKeyLimits(now: () => number = () => performance.now()): Ke
       };
     },
   };
+}
+
+/** In milliseconds for OpenAI's clients, and in seconds for all others. */
+function retryAfter(ms: number): Record<string, string> {
+  return { "retry-after-ms": String(Math.ceil(ms)), "retry-after": String(Math.ceil(ms / 1000)) };
 }
 
 const seconds = 60;
@@ -105,6 +125,11 @@ class LastMinute {
 
   total(): number {
     return [...this.#sums.values()].reduce((sum, one) => sum + one, 0);
+  }
+
+  isEmpty(now: number): boolean {
+    this.#forget(now);
+    return this.#sums.size === 0;
   }
 
   /** When nothing of it counts any more. */

@@ -71,7 +71,7 @@ export async function createLog(options: LogOptions = {}): Promise<Log> {
   };
   return {
     served({ interTokenMs, ...one }, said) {
-      write(one.status >= 500 ? "error" : "info", { event: "served", ...one, ...(content && said) });
+      write(one.failed ? "error" : "info", { event: "served", ...one, ...(content && said) });
     },
     event(name, fields = {}, at = "info") {
       write(at, { ...fields, event: name });

@@ -49,11 +49,11 @@ describe("createMetrics", () => {
   it("counts requests, tokens and chains", async () => {
     const one = await open();
     one.served(served({ chain: "continued" }));
-    one.served(served({ chain: "started", status: 429 }));
+    one.served(served({ chain: "started", status: 429, errorCode: "queue_full" }));
     const route = 'route="POST /v1/chat/completions"';
     expect(await samples("requests_total")).toEqual({
-      [`${route},status="200",model="shop"`]: 1,
-      [`${route},status="429",model="shop"`]: 1,
+      [`${route},status="200",model="shop",code=""`]: 1,
+      [`${route},status="429",model="shop",code="queue_full"`]: 1,
     });
     expect(await samples("prompt_tokens_total")).toEqual({ 'model="shop"': 20 });
     expect(await samples("cached_tokens_total")).toEqual({ 'model="shop"': 8 });
@@ -69,7 +69,7 @@ describe("createMetrics", () => {
       sampledTokens: 0,
     });
     (await open({ routes: () => ["GET /healthz"] })).served(probe);
-    expect(await samples("requests_total")).toEqual({ 'route="GET /healthz",status="200",model=""': 1 });
+    expect(await samples("requests_total")).toEqual({ 'route="GET /healthz",status="200",model="",code=""': 1 });
     expect(await samples("prompt_tokens_total")).toEqual({});
   });
 
@@ -101,14 +101,13 @@ describe("createMetrics", () => {
           keyId: "canary",
           project: "canary",
           requestId: "canary",
-          errorCode: "canary",
           version: "canary",
         }),
       );
     }
     expect(await samples("requests_total")).toEqual({
-      'route="",status="",model=""': 100,
-      'route="",status="404",model=""': 100,
+      'route="",status="",model="",code=""': 100,
+      'route="",status="404",model="",code=""': 100,
     });
     expect(await one.text()).not.toContain("canary");
   });

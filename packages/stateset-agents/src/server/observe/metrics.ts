@@ -47,7 +47,7 @@ const lagResolutionMs = 10;
 
 /**
  * Counts what was served and reads the rest from its sources at each scrape. Labels are the routes of the table, the models served,
- * status codes and breakers' targets: nothing that a client wrote, and no keys.
+ * status codes, the server's own error codes and breakers' targets: nothing that a client wrote, and no keys.
  */
 export async function createMetrics(sources: MetricSources): Promise<Metrics> {
   const { Counter, Gauge, Histogram, Registry } = await import("prom-client");
@@ -59,7 +59,7 @@ export async function createMetrics(sources: MetricSources): Promise<Metrics> {
   const seconds = (name: string, help: string, buckets: number[]) =>
     new Histogram({ name: `stateset_${name}`, help, labelNames: ["model"], buckets, registers });
 
-  const requests = counter("requests_total", "Requests answered.", "route", "status", "model");
+  const requests = counter("requests_total", "Requests answered.", "route", "status", "model", "code");
   const queue = seconds("queue_seconds", "From the request to its place in the engine.", queueBuckets);
   const firstToken = seconds("first_token_seconds", "From the request to its first token.", firstTokenBuckets);
   const interToken = seconds("inter_token_seconds", "From one token of a reply to the next.", interTokenBuckets);
@@ -115,7 +115,7 @@ export async function createMetrics(sources: MetricSources): Promise<Metrics> {
     served(one) {
       const model = modelLabel(one.model);
       const route = routeLabel(one.route);
-      requests.inc({ route, status: statusOf(one.status), model });
+      requests.inc({ route, status: statusOf(one.status), model, code: one.errorCode ?? "" });
       if (one.queuedMs !== undefined) queue.observe({ model }, one.queuedMs / 1000);
       if (one.firstTokenMs !== undefined) firstToken.observe({ model }, one.firstTokenMs / 1000);
       if (one.interTokenMs !== undefined && one.interTokenMs.length > 0) {

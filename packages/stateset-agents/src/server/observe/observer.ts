@@ -5,8 +5,11 @@ export interface Served {
   requestId: string;
   /** The pattern, as in "POST /v1/chat/completions". */
   route: string;
+  /** As the client saw it: a stream that failed after its beginning has 200, and an error code. */
   status: number;
   errorCode?: string;
+  /** By the server's own doing: what is answered with 5xx, where no status is out yet. */
+  failed: boolean;
   /** Only the name of a model that is served: what else a client asks for is its own text. */
   model?: string;
   keyId?: string;

@@ -1,4 +1,4 @@
-import { StatesetError } from "../../error.ts";
+import { messageOf, StatesetError } from "../../error.ts";
 
 /** Fields that hold nothing but a secret, whatever it looks like. */
 const secretFields = /^(?:(?:proxy-)?authorization|(?:set-)?cookie|(?:x-)?api[-_]?key|password|secret)$/i;
@@ -84,10 +84,14 @@ function framesOf({ stack = "", message }: Error): string[] {
   return lines.filter((line) => /^\s+at /.test(line)).map((line) => line.trim());
 }
 
-function patternOf(source: string): RegExp {
+/** `where` it was given, for whoever is told that it is none. */
+export function patternOf(source: string, where = "log: redact"): RegExp {
   try {
     return new RegExp(source, "g");
   } catch (cause) {
-    throw new StatesetError("INVALID_OPTION", `"${source}" is no regular expression, in the log's redact.`, { cause });
+    throw new StatesetError("INVALID_OPTION", `${where}: ${messageOf(cause)}.`, {
+      hint: "Write a regular expression of JavaScript, with \\ before characters that mean something in one.",
+      cause,
+    });
   }
 }

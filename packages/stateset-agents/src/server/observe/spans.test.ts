@@ -50,8 +50,9 @@ describe("traceRequests", () => {
   });
 
   it.each([
-    ["a failure of the server", served({ status: 500 }), 2, "500"],
-    ["a reply that broke off", served({ status: 200, errorCode: "engine_failed" }), 2, "engine_failed"],
+    ["a failure of the server", served({ status: 500, failed: true }), 2, "500"],
+    ["a reply that broke off", served({ failed: true, errorCode: "engine_failed" }), 2, "engine_failed"],
+    ["a reply whose time was up", served({ errorCode: "deadline_exceeded" }), 0, "deadline_exceeded"],
     ["a client's mistake", served({ status: 404, errorCode: "model_not_found" }), 0, "model_not_found"],
     ["a client that left", served({ aborted: true }), 0, undefined],
   ])("says the status of %s", (_, one, code, type) => {
@@ -78,6 +79,6 @@ describe("traceRequests", () => {
     const span = { setAttributes: broken, addEvent: broken, setStatus: broken, end: broken };
     traceRequests({ tracer: { startSpan: () => span } })
       .start(chat)
-      .end(served({ status: 500 }));
+      .end(served({ status: 500, failed: true }));
   });
 });

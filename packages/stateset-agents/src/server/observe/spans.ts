@@ -47,10 +47,8 @@ export function traceRequests({ tracer, parentContext = below }: RequestTraceOpt
         end(one) {
           quietly(() => {
             span?.setAttributes(attributesOf(one));
-            // A client's own mistake is no error of the server; a reply that breaks off after its 200 is.
-            if (one.status >= 500 || (one.status < 400 && one.errorCode !== undefined)) {
-              span?.setStatus({ code: statusError });
-            }
+            // What a client asked wrongly, or left, is no error of the server; a reply that it breaks off after its 200 is.
+            if (one.failed) span?.setStatus({ code: statusError });
             span?.end();
           });
         },

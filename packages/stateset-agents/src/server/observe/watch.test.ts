@@ -24,7 +24,7 @@ function open(over: Partial<WatchOptions> = {}): Watch {
 }
 
 const serve = (count: number, status = 200) => {
-  for (let i = 0; i < count; i++) watch.served(served({ status }));
+  for (let i = 0; i < count; i++) watch.served(served({ status, failed: status >= 500 }));
 };
 const kinds = () => told.map(({ kind }) => kind);
 
@@ -35,6 +35,12 @@ describe("watchServer", () => {
     serve(1000, 404);
     await vi.advanceTimersByTimeAsync(120_000);
     expect(told).toEqual([]);
+  });
+
+  it("counts streams that failed after their 200", () => {
+    open({ fewest: 2 });
+    for (const _ of [1, 2]) watch.served(served({ streamed: true, failed: true, errorCode: "engine_failed" }));
+    expect(kinds()).toEqual(["error-rate"]);
   });
 
   it("tells of a share of errors, once it is a share of something", () => {
@@ -58,7 +64,7 @@ describe("watchServer", () => {
 
   it("does not count what machines ask about its health", () => {
     open();
-    for (let i = 0; i < 100; i++) watch.served(served({ route: "GET /readyz", status: 503 }));
+    for (let i = 0; i < 100; i++) watch.served(served({ route: "GET /readyz", status: 503, failed: true }));
     expect(told).toEqual([]);
   });
 

@@ -8,7 +8,7 @@ export interface WatchOptions {
   sources: HealthSources;
   /** May fail or reject: that is its own business. */
   onAlert: (alert: ServerAlert) => void | Promise<void>;
-  /** The share of the last minute's requests that failed (5xx) from which on somebody is told. Default 0.2. */
+  /** The share of the last minute's requests that failed from which on somebody is told. Default 0.2. */
   errorShare?: number | undefined;
   /** Of fewer requests in a minute a share says nothing. Default 20. */
   fewest?: number | undefined;
@@ -47,12 +47,12 @@ export function watchServer(options: WatchOptions): Watch {
   const timer = setInterval(look, lookMs);
   timer.unref();
   return {
-    served({ route, status }: Served) {
+    served({ route, status, failed: own }: Served) {
       // One that ends turns away whoever comes, and that is no trouble.
       if (probes.test(route) || sources.draining()) return;
-      counts.add(status >= 500);
+      counts.add(own);
       // A queue may be full for less than the time between two looks.
-      if (status === 429 || status >= 500) look();
+      if (status === 429 || own) look();
       const { all, failed } = counts.sum();
       if (all >= fewest && failed / all >= errorShare) {
         tell("error-rate", `${failed} of the last minute's ${all} requests failed.`);

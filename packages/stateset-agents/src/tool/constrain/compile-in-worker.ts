@@ -47,7 +47,10 @@ export interface Asked extends Omit<ConstraintOptions, "tools" | "answer" | "for
 }
 export type Schemas = Pick<ConstraintOptions, "tools" | "answer">;
 
-export type Answer = "ready" | { made: ByteAutomaton } | { failed: { message: string; hint: string | undefined } };
+export type WorkerReport =
+  | "ready"
+  | { made: ByteAutomaton }
+  | { failed: { message: string; hint: string | undefined } };
 
 interface Job {
   asked: Asked;
@@ -102,7 +105,7 @@ export function createConstraintCompiler(options: ConstraintCompilerOptions = {}
   };
   const start = () => {
     const own = { worker: openWorker(), ready: false };
-    own.worker.on("message", (answer: Answer) => {
+    own.worker.on("message", (answer: WorkerReport) => {
       if (own !== thread) return;
       if (answer === "ready") own.ready = true;
       else if ("made" in answer) over()?.done(answer.made);

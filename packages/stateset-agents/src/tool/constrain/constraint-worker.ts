@@ -3,7 +3,7 @@ import { parentPort } from "node:worker_threads";
 import { messageOf, StatesetError } from "../../error.ts";
 import { callFormats } from "../format/choose-format.ts";
 import { compileConstraint } from "./compile-constraint.ts";
-import type { Answer, Asked, Schemas } from "./compile-in-worker.ts";
+import type { Asked, Schemas, WorkerReport } from "./compile-in-worker.ts";
 
 const port = parentPort!;
 port.on("message", ({ format, schemas, ...rest }: Asked) => {
@@ -12,14 +12,14 @@ port.on("message", ({ format, schemas, ...rest }: Asked) => {
     const made = compileConstraint(options);
     const { starts, ranges, targets, flags } = made;
     port.postMessage(
-      { made } satisfies Answer,
+      { made } satisfies WorkerReport,
       [starts, ranges, targets, flags].map(({ buffer }) => buffer as ArrayBuffer),
     );
   } catch (error) {
     const hint = StatesetError.isInstance(error) ? error.hint : undefined;
     const message = messageOf(error);
     const failed = { message: hint === undefined ? message : message.slice(0, -hint.length - 1), hint };
-    port.postMessage({ failed } satisfies Answer);
+    port.postMessage({ failed } satisfies WorkerReport);
   }
 });
-port.postMessage("ready" satisfies Answer);
+port.postMessage("ready" satisfies WorkerReport);

@@ -42,10 +42,20 @@ type Step =
   | { at: "start" | "end"; next: number }
   | { match: true };
 
+function readPattern(pattern: string, where: string): RegexNode {
+  try {
+    return parseRegex(pattern);
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    const shown = pattern.length > 80 ? `${pattern.slice(0, 80)}…` : pattern;
+    throw unsupported(`the pattern ${JSON.stringify(shown)}, since ${error.message}`, where);
+  }
+}
+
 /** A JSON string of so many characters that holds a match of the pattern. */
 export function patternGrammar(pattern: string, min: number, max: number, where: string): Grammar {
   const steps: Step[] = [{ match: true }];
-  const start = compile(parseRegex(pattern), 0, steps, where);
+  const start = compile(readPattern(pattern, where), 0, steps, where);
   const classes = partition(steps.flatMap((step) => ("set" in step ? [step.set] : [])));
   // Where it has matched already, anything may follow.
   const matched = "matched";

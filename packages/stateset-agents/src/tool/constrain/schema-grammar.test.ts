@@ -327,6 +327,8 @@ const refused: Record<string, Schema> = {
   '"pattern" that is said twice': { allOf: [{ type: "string", pattern: "a" }, { pattern: "b" }] },
   "numbers from 1e-20 to 2e-20, which take more than 15 digits": { type: "number", minimum: 1e-20, maximum: 2e-20 },
   "numbers from 100000000000000000000 to ∞, which take more": { type: "integer", minimum: 1e20 },
+  'the pattern "^(?!a)b", since it looks ahead': { type: "string", pattern: "^(?!a)b" },
+  'the pattern "(", since': { type: "string", pattern: "(" },
   "pattern with \\b": { type: "string", pattern: "a\\b" },
   'the reference "#/$defs/gone"': { $ref: "#/$defs/gone" },
 };

@@ -40,6 +40,23 @@ const look = {
 const wait = { type: "function", function: { name: "wait", parameters: { type: "object", properties: {} } } };
 
 describe("a reply", () => {
+  it("may have 128 choices, which share their prompt, and no more", async () => {
+    const long = { messages: [{ role: "user", content: "Hello there, and there, and there again." }], max_tokens: 2 };
+    const before = policy.stats();
+    const { status, json } = await ask({ ...long, n: 128, return_token_ids: true });
+    expect([status, json.choices.length]).toEqual([200, 128]);
+    expect(new Set(json.choices.map(({ index }: Json) => index as number)).size).toBe(128);
+    const length = json.prompt_token_ids.length as number;
+    expect(json.usage).toMatchObject({ prompt_tokens: length, total_tokens: length + json.usage.completion_tokens });
+    const after = policy.stats();
+    expect(after.promptTokens - before.promptTokens).toBe(128 * length);
+    const computed = after.promptTokens - before.promptTokens - (after.cachedTokens - before.cachedTokens);
+    // The first computes it; the others only its last token, which they go on from.
+    expect(computed).toBe(length + 127);
+    const more = await ask({ ...long, n: 129 });
+    expect([more.status, more.json.error.param]).toEqual([400, "n"]);
+  });
+
   it("is what the policy samples with its seed, each of n with one that follows from it", async () => {
     const { json } = await ask({ n: 3, logprobs: true, top_logprobs: 2, return_token_ids: true });
     const tokens = Int32Array.from(json.prompt_token_ids as number[]);
@@ -64,6 +81,10 @@ describe("a reply", () => {
     expect((await ask({ n: 3 })).json.choices.map((one: Json) => one.message)).toEqual(
       json.choices.map((one: Json) => one.message),
     );
+    // Of 64 bits, and below 0, as clients draw them.
+    const given = (seed: number) => ask({ seed }).then((one) => one.json.choices[0].message as Json);
+    expect(await given(-(2 ** 63))).toEqual(await given(0));
+    expect(await given(-3)).not.toEqual(await given(3));
     expect((await ask({ seed: 4 })).json.choices[0].message).not.toEqual(json.choices[0].message);
   });
 
@@ -217,11 +238,20 @@ describe("tools", () => {
     }
   });
 
+  const withPattern = {
+    type: "function",
+    function: { name: "a", parameters: { properties: { b: { pattern: "(" } } } },
+  };
   it.each([
     [{ tool_choice: "required" }, "tool_choice"],
     [{ tools: [look], tool_choice: { type: "function", function: { name: "lok" } } }, "tool_choice"],
     [{ tools: [{ type: "function", function: { name: "a b" } }] }, "tools.0.function.name"],
     [{ tools: [{ type: "custom", custom: {} }] }, "tools.0.type"],
+    [
+      { tools: [{ type: "function", function: { name: "a", parameters: { type: "string" } } }] },
+      "tools.0.function.parameters",
+    ],
+    [{ tools: [withPattern], tool_choice: "required" }, "tools"],
   ])("are refused: %j", async (over, param) => {
     const { status, json } = await ask(over);
     expect([status, json.error.param]).toEqual([400, param]);
@@ -261,11 +291,34 @@ describe("response_format", () => {
     }
   });
 
+  it("is refused by name and place where it cannot be held, in words that a client understands", async () => {
+    const held = (inner: object) => {
+      const schema = { type: "object", properties: { a: inner }, required: ["a"] };
+      return ask({ response_format: { type: "json_schema", json_schema: { name: "it", schema } } });
+    };
+    for (const [inner, what] of [
+      [{ type: "string", pattern: "^(?=a)b" }, 'the pattern "^(?=a)b", since it looks ahead'],
+      [{ not: {} }, '"not"'],
+    ] as const) {
+      const { status, json } = await held(inner);
+      expect([status, json.error.code, json.error.param]).toEqual([400, "invalid_value", "response_format"]);
+      expect(json.error.message).toContain(what);
+      expect(json.error.message).toMatch(/at #\/properties\/a\)\.$/);
+    }
+  });
+
   it("is refused where the engine holds nobody to anything", async () => {
     const { ask } = await serve({ plain: createStubPolicy() });
     const { status, json } = await ask(path, { model: "plain-stub", messages, response_format: format });
     expect([status, json.error.param]).toEqual([400, "response_format"]);
   });
+});
+
+it("may ask for less than the agent's own shortest reply", async () => {
+  const agent = new MultiTurnAgent({ policy, sampling: { minTokens: 8, maxTokens: 16 } });
+  const { ask } = await serve({ tiny: agent });
+  const { status, json } = await ask(path, { model: "tiny", messages, max_tokens: 3 });
+  expect([status, json.usage?.completion_tokens]).toEqual([200, 3]);
 });
 
 describe("a request that is wrong", () => {
@@ -283,7 +336,11 @@ describe("a request that is wrong", () => {
       { messages: [{ role: "user", content: [{ type: "input_audio", input_audio: {} }] }] },
       ...([400, "unsupported_content", "messages.0.content.0", "input_audio"] as const),
     ],
-    [{ messages: [{ role: "usr", content: "a" }] }, 400, "invalid_message", null, "usr"],
+    [{ messages: [{ role: "usr", content: "a" }] }, 400, "invalid_message", "messages", "usr"],
+    [{ min_tokens: 5, max_tokens: 4 }, 400, "invalid_value", "min_tokens", "4 at most"],
+    [{ seed: 0.5 }, 400, "invalid_value", "seed", "whole"],
+    [{ stop: Array(17).fill("a") }, 400, "invalid_value", "stop", "up to 16"],
+    [{ logit_bias: { "-1": 1 } }, 400, "invalid_value", "logit_bias.-1", "not a token id"],
     [{ stream_options: {} }, 400, "invalid_value", "stream_options", "stream"],
     [{ top_logprobs: 2 }, 400, "invalid_value", "top_logprobs", "logprobs"],
     [{ logit_bias: { 99999999: 1 } }, 400, "invalid_value", "logit_bias", "vocabulary"],
@@ -316,6 +373,8 @@ describe("a request that is wrong", () => {
     expect((await small.ask(path, JSON.stringify({ ...basis, user: "x".repeat(4096) }))).status).toBe(413);
     const get = await client.fetch(path);
     expect([get.status, get.headers.get("allow")]).toEqual([405, "POST"]);
+    const remove = await client.fetch("/v1/models/tiny", undefined, { method: "DELETE" });
+    expect(await remove.json()).toMatchObject({ error: { message: "/v1/models/:model takes GET, HEAD." } });
     expect((await client.fetch("/v1/nothing")).status).toBe(404);
   });
 });

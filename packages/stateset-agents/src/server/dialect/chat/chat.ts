@@ -1,7 +1,7 @@
 /** POST /v1/chat/completions. */
 import { randomBytes } from "node:crypto";
 import { isAbort } from "../../../abort.ts";
-import type { Sample, SampleToken } from "../../../policy/policy.ts";
+import { type Sample, type SampleToken, shortened, type Version } from "../../../policy/policy.ts";
 import { repeated, takeTurn } from "../../draw.ts";
 import type { EventStream } from "../../event-stream.ts";
 import type { Exchange } from "../../exchange.ts";
@@ -30,7 +30,6 @@ export async function answerChat(exchange: Exchange, book: ChatBook = servedBook
     id: `chatcmpl-${randomBytes(12).toString("hex")}`,
     created: Math.floor(Date.now() / 1000),
     model: model.name,
-    system_fingerprint: version,
   };
   const whole = model.agent.changesReplies;
   const writer = asked.stream
@@ -38,12 +37,15 @@ export async function answerChat(exchange: Exchange, book: ChatBook = servedBook
     : undefined;
   const one = {
     ...{ tokens: prompt.tokens, seed, constraint, samplerLogprobs: opened.samplerLogprobs },
-    sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, prompt.room) },
+    sampling: shortened(sampling, prompt.room),
     ...(call.topLogprobs !== undefined && { topLogprobs: call.topLogprobs }),
   };
   const request = {
     ...{ model, requests: repeated(call.n, one), priority: asked.priority, deadlineMs: asked.deadline },
-    ...(writer && { onToken: (token: SampleToken) => writer.push(token) }),
+    ...(writer && {
+      onBegin: (answering: Version) => writer.begin(answering),
+      onToken: (token: SampleToken) => writer.push(token),
+    }),
     onBroken: (samples: readonly Sample[]) => opened.broken?.(samples),
   };
   const taken = async (samples: readonly Sample[]): Promise<Choice[]> => {
@@ -61,15 +63,13 @@ export async function answerChat(exchange: Exchange, book: ChatBook = servedBook
     return choices;
   };
   const sample = await takeTurn(request, exchange);
-  writer?.begin();
   const drawn = sample().then(taken);
   opened.drawing?.(drawn);
   if (!writer) {
     const choices = await drawn;
-    const own = { ...head, system_fingerprint: choices[0]!.sample.version };
-    const reply = completionOf(own, choices, call, exchange.measure, prompt.tokens);
+    const reply = completionOf(head, choices, call, exchange.measure, prompt.tokens);
     // Other weights may have been loaded since it was asked for.
-    if (key && own.system_fingerprint === version) cache?.set(key, JSON.stringify(reply));
+    if (key && reply.system_fingerprint === version) cache?.set(key, JSON.stringify(reply));
     return reply;
   }
 

@@ -45,19 +45,19 @@ export function createLiveReply(options: LiveReplyOptions): LiveReply {
   };
 }
 
-interface Answer {
+interface SpokenAnswer {
   readonly begun: boolean;
   push(text: string): void;
   special(printed: string): void;
   end(): void;
 }
 
-function plainAnswer(emit: (piece: Piece) => void): Answer {
+function plainAnswer(emit: (piece: Piece) => void): SpokenAnswer {
   return { begun: false, push: (text) => emit({ kind: "text", text }), special: () => {}, end: () => {} };
 }
 
 /** Of special tokens, words have none and calls have theirs, as readReply() reads them. */
-function answerWithCalls(format: CallFormat, held: boolean, emit: (piece: Piece) => void): Answer {
+function answerWithCalls(format: CallFormat, held: boolean, emit: (piece: Piece) => void): SpokenAnswer {
   const calls = streamCalls({ format, live: held });
   let [printed, told] = ["", 0];
   const specials: { from: number; to: number }[] = [];

@@ -3,7 +3,8 @@ import { callId } from "../../../agent/read-reply.ts";
 import type { Message } from "../../../conversation/message.ts";
 import { templateVariablesSchema } from "../../../conversation/template-variables.ts";
 import type { ToolDefinition } from "../../../conversation/tool-definition.ts";
-import type { ByteAutomaton, Sampling } from "../../../policy/policy.ts";
+import { StatesetError } from "../../../error.ts";
+import { type ByteAutomaton, type Sampling, shortened } from "../../../policy/policy.ts";
 import type { ToolChoice } from "../../../tool/constrain/compile-constraint.ts";
 import { type ConstrainLimits, readLimits } from "../../../tool/constrain/limits.ts";
 import type { JsonSchema } from "../../../tool/schema/compile-schema.ts";
@@ -11,7 +12,7 @@ import type { Exchange } from "../../exchange.ts";
 import { readFields } from "../../read-fields.ts";
 import type { ServedModel } from "../../served-model.ts";
 import { refused } from "../refused.ts";
-import { samplingOf, seedOfField } from "../sampling-fields.ts";
+import { requireLengths, samplingOf, seedOfField } from "../sampling-fields.ts";
 import { requireShort } from "../text-limit.ts";
 import { readMessages } from "./read-messages.ts";
 import { type ChatRequest, chatRequestSchema, ignoredChatFields } from "./schema.ts";
@@ -48,6 +49,7 @@ export async function readChat(exchange: Exchange): Promise<ChatCall> {
   const { agent, policy } = model;
   const own = samplingOf(request, agent.sampling, policy.model.vocabSize);
   const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? own.maxTokens;
+  requireLengths(request, maxTokens);
   const tools = request.tool_choice === "none" ? [] : (request.tools ?? []).map(plainTool);
   requireShort(request.messages, policy, "messages");
   requireShort([tools, request.chat_template_kwargs], policy, "tools");
@@ -57,7 +59,8 @@ export async function readChat(exchange: Exchange): Promise<ChatCall> {
     request,
     messages,
     tools,
-    sampling: { ...own, maxTokens },
+    // An agent's own shortest reply is not what this client asked for.
+    sampling: shortened({ ...own, maxTokens }, maxTokens),
     seed: seedOfField(request.seed),
     n: request.n ?? 1,
     constraint: await constraintOf(request, tools, model, exchange),
@@ -109,7 +112,14 @@ async function constraintOf(
   }
   const limits = answer ? answerLimits : (agent.options.constrain ?? readLimits(true));
   const { reasoning } = agent.options;
-  return model.constraint(keyId, { tools, format: model.callFormat, limits, reasoning, choice, parallel, answer });
+  const options = { tools, format: model.callFormat, limits, reasoning, choice, parallel, answer };
+  return model.constraint(keyId, options).catch((error: unknown) => {
+    if (!StatesetError.isInstance(error) || error.code !== "INVALID_OPTION") throw error;
+    // Its hint speaks of options that a client does not have.
+    const { message, hint = "" } = error;
+    const what = hint === "" ? message : message.slice(0, -hint.length - 1);
+    throw refused(answer ? "response_format" : "tools", `cannot be followed: ${what}`);
+  });
 }
 
 /** What the answer must be; a schema that was left out is one that anything fits. */

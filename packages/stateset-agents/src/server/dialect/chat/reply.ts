@@ -22,8 +22,6 @@ export interface ReplyHead {
   id: string;
   created: number;
   model: string;
-  /** The weights that answer, by name. */
-  system_fingerprint: string;
 }
 
 export interface Choice {
@@ -33,7 +31,7 @@ export interface Choice {
 }
 
 /** A call that cannot be read stays text, and so do the others of its reply: none of them can be answered alone. */
-export function messageOf({ turn, sample }: Choice, call: ChatCall): ReplyMessage {
+export function replyMessageOf({ turn, sample }: Choice, call: ChatCall): ReplyMessage {
   if (isUnreadable(turn)) return toldOf(sample, call);
   const { reasoning, tool_calls: calls } = turn;
   const head = { role: "assistant", refusal: null, ...(reasoning && { reasoning_content: reasoning }) } as const;
@@ -86,7 +84,7 @@ export function liveOptionsOf({ model, tools, constraint }: ChatCall): Omit<Live
 }
 
 /** A call that the token limit cut off is not one to be run. */
-export function finishReasonOf({ sample, turn }: Choice, message: Pick<ReplyMessage, "tool_calls">): string {
+export function chatFinishOf({ sample, turn }: Choice, message: Pick<ReplyMessage, "tool_calls">): string {
   if (message.tool_calls && !isUnreadable(turn)) return "tool_calls";
   return sample.finishReason === "length" ? "length" : "stop";
 }
@@ -104,15 +102,17 @@ export function completionOf(
   return {
     ...head,
     object: "chat.completion",
+    // The weights that answered, by name.
+    system_fingerprint: choices[0]!.sample.version,
     choices: choices.map((choice, index) => {
-      const message = messageOf(choice, call);
+      const message = replyMessageOf(choice, call);
       const content =
         call.topLogprobs === undefined ? undefined : writeLogprobs(choice.sample, { tokenizer, ...model });
       return {
         index,
         message,
         logprobs: content === undefined ? null : { content, refusal: null },
-        finish_reason: finishReasonOf(choice, message),
+        finish_reason: chatFinishOf(choice, message),
         ...(ids && { token_ids: [...choice.sample.tokens] }),
       };
     }),

@@ -7,7 +7,10 @@ const functionTool = z.strictObject({
   function: z.strictObject({
     name: z.string().regex(/^[\w-]{1,64}$/, "1 to 64 letters, digits, _ and - were expected"),
     description: z.string().nullish(),
-    parameters: z.record(z.string(), z.unknown()).nullish(),
+    parameters: z
+      .record(z.string(), z.unknown())
+      .refine(({ type = "object" }) => [type].flat().includes("object"), 'a schema of type "object" was expected')
+      .nullish(),
     strict: z.boolean().nullish(),
   }),
 });

@@ -1,12 +1,19 @@
 /** A reply of /v1/chat/completions in chunks. */
-import type { SampleToken } from "../../../policy/policy.ts";
+import type { SampleToken, Version } from "../../../policy/policy.ts";
 import type { Measure } from "../../draw.ts";
 import type { EventStream } from "../../event-stream.ts";
 import { type WrittenPosition, writeLogprob } from "../logprobs.ts";
 import { usageOf } from "../usage.ts";
 import { createLiveReply, type LiveReply, type Piece } from "./live-reply.ts";
 import type { ChatCall } from "./read-request.ts";
-import { type Choice, finishReasonOf, liveOptionsOf, messageOf, type ReplyHead, type ReplyMessage } from "./reply.ts";
+import {
+  type Choice,
+  chatFinishOf,
+  liveOptionsOf,
+  type ReplyHead,
+  type ReplyMessage,
+  replyMessageOf,
+} from "./reply.ts";
 
 type Delta = Record<string, unknown>;
 
@@ -15,9 +22,10 @@ export class ChunkWriter {
   readonly #stream: EventStream;
   readonly #call: ChatCall;
   /** What every chunk begins with: written thousands of times a second. */
-  readonly #head: string;
+  #head = "";
+  readonly #headOf: (version: Version) => string;
   readonly #usage: string;
-  readonly #choices: ChoiceWriter[];
+  readonly #choices: DeltaWriter[];
   #first: string;
 
   /** `whole`: nothing of a choice is given out before finish(). */
@@ -29,18 +37,20 @@ export class ChunkWriter {
   ) {
     this.#stream = stream;
     this.#call = call;
-    this.#head = JSON.stringify({ ...head, object: "chat.completion.chunk" }).slice(0, -1);
+    this.#headOf = (version) =>
+      JSON.stringify({ ...head, object: "chat.completion.chunk", system_fingerprint: version }).slice(0, -1);
     this.#usage = call.request.stream_options?.include_usage ? ',"usage":null' : "";
     this.#first = call.request.return_token_ids ? `,"prompt_token_ids":${JSON.stringify([...promptTokens])}` : "";
     const write = (choice: string) => {
       stream.send(`${this.#head},"choices":[${choice}]${this.#usage}${this.#first}}`);
       this.#first = "";
     };
-    this.#choices = Array.from({ length: call.n }, (_, index) => new ChoiceWriter(index, call, whole, write));
+    this.#choices = Array.from({ length: call.n }, (_, index) => new DeltaWriter(index, call, whole, write));
   }
 
   /** The role of each choice, as soon as it is its turn. */
-  begin(): void {
+  begin(version: Version): void {
+    this.#head = this.#headOf(version);
     for (const choice of this.#choices) choice.begin();
   }
 
@@ -49,7 +59,9 @@ export class ChunkWriter {
   }
 
   finish(choices: readonly Choice[], measure: Measure): void {
-    for (const [i, choice] of choices.entries()) this.#choices[i]!.finish(choice, messageOf(choice, this.#call));
+    // Weights that were being loaded when it began may be those that answered.
+    this.#head = this.#headOf(choices[0]!.sample.version);
+    for (const [i, choice] of choices.entries()) this.#choices[i]!.finish(choice, replyMessageOf(choice, this.#call));
     if (this.#usage !== "") {
       const samples = choices.map(({ sample }) => sample);
       this.#stream.send(`${this.#head},"choices":[],"usage":${JSON.stringify(usageOf(measure, samples))}}`);
@@ -59,7 +71,7 @@ export class ChunkWriter {
   }
 }
 
-class ChoiceWriter {
+class DeltaWriter {
   readonly #index: number;
   readonly #call: ChatCall;
   readonly #live: LiveReply | undefined;
@@ -93,7 +105,7 @@ class ChoiceWriter {
   finish(choice: Choice, message: ReplyMessage): void {
     if (this.#live) this.#live.end();
     else this.#sendWhole(message);
-    this.#send({}, finishReasonOf(choice, message));
+    this.#send({}, chatFinishOf(choice, message));
   }
 
   #sendWhole({ content, reasoning_content, tool_calls = [] }: ReplyMessage): void {

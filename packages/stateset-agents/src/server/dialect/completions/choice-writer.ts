@@ -74,10 +74,10 @@ export class ChoiceWriter {
       this.push({ token, logprob: logprobs[i]!, topLogprobs: topLogprobs?.[i] ?? [], text: "" });
     }
     this.#text += text;
-    return this.take(finishReasonOf(sample));
+    return this.take(textFinishOf(sample));
   }
 }
 
-export function finishReasonOf({ finishReason }: Sample): "stop" | "length" {
+export function textFinishOf({ finishReason }: Sample): "stop" | "length" {
   return finishReason === "length" ? "length" : "stop";
 }

@@ -136,6 +136,7 @@ describe("/v1/completions", () => {
     [{ prompt: [-1] }, "prompt"],
     [{ prompt: [] }, "prompt"],
     [{ prompt: Array.from({ length: 65 }, () => "a"), n: 2 }, "n"],
+    [{ min_tokens: 9 }, "min_tokens"],
     [{ logprobs: 21 }, "logprobs"],
     [{ stream_options: {} }, "stream_options"],
     [{ promt: "x" }, "promt"],
@@ -145,6 +146,13 @@ describe("/v1/completions", () => {
     expect([status, String(json.error.param).startsWith(param)]).toEqual([400, true]);
   });
 
+  it("says how many prompts it takes, and nothing of the first of too many", async () => {
+    const { ask } = await serving();
+    const { status, json } = await ask(path, { ...asked, prompt: Array.from({ length: 129 }, () => "a") });
+    expect([status, json.error.param]).toEqual([400, "prompt"]);
+    expect(json.error.message).toContain("128 are the most");
+  });
+
   it("says both numbers of a prompt that is too long", async () => {
     const { ask } = await serving();
     const { status, json } = await ask(path, { ...asked, prompt: Array.from({ length: 128 }, () => 5) });
@@ -152,9 +160,13 @@ describe("/v1/completions", () => {
     expect(json.error).toMatchObject({ code: "context_length_exceeded", param: "prompt" });
     expect(json.error.message).toMatch(/128 tokens.*128/);
     // One less leaves room for a token.
-    expect((await ask(path, { ...asked, prompt: Array.from({ length: 127 }, () => 5) })).json.usage).toMatchObject({
+    const full = { ...asked, min_tokens: 2, prompt: Array.from({ length: 127 }, () => 5) };
+    expect((await ask(path, full)).json.usage).toMatchObject({
       completion_tokens: 1,
     });
+    // Where there is no room for the shortest reply that is asked for, as much as there is.
+    const short = { ...asked, prompt: Array.from({ length: 125 }, () => 5), min_tokens: 6 };
+    expect((await ask(path, short)).json.usage).toMatchObject({ completion_tokens: 3 });
   });
 
   it("does not score with an engine that cannot, and takes best_of that changes nothing", async () => {

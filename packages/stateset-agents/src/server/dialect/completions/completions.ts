@@ -1,11 +1,11 @@
 /** POST /v1/completions. */
 import { randomBytes } from "node:crypto";
-import type { Sample, SampleToken } from "../../../policy/policy.ts";
+import { type Sample, type SampleToken, shortened, type Version } from "../../../policy/policy.ts";
 import { repeated, takeTurn } from "../../draw.ts";
 import type { EventStream } from "../../event-stream.ts";
 import type { Exchange } from "../../exchange.ts";
 import { usageOf } from "../usage.ts";
-import { ChoiceWriter, finishReasonOf, type WrittenChoice } from "./choice-writer.ts";
+import { ChoiceWriter, textFinishOf, type WrittenChoice } from "./choice-writer.ts";
 import { type CompletionCall, readCompletion } from "./read-request.ts";
 
 export async function answerCompletion(exchange: Exchange): Promise<object | EventStream> {
@@ -16,7 +16,7 @@ export async function answerCompletion(exchange: Exchange): Promise<object | Eve
     // Every prompt with the same seed: among others it is answered as it would be alone.
     repeated(n, {
       ...{ tokens, seed },
-      sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, contextLength - tokens.length) },
+      sampling: shortened(sampling, contextLength - tokens.length),
       ...(logprobs !== undefined && { topLogprobs: logprobs }),
       ...(scored && { promptLogprobs: logprobs }),
     }),
@@ -26,31 +26,42 @@ export async function answerCompletion(exchange: Exchange): Promise<object | Eve
     object: "text_completion",
     created: Math.floor(Date.now() / 1000),
     model: model.name,
-    system_fingerprint: model.policy.version,
   };
   const choices = requests.map((_, i) => new ChoiceWriter(i, call, prompts[Math.floor(i / n)]!));
   const turn = { model, requests, priority: asked.priority, deadlineMs: asked.deadline };
   if (!asked.stream) {
     const samples = await (await takeTurn(turn, exchange))();
     const written = choices.map((choice, i) => choice.whole(samples[i]!));
-    return { ...head, choices: written, usage: usageOf(exchange.measure, samples) };
+    return {
+      ...head,
+      system_fingerprint: samples[0]!.version,
+      choices: written,
+      usage: usageOf(exchange.measure, samples),
+    };
   }
 
   const stream = exchange.stream();
   const usage = asked.stream_options?.include_usage ? { usage: null } : {};
-  const send = (choice: WrittenChoice) => stream.send(JSON.stringify({ ...head, choices: [choice], ...usage }));
+  let version: Version;
+  const chunk = (rest: object) => stream.send(JSON.stringify({ ...head, system_fingerprint: version, ...rest }));
+  const send = (choice: WrittenChoice) => chunk({ choices: [choice], ...usage });
+  const onBegin = (answering: Version) => {
+    version = answering;
+  };
   const onToken = (token: SampleToken) => {
     const choice = choices[token.request]!;
     choice.push(token);
     if (choice.waits) send(choice.take());
   };
   // A prompt's log-probs come with the sample; until then nothing that follows them can be told.
-  const sample = await takeTurn({ ...turn, ...(!scored && { onToken }) }, exchange);
+  const sample = await takeTurn({ ...turn, onBegin, ...(!scored && { onToken }) }, exchange);
   sample()
     .then((samples) => {
+      // Weights that were being loaded when it began may be those that answered.
+      version = samples[0]!.version;
       for (const choice of endsOf(choices, samples, call)) send(choice);
       if (asked.stream_options?.include_usage) {
-        stream.send(JSON.stringify({ ...head, choices: [], usage: usageOf(exchange.measure, samples) }));
+        chunk({ choices: [], usage: usageOf(exchange.measure, samples) });
       }
       stream.send("[DONE]");
       stream.end();
@@ -60,5 +71,5 @@ export async function answerCompletion(exchange: Exchange): Promise<object | Eve
 }
 
 function endsOf(choices: readonly ChoiceWriter[], samples: readonly Sample[], { scored }: CompletionCall) {
-  return choices.map((choice, i) => (scored ? choice.whole(samples[i]!) : choice.take(finishReasonOf(samples[i]!))));
+  return choices.map((choice, i) => (scored ? choice.whole(samples[i]!) : choice.take(textFinishOf(samples[i]!))));
 }

@@ -1,10 +1,10 @@
 /** What a request of /v1/completions asks for. */
-import type { Sampling } from "../../../policy/policy.ts";
+import { type Sampling, shortened } from "../../../policy/policy.ts";
 import { readFields } from "../../read-fields.ts";
 import type { ServedModel } from "../../served-model.ts";
 import { type GivenText, readTexts, requireFits } from "../foreign-tokens.ts";
 import { refused } from "../refused.ts";
-import { samplingOf, seedOfField } from "../sampling-fields.ts";
+import { requireLengths, samplingOf, seedOfField } from "../sampling-fields.ts";
 import { type CompletionRequest, completionRequestSchema, ignoredCompletionFields, mostChoices } from "./schema.ts";
 
 export interface CompletionCall {
@@ -38,6 +38,7 @@ export async function readCompletion(
   }
   const scored = echo && logprobs !== undefined;
   if (maxTokens === 0 && !scored) throw refused("max_tokens", 'may be 0 only with "echo" and "logprobs".');
+  requireLengths(request, maxTokens);
   const model = modelOf(request.model);
   const { agent, policy } = model;
   const { contextLength, vocabSize } = policy.model;
@@ -58,7 +59,7 @@ export async function readCompletion(
   const temperature = maxTokens === 0 ? (request.temperature ?? 1) : own.temperature;
   return {
     ...{ model, request, prompts, n, logprobs, scored },
-    sampling: { ...own, temperature, maxTokens },
+    sampling: shortened({ ...own, temperature, maxTokens }, maxTokens),
     seed: seedOfField(request.seed),
   };
 }

@@ -1,0 +1,83 @@
+/** Whole steps of GRPO on the torch engine: how much of them the GPU waits, and how long a task takes to be learnt. */
+import { spawn } from "node:child_process";
+import { performance } from "node:perf_hooks";
+import { evaluate } from "stateset-agents";
+import { MultiTurnAgent } from "../../packages/stateset-agents/src/agent/multi-turn-agent.ts";
+import { demoEnvironment, demoReward, demoSettings } from "../../packages/stateset-agents/src/cli/demo/parts.ts";
+import type { Policy } from "../../packages/stateset-agents/src/policy/policy.ts";
+import { train } from "../../packages/stateset-agents/src/training/train.ts";
+
+const agentOf = (policy: Policy, maxTokens = 64) =>
+  new MultiTurnAgent({
+    policy,
+    systemPrompt: "You are a helpful customer support agent.",
+    sampling: { temperature: 0.9, maxTokens },
+  });
+
+/** nvidia-smi's share of time in which a kernel ran, ten times a second. Undefined where there is none. */
+function watchGpu(): { stop(): number | undefined } {
+  const seen: number[] = [];
+  const child = spawn("nvidia-smi", ["--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "--loop-ms=100"], {
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  child.on("error", () => {});
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    seen.push(...text.split("\n").filter(Boolean).map(Number));
+  });
+  return {
+    stop() {
+      child.kill();
+      return seen.length === 0 ? undefined : seen.reduce((sum, value) => sum + value, 0) / seen.length / 100;
+    },
+  };
+}
+
+/** The GPU's idle share in steps of GRPO, after some in which programs are compiled. */
+export async function idleShare(policy: Policy, { steps = 12, warm = 4, groupsPerStep = 8, maxTokens = 128 } = {}) {
+  let watching: ReturnType<typeof watchGpu> | undefined;
+  let begun = 0;
+  const onStepEnd = ({ step }: { step: number }) => {
+    if (step !== warm) return;
+    begun = performance.now();
+    watching = watchGpu();
+  };
+  await train({
+    agent: agentOf(policy, maxTokens),
+    environment: demoEnvironment({ heldOut: false }),
+    reward: demoReward(),
+    ...{ dir: false, steps, groupsPerStep, groupSize: 16, learningRate: 1e-6, callbacks: [{ onStepEnd }] },
+  });
+  const seconds = (performance.now() - begun) / 1000 / (steps - warm);
+  const busy = watching?.stop();
+  return { secondsPerStep: seconds, ...(busy !== undefined && { idle: 1 - busy }) };
+}
+
+/** Seconds of training until held-out conversations of the demo's task get `target`, evaluations not counted. */
+export async function secondsToReward(policy: Policy, { target = 0.9, most = 40, seed = 1 } = {}) {
+  const agent = agentOf(policy);
+  const heldOut = async () => {
+    const environment = demoEnvironment({ heldOut: true });
+    const { reward } = await evaluate({ agent, environment, reward: demoReward(), samples: 4, seed });
+    return reward.mean;
+  };
+  const before = await heldOut();
+  let reward = before;
+  let [seconds, steps] = [0, 0];
+  let begun = performance.now();
+  const onStepEnd = async ({ step, stop }: { step: number; stop: (reason: string) => void }) => {
+    seconds += (performance.now() - begun) / 1000;
+    steps = step;
+    if (step % 2 === 0) reward = await heldOut();
+    if (reward >= target) stop("It is learnt.");
+    begun = performance.now();
+  };
+  const { checkpoint: _, trajectories: __, ...settings } = demoSettings;
+  await train({
+    ...settings,
+    agent,
+    environment: demoEnvironment({ heldOut: false }),
+    reward: demoReward(),
+    ...{ dir: false, steps: most, schedule: "constant", seed, callbacks: [{ onStepEnd }] },
+  });
+  return { before, reward, steps, seconds, reached: reward >= target };
+}

@@ -1,0 +1,143 @@
+/**
+ * `npm run bench:gpu`: what the torch engine does on one GPU, through the socket, with random models of Qwen3's shapes in bf16.
+ * STATESET_PYTHON (default python3) has torch, transformers and peft. --only NAME,… for some measurements (passes, long, lora, tree,
+ * 1.7B, 8B, decode, generate, mismatch, idle, demo), --models DIR where models are made, --no-write, --json (last line: the figures).
+ */
+import { execFileSync } from "node:child_process";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { starterModelPath } from "@stateset-agents/starter-model";
+import { openPolicy } from "../../packages/stateset-agents/src/policy/open-policy.ts";
+import type { LoraOptions, Policy } from "../../packages/stateset-agents/src/policy/policy.ts";
+import { decodeSpeed, mismatch } from "./decode.ts";
+import { idleShare, secondsToReward } from "./learning.ts";
+import { batchOf, chainsOf, passSeconds } from "./passes.ts";
+import { type Figures, keep } from "./report.ts";
+import { flopsPerToken, modelOf, type Shape } from "./shapes.ts";
+
+const { values: flags } = parseArgs({
+  options: {
+    only: { type: "string" },
+    models: { type: "string", default: join(tmpdir(), "stateset-gpu-models") },
+    json: { type: "boolean", default: false },
+    write: { type: "boolean", default: true },
+  },
+  allowNegative: true,
+});
+const python = process.env.STATESET_PYTHON ?? "python3";
+const beside = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+const places = { python, dir: flags.models, script: beside("./make_model.py") };
+const wanted = flags.only?.split(",");
+/** Dense bf16 of an H200 by its datasheet; shares of it are given for comparison with others who use the same number. */
+const peakFlops = 990e12;
+
+const figures: Figures = {};
+const lora: LoraOptions = { rank: 16, alpha: 32, dropout: 0, targetModules: "all-linear" };
+const vocab = 151_936;
+
+async function on<T>(model: string, options: object, work: (policy: Policy) => Promise<T>): Promise<T> {
+  const policy = await openPolicy({ model, engine: "torch", torch: { python, logDir: flags.models }, ...options });
+  try {
+    return await work(policy);
+  } finally {
+    await policy.close();
+  }
+}
+
+async function measure(name: string, work: () => Promise<void>): Promise<void> {
+  if (wanted && !wanted.includes(name)) return;
+  try {
+    await work();
+  } catch (error) {
+    // One that fails must not cost the others, where an hour of a GPU is dear.
+    figures[`${name} failed`] = String(error).slice(0, 2000);
+    console.error(error);
+  }
+}
+
+function tell(name: string, value: Record<string, number | boolean>): void {
+  figures[name] = value;
+  console.log(`${name}: ${JSON.stringify(value)}`);
+}
+
+const eight = { groups: 8, replies: 1, promptTokens: 0, replyTokens: 2048 };
+const long = { groups: 1, replies: 1, promptTokens: 0, replyTokens: 16_384 };
+const tree = { groups: 4, replies: 16, promptTokens: 1024, replyTokens: 256 };
+
+async function speed(name: string, shape: Shape, policy: Policy, work: typeof eight, options = {}): Promise<number> {
+  const batch = batchOf(chainsOf(work, vocab));
+  const { seconds, first } = await passSeconds(policy, batch, options);
+  const tokens = batch.merged.tree.tokens.length;
+  const seen = work.replyTokens / 2;
+  const mfu = (tokens * flopsPerToken(shape, seen)) / seconds / peakFlops;
+  tell(name, { tokensPerSecond: tokens / seconds, mfu, first });
+  return tokens / seconds;
+}
+
+const small = () => modelOf("0.6B", places);
+let full = 0;
+await measure("passes", () =>
+  on(small(), {}, async (policy) => {
+    full = await speed("0.6B full, 8 × 2k", "0.6B", policy, eight);
+    if (!wanted || wanted.includes("long")) await speed("0.6B full, 1 × 16k", "0.6B", policy, long);
+    if (wanted && !wanted.includes("tree")) return;
+    const chains = chainsOf(tree, vocab);
+    const merged = await passSeconds(policy, batchOf(chains), { repeat: 4 });
+    // The same conversations, each in full, a quarter at a time: all at once they take four times the memory.
+    const quarter = chains.slice(0, 16);
+    const packed = await passSeconds(policy, batchOf(quarter, false), { repeat: 4 });
+    tell("tree of 4 × 16 replies against packed", {
+      times: (4 * packed.seconds) / merged.seconds,
+      seconds: merged.seconds,
+    });
+  }),
+);
+await measure("lora", () =>
+  on(small(), { lora }, async (policy) => {
+    const adapted = await speed("0.6B LoRA r16, 8 × 2k", "0.6B", policy, eight);
+    if (full > 0) tell("0.6B LoRA against full", { times: adapted / full });
+  }),
+);
+await measure("decode", () =>
+  on(small(), { slots: 256 }, async (policy) => {
+    tell("decode 0.6B, batch 64, prompt 512", await decodeSpeed(policy, 64));
+    tell("decode 0.6B, batch 256, prompt 512", await decodeSpeed(policy, 256));
+  }),
+);
+await measure("generate", async () => {
+  const script = beside("./generate.py");
+  const out = execFileSync(python, [script, small()], { encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
+  const { tokensPerSecond } = JSON.parse(out.trim().split("\n").at(-1)!) as { tokensPerSecond: number };
+  const ours = figures["decode 0.6B, batch 64, prompt 512"] as Record<string, number> | undefined;
+  tell("transformers.generate, batch 64", { tokensPerSecond, ...(ours && { times: ours.whole! / tokensPerSecond }) });
+});
+await measure("1.7B", () =>
+  on(modelOf("1.7B", places), {}, async (policy) => {
+    await speed("1.7B full, 8 × 2k", "1.7B", policy, eight, { repeat: 4 });
+  }),
+);
+await measure("8B", () =>
+  on(modelOf("8B", places), { lora }, async (policy) => {
+    await speed("8B LoRA r16, recompute, 8 × 2k", "8B", policy, eight, { repeat: 3, recompute: true });
+  }),
+);
+const questions = ["Where is my order?", "The app crashes.", "I was billed twice.", "How do I close my account?"];
+await measure("mismatch", () =>
+  on(starterModelPath, {}, async (policy) => {
+    tell("log-prob mismatch, starter weights", await mismatch(policy, questions));
+  }),
+);
+await measure("idle", async () => {
+  await on(starterModelPath, {}, async (policy) => tell("GRPO step, starter", await idleShare(policy)));
+  await on(small(), {}, async (policy) =>
+    tell("GRPO step, 0.6B shape", await idleShare(policy, { steps: 8, warm: 3 })),
+  );
+});
+await measure("demo", () =>
+  on(starterModelPath, {}, async (policy) => tell("demo to held-out 0.9", await secondsToReward(policy))),
+);
+
+if (flags.write) keep(figures, python);
+if (flags.json) console.log(JSON.stringify(figures));

@@ -1,0 +1,78 @@
+import { createServer, type Server } from "node:net";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { storiesDir } from "../../../test/tiny-model.ts";
+import { addressOf } from "./attach.ts";
+import { loadTorchPolicy } from "./load.ts";
+import type { TorchOptions } from "./torch-options.ts";
+
+const servers: Server[] = [];
+afterEach(() => {
+  vi.unstubAllEnvs();
+  for (const server of servers.splice(0)) server.close();
+});
+
+/** Something that listens, and answers whoever comes with these bytes. */
+async function listening(bytes: string): Promise<string> {
+  const server = createServer((socket) => socket.on("error", () => {}).on("data", () => socket.end(bytes)));
+  servers.push(server);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return `torch://127.0.0.1:${(server.address() as { port: number }).port}`;
+}
+
+function attach(torch: TorchOptions, token = "a token of the tests") {
+  vi.stubEnv("STATESET_WORKER_TOKEN", token);
+  return loadTorchPolicy({ dir: storiesDir, torch });
+}
+
+describe("an address", () => {
+  it("is a host and a port, and may be of this machine", () => {
+    expect(addressOf("torch://localhost:7000")).toEqual({ host: "localhost", port: 7000, loopback: true });
+    expect(addressOf("torch://[::1]:7000")).toEqual({ host: "::1", port: 7000, loopback: true });
+    expect(addressOf("torch://10.0.0.8:7000")).toEqual({ host: "10.0.0.8", port: 7000, loopback: false });
+  });
+
+  it.each([
+    "http://here:1",
+    "torch://here",
+    "torch://:1",
+    "torch://user:secret@here:1",
+    "torch://here:1/x",
+    "torch://here:1?a",
+  ])("is refused as %s", (url) => {
+    expect(() => addressOf(url)).toThrowError(expect.objectContaining({ code: "INVALID_OPTION" }));
+  });
+});
+
+describe("a worker that cannot be attached to", () => {
+  it("wants a token", async () => {
+    await expect(attach({ url: "torch://127.0.0.1:1" }, "")).rejects.toMatchObject({
+      code: "INVALID_OPTION",
+      message: expect.stringContaining("STATESET_WORKER_TOKEN"),
+    });
+  });
+
+  it("is not there", async () => {
+    const url = await listening("");
+    await new Promise((resolve) => servers.pop()!.close(resolve));
+    await expect(attach({ url })).rejects.toMatchObject({
+      code: "ENGINE_UNAVAILABLE",
+      message: expect.stringMatching(/ECONNREFUSED.*--listen/),
+    });
+  });
+
+  it("is something else", async () => {
+    const url = await listening("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+    await expect(attach({ url })).rejects.toMatchObject({
+      code: "WORKER_LOST",
+      message: expect.stringMatching(/broke the protocol/),
+    });
+  });
+
+  it("speaks no TLS where that is wanted, or cannot be asked to with certificates that are not there", async () => {
+    const url = await listening("no TLS");
+    await expect(attach({ url, tls: { ca: "/nowhere.pem" } })).rejects.toMatchObject({
+      code: "INVALID_OPTION",
+      message: expect.stringContaining("/nowhere.pem"),
+    });
+  });
+});

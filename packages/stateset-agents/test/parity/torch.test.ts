@@ -1,0 +1,149 @@
+/** The torch engine against the embedded one: the same numbers from the same weights, on the CPU in f32. Needs STATESET_PYTHON. */
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { starterModelPath } from "@stateset-agents/starter-model";
+import { afterEach, describe, expect, it } from "vitest";
+import { buildTokenTree } from "../../src/conversation/token-tree.ts";
+import { loadNativePolicy } from "../../src/policy/native/load.ts";
+import { defaultSampling, type LoraOptions, type Policy, type TokenTree } from "../../src/policy/policy.ts";
+import { openWeights } from "../../src/policy/weights/index.ts";
+import { createRandom } from "../../src/random.ts";
+import { architectures, makeTinyModel, temporaryFolder } from "../tiny-model.ts";
+import { python, TorchWorkers } from "../torch-workers.ts";
+
+const lora: LoraOptions = { rank: 3, alpha: 5, dropout: 0, targetModules: "all-linear" };
+/** PEFT has one adapter for GPT-2's q, k and v, the embedded engine one for each. */
+const withoutAttention: LoraOptions = { ...lora, targetModules: ["attn.c_proj", "mlp.c_fc", "mlp.c_proj"] };
+const adam = { learningRate: 1e-3, beta1: 0.9, beta2: 0.99, epsilon: 1e-6, weightDecay: 0.1 };
+
+const opened: Policy[] = [];
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((policy) => policy.close()));
+});
+
+/** Two prompts with three replies each: what several share is there once. */
+function treeOf(vocabSize: number): TokenTree {
+  const random = createRandom(5);
+  const draw = (length: number) => Array.from({ length }, () => 3 + random.below(vocabSize - 3));
+  const chains = [draw(9), draw(6)].flatMap((prompt) =>
+    [4, 7, 11].map((length) => {
+      const tokens = Int32Array.of(...prompt, ...draw(length));
+      return { tokens, learn: Uint8Array.from(tokens, (_, i) => (i >= prompt.length ? 1 : 0)) };
+    }),
+  );
+  return buildTokenTree(chains).tree;
+}
+
+/** A loss that asks for everything: with weights that differ, so that no two errors cancel. */
+async function learn(policy: Policy, tree: TokenTree): Promise<void> {
+  const pass = await policy.forward(tree, { entropy: true, values: true, temperature: 0.9 });
+  const slope = (scale: number) =>
+    pass.logprobs.map((logprob, i) => (logprob === 0 ? 0 : (scale * ((i % 5) - 1.5)) / 40));
+  await policy.backward(pass, { logprobs: slope(1), entropy: slope(-0.3), values: slope(0.5) });
+  expect((await policy.step(adam)).applied).toBe(true);
+}
+
+interface State {
+  weights: Map<string, Float32Array>;
+  moments: Map<string, Float32Array>;
+}
+
+/** What is trained, by the names of files, which both engines use. */
+async function stateOf(policy: Policy): Promise<State> {
+  const dir = temporaryFolder();
+  await policy.snapshot(dir);
+  const state: State = { weights: new Map(), moments: new Map() };
+  for (const file of (await readdir(dir)).filter((name) => name.endsWith(".safetensors"))) {
+    const stored = await openWeights(join(dir, file));
+    for (const name of stored.names) {
+      if (name.endsWith(":m")) state.moments.set(name.slice(0, -2), await stored.read(name));
+      else if (!name.endsWith(":v")) state.weights.set(name, await stored.read(name));
+    }
+    await stored.close();
+  }
+  return state;
+}
+
+/** The gradient of the last step: what AdamW's mean of gradients took in. */
+const gradient = (before: State, after: State) =>
+  mapped(after.moments, (name, m) =>
+    m.map((value, i) => (value - adam.beta1 * before.moments.get(name)![i]!) / (1 - adam.beta1)),
+  );
+
+const moved = (before: State, after: State) =>
+  mapped(after.weights, (name, weight) => weight.map((value, i) => value - before.weights.get(name)![i]!));
+
+function mapped(of: Map<string, Float32Array>, change: (name: string, data: Float32Array) => Float32Array) {
+  return new Map([...of].map(([name, data]) => [name, change(name, data)] as const));
+}
+
+const normOf = (data: Float32Array) => Math.sqrt(data.reduce((sum, value) => sum + value * value, 0));
+
+/** ‖a − b‖ ≤ limit·‖b‖ for each tensor; those that are next to nothing in all of them may differ by as little. */
+function expectNear(a: Map<string, Float32Array>, b: Map<string, Float32Array>, limit: number): void {
+  expect([...a.keys()].sort()).toEqual([...b.keys()].sort());
+  const floor = 1e-3 * Math.max(...[...b.values()].map(normOf));
+  for (const [name, data] of a) {
+    const wanted = b.get(name)!;
+    const difference = normOf(data.map((value, i) => value - wanted[i]!));
+    expect(difference / Math.max(normOf(wanted), floor), name).toBeLessThan(limit);
+  }
+}
+
+function expectClose(a: Float32Array, b: Float32Array, limit: number): void {
+  expect(a).toHaveLength(b.length);
+  expect(a.reduce((most, value, i) => Math.max(most, Math.abs(value - b[i]!)), 0)).toBeLessThan(limit);
+}
+
+describe.skipIf(!python).each([1, 2])("the torch engine and the embedded one, %i rank(s)", (ranks) => {
+  const workers = new TorchWorkers(ranks);
+  const models = [...architectures, "starter"] as const;
+
+  describe.each(models)("%s", (model) => {
+    it.each([
+      ["all weights", undefined],
+      ["an adapter", model === "gpt2" ? withoutAttention : lora],
+    ])("score, differentiate, step and speak alike with %s", async (_, adapter) => {
+      const dir = model === "starter" ? starterModelPath : await makeTinyModel(model);
+      const native = await loadNativePolicy({ dir, lora: adapter, precision: "f32" });
+      opened.push(native);
+      const torch = await workers.open({ dir, lora: adapter });
+      opened.push(torch);
+      const tree = treeOf(native.model.vocabSize);
+      // Away from the beginning, where adapters and values are zero.
+      await native.addValueHead();
+      for (let i = 0; i < 3; i++) await learn(native, tree);
+      const start = temporaryFolder();
+      await native.snapshot(start);
+      await torch.restore(start);
+      expect(torch.version).toBe(native.version);
+      expect(torch.model).toMatchObject({
+        trainableParameters: native.model.trainableParameters,
+        vocabSize: native.model.vocabSize,
+        endTokens: native.model.endTokens,
+        valueHead: true,
+      });
+
+      const wants = { grad: false, entropy: true, values: true, temperature: 0.7 };
+      const [ours, theirs] = [await torch.forward(tree, wants), await native.forward(tree, wants)];
+      expectClose(ours.logprobs, theirs.logprobs, 1e-4);
+      expectClose(ours.entropy!, theirs.entropy!, 1e-4);
+      expectClose(ours.values!, theirs.values!, 1e-4);
+
+      const tokens = tree.tokens.slice(0, 9);
+      const request = { tokens, sampling: { ...defaultSampling, temperature: 0, maxTokens: 24 }, seed: 1 };
+      const [[said], [wanted]] = [await torch.sample([request]), await native.sample([request])];
+      expect([...said!.tokens]).toEqual([...wanted!.tokens]);
+      expectClose(said!.logprobs, wanted!.logprobs, 1e-4);
+
+      const before = await stateOf(native);
+      for (const policy of [torch, native]) await learn(policy, tree);
+      const [one, other] = [await stateOf(torch), await stateOf(native)];
+      expectNear(gradient(before, one), gradient(before, other), 1e-3);
+      for (let i = 0; i < 9; i++) for (const policy of [torch, native]) await learn(policy, tree);
+      // AdamW divides by the gradient's own size: where that is next to nothing, so is what two sums agree on.
+      expectNear(moved(before, await stateOf(torch)), moved(before, await stateOf(native)), 2e-2);
+      expectClose((await torch.forward(tree, wants)).logprobs, (await native.forward(tree, wants)).logprobs, 2e-3);
+    });
+  });
+});
