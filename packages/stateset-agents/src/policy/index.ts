@@ -17,6 +17,8 @@ export {
   type TokenBytes,
 } from "./tokenizer/index.ts";
 export type { TorchOptions } from "./torch/torch-options.ts";
+export type { TorchPolicy } from "./torch/torch-policy.ts";
+export type { WorkerFacts } from "./torch/worker-link.ts";
 export {
   type Dtype,
   openWeights,

@@ -36,15 +36,20 @@ export async function attachWorker({ url, tls, logDir, ...options }: AttachOptio
     );
   }
   const socket = await open(host, port, loopback && !tls ? undefined : (tls ?? {}), url);
+  let greeted = false;
   const explain = (loss: Loss) => {
     const file = loss.stacks === undefined ? undefined : keepStacks(logDir, loss.stacks);
+    const unknown = tls
+      ? "Is it a worker?"
+      : "Is it a worker, and does it speak TLS? torch.tls.ca then names its certificates.";
     return new StatesetError("WORKER_LOST", `The PyTorch worker at ${url} ${loss.what}.`, {
-      hint: file === undefined ? "What it printed says more." : `What it was doing is in ${file}.`,
+      hint: !greeted ? unknown : file === undefined ? "What it printed says more." : `What it was doing is in ${file}.`,
     });
   };
   const connection = new Connection(socket, { ...options, explain });
   try {
     const hello = await greet(connection, url, token);
+    greeted = true;
     return {
       connection,
       hello,

@@ -95,10 +95,10 @@ export class Connection {
     if (!this.#loss) this.#write(this.#encode({ ...options, id: ++this.#lastId, op }, {}));
   }
 
-  /** After the greeting: both sides may now send more than a greeting needs. */
-  trust(): void {
+  /** After the greeting: both sides may now send more than a greeting needs. `taken`: the largest frame that the other one takes. */
+  trust(taken = maxFrameBytes): void {
     this.#reader.limit = maxFrameBytes;
-    this.#sendLimit = maxFrameBytes;
+    this.#sendLimit = Math.min(taken, maxFrameBytes);
   }
 
   get lost(): boolean {

@@ -3,7 +3,7 @@ import { StatesetError } from "../../error.ts";
 import { parseOptions } from "../../options.ts";
 import { packageVersion } from "../../package-version.ts";
 import type { Connection } from "./connection.ts";
-import type { Hello } from "./worker-link.ts";
+import type { WorkerFacts } from "./worker-link.ts";
 
 const protocol = 1;
 
@@ -19,10 +19,11 @@ const schema = z.object({
   peft: z.string().nullable(),
   bitsandbytes: z.boolean(),
   host: z.string(),
+  maxFrameBytes: z.int().min(1).optional(),
 });
 
 /** The first words on a connection: who is there, and whether both sides go together. */
-export async function greet(connection: Connection, where: string, token: string | undefined): Promise<Hello> {
+export async function greet(connection: Connection, where: string, token: string | undefined): Promise<WorkerFacts> {
   const version = packageVersion();
   const { fields } = await connection.call("hello", { protocol, version, ...(token !== undefined && { token }) });
   const value = parseOptions(schema, fields, `the greeting of ${where}`, "WORKER_REFUSED");
@@ -33,7 +34,7 @@ export async function greet(connection: Connection, where: string, token: string
       { hint: "Start the worker from the same release of stateset-agents: `stateset-agents setup-gpu` installs it." },
     );
   }
-  connection.trust();
+  connection.trust(value.maxFrameBytes);
   const { torch, transformers, peft } = value;
   for (const [module, found] of Object.entries({ torch, transformers, peft })) {
     if (found === null) throw lacks(where, module);

@@ -129,7 +129,11 @@ it("says which rank was lost, by what, and its last lines; then another one can 
   expect(policy.stats().failed).toBe(true);
   await policy.revive();
   expect(policy.stats().failed).toBeUndefined();
-  await policy.close();
+  await expect(policy.zeroGradients()).rejects.toMatchObject(lost);
+  // Whoever closes it meanwhile is left without a worker all the same.
+  const [revived, closed] = [policy.revive(), policy.close()];
+  await expect(revived).rejects.toMatchObject({ code: "POLICY_CLOSED" });
+  await closed;
 });
 
 it("refuses what it does not know, or what is of another engine", async () => {

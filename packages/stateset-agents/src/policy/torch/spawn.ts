@@ -11,7 +11,7 @@ import { findPython, workerFolder } from "./find-python.ts";
 import { greet } from "./greet.ts";
 import { LogLines } from "./log-lines.ts";
 import { type Ending, lostWorker, unstarted } from "./what-happened.ts";
-import type { Hello, WorkerLink } from "./worker-link.ts";
+import type { WorkerFacts, WorkerLink } from "./worker-link.ts";
 
 export interface SpawnOptions {
   python?: string | undefined;
@@ -40,7 +40,7 @@ export async function spawnWorker(options: SpawnOptions): Promise<WorkerLink> {
   const socketPath = join(dir, "socket");
   const child = start(python, module, socketPath, options);
   const ending = endingOf(child);
-  let hello: Hello | undefined;
+  let hello: WorkerFacts | undefined;
   const cleanUp = async () => {
     kill(child, hello);
     await ending;
@@ -155,13 +155,13 @@ function rest(child: ChildProcess): void {
 }
 
 /** Each rank then writes what its threads are doing, whatever holds them up. */
-async function signalStacks(hello: Hello | undefined): Promise<void> {
+async function signalStacks(hello: WorkerFacts | undefined): Promise<void> {
   for (const pid of hello?.pids ?? []) send(pid, "SIGUSR1");
   await new Promise((resolve) => setTimeout(resolve, 500));
 }
 
 /** With torchrun its ranks end; those that are known are told themselves, since each has a group of its own. */
-function kill(child: ChildProcess, hello?: Hello): void {
+function kill(child: ChildProcess, hello?: WorkerFacts): void {
   if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
   send(-child.pid, "SIGKILL");
   for (const pid of hello?.pids ?? []) send(pid, "SIGKILL");

@@ -93,8 +93,13 @@ export class TorchCore {
       if (!this.link.connection.lost) return;
       await this.link.close(new StatesetError("WORKER_LOST", "The PyTorch worker was given up for another one."));
       const worker = await this.parts.launch();
+      const closed = new StatesetError("POLICY_CLOSED", `${this.parts.name} was used after close().`);
+      if (this.closed) {
+        await worker.link.close(closed);
+        throw closed;
+      }
       if (worker.info.digest !== this.info.digest) {
-        await worker.link.close(new StatesetError("POLICY_CLOSED", "The PyTorch worker was closed."));
+        await worker.link.close(closed);
         throw new StatesetError(
           "MODEL_INVALID",
           `The files of ${this.parts.name} are no longer those it was opened with.`,

@@ -9,13 +9,13 @@ import { createReferences } from "./torch-references.ts";
 import { createSamples } from "./torch-samples.ts";
 import { createStoredWeights } from "./torch-stored-weights.ts";
 import { createVectors } from "./torch-vectors.ts";
-import type { Hello } from "./worker-link.ts";
+import type { WorkerFacts } from "./worker-link.ts";
 
 /** The Policy contract on PyTorch, in processes of its own. */
 export interface TorchPolicy extends Policy {
   readonly tokenizer: LoadedTokenizer;
   /** What computes: where, on which GPUs, in which processes. */
-  readonly worker: Hello;
+  readonly worker: WorkerFacts;
   /** Starts a worker anew after WORKER_LOST, with the model as it was opened: what comes next is restore(). Nothing where none was lost. */
   revive(): Promise<void>;
 }

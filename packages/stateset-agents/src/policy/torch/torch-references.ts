@@ -55,14 +55,22 @@ export function createReferences(core: TorchCore): Pick<Policy, "reference"> {
     let made = first;
     let version = first.version;
     let closed = false;
+    let making: Promise<void> | undefined;
+    /** Once, however many ask for it. */
+    const makeAgain = () => {
+      making ??= (async () => {
+        if (made.again === undefined) throw gone("The reference");
+        made = await make(made.again);
+      })().finally(() => {
+        making = undefined;
+      });
+      return making;
+    };
     /** In the present worker. */
     const alive = <T>(work: (id: number) => Promise<T>): Promise<T> =>
       core.run(async () => {
         if (closed) throw new StatesetError("POLICY_CLOSED", "The reference was used after close().");
-        if (made.link !== core.link) {
-          if (made.again === undefined) throw gone("The reference");
-          made = await make(made.again);
-        }
+        if (made.link !== core.link) await makeAgain();
         return work(made.id);
       });
     return {

@@ -2,7 +2,7 @@ import type { StatesetError } from "../../error.ts";
 import type { Connection } from "./connection.ts";
 
 /** What the worker says of itself. */
-export interface Hello {
+export interface WorkerFacts {
   version: string;
   /** Ranks. */
   world: number;
@@ -17,7 +17,7 @@ export interface Hello {
 /** A worker that answers, wherever it runs. */
 export interface WorkerLink {
   readonly connection: Connection;
-  readonly hello: Hello;
+  readonly hello: WorkerFacts;
   /** Ends the worker if it was started for this policy, or leaves it to the next one. */
   close(error: StatesetError): Promise<void>;
 }
