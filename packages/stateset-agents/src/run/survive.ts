@@ -1,7 +1,9 @@
 /** Runs whose policy computes in a process of its own, which may be lost on the way. */
+import { appendFileSync } from "node:fs";
 import { counted } from "../counted.ts";
 import { hasCode, messageOf, StatesetError } from "../error.ts";
 import type { Policy } from "../policy/policy.ts";
+import { pathIn } from "./layout.ts";
 import { type OpenedRun, takeUp } from "./open-run.ts";
 
 /**
@@ -21,7 +23,9 @@ export async function survive<State, T>(
     try {
       return await work(from);
     } catch (error) {
-      if (!policy.revive || !hasCode(error, "WORKER_LOST") || run.signal?.aborted) throw error;
+      if (!policy.revive || !hasCode(error, "WORKER_LOST")) throw error;
+      const said = keepSaid(run.dir, error);
+      if (run.signal?.aborted) throw error;
       if (done >= restarts) throw done === 0 ? error : given(error, `It was lost ${done + 1} times in this run.`);
       await policy.revive();
       const checkpoint = await takeUp(run, run.dir);
@@ -31,10 +35,25 @@ export async function survive<State, T>(
       await run.restore(checkpoint?.state, checkpoint?.step ?? 0, checkpoint ? undefined : callbacks);
       const where = checkpoint ? `goes on ${run.afterSteps}` : "begins again";
       const left = counted(restarts - done - 1, "restart");
-      await run.say({ kind: "worker-lost", message: `${messageOf(error)} The run ${where}; ${left} left.` });
+      await run.say({ kind: "worker-lost", message: `${said} The run ${where}; ${left} left.` });
       from = { run, checkpoint, takenUp: false };
     }
   }
+}
+
+/** Writes all that is known of the loss to the run's folder, where there is one; its first line is for the screen. */
+function keepSaid(dir: string | undefined, error: unknown): string {
+  const whole = messageOf(error);
+  if (dir === undefined) return whole;
+  const file = pathIn(dir, "worker");
+  try {
+    appendFileSync(file, `${new Date().toISOString()} ${whole}\n`);
+  } catch {
+    // The disk is full, perhaps: that must not be what ends the run.
+    return whole;
+  }
+  const [first] = whole.split("\n");
+  return first === whole ? whole : `${first} See ${file}.`;
 }
 
 /** The same loss, with why the run does not go on. */

@@ -29,7 +29,7 @@ export function createMortalPolicy(
     const count = (calls.get(name) ?? 0) + 1;
     calls.set(name, count);
     const at: readonly number[] = deaths[name as keyof typeof deaths] ?? [];
-    if (at.includes(count)) lost = new StatesetError(code, `The worker was lost in ${name}() ${count}.`);
+    if (at.includes(count)) lost = new StatesetError(code, `The worker was lost in ${name}() ${count}.\nIts stacks`);
     if (lost) throw lost;
   };
   return new Proxy(worker, {

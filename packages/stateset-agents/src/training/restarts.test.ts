@@ -62,6 +62,8 @@ describe("a run whose worker is lost", () => {
     expect(ended.metrics).toEqual(expected.metrics);
     expect(ended.best).toEqual(expected.best);
     expect(ended.warnings.filter(({ kind }) => kind === "worker-lost")).toHaveLength(times);
+    const said = readFileSync(join(dir, "worker.log"), "utf8");
+    expect(said.match(/The worker was lost in \w+\(\) \d+\.\nIts stacks$/gm)).toHaveLength(times);
   });
 
   it("begins again where nothing is kept, with the weights it was opened with", async () => {
@@ -70,7 +72,7 @@ describe("a run whose worker is lost", () => {
     const { run: plain } = await run(createTablePolicy(), false);
     expect(ended.metrics).toEqual(plain.metrics);
     const { message } = ended.warnings.find(({ kind }) => kind === "worker-lost")!;
-    expect(message).toMatch(/lost in step\(\) 5\. The run begins again; 2 restarts left/);
+    expect(message).toMatch(/lost in step\(\) 5\.\nIts stacks The run begins again; 2 restarts left/);
   });
 
   it("fails where the weights it began with were learnt, and are gone", async () => {
