@@ -2,14 +2,17 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
+import { chatModel } from "../../test/cli.ts";
 import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import type { Policy } from "../policy/policy.ts";
+import type { TorchPolicy } from "../policy/torch/torch-policy.ts";
 import type { Tracker } from "../run/tracker.ts";
 import { createMortalPolicy } from "../test-support/mortal-policy.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
 import { FunctionReward, politeShare, quickRun, tableScenarios } from "../test-support/table-training.ts";
 import { autoAdjust } from "./auto-adjust.ts";
+import type { TrainingCallbacks } from "./callbacks.ts";
 import { train } from "./train.ts";
 
 const steps = 6;
@@ -120,3 +123,34 @@ describe("a run whose worker is lost", () => {
     ]);
   });
 });
+
+const python = process.env.STATESET_PYTHON;
+it.skipIf(!python)(
+  "a run goes on after kill -9 of a real worker, with all its steps",
+  async () => {
+    const model = await chatModel(1);
+    const dir = temporaryFolder();
+    const agent = new MultiTurnAgent({
+      ...{ model, engine: "torch", torch: { device: "cpu" } },
+      sampling: { maxTokens: 6 },
+    });
+    const pids: number[] = [];
+    const killed: TrainingCallbacks = {
+      onRollouts({ step }) {
+        const { worker } = agent.policy as TorchPolicy;
+        if (step === 3 && new Set(pids).size === 1) process.kill(worker.pids[0]!, "SIGKILL");
+        pids.push(...worker.pids);
+      },
+    };
+    const reward = new FunctionReward((turns) => turns.at(-1)!.content.length);
+    const settings = { ...quickRun, steps: 4, groupsPerStep: 1, groupSize: 2, checkpoint: { every: 1 }, recall: false };
+    const { run: ended } = await train({ ...settings, agent, reward, dir, callbacks: killed });
+    await agent.close();
+    expect(ended.status).toBe("finished");
+    expect(ended.metrics.map(({ step }) => step)).toEqual([1, 2, 3, 4]);
+    expect(new Set(pids).size).toBe(2);
+    expect(ended.warnings.map(({ kind }) => kind)).toContain("worker-lost");
+    expect(readFileSync(join(dir, "worker.log"), "utf8")).toMatch(/rank 0 ended by SIGKILL/);
+  },
+  120_000,
+);
