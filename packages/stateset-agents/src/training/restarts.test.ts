@@ -138,7 +138,8 @@ it.skipIf(!python)(
     const killed: TrainingCallbacks = {
       onRollouts({ step }) {
         const { worker } = agent.policy as TorchPolicy;
-        if (step === 3 && new Set(pids).size === 1) process.kill(worker.pids[0]!, "SIGKILL");
+        if (step !== 3) return;
+        if (pids.length === 0) process.kill(worker.pids[0]!, "SIGKILL");
         pids.push(...worker.pids);
       },
     };
