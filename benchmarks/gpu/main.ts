@@ -1,9 +1,11 @@
 /**
  * `npm run bench:gpu`: what the torch engine does on one GPU, through the socket, with random models of Qwen3's shapes in bf16.
  * STATESET_PYTHON (default python3) has torch, transformers and peft. --only NAME,… for some measurements (passes, long, lora, tree,
- * 1.7B, 8B, decode, generate, mismatch, idle, demo), --models DIR where models are made, --no-write, --json (last line: the figures).
+ * 1.7B, 8B, decode, generate, mismatch, idle, demo), --models DIR where models are made, --device cpu to try it
+ * without a GPU, --no-write, --json (last line: the figures).
  */
 import { execFileSync } from "node:child_process";
+import { mkdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -20,6 +22,7 @@ import { flopsPerToken, modelOf, type Shape } from "./shapes.ts";
 const { values: flags } = parseArgs({
   options: {
     only: { type: "string" },
+    device: { type: "string", default: "cuda" },
     models: { type: "string", default: join(tmpdir(), "stateset-gpu-models") },
     json: { type: "boolean", default: false },
     write: { type: "boolean", default: true },
@@ -33,12 +36,14 @@ const wanted = flags.only?.split(",");
 /** Dense bf16 of an H200 by its datasheet; shares of it are given for comparison with others who use the same number. */
 const peakFlops = 990e12;
 
+const torch = { python, logDir: flags.models, device: flags.device as "cuda" | "cpu" };
+mkdirSync(flags.models, { recursive: true });
 const figures: Figures = {};
 const lora: LoraOptions = { rank: 16, alpha: 32, dropout: 0, targetModules: "all-linear" };
 const vocab = 151_936;
 
 async function on<T>(model: string, options: object, work: (policy: Policy) => Promise<T>): Promise<T> {
-  const policy = await openPolicy({ model, engine: "torch", torch: { python, logDir: flags.models }, ...options });
+  const policy = await openPolicy({ model, engine: "torch", torch, ...options });
   try {
     return await work(policy);
   } finally {
@@ -55,6 +60,8 @@ async function measure(name: string, work: () => Promise<void>): Promise<void> {
     figures[`${name} failed`] = String(error).slice(0, 2000);
     console.error(error);
   }
+  // At once: what comes after may take longer than the machine is lent.
+  if (flags.write) keep(figures, python);
 }
 
 function tell(name: string, value: Record<string, number | boolean>): void {
@@ -113,16 +120,6 @@ await measure("generate", async () => {
   const ours = figures["decode 0.6B, batch 64, prompt 512"] as Record<string, number> | undefined;
   tell("transformers.generate, batch 64", { tokensPerSecond, ...(ours && { times: ours.whole! / tokensPerSecond }) });
 });
-await measure("1.7B", () =>
-  on(modelOf("1.7B", places), {}, async (policy) => {
-    await speed("1.7B full, 8 × 2k", "1.7B", policy, eight, { repeat: 4 });
-  }),
-);
-await measure("8B", () =>
-  on(modelOf("8B", places), { lora }, async (policy) => {
-    await speed("8B LoRA r16, recompute, 8 × 2k", "8B", policy, eight, { repeat: 3, recompute: true });
-  }),
-);
 const questions = ["Where is my order?", "The app crashes.", "I was billed twice.", "How do I close my account?"];
 await measure("mismatch", () =>
   on(starterModelPath, {}, async (policy) => {
@@ -138,6 +135,15 @@ await measure("idle", async () => {
 await measure("demo", () =>
   on(starterModelPath, {}, async (policy) => tell("demo to held-out 0.9", await secondsToReward(policy))),
 );
+await measure("1.7B", () =>
+  on(modelOf("1.7B", places), {}, async (policy) => {
+    await speed("1.7B full, 8 × 2k", "1.7B", policy, eight, { repeat: 4 });
+  }),
+);
+await measure("8B", () =>
+  on(modelOf("8B", places), { lora }, async (policy) => {
+    await speed("8B LoRA r16, recompute, 8 × 2k", "8B", policy, eight, { repeat: 3, recompute: true });
+  }),
+);
 
-if (flags.write) keep(figures, python);
 if (flags.json) console.log(JSON.stringify(figures));

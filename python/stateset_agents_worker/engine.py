@@ -34,7 +34,9 @@ class Engine:
         #: Changes of the weights since open.
         self.count = 0
         named = model.causal.named_parameters()
-        self._parameters = sum(p.numel() for p in model.causal.parameters())
+        # Of the model under an adapter, as the embedded engine counts them; those in 4 bits are as many as they were.
+        adapted = model.causal.num_parameters(only_trainable=True) if model.peft is not None else 0
+        self._parameters = model.causal.num_parameters() - adapted
         self.digest = digest((model.name_in_files(name), p) for name, p in named)
         self.scorer = Scorer(model)
         if ranks.world == 1:

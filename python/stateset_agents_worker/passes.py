@@ -43,6 +43,7 @@ class Pass:
     #: False on a rank that had nothing to do.
     works: bool
     attention: TreeAttention
+    #: [1, rows, size]
     hidden: Tensor
     logprobs: Tensor
     entropy: Tensor
@@ -121,9 +122,9 @@ class Passes:
             found["entropy"] = made.entropy.detach()
         if wants.values:
             weight, bias = self.masters.value or (None, None)
-            found["values"] = (made.hidden.detach()[: layout.count].float() @ weight.detach().t())[:, 0] + bias.detach()
+            found["values"] = (made.hidden.detach()[0, : layout.count].float() @ weight.detach().t())[:, 0] + bias.detach()
         if wants.hidden:
-            found["hidden"] = made.hidden.detach()[: layout.count].float()
+            found["hidden"] = made.hidden.detach()[0, : layout.count].float()
         # One wait for the device, not one for each.
         found = {name: tensor.to("cpu", non_blocking=True) for name, tensor in found.items()}
         if self.ranks.device.type == "cuda":
@@ -168,19 +169,19 @@ class Passes:
 
         # FSDP takes the mean over ranks where we want the sum.
         world = self.ranks.world
-        roots, cotangents = [], []
-        for name, scored in (("logprobs", made.logprobs), ("entropy", made.entropy)):
-            if name in arrays:
-                roots.append(scored)
-                cotangents.append(dealt(name, wanted) * world)
+        roots = [made.logprobs]
+        cotangents = [dealt("logprobs", wanted) * world]
+        # Cotangents of what was not asked for are empty, as it is.
+        roots.append(made.entropy)
+        cotangents.append(dealt("entropy", wanted if made.wants.entropy else wanted[:0]) * world)
         if "values" in arrays:
             of_values = dealt("values", layout.source, layout.size - layout.count)
             self._learn_values(made, of_values)
             if into_trunk:
                 weight = self.masters.value[0].detach()  # type: ignore[index]
                 roots.append(made.hidden)
-                cotangents.append((of_values[:, None] * (weight * world)).to(made.hidden.dtype))
-        if not roots:
+                cotangents.append((of_values[None, :, None] * (weight * world)).to(made.hidden.dtype))
+        if not ("logprobs" in arrays or "entropy" in arrays or ("values" in arrays and into_trunk)):
             return
         # Recomputed blocks ask for the attention anew; what it is must be this pass's.
         try:
@@ -193,7 +194,7 @@ class Passes:
     @torch.no_grad()
     def _learn_values(self, made: Pass, of_values: Tensor) -> None:
         weight, bias = self.masters.value  # type: ignore[misc]
-        gradients = torch.cat([of_values @ made.hidden.float(), of_values.sum()[None]])
+        gradients = torch.cat([of_values @ made.hidden[0].float(), of_values.sum()[None]])
         if self.ranks.world > 1:
             dist.all_reduce(gradients)
         for p, gradient in ((weight, gradients[:-1].view_as(weight)), (bias, gradients[-1:])):

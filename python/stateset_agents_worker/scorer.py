@@ -25,10 +25,11 @@ class Scorer(nn.Module):
         self.causal = model.causal
 
     def forward(self, tokens: Tensor, positions: Tensor, wanted: Wanted) -> tuple[Tensor, Tensor, Tensor]:
-        """Hidden states after the final norm [rows, size], log-probs and entropies of what is wanted."""
-        hidden = self.causal.base_model(input_ids=tokens[None], position_ids=positions[None], use_cache=False).last_hidden_state[0]
+        """Hidden states after the final norm [1, rows, size], log-probs and entropies of what is wanted."""
+        # As it comes: FSDP hangs its hooks on what a root returns, and a view could lose them.
+        hidden = self.causal.base_model(input_ids=tokens[None], position_ids=positions[None], use_cache=False).last_hidden_state
         head = self.causal.get_output_embeddings()
-        logprobs, entropy = score(hidden, head.weight, getattr(head, "bias", None), wanted)
+        logprobs, entropy = score(hidden[0], head.weight, getattr(head, "bias", None), wanted)
         return hidden, logprobs, entropy
 
 
