@@ -43,6 +43,8 @@ export async function spawnWorker(options: SpawnOptions): Promise<WorkerLink> {
   let hello: WorkerFacts | undefined;
   const cleanUp = async () => {
     kill(child, hello);
+    // Whoever closes it waits for its end, and goes on afterwards.
+    attend(child, true);
     await ending;
     rmSync(dir, { recursive: true, force: true });
   };
@@ -58,7 +60,8 @@ export async function spawnWorker(options: SpawnOptions): Promise<WorkerLink> {
     const { deadlineMs, pingMs, onBeat } = options;
     const connection = new Connection(await open(socketPath), { deadlineMs, pingMs, onBeat, explain });
     hello = await greet(connection, "its own socket", undefined);
-    rest(child);
+    // From here on only calls keep this process alive.
+    attend(child, false);
     return {
       connection,
       hello,
@@ -148,10 +151,12 @@ function open(path: string): Promise<Socket> {
   });
 }
 
-/** From here on only calls keep this process alive. */
-function rest(child: ChildProcess): void {
-  child.unref();
-  for (const stream of [child.stdout, child.stderr]) (stream as Socket | null)?.unref();
+/** Whether this process stays alive for it. */
+function attend(child: ChildProcess, wait: boolean): void {
+  for (const one of [child, child.stdout as Socket, child.stderr as Socket]) {
+    if (wait) one.ref();
+    else one.unref();
+  }
 }
 
 /** Each rank then writes what its threads are doing, whatever holds them up. */
