@@ -27,7 +27,9 @@ export async function survive<State, T>(
       const said = keepSaid(run.dir, error);
       if (run.signal?.aborted) throw error;
       if (done >= restarts) throw done === 0 ? error : given(error, `It was lost ${done + 1} times in this run.`);
-      await policy.revive();
+      await policy.revive().catch((problem: unknown) => {
+        throw given(error, `No other could be had: ${messageOf(problem)}`);
+      });
       const checkpoint = await takeUp(run, run.dir);
       if (!checkpoint && policy.version !== began) {
         throw given(error, "The weights the run began with went with it, and there is no checkpoint yet.");

@@ -8,10 +8,10 @@ export interface MortalPolicy extends TablePolicy {
   revived: number;
 }
 
-/** `deaths`: counts of calls of the method, over all workers, at which the worker is lost. */
+/** `deaths`: counts of calls of the method, over all workers, at which the worker is lost. `another`: whether there is one afterwards. */
 export function createMortalPolicy(
   deaths: Partial<Record<"sample" | "step" | "forward" | "snapshot" | "save", readonly number[]>>,
-  code: ErrorCode = "WORKER_LOST",
+  { code = "WORKER_LOST", another = true }: { code?: ErrorCode; another?: boolean } = {},
 ): MortalPolicy {
   let worker = createTablePolicy();
   let lost: StatesetError | undefined;
@@ -20,6 +20,7 @@ export function createMortalPolicy(
     revived: 0,
     async revive() {
       if (!lost) return;
+      if (!another) throw new StatesetError("ENGINE_UNAVAILABLE", "nobody answers");
       lost = undefined;
       worker = createTablePolicy();
       own.revived++;

@@ -17,7 +17,7 @@ import { train } from "./train.ts";
 
 const steps = 6;
 
-function run(policy: Policy, dir: string | false, more: object = {}) {
+function run(policy: Policy, dir: string | false | undefined, more: object = {}) {
   return train({
     ...quickRun,
     steps,
@@ -98,8 +98,19 @@ describe("a run whose worker is lost", () => {
     expect(never.revived).toBe(0);
   });
 
+  it("fails with both reasons where no other worker can be had", async () => {
+    const dir = temporaryFolder();
+    const failing = run(createMortalPolicy({ step: [4] }, { another: false }), dir);
+    await expect(failing).rejects.toMatchObject({
+      code: "WORKER_LOST",
+      message: expect.stringMatching(/lost in step\(\) 4\.[^]*No other could be had: nobody answers[^]*--resume/),
+    });
+    const { run: ended } = await run(createTablePolicy(), undefined, { resumeFrom: dir });
+    expect(ended.metrics).toEqual(expected.metrics);
+  });
+
   it("is not begun again for other errors", async () => {
-    const policy = createMortalPolicy({ step: [2] }, "ENGINE_FAILED");
+    const policy = createMortalPolicy({ step: [2] }, { code: "ENGINE_FAILED" });
     await expect(run(policy, false)).rejects.toMatchObject({ code: "ENGINE_FAILED" });
     expect(policy.revived).toBe(0);
   });
