@@ -1,7 +1,13 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { resolveAgentOptions } from "../agent/agent-options.ts";
+import type { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { openPolicy } from "../policy/open-policy.ts";
-import { onEngine } from "./on-engine.ts";
+import { buildParts } from "./build-project.ts";
+import { loadProject } from "./load-project.ts";
+import { type EngineFlags, onEngine } from "./on-engine.ts";
 
 describe("onEngine()", () => {
   it("leaves what is configured where no flag says otherwise", () => {
@@ -50,6 +56,24 @@ describe("onEngine()", () => {
     [{}, { engine: "torch" }, true, /--stub plays scripted replies/],
   ] as const)("refuses %j with %j (stub: %s)", (own, flags, stub, message) => {
     expect(() => onEngine(own, flags, stub)).toThrow(message);
+  });
+});
+
+it("reads the torch engine from a configuration, with paths beside it", async () => {
+  const dir = temporaryFolder();
+  const torch = "torch: { gpus: 8, python: bin/python, log_dir: logs, tls: { ca: ca.pem }, deadline_seconds: 60 }";
+  writeFileSync(join(dir, "stateset.config.yaml"), `agent: { model: some/model, engine: torch, ${torch} }\n`);
+  const optionsWith = async (flags: EngineFlags) => {
+    const { agent } = await buildParts(await loadProject(join(dir, "stateset.config.yaml"), "/"), flags);
+    return (agent as MultiTurnAgent).options;
+  };
+  const { engine, torch: read } = await optionsWith({});
+  const beside = { python: join(dir, "bin/python"), logDir: join(dir, "logs"), tls: { ca: join(dir, "ca.pem") } };
+  expect(engine).toBe("torch");
+  expect(read).toEqual({ gpus: 8, deadlineSeconds: 60, ...beside });
+  expect((await optionsWith({ engine: "torch://gpu-1:29600" })).torch).toEqual({
+    ...{ url: "torch://gpu-1:29600", deadlineSeconds: 60 },
+    ...{ logDir: beside.logDir, tls: beside.tls },
   });
 });
 
