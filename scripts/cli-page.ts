@@ -32,7 +32,8 @@ ${commands.map(section).join("\n")}
 | \`STATESET_DEBUG=1\` | errors come with their stack and causes |
 | \`NO_COLOR\` | no colours |
 | \`FORCE_COLOR=1\` | colours also where the output is no terminal |
-| \`STATESET_PYTHON\` | the Python that \`doctor\` looks at and this library's own tests compare with |
+| \`STATESET_PYTHON\` | the Python that runs the worker of the torch engine, which \`doctor\` looks at and this library's own tests compare with |
+| \`STATESET_WORKER_TOKEN\` | what a PyTorch worker at an address (\`--engine torch://host:port\`) and its client both know |
 | \`STATESET_SIMD\` | the engine's instructions: \`amx\`, \`avx512\`, \`avx2\`, \`neon\`, \`scalar\` |
 | \`HF_TOKEN\`, \`HF_HUB_OFFLINE\` | access to private models; use only what was downloaded before |
 

@@ -323,6 +323,21 @@ await worker.terminate();`,
     expect(relative.filter(({ page, to }) => !existsSync(resolve(packed, dirname(page), to)))).toEqual([]);
   });
 
+  it("bring the PyTorch worker, all of it and nothing beside, where it is looked for", () => {
+    const own = (dir: string) =>
+      readdirSync(dir)
+        .filter((name) => name !== "__pycache__")
+        .sort();
+    const packed = join(project, "node_modules/stateset-agents/python");
+    expect(own(packed)).toEqual(["README.md", "pyproject.toml", "stateset_agents_worker"]);
+    const modules = join(packed, "stateset_agents_worker");
+    expect(own(modules)).toEqual(own(join(root, "python/stateset_agents_worker")));
+    expect(existsSync(join(root, "packages/stateset-agents/python"))).toBe(false);
+    const asked = spawnSync("npx", ["stateset-agents", "doctor", "--json"], { cwd: project, encoding: "utf8", env });
+    const worker = JSON.parse(asked.stdout).checks.find(({ name }: { name: string }) => name === "Worker");
+    expect(worker.detail).toContain(packed);
+  }, 180_000);
+
   it("contain no tests, sources of other packages or build leftovers", () => {
     const files = readdirSync(join(project, "node_modules/stateset-agents"), { recursive: true }).map(String);
     expect(files.filter((file) => /\.test\.|(^|\/)src\//.test(file) && !file.includes("node_modules"))).toEqual([]);

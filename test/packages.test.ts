@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
+import { workerRequirements } from "../packages/stateset-agents/src/cli/setup-gpu/requirements.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const platforms = readdirSync(join(root, "packages/engine/npm"), { withFileTypes: true })
@@ -24,6 +25,13 @@ it.each(folders)("%s says what it is and where it comes from", (folder) => {
   if (!manifest.exports) return;
   expect(manifest.sideEffects).toBeDefined();
   expect(manifest.keywords.length).toBeGreaterThan(0);
+});
+
+it("has a worker of the same version, which says the least versions of what it needs", () => {
+  const worker = readFileSync(join(root, "python/stateset_agents_worker/__init__.py"), "utf8");
+  expect(/__version__ = "(.*)"/.exec(worker)![1]).toBe(manifestOf("packages/stateset-agents").version);
+  const { packages } = workerRequirements(join(root, "python"));
+  expect(packages.map(({ name }) => name)).toEqual(["torch", "transformers", "peft"]);
 });
 
 it("does nothing when a door is opened, as sideEffects says: no listener, no global, no variable", async () => {

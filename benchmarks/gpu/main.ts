@@ -1,7 +1,7 @@
 /**
  * `npm run bench:gpu`: what the torch engine does on one GPU, through the socket, with random models of Qwen3's shapes in bf16.
  * STATESET_PYTHON (default python3) has torch, transformers and peft. --only NAME,… for some measurements (passes, long, lora, tree,
- * 1.7B, 8B, decode, generate, mismatch, idle, demo), --models DIR where models are made, --device cpu to try it
+ * 1.7B, 8B, decode, generate, mismatch, idle, demo, idle-0.6B), --models DIR where models are made, --device cpu to try it
  * without a GPU, --no-write, --json (last line: the figures).
  */
 import { execFileSync } from "node:child_process";
@@ -126,14 +126,14 @@ await measure("mismatch", () =>
     tell("log-prob mismatch, starter weights", await mismatch(policy, questions));
   }),
 );
-await measure("idle", async () => {
-  await on(starterModelPath, {}, async (policy) => tell("GRPO step, starter", await idleShare(policy)));
-  await on(small(), {}, async (policy) =>
-    tell("GRPO step, 0.6B shape", await idleShare(policy, { steps: 8, warm: 3 })),
-  );
-});
+await measure("idle", () =>
+  on(starterModelPath, {}, async (policy) => tell("GRPO step, starter", await idleShare(policy))),
+);
 await measure("demo", () =>
   on(starterModelPath, {}, async (policy) => tell("demo to held-out 0.9", await secondsToReward(policy))),
+);
+await measure("idle-0.6B", () =>
+  on(small(), {}, async (policy) => tell("GRPO step, 0.6B shape", await idleShare(policy, { steps: 8, warm: 3 }))),
 );
 await measure("1.7B", () =>
   on(modelOf("1.7B", places), {}, async (policy) => {

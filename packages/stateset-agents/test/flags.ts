@@ -26,6 +26,21 @@ export function flagTests(...commands: string[]) {
     it(name, test);
   };
 
+  /** Declares those of --engine and --gpus; `attempt` runs the command so that it opens a model. */
+  const engineFlags = (command: string, attempt: (flags: string) => Promise<CliResult>): void => {
+    flag(`${command} --engine`, async () => {
+      const away = await attempt("--engine torch://127.0.0.1:1");
+      expect(away.stderr).toContain("STATESET_WORKER_TOKEN is not set");
+      const unknown = await attempt("--engine troch");
+      expect(unknown.stderr).toContain('Did you mean "torch"?');
+      expect(unknown.status).toBe(2);
+    });
+    flag(`${command} --gpus`, async () => {
+      expect((await attempt("--gpus 2")).stderr).toContain("Add --engine torch.");
+      expect((await attempt("--gpus few")).status).toBe(2);
+    });
+  };
+
   /** To be called after all flags are declared. */
   const complete = (): void => {
     it("has a test for every flag of --help, which is answered", async () => {
@@ -40,7 +55,7 @@ export function flagTests(...commands: string[]) {
       expect([...tested].sort()).toEqual(flags.sort());
     });
   };
-  return { place, run, flag, complete };
+  return { place, run, flag, engineFlags, complete };
 }
 
 /** Every command with the flags its --help shows. */

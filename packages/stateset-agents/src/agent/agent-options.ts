@@ -4,11 +4,13 @@ import type { ToolDefinition } from "../conversation/tool-definition.ts";
 import { toolsSchema } from "../conversation/tool-definition.ts";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
+import { withEngineName } from "../policy/engine-choice.ts";
 import { type EngineName, engineNames } from "../policy/engines.ts";
 import { precisions, referencePrecisions } from "../policy/native/precision.ts";
 import type { OpenPolicyOptions } from "../policy/open-policy.ts";
 import { loraSchema, samplingSchema } from "../policy/option-schemas.ts";
 import { defaultSampling, type LoraOptions, type Policy, type Sampling } from "../policy/policy.ts";
+import { torchSchema } from "../policy/torch/torch-options.ts";
 import { constrainSchema, readLimits } from "../tool/constrain/limits.ts";
 import { type CallFormatName, callFormatNames } from "../tool/format/call-format.ts";
 import { type ReadTools, readTools, type ToolsInput } from "../tool/read-tools.ts";
@@ -64,7 +66,9 @@ export interface AgentOptions {
   /** Keep what stands in `<think>…</think>` apart, as the message's `reasoning`. */
   reasoning?: boolean | undefined;
   /** What computes: see openPolicy(). */
-  engine?: EngineName | undefined;
+  engine?: OpenPolicyOptions["engine"] | undefined;
+  /** Of the engine "torch": which GPUs or which worker. See openPolicy(). */
+  torch?: OpenPolicyOptions["torch"] | undefined;
   /** Threads of the embedded engine. Default: all cores. */
   threads?: number | undefined;
   /** Replies sampled together, memory for their keys and values, and requests that may wait: see openPolicy(). */
@@ -132,6 +136,7 @@ const agentOptionsSchema = z.strictObject({
     .partial()
     .optional(),
   engine: z.enum(engineNames).optional(),
+  torch: torchSchema.optional(),
   precision: z.enum(precisions).optional(),
   referencePrecision: z.enum(referencePrecisions).optional(),
   threads: z.int().min(1).optional(),
@@ -163,6 +168,7 @@ export interface ResolvedAgentOptions {
   templateVariables: TemplateVariables | undefined;
   reasoning: boolean;
   engine: EngineName | undefined;
+  torch: OpenPolicyOptions["torch"] | undefined;
   threads: number | undefined;
   slots: number | undefined;
   cacheBytes: number | undefined;
@@ -174,7 +180,7 @@ export interface ResolvedAgentOptions {
 }
 
 export function resolveAgentOptions(options: AgentOptions): ResolvedAgentOptions {
-  const parsed = parseOptions(agentOptionsSchema, options, "agent");
+  const parsed = parseOptions(agentOptionsSchema, withEngineName(options), "agent");
   const { lora, memory, contextWindow } = parsed;
   const tools = parsed.tools && readTools(parsed.tools, "agent.tools");
   requireCode(parsed.runs ?? [], tools);
@@ -196,6 +202,7 @@ export function resolveAgentOptions(options: AgentOptions): ResolvedAgentOptions
     templateVariables: parsed.templateVariables,
     reasoning: parsed.reasoning ?? false,
     engine: parsed.engine,
+    torch: parsed.torch && defined(parsed.torch),
     precision: parsed.precision,
     referencePrecision: parsed.referencePrecision,
     threads: parsed.threads,

@@ -9,16 +9,16 @@ import { StatesetError } from "../error.ts";
 import { pick } from "../options.ts";
 import { buildParts } from "../project/build-project.ts";
 import { findConfig, loadProject } from "../project/load-project.ts";
+import { type EngineFlags, onEngine } from "../project/on-engine.ts";
 import { type AgentPlace, findAgent, keptOptions, loadAgentFromCheckpoint } from "../run/load-agent.ts";
 import { readTools } from "../tool/read-tools.ts";
 import { tool } from "../tool/tool.ts";
 import { checkpointPath } from "./checkpoint-path.ts";
 import type { CliIo } from "./io.ts";
 
-export interface OpenAgentFlags {
+export interface OpenAgentFlags extends EngineFlags {
   model?: string | undefined;
   config?: string | undefined;
-  threads?: number | undefined;
   slots?: number | undefined;
   cacheBytes?: number | undefined;
   temperature?: number;
@@ -60,7 +60,7 @@ export async function openToExport(checkpoint: string, io: CliIo): Promise<Agent
 
 async function agentOf(checkpoint: string | undefined, flags: OpenAgentFlags, io: CliIo): Promise<Agent> {
   const overrides: AgentOptions = {
-    ...pick(flags, ["threads", "slots", "cacheBytes"]),
+    ...pick(flags, ["slots", "cacheBytes"]),
     ...(flags.seed !== undefined && { seed: flags.seed }),
   };
   const sampling = {
@@ -68,7 +68,7 @@ async function agentOf(checkpoint: string | undefined, flags: OpenAgentFlags, io
     ...(flags.maxTokens !== undefined && { maxTokens: flags.maxTokens }),
   };
   if (flags.stub) {
-    const agent = new MultiTurnAgent({ ...overrides, sampling, stub: {} });
+    const agent = new MultiTurnAgent({ ...onEngine({}, flags, true), ...overrides, sampling, stub: {} });
     await agent.initialize();
     return agent;
   }
@@ -86,13 +86,14 @@ async function agentOf(checkpoint: string | undefined, flags: OpenAgentFlags, io
   if (flags.config !== undefined || findConfig(io.cwd) !== undefined) {
     const { agent } = await buildParts(await loadProject(flags.config, io.cwd), {
       ...(flags.model !== undefined && { model: flags.model }),
-      ...pick(flags, ["threads", "slots", "cacheBytes"]),
+      ...pick(flags, ["engine", "gpus", "threads", "slots", "cacheBytes"]),
       sampling,
     });
     await agent.initialize();
     return agent;
   }
   const agent = new MultiTurnAgent({
+    ...onEngine({}, flags),
     ...overrides,
     ...(flags.model !== undefined && { model: flags.model }),
     sampling,
@@ -103,18 +104,19 @@ async function agentOf(checkpoint: string | undefined, flags: OpenAgentFlags, io
 
 /**
  * A model that no agent saved (an untrained one) is used the way the project's agent would use it. One that was saved keeps its own way,
- * but the code of its tools is the project's.
+ * but the code of its tools is the project's, and what computes is the project's or the flags'.
  */
 async function habitsFor(dir: string, flags: OpenAgentFlags, io: CliIo): Promise<AgentOptions> {
   const place = findAgent(dir);
   const saved = isSaved(place);
-  if (flags.config === undefined && findConfig(io.cwd) === undefined) return {};
+  if (flags.config === undefined && findConfig(io.cwd) === undefined) return onEngine({}, flags);
   const { agent } = (await loadProject(flags.config, io.cwd)).config;
-  if (agent === undefined) return {};
+  if (agent === undefined) return onEngine({}, flags);
   const own =
     agent instanceof Agent ? (agent instanceof MultiTurnAgent ? toolsOf(agent.options) : undefined) : agent.tools;
-  if (saved || agent instanceof Agent) return own && readTools(own).runnable.size > 0 ? { tools: own } : {};
-  return defined(habitsOf(agent));
+  const tools = own && readTools(own).runnable.size > 0 ? { tools: own } : {};
+  if (agent instanceof Agent) return { ...tools, ...onEngine({}, flags) };
+  return { ...(saved ? tools : defined(habitsOf(agent))), ...onEngine(agent, flags) };
 }
 
 /** How an agent uses its model, whichever that is. */

@@ -14,6 +14,7 @@ import { addKeys } from "./commands/keys.ts";
 import { addRewardModel } from "./commands/reward-model.ts";
 import { addRuns } from "./commands/runs.ts";
 import { addServe } from "./commands/serve.ts";
+import { addSetupGpu } from "./commands/setup-gpu.ts";
 import { addSft } from "./commands/sft.ts";
 import { addTrain } from "./commands/train.ts";
 import { addVersion } from "./commands/version.ts";
@@ -51,6 +52,7 @@ export function createProgram(io: CliIo, json = false): Command {
     addRuns,
     addKeys,
     addDoctor,
+    addSetupGpu,
     addCompletion,
     addVersion,
   ];

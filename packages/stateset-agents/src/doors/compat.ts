@@ -20,6 +20,7 @@ export {
   SalesAssistantReward,
   TechnicalSupportReward,
 } from "../compat/customer-service.ts";
+export { DistributedTrainer, type DistributedTrainerOptions } from "../compat/distributed-trainer.ts";
 // So that code written for the one door of the first days needs a change of that word alone.
 export * from "../index.ts";
 export { trainWithGSPO } from "../training/gspo.ts";

@@ -1,3 +1,4 @@
+export type { EngineChoice } from "./engine-choice.ts";
 export { type Engine, type EngineName, engines } from "./engines.ts";
 export type { GgmlType } from "./gguf/ggml-types.ts";
 export { type DownloadProgress, type ResolveOptions, resolveModel } from "./hub/resolve-model.ts";

@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
-import { type EngineName, engineNames, engines } from "./engines.ts";
+import { type EngineChoice, withEngineName } from "./engine-choice.ts";
+import { engineNames, engines } from "./engines.ts";
 import type { DownloadProgress } from "./hub/resolve-model.ts";
 import { type Precision, precisions, type ReferencePrecision, referencePrecisions } from "./native/precision.ts";
 import { loraSchema } from "./option-schemas.ts";
@@ -24,8 +25,11 @@ export interface OpenPolicyOptions {
    * bytes. Rounded, it is no longer the very model that training began with: its log-probs differ by about 0.01. Default "f32".
    */
   referencePrecision?: ReferencePrecision;
-  /** What computes. Default: the stub where scripted replies are asked for, else the embedded engine. */
-  engine?: EngineName;
+  /**
+   * What computes: "native" (the embedded engine), "torch" (PyTorch, on GPUs), or `torch://host:port`, a PyTorch worker that runs there.
+   * Default: the stub where scripted replies are asked for, else the embedded engine.
+   */
+  engine?: EngineChoice;
   /** Of the embedded engine. Default: all cores. */
   threads?: number;
   /** Replies sampled together; further ones wait. Default 64. Results do not depend on it. */
@@ -84,7 +88,7 @@ const schema = z.strictObject({
  * await policy.close();
  */
 export async function openPolicy(options: OpenPolicyOptions = {}): Promise<Policy> {
-  const { engine, model, stub, ...rest } = parseOptions(schema, options, "openPolicy()");
+  const { engine, model, stub, ...rest } = parseOptions(schema, withEngineName(options), "openPolicy()");
   const scripted = stub !== undefined || model?.startsWith("stub://") === true;
   if (engine !== undefined && engine !== "stub" && scripted) {
     const which = engine === "native" ? "embedded" : engine;

@@ -329,4 +329,10 @@ export interface WriteProgress {
 }
 
 /** What every engine offers. Engines know transformers; algorithms live elsewhere. */
-export interface Policy extends Sampler, Trainer {}
+export interface Policy extends Sampler, Trainer {
+  /**
+   * Of an engine in processes of its own: after WORKER_LOST, starts them anew with the model as it was opened; what comes next is restore().
+   * Does nothing where none was lost.
+   */
+  revive?(): Promise<void>;
+}

@@ -9,6 +9,7 @@ import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 import { pick } from "../options.ts";
 import type { Sampling } from "../policy/policy.ts";
+import type { TorchOptions } from "../policy/torch/torch-options.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import { readConfig } from "../run/config.ts";
 import { findAgent, loadAgentFromCheckpoint } from "../run/load-agent.ts";
@@ -18,6 +19,7 @@ import type { ProjectConfig } from "./define-config.ts";
 import { environmentFrom, heldOutFrom } from "./environments.ts";
 import type { LoadedProject } from "./load-project.ts";
 import { trackerNamed } from "./names.ts";
+import { type EngineFlags, onEngine } from "./on-engine.ts";
 import { isProjectKey, projectKeys } from "./plain-config.ts";
 import { closeReward, rewardFrom } from "./rewards.ts";
 import { checkSections } from "./sections.ts";
@@ -44,9 +46,8 @@ export interface Scene {
 export interface Project extends ProjectParts, Scene {}
 
 /** What the command line changes about the agent. */
-export interface AgentOverrides {
+export interface AgentOverrides extends EngineFlags {
   model?: string;
-  threads?: number | undefined;
   slots?: number | undefined;
   cacheBytes?: number | undefined;
   stub?: boolean;
@@ -148,11 +149,13 @@ function checkKeys(config: ProjectConfig, where: string): void {
 
 async function buildAgent({ config, dir }: Loaded, overrides: AgentOverrides, where: string): Promise<Agent> {
   const { agent } = config;
-  const { model, threads, slots, cacheBytes, stub, lora, checkpoint, sampling } = overrides;
+  const { model, engine, gpus, threads, slots, cacheBytes, stub, lora, checkpoint, sampling } = overrides;
   if (agent instanceof Agent) {
     const flags = {
       "--model": model,
       "--checkpoint": checkpoint,
+      "--engine": engine,
+      "--gpus": gpus,
       "--threads": threads,
       "--slots": slots,
       "--cache": cacheBytes,
@@ -175,7 +178,8 @@ async function buildAgent({ config, dir }: Loaded, overrides: AgentOverrides, wh
   const options: AgentOptions = {
     ...own,
     ...(model !== undefined && { model }),
-    ...pick(overrides, ["threads", "slots", "cacheBytes"]),
+    ...onEngine(own ?? {}, overrides, stub),
+    ...pick(overrides, ["slots", "cacheBytes"]),
     ...(lora !== undefined && { lora: withRank(own?.lora, lora) }),
     ...(sampling && { sampling: { ...own?.sampling, ...sampling } }),
   };
@@ -184,7 +188,7 @@ async function buildAgent({ config, dir }: Loaded, overrides: AgentOverrides, wh
     if (options.model !== undefined && (await isQuantised(options.model))) options.lora = true;
   }
   if (stub) {
-    const { model: _, lora: __, ...rest } = options;
+    const { model: _, lora: __, engine: ___, torch: ____, ...rest } = options;
     return new MultiTurnAgent({ ...rest, stub: { ...options.stub, dryRun: true } });
   }
   return checkpoint === undefined ? new MultiTurnAgent(options) : agentFrom(checkpoint, options, lora);
@@ -212,7 +216,7 @@ async function agentFrom(
 
 /** Folders that the configuration names are beside it; what is not there may be on the hub. */
 function agentOptionsBeside(agent: AgentOptions | undefined, dir: string): AgentOptions | undefined {
-  const { model, hub } = agent ?? {};
+  const { model, hub, torch } = agent ?? {};
   const folder = typeof model === "string" && !model.includes("://") ? resolve(dir, model) : undefined;
   const isFolder = folder !== undefined && (/^\.{1,2}(\/|$)/.test(model!) || existsSync(folder));
   const cache = typeof hub?.cacheDir === "string" ? resolve(dir, hub.cacheDir) : undefined;
@@ -220,6 +224,18 @@ function agentOptionsBeside(agent: AgentOptions | undefined, dir: string): Agent
     ...agent,
     ...(isFolder && { model: folder }),
     ...(cache !== undefined && { hub: { ...hub, cacheDir: cache } }),
+    ...(torch && { torch: torchBeside(torch, dir) }),
+  };
+}
+
+function torchBeside(torch: TorchOptions, dir: string): TorchOptions {
+  const { python, tls, logDir } = torch;
+  return {
+    ...torch,
+    // A name alone is looked for in PATH.
+    ...(python?.includes("/") && { python: resolve(dir, python) }),
+    ...(tls && { tls: { ...tls, ca: resolve(dir, tls.ca) } }),
+    ...(logDir !== undefined && { logDir: resolve(dir, logDir) }),
   };
 }
 

@@ -70,8 +70,8 @@ export interface Change {
   now: unknown;
 }
 
-/** What a run and its model are called, and where it was split off, does not change what it does. */
-const notCompared = /^(?:id|forkedFrom\..*|version|model\.name)$/;
+/** What a run and its model are called, where it was split off, and how often it is begun again, does not change what it does. */
+const notCompared = /^(?:id|forkedFrom\..*|version|model\.name|settings\.restarts)$/;
 
 export function changesBetween(before: Partial<RunConfig>, now: Partial<RunConfig>): Change[] {
   return differences({ ...before }, { ...now })

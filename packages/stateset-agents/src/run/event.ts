@@ -69,6 +69,7 @@ export type WarningKind =
   | "callback-failed"
   | "tracker-failed"
   | "restarted"
+  | "worker-lost"
   | "options-changed"
   | "options-unusual"
   | "no-reference"

@@ -1,6 +1,6 @@
 /**
  * The folder of a run, in one place. Plain files are the truth: whoever reads a run (command line, dashboard, server) reads these.
- * Everything but `status.json`, `timing.jsonl`, `lock` and `cli.json` depends on configuration, data and seed alone, so that a run that was
+ * Everything but `status.json`, `timing.jsonl`, `lock`, `cli.json` and `worker.log` depends on configuration, data and seed alone, so that a run that was
  * killed and resumed ends in the same bytes as one that never stopped.
  */
 import { join } from "node:path";
@@ -22,6 +22,8 @@ export const runFiles = {
   timing: "timing.jsonl",
   /** How the command line was called, for runs that it started. */
   cli: "cli.json",
+  /** What was said of workers that were lost: their last lines, and what they were doing where they stalled. */
+  worker: "worker.log",
   /** `step-000123.jsonl`, a ConversationRecord a line, and `step-000123.bin` with their tokens: see trajectories.ts and token-file.ts. */
   trajectories: "trajectories",
   /** `step-000123/` and the files `last` and `best` that name one. */

@@ -61,14 +61,10 @@ export async function openRun<State>(options: OpenRunOptions, policy: Policy): P
       return { run, checkpoint: undefined, takenUp: false };
     }
     for (const folder of [dir!, pathIn(dir!, "checkpoints"), pathIn(dir!, "trajectories")]) settleFolder(folder);
-    const damaged: { message: string; dir: string }[] = [];
-    const checkpoint = findCheckpoint<SavedRun<State>>(resumeFrom, (message, at) => damaged.push({ message, dir: at }));
-    if (checkpoint) assertSameModel(checkpoint.manifest, policy.model, checkpoint.dir);
-    if (checkpoint && checkpoint.step > steps) throw alreadyDone(checkpoint.step, steps, config);
-    for (const { message, dir: at } of damaged) {
-      run.store!.setAside(at);
-      await run.say({ kind: "checkpoint-damaged", message });
-    }
+    const checkpoint = await takeUp(run, resumeFrom, (found) => {
+      assertSameModel(found.manifest, policy.model, found.dir);
+      if (found.step > steps) throw alreadyDone(found.step, steps, config);
+    });
     if (!checkpoint) refuseWithout(dir!);
     if (!checkpoint) {
       const message = `${dir} holds no checkpoint yet: the run starts again from its first step.`;
@@ -85,6 +81,23 @@ export async function openRun<State>(options: OpenRunOptions, policy: Policy): P
     else run.close("failed", messageOf(error));
     throw error;
   }
+}
+
+/** What a run goes on from, if it is `fit` for that; damaged checkpoints are told of and put aside. Undefined where there is none. */
+export async function takeUp<State>(
+  run: Run<State>,
+  from: string | undefined,
+  fit: (checkpoint: Checkpoint<SavedRun<State>>) => void = () => {},
+): Promise<Checkpoint<SavedRun<State>> | undefined> {
+  if (from === undefined) return undefined;
+  const damaged: { message: string; dir: string }[] = [];
+  const checkpoint = findCheckpoint<SavedRun<State>>(from, (message, at) => damaged.push({ message, dir: at }));
+  if (checkpoint) fit(checkpoint);
+  for (const { message, dir: at } of damaged) {
+    run.store!.setAside(at);
+    await run.say({ kind: "checkpoint-damaged", message });
+  }
+  return checkpoint;
 }
 
 /** To start a run again voids its records, and what it has come to: not where it ended and only its checkpoints were removed. */

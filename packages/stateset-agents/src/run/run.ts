@@ -123,8 +123,13 @@ export class Run<State = unknown> {
     this.#emitter.add(callback);
   }
 
-  /** Goes back to what a checkpoint holds, or to the beginning. */
-  async restore(saved: SavedRun<State> | undefined, step: number): Promise<void> {
+  /** States of the callbacks by name, as a checkpoint keeps them. */
+  async callbackStates(): Promise<Record<string, unknown>> {
+    return JSON.parse(JSON.stringify(await this.#emitter.states())) as Record<string, unknown>;
+  }
+
+  /** Goes back to what a checkpoint holds, or to the beginning, where `callbacks` are the states of the onlookers. */
+  async restore(saved: SavedRun<State> | undefined, step: number, callbacks = saved?.callbacks): Promise<void> {
     this.step = step;
     this.#current = step;
     this.best = saved?.best ?? null;
@@ -134,10 +139,11 @@ export class Run<State = unknown> {
     cutTiming(this.#timing, step);
     if (this.dir !== undefined) removeLater(this.dir, step);
     this.store?.repair(step, this.best ?? undefined);
-    if (saved) {
-      await this.#emitter.restore(saved.callbacks);
-      this.savedStep = step;
-    }
+    if (callbacks) await this.#emitter.restore(callbacks);
+    this.savedStep = saved && step;
+    // Of steps that are done again.
+    for (const list of [this.records, this.evaluations]) list.length = 0;
+    this.warnings.splice(0, Number.POSITIVE_INFINITY, ...this.warnings.filter((warning) => warning.step <= step));
     this.records.push(...((this.#logs?.metrics.read() ?? []) as StepMetrics[]));
     this.evaluations.push(...evaluationsIn((this.#logs?.events.read() ?? []) as RunEvent[]));
     for (const file of short) {

@@ -10,10 +10,18 @@ export function trackerCallbacks(
 ): RunCallbacks | undefined {
   if (trackers.length === 0) return undefined;
   const all = guardTrackers(trackers, { warn });
+  let begun: number | undefined;
   return {
-    onStart: ({ id, dir = ".", saved, resumedAfter }) =>
-      all.start({ id, dir, config: { ...saved }, ...(resumedAfter !== undefined && { resumedAfter }) }),
-    onStepEnd: ({ metrics: { step, ...metrics } }) => all.log(step, metrics),
+    async onStart({ id, dir = ".", saved, resumedAfter }) {
+      // It goes on from a checkpoint in the same process: to a tracker that is another start.
+      if (begun !== undefined) await all.finish({ status: "interrupted", steps: begun });
+      begun = resumedAfter ?? 0;
+      await all.start({ id, dir, config: { ...saved }, ...(resumedAfter !== undefined && { resumedAfter }) });
+    },
+    onStepEnd({ metrics: { step, ...metrics } }) {
+      begun = step;
+      return all.log(step, metrics);
+    },
     onEvaluation(evaluation) {
       const { step, ...metrics } = finiteMetrics(evaluation.step, evaluationMetrics(evaluation));
       return all.log(step, metrics);

@@ -21,6 +21,9 @@ export function traceWith({ tracer, parentContext, perStep = 64 }: TraceOptions)
   let stepStartMs = 0;
   return {
     onStart({ id, learner, steps, settings: { seed } }) {
+      // Of a run that goes on from a checkpoint.
+      for (const span of [step, run]) span?.end();
+      step = undefined;
       const attributes = { "run.id": id, "run.steps": steps, "run.learner": learner };
       run = tracer.startSpan("stateset.run", {
         attributes: { ...attributes, ...(typeof seed === "number" && { "run.seed": seed }) },

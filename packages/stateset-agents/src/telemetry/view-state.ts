@@ -43,6 +43,9 @@ export class ViewState {
     this.stepsBefore = run.resumedAfter ?? 0;
     this.#firstMs = nowMs;
     this.#stepMs = nowMs;
+    // A run that begins anew, or goes on from a checkpoint, has only what was before.
+    for (const curve of [this.rewards, this.losses]) curve.length = 0;
+    this.latest = undefined;
     if (run.dir === undefined || run.resumedAfter === undefined) return;
     for (const metrics of readJsonLines<StepMetrics>(pathIn(run.dir, "metrics"))) {
       if (metrics.step > 0 && metrics.step <= run.resumedAfter) this.#note(metrics);

@@ -87,6 +87,13 @@ export const trainingConfigSchema = z.strictObject({
   sampler: samplerSchema,
 
   checkpoint: checkpointSchema(25),
+  restarts: z
+    .int()
+    .min(0)
+    .default(3)
+    .describe(
+      "How often a run whose PyTorch worker is lost starts another one and goes on from its last checkpoint, in the same process. Without a checkpoint it begins again, unless the policy had learnt before the run: then it fails. Other errors are never tried again.",
+    ),
   evaluation: z
     .strictObject({
       every: z

@@ -18,10 +18,11 @@ import type { Policy } from "../policy/policy.ts";
 import { type Rollout, scorerOf } from "../rollout/rollout.ts";
 import type { RunProgress } from "../run/callbacks.ts";
 import { changesText } from "../run/config.ts";
-import type { RewardEvaluation } from "../run/event.ts";
+import type { RewardEvaluation, RunEnd } from "../run/event.ts";
 import { pathIn } from "../run/layout.ts";
 import { type OpenedRun, openRun } from "../run/open-run.ts";
 import { type RunSummary, summaryOf } from "../run/summary.ts";
+import { survive } from "../run/survive.ts";
 import { withProgress } from "../telemetry/with-progress.ts";
 import type { TrainingStart } from "./callbacks.ts";
 import { requireCapabilities } from "./capabilities.ts";
@@ -79,14 +80,18 @@ async function trainAlone<A extends Agent>(resolved: ResolvedRun<A>): Promise<Tr
     policy,
   );
   const { run } = opened;
-  let driven: OpenRollout | undefined;
+  const untaught = structuredClone(algorithm.state?.() ?? {});
   let loop: Loop | undefined;
   let after: RewardEvaluation | undefined;
   let finalDir: string | undefined;
-  const work = async () => {
-    driven = await drive(resolved, run);
-    loop = await openLoop(resolved, learner, opened, driven.rollout);
-    await begin(loop, resolved);
+  const work = async (from: OpenedRun<SavedState>, { rollout }: OpenRollout) => {
+    if (from !== opened) {
+      // Of an earlier attempt, whose worker was lost.
+      algorithm.restore?.(untaught);
+      Object.assign(learner, await openLearner({ ...learner, reference: undefined }));
+    }
+    loop = await openLoop(resolved, learner, from, rollout);
+    await begin(loop, resolved, from);
     await evaluateBefore(loop);
     await firstLook(loop);
     const end = await runLoop(loop);
@@ -97,9 +102,20 @@ async function trainAlone<A extends Agent>(resolved: ResolvedRun<A>): Promise<Tr
     finalDir = await saveFinal(parts, run.dir);
     return end;
   };
-  const end = await run
-    .conclude(work, () => saveLoop(loop!, { best: false, planned: false }))
-    .finally(() => Promise.all([driven?.rollout.scorer?.close(), driven?.close()]));
+  const attempt = async (from: OpenedRun<SavedState>): Promise<RunEnd> => {
+    const driven = await drive(resolved, run);
+    const close = () => [driven.rollout.scorer?.close(), driven.close()];
+    const end = await work(from, driven).catch(async (error: unknown) => {
+      await Promise.allSettled(close());
+      throw error;
+    });
+    await Promise.all(close());
+    return end;
+  };
+  const end = await run.conclude(
+    () => survive(opened, { policy, restarts: config.restarts }, attempt),
+    () => saveLoop(loop!, { best: false, planned: false }),
+  );
   const { before, state } = loop!;
   return {
     agent: parts.agent,
@@ -165,10 +181,14 @@ function samplerOf({ sampler: { kind, floor } }: TrainingConfig): ScenarioSample
   return kind === "uniform" ? undefined : new ScenarioSampler({ kind, floor });
 }
 
-async function begin(loop: Loop, { parts, config, algorithm, changes }: ResolvedRun): Promise<void> {
+async function begin(
+  loop: Loop,
+  { parts, config, algorithm, changes }: ResolvedRun,
+  { checkpoint }: OpenedRun<SavedState>,
+): Promise<void> {
   const { run } = loop;
   const { name, options } = algorithm;
-  const resumedAfter = parts.resumeFrom === undefined ? undefined : run.step;
+  const resumedAfter = parts.resumeFrom === undefined && !checkpoint ? undefined : run.step;
   const settings = { ...config, ...options, algorithm: name };
   const defaults = defaultsOf(name, { policy: parts.agent.policy, recompute: config.recompute });
   const view = { config, algorithm: { name, options }, resumedAfter, settings, defaults };

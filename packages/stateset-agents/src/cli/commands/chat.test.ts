@@ -5,7 +5,7 @@ import { flagTests } from "../../../test/flags.ts";
 import { learnFolder, toolProject } from "../../../test/learn-data.ts";
 import { temporaryFolder } from "../../../test/tiny-model.ts";
 
-const { place, run, flag, complete } = flagTests("chat");
+const { place, run, flag, engineFlags, complete } = flagTests("chat");
 
 describe("chat", () => {
   flag("chat --checkpoint", async () => {
@@ -75,6 +75,7 @@ describe("chat", () => {
       "--model and --checkpoint",
     );
   });
+  engineFlags("chat", (flags) => run(`chat --checkpoint ${place.model} ${flags}`, { input: "hi\n" }));
   flag("chat --threads", async () => {
     expect((await run(`chat --checkpoint ${place.model} --threads 0`, { input: "hi\n" })).stderr).toContain(
       "agent.threads",

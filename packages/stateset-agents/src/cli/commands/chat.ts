@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import type { ChatFlags } from "../chat/run-chat.ts";
 import { checkpointHelp } from "../checkpoint-path.ts";
+import { engineOption, gpusOption } from "../engine-options.ts";
 import type { CliIo } from "../io.ts";
 import { notNegative, wholeNumber } from "../values.ts";
 
@@ -18,6 +19,8 @@ export function addChat(program: Command, io: CliIo): void {
     .option("--constrain", "hold the calls of tools to their schemas while they are sampled")
     .option("--seed <n>", "makes replies repeatable", wholeNumber)
     .option("--model <model>", "a model folder, GGUF file or hub id instead of the configured one")
+    .addOption(engineOption())
+    .addOption(gpusOption())
     .option("--threads <n>", "threads of the embedded engine", wholeNumber)
     .option("--stub", "use scripted replies instead of a model")
     .option("--json", "print each reply as JSON")

@@ -5,7 +5,7 @@ import type { CliResult, Json } from "../../../test/cli.ts";
 import { flagTests } from "../../../test/flags.ts";
 import { temporaryFolder } from "../../../test/tiny-model.ts";
 
-const { place, run, flag, complete } = flagTests("demo");
+const { place, run, flag, engineFlags, complete } = flagTests("demo");
 
 describe("demo", () => {
   // One run of one step with every flag: the starter model on the real engine.
@@ -86,6 +86,7 @@ describe("demo", () => {
     expect(goOn(late, cwd).command).toBe(command);
     expect((await run(command, { cwd })).stdout).toContain("The trained agent is in");
   });
+  engineFlags("demo", (flags) => run(`demo --steps 1 ${flags}`));
   flag("demo --threads", async () => {
     expect((await run("demo --threads 0 --steps 1")).stderr).toContain("agent.threads");
   });

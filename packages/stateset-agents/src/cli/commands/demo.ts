@@ -2,6 +2,7 @@ import { type Command, Option } from "commander";
 import { demoRewards } from "../demo/demo-task.ts";
 import type { DemoOptions } from "../demo/run-demo.ts";
 import { demoTaskNames } from "../demo/tasks.ts";
+import { engineOption, gpusOption } from "../engine-options.ts";
 import type { CliIo } from "../io.ts";
 import { countingNumber, wholeNumber } from "../values.ts";
 
@@ -22,6 +23,8 @@ export function addDemo(program: Command, io: CliIo): void {
     )
     .option("--seed <n>", "everything random follows from it", wholeNumber)
     .option("--steps <n>", "rounds of sampling and learning", countingNumber)
+    .addOption(engineOption())
+    .addOption(gpusOption())
     .option("--threads <n>", "threads of the embedded engine", wholeNumber)
     .addOption(
       new Option(

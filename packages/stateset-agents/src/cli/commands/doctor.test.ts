@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { cli, type Json } from "../../../test/cli.ts";
@@ -46,15 +46,46 @@ describe("doctor and version", () => {
       "Memory",
       "Disk",
       "Python",
+      "Worker",
       "GPU",
     ]);
   });
-  it("doctor says what Python is for", async () => {
-    const { stdout } = await cli(["doctor", "--model", place.model], {
-      cwd: place.dir,
-      env: { STATESET_PYTHON: "/no/such/python" },
+  const asked = async (env: Record<string, string>) =>
+    (await cli(["doctor", "--model", place.model], { cwd: place.dir, env })).stdout;
+  it("doctor says what Python is for, and how to get it", async () => {
+    const none = await asked({ STATESET_PYTHON: "/no/such/python" });
+    expect(none).toMatch(/– Python +There is no Python at \/no\/such\/python.* the embedded engine needs none\./);
+    expect(none).toMatch(/→ npx stateset-agents setup-gpu/);
+  });
+  it("doctor says what a Python has and lacks, and where the worker is", async () => {
+    const dir = temporaryFolder();
+    const pythonWith = (facts: object): string => {
+      const file = join(dir, `python-${readdirSync(dir).length}`);
+      writeFileSync(file, `#!/bin/sh\necho '${JSON.stringify(facts)}'\n`, { mode: 0o755 });
+      return file;
+    };
+    const packages = { torch: "2.11.0", transformers: "5.17.1", peft: "0.21.0", bitsandbytes: null };
+    const gpus = [{ name: "NVIDIA H200", totalBytes: 140 * 2 ** 30 }];
+    const whole = await asked({
+      STATESET_PYTHON: pythonWith({ version: "3.12.1", packages, gpus }),
+      XDG_CACHE_HOME: dir,
     });
-    expect(stdout).toMatch(/Python +\/no\/such\/python not found \(not needed; only the comparisons with PyTorch in/);
+    expect(whole).toMatch(
+      /✓ Python +3\.12\.1 \(.*python-0\) with torch 2\.11\.0, transformers 5\.17\.1, peft 0\.21\.0\n/,
+    );
+    expect(whole).toMatch(/✓ GPU +NVIDIA H200, 140\.0 GiB \(--engine torch --gpus 1\)/);
+    expect(whole).toMatch(/✓ Worker +\d+\.\d+\.\d+ in .*python; no environment in .*stateset-agents\/gpu yet/);
+    const old = { ...packages, torch: "2.4.0", peft: null };
+    const half = await asked({ STATESET_PYTHON: pythonWith({ version: "3.9.0", packages: old, gpus: [] }) });
+    expect(half).toMatch(
+      /– Python .*; the torch engine wants Python 3\.10, torch 2\.11, peft 0\.21 or newer\n +→ npx stateset-agents setup-gpu/,
+    );
+    const bad = await asked({
+      STATESET_PYTHON: pythonWith({ version: "3.12.0", packages, broken: "OSError: libcudart" }),
+    });
+    expect(bad).toMatch(/– Python .*PyTorch cannot be imported: OSError: libcudart/);
+    writeFileSync(join(dir, "no-python"), "#!/bin/sh\nexit 3\n", { mode: 0o755 });
+    expect(await asked({ STATESET_PYTHON: join(dir, "no-python") })).toMatch(/– Python .*no-python does not run/);
   });
   flag("version --json", async () => {
     expect((await run("version --json")).json[0]).toMatchObject({ node: process.versions.node });

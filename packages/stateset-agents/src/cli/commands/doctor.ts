@@ -8,7 +8,9 @@ const marks = { ok: "✓", note: "–", problem: "✗" } as const;
 export function addDoctor(program: Command, io: CliIo): void {
   program
     .command("doctor")
-    .description("Check that this machine can train: Node, engine, memory, disk, Python and GPU.")
+    .description(
+      "Check that this machine can train: Node, engine, memory, disk; and for the torch engine Python, its packages and GPUs.",
+    )
     .option(
       "--model <model>",
       "check against the needs of this model, a folder or GGUF file (default: the starter model)",

@@ -6,7 +6,7 @@ import { flagTests } from "../../../test/flags.ts";
 import { learnFolder, toolProject } from "../../../test/learn-data.ts";
 import { temporaryFolder } from "../../../test/tiny-model.ts";
 
-const { place, run, flag, complete } = flagTests("evaluate");
+const { place, run, flag, engineFlags, complete } = flagTests("evaluate");
 
 describe("evaluate", () => {
   flag("evaluate --checkpoint", async () => {
@@ -169,6 +169,7 @@ describe("evaluate", () => {
       (await run(`evaluate ${options} --message hello --max-tokens 12`, { cwd })).stdout;
     expect(await reply(`--model ${place.model}`)).not.toBe(await reply(`--model ${place.other}`));
   });
+  engineFlags("evaluate", (flags) => run(`evaluate --checkpoint ${place.model} --message hello ${flags}`));
   flag("evaluate --threads", async () => {
     const reply = async (n: number) =>
       (await run(`evaluate --checkpoint ${place.model} --message hello --max-tokens 12 --threads ${n}`)).stdout;

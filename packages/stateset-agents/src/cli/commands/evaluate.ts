@@ -1,5 +1,6 @@
 import { type Command, Option } from "commander";
 import { checkpointHelp } from "../checkpoint-path.ts";
+import { engineOption, gpusOption } from "../engine-options.ts";
 import type { EvaluateFlags } from "../evaluate/run-evaluate.ts";
 import type { CliIo } from "../io.ts";
 import { notNegative, onceOnly, wholeNumber } from "../values.ts";
@@ -35,6 +36,8 @@ export function addEvaluate(program: Command, io: CliIo): void {
     .option("--max-tokens <n>", "tokens per reply at most", wholeNumber)
     .option("--constrain", "hold the calls of tools to their schemas while they are sampled")
     .option("--model <model>", "a model folder, GGUF file or hub id instead of the configured one")
+    .addOption(engineOption())
+    .addOption(gpusOption())
     .option("--threads <n>", "threads of the embedded engine", wholeNumber)
     .option("--output <file>", "also write the result here, as JSON")
     .option("--stub", "use scripted replies instead of a model")

@@ -6,7 +6,7 @@ import type { CliResult, Json } from "../../../test/cli.ts";
 import { flagTests } from "../../../test/flags.ts";
 import { dataFiles, learnFolder } from "../../../test/learn-data.ts";
 
-const { place, run: inProject, flag, complete } = flagTests("sft", "dpo", "reward-model", "best-of-n");
+const { place, run: inProject, flag, engineFlags, complete } = flagTests("sft", "dpo", "reward-model", "best-of-n");
 
 /** A project whose model is `place.model`, with data for each of them. */
 let cwd = "";
@@ -151,6 +151,7 @@ describe.each(commands)("%s", (command) => {
     const twice = await run(`${command} ${sourceOf(command)} --lora --checkpoint ${named("lora-16")}`);
     if (command !== "reward-model") expect(twice.stderr).toContain("is an adapter already");
   });
+  engineFlags(command, (flags) => run(`${command} ${sourceOf(command)} ${flags}`));
   flag(`${command} --threads`, async () => {
     expect((await run(`${command} ${sourceOf(command)} --threads 0`)).stderr).toContain("agent.threads");
     expect((await learn(command, `--threads 1 --name ${named("threads")}`)).status).toBe(0);

@@ -11,7 +11,7 @@ import { spawnCli } from "../../../test/spawn-cli.ts";
 import { temporaryFolder } from "../../../test/temporary-folder.ts";
 import type { InterruptCode } from "../exit-codes.ts";
 
-const { place, run, flag, complete } = flagTests("serve");
+const { place, run, flag, engineFlags, complete } = flagTests("serve");
 
 /** With a context in which no test sees the end of a reply. */
 let patient: string;
@@ -271,6 +271,7 @@ describe("serve", () => {
     expect(await share("1MiB")).toBeGreaterThan(await share("64MiB"));
     expect((await run("serve --cache big")).status).toBe(2);
   });
+  engineFlags("serve", (flags) => run(`serve ${place.model} --port 0 ${flags}`));
   flag("serve --threads", async () => {
     await served(`${place.model} --threads 1`, async (ask) => {
       expect((await ask(chat, brief(basename(place.model)))).status).toBe(200);

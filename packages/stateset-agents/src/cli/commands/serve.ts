@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { checkpointHelp } from "../checkpoint-path.ts";
+import { engineOption, gpusOption } from "../engine-options.ts";
 import type { CliIo } from "../io.ts";
 import type { ServeFlags } from "../serve/run-serve.ts";
 import { bytes, countingNumber, duration, wholeNumber } from "../values.ts";
@@ -21,6 +22,8 @@ export function addServe(program: Command, io: CliIo): void {
     .option("--max-waiting <n>", "requests that may wait; one more is told to come later (default: 512)", wholeNumber)
     .option("--deadline <time>", "after which nobody waits for a reply, such as 30s (default: none)", duration)
     .option("--drain <time>", "how long running replies may take when the server ends (default: 30s)", duration)
+    .addOption(engineOption())
+    .addOption(gpusOption())
     .option("--threads <n>", "threads of the embedded engine", countingNumber)
     .option("--allow-host <name...>", "more names that requests may be for, beside this machine's own")
     .option(

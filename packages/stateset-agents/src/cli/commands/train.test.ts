@@ -7,7 +7,7 @@ import { learnFolder } from "../../../test/learn-data.ts";
 import { makeTinyModel, temporaryFolder } from "../../../test/tiny-model.ts";
 import { exportGguf } from "../../policy/gguf/export-gguf.ts";
 
-const { place, run, flag, complete } = flagTests("train");
+const { place, run, flag, engineFlags, complete } = flagTests("train");
 
 const trained = (args: string) => run(`train --json ${args}`);
 /** The resolved configuration a run started with. */
@@ -196,6 +196,7 @@ describe("train", () => {
     const [plan] = (await run(`train --dry-run --json --model ${place.model}`, { cwd })).json;
     expect(plan).toMatchObject({ model: { name: place.model, architecture: "llama" } });
   });
+  engineFlags("train", async (flags) => run(`train --dry-run ${flags}`, { cwd: await optionsProject() }));
   flag("train --threads", async () => {
     const cwd = await optionsProject();
     expect((await run("train --dry-run --threads 0", { cwd })).stderr).toContain("agent.threads");

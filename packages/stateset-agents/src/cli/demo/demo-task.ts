@@ -4,6 +4,7 @@ import type { MultiTurnAgent } from "../../agent/multi-turn-agent.ts";
 import type { Environment } from "../../environment/environment.ts";
 import { StatesetError } from "../../error.ts";
 import type { Evaluation } from "../../evaluation/evaluate.ts";
+import type { EngineFlags } from "../../project/on-engine.ts";
 import { rewardFunction } from "../../reward/define-reward.ts";
 import type { RewardFunction } from "../../reward/reward-function.ts";
 import type { TrainingOptions } from "../../training/config.ts";
@@ -17,7 +18,7 @@ export interface DemoTask {
   /** Beside "flipped" and "constant". */
   paidFor: DemoReward;
   /** A model of the user's own is larger than the bundled one, and may be quantised: an adapter is trained on it. */
-  agent(options: { threads?: number; model?: string }): MultiTurnAgent;
+  agent(options: EngineFlags & { model?: string }): MultiTurnAgent;
   training(): Environment;
   /** `few` for models that take their time. */
   heldOut(options: { few: boolean }): Environment;

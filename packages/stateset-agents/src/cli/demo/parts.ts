@@ -2,6 +2,7 @@
 import { MultiTurnAgent } from "../../agent/multi-turn-agent.ts";
 import { ConversationEnvironment } from "../../environment/conversation-environment.ts";
 import { customerService, technicalSupport } from "../../environment/preset/index.ts";
+import { type EngineFlags, onEngine } from "../../project/on-engine.ts";
 import { ConcisenessReward } from "../../reward/builtin/conciseness.ts";
 import { PolitenessReward } from "../../reward/builtin/politeness.ts";
 import { CompositeReward } from "../../reward/composite-reward.ts";
@@ -10,11 +11,11 @@ import type { TrainingOptions } from "../../training/config.ts";
 import type { DemoTask } from "./demo-task.ts";
 import { comparisonTable, measuresOf } from "./report.ts";
 
-export function demoAgent({ threads, model }: { threads?: number; model?: string } = {}): MultiTurnAgent {
+export function demoAgent({ model, ...engine }: EngineFlags & { model?: string } = {}): MultiTurnAgent {
   return new MultiTurnAgent({
     systemPrompt: "You are a helpful customer support agent.",
     sampling: { temperature: 0.9, maxTokens: model === undefined ? 64 : 48 },
-    ...(threads !== undefined && { threads }),
+    ...onEngine({}, engine),
     ...(model !== undefined && { model, lora: true }),
   });
 }

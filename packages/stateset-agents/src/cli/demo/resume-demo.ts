@@ -1,5 +1,6 @@
 /** Going on with a demo that was stopped: with what it was started with, from its last checkpoint. */
 import { StatesetError } from "../../error.ts";
+import { pick } from "../../options.ts";
 import { runDirOf } from "../../run/checkpoint/store.ts";
 import { readConfig } from "../../run/config.ts";
 import type { CliIo } from "../io.ts";
@@ -23,12 +24,12 @@ export function resumedDemo(given: DemoOptions, io: CliIo): { options: DemoOptio
   const dir = runDirOf(resumeFrom);
   // Says where there is no run at all.
   readConfig(dir);
-  const { demo, model, threads } = readInvocation(dir);
+  const { demo, ...kept } = readInvocation(dir);
   if (demo === undefined) {
     throw new StatesetError("CHECKPOINT_MISMATCH", `The run in ${dir} is no demo.`, {
       hint: "Go on with it by the command that made it.",
     });
   }
-  const started = { ...demo, ...(model !== undefined && { model }), ...(threads !== undefined && { threads }) };
+  const started = { ...demo, ...pick(kept, ["model", "engine", "gpus", "threads"]) };
   return { options: { ...started, ...given }, resumeFrom };
 }

@@ -2,6 +2,7 @@ import { join, relative } from "node:path";
 import { hasCode } from "../../error.ts";
 import type { Estimate } from "../../evaluation/estimate.ts";
 import { evaluateWith } from "../../evaluation/evaluate.ts";
+import type { EngineFlags } from "../../project/on-engine.ts";
 import { claimFolder, releaseEmpty } from "../../run/place.ts";
 import { wrap } from "../../telemetry/columns.ts";
 import { duration } from "../../telemetry/format.ts";
@@ -20,14 +21,13 @@ import { conclusion, conversationPair } from "./report.ts";
 import { resumedDemo } from "./resume-demo.ts";
 import { type DemoTaskName, demoTasks } from "./tasks.ts";
 
-export interface DemoOptions {
+export interface DemoOptions extends EngineFlags {
   /** What the agent is to learn. Default "polite". */
   task?: DemoTaskName;
   /** Default 1. */
   seed?: number;
   /** Default: the task's. */
   steps?: number;
-  threads?: number;
   /** A model folder, GGUF file or hub id in place of the bundled model; an adapter is trained on it. */
   model?: string;
   /** What the agent learns from. Default: the task's own reward. */

@@ -4,6 +4,7 @@ import { type TaskClass, taskClasses } from "../../environment/domain/domain.ts"
 import { retail } from "../../environment/domain/retail/retail.ts";
 import { type Estimate, estimateMean } from "../../evaluation/estimate.ts";
 import type { Evaluation } from "../../evaluation/evaluate.ts";
+import { onEngine } from "../../project/on-engine.ts";
 import { ConcisenessReward } from "../../reward/builtin/conciseness.ts";
 import { rewardFunction } from "../../reward/define-reward.ts";
 import type { RewardFunction } from "../../reward/reward-function.ts";
@@ -33,11 +34,11 @@ function pays(): RewardFunction {
 export const shopTask: DemoTask = {
   title: "A shop's agent learns to look up, act, refuse and ask back",
   paidFor: "success",
-  agent: ({ threads, model }) =>
+  agent: ({ model, ...engine }) =>
     new MultiTurnAgent({
       systemPrompt: "You are a shop assistant.",
       sampling: { maxTokens: 48 },
-      ...(threads !== undefined && { threads }),
+      ...onEngine({}, engine),
       ...(model !== undefined && { model, lora: true }),
     }),
   training: () => retail({ level: 1, tasks: 128, maxTurns }),

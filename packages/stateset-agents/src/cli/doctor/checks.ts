@@ -1,4 +1,3 @@
-import { spawnSync } from "node:child_process";
 import { accessSync, constants, existsSync, statfsSync } from "node:fs";
 import { availableParallelism, cpus, totalmem } from "node:os";
 import { join, resolve } from "node:path";
@@ -12,6 +11,7 @@ import { availableMemory } from "../../policy/native/memory.ts";
 import { readModelConfig } from "../../policy/native/model-config.ts";
 import { bytes, quantity } from "../../telemetry/format.ts";
 import { messageAndHint } from "../failure.ts";
+import { checkTorch } from "./python-checks.ts";
 
 export interface Check {
   name: string;
@@ -37,8 +37,7 @@ export async function runChecks(around: Surroundings): Promise<Check[]> {
     checkThreads(),
     ...(await checkModel(around)),
     checkDisk(around.cwd),
-    checkPython(around.env),
-    checkGpu(),
+    ...(await checkTorch(around.env)),
   ];
 }
 
@@ -171,29 +170,4 @@ function checkDisk(cwd: string): Check {
     detail: `${bytes(free)} free for runs`,
     ...(!enough && { fix: "npx stateset-agents runs prune --yes" }),
   };
-}
-
-function checkPython(env: Surroundings["env"]): Check {
-  const python = env.STATESET_PYTHON ?? "python3";
-  const script =
-    "import sys; print(sys.version.split()[0]);\ntry:\n import torch; print(torch.__version__)\nexcept ImportError: print('')";
-  const { status, stdout } = spawnSync(python, ["-c", script], { encoding: "utf8", timeout: 20_000 });
-  const none = "not needed; only the comparisons with PyTorch in this library's own tests use it";
-  if (status !== 0) return { name: "Python", status: "note", detail: `${python} not found (${none})` };
-  const [version, torch] = stdout.split("\n") as [string, string];
-  return {
-    name: "Python",
-    status: torch ? "ok" : "note",
-    detail: `${version}${torch ? ` with torch ${torch}` : ` without torch (${none})`}`,
-  };
-}
-
-function checkGpu(): Check {
-  const { status, stdout } = spawnSync("nvidia-smi", ["--query-gpu=name,memory.total", "--format=csv,noheader"], {
-    encoding: "utf8",
-    timeout: 10_000,
-  });
-  if (status === 0 && stdout.trim() !== "")
-    return { name: "GPU", status: "ok", detail: stdout.trim().split("\n").join("; ") };
-  return { name: "GPU", status: "note", detail: "none found (not needed; the embedded engine runs on the CPU)" };
 }

@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { writeJsonAtomic } from "../../durable.ts";
 import { messageOf, StatesetError } from "../../error.ts";
+import type { EngineFlags } from "../../project/on-engine.ts";
 import type { LearnerKind } from "../../run/config.ts";
 import { pathIn } from "../../run/layout.ts";
 import type { DemoOptions } from "../demo/run-demo.ts";
@@ -12,7 +13,7 @@ import { pathOrRun } from "./path-or-run.ts";
 export type RunCommand = "train" | "demo" | "sft" | "dpo" | "reward-model" | "best-of-n";
 
 /** How a run was started, kept beside it as cli.json, so that `--resume` alone goes on the same way. */
-export interface Invocation {
+export interface Invocation extends EngineFlags {
   config?: string;
   stub?: boolean;
   autoAdjust?: boolean;
@@ -21,14 +22,13 @@ export interface Invocation {
   model?: string;
   checkpoint?: string;
   lora?: true | number;
-  threads?: number;
   save?: string;
   reward?: string;
   data?: string;
   heldOut?: string;
   skipBad?: boolean;
   minReward?: number;
-  /** Of a demo, beside its model and threads. */
+  /** Of a demo, beside its model and engine. */
   demo?: Pick<DemoOptions, "task" | "seed" | "steps" | "reward">;
 }
 
@@ -41,6 +41,8 @@ const names = [
   "model",
   "checkpoint",
   "lora",
+  "engine",
+  "gpus",
   "threads",
   "save",
   "reward",

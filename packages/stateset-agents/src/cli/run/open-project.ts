@@ -2,6 +2,7 @@
 import { existsSync, statSync } from "node:fs";
 import { type ReadOptions, type SkippedLines, skippedText } from "../../conversation/read-entries.ts";
 import { StatesetError } from "../../error.ts";
+import { pick } from "../../options.ts";
 import type { AgentOverrides, Loaded } from "../../project/build-project.ts";
 import { findConfig, loadProject } from "../../project/load-project.ts";
 import { trackerNamed } from "../../project/names.ts";
@@ -43,7 +44,7 @@ export function readingOf(
 }
 
 export function agentOverrides(flags: Invocation, io: CliIo): AgentOverrides {
-  const { model, threads, stub, lora, checkpoint } = flags;
+  const { model, stub, lora, checkpoint } = flags;
   if (model !== undefined && checkpoint !== undefined) {
     throw new StatesetError("INVALID_OPTION", "--model and --checkpoint both say what to start from.", {
       hint: "Give one of them: a checkpoint knows its model.",
@@ -61,7 +62,7 @@ export function agentOverrides(flags: Invocation, io: CliIo): AgentOverrides {
   return {
     learns: true,
     ...(model !== undefined && { model }),
-    ...(threads !== undefined && { threads }),
+    ...pick(flags, ["engine", "gpus", "threads"]),
     ...(lora !== undefined && { lora }),
     ...(stub && { stub: true }),
     ...(checkpoint !== undefined && { checkpoint: checkpointPath(checkpoint, io) }),

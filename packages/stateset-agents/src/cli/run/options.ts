@@ -2,6 +2,7 @@
 import { type Command, Option } from "commander";
 import { trackerNames } from "../../project/names.ts";
 import { checkpointHelp } from "../checkpoint-path.ts";
+import { engineOption, gpusOption } from "../engine-options.ts";
 import { flag, positiveNumber, rank, setting, wholeNumber } from "../values.ts";
 
 /** What differs in their words. */
@@ -26,6 +27,8 @@ export function addRunOptions(command: Command, { config, changed, bad }: RunWor
     .option("--checkpoint <folder>", `start from what was trained: ${checkpointHelp}`)
     .option("--lora [rank]", "train an adapter instead of all weights", rank)
     .option("--skip-bad", `go on after ${bad} that cannot be read, and say how many there were`)
+    .addOption(engineOption())
+    .addOption(gpusOption())
     .option("--threads <n>", "threads of the embedded engine", wholeNumber)
     .addOption(new Option("--tracker <name...>", "also write the run's numbers for another tool").choices(trackerNames))
     .option("--seed <n>", "everything random follows from it", wholeNumber)

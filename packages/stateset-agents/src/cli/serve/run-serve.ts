@@ -21,7 +21,7 @@ import { type CliIo, print, printJson } from "../io.ts";
 import { type OpenAgentFlags, openAgent } from "../open-agent.ts";
 import { banner } from "./banner.ts";
 
-export interface ServeFlags extends Pick<OpenAgentFlags, "config" | "threads" | "stub"> {
+export interface ServeFlags extends Pick<OpenAgentFlags, "config" | "engine" | "gpus" | "threads" | "stub"> {
   model?: string[];
   host: string;
   port: number;
@@ -50,8 +50,8 @@ export async function runServe(agents: readonly string[], flags: ServeFlags, io:
   const log = await logOf(flags, io);
   const keys = keysOf(flags, io);
   requireKeysBeyondLoopback(flags.host, keys);
-  const { threads, slots, stub, config } = flags;
-  const own = { threads, slots, stub, config, cacheBytes: flags.cache };
+  const { engine, gpus, threads, slots, stub, config } = flags;
+  const own = { engine, gpus, threads, slots, stub, config, cacheBytes: flags.cache };
   const open = (what: string | undefined) => async (): Promise<MultiTurnAgent> => {
     const agent = await openAgent(...placeOf(what, own, io));
     if (agent instanceof MultiTurnAgent) return agent;

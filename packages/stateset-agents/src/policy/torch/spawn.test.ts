@@ -1,7 +1,9 @@
+import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { tsx } from "../../../test/spawn-cli.ts";
 import { storiesDir, temporaryFolder } from "../../../test/tiny-model.ts";
 import { openPolicy } from "../open-policy.ts";
 import { findPython, gpuFolder, workerFolder } from "./find-python.ts";
@@ -101,6 +103,16 @@ it.each([
   const [, pid, folder] = /^pid (\d+).* --socket (\S+)\/socket/.exec(readFileSync(join(logDir, "worker.log"), "utf8"))!;
   expect(isAlive(Number(pid))).toBe(false);
   expect(existsSync(folder!)).toBe(false);
+});
+
+it("keeps a process alive until it has ended with its policy, and what follows is done", () => {
+  const owner = fileURLToPath(new URL("../../test-support/worker-owner.ts", import.meta.url));
+  const env = { ...process.env, STATESET_PYTHON: fakePython };
+  const done = spawnSync(process.execPath, ["--import", tsx, owner, storiesDir, "1", "close"], {
+    encoding: "utf8",
+    env,
+  });
+  expect(done).toMatchObject({ status: 0, stdout: expect.stringMatching(/^pids .*\nclosed\n$/) });
 });
 
 it("never shows the token: not in the arguments, the environment of the worker, or its log", async () => {

@@ -43,8 +43,8 @@ export async function spawnWorker(options: SpawnOptions): Promise<WorkerLink> {
   let hello: WorkerFacts | undefined;
   const cleanUp = async () => {
     kill(child, hello);
-    // A GPU takes seconds to be given back: nobody who waits for it may find the process ended.
-    rest(child, false);
+    // Whoever closes it waits for its end, and goes on afterwards.
+    attend(child, true);
     await ending;
     rmSync(dir, { recursive: true, force: true });
   };
@@ -60,7 +60,8 @@ export async function spawnWorker(options: SpawnOptions): Promise<WorkerLink> {
     const { deadlineMs, pingMs, onBeat } = options;
     const connection = new Connection(await open(socketPath), { deadlineMs, pingMs, onBeat, explain });
     hello = await greet(connection, "its own socket", undefined);
-    rest(child);
+    // From here on only calls keep this process alive.
+    attend(child, false);
     return {
       connection,
       hello,
@@ -150,11 +151,11 @@ function open(path: string): Promise<Socket> {
   });
 }
 
-/** While it rests only calls keep this process alive. */
-function rest(child: ChildProcess, resting = true): void {
-  for (const part of [child, child.stdout as Socket | null, child.stderr as Socket | null]) {
-    if (resting) part?.unref();
-    else part?.ref();
+/** Whether this process stays alive for it. */
+function attend(child: ChildProcess, wait: boolean): void {
+  for (const one of [child, child.stdout as Socket, child.stderr as Socket]) {
+    if (wait) one.ref();
+    else one.unref();
   }
 }
 
