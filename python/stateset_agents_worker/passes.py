@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,11 @@ from .scores import Wanted
 from .transfer import to_device
 from .tree import Layout, TokenTree, deal, idle_layout, lay_out
 from .tree_attention import NARROWEST, TreeAttention
+
+#: Programs for a new size of pass take 10 to 20 s to compile, as long as hundreds of small passes take without. So a size is compiled
+#: once it was used so often; larger ones at once, since a mask of all pairs of tokens would not do for them.
+PAYS_AFTER = 16
+DENSE_UP_TO = 4096
 
 #: The derivatives of a pass's logits are kept from forward to backward while this share of the device's memory stays free.
 KEEP_SHARE = 0.5
@@ -61,6 +67,8 @@ class Passes:
         self._seed = seed
         self._alive: dict[int, Pass] = {}
         self._last = 0
+        #: How often passes of each size were made, with and without gradients.
+        self._uses: Counter[tuple[int, bool]] = Counter()
         #: How many passes drew a mask of dropout.
         self.dropout_passes = 0
 
@@ -85,7 +93,9 @@ class Passes:
         # What is compiled has few sizes; the rest has what it needs.
         pad = device.type == "cuda"
         layout = lay_out(tree, nodes, pad) if nodes else idle_layout(pad)
-        attend = TreeAttention(layout, device, pad and self.model.head_dim >= NARROWEST, self.model.windows)
+        pays = self.pays(layout.size, wants.grad) or not pad
+        flex = pad and pays and self.model.head_dim >= NARROWEST
+        attend = TreeAttention(layout, device, flex, self.model.windows, pays)
         ints = to_device(np.concatenate([layout.tokens, layout.depth, layout.foretold_by, layout.tokens[layout.wanted]]), device)
         tokens, depth, rows, targets = ints.split([layout.size, layout.size, len(layout.wanted), len(layout.wanted)])
         wanted = Wanted(rows, targets, wants.temperature, wants.entropy, wants.grad and self._room(len(rows)))
@@ -101,6 +111,11 @@ class Passes:
         finally:
             self.model.set_dropout(False)
         return Pass(layout, bool(nodes), attend, hidden, logprobs, entropy, wants, drops, count, len(tree.tokens))
+
+    def pays(self, size: int, grad: bool) -> bool:
+        """Whether to compile for passes of this size, of which this is one more."""
+        self._uses[size, grad] += 1
+        return size > DENSE_UP_TO or self._uses[size, grad] > PAYS_AFTER
 
     def _drops(self) -> bool:
         return self.model.peft is not None and self.model.peft.peft_config["default"].lora_dropout > 0

@@ -51,7 +51,7 @@ class Blocks:
 
         def run(*args: Any, **kwargs: Any) -> Any:
             # Sampling has shapes and graphs of its own.
-            if not self.compiled or type(attention.current) is not TreeAttention:
+            if not self.compiled or type(attention.current) is not TreeAttention or not attention.current.compiled:
                 return plain(*args, **kwargs)
             try:
                 return fast(*args, **kwargs)

@@ -96,9 +96,11 @@ def dense_mask(end: Tensor, depth: Tensor, window: int | None) -> Tensor:
 class TreeAttention:
     """What attention.use() is given for one layout. Masks are made once for each window that a layer has."""
 
-    def __init__(self, layout: Layout, device: torch.device, flex: bool, windows: set[int | None]) -> None:
+    def __init__(self, layout: Layout, device: torch.device, flex: bool, windows: set[int | None], compiled: bool = True) -> None:
         end, depth = to_device(np.stack([layout.end, layout.depth]).astype(np.int32), device).unbind()
         self.flex = flex
+        #: Whether the blocks around it are to be compiled.
+        self.compiled = compiled
         # A window that no path outgrows changes nothing, and needs no mask of its own.
         longest = int(layout.depth.max()) + 1
         # Nor does a tree of one path need a mask: all that is before a token is on its path.

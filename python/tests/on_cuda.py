@@ -17,11 +17,15 @@ import numpy as np
 import torch
 from transformers import MistralConfig, Qwen3Config
 
+from stateset_agents_worker import passes
 from stateset_agents_worker.engine import Engine
 from stateset_agents_worker.ranks import Ranks
 from stateset_agents_worker.tree import TokenTree, padded
 from tests.models import LORA, derivatives, make, open_engine, spread_lora
 from tests.trees import arrays, random_tree
+
+# What is compiled is what is looked at.
+passes.PAYS_AFTER = 0
 
 CUDA = Ranks(1, 0, torch.device("cuda", 0))
 SHAPE = dict(vocab_size=1000, hidden_size=128, intermediate_size=256, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=32)

@@ -87,7 +87,8 @@ class LoadTest(unittest.TestCase):
         info = engine.info()
         self.assertEqual((info["architecture"], info["layers"], info["vocabSize"], info["contextLength"]), ("qwen3", 2, VOCAB, 99))
         self.assertEqual(info["trainableParameters"], sum(engine.masters.read(name).numel() for name in engine.masters.names))
-        self.assertEqual(info["parameters"], sum(p.numel() for p in engine.model.causal.parameters()))
+        named = engine.model.causal.named_parameters()
+        self.assertEqual(info["parameters"], sum(p.numel() for name, p in named if "lora_" not in name))
         with self.assertRaises(WorkerError) as caught:
             engine.call("forward", {}, arrays(random_tree(np.random.default_rng(1), 3, 100, VOCAB, roots=1, shuffled=False)))
         self.assertEqual(caught.exception.code, "CONTEXT_OVERFLOW")
