@@ -9,9 +9,9 @@ import { takeLock } from "../../file-lock.ts";
 import { packageVersion } from "../../package-version.ts";
 import { gpuFolder, workerFolder } from "../../policy/torch/find-python.ts";
 import { bytes, duration } from "../../telemetry/format.ts";
-import type { InterruptCode } from "../exit-codes.ts";
 import { CliExit } from "../failure.ts";
 import { type CliIo, colorsOf, isInteractive, print } from "../io.ts";
+import { stopOnInterrupt } from "../run/interruption.ts";
 import { commandLine } from "../run/place.ts";
 import { findInstaller, runProgram, type Shell } from "./install.ts";
 import { type PythonFacts, probePython } from "./probe-python.ts";
@@ -42,14 +42,8 @@ const sizes = process.platform === "linux" ? { download: 3e9, disk: 7e9 } : { do
 
 export async function runSetupGpu(flags: SetupFlags, io: CliIo): Promise<void> {
   const dir = flags.dir === undefined ? gpuFolder(io.env) : resolve(io.cwd, flags.dir);
-  const controller = new AbortController();
-  let status: InterruptCode = 130;
-  const done = io.onInterrupt((asked) => {
-    if (controller.signal.aborted) process.exit(asked);
-    status = asked;
-    controller.abort();
-    print(io, "Stopping … (Ctrl-C again stops at once)");
-  });
+  const interruption = stopOnInterrupt({ note: (line) => print(io, line) }, io, "Stopping");
+  const { signal } = interruption;
   makeFolders(dir);
   const taken = takeLock(join(dir, "lock"));
   try {
@@ -57,13 +51,13 @@ export async function runSetupGpu(flags: SetupFlags, io: CliIo): Promise<void> {
       const who = taken ? ` (process ${taken.holder.pid})` : "";
       throw new StatesetError("RUN_BUSY", `Another setup-gpu is at work in ${dir}${who}.`, { hint: "Wait for it." });
     }
-    await setUp(dir, flags, { env: io.env, signal: controller.signal, say: (line) => print(io, line) }, io);
+    await setUp(dir, flags, { env: io.env, signal, say: (line) => print(io, line) }, io);
   } catch (error) {
-    if (!controller.signal.aborted) throw error;
+    if (!signal.aborted) throw error;
     const again = commandLine(["setup-gpu", ...(flags.dir === undefined ? [] : ["--dir", flags.dir])]);
-    throw new CliExit(status, `Stopped. What is done is kept; go on with: ${again}`, "ABORTED");
+    throw new CliExit(interruption.status(), `Stopped. What is done is kept; go on with: ${again}`, "ABORTED");
   } finally {
-    done();
+    interruption.done();
     if (taken && "lock" in taken) taken.lock.release();
   }
 }
