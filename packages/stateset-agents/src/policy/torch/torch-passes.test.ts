@@ -15,6 +15,13 @@ const lineOf = (length: number, first: number): TokenTree => {
   return { tokens, nodeStart: Int32Array.of(0, length), nodeParent: Int32Array.of(-1), wanted };
 };
 
+/** A prompt with two replies: what a token sees is not all that is before it. */
+const forkOf = (length: number, first: number): TokenTree => {
+  const third = Math.floor(length / 3);
+  const nodeStart = Int32Array.of(0, third, 2 * third, length);
+  return { ...lineOf(length, first), nodeStart, nodeParent: Int32Array.of(-1, 0, 0) };
+};
+
 const slopes = ({ logprobs }: Forward) => ({ logprobs: logprobs.map((logprob) => (logprob === 0 ? 0 : -0.1)) });
 
 const normOf = (of: Float32Array) => Math.sqrt(of.reduce((sum, value) => sum + value * value, 0));
@@ -91,7 +98,7 @@ async function interleaved(policy: Policy, rounds: readonly Round[], random: Ran
   return { norms: await Promise.all(steps), gradients: await readVector(policy, "gradients") };
 }
 
-describe.skipIf(!python)("passes of the torch engine", { timeout: soak ? 3_600_000 : 60_000 }, () => {
+describe.skipIf(!python)("passes of the torch engine", { timeout: soak ? 3_600_000 : 180_000 }, () => {
   // A torchrun that is killed leaves a folder where its temporary ones are.
   process.env.TMPDIR = temporaryFolder();
   const workers = [new TorchWorkers(), new TorchWorkers(2)] as const;
@@ -108,7 +115,7 @@ describe.skipIf(!python)("passes of the torch engine", { timeout: soak ? 3_600_0
     for (let seed = 1; seed <= (soak ? 100 : 2); seed++) {
       const random = createRandom(seed);
       const rounds = Array.from({ length: 3 }, (): Round => {
-        const trees = Array.from({ length: 8 }, () => lineOf(5 + random.below(60), random.below(500)));
+        const trees = Array.from({ length: 8 }, () => forkOf(5 + random.below(60), random.below(500)));
         return { trees, wanted: new Set(trees.filter((_, i) => i === 0 || random.next() < 0.6)) };
       });
       const expected = await serial(policy, rounds);
