@@ -56,7 +56,11 @@ export function createPasses(core: TorchCore): Pick<Policy, "forward" | "backwar
         forgotten.unregister(forward);
         if (pass.link !== core.link) throw gone("The pass");
         const arrays = { ...(logprobs && { logprobs }), ...(entropy && { entropy }), ...(values && { values }) };
-        await core.call("backward", { pass: pass.id, valuesIntoTrunk }, arrays);
+        await core.call("backward", { pass: pass.id, valuesIntoTrunk }, arrays).catch((error: unknown) => {
+          // One that is refused, because the weights have changed or it was not asked for entropies, would stay there.
+          release(pass);
+          throw error;
+        });
       }),
   };
 }
