@@ -2,7 +2,8 @@
  * What takes too long for every day: the adversary of the heuristic rewards with twenty times the tries, 10,000 damaged calls of every
  * format that must go on as one chain, 10,000 episodes that must leave nothing in memory, 100,000 constrained calls that must be
  * valid, the answers to 500 random schemas too; a server under 500 streams for ten minutes, one that is killed 40 times, one that is
- * sent 100,000 mutated requests; runs of every learner that are killed ten times.
+ * sent 100,000 mutated requests; runs of every learner that are killed ten times, and
+ * runs on the torch engine (with STATESET_PYTHON) whose processes are killed 50 times.
  * Arguments go to vitest: `npm run soak -- one-chain` runs that alone.
  */
 import { spawnSync } from "node:child_process";
@@ -12,7 +13,15 @@ const files =
   given.length > 0
     ? given
     : [
-        ...["adversary", "one-chain", "tool-memory", "native/constraint", "any-schema", "checkpoint/kill"],
+        ...[
+          "adversary",
+          "one-chain",
+          "tool-memory",
+          "native/constraint",
+          "any-schema",
+          "checkpoint/kill",
+          "torch-kill",
+        ],
         ...["server-load", "server-kill", "server-security"],
       ];
 const { status } = spawnSync("npx", ["vitest", "run", ...files], {
