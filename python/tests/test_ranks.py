@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 import torch
 
@@ -56,6 +57,14 @@ class RanksTest(unittest.TestCase):
                 # After a step the roundings of the last are part of what is compared.
                 most = 1e-6 if key.startswith("step 0") else 5e-6
                 self.assertLess(((together[key] - values).norm() / max(1.0, values.norm().item())).item(), most, key)
+
+    def test_a_rank_without_a_gpu_says_how_many_there_are(self) -> None:
+        shown = mock.patch.multiple(torch.cuda, is_available=lambda: True, device_count=lambda: 1)
+        environment = mock.patch.dict(os.environ, WORLD_SIZE="4", RANK="3", LOCAL_RANK="3")
+        with shown, environment, self.assertRaises(SystemExit) as ended:
+            Ranks.join()
+        # The client looks for these words.
+        self.assertIn("rank 3 wants GPU 3, and this machine shows 1.", str(ended.exception))
 
 
 if __name__ == "__main__":

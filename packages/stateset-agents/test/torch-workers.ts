@@ -1,6 +1,5 @@
 /** Workers that listen, for tests with the torch engine: importing PyTorch takes seconds, opening a small model in a worker does not. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterAll } from "vitest";
 import { loadTorchPolicy, type TorchPolicyOptions } from "../src/policy/torch/load.ts";
@@ -42,17 +41,37 @@ export class TorchWorkers {
   }
 
   async #start(): Promise<string> {
-    const torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", String(this.#ranks)];
-    torchrun.push("--log-dir", temporaryFolder());
-    const own = ["-m", "stateset_agents_worker", "--listen", "127.0.0.1:0", "--parent", String(process.pid)];
-    const child = spawn(python!, [...(this.#ranks > 1 ? torchrun : []), ...own], {
-      stdio: ["ignore", "pipe", "inherit"],
-      env: { ...process.env, PYTHONPATH: folder, OMP_NUM_THREADS: "1", CUDA_VISIBLE_DEVICES: "" },
-    });
+    const { child, url } = await startWorker(this.#ranks);
+    child.stderr!.pipe(process.stderr, { end: false });
     this.#children.push(child);
-    for await (const line of createInterface({ input: child.stdout! })) {
-      if (line.startsWith('{"ready"')) return `torch://${(JSON.parse(line) as { address: string }).address}`;
-    }
-    throw new Error("The worker ended before it was ready.");
+    return url;
   }
+}
+
+/** One that listens on a free port of this machine, and ends with this process at the latest. `said`: all that it printed. */
+export async function startWorker(
+  ranks = 1,
+  more: readonly string[] = [],
+): Promise<{ child: ChildProcess; url: string; said(): string }> {
+  const torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", String(ranks)];
+  torchrun.push("--log-dir", temporaryFolder());
+  const own = ["-m", "stateset_agents_worker", "--listen", "127.0.0.1:0", "--parent", String(process.pid)];
+  const child = spawn(python!, [...(ranks > 1 ? torchrun : []), ...own, ...more], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, PYTHONPATH: folder, OMP_NUM_THREADS: "1", CUDA_VISIBLE_DEVICES: "" },
+  });
+  let text = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding("utf8").on("data", (chunk: string) => {
+      text += chunk;
+    });
+  }
+  return new Promise((resolve, reject) => {
+    child.stdout.on("data", () => {
+      const ready = /^\{"ready".*\}$/m.exec(text)?.[0];
+      if (ready === undefined) return;
+      resolve({ child, url: `torch://${(JSON.parse(ready) as { address: string }).address}`, said: () => text });
+    });
+    child.once("close", (code) => reject(new Error(`The worker ended with ${code} before it was ready: ${text}`)));
+  });
 }

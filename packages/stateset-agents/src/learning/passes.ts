@@ -38,7 +38,7 @@ export async function addGradients(
       }
       total += share.loss;
       const before = backward;
-      backward = policy.backward(pass, share.derivatives);
+      backward = fitting(policy, batch, want, policy.backward(pass, share.derivatives));
       // Seen when it is waited for.
       backward.catch(() => {});
       await (inFlight(policy) === 1 ? backward : before);
@@ -118,14 +118,23 @@ function isWhole({ loss, derivatives: { logprobs, entropy, values } }: LossShare
   return Number.isFinite(loss) && [logprobs, entropy, values].every((d) => d?.every(Number.isFinite) ?? true);
 }
 
-async function forward(policy: Policy, { merged, temperature }: MicroBatch, want: ForwardOptions): Promise<Forward> {
+async function forward(policy: Policy, batch: MicroBatch, want: ForwardOptions): Promise<Forward> {
+  const { merged, temperature } = batch;
+  return fitting(policy, batch, want, policy.forward(merged.tree, { ...want, temperature }));
+}
+
+/** Says of a pass that memory does not hold how large it was, and what to lower. */
+async function fitting<T>(policy: Policy, { merged }: MicroBatch, want: ForwardOptions, pass: Promise<T>): Promise<T> {
   try {
-    return await policy.forward(merged.tree, { ...want, temperature });
+    return await pass;
   } catch (error) {
     if (!hasCode(error, "OUT_OF_MEMORY")) throw error;
+    const { length } = merged.tree.tokens;
+    const ranks = policy.capabilities.ranks ?? 1;
+    const shared = ranks === 1 ? "" : ` on ${ranks} ranks`;
     const less = want.recompute || want.grad === false ? "" : ", or set recompute: true";
     throw new StatesetError("OUT_OF_MEMORY", `A micro-batch does not fit: ${messageOf(error)}`, {
-      hint: `It holds ${merged.tree.tokens.length} tokens: lower tokenBudget${less}.`,
+      hint: `It holds ${length} tokens${shared}: lower tokenBudget below ${Math.ceil(length / ranks)}${less}.`,
       cause: error,
     });
   }

@@ -191,14 +191,24 @@ describe("what fails in a run", { timeout: 300_000 }, () => {
     expect(forwards).toBe(3);
   });
 
-  it("says what to change when a micro-batch does not fit into memory", async () => {
-    const { agent, policy } = tableAgent();
-    policy.forward = async () => {
-      throw new StatesetError("OUT_OF_MEMORY", "Could not reserve 9 GB.");
-    };
-    const run = train({ ...settings, agent, reward: polite });
-    await expect(run).rejects.toMatchObject({ code: "OUT_OF_MEMORY", message: /9 GB.*lower tokenBudget.*recompute/ });
-  });
+  it.each(["forward", "backward"] as const)(
+    "says what to change when the %s pass of a micro-batch does not fit into memory",
+    async (pass) => {
+      const { agent, policy } = tableAgent();
+      policy[pass] = async () => {
+        throw new StatesetError("OUT_OF_MEMORY", "Could not reserve 9 GB.");
+      };
+      const run = train({ ...settings, agent, reward: polite });
+      await expect(run).rejects.toMatchObject({
+        code: "OUT_OF_MEMORY",
+        message: expect.stringMatching(/9 GB.*holds (\d+) tokens: lower tokenBudget below \1, or set recompute/),
+      });
+      Object.assign(policy.capabilities, { ranks: 2 });
+      await expect(train({ ...settings, agent, reward: polite })).rejects.toMatchObject({
+        message: expect.stringMatching(/tokens on 2 ranks: lower tokenBudget below \d+/),
+      });
+    },
+  );
 
   it("goes on when every conversation of an evaluation fails", async () => {
     const reward = new FunctionReward((turns, { scenario }) => {

@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:net";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { storiesDir } from "../../../test/tiny-model.ts";
-import { addressOf } from "./attach.ts";
+import { addressOf, attachWorker } from "./attach.ts";
 import { loadTorchPolicy } from "./load.ts";
 import type { TorchOptions } from "./torch-options.ts";
 
@@ -36,10 +36,13 @@ describe("an address", () => {
     "torch://here",
     "torch://:1",
     "torch://user:secret@here:1",
+    "torch://us@er:sec/ret:secret@here:1",
     "torch://here:1/x",
-    "torch://here:1?a",
-  ])("is refused as %s", (url) => {
-    expect(() => addressOf(url)).toThrowError(expect.objectContaining({ code: "INVALID_OPTION" }));
+    "torch://here:1?token=secret",
+    "torch://here:1#secret",
+  ])("is refused as %s, without a word of what may be secret", (url) => {
+    const message = expect.not.stringContaining("secret");
+    expect(() => addressOf(url)).toThrowError(expect.objectContaining({ code: "INVALID_OPTION", message }));
   });
 });
 
@@ -65,6 +68,18 @@ describe("a worker that cannot be attached to", () => {
     await expect(attach({ url })).rejects.toMatchObject({
       code: "WORKER_LOST",
       message: expect.stringMatching(/broke the protocol/),
+    });
+  });
+
+  it("says nothing at all", async () => {
+    const server = createServer((socket) => void socket.on("error", () => {}).resume());
+    servers.push(server);
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    vi.stubEnv("STATESET_WORKER_TOKEN", "a token of the tests");
+    const url = `torch://127.0.0.1:${(server.address() as { port: number }).port}`;
+    await expect(attachWorker({ url, deadlineMs: 60_000, pingMs: 20 })).rejects.toMatchObject({
+      code: "WORKER_LOST",
+      message: expect.stringMatching(/3 heartbeats without an answer.*Is it a worker/),
     });
   });
 

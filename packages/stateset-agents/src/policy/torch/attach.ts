@@ -67,14 +67,16 @@ export async function attachWorker({ url, tls, logDir, ...options }: AttachOptio
 }
 
 export function addressOf(url: string): { host: string; port: number; loopback: boolean } {
+  // Whoever writes a token here must not find it in a log.
+  const shown = url.replace(/\/\/.*@/s, "//[hidden]@").replace(/[?#].*/s, (rest) => `${rest[0]}[hidden]`);
   const invalid = (hint: string) =>
-    new StatesetError("INVALID_OPTION", `${JSON.stringify(url)} is no address of a worker.`, { hint });
+    new StatesetError("INVALID_OPTION", `${JSON.stringify(shown)} is no address of a worker.`, { hint });
   if (!/^torch:\/\//.test(url) || !URL.canParse(url.replace(/^torch/, "http"))) {
     throw invalid("It looks like torch://host:port.");
   }
-  const { hostname, port, username, password, pathname, search } = new URL(url.replace(/^torch/, "http"));
+  const { hostname, port, username, password, pathname, search, hash } = new URL(url.replace(/^torch/, "http"));
   if (port === "") throw invalid("It lacks the port: torch://host:port.");
-  if (username || password || search || pathname !== "/") {
+  if (username || password || search || hash || pathname !== "/") {
     throw invalid("It is torch://host:port and no more; the token goes into STATESET_WORKER_TOKEN.");
   }
   const host = hostname.replace(/^\[|\]$/g, "");
