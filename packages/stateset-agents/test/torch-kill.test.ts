@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { loadNativePolicy } from "../src/policy/native/load.ts";
 import { createRandom } from "../src/random.ts";
 import { verifyManifest } from "../src/run/checkpoint/manifest.ts";
@@ -71,19 +71,22 @@ async function nextSign({ saw, exit, output }: SpawnedCli, times: number): Promi
 }
 
 describe.skipIf(!python || process.platform !== "linux")("a run on two ranks of the torch engine", () => {
-  /** Kills until the run ends, or there are enough; takes it up again whenever its process is gone. Answers how many it took. */
-  async function killAndEnd(wanted: (done: number) => boolean, before: number): Promise<number> {
+  /** Kills until the run ends, or there are enough; takes it up again whenever its process is gone. Answers how many there are now. */
+  async function killAndEnd(before: number): Promise<number> {
     const folder = temporaryFolder();
     const dir = join(folder, "run");
     const start = () => {
       const env = { TMPDIR: folder, OMP_NUM_THREADS: "1" };
-      return spawnCli([storiesDir, dir], folder, "../test-support/killable-torch-run", env);
+      const started = spawnCli([storiesDir, dir], folder, "../test-support/killable-torch-run", env);
+      // Where a test fails nobody else ends it.
+      onTestFinished(() => void started.child.kill("SIGKILL"));
+      return started;
     };
     let run = start();
     let [done, seen, mayFail] = [before, 0, false];
     for (;;) {
       // Now and then somebody is killed who only begins, or is about to be ended.
-      const early = wanted(done) && done % 5 === 4;
+      const early = done < kills && done % 5 === 4;
       const sign = await (early ? Promise.race([run.exit, sleep(0, "goes on")]) : nextSign(run, seen + 1));
       if (sign === 0) break;
       if (sign !== "goes on") {
@@ -92,7 +95,7 @@ describe.skipIf(!python || process.platform !== "linux")("a run on two ranks of 
         [run, seen, mayFail] = [start(), 0, false];
         continue;
       }
-      if (!wanted(done)) {
+      if (done === kills) {
         seen = signsOf(run);
         continue;
       }
@@ -125,7 +128,7 @@ describe.skipIf(!python || process.platform !== "linux")("a run on two ranks of 
 
   it(`ends with all its steps after kill -9 at ${kills} random moments`, { timeout: kills * patienceMs }, async () => {
     let done = 0;
-    while (done < kills) done = await killAndEnd((count) => count < kills, done);
+    while (done < kills) done = await killAndEnd(done);
   });
 });
 
