@@ -50,6 +50,7 @@ describe.each(fitLearners.filter((kind) => !["ipo", "robust", "hinge"].includes(
     const { dir } = await whole(kind);
     const absent: string[] = [
       runFiles.lock,
+      runFiles.worker,
       runFiles.cli,
       runFiles.harvest,
       ...(evaluates ? [] : [runFiles.evaluations]),
