@@ -3,11 +3,12 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { starterModelPath } from "@stateset-agents/starter-model";
 import { afterEach, describe, expect, it } from "vitest";
-import { buildTokenTree } from "../../src/conversation/token-tree.ts";
+import { buildTokenTree, type TreeChain } from "../../src/conversation/token-tree.ts";
 import { loadNativePolicy } from "../../src/policy/native/load.ts";
 import { defaultSampling, type LoraOptions, type Policy, type TokenTree } from "../../src/policy/policy.ts";
 import { openWeights } from "../../src/policy/weights/index.ts";
 import { createRandom } from "../../src/random.ts";
+import { readVector } from "../read-vector.ts";
 import { architectures, makeTinyModel, temporaryFolder } from "../tiny-model.ts";
 import { python, TorchWorkers } from "../torch-workers.ts";
 
@@ -22,16 +23,15 @@ afterEach(async () => {
 });
 
 /** Two prompts with three replies each: what several share is there once. */
-function treeOf(vocabSize: number): TokenTree {
+function chainsOf(vocabSize: number): TreeChain[] {
   const random = createRandom(5);
   const draw = (length: number) => Array.from({ length }, () => 3 + random.below(vocabSize - 3));
-  const chains = [draw(9), draw(6)].flatMap((prompt) =>
+  return [draw(9), draw(6)].flatMap((prompt) =>
     [4, 7, 11].map((length) => {
       const tokens = Int32Array.of(...prompt, ...draw(length));
       return { tokens, learn: Uint8Array.from(tokens, (_, i) => (i >= prompt.length ? 1 : 0)) };
     }),
   );
-  return buildTokenTree(chains).tree;
 }
 
 /** A loss that asks for everything: with weights that differ, so that no two errors cancel. */
@@ -109,7 +109,7 @@ describe.skipIf(!python).each([1, 2])("the torch engine and the embedded one, %i
       opened.push(native);
       const torch = await workers.open({ dir, lora: adapter });
       opened.push(torch);
-      const tree = treeOf(native.model.vocabSize);
+      const { tree } = buildTokenTree(chainsOf(native.model.vocabSize));
       // Away from the beginning, where adapters and values are zero.
       await native.addValueHead();
       for (let i = 0; i < 3; i++) await learn(native, tree);
@@ -145,5 +145,43 @@ describe.skipIf(!python).each([1, 2])("the torch engine and the embedded one, %i
       expectNear(moved(before, await stateOf(torch)), moved(before, await stateOf(native)), 2e-2);
       expectClose((await torch.forward(tree, wants)).logprobs, (await native.forward(tree, wants)).logprobs, 2e-3);
     });
+  });
+
+  it.each(["gpt2", "mistral", "qwen3"] as const)("gives %s a tree as it gives it separate sequences", async (model) => {
+    const policy = await workers.open({ dir: await makeTinyModel(model) });
+    opened.push(policy);
+    await policy.addValueHead();
+    const chains = chainsOf(policy.model.vocabSize);
+    // A reply that goes on after another one: a branch of a branch.
+    const [first] = chains;
+    chains.push({
+      tokens: Int32Array.of(...first!.tokens, 7, 8, 9),
+      learn: Uint8Array.of(...first!.learn.map(() => 0), 1, 1, 1),
+    });
+    const { tree, positions } = buildTokenTree(chains);
+    const wants = { entropy: true, values: true, temperature: 0.8 };
+    const whole = await policy.forward(tree, wants);
+    const slopes = whole.logprobs.map((logprob, i) => (logprob === 0 ? 0 : ((i % 5) - 1.5) / 40));
+    await policy.backward(whole, { logprobs: slopes, entropy: slopes });
+    const together = await readVector(policy, "gradients");
+    await policy.zeroGradients();
+    for (const [i, { tokens, learn }] of chains.entries()) {
+      const alone = {
+        tokens,
+        nodeStart: Int32Array.of(0, tokens.length),
+        nodeParent: Int32Array.of(-1),
+        wanted: learn,
+      };
+      const pass = await policy.forward(alone, wants);
+      const at = (of: Float32Array) => of.filter((_, t) => learn[t] === 1);
+      const inTree = (of: Float32Array) => Float32Array.from(positions[i]!, (place) => of[place]!);
+      for (const score of ["logprobs", "entropy"] as const)
+        expectClose(at(pass[score]!), at(inTree(whole[score]!)), 1e-5);
+      expectClose(pass.values!, inTree(whole.values!), 1e-5);
+      const own = inTree(slopes).map((slope, t) => slope * learn[t]!);
+      await policy.backward(pass, { logprobs: own, entropy: own });
+    }
+    const apart = await readVector(policy, "gradients");
+    expect(normOf(apart.map((value, i) => value - together[i]!)) / normOf(together)).toBeLessThan(1e-5);
   });
 });
