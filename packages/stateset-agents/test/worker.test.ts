@@ -19,12 +19,17 @@ it("has the version of the package it comes with", () => {
 
 describe.skipIf(!python)("the worker", () => {
   const names = readdirSync(`${folder}/tests`).filter((name) => /^test_\w+\.py$/.test(name));
-  it.each(names)("passes %s", { timeout: 300_000 }, async (name) => {
+  // Those that start processes have one of their own; the rest share one, since to import PyTorch takes as long as most of them.
+  const apart = /^test_(decode_kernel|process|ranks|serve|sharded|torchrun)\.py$/;
+  const runs = [
+    ...names.filter((name) => apart.test(name)).map((name) => [name]),
+    names.filter((name) => !apart.test(name)),
+  ];
+  it.each(runs)("passes %s and those beside it", { timeout: 600_000 }, async (...files) => {
+    const modules = files.map((name) => `tests.${name.slice(0, -3)}`);
     const said = await new Promise<string>((resolve) => {
       const env = { ...process.env, OMP_NUM_THREADS: "1" };
-      execFile(python!, ["-m", "unittest", `tests.${name.slice(0, -3)}`], { cwd: folder, env }, (_, __, stderr) =>
-        resolve(stderr),
-      );
+      execFile(python!, ["-m", "unittest", ...modules], { cwd: folder, env }, (_, __, stderr) => resolve(stderr));
     });
     expect(said.trimEnd().split("\n").at(-1), said.slice(-4000)).toMatch(/^OK/);
   });

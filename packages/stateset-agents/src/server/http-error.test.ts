@@ -63,6 +63,8 @@ describe("what was thrown, as such an error", () => {
       DRAIN_TIMEOUT: 503,
       WEIGHTS_INCOMPLETE: 503,
       POLICY_CLOSED: 503,
+      WORKER_LOST: 503,
+      WORKER_REFUSED: 503,
     });
   });
 
