@@ -54,13 +54,13 @@ function apart(chains: readonly TreeChain[]): MicroBatch["merged"] {
 }
 
 /** PPO's clipped loss with advantages of ±1, token by token: what most algorithms do to each token. */
-function share(pass: Forward, old: Float32Array | undefined) {
+function share(pass: Forward, old: Float32Array) {
   const { logprobs } = pass;
   const derivatives = new Float32Array(logprobs.length);
   let loss = 0;
   for (let t = 0; t < logprobs.length; t++) {
     if (logprobs[t] === 0) continue;
-    const ratio = Math.exp(logprobs[t]! - (old?.[t] ?? logprobs[t]!));
+    const ratio = Math.exp(logprobs[t]! - old[t]!);
     const advantage = t % 2 ? 1 : -1;
     const clipped = Math.min(1.2, Math.max(0.8, ratio)) * advantage;
     const whole = ratio * advantage;
@@ -72,10 +72,12 @@ function share(pass: Forward, old: Float32Array | undefined) {
 
 /** Seconds of one pass, in the middle of several. */
 export async function passSeconds(policy: Policy, batch: MicroBatch, { repeat = 6, recompute = false } = {}) {
+  let old: Float32Array | undefined;
   const run = (count: number) =>
-    addGradients(policy, Array<MicroBatch>(count).fill(batch), { entropy: true, recompute }, (_, pass) =>
-      share(pass, undefined),
-    );
+    addGradients(policy, Array<MicroBatch>(count).fill(batch), { entropy: true, recompute }, (_, pass) => {
+      old ??= pass.logprobs.slice();
+      return share(pass, old);
+    });
   // Programs are compiled in the first ones.
   const begun = performance.now();
   await run(2);

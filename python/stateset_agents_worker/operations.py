@@ -32,8 +32,6 @@ def _temperature(options: dict[str, Any]) -> float:
 
 def _forward(engine: Engine, options: dict[str, Any], arrays: dict[str, Tensor]) -> Result:
     flags = {name: bool(options.get(name)) for name in ("entropy", "values", "hidden", "recompute")}
-    if options.get("recompute") is None:
-        flags["recompute"] = bool(engine.options.get("recompute"))
     wants = Wants(grad=options.get("grad") is not False, temperature=_temperature(options), **flags)
     number, found = engine.passes.forward(engine.tree(arrays), wants, engine.count)
     return {"pass": number}, found
@@ -75,7 +73,6 @@ def _add_value_head(engine: Engine, options: dict[str, Any], arrays: dict[str, T
 
 def _reference(engine: Engine, options: dict[str, Any], arrays: dict[str, Tensor]) -> Result:
     of, references = options.get("of") or "present", engine.references
-    name: dict[str, str] = {}
     adapted = engine.model.peft is not None
     named: dict[str, str] = {}
     if of == "present":
@@ -116,7 +113,7 @@ def _vector(engine: Engine, options: dict[str, Any], arrays: dict[str, Tensor]) 
 
 
 def _vector_result(engine: Engine, made: int) -> Result:
-    return {"vector": made, "length": engine.vectors.length, "norm": engine.vectors.norm(made)}, {}
+    return {"vector": made, "length": engine.vectors.length}, {}
 
 
 def _vector_add(engine: Engine, options: dict[str, Any], arrays: dict[str, Tensor]) -> Result:
@@ -168,7 +165,6 @@ OPERATIONS: dict[str, Callable[[Engine, dict[str, Any], dict[str, Tensor]], Resu
     "vectorScale": _vector_scale,
     "vectorCopy": lambda engine, options, arrays: _vector_result(engine, engine.vectors.copy(options["a"])),
     "vectorRead": lambda engine, options, arrays: ({}, {"values": engine.vectors.read(options["a"])}),
-    "vectorWrite": lambda engine, options, arrays: _vector_result(engine, engine.vectors.write(arrays["values"])),
     "vectorMove": _vector_move,
     "vectorRelease": _vector_release,
     "save": _stored("save"),

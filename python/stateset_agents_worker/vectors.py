@@ -40,12 +40,7 @@ class Vectors:
             return self._keep([part.clone() for part in self._masters.weights()])
         if of == "gradients":
             return self._keep([part.clone() for part in self._masters.gradients()])
-        if of == "zero":
-            return self._keep([torch.zeros_like(part) for part in self._masters.weights()])
         raise WorkerError("INVALID_OPTION", f'A vector cannot be made of "{of}".')
-
-    def norm(self, a: int) -> float:
-        return self._optimiser.norm(self._get(a))
 
     def dot(self, a: int, b: int) -> float:
         return self._optimiser.dot(self._get(a), self._get(b))
@@ -61,14 +56,6 @@ class Vectors:
 
     def read(self, a: int) -> Tensor:
         return torch.cat([self._masters.whole(i, part).reshape(-1) for i, part in enumerate(self._get(a))])
-
-    def write(self, values: Tensor) -> int:
-        if len(values) != self.length:
-            raise WorkerError("INVALID_OPTION", f"A vector of {len(values)} numbers does not fit the {self.length} that are trained.")
-        shapes = [self._masters.shape(i) for i in range(len(self._masters.names))]
-        pieces = values.split([shape.numel() for shape in shapes])
-        # A copy: the frame that the numbers came in is not ours to keep.
-        return self._keep([self._masters.part(i, piece.view(shapes[i])).clone() for i, piece in enumerate(pieces)])
 
     @torch.no_grad()
     def move_to(self, a: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import shutil
 import tempfile
 from typing import Any
@@ -90,3 +91,9 @@ def separately(model: torch.nn.Module, tree: TokenTree, temperature: float = 1.0
 
 def derivatives(rng: np.random.Generator, count: int, *names: str) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(rng.standard_normal(count).astype(np.float32)) for name in names}
+
+
+def norm_of(engine: Engine) -> float:
+    """Of the gradients."""
+    a = engine.call("vector", {"of": "gradients"}, {})[0]["vector"]
+    return math.sqrt(engine.call("vectorDot", {"a": a, "b": a}, {})[0]["dot"])

@@ -48,16 +48,16 @@ def work(engine: Engine) -> dict[str, torch.Tensor]:
         gradient = engine.call("vector", {"of": "gradients"}, {})[0]
         parameters = engine.call("vector", {"of": "parameters"}, {})[0]["vector"]
         dot = engine.call("vectorDot", {"a": gradient["vector"], "b": parameters}, {})[0]["dot"]
+        norm = engine.call("vectorDot", {"a": gradient["vector"], "b": gradient["vector"]}, {})[0]["dot"] ** 0.5
         note(f"step {step} gradients", engine.call("vectorRead", {"a": gradient["vector"]}, {})[1])
         report = engine.call("step", STEP, {})[0]
-        note(f"step {step}", {"numbers": torch.tensor([gradient["norm"], dot, report["gradNorm"]])})
+        note(f"step {step}", {"numbers": torch.tensor([norm, dot, report["gradNorm"]])})
         note(f"after step {step} reference", engine.call("referenceLogprobs", {"reference": reference}, trees[0])[1])
         note(f"after step {step} base", engine.call("referenceLogprobs", {"reference": base}, trees[2])[1])
         engine.call("referenceBlend", {"reference": reference, "decay": 0.5}, {})
         note(f"after step {step} sample", sampled(engine))
-    delta = engine.call("vectorWrite", {}, {"values": torch.from_numpy(rng.standard_normal(engine.vectors.length).astype(np.float32))})[0]
     there = engine.call("vector", {"of": "parameters"}, {})[0]["vector"]
-    engine.call("vectorAdd", {"a": there, "b": delta["vector"], "scale": 0.01}, {})
+    engine.call("vectorAdd", {"a": there, "b": parameters, "scale": 0.01}, {})
     engine.call("vectorMove", {"a": there}, {})
     note("end", {name: engine.masters.read(name) for name in engine.masters.names})
     note("moments", {engine.masters.names[i]: engine.masters.whole(i, v) for i, (_, v) in engine.optimiser.moments.items()})

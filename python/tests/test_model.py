@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, BloomConfig, Gemma2Config, Granit
 
 from stateset_agents_worker import lora
 from stateset_agents_worker.errors import WorkerError
-from tests.models import CONFIGS, LORA, VOCAB, derivatives, folder, make, open_engine, separately
+from tests.models import CONFIGS, LORA, VOCAB, derivatives, folder, make, norm_of, open_engine, separately
 from tests.trees import arrays, random_tree
 
 torch.set_num_threads(1)
@@ -73,7 +73,7 @@ class LoadTest(unittest.TestCase):
             engine.passes.dropout_passes = 3
             result, got = engine.call("forward", {"recompute": recompute}, tree)
             engine.call("backward", {"pass": result["pass"]}, given)
-            found.append((got["logprobs"], engine.call("vector", {"of": "gradients"}, {})[0]["norm"]))
+            found.append((got["logprobs"], norm_of(engine)))
             engine.call("zeroGradients", {}, {})
         self.assertTrue(torch.equal(found[0][0], found[1][0]))
         self.assertAlmostEqual(found[0][1] / found[1][1], 1.0, 5)
@@ -160,7 +160,7 @@ class CompileTest(unittest.TestCase):
                 for one in (engine, plain):
                     result, got = one.call("forward", {"recompute": number == 2}, tree)
                     one.call("backward", {"pass": result["pass"]}, given)
-                    found.append((got["logprobs"], one.call("vector", {"of": "gradients"}, {})[0]["norm"]))
+                    found.append((got["logprobs"], norm_of(one)))
                     one.call("step", {"learningRate": 1e-2}, {})
                 self.assertTrue(torch.allclose(found[0][0], found[1][0], atol=1e-5))
                 self.assertAlmostEqual(found[0][1] / found[1][1], 1.0, 4)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
-import sys
 import unittest
 from unittest import mock
 
@@ -15,35 +12,14 @@ import torch
 from stateset_agents_worker.ranks import Ranks
 from tests.models import CONFIGS, LORA, folder, make
 from tests.scenario import run
+from tests.two_ranks import run_two_ranks
 
 torch.set_num_threads(1)
 
 
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def two_ranks(cases: list[tuple[str, dict]]) -> list[dict[str, torch.Tensor]]:
     out = os.path.join(folder(), "found.pt")
-    shared = dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE="2", LOCAL_WORLD_SIZE="2", OMP_NUM_THREADS="1")
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "tests.scenario", out, json.dumps(cases)],
-            env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        logs = [process.communicate(timeout=240)[1] for process in started]
-    finally:
-        for process in started:
-            process.kill()
-    if any(process.returncode for process in started):
-        raise AssertionError("\n".join(log[-3000:] for log in logs))
+    run_two_ranks("tests.scenario", out, json.dumps(cases))
     return torch.load(out)
 
 

@@ -6,8 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 import unittest
 from typing import Any
 
@@ -23,6 +21,7 @@ from stateset_agents_worker.tensor_files import Entry, deal_shards
 from tests.models import CONFIGS, LORA, folder, make, open_engine, spread_lora
 from tests.storage_scenario import learn
 from tests.trees import arrays, random_tree
+from tests.two_ranks import run_two_ranks
 
 torch.set_num_threads(1)
 DROPPED = {**LORA, "dropout": 0.2}
@@ -267,8 +266,7 @@ class StorageTest(unittest.TestCase):
             self.assertTrue(len(shard) == 1 or sum(entry.bytes for entry in shard) <= 200)
 
     def test_two_ranks(self) -> None:
-        from tests.test_ranks import free_port
-
+        
         cases, alone = [], []
         for name, lora in (("qwen3", None), ("mistral", LORA)):
             model, options = make(CONFIGS[name]), {"lora": lora}
@@ -279,18 +277,7 @@ class StorageTest(unittest.TestCase):
             learn(single, 2)
             alone.append(single)
             cases += [[model, options, None, folder()], [model, options, begin, folder()]]
-        shared = dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE="2", LOCAL_WORLD_SIZE="2", OMP_NUM_THREADS="1")
-        command = [sys.executable, "-W", "ignore", "-m", "tests.storage_scenario", json.dumps(cases)]
-        started = [
-            subprocess.Popen(command, env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}, stderr=subprocess.PIPE, text=True)
-            for rank in range(2)
-        ]
-        try:
-            logs = [process.communicate(timeout=240)[1] for process in started]
-        finally:
-            for process in started:
-                process.kill()
-        self.assertFalse(any(process.returncode for process in started), "\n".join(log[-3000:] for log in logs))
+        run_two_ranks("tests.storage_scenario", json.dumps(cases))
         for number, (model, options, begin, out) in enumerate(cases):
             single = alone[number // 2]
             at = lambda name, out=out: os.path.join(out, name)  # noqa: E731

@@ -3,59 +3,22 @@ import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { basename, join } from "node:path";
 import { beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import { type CliResult, type CliSettings, chatModel, type Json } from "../../../test/cli.ts";
+import { chatModel, type Json } from "../../../test/cli.ts";
 import { FakeHub } from "../../../test/fake-hub.ts";
 import { flagTests } from "../../../test/flags.ts";
-import type { Answered } from "../../../test/serve.ts";
+import { served as servedBy } from "../../../test/served-cli.ts";
 import { spawnCli } from "../../../test/spawn-cli.ts";
 import { temporaryFolder } from "../../../test/temporary-folder.ts";
-import type { InterruptCode } from "../exit-codes.ts";
 
 const { place, run, flag, engineFlags, complete } = flagTests("serve");
+const served = (args: string, during: Parameters<typeof servedBy>[2], options?: Parameters<typeof servedBy>[3]) =>
+  servedBy(run, args, during, options);
 
 /** With a context in which no test sees the end of a reply. */
 let patient: string;
 beforeAll(async () => {
   patient = await chatModel(1, 100_000);
 });
-
-type Ask = (path: string, body?: object, headers?: Record<string, string>) => Promise<Answered>;
-
-/** Serves while `during` asks, then is told to end. */
-async function served(
-  args: string,
-  during: (ask: Ask, url: string) => Promise<void>,
-  options: Partial<CliSettings> & { how?: InterruptCode } = {},
-): Promise<CliResult> {
-  const { how = 143, ...settings } = options;
-  let failure: unknown;
-  const until = async (stdout: () => string) => {
-    // A server that cannot listen never prints it.
-    while (!/http:/.test(stdout())) await new Promise((settle) => setTimeout(settle, 5));
-    const url = /http:\/\/[^/\s"]+/.exec(stdout())![0];
-    const ask: Ask = async (path, body, headers = {}) => {
-      const posted = body && { method: "POST", body: JSON.stringify(body) };
-      const response = await fetch(url + path, {
-        headers: { "content-type": "application/json", ...headers },
-        ...posted,
-      });
-      const text = await response.text();
-      return {
-        status: response.status,
-        headers: response.headers,
-        json: text.startsWith("{") ? JSON.parse(text) : { text },
-      };
-    };
-    await during(ask, url).catch((error: unknown) => {
-      failure = error;
-    });
-    return how;
-  };
-  const log = args.includes("--log") ? "" : " --log none";
-  const result = await run(`serve ${args} --port 0${log}`.replace(/ +/g, " "), { ...settings, until });
-  if (failure) throw failure;
-  return result;
-}
 
 const chat = "/v1/chat/completions";
 const messages = [{ role: "user", content: "hello" }];

@@ -28,6 +28,7 @@ describe("an address", () => {
   it("is a host and a port, and may be of this machine", () => {
     expect(addressOf("torch://localhost:7000")).toEqual({ host: "localhost", port: 7000, loopback: true });
     expect(addressOf("torch://[::1]:7000")).toEqual({ host: "::1", port: 7000, loopback: true });
+    expect(addressOf("torch://here:80")).toMatchObject({ host: "here", port: 80 });
     expect(addressOf("torch://10.0.0.8:7000")).toEqual({ host: "10.0.0.8", port: 7000, loopback: false });
   });
 

@@ -74,11 +74,13 @@ export function addressOf(url: string): { host: string; port: number; loopback: 
   if (!/^torch:\/\//.test(url) || !URL.canParse(url.replace(/^torch/, "http"))) {
     throw invalid("It looks like torch://host:port.");
   }
-  const { hostname, port, username, password, pathname, search, hash } = new URL(url.replace(/^torch/, "http"));
-  if (port === "") throw invalid("It lacks the port: torch://host:port.");
+  const { hostname, username, password, pathname, search, hash } = new URL(url.replace(/^torch/, "http"));
   if (username || password || search || hash || pathname !== "/") {
     throw invalid("It is torch://host:port and no more; the token goes into STATESET_WORKER_TOKEN.");
   }
+  // Read from the text: of a URL the port that is usual for http is left out.
+  const port = /:(\d+)\/?$/.exec(url)?.[1];
+  if (port === undefined) throw invalid("It lacks the port: torch://host:port.");
   const host = hostname.replace(/^\[|\]$/g, "");
   return { host, port: Number(port), loopback: host === "localhost" || host === "::1" || /^127\./.test(host) };
 }
