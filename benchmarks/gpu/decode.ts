@@ -5,7 +5,7 @@ import { defaultSampling, type Policy, type Sample } from "../../packages/states
 import { createRandom } from "../../packages/stateset-agents/src/random.ts";
 
 /** Tokens a second of `batch` replies to prompts of their own: of decoding alone, and with the prompts. */
-export async function decodeSpeed(policy: Policy, batch: number, { prompt = 512, reply = 256 } = {}) {
+export async function decodeSpeed(policy: Policy, batch: number, { prompt = 512, reply = 256, warmUp = 13 } = {}) {
   let round = 0;
   const seconds = async (maxTokens: number) => {
     const random = createRandom(++round);
@@ -20,8 +20,8 @@ export async function decodeSpeed(policy: Policy, batch: number, { prompt = 512,
     const tokens = samples.reduce((sum, sample) => sum + sample.tokens.length, 0);
     return { seconds: (performance.now() - start) / 1000, tokens };
   };
-  // In the first ones graphs are captured, and after some hundred steps of one size its blocks are compiled.
-  for (let warm = 0; warm < 3; warm++) await seconds(reply);
+  // In the first ones graphs are captured, and after 3,000 steps blocks are compiled.
+  for (let warm = 0; warm < warmUp; warm++) await seconds(reply);
   await seconds(1);
   const [whole, prompts] = [await seconds(reply + 1), await seconds(1)];
   const decoded = whole.tokens - prompts.tokens;

@@ -32,13 +32,40 @@ function watchGpu(): { stop(): number | undefined } {
   };
 }
 
-/** The GPU's idle share in steps of GRPO, after some in which programs are compiled. */
-export async function idleShare(policy: Policy, { steps = 12, warm = 4, groupsPerStep = 8, maxTokens = 128 } = {}) {
+/** How long the worker had nothing to do, because Node had asked it for nothing. */
+function watchCalls(policy: Policy): { idleMs(): number } {
+  let [running, idle, since] = [0, 0, performance.now()];
+  const watched = ["sample", "forward", "backward", "step"] as const;
+  for (const name of watched) {
+    const call = policy[name].bind(policy) as (...args: unknown[]) => Promise<unknown>;
+    Object.assign(policy, {
+      [name]: async (...args: unknown[]) => {
+        if (running++ === 0) idle += performance.now() - since;
+        try {
+          return await call(...args);
+        } finally {
+          if (--running === 0) since = performance.now();
+        }
+      },
+    });
+  }
+  return { idleMs: () => idle + (running === 0 ? performance.now() - since : 0) };
+}
+
+/**
+ * Steps of GRPO, after some in which programs are compiled: the share of time in which Node had asked the worker for nothing, and the one in
+ * which the GPU computed nothing by nvidia-smi, which also counts the worker's own Python.
+ */
+export async function idleShare(policy: Policy, { steps = 24, warm = 12, groupsPerStep = 8, maxTokens = 128 } = {}) {
+  const calls = watchCalls(policy);
   let watching: ReturnType<typeof watchGpu> | undefined;
-  let begun = 0;
-  const onStepEnd = ({ step }: { step: number }) => {
+  let [begun, before] = [0, 0];
+  const seconds: number[] = [];
+  const onStepEnd = ({ step, timing }: { step: number; timing: { rolloutMs: number; updateMs: number } }) => {
+    seconds.push(timing.rolloutMs / 1000, timing.updateMs / 1000);
     if (step !== warm) return;
     begun = performance.now();
+    before = calls.idleMs();
     watching = watchGpu();
   };
   await train({
@@ -47,9 +74,14 @@ export async function idleShare(policy: Policy, { steps = 12, warm = 4, groupsPe
     reward: demoReward(),
     ...{ dir: false, steps, groupsPerStep, groupSize: 16, learningRate: 1e-6, callbacks: [{ onStepEnd }] },
   });
-  const seconds = (performance.now() - begun) / 1000 / (steps - warm);
+  const elapsed = performance.now() - begun;
   const busy = watching?.stop();
-  return { secondsPerStep: seconds, ...(busy !== undefined && { idle: 1 - busy }) };
+  const mean = (part: number) => seconds.filter((_, i) => i >= 2 * warm && i % 2 === part).reduce((a, b) => a + b, 0);
+  return {
+    ...{ secondsPerStep: elapsed / 1000 / (steps - warm), idleWhileNodeWorks: (calls.idleMs() - before) / elapsed },
+    ...{ rollout: mean(0) / (steps - warm), update: mean(1) / (steps - warm) },
+    ...(busy !== undefined && { idle: 1 - busy }),
+  };
 }
 
 /** Seconds of training until held-out conversations of the demo's task get `target`, evaluations not counted. */

@@ -110,7 +110,7 @@ await measure("lora", () =>
 await measure("decode", () =>
   on(small(), { slots: 256 }, async (policy) => {
     tell("decode 0.6B, batch 64, prompt 512", await decodeSpeed(policy, 64));
-    tell("decode 0.6B, batch 256, prompt 512", await decodeSpeed(policy, 256));
+    tell("decode 0.6B, batch 256, prompt 512", await decodeSpeed(policy, 256, { warmUp: 3 }));
   }),
 );
 await measure("generate", async () => {
@@ -133,7 +133,7 @@ await measure("demo", () =>
   on(starterModelPath, {}, async (policy) => tell("demo to held-out 0.9", await secondsToReward(policy))),
 );
 await measure("idle-0.6B", () =>
-  on(small(), {}, async (policy) => tell("GRPO step, 0.6B shape", await idleShare(policy, { steps: 8, warm: 3 }))),
+  on(small(), {}, async (policy) => tell("GRPO step, 0.6B shape", await idleShare(policy))),
 );
 await measure("1.7B", () =>
   on(modelOf("1.7B", places), {}, async (policy) => {

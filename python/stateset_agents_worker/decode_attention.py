@@ -1,20 +1,16 @@
-"""Attention of sampling: new keys and values go to their place in the cache, and queries look at what lies there. To be given to
-attention.use()."""
+"""Attention of a decoding step: the new key and value of each row go to their place in the cache, and its query looks at what lies
+there. To be given to attention.use()."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from .kv_cache import KvCache
-
-#: Queries that one mask is made for: a mask is as large as they times the keys.
-QUERIES = 1024
 
 
 class Decode:
@@ -81,79 +77,3 @@ class Decode:
             mask = torch.zeros(self.rows, self.length, dtype=dtype, device=self.reach.device)
             self.masks[window] = mask.masked_fill(hidden, -math.inf)[:, None, None]
         return self.masks[window]
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Tokens `start` to `start + count` of the prompt in a slot."""
-
-    slot: int
-    start: int
-    count: int
-
-
-class Prefill:
-    """Pieces of prompts side by side in one row, each looking at its own slot alone."""
-
-    def __init__(self, cache: KvCache, pieces: list[Piece]) -> None:
-        self.cache = cache
-        self.pieces = pieces
-
-    def __call__(
-        self,
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        scaling: float,
-        window: int | None,
-        dropout: float,
-    ) -> Tensor:
-        layer: int = module.layer_idx  # type: ignore[assignment]
-        keys, values = self.cache.keys(layer), self.cache.values(layer)
-        out = torch.empty_like(query)
-        at = 0
-        for piece in self.pieces:
-            here = slice(at, at + piece.count)
-            there = slice(piece.start, piece.start + piece.count)
-            keys[piece.slot, :, there] = key[0, :, here]
-            values[piece.slot, :, there] = value[0, :, here]
-            out[0, :, here] = _look_back(
-                query[0, :, here],
-                keys[piece.slot, :, : there.stop],
-                values[piece.slot, :, : there.stop],
-                scaling,
-                window,
-            )
-            at += piece.count
-        return out.transpose(1, 2)
-
-
-def _look_back(query: Tensor, key: Tensor, value: Tensor, scaling: float, window: int | None) -> Tensor:
-    """Causal attention of the last queries [heads, count, D] to keys [key heads, all, D]."""
-    heads, count, head_dim = query.shape
-    group = heads // key.shape[0]
-    whole = key.shape[1]
-    if count == whole and (window is None or window >= whole):
-        # No mask: the fastest kernels take it.
-        key, value = key.repeat_interleave(group, 0), value.repeat_interleave(group, 0)
-        return scaled_dot_product_attention(query[None], key[None], value[None], is_causal=True, scale=scaling)[0]
-    parts = []
-    for begin in range(0, count, QUERIES):
-        part = query[:, begin : begin + QUERIES]
-        some = part.shape[1]
-        row = torch.arange(whole - count + begin, whole - count + begin + some, device=query.device)
-        end = whole - count + begin + some
-        column = torch.arange(end, device=query.device)
-        mask = column[None] <= row[:, None]
-        if window is not None:
-            mask &= row[:, None] - column[None] < window
-        seen = scaled_dot_product_attention(
-            part.reshape(1, key.shape[0], group * some, head_dim),
-            key[None, :, :end],
-            value[None, :, :end],
-            attn_mask=mask.repeat(group, 1),
-            scale=scaling,
-        )
-        parts.append(seen.reshape(heads, some, -1))
-    return torch.cat(parts, 1)

@@ -4,6 +4,7 @@ it is captured once for each size, with compiled blocks where they can be compil
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,9 +22,9 @@ from .slots import Slots, Turn, take_turn
 
 #: Runs before a capture: the first may compile, the second finds everything in its place.
 WARM_UPS = 2
-#: Steps of one size before it is captured again with compiled blocks: compiling takes as long as some thousand steps do, and whoever
-#: asks for one reply should not wait for it.
-PAYS_AFTER = 200
+#: Steps before blocks are compiled for them: that takes as long as some thousand steps do, and a run of a few minutes would not get it
+#: back.
+PAYS_AFTER = 3000
 
 
 #: Rows, length, and what is worked out.
@@ -34,7 +35,6 @@ Key = tuple[int, int, Variant]
 class Captured:
     graph: torch.cuda.CUDAGraph
     compiled: bool
-    replays: int = 0
 
 
 class Steps:
@@ -46,8 +46,9 @@ class Steps:
         self._compiled_turn: Turn | None = None
         self._parameters: list[Tensor] | None = None if decoder.sharded else list(decoder.model.parameters())
         self._graphs: dict[Key, Captured] = {}
-        #: For which batches blocks were compiled: a single row is a program of its own, all others are one.
+        #: For which batches blocks were compiled: a single row is a program of its own, all others are one. And how many steps they had.
         self._programs: set[bool] = set()
+        self._taken: Counter[bool] = Counter()
         self._addresses: list[int] = []
         self._pool: tuple[int, int] | None = None
         self._beside: torch.cuda.Stream | None = None
@@ -70,14 +71,13 @@ class Steps:
         if captured is None:
             self._step(cache, slots, *key)
         else:
-            captured.replays += 1
+            self._taken[rows == 1] += 1
             captured.graph.replay()
 
     def _pays(self, key: Key) -> bool:
         """Whether to compile for it."""
-        known = self._graphs.get(key)
-        long = known is not None and known.replays >= PAYS_AFTER
-        return self.compiled.on and (long or (key[0] == 1) in self._programs)
+        alone = key[0] == 1
+        return self.compiled.on and (alone in self._programs or self._taken[alone] >= PAYS_AFTER)
 
     def drop(self) -> None:
         """The cache lies elsewhere, or something failed."""

@@ -24,7 +24,7 @@ from .tree_attention import NARROWEST, TreeAttention
 
 #: Programs for a new size of pass take 10 to 20 s to compile, as long as hundreds of small passes take without. So a size is compiled
 #: once it was used so often; larger ones at once, since a mask of all pairs of tokens would not do for them.
-PAYS_AFTER = 16
+PAYS_AFTER = 256
 DENSE_UP_TO = 4096
 
 #: The derivatives of a pass's logits are kept from forward to backward while this share of the device's memory stays free.

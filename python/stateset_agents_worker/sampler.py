@@ -8,21 +8,23 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from . import attention
-from .decode_attention import Piece, Prefill
 from .decoder import Burst, Decoder
 from .draw import Variant
 from .errors import WorkerError
 from .graphs import Steps
 from .kv_cache import rounded_length
 from .places import Places
+from .prefill_attention import Piece, Prefill
 from .prefixes import common
 from .replies import Reply
 from .request import Out, Request, read_request
 from .slots import REPORT
+from .transfer import to_device
 
 __all__ = ["Out", "Sampler"]
 
@@ -67,6 +69,10 @@ class Sampler:
         self._ahead = 2 if cuda else 0
         #: Prompt tokens that are computed between two steps, while replies wait for them and while none does.
         self._pieces = (4096, 16384) if cuda else (256, 1024)
+        #: Steps for which a prompt may wait for others, while replies are drawn: a step is one replayed graph, and computing prompts takes
+        #: as long as ten of them, however few there are.
+        self._patience = 16 if cuda else 0
+        self._waited = 0
         self._steps = Steps(self.decoder)
         #: Made with the first request, when it is known what memory is left.
         self._places: Places | None = None
@@ -201,6 +207,11 @@ class Sampler:
 
     def _prefill(self, places: Places) -> None:
         prefilling = [reply for reply in self._replies.values() if reply.prefilling]
+        drawing = sum(reply.wants_step for reply in self._replies.values())
+        if prefilling and 4 * len(prefilling) < drawing and self._waited < self._patience:
+            self._waited += 1
+            return
+        self._waited = 0
         left = self._pieces[0 if len(prefilling) < len(self._replies) else 1]
         work: list[tuple[Reply, Piece]] = []
         for reply in prefilling:
@@ -210,9 +221,9 @@ class Sampler:
                 left -= count
         if not work:
             return
-        tokens = [torch.from_numpy(reply.request.prompt[piece.start : piece.start + piece.count]) for reply, piece in work]
-        positions = [torch.arange(piece.start, piece.start + piece.count) for _, piece in work]
-        both = torch.stack([torch.cat(tokens), torch.cat(positions)]).to(self.decoder.device, non_blocking=True)
+        tokens = [reply.request.prompt[piece.start : piece.end] for reply, piece in work]
+        positions = [np.arange(piece.start, piece.end) for _, piece in work]
+        both = to_device(np.stack([np.concatenate(tokens), np.concatenate(positions)]), self.decoder.device)
         with attention.use(Prefill(places.cache, [piece for _, piece in work])):
             self.decoder.hidden(both[:1], both[1:])
         for reply, piece in work:

@@ -188,8 +188,8 @@ class PassesTest(unittest.TestCase):
 
     def test_compiles_small_sizes_once_they_are_used_often_and_large_ones_at_once(self) -> None:
         passes = open_engine(make(CONFIGS["llama"])).passes
-        used = [passes.pays(512, True) for _ in range(20)]
-        self.assertEqual(used, [False] * 16 + [True] * 4)
+        used = [passes.pays(512, True) for _ in range(260)]
+        self.assertEqual(used, [False] * 256 + [True] * 4)
         self.assertEqual([passes.pays(512, False), passes.pays(768, True), passes.pays(8192, True)], [False, False, True])
 
     def test_refuses(self) -> None:
