@@ -19,6 +19,7 @@ const steps = [
       "package-lock.json",
       "packages/engine/package.json",
       "packages/stateset-agents/package.json",
+      "packages/dashboard/package.json",
     ],
     outputs: ["node_modules/.package-lock.json"],
     // Not `npm ci`: it refuses a lock that leaves out optional packages of platforms the locking registry did not carry.
@@ -44,6 +45,25 @@ const steps = [
     outputs: ["packages/stateset-agents/dist/index.mjs", "packages/stateset-agents/dist/index.d.mts"],
     command: ["node", join(root, "node_modules/tsdown/dist/run.mjs"), "--logLevel", "error"],
     cwd: "packages/stateset-agents",
+  },
+  {
+    name: "dashboard",
+    inputs: [
+      "packages/dashboard/src",
+      "packages/dashboard/index.html",
+      "packages/dashboard/vite.config.ts",
+      "packages/stateset-agents/src/dashboard/api/packed.ts",
+    ],
+    outputs: ["packages/dashboard/dist/index.html"],
+    command: ["node", join(root, "node_modules/vite/bin/vite.js"), "build", "--logLevel", "error"],
+    cwd: "packages/dashboard",
+  },
+  {
+    // After the package's own build, which empties the folder.
+    name: "dashboard's page",
+    inputs: ["packages/dashboard/dist"],
+    outputs: ["packages/stateset-agents/dist/ui/index.html"],
+    command: ["node", join(root, "scripts/copy-page.mjs")],
   },
 ];
 

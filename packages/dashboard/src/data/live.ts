@@ -1,0 +1,48 @@
+/** What happens while somebody looks: one stream of events for the whole page, which the browser opens again by itself. */
+import { signal } from "@preact/signals";
+import type { LiveEvents } from "../../../stateset-agents/src/dashboard/api/index.ts";
+import { apiUrl } from "./ask.ts";
+
+/** "waiting": the server does not answer, and is asked again every second. */
+export const connection = signal<"connecting" | "connected" | "waiting">("connecting");
+
+type Listener<K extends keyof LiveEvents> = (event: LiveEvents[K]) => void;
+const listeners: { [K in keyof LiveEvents]: Set<Listener<K>> } = {
+  runs: new Set(),
+  steps: new Set(),
+  conversations: new Set(),
+  reset: new Set(),
+};
+let source: EventSource | undefined;
+
+/** Returns what ends it: for `useEffect(() => onLive(…), [])`. Whoever shows data listens to "reset" too, and asks for it anew. */
+export function onLive<K extends keyof LiveEvents>(kind: K, listener: Listener<K>): () => void {
+  listeners[kind].add(listener);
+  open();
+  return () => void listeners[kind].delete(listener);
+}
+
+function open(): void {
+  if (source) return;
+  source = new EventSource(apiUrl("live"));
+  source.addEventListener("open", () => {
+    connection.value = "connected";
+  });
+  for (const kind of Object.keys(listeners) as (keyof LiveEvents)[]) {
+    source.addEventListener(kind, (event: MessageEvent<string>) => {
+      const data = JSON.parse(event.data) as never;
+      for (const listener of [...listeners[kind]]) (listener as Listener<never>)(data);
+    });
+  }
+  source.addEventListener("error", () => {
+    connection.value = "waiting";
+    // The browser gives up where the answer was an error, as behind a proxy that lost its server.
+    if (source?.readyState !== EventSource.CLOSED) return;
+    source = undefined;
+    setTimeout(() => {
+      open();
+      // What came meanwhile is not known to a stream that begins anew.
+      for (const listener of [...listeners.reset]) listener({ reason: "The connection was lost." });
+    }, 1000);
+  });
+}

@@ -1,0 +1,53 @@
+/** Where the page is: all of its state that somebody may want to send to somebody else stands in the address, after the #. */
+import { computed, signal } from "@preact/signals";
+
+export interface Place {
+  /** `#/run/demo` → ["run", "demo"] */
+  path: readonly string[];
+  query: Readonly<Record<string, string>>;
+}
+
+export function parsePlace(hash: string): Place {
+  const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
+  return {
+    path: path.split("/").filter(Boolean).map(decoded),
+    query: Object.fromEntries(new URLSearchParams(query)),
+  };
+}
+
+/** The address of a place, for `href`. What is undefined or empty is left out. */
+export function link(path: readonly string[], query: Readonly<Record<string, string | undefined>> = {}): string {
+  const given = Object.entries(query).filter((entry): entry is [string, string] => Boolean(entry[1]));
+  const text = new URLSearchParams(given).toString();
+  return `#/${path.map(encodeURIComponent).join("/")}${text && `?${text}`}`;
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+const hash = signal(location.hash);
+addEventListener("hashchange", () => {
+  hash.value = location.hash;
+});
+
+export const place = computed(() => parsePlace(hash.value));
+
+export function go(path: readonly string[], query?: Readonly<Record<string, string | undefined>>): void {
+  location.hash = link(path, query);
+}
+
+/** Changes some of the query and leaves the rest. `replace`: going back does not come to what was before, as for a zoom or a text being typed. */
+export function setQuery(change: Readonly<Record<string, string | undefined>>, { replace = true } = {}): void {
+  const { path, query } = place.value;
+  const to = link(path, { ...query, ...change });
+  if (to === location.hash) return;
+  if (replace) {
+    history.replaceState(null, "", to);
+    hash.value = location.hash;
+  } else location.hash = to;
+}

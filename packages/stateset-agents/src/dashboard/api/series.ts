@@ -1,0 +1,85 @@
+/** GET /ui/api/runs/:run/series and /compare/series: curves as columns of numbers (packed.ts). */
+import { z } from "zod";
+import { estimateSchema, problemSchema } from "./shared.ts";
+
+export const mostPoints = 5000;
+export const axes = ["step", "time", "tokens"] as const;
+export type Axis = (typeof axes)[number];
+
+const numberText = z.string().regex(/^-?\d+(\.\d+)?$/, "expected a number");
+
+export const seriesQuerySchema = z.strictObject({
+  /** Separated by commas; a name that holds one is written with %2C once more. */
+  metrics: z.string().min(1).max(4000),
+  x: z.enum(axes).optional().describe("Left out: step. time: seconds of work; tokens: sampled so far."),
+  from: numberText.optional(),
+  to: numberText.optional(),
+  points: z.string().regex(/^\d+$/, "expected a whole number").optional().describe("At most; left out: 1,000."),
+});
+
+/**
+ * Each metric has the columns `<name>.x` (f64), `.min`, `.max`, `.mean` (f32): a point a step where these fit, otherwise of `span` steps each.
+ * A step without the metric has no point; a number that was not finite is NaN.
+ */
+export interface SeriesHead {
+  x: Axis;
+  /** Said where more points were asked for than are given. */
+  capped: boolean;
+  /** The last step that is in it. */
+  step: number;
+  metrics: { name: string; points: number; span: number }[];
+}
+
+export const compareQuerySchema = z.strictObject({
+  /** Keys, separated by commas. */
+  runs: z.string().min(1).max(8000),
+});
+
+export const compareSeriesQuerySchema = compareQuerySchema.extend({
+  metric: z.string().min(1).max(200),
+  x: z.enum(axes).optional(),
+  points: seriesQuerySchema.shape.points,
+  fold: z
+    .enum(["seeds"])
+    .optional()
+    .describe("Runs that differ by their seed alone become one: mean and 95% interval."),
+  base: z.string().max(200).optional().describe("The key of a run: curves become differences from its family."),
+});
+
+/** Columns of family i: `i.x` (f64), `i.mean`, `i.low`, `i.high` (f32, NaN where there is no interval). */
+export interface CompareSeriesHead {
+  metric: string;
+  families: { name: string; runs: string[] }[];
+}
+
+export const compareSchema = z.object({
+  runs: z.array(
+    z.object({ key: z.string(), id: z.string(), seed: z.number().nullable(), algorithm: z.string().nullable() }),
+  ),
+  /** Settings that differ: a value a run, null where it is not set. */
+  settings: z.array(z.object({ path: z.string(), values: z.array(z.unknown()) })),
+  /** Runs that differ by their seed alone. */
+  families: z.array(z.object({ name: z.string(), runs: z.array(z.string()) })),
+  metrics: z.array(z.string()),
+  /** After the last step, on the scenarios that are only looked at; each pair by the paired test over the scenarios both have. */
+  heldOut: z.array(
+    z.object({
+      key: z.string(),
+      before: estimateSchema.nullable(),
+      after: estimateSchema.nullable(),
+    }),
+  ),
+  pairs: z.array(
+    z.object({
+      a: z.string(),
+      b: z.string(),
+      difference: estimateSchema,
+      pValue: z.number().nullable(),
+      verdict: z.enum(["a", "b", "same", "unknown"]),
+    }),
+  ),
+  /** A mean a run, null where it has none; sorted by how far the runs are apart. */
+  scenarios: z.array(z.object({ id: z.string(), values: z.array(z.number().nullable()) })),
+  problems: z.array(problemSchema),
+});
+export type CompareData = z.infer<typeof compareSchema>;
