@@ -1,0 +1,77 @@
+/** The tokens of a trajectory as the page holds them: the columns as they came, and what is asked of them. */
+import type { Packed, Piece, TokensHead } from "../../../stateset-agents/src/dashboard/api/index.ts";
+
+/** Numbers that some runs have: a number a token, NaN where it is not known. */
+export const numberNames = [
+  "logprobs",
+  "advantage",
+  "ratio",
+  "entropy",
+  "reference",
+  "value",
+  "samplerLogprobs",
+] as const;
+export type NumberName = (typeof numberNames)[number];
+
+export interface Tokens {
+  count: number;
+  ids: Int32Array;
+  learn: Uint8Array;
+  turn: Int32Array;
+  numbers: { readonly [N in NumberName]?: Float32Array };
+  clipped: Uint8Array | undefined;
+  chains: TokensHead["chains"];
+  pieces: ReadonlyMap<number, Piece>;
+  tokenizer: string | null;
+  why: string | null;
+}
+
+export function tokensOf({ head, columns }: Packed<TokensHead>): Tokens {
+  const ids = columns.tokens as Int32Array;
+  const numbers = Object.fromEntries(numberNames.flatMap((name) => (columns[name] ? [[name, columns[name]]] : [])));
+  return {
+    count: ids.length,
+    ids,
+    learn: columns.learn as Uint8Array,
+    turn: columns.turn as Int32Array,
+    numbers: numbers as Tokens["numbers"],
+    clipped: columns.clipped as Uint8Array | undefined,
+    chains: head.chains,
+    pieces: new Map(head.pieces.map((piece) => [piece.id, piece])),
+    tokenizer: head.tokenizer,
+    why: head.why,
+  };
+}
+
+export function numberOf({ numbers, turn }: Tokens, name: NumberName, token: number): number {
+  const value = numbers[name]?.[token] ?? Number.NaN;
+  // What nobody sampled stands in the file with a log-prob of 0.
+  const unknown = value === 0 && turn[token]! < 0 && (name === "logprobs" || name === "samplerLogprobs");
+  return unknown ? Number.NaN : value;
+}
+
+export function chainOf({ chains }: Tokens, token: number): number {
+  return chains.findLastIndex(({ from }) => from <= token);
+}
+
+/** Whether a gradient reached it: it was sampled, or is to be imitated, and stands behind another token that predicts it. */
+export function learns({ learn, chains }: Tokens, token: number): boolean {
+  return learn[token] === 1 && !chains.some(({ from }) => from === token);
+}
+
+/** In words, for whoever asks why a token is grey. */
+export function whyItLearns(tokens: Tokens, token: number, leftOut: string | null): string {
+  const { turn, learn, chains } = tokens;
+  if (learn[token] !== 1) {
+    return turn[token]! < 0
+      ? "No: it is part of the prompt. The template, the user or a tool wrote it, not the policy."
+      : "No: it was sampled, but not chosen by the policy alone (held to a schema, or edited since).";
+  }
+  if (chains.some(({ from }) => from === token))
+    return "No: it begins its chain, and nothing stands before it to predict it from.";
+  if (leftOut) return `No: nothing was learnt from this conversation (${leftOut}).`;
+  const advantage = numberOf(tokens, "advantage", token);
+  if (advantage === 0) return "Yes, but its advantage is 0: the gradient leaves it as it is.";
+  if (Number.isNaN(advantage)) return "Yes.";
+  return advantage > 0 ? "Yes: it is made more likely." : "Yes: it is made less likely.";
+}
