@@ -1,0 +1,96 @@
+/** Conversations of one scenario that are compared with each other, and what can be said of them so far. */
+import type { LiveConversation } from "../../../../stateset-agents/src/dashboard/api/index.ts";
+
+export interface Statistics {
+  count: number;
+  /** Of those whose reward is known. */
+  rewarded: number;
+  failed: number;
+  /** Null where none has a reward. */
+  mean: number | null;
+  /** Sample standard deviation; null of fewer than two. */
+  spread: number | null;
+  min: number | null;
+  max: number | null;
+}
+
+export interface LiveGroup extends Statistics {
+  name: string;
+  run: string;
+  step: number;
+  group: string;
+  scenario: string | null;
+  /** The newest first. */
+  members: LiveConversation[];
+}
+
+export function statisticsOf(conversations: readonly LiveConversation[]): Statistics {
+  const rewards = conversations.flatMap(({ reward }) => (reward === null ? [] : [reward]));
+  const mean = rewards.reduce((sum, reward) => sum + reward, 0) / rewards.length;
+  const squares = rewards.reduce((sum, reward) => sum + (reward - mean) ** 2, 0);
+  const some = rewards.length > 0;
+  return {
+    count: conversations.length,
+    rewarded: rewards.length,
+    failed: conversations.filter(({ failure }) => failure !== null).length,
+    mean: some ? mean : null,
+    spread: rewards.length > 1 ? Math.sqrt(squares / (rewards.length - 1)) : null,
+    min: some ? Math.min(...rewards) : null,
+    max: some ? Math.max(...rewards) : null,
+  };
+}
+
+/** The group whose conversation ended last comes first. */
+export function groupsOf(conversations: readonly LiveConversation[]): LiveGroup[] {
+  const groups = new Map<string, LiveConversation[]>();
+  for (const one of newestFirst(conversations)) {
+    const name = JSON.stringify([one.run, one.step, one.group]);
+    const members = groups.get(name);
+    if (members) members.push(one);
+    else groups.set(name, [one]);
+  }
+  return [...groups].map(([name, members]) => {
+    const { run, step, group, scenario } = members[0]!;
+    return { name, run, step, group, scenario, members, ...statisticsOf(members) };
+  });
+}
+
+/** Within a run by what was written later, though its clock may have jumped back; between runs by the clock. */
+export function newestFirst(conversations: readonly LiveConversation[]): LiveConversation[] {
+  const latest = new Map<string, number>();
+  return [...conversations]
+    .sort((a, b) => a.seq - b.seq)
+    .map((one) => {
+      const at = Math.max(one.at, latest.get(one.run) ?? Number.NEGATIVE_INFINITY);
+      latest.set(one.run, at);
+      return { one, at };
+    })
+    .sort((a, b) => b.at - a.at || (a.one.run < b.one.run ? -1 : a.one.run > b.one.run ? 1 : b.one.seq - a.one.seq))
+    .map(({ one }) => one);
+}
+
+export interface Wanted {
+  run?: string | undefined;
+  scenario?: string | undefined;
+  failedOnly: boolean;
+  /** Otherwise those of the step that each run is in. */
+  allSteps: boolean;
+}
+
+export function chosen(conversations: readonly LiveConversation[], wanted: Wanted): LiveConversation[] {
+  const now = stepsNow(conversations);
+  return conversations.filter(
+    ({ run, step, scenario, failure }) =>
+      (wanted.run === undefined || run === wanted.run) &&
+      (wanted.scenario === undefined || (scenario ?? "") === wanted.scenario) &&
+      (!wanted.failedOnly || failure !== null) &&
+      (wanted.allSteps || step === now.get(run)),
+  );
+}
+
+/** The step of each run that its conversations last came from. */
+export function stepsNow(conversations: readonly LiveConversation[]): Map<string, number> {
+  const last = new Map<string, LiveConversation>();
+  for (const one of conversations) if (one.seq >= (last.get(one.run)?.seq ?? -1)) last.set(one.run, one);
+  return new Map([...last].map(([run, { step }]) => [run, step]));
+}
