@@ -7,8 +7,9 @@ import { pathIn } from "./layout.ts";
 import { type OpenedRun, takeUp } from "./open-run.ts";
 
 /**
- * Does the work of a run. Where the policy's worker is lost it is started anew, at most `restarts` times, and the work done again from the
- * run's last checkpoint; without one, from the beginning, if the policy began with the weights it was opened with. Other errors pass through.
+ * Does the work of a run. Where the policy's worker is lost it is started anew, at most `restarts` times (one that is lost while it starts
+ * counts, too), and the work done again from the run's last checkpoint; without one, from the beginning, if the policy began with the weights
+ * it was opened with. Other errors pass through.
  */
 export async function survive<State, T>(
   opened: OpenedRun<State>,
@@ -19,24 +20,34 @@ export async function survive<State, T>(
   const began = policy.version;
   const callbacks = await run.callbackStates();
   let from = opened;
-  for (let done = 0; ; done++) {
+  let done = 0;
+  /** Answers what is said of the loss, and of those that came of it. */
+  const another = async (error: unknown): Promise<string> => {
+    if (!policy.revive || !hasCode(error, "WORKER_LOST")) throw error;
+    const said = keepSaid(run.dir, error);
+    if (run.signal?.aborted) throw error;
+    if (done >= restarts) throw done === 0 ? error : given(error, `It was lost ${done + 1} times in this run.`);
+    done++;
+    try {
+      await policy.revive();
+    } catch (problem) {
+      if (hasCode(problem, "WORKER_LOST")) return `${said} ${await another(problem)}`;
+      throw given(error, `No other could be had: ${messageOf(problem)}`);
+    }
+    return said;
+  };
+  for (;;) {
     try {
       return await work(from);
     } catch (error) {
-      if (!policy.revive || !hasCode(error, "WORKER_LOST")) throw error;
-      const said = keepSaid(run.dir, error);
-      if (run.signal?.aborted) throw error;
-      if (done >= restarts) throw done === 0 ? error : given(error, `It was lost ${done + 1} times in this run.`);
-      await policy.revive().catch((problem: unknown) => {
-        throw given(error, `No other could be had: ${messageOf(problem)}`);
-      });
+      const said = await another(error);
       const checkpoint = await takeUp(run, run.dir);
       if (!checkpoint && policy.version !== began) {
         throw given(error, "The weights the run began with went with it, and there is no checkpoint yet.");
       }
       await run.restore(checkpoint?.state, checkpoint?.step ?? 0, checkpoint ? undefined : callbacks);
       const where = checkpoint ? `goes on ${run.afterSteps}` : "begins again";
-      const left = counted(restarts - done - 1, "restart");
+      const left = counted(restarts - done, "restart");
       await run.say({ kind: "worker-lost", message: `${said} The run ${where}; ${left} left.` });
       from = { run, checkpoint, takenUp: false };
     }

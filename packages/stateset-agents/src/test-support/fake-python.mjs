@@ -10,6 +10,7 @@ process.stderr.write(
     .replaceAll("$ENV", JSON.stringify(process.env)),
 );
 if (exitCode !== undefined) process.exit(exitCode);
+if (dies === "start") process.kill(process.pid, "SIGKILL");
 
 function frame(envelope) {
   const json = JSON.stringify({ __metadata__: { frame: JSON.stringify(envelope) } });

@@ -8,9 +8,9 @@ export interface MortalPolicy extends TablePolicy {
   revived: number;
 }
 
-/** `deaths`: counts of calls of the method, over all workers, at which the worker is lost. `another`: whether there is one afterwards. */
+/** `deaths`: counts of calls of the method, over all workers, at which the worker is lost; of `revive`, the next one as it starts. `another`: whether there is one afterwards. */
 export function createMortalPolicy(
-  deaths: Partial<Record<"sample" | "step" | "forward" | "snapshot" | "save", readonly number[]>>,
+  deaths: Partial<Record<"sample" | "step" | "forward" | "snapshot" | "save" | "revive", readonly number[]>>,
   { code = "WORKER_LOST", another = true }: { code?: ErrorCode; another?: boolean } = {},
 ): MortalPolicy {
   let worker = createTablePolicy();
@@ -22,6 +22,7 @@ export function createMortalPolicy(
       if (!lost) return;
       if (!another) throw new StatesetError("ENGINE_UNAVAILABLE", "nobody answers");
       lost = undefined;
+      dying("revive");
       worker = createTablePolicy();
       own.revived++;
     },

@@ -54,17 +54,19 @@ describe("a run whose worker is lost", () => {
     ["while a checkpoint is written", { snapshot: [2] }],
     ["while it is saved in the end", { save: [1] }],
     ["three times", { step: [1, 4, 7] }],
+    ["while another one is started", { step: [4], revive: [1] }],
   ])("%s ends like one that was not disturbed", async (_, deaths) => {
     const dir = temporaryFolder();
     const policy = createMortalPolicy(deaths);
     const { run: ended } = await run(policy, dir);
     const times = Object.values(deaths).flat().length;
-    expect(policy.revived).toBe(times);
+    const early = ("revive" in deaths ? deaths.revive : []).length;
+    expect(policy.revived).toBe(times - early);
     expect(files(dir)).toEqual(files(undisturbed));
     expect(ended.status).toBe("finished");
     expect(ended.metrics).toEqual(expected.metrics);
     expect(ended.best).toEqual(expected.best);
-    expect(ended.warnings.filter(({ kind }) => kind === "worker-lost")).toHaveLength(times);
+    expect(ended.warnings.filter(({ kind }) => kind === "worker-lost")).toHaveLength(times - early);
     const said = readFileSync(join(dir, "worker.log"), "utf8");
     expect(said.match(/The worker was lost in \w+\(\) \d+\.\nIts stacks$/gm)).toHaveLength(times);
   });
@@ -93,6 +95,9 @@ describe("a run whose worker is lost", () => {
       message: expect.stringMatching(/It was lost 3 times in this run/),
     });
     expect(policy.revived).toBe(2);
+    const stillborn = createMortalPolicy({ step: [2], revive: [1, 2] });
+    await expect(run(stillborn, false, { restarts: 2 })).rejects.toThrow("It was lost 3 times in this run");
+    expect(stillborn.revived).toBe(0);
     const never = createMortalPolicy({ step: [2] });
     await expect(run(never, false, { restarts: 0 })).rejects.toThrow("The worker was lost in step() 2.");
     expect(never.revived).toBe(0);

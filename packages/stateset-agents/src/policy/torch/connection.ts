@@ -60,6 +60,7 @@ export class Connection {
   #pending = 0;
   #held = true;
   #loss: Promise<StatesetError> | undefined;
+  #lost = false;
   #closed = false;
 
   constructor(socket: Socket, options: ConnectionOptions) {
@@ -101,8 +102,9 @@ export class Connection {
     this.#sendLimit = Math.min(taken, maxFrameBytes);
   }
 
+  /** Also after close(): what was lost is to be had anew until that succeeds. */
   get lost(): boolean {
-    return this.#loss !== undefined && !this.#closed;
+    return this.#lost;
   }
 
   /** Nobody is told of a loss after this; calls that wait are rejected with `error`. */
@@ -172,6 +174,7 @@ export class Connection {
   }
 
   #lose(loss: Loss): Promise<StatesetError> {
+    this.#lost ||= !this.#closed;
     // In a turn of its own: what a loss sets off may end in another one.
     this.#loss ??= Promise.resolve().then(() => this.#settle(loss));
     return this.#loss;

@@ -148,6 +148,28 @@ it("says which rank was lost, by what, and its last lines; then another one can 
   await closed;
 });
 
+it("is lost, too, where it is killed as it starts, until there is one that is not", async () => {
+  const torn = "torch.distributed.elastic.multiprocessing.api: failed (exitcode: -9) local_rank: 1 (pid: 7)\n";
+  const said = `${torn}Root Cause (first observed failure):\n rank : 1 (local_rank: 1)\n exitcode : -9 (pid: 7)\n`;
+  await expect(
+    open({ says: `${said} traceback : Signal 9 (SIGKILL) received by PID 7\n`, exitCode: 1 }, { gpus: 2 }),
+  ).rejects.toMatchObject({ code: "WORKER_LOST", message: expect.stringMatching(/ready: rank 1 ended by SIGKILL/) });
+  const policy = await open({ dies: "zeroGradients" });
+  await expect(policy.zeroGradients()).rejects.toMatchObject({ code: "WORKER_LOST" });
+  for (const dies of ["start", "hello", "open"]) {
+    vi.stubEnv("FAKE_PYTHON", JSON.stringify({ dies }));
+    await expect(policy.revive()).rejects.toMatchObject({
+      code: "WORKER_LOST",
+      message: expect.stringMatching(/: rank 0 ended by SIGKILL/),
+    });
+    expect(policy.stats().failed).toBe(true);
+  }
+  vi.stubEnv("FAKE_PYTHON", "{}");
+  await policy.revive();
+  expect(policy.stats().failed).toBeUndefined();
+  await policy.close();
+});
+
 it("keeps the process alive while it is closed, and not before", async () => {
   const policy = await open({});
   const processes = () => process.getActiveResourcesInfo().filter((name) => name === "ProcessWrap").length;

@@ -58,7 +58,10 @@ export async function spawnWorker(options: SpawnOptions): Promise<WorkerLink> {
   try {
     await ready(child, log, ending, options, python);
     const { deadlineMs, pingMs, onBeat } = options;
-    const connection = new Connection(await open(socketPath), { deadlineMs, pingMs, onBeat, explain });
+    const socket = await open(socketPath).catch(async () => {
+      throw await explain({ what: "could not be reached", stalled: false });
+    });
+    const connection = new Connection(socket, { deadlineMs, pingMs, onBeat, explain });
     hello = await greet(connection, "its own socket", undefined);
     // From here on only calls keep this process alive.
     attend(child, false);

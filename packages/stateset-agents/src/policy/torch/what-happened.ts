@@ -52,6 +52,9 @@ export function unstarted(
       "Ask for fewer (torch.gpus), or look at nvidia-smi and CUDA_VISIBLE_DEVICES.",
     );
   }
+  // Somebody ended it, as happens to one that is at work: another may fare better.
+  const killed = ranks === 1 ? ended?.signal : failedRank(log)?.signal;
+  if (killed) return lostWorker({ what: "was lost before it was ready", stalled: false }, { ended, log, ranks });
   const how = ended ? `ended ${inWords(ended)} before it was ready` : "was not ready in time";
   return unavailable(`The PyTorch worker of ${python} ${how}.${lastLines(log)}`, setUp);
 }
@@ -61,14 +64,14 @@ function inWords({ code, signal, failure }: Ending): string {
 }
 
 /** torchrun tells which of its ranks failed first. */
-function failedRank(log: LogLines): { rank: number; how: string } | undefined {
+function failedRank(log: LogLines): { rank: number; how: string; signal: string | undefined } | undefined {
   const said = log.last(200).join("\n");
   const cause = said.slice(Math.max(0, said.lastIndexOf("Root Cause")));
   const rank = /\brank\s*:\s*(\d+)/.exec(cause)?.[1] ?? /local_rank: (\d+)/.exec(said)?.[1];
   const code = /exitcode\s*:\s*(-?\d+)/.exec(cause)?.[1] ?? /exitcode: (-?\d+)/.exec(said)?.[1];
   if (rank === undefined || code === undefined) return undefined;
   const signal = /Signal \d+ \((\w+)\)/.exec(cause)?.[1];
-  return { rank: Number(rank), how: signal === undefined ? `with exit code ${code}` : `by ${signal}` };
+  return { rank: Number(rank), how: signal === undefined ? `with exit code ${code}` : `by ${signal}`, signal };
 }
 
 function lastLines(log: LogLines): string {
