@@ -1,25 +1,26 @@
 import { describe, expect, it } from "vitest";
 import { buckets, middle } from "./colours.ts";
 import { bucketOf, colourClass, knownQuantities, quantities, reachOf, ticksOf } from "./quantity.ts";
-import { learns, type Tokens, whyItLearns } from "./tokens.ts";
+import { type Tokens, tokensOf, whyItLearns } from "./tokens.ts";
 
 const quantity = (name: string) => quantities.find((one) => one.name === name)!;
 
-function made(numbers: Tokens["numbers"], count: number, change: Partial<Tokens> = {}): Tokens {
-  return {
-    count,
-    ids: new Int32Array(count),
-    learn: new Uint8Array(count).fill(1),
-    turn: new Int32Array(count),
-    numbers,
-    clipped: undefined,
-    // The first token of a chain never learns: begun before these.
-    chains: [{ from: -1, length: count + 1, started: null, versions: {} }],
-    pieces: new Map(),
-    tokenizer: null,
-    why: null,
-    ...change,
+function made(
+  numbers: Tokens["numbers"],
+  count: number,
+  change: Partial<Record<"learn" | "turn", number[]>> = {},
+  from = -1,
+): Tokens {
+  const { learn = new Array(count).fill(1), turn = new Array(count).fill(0) } = change;
+  // The first token of a chain never learns: left out, it began before these.
+  const chains = [{ from, length: count, started: null, versions: {} }];
+  const columns = {
+    tokens: new Int32Array(count),
+    learn: Uint8Array.from(learn),
+    turn: Int32Array.from(turn),
+    ...(numbers as Record<string, Float32Array>),
   };
+  return tokensOf({ head: { chains, pieces: [], tokenizer: null, why: null }, columns });
 }
 
 describe("colours by a quantity", () => {
@@ -62,7 +63,7 @@ describe("colours by a quantity", () => {
   });
 
   it("leaves grey what does not learn and what has no number", () => {
-    const tokens = made({ entropy: Float32Array.of(1, Number.NaN, 1) }, 3, { learn: Uint8Array.of(1, 1, 0) });
+    const tokens = made({ entropy: Float32Array.of(1, Number.NaN, 1) }, 3, { learn: [1, 1, 0] });
     const entropy = quantity("entropy");
     const reach = reachOf(entropy, [tokens]);
     expect([0, 1, 2].map((i) => colourClass(entropy, reach, tokens, i))).toEqual([
@@ -78,7 +79,7 @@ describe("colours by a quantity", () => {
   });
 
   it("takes no log-prob of 0 for one where nothing was sampled", () => {
-    const tokens = made({ logprobs: Float32Array.of(0, 0) }, 2, { turn: Int32Array.of(-1, 3) });
+    const tokens = made({ logprobs: Float32Array.of(0, 0) }, 2, { turn: [-1, 3] });
     expect([0, 1].map((i) => quantity("logprob").of(tokens, i))).toEqual([Number.NaN, 0]);
   });
 
@@ -93,16 +94,12 @@ describe("colours by a quantity", () => {
 });
 
 it("says why a token does not learn", () => {
-  const tokens = made({ advantage: Float32Array.of(1, 0, -1, 1) }, 4, {
-    chains: [{ from: 0, length: 4, started: null, versions: {} }],
-    learn: Uint8Array.of(1, 1, 1, 0),
-    turn: Int32Array.of(0, 0, 0, -1),
-  });
+  const tokens = made({ advantage: Float32Array.of(1, 0, -1, 1) }, 4, { learn: [1, 1, 1, 0], turn: [0, 0, 0, -1] }, 0);
   const why = [0, 1, 2, 3].map((i) => whyItLearns(tokens, i, null));
   expect(why[0]).toContain("begins its chain");
   expect(why[1]).toContain("advantage is 0");
   expect(why[2]).toContain("less likely");
   expect(why[3]).toContain("part of the prompt");
   expect(whyItLearns(tokens, 2, "refused")).toContain("refused");
-  expect([0, 1, 2, 3].map((i) => learns(tokens, i))).toEqual([false, true, true, false]);
+  expect([...tokens.learns]).toEqual([0, 1, 1, 0]);
 });

@@ -1,7 +1,7 @@
 /** What tokens can be coloured by, and how far the colours reach. */
 import { buckets, className, middle, type Ramp } from "./colours.ts";
 import { float32 } from "./float32.ts";
-import { learns, numberOf, type Tokens } from "./tokens.ts";
+import { numberOf, type Tokens } from "./tokens.ts";
 
 export type QuantityName = "logprob" | "advantage" | "ratio" | "entropy" | "difference" | "value";
 
@@ -104,7 +104,7 @@ export function reachOf({ of, ramp, toScale = same, fixed = {}, least = 0 }: Qua
     const found: number[] = [];
     for (let i = 0; i < tokens.count; i++) {
       const place = toScale(of(tokens, i));
-      if (Number.isFinite(place) && learns(tokens, i)) found.push(place);
+      if (Number.isFinite(place) && tokens.learns[i] === 1) found.push(place);
     }
     return found;
   });
@@ -143,7 +143,7 @@ export function bucketOf(
 
 /** The class of a token's colour: "still" for those that do not learn or have no number. */
 export function colourClass(quantity: Quantity, reach: Reach, tokens: Tokens, token: number): string {
-  if (!learns(tokens, token)) return "still";
+  if (tokens.learns[token] !== 1) return "still";
   const bucket = bucketOf(quantity, reach, quantity.of(tokens, token));
   return bucket === undefined ? "still" : className(quantity.ramp, bucket);
 }

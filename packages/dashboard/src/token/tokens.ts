@@ -17,6 +17,8 @@ export interface Tokens {
   count: number;
   ids: Int32Array;
   learn: Uint8Array;
+  /** 1 where a gradient could reach it: `learn`, but for the first of a chain, which nothing stands before to predict it from. */
+  learns: Uint8Array;
   turn: Int32Array;
   numbers: { readonly [N in NumberName]?: Float32Array };
   clipped: Uint8Array | undefined;
@@ -28,11 +30,15 @@ export interface Tokens {
 
 export function tokensOf({ head, columns }: Packed<TokensHead>): Tokens {
   const ids = columns.tokens as Int32Array;
+  const learn = columns.learn as Uint8Array;
+  const learns = learn.slice();
+  for (const { from, length } of head.chains) if (length > 0) learns[from] = 0;
   const numbers = Object.fromEntries(numberNames.flatMap((name) => (columns[name] ? [[name, columns[name]]] : [])));
   return {
     count: ids.length,
     ids,
-    learn: columns.learn as Uint8Array,
+    learn,
+    learns,
     turn: columns.turn as Int32Array,
     numbers: numbers as Tokens["numbers"],
     clipped: columns.clipped as Uint8Array | undefined,
@@ -54,21 +60,15 @@ export function chainOf({ chains }: Tokens, token: number): number {
   return chains.findLastIndex(({ from }) => from <= token);
 }
 
-/** Whether a gradient reached it: it was sampled, or is to be imitated, and stands behind another token that predicts it. */
-export function learns({ learn, chains }: Tokens, token: number): boolean {
-  return learn[token] === 1 && !chains.some(({ from }) => from === token);
-}
-
 /** In words, for whoever asks why a token is grey. */
 export function whyItLearns(tokens: Tokens, token: number, leftOut: string | null): string {
-  const { turn, learn, chains } = tokens;
+  const { turn, learn, learns } = tokens;
   if (learn[token] !== 1) {
     return turn[token]! < 0
       ? "No: it is part of the prompt. The template, the user or a tool wrote it, not the policy."
       : "No: it was sampled, but not chosen by the policy alone (held to a schema, or edited since).";
   }
-  if (chains.some(({ from }) => from === token))
-    return "No: it begins its chain, and nothing stands before it to predict it from.";
+  if (learns[token] !== 1) return "No: it begins its chain, and nothing stands before it to predict it from.";
   if (leftOut) return `No: nothing was learnt from this conversation (${leftOut}).`;
   const advantage = numberOf(tokens, "advantage", token);
   if (advantage === 0) return "Yes, but its advantage is 0: the gradient leaves it as it is.";
