@@ -1,12 +1,62 @@
-/** Which view a place shows. */
+/** Which view a place shows, and what is around all of them. */
 import type { ComponentType } from "preact";
-import { place } from "./data/url.ts";
+import { useEffect, useState } from "preact/hooks";
+import { signedOut } from "./data/ask.ts";
+import { useKeys } from "./data/keys.ts";
+import { go, link, place } from "./data/url.ts";
+import { Boundary } from "./view/parts/boundary.tsx";
+import { KeyList, keysShown } from "./view/parts/key-list.tsx";
+import { Loading } from "./view/parts/loading.tsx";
+import { Page } from "./view/parts/page.tsx";
+import { SignIn } from "./view/parts/sign-in.tsx";
 
-/** `#/<name>/…` → the view; each reads the rest of the place itself. */
-const views: Readonly<Record<string, ComponentType>> = {};
+/** `#/<name>/…` → the view, loaded when it is first gone to; each reads the rest of the place itself. */
+const views: Readonly<Record<string, () => Promise<ComponentType>>> = {
+  runs: async () => (await import("./view/runs/index.tsx")).RunsView,
+  run: async () => (await import("./view/run/index.tsx")).RunView,
+};
 
 export function App() {
-  const { path } = place.value;
-  const View = views[path[0] ?? "runs"];
-  return View ? <View /> : <p>There is no such page.</p>;
+  const name = place.value.path[0] ?? "runs";
+  useKeys([
+    {
+      key: "?",
+      does: "This list",
+      run: () => {
+        keysShown.value = true;
+      },
+    },
+    { key: "h", does: "All runs", run: () => go(["runs"]) },
+  ]);
+  return (
+    <>
+      <Boundary what="This page" key={name}>
+        {signedOut.value ? <SignIn /> : <View name={name} />}
+      </Boundary>
+      <KeyList />
+    </>
+  );
+}
+
+function View({ name }: { name: string }) {
+  const [loaded, setLoaded] = useState<{ name: string; View?: ComponentType; error?: unknown }>({ name });
+  useEffect(() => {
+    const load = Object.hasOwn(views, name) ? views[name] : undefined;
+    load?.().then(
+      (Found) => setLoaded({ name, View: Found }),
+      (error: unknown) => setLoaded({ name, error }),
+    );
+  }, [name]);
+  if (!Object.hasOwn(views, name)) {
+    return (
+      <Page title="No such page" crumbs={[{ text: "no such page" }]}>
+        <p>
+          There is no page of this name. <a href={link(["runs"])}>All runs</a>
+        </p>
+      </Page>
+    );
+  }
+  if (loaded.name === name && loaded.error !== undefined) throw loaded.error;
+  if (loaded.name !== name || !loaded.View) return <Loading />;
+  return <loaded.View />;
 }

@@ -1,4 +1,5 @@
 /** Asking the server. Whatever goes wrong is an ApiError that can be shown as it is. */
+import { signal } from "@preact/signals";
 import { decodePacked, type Packed } from "../../../stateset-agents/src/dashboard/api/packed.ts";
 
 export type Query = Readonly<Record<string, string | number | undefined>>;
@@ -15,6 +16,9 @@ export class ApiError extends Error {
     super(message);
   }
 }
+
+/** The server asked who this is: the page shows where to get in. */
+export const signedOut = signal(false);
 
 const base = new URL("./api/", document.baseURI);
 
@@ -51,6 +55,7 @@ async function request(url: URL, init: RequestInit): Promise<Response> {
     throw new ApiError("The server does not answer.", 0, null);
   }
   if (response.ok) return response;
+  if (response.status === 401) signedOut.value = true;
   const said = (await response.json().catch(() => undefined)) as { error?: Partial<Said> } | undefined;
   const { message = `The server answered ${response.status}.`, code = null, param = null } = said?.error ?? {};
   throw new ApiError(message, response.status, code, param);

@@ -1,0 +1,190 @@
+/** Curves over steps, time or tokens. */
+import type { ComponentChildren } from "preact";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type uPlot from "uplot";
+import { dark } from "../data/theme.ts";
+import { plain } from "../view/parts/visible.ts";
+import { type ChartSeries, chartColumns } from "./chart-data.ts";
+import { DataTable } from "./data-table.tsx";
+import { Legend, type LegendHandle } from "./legend.tsx";
+import { MarkList } from "./mark-list.tsx";
+import { type ChartMark, marksAt } from "./marks.ts";
+import { makePlot, type XAxis } from "./plot.ts";
+import { savePng } from "./png.ts";
+import { summary } from "./summary.ts";
+
+export type { ChartMark, ChartSeries, XAxis };
+
+export interface ChartRange {
+  from: number;
+  to: number;
+}
+
+export interface LineChartProps {
+  title: string;
+  /** What the numbers mean, below the title. */
+  meaning?: string;
+  series: readonly ChartSeries[];
+  /** Left out: step. */
+  x?: XAxis;
+  marks?: readonly ChartMark[];
+  /** 0 (left out) to 0.99: the weight of what came before. */
+  smoothing?: number;
+  log?: boolean;
+  stack?: boolean;
+  height?: number;
+  /** Charts of one name share their cursor. */
+  sync?: string;
+  /** What of x is shown; left out: all. */
+  range?: Partial<ChartRange>;
+  /** Somebody dragged over a range; null: wants to see all again. Without it there is no zoom. */
+  onRange?(range: ChartRange | null): void;
+  actions?: ComponentChildren;
+}
+
+export function LineChart(props: LineChartProps) {
+  const {
+    title,
+    series,
+    x = "step",
+    marks = [],
+    smoothing = 0,
+    log = false,
+    stack = false,
+    height = 220,
+    sync,
+  } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const legend = useRef<LegendHandle>(null);
+  const plot = useRef<uPlot | undefined>(undefined);
+  const latest = useRef({ props, marks });
+  latest.current = { props, marks };
+  const [table, setTable] = useState(false);
+
+  const { data, columns } = useMemo(() => {
+    const made = chartColumns(series, { smoothing, stack, log });
+    const values = [made.x, ...made.columns.map((column) => column.values)] as uPlot.AlignedData;
+    return { data: values, columns: made.columns };
+  }, [series, smoothing, stack, log]);
+  const shape = JSON.stringify([
+    x,
+    log,
+    dark.value,
+    sync,
+    columns.map(({ series: i, role }) => [i, role]),
+    series.map((one) => one.colour),
+  ]);
+
+  useLayoutEffect(() => {
+    const target = box.current!;
+    const made = makePlot(target, data, {
+      width: target.clientWidth,
+      height,
+      x,
+      log,
+      series,
+      columns,
+      sync,
+      marks: () => latest.current.marks,
+      range: () => latest.current.props.range ?? {},
+      onZoom: (range) => latest.current.props.onRange?.(range),
+      onCursor: (at, left) => {
+        const near = plot.current && at !== null ? marksAt(plot.current, latest.current.marks, left) : [];
+        legend.current?.show(at, near);
+      },
+    });
+    plot.current = made;
+    const observer = new ResizeObserver(() => {
+      if (target.clientWidth > 0 && target.clientWidth !== made.width)
+        made.setSize({ width: target.clientWidth, height });
+    });
+    observer.observe(target);
+    return () => {
+      observer.disconnect();
+      made.destroy();
+      plot.current = undefined;
+    };
+  }, [shape, height]);
+
+  const drawnWith = useRef<unknown>(data);
+  useEffect(() => {
+    if (drawnWith.current !== data) plot.current?.setData(data);
+    drawnWith.current = data;
+  }, [data]);
+  useEffect(() => {
+    const made = plot.current;
+    if (made) made.setScale("x", { min: made.data[0][0]!, max: made.data[0].at(-1)! });
+  }, [props.range?.from, props.range?.to, marks]);
+
+  const said = summary(plain(title), x, series);
+  return (
+    <figure class="chart" data-testid={`chart-${title}`}>
+      <figcaption class="chart-head">
+        <span class="chart-title" title={props.meaning}>
+          {title}
+        </span>
+        <span class="chart-actions">
+          {props.actions}
+          {props.range && props.onRange && (
+            <button type="button" class="button small" onClick={() => props.onRange?.(null)}>
+              Show all
+            </button>
+          )}
+          <button type="button" class="button small quiet" aria-pressed={table} onClick={() => setTable(!table)}>
+            Table
+          </button>
+          <button
+            type="button"
+            class="button small quiet"
+            onClick={() => plot.current && savePng(plot.current, plain(title), series)}
+          >
+            PNG
+          </button>
+        </span>
+      </figcaption>
+      <Legend handle={legend} series={series} x={x} />
+      <div
+        ref={box}
+        class="chart-box"
+        role="img"
+        aria-label={said}
+        tabIndex={0}
+        onKeyDown={(event) => plot.current && keyed(event, plot.current, latest.current.props)}
+      />
+      {series.every((one) => one.x.length === 0) && <p class="chart-empty">No values yet.</p>}
+      {marks.length > 0 && <MarkList marks={marks} x={x} />}
+      {table && <DataTable title={title} series={series} x={x} />}
+    </figure>
+  );
+}
+
+/** ← → move the cursor, + − zoom around it, 0 shows all. */
+function keyed(event: KeyboardEvent, plot: uPlot, { onRange }: LineChartProps): void {
+  const { left = -1, idx } = plot.cursor;
+  const xs = plot.data[0];
+  const at = idx ?? (left < 0 ? -1 : plot.posToIdx(left));
+  const { min = 0, max = 1 } = plot.scales["x"]!;
+  const zoom = (factor: number) => {
+    const middle = xs[at] ?? (min! + max!) / 2;
+    const half = ((max! - min!) / 2) * factor;
+    onRange?.({ from: middle - half, to: middle + half });
+  };
+  const moves: Record<string, () => void> = {
+    ArrowLeft: () => moveTo(plot, at < 0 ? xs.length - 1 : at - 1),
+    ArrowRight: () => moveTo(plot, at + 1),
+    "+": () => zoom(0.5),
+    "-": () => zoom(2),
+    "0": () => onRange?.(null),
+    Escape: () => plot.setCursor({ left: -10, top: -10 }),
+  };
+  const move = moves[event.key];
+  if (!move) return;
+  event.preventDefault();
+  event.stopPropagation();
+  move();
+}
+
+function moveTo(plot: uPlot, index: number): void {
+  const x = plot.data[0][Math.min(Math.max(index, 0), plot.data[0].length - 1)];
+  if (x !== undefined) plot.setCursor({ left: plot.valToPos(x, "x"), top: plot.over.clientHeight / 2 });
+}

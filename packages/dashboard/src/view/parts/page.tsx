@@ -1,0 +1,39 @@
+/** The frame of every view: where one is, what can be done, and the view itself. */
+import type { ComponentChildren } from "preact";
+import { useEffect } from "preact/hooks";
+import { Header } from "./header.tsx";
+import { plain } from "./visible.ts";
+
+export interface Crumb {
+  text: string;
+  /** Left out: here. */
+  href?: string;
+}
+
+export interface PageProps {
+  /** Of the browser's tab, and the heading for whoever does not see the page. */
+  title: string;
+  /** After "Runs", which is always the first. */
+  crumbs?: readonly Crumb[];
+  /** Buttons and links at the right of the crumbs. */
+  actions?: ComponentChildren;
+  /** The view fills the window and scrolls in its parts. */
+  full?: boolean;
+  children: ComponentChildren;
+}
+
+export function Page({ title, crumbs = [], actions, full = false, children }: PageProps) {
+  const said = plain(title);
+  useEffect(() => {
+    document.title = `${said} · StateSet Agents`;
+  }, [said]);
+  return (
+    <div class={full ? "page page-full" : "page"}>
+      <Header crumbs={crumbs} actions={actions} />
+      <main id="main" tabIndex={-1}>
+        <h1 class="unseen">{said}</h1>
+        {children}
+      </main>
+    </div>
+  );
+}

@@ -1,0 +1,107 @@
+/** A list of any length of which only what is seen is in the page. */
+import {
+  elementScroll,
+  observeElementOffset,
+  observeElementRect,
+  observeWindowOffset,
+  observeWindowRect,
+  Virtualizer,
+  type VirtualizerOptions,
+  windowScroll,
+} from "@tanstack/virtual-core";
+import type { ComponentChildren, Ref } from "preact";
+import { useImperativeHandle, useLayoutEffect, useReducer, useRef, useState } from "preact/hooks";
+
+export interface VirtualListHandle {
+  scrollTo(index: number, align?: "auto" | "start" | "center"): void;
+}
+
+export interface VirtualListProps {
+  count: number;
+  /** The height in pixels that a row is thought to have until it is measured. */
+  estimate(index: number): number;
+  render(index: number): ComponentChildren;
+  /** What a row is called, so that its height is known again when rows move. */
+  keyOf?(index: number): string | number;
+  /** "page": the list is as long as it is and the window scrolls; "own" (left out): it scrolls in itself. */
+  scroll?: "own" | "page";
+  /** Called when the end comes in sight. */
+  onEnd?(): void;
+  class?: string;
+  label?: string;
+  role?: "list" | "rowgroup" | "presentation";
+  handle?: Ref<VirtualListHandle>;
+}
+
+type Any = Virtualizer<Element | Window, Element>;
+
+export function VirtualList(props: VirtualListProps) {
+  const { count, estimate, render, keyOf, scroll = "own", onEnd, label, role = "list", handle } = props;
+  const outer = useRef<HTMLDivElement>(null);
+  const inner = useRef<HTMLDivElement>(null);
+  const [, redraw] = useReducer((n: number) => n + 1, 0);
+  const [margin, setMargin] = useState(0);
+  const options = {
+    count,
+    estimateSize: estimate,
+    getScrollElement: () => (scroll === "page" ? window : outer.current),
+    scrollToFn: scroll === "page" ? windowScroll : elementScroll,
+    observeElementRect: scroll === "page" ? observeWindowRect : observeElementRect,
+    observeElementOffset: scroll === "page" ? observeWindowOffset : observeElementOffset,
+    onChange: () => redraw(undefined),
+    overscan: 6,
+    scrollMargin: margin,
+    ...(keyOf && { getItemKey: keyOf }),
+  } as unknown as VirtualizerOptions<Element | Window, Element>;
+  const [virtual] = useState<Any>(() => new Virtualizer(options));
+  virtual.setOptions(options);
+  useLayoutEffect(() => virtual._didMount(), []);
+  useLayoutEffect(() => {
+    virtual._willUpdate();
+    if (scroll === "page" && inner.current) {
+      const top = Math.round(inner.current.getBoundingClientRect().top + window.scrollY);
+      if (top !== margin) setMargin(top);
+    }
+  });
+  useImperativeHandle(
+    handle ?? null,
+    () => ({ scrollTo: (index, align = "auto") => virtual.scrollToIndex(index, { align }) }),
+    [],
+  );
+  const items = virtual.getVirtualItems();
+  const last = items.at(-1)?.index ?? -1;
+  const nearEnd = count > 0 && last >= count - 10;
+  useLayoutEffect(() => {
+    if (nearEnd) onEnd?.();
+  }, [nearEnd, count]);
+  return (
+    <div
+      ref={outer}
+      class={`virtual virtual-${scroll} ${props.class ?? ""}`}
+      tabIndex={scroll === "own" ? 0 : undefined}
+    >
+      <div
+        ref={inner}
+        class="virtual-inner"
+        role={role}
+        aria-label={label}
+        style={{ height: `${virtual.getTotalSize()}px` }}
+      >
+        {items.map((item) => (
+          <div
+            key={item.key}
+            data-index={item.index}
+            ref={(element) => virtual.measureElement(element)}
+            class="virtual-item"
+            role={role === "list" ? "listitem" : "presentation"}
+            aria-setsize={role === "list" ? count : undefined}
+            aria-posinset={role === "list" ? item.index + 1 : undefined}
+            style={{ transform: `translateY(${item.start - margin}px)` }}
+          >
+            {render(item.index)}
+          </div>
+        ))}
+      </div>
+    </div>
+  );
+}
