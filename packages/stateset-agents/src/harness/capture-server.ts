@@ -8,13 +8,12 @@ import type { Exchange } from "../server/exchange.ts";
 import { createHostGuard } from "../server/guard/host.ts";
 import { HttpError } from "../server/http-error.ts";
 import type { Caller, Keys } from "../server/key/caller.ts";
-import { createKeyLimits } from "../server/key/limits.ts";
 import { createToken, hashOf, idIn, matches } from "../server/key/token.ts";
 import { ModelTable } from "../server/model-table.ts";
 import { openPort } from "../server/open-port.ts";
 import { readFields } from "../server/read-fields.ts";
 import type { Route } from "../server/route.ts";
-import type { ServerParts } from "../server/serve-exchange.ts";
+import { plainParts, type ServerParts } from "../server/serve-exchange.ts";
 import { ServedModel } from "../server/served-model.ts";
 import type { Attempt } from "./attempt.ts";
 import { postedRewardSchema } from "./harness-reward.ts";
@@ -58,11 +57,10 @@ export async function openCaptureServer(agent: MultiTurnAgent): Promise<CaptureS
   const ended = new Map<string, Buffer>();
   const ending = new AbortController();
   const parts: ServerParts = {
-    ...{ models: new ModelTable([model]), keys: keysOf(admitted, ended), limits: createKeyLimits() },
-    ...{ observer: { served: () => {} }, guard: createHostGuard({ loopback: true, hosts: [host], origins: [] }) },
     // The attempt keeps what its calls failed with; others are refused before anything can fail.
-    ...{ startSpan: undefined, onFailure: () => {}, deadlineMs: undefined, cache: undefined, content: false },
-    ...{ keepAliveMs: 15_000, stalledMs: 30_000, running: new Set(), draining: false, ending: ending.signal },
+    ...plainParts(ending.signal),
+    ...{ models: new ModelTable([model]), keys: keysOf(admitted, ended) },
+    guard: createHostGuard({ loopback: true, hosts: [host], origins: [] }),
   };
   const app = appOf(captureRoutes(admitted), parts);
   const { node, url } = await openPort(async (request) => app.fetch(request), { host, port: 0, connections });

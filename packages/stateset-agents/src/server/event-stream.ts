@@ -49,9 +49,15 @@ export class EventStream {
   }
 
   /** One event: JSON text, or [DONE]. */
-  send(data: string): void {
+  send(data: string, { event, id }: { event?: string; id?: string } = {}): void {
     this.#options.onEvent?.(data);
-    this.#write(`data: ${data}\n\n`);
+    const name = event === undefined ? "" : `event: ${event}\n`;
+    this.#write(`${name}${id === undefined ? "" : `id: ${id}\n`}data: ${data}\n\n`);
+  }
+
+  /** No event: where a reader that loses the stream is to go on, and after how long it may ask. */
+  mark(id: string, retryMs: number): void {
+    this.#write(`id: ${id}\nretry: ${retryMs}\n\n`);
   }
 
   /** The failure of a reply that has begun: its status is out already, so it is an event. */

@@ -12,6 +12,8 @@ export interface Exchange {
   readonly caller: Caller;
   /** What the path names. */
   readonly params: Readonly<Record<string, string>>;
+  /** What stands behind the ?, as the route's schema has it. */
+  readonly query: Readonly<Record<string, string | undefined>>;
   /** The JSON of the body, guarded; undefined where the route takes none. */
   readonly body: unknown;
   /** Fires when the client has left, or the server ends. */
@@ -27,8 +29,12 @@ export interface Exchange {
   reserve(tokens: number): void;
   /** Whether the conversation went on from tokens that are known. */
   chain?: "continued" | "started";
-  /** A stream whose reading is the exchange's last part. */
-  stream(): EventStream;
+  /** A stream whose reading is the exchange's last part. `endless`: it ends with the server, which does not wait for it. */
+  stream(options?: { endless?: boolean }): EventStream;
+  /** Of the request. */
+  header(name: string): string | undefined;
+  /** A line in the server's log. Strings are written as they are but for secrets. */
+  note(event: string, fields: Readonly<Record<string, unknown>>, level?: "info" | "warn"): void;
   /** The server's own deadline for requests that name none. */
   readonly deadlineMs: number | undefined;
   /** Where replies that would be given again are kept, if the server keeps any. */

@@ -8,6 +8,7 @@ export interface DescribedRoute {
   /** What a key must be good for; undefined where anybody may ask. */
   scope: string | undefined;
   summary: string;
+  query?: z.ZodType | undefined;
   body?: z.ZodType | undefined;
   response?: z.ZodType | undefined;
 }
@@ -36,9 +37,10 @@ export function openapiOf(
   const schemas = new Schemas();
   const failure = json(schemas.add("Error", errorBody, "output"));
   const paths: OpenApiDocument["paths"] = {};
-  for (const { method, path, scope, summary, body, response } of routes) {
+  for (const { method, path, scope, summary, query, body, response } of routes) {
     const { template, names } = templateOf(path);
     const operationId = idOf(method, template);
+    const parameters = [...names.map(inPath), ...(query ? inQuery(query) : [])];
     const answer = response ? json(schemas.add(`${operationId}_response`, response, "output")) : {};
     paths[template] ??= {};
     paths[template][method.toLowerCase()] = {
@@ -46,9 +48,7 @@ export function openapiOf(
       summary,
       // Scopes of a key are roles to OpenAPI; no entry means that anybody may ask.
       security: scope === undefined ? [] : [{ key: [scope] }],
-      ...(names.length > 0 && {
-        parameters: names.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })),
-      }),
+      ...(parameters.length > 0 && { parameters }),
       ...(body && { requestBody: { required: true, ...json(schemas.add(`${operationId}_body`, body, "input")) } }),
       responses: {
         200: { description: "Done.", ...answer },
@@ -66,6 +66,19 @@ export function openapiOf(
 
 function json(schema: object): { content: object } {
   return { content: { "application/json": { schema } } };
+}
+
+function inPath(name: string): object {
+  return { name, in: "path", required: true, schema: { type: "string" } };
+}
+
+function inQuery(schema: z.ZodType): object[] {
+  const { properties = {}, required = [] } = z.toJSONSchema(schema, { io: "input" });
+  return Object.entries(properties).map(([name, property]) => {
+    const { description, ...rest } = property as { description?: string };
+    const said = description === undefined ? {} : { description };
+    return { name, in: "query", required: required.includes(name), ...said, schema: rest };
+  });
 }
 
 /** ":name" and ":name{pattern}" of the router as "{name}". */

@@ -5,6 +5,7 @@ import type { NodeLimits } from "./guard/node-limits.ts";
 import type { Keys } from "./key/caller.ts";
 import { type LogOptions, logSchema } from "./observe/log.ts";
 import type { RequestTraceOptions } from "./observe/spans.ts";
+import type { Route, ServerRoute } from "./route.ts";
 import type { ModelSource } from "./served-model.ts";
 
 export interface ServerOptions {
@@ -38,6 +39,8 @@ export interface ServerOptions {
   responseCache?: { entries: number; bytes: number } | undefined;
   /** Where a model's newest weights lie, for POST /admin/models/:model/reload. Without it there is no such route. */
   weights?: ((model: string) => string | Promise<string>) | undefined;
+  /** Routes of other parts of the library beside the server's own: those of createDashboard(). */
+  routes?: readonly ServerRoute[] | undefined;
 }
 
 const ms = z.number().positive().max(longestTimerMs);
@@ -76,6 +79,8 @@ const schema = z.strictObject({
   onAlert: z.custom<ServerOptions["onAlert"]>(aFunction, "a function was expected").optional(),
   responseCache: z.strictObject({ entries: z.int().min(1), bytes: z.int().min(1) }).optional(),
   weights: z.custom<ServerOptions["weights"]>(aFunction, "a function was expected").optional(),
+  // What they lack is said when the table is made.
+  routes: z.array(z.custom<Route>((value) => typeof value === "object" && value !== null)).default([]),
 });
 
 export type ResolvedServerOptions = z.output<typeof schema>;

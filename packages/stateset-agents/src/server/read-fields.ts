@@ -10,7 +10,7 @@ import { HttpError } from "./http-error.ts";
 export function readFields<T extends z.ZodType>(
   schema: T,
   body: unknown,
-  { known = [], ignored }: { known?: readonly string[]; ignored: Set<string> },
+  { known = [], ignored, status = 400 }: { known?: readonly string[]; ignored: Set<string>; status?: 400 | 422 },
 ): z.output<T> {
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
     throw new HttpError(400, "The body of the request must be a JSON object.", { code: "invalid_body" });
@@ -26,11 +26,11 @@ export function readFields<T extends z.ZodType>(
   const { path, unknown, text, hint } = checked.problem;
   if (unknown !== undefined) {
     const param = [...path, unknown].join(".");
-    throw new HttpError(400, `Unknown field "${param}". ${hint}`, { code: "unknown_field", param });
+    throw new HttpError(status, `Unknown field "${param}". ${hint}`, { code: "unknown_field", param });
   }
   const param = path.join(".") || null;
   const what = `${param === null ? "Invalid request" : `Invalid value for "${param}"`}: ${text}.`;
-  throw new HttpError(400, hint === undefined ? what : `${what} ${hint}`, { code: "invalid_value", param });
+  throw new HttpError(status, hint === undefined ? what : `${what} ${hint}`, { code: "invalid_value", param });
 }
 
 /** Zod compares the `length` of whatever has one; where that is an object without a value, comparing throws. */

@@ -33,6 +33,8 @@ export interface RouteSources {
   health: HealthSources;
   metrics: Metrics;
   weights: ((model: string) => string | Promise<string>) | undefined;
+  /** Of other parts of the library. */
+  more?: readonly Route[] | undefined;
 }
 
 const reloadSchema = z.strictObject({});
@@ -40,7 +42,7 @@ const reloadSchema = z.strictObject({});
 /** Routes that only ask take no body. */
 const asks = { method: "GET", maxBytes: 0 } as const;
 
-export function routesOf({ maxBodyBytes: maxBytes, health, metrics, weights }: RouteSources): Route[] {
+export function routesOf({ maxBodyBytes: maxBytes, health, metrics, weights, more = [] }: RouteSources): Route[] {
   const infers = { method: "POST", scope: "infer", maxBytes, limited: true } as const;
   const reads = { ...asks, scope: "read", limited: true } as const;
   /** Made when it is first asked for: it is the same for everybody, and takes a while. */
@@ -156,6 +158,7 @@ export function routesOf({ maxBodyBytes: maxBytes, health, metrics, weights }: R
       },
     });
   }
+  routes.push(...more);
   return routes;
 }
 
@@ -171,6 +174,6 @@ function taking(schema: z.ZodObject, ignored: readonly string[]): z.ZodObject {
   return schema.extend(Object.fromEntries(ignored.map((name) => [name, z.unknown().optional()])));
 }
 
-function described({ method, path, scope, summary, body, response }: Route) {
-  return { method, path, summary, body, response, scope: scope === "open" ? undefined : scope };
+function described({ method, path, scope, summary, query, body, response }: Route) {
+  return { method, path, summary, query, body, response, scope: scope === "open" ? undefined : scope };
 }

@@ -9,10 +9,11 @@ import { securityHeaders } from "./guard/security-headers.ts";
 import { HttpError, httpErrorOf } from "./http-error.ts";
 import { authenticate, requireScope } from "./key/authenticate.ts";
 import type { Caller, Keys } from "./key/caller.ts";
-import type { KeyLimits, Permit } from "./key/limits.ts";
-import type { ModelTable } from "./model-table.ts";
+import { createKeyLimits, type KeyLimits, type Permit } from "./key/limits.ts";
+import { ModelTable } from "./model-table.ts";
 import type { Observer, Served, ServedContent } from "./observe/observer.ts";
 import type { RequestSpan, TracedRequest } from "./observe/spans.ts";
+import { readQuery } from "./read-query.ts";
 import type { ResponseCache } from "./response-cache.ts";
 import { type Answer, nameOf, type Route } from "./route.ts";
 
@@ -32,16 +33,30 @@ export interface ServerParts {
   cache: ResponseCache | undefined;
   /** Told of what no client is told: the server's own failures. */
   onFailure: (error: unknown, requestId: string) => void;
+  /** Told of what routes say for the log. */
+  note: (event: string, fields: Readonly<Record<string, unknown>>, level: "info" | "warn") => void;
   /** Requests that are being answered. */
   running: Set<Promise<unknown>>;
+  /** Streams that end with the server. */
+  endless: Set<EventStream>;
   /** Set while the server ends: nothing new is begun. */
   draining: boolean;
   /** Fires when streams that still run are to end. */
   ending: AbortSignal;
 }
 
+/** Of a server without models, keys and anybody who looks on. */
+export function plainParts(ending: AbortSignal): ServerParts {
+  return {
+    ...{ models: new ModelTable([]), keys: undefined, limits: createKeyLimits(), observer: { served: () => {} } },
+    ...{ content: false, guard: () => {}, startSpan: undefined, onFailure: () => {}, note: () => {} },
+    ...{ keepAliveMs: 15_000, stalledMs: 30_000, deadlineMs: undefined, cache: undefined },
+    ...{ running: new Set(), endless: new Set(), draining: false, ending },
+  };
+}
+
 /** Without keys, everybody who can reach the server. */
-const anybody: Caller = {
+export const anybody: Caller = {
   ...{ keyId: "anonymous", project: "default", limits: {} },
   scopes: new Set(["infer", "read", "admin", "metrics"]),
 };
@@ -117,11 +132,13 @@ export async function serveExchange(
     Object.assign(served, { keyId: caller.keyId, project: caller.project });
     // Requests that turn out to be none count too, or a key could send as many of them as it likes.
     if (route.limited) permit = parts.limits.enter(caller);
-    const read = route.maxBytes > 0 ? await readJson(request, { maxBytes: route.maxBytes }) : undefined;
+    const query = route.query ? readQuery(route.query, request.url) : {};
+    const { maxBytes, types } = route;
+    const read = maxBytes > 0 ? await readJson(request, { maxBytes, types }) : undefined;
     served.requestBytes = read?.bytes ?? 0;
     if (said) said.request = read?.value;
     exchange = {
-      ...{ arrived, caller, params, ignored, measure, body: read?.value, signal: link.signal },
+      ...{ arrived, caller, params, query, ignored, measure, body: read?.value, signal: link.signal },
       ...{ deadlineMs: parts.deadlineMs, cache: parts.cache },
       model(name) {
         const model = parts.models.find(name, caller);
@@ -132,13 +149,16 @@ export async function serveExchange(
       },
       models: () => parts.models.of(caller),
       reserve: (tokens) => permit?.reserve(tokens),
-      stream() {
+      header: (name) => request.headers.get(name) ?? undefined,
+      note: (event, fields, level = "info") => parts.note(event, { requestId, ...fields }, level),
+      stream({ endless = false } = {}) {
         if (stream) return stream;
         const { keepAliveMs, stalledMs } = parts;
         const events: string[] = [];
-        if (said) said.response = events;
-        const kept = said && { onEvent: (data: string) => void events.push(data) };
+        if (said && !endless) said.response = events;
+        const kept = said && !endless && { onEvent: (data: string) => void events.push(data) };
         stream = new EventStream({ keepAliveMs, stalledMs, onLeft: link.abort, ...kept });
+        if (endless) parts.endless.add(stream);
         return stream;
       },
       failed,
@@ -154,6 +174,7 @@ export async function serveExchange(
     }
     served.streamed = true;
     answer.done.then((how) => {
+      parts.endless.delete(answer);
       if (how === "left") served.aborted = true;
       finish();
     });
@@ -170,10 +191,12 @@ export async function serveExchange(
 }
 
 function identify(route: Route, headers: Headers, { keys }: ServerParts): Caller {
-  if (!keys) return anybody;
-  const sent = headers.get("authorization");
-  if (route.scope === "open") return ifKnown(() => authenticate(keys, sent));
-  const caller = authenticate(keys, sent);
+  const find = () => {
+    if (route.identify) return route.identify(headers, keys);
+    return keys ? authenticate(keys, headers.get("authorization")) : anybody;
+  };
+  if (route.scope === "open") return ifKnown(find);
+  const caller = find();
   requireScope(caller, route.scope);
   return caller;
 }
@@ -194,7 +217,8 @@ function responseOf(answer: Exclude<Answer, EventStream>, headers: Record<string
     const type = { "content-type": "application/json" };
     return new Response(JSON.stringify(answer), { status: 200, headers: { ...headers, ...type } });
   }
-  for (const [name, value] of Object.entries(headers)) answer.headers.set(name, value);
+  // A page that is to be shown says so itself.
+  for (const [name, value] of Object.entries(headers)) if (!answer.headers.has(name)) answer.headers.set(name, value);
   return answer;
 }
 

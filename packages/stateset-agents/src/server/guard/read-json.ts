@@ -5,6 +5,8 @@ import { type JsonLimits, lineAndColumn, scanJson } from "./scan-json.ts";
 
 export interface BodyLimits extends Partial<JsonLimits> {
   maxBytes: number;
+  /** What the body may be sent as, beside application/json. */
+  types?: readonly string[] | undefined;
   /** For the whole body to arrive. Default 30,000. */
   timeoutMs?: number;
 }
@@ -17,9 +19,9 @@ export interface ReadBody {
 /** Throws 415, 413, 408, 400, or 499 when the client left. */
 export async function readJson(
   request: Request,
-  { maxBytes, timeoutMs = 30_000, maxDepth = 64, maxKeys = 10_000 }: BodyLimits,
+  { maxBytes, types = [], timeoutMs = 30_000, maxDepth = 64, maxKeys = 10_000 }: BodyLimits,
 ): Promise<ReadBody> {
-  checkType(request.headers);
+  checkType(request.headers, types);
   const bytes = await readBytes(request, maxBytes, timeoutMs);
   const text = decoded(bytes);
   if (text.trim() === "") throw new HttpError(400, "The body is empty; JSON was expected.", { code: "invalid_json" });
@@ -32,9 +34,9 @@ export async function readJson(
   return { value: JSON.parse(text) as unknown, bytes: bytes.length };
 }
 
-function checkType(headers: Headers): void {
+function checkType(headers: Headers, others: readonly string[]): void {
   const type = (headers.get("content-type") ?? "").trim();
-  if (!/^application\/json(?:\s*;\s*charset="?utf-?8"?)?\s*;?$/i.test(type)) {
+  if (!others.includes(type.toLowerCase()) && !/^application\/json(?:\s*;\s*charset="?utf-?8"?)?\s*;?$/i.test(type)) {
     throw new HttpError(415, "The body must be sent as `content-type: application/json`.", {
       code: "unsupported_media_type",
     });
