@@ -36,6 +36,9 @@ addEventListener("keydown", (event) => {
   const { target } = event;
   const typing = target instanceof HTMLElement && target.matches("input, textarea, select, [contenteditable]");
   if (typing && event.key !== "Escape") return;
+  // These press what has the focus.
+  const pressing = event.key === " " || event.key === "Enter";
+  if (pressing && target instanceof HTMLElement && target.matches("button, summary, a, [role=button]")) return;
   const found = activeKeys().find(({ key }) => key === event.key);
   if (!found) return;
   event.preventDefault();

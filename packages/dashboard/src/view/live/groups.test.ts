@@ -28,6 +28,7 @@ describe("running statistics", () => {
       count: 2,
       rewarded: 0,
       failed: 1,
+      waiting: 1,
       mean: null,
       spread: null,
       min: null,

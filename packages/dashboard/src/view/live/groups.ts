@@ -6,6 +6,8 @@ export interface Statistics {
   /** Of those whose reward is known. */
   rewarded: number;
   failed: number;
+  /** Neither rewarded nor failed: their group is not complete. */
+  waiting: number;
   /** Null where none has a reward. */
   mean: number | null;
   /** Sample standard deviation; null of fewer than two. */
@@ -33,6 +35,7 @@ export function statisticsOf(conversations: readonly LiveConversation[]): Statis
     count: conversations.length,
     rewarded: rewards.length,
     failed: conversations.filter(({ failure }) => failure !== null).length,
+    waiting: conversations.filter(({ reward, failure }) => reward === null && failure === null).length,
     mean: some ? mean : null,
     spread: rewards.length > 1 ? Math.sqrt(squares / (rewards.length - 1)) : null,
     min: some ? Math.min(...rewards) : null,

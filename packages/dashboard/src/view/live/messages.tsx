@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { plural } from "../parts/number.ts";
 import { Text } from "../parts/text.tsx";
+import "./messages.css";
 
 export interface SaidMessage {
   role: string;
@@ -17,7 +18,6 @@ export function Messages({ messages }: { messages: readonly SaidMessage[] }) {
   return (
     <ol class="said">
       {messages.map((message, i) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: messages have no name but their place
         <li key={i} class={`said-one said-${roleClass(message.role)}`}>
           <span class="said-role">
             <Text value={message.role} />
@@ -31,7 +31,6 @@ export function Messages({ messages }: { messages: readonly SaidMessage[] }) {
             )}
             {message.content && <Long text={message.content} />}
             {callsOf(message).map(({ name, args }, k) => (
-              // biome-ignore lint/suspicious/noArrayIndexKey: as above
               <code key={k} class="said-call">
                 <Long text={`${name}(${args})`} />
               </code>
@@ -50,7 +49,7 @@ function Long({ text }: { text: string }) {
     <>
       <Text value={cut ? text.slice(0, shownAtFirst) : text} />
       {cut && (
-        <button type="button" class="button quiet" onClick={() => setAll(true)}>
+        <button type="button" class="button small" onClick={() => setAll(true)}>
           … {plural(text.length - shownAtFirst, "more character")}
         </button>
       )}
