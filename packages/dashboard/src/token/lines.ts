@@ -1,4 +1,5 @@
 /** Tokens laid out in lines of about the same width, so that only those that are seen need to be drawn. */
+import type { Range } from "./reply-ranges.ts";
 import type { Shown } from "./spelling.ts";
 
 export interface Lines {
@@ -9,7 +10,7 @@ export interface Lines {
 
 /** `hidden` tokens are within their lines and take no room. A line ends at a line feed, or before the last word that does not fit. */
 export function layLines(
-  [first, end]: readonly [number, number],
+  [first, end]: Range,
   columns: number,
   shown: (token: number) => Shown,
   hidden: (token: number) => boolean = () => false,
@@ -55,4 +56,42 @@ export function lineOf({ from, to }: Lines, token: number): number {
     else low = middle + 1;
   }
   return low;
+}
+
+/** Where a key leads from a token; undefined: nowhere. */
+export function neighbour(
+  key: string,
+  at: number,
+  lines: Lines,
+  [from, to]: Range,
+  hidden: (token: number) => boolean,
+): number | undefined {
+  const along = (token: number, by: 1 | -1): number | undefined => {
+    let next = token;
+    while (next >= from && next < to && hidden(next)) next += by;
+    return next >= from && next < to ? next : undefined;
+  };
+  const line = lineOf(lines, at);
+  const [first, end] = [lines.from[line]!, lines.to[line]!];
+  switch (key) {
+    case "ArrowRight":
+      return along(at + 1, 1);
+    case "ArrowLeft":
+      return along(at - 1, -1);
+    case "Home":
+      return along(first, 1);
+    case "End":
+      return along(end - 1, -1);
+    case "ArrowDown":
+    case "ArrowUp": {
+      const by = key === "ArrowDown" ? 1 : -1;
+      let other = line + by;
+      while (other >= 0 && other < lines.from.length && lines.from[other] === lines.to[other]) other += by;
+      const [start, stop] = [lines.from[other], lines.to[other]];
+      if (start === undefined || stop === undefined) return undefined;
+      return along(Math.min(stop - 1, start + (at - first)), by);
+    }
+    default:
+      return undefined;
+  }
 }

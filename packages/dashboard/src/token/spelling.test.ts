@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Piece } from "../../../stateset-agents/src/dashboard/api/index.ts";
-import { layLines, lineOf } from "./lines.ts";
+import { layLines, lineOf, neighbour } from "./lines.ts";
 import { columnsOf, decodeRun, Spelling } from "./spelling.ts";
 import { tokensOf } from "./tokens.ts";
 
@@ -106,5 +106,26 @@ describe("lines", () => {
       for (let token = from; token < next; token++) expect(lineOf(lines, token)).toBe(line);
     });
     expect(next).toBe(texts.length);
+  });
+});
+
+describe("neighbour()", () => {
+  // 0 1 2 / 3 4 / (empty) / 5
+  const lines = { from: Int32Array.of(0, 3, 5, 5), to: Int32Array.of(3, 5, 5, 6) };
+  const go = (key: string, at: number, hidden = -1) => neighbour(key, at, lines, [0, 6], (token) => token === hidden);
+
+  it("goes along tokens, past those that are hidden, and not beyond the ends", () => {
+    expect(go("ArrowRight", 2)).toBe(3);
+    expect(go("ArrowRight", 2, 3)).toBe(4);
+    expect(go("ArrowLeft", 4, 3)).toBe(2);
+    expect(go("ArrowLeft", 0)).toBeUndefined();
+    expect(go("ArrowRight", 5)).toBeUndefined();
+    expect(go("x", 2)).toBeUndefined();
+  });
+
+  it("goes to the ends of a line, and to lines above and below it past empty ones", () => {
+    expect([go("Home", 4), go("End", 3)]).toEqual([3, 4]);
+    expect([go("ArrowDown", 2), go("ArrowDown", 4), go("ArrowUp", 5)]).toEqual([4, 5, 3]);
+    expect([go("ArrowUp", 1), go("ArrowDown", 5)]).toEqual([undefined, undefined]);
   });
 });

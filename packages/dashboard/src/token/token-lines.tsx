@@ -1,0 +1,176 @@
+/** Tokens as text, each in its colour; of a hundred thousand, those that are seen. */
+import type { ComponentChild } from "preact";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import "./install-colours.ts";
+import { layLines, lineOf, neighbour } from "./lines.ts";
+import { colourClass, type Quantity, type Reach } from "./quantity.ts";
+import type { Range } from "./reply-ranges.ts";
+import { useSeenLines } from "./seen-lines.ts";
+import { type Selection, tokenAt } from "./selection.ts";
+import type { Spelling } from "./spelling.ts";
+import "./token.css";
+import type { Tokens } from "./tokens.ts";
+
+/** As token.css has it. */
+const lineHeight = 24;
+
+export interface TokenLook {
+  tokens: Tokens;
+  spelling: Spelling;
+  /** Undefined: no colours. */
+  colour: { quantity: Quantity; reach: Reach } | undefined;
+  boundaries: boolean;
+  special: boolean;
+}
+
+interface Props {
+  look: TokenLook;
+  range: Range;
+  selection: Selection;
+  /** Of the block, for whoever hears it. */
+  label: string;
+  /** The id of the panel that has the numbers. */
+  panel: string;
+}
+
+export function TokenLines({ look, range, selection, label, panel }: Props) {
+  const { tokens, spelling, colour, boundaries, special } = look;
+  const [from, to] = range;
+  const block = useRef<HTMLDivElement>(null);
+  const columns = useColumns(block);
+  const hidden = (token: number) => !special && spelling.isSpecial(token);
+  const lines = useMemo(
+    () => layLines([from, to], columns, (token) => spelling.shown(token, boundaries), hidden),
+    [spelling, from, to, columns, boundaries, special],
+  );
+  // A line that was drawn is drawn again as the very same nodes, which costs nothing.
+  const drawn = useMemo(() => new Map<number, ComponentChild>(), [lines, colour?.quantity, colour?.reach]);
+  const [first, end] = useSeenLines(block, lines.from.length, lineHeight);
+
+  const line = (index: number): ComponentChild => {
+    const known = drawn.get(index);
+    if (known) return known;
+    const spans: ComponentChild[] = [];
+    for (let token = lines.from[index]!; token < lines.to[index]!; token++) {
+      if (hidden(token)) continue;
+      const { text, kind } = spelling.shown(token, boundaries);
+      const paint = colour ? colourClass(colour.quantity, colour.reach, tokens, token) : "";
+      const clipped = tokens.clipped?.[token] === 1 ? " clipped" : "";
+      spans.push(
+        <span key={token} class={`token ${kind} ${paint}${clipped}`} data-token={token} role="option" tabIndex={-1}>
+          {text}
+        </span>,
+      );
+    }
+    const made = (
+      <div key={index} class="token-line" role="presentation" style={{ top: `${index * lineHeight}px` }}>
+        {spans}
+      </div>
+    );
+    drawn.set(index, made);
+    return made;
+  };
+  const shown = Array.from({ length: Math.max(0, end - first) }, (_, i) => line(first + i));
+
+  const mark = () => markChosen(block.current, selection.chosen.value, range, panel);
+  useLayoutEffect(mark);
+  useEffect(() => selection.chosen.subscribe(mark), [selection, from, to, panel]);
+
+  const moveTo = (token: number) => {
+    selection.pointed.value = undefined;
+    selection.chosen.value = token;
+    showLine(block.current, lineOf(lines, token));
+    focusWhenDrawn(block.current, token);
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const at = tokenAt(event.target);
+    if (at === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    const next = neighbour(event.key, at, lines, range, hidden);
+    if (next === undefined) return;
+    event.preventDefault();
+    moveTo(next);
+  };
+  return (
+    <div
+      ref={block}
+      class={`token-lines ${boundaries ? "with-boundaries" : ""}`}
+      role="listbox"
+      aria-label={label}
+      aria-orientation="horizontal"
+      style={{ height: `${lines.from.length * lineHeight}px` }}
+      onKeyDown={onKeyDown}
+      onFocusIn={(event) => {
+        selection.chosen.value = tokenAt(event.target) ?? selection.chosen.value;
+      }}
+      onClick={(event) => {
+        const token = tokenAt(event.target);
+        if (token !== undefined) moveTo(token);
+      }}
+      onPointerOver={(event) => {
+        if (event.pointerType === "mouse") selection.pointed.value = tokenAt(event.target);
+      }}
+      onPointerLeave={() => {
+        selection.pointed.value = undefined;
+      }}
+    >
+      <span class="token-probe" aria-hidden="true" />
+      {shown}
+    </div>
+  );
+}
+
+/** How many characters fit into a line of the block. */
+function useColumns(block: { current: HTMLElement | null }): number {
+  const [columns, setColumns] = useState(80);
+  useLayoutEffect(() => {
+    const element = block.current!;
+    const measure = () => {
+      const wide = element.querySelector<HTMLElement>(".token-probe")?.getBoundingClientRect().width ?? 0;
+      const room = element.clientWidth;
+      // The probe is a hundred characters wide. Folded away, it has no width.
+      if (wide > 0 && room > 0) setColumns(Math.max(12, Math.floor((room / wide) * 100) - 1));
+    };
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+  return columns;
+}
+
+/** The chosen token can be tabbed to; where the block does not have it, its first one. */
+function markChosen(block: HTMLElement | null, chosen: number | undefined, [from, to]: Range, panel: string): void {
+  if (!block) return;
+  for (const old of block.querySelectorAll<HTMLElement>('.token[tabindex="0"], .token.chosen')) {
+    old.tabIndex = -1;
+    old.classList.remove("chosen");
+    old.removeAttribute("aria-selected");
+    old.removeAttribute("aria-describedby");
+  }
+  const own = chosen !== undefined && chosen >= from && chosen < to ? tokenIn(block, chosen) : null;
+  if (own) {
+    own.classList.add("chosen");
+    own.setAttribute("aria-selected", "true");
+    own.setAttribute("aria-describedby", panel);
+  }
+  const stop = own ?? block.querySelector<HTMLElement>(".token");
+  if (stop) stop.tabIndex = 0;
+}
+
+const tokenIn = (block: HTMLElement, token: number) => block.querySelector<HTMLElement>(`[data-token="${token}"]`);
+
+/** Brings a line into the window, with a little around it, below what sticks to its top. */
+export function showLine(block: HTMLElement | null, line: number): void {
+  if (!block) return;
+  const top = block.getBoundingClientRect().top + line * lineHeight;
+  const [above, below] = [140, innerHeight - 3 * lineHeight];
+  if (top < above) scrollBy(0, top - above - lineHeight);
+  else if (top > below) scrollBy(0, top - below + lineHeight);
+}
+
+/** A line that was not seen is drawn in the frame after the scroll. */
+function focusWhenDrawn(block: HTMLElement | null, token: number, tries = 5): void {
+  const element = block && tokenIn(block, token);
+  if (element) element.focus({ preventScroll: true });
+  else if (block && tries > 0) requestAnimationFrame(() => focusWhenDrawn(block, token, tries - 1));
+}
