@@ -97,6 +97,10 @@ class KvCache:
         self._data = new
         self.slots, self.length = size.slots, size.length
 
+    def wipe(self, slot: int | None = None) -> None:
+        """Zeros, in one slot or in all: what is not finite stays so under a mask."""
+        (self._data if slot is None else self._data[:, :, slot]).zero_()
+
     def copy(self, source: int, target: int, count: int) -> None:
         """The first `count` tokens of one slot into another."""
         if source != target and count > 0:

@@ -24,6 +24,8 @@ class Places:
         self.prefixes = Prefixes()
         #: By slot.
         self.replies: dict[int, Reply] = {}
+        #: Some reply computed what is not finite.
+        self._spoilt = False
         self._room = Room(most, token_budget(self.cache.shape, cache_tokens))
 
     def has_room(self, request: Request, others: Iterable[int], waiting: int, moving: Callable[[], None]) -> bool:
@@ -69,9 +71,19 @@ class Places:
         self.slots.stop(reply.slot)
         if reply.broken:
             self.prefixes.slots[reply.slot] = None
+            self.cache.wipe(reply.slot)
+            self._spoilt = True
         else:
             known = reply.known()
             self.prefixes.hold(reply.slot, reply.request.namespace, known, len(known))
+
+    def forget(self) -> None:
+        """The weights have changed, and nobody is under way: what was computed with the old ones is void."""
+        self.prefixes.resize(self.cache.slots, keep=False)
+        if self._spoilt:
+            # If it was the weights, rows without a reply have left the like in slots of others.
+            self.cache.wipe()
+            self._spoilt = False
 
     def clear(self) -> None:
         """Nobody is left, and what they computed is in doubt."""

@@ -112,7 +112,7 @@ class Sampler:
     def forget(self) -> None:
         """The weights have changed: what was computed with the old ones is void."""
         if self._places is not None:
-            self._places.prefixes.resize(self._places.cache.slots, keep=False)
+            self._places.forget()
         self.end_burst()
 
     def end_burst(self) -> None:

@@ -4,6 +4,8 @@ import unittest
 
 import torch
 
+from stateset_agents_worker.draw import Variant
+from stateset_agents_worker.sampler import Sampler
 from tests.tiny import (
     CONFIGS,
     VOCABULARY,
@@ -215,6 +217,37 @@ class Ends(unittest.TestCase):
         self.assertEqual(sample_one(sampler, self.prompt).error, "NOT_FINITE")
         model.lm_head.weight.data.copy_(kept)
         self.assertEqual(sample_one(sampler, self.prompt).tokens, good.tokens)
+
+    def test_what_is_not_finite_does_not_outlive_its_cause(self) -> None:
+        model = make_model("llama")
+        sampler = make_sampler(model, slots=4, cache_tokens=4 * 128)
+        long = dict(maxTokens=80)
+        good = sample_one(sampler, self.prompt, **long).tokens
+        # Keys and values: one token's, then everybody's.
+        embedding, values = model.model.embed_tokens.weight.data, model.model.layers[0].self_attn.v_proj.weight.data
+        kept = embedding.clone(), values.clone()
+        odd = next(token for token in range(VOCABULARY) if token not in {*self.prompt.tolist(), *good})
+        embedding[odd] = float("inf")
+        for id in (2, 3):
+            sampler.add(id, {"maxTokens": 3}, torch.cat([prompt_of(30, id), torch.tensor([odd, 1], dtype=torch.int32)]))
+        self.assertEqual({one.error for one in run(sampler).values()}, {"NOT_FINITE"})
+        self.assertEqual(self.four(sampler, **long), [good] * 4)
+        values.fill_(float("nan"))
+        self.assertEqual(sample_one(sampler, prompt_of(60, 4)).error, "NOT_FINITE")
+        # Rows without a reply compute beside the others.
+        places = sampler._places
+        assert places is not None
+        with torch.no_grad():
+            sampler._steps.run(places.cache, places.slots, 4, places.cache.length, Variant())
+        embedding.copy_(kept[0])
+        values.copy_(kept[1])
+        sampler.forget()
+        self.assertEqual(self.four(sampler, **long), [good] * 4)
+
+    def four(self, sampler: Sampler, **options: int) -> list[list[int]]:
+        for id in range(4):
+            sampler.add(id, options, self.prompt)
+        return [one.tokens for one in run(sampler).values()]
 
     def test_a_failing_step_empties_the_sampler(self) -> None:
         good = sample_one(self.sampler, self.prompt)
