@@ -79,14 +79,25 @@ function mapped(of: Map<string, Float32Array>, change: (name: string, data: Floa
 
 const normOf = (data: Float32Array) => Math.sqrt(data.reduce((sum, value) => sum + value * value, 0));
 
+/**
+ * How far apart ten steps of AdamW may move a tensor; seen are 1e-5, and 2e-3 of biases of keys. Softmax does not see what all keys share: their
+ * gradients are next to nothing but rounding (about 1e-9; with rotary positions those of the pairs that hardly turn), and AdamW, which divides by
+ * their own size, has them move by chance: 10 steps · 1e-3 · 1e-9 / ε = 1e-5 each. Without ε = 1e-6 it would be whole steps.
+ */
+const moveLimit = (name: string) => (/(c_attn|k_proj)\.bias$/.test(name) ? 2e-2 : 1e-3);
+
 /** ‖a − b‖ ≤ limit·‖b‖ for each tensor; those that are next to nothing in all of them may differ by as little. */
-function expectNear(a: Map<string, Float32Array>, b: Map<string, Float32Array>, limit: number): void {
+function expectNear(
+  a: Map<string, Float32Array>,
+  b: Map<string, Float32Array>,
+  limit: (name: string) => number = () => 1e-3,
+): void {
   expect([...a.keys()].sort()).toEqual([...b.keys()].sort());
   const floor = 1e-3 * Math.max(...[...b.values()].map(normOf));
   for (const [name, data] of a) {
     const wanted = b.get(name)!;
     const difference = normOf(data.map((value, i) => value - wanted[i]!));
-    expect(difference / Math.max(normOf(wanted), floor), name).toBeLessThan(limit);
+    expect(difference / Math.max(normOf(wanted), floor), name).toBeLessThan(limit(name));
   }
 }
 
@@ -139,11 +150,10 @@ describe.skipIf(!python).each([1, 2])("the torch engine and the embedded one, %i
       const before = await stateOf(native);
       for (const policy of [torch, native]) await learn(policy, tree);
       const [one, other] = [await stateOf(torch), await stateOf(native)];
-      expectNear(gradient(before, one), gradient(before, other), 1e-3);
+      expectNear(gradient(before, one), gradient(before, other));
       for (let i = 0; i < 9; i++) for (const policy of [torch, native]) await learn(policy, tree);
-      // AdamW divides by the gradient's own size: where that is next to nothing, so is what two sums agree on.
-      expectNear(moved(before, await stateOf(torch)), moved(before, await stateOf(native)), 2e-2);
-      expectClose((await torch.forward(tree, wants)).logprobs, (await native.forward(tree, wants)).logprobs, 2e-3);
+      expectNear(moved(before, await stateOf(torch)), moved(before, await stateOf(native)), moveLimit);
+      expectClose((await torch.forward(tree, wants)).logprobs, (await native.forward(tree, wants)).logprobs, 1e-3);
     });
   });
 
