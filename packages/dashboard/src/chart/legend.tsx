@@ -43,7 +43,12 @@ export function Legend({ handle, series, x }: Props) {
         <span key={i} class="legend-item">
           <span class="swatch" style={{ background: lineColour(one.colour ?? i) }} />
           <Text value={one.name} />
-          <span class="legend-value" ref={(element) => void (values.current[i] = element)}>
+          <span
+            class="legend-value"
+            ref={(element) => {
+              values.current[i] = element;
+            }}
+          >
             {valueAt(one, null)}
           </span>
         </span>

@@ -10,9 +10,9 @@ export function Header({ crumbs, actions }: { crumbs: readonly Crumb[]; actions:
   const all: Crumb[] = [crumbs.length === 0 ? { text: "Runs" } : { text: "Runs", href: link(["runs"]) }, ...crumbs];
   return (
     <header class="header">
-      <a class="skip" href="#main" onClick={toMain}>
+      <button type="button" class="skip" onClick={() => document.getElementById("main")?.focus()}>
         Skip to the content
-      </a>
+      </button>
       <nav class="crumbs" aria-label="Where you are">
         <ol>
           {all.map(({ text, href }, i) => (
@@ -56,12 +56,6 @@ export function Header({ crumbs, actions }: { crumbs: readonly Crumb[]; actions:
       </div>
     </header>
   );
-}
-
-/** An address after the # would be a place; the content is gone to by hand. */
-function toMain(event: Event): void {
-  event.preventDefault();
-  document.getElementById("main")?.focus();
 }
 
 const words = {

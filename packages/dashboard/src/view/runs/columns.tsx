@@ -1,0 +1,112 @@
+/** The columns of the table of runs. */
+import type { ComponentChildren } from "preact";
+import type { RunRow } from "../../../../stateset-agents/src/dashboard/api/index.ts";
+import { link } from "../../data/url.ts";
+import { ago, compact, estimate, moment, number, signed } from "../parts/number.ts";
+import { RunState } from "../parts/run-state.tsx";
+import { Sparkline } from "../parts/sparkline.tsx";
+import { Text } from "../parts/text.tsx";
+
+export interface Column {
+  /** Names its place in the grid of style. */
+  id: string;
+  title: string;
+  /** What it is sorted by; left out: it cannot be. */
+  sort?: string;
+  right?: boolean;
+  cell(row: RunRow): ComponentChildren;
+}
+
+export const columns: readonly Column[] = [
+  { id: "state", title: "State", sort: "state", cell: (row) => <RunState state={row.state} /> },
+  {
+    id: "run",
+    title: "Run",
+    sort: "run",
+    cell: (row) => (
+      <a class="run-link cut" href={link(["run", row.key])} data-run={row.key} title={row.note || undefined}>
+        <Text value={row.id} />
+        {row.problems.length > 0 && (
+          <span class="tone-warn" title={row.problems.map(({ where, message }) => `${where}: ${message}`).join("\n")}>
+            {" "}
+            ⚠<span class="unseen"> {row.problems.length} problems</span>
+          </span>
+        )}
+      </a>
+    ),
+  },
+  {
+    id: "algorithm",
+    title: "Algorithm",
+    sort: "algorithm",
+    cell: (row) => <Text value={row.algorithm ?? row.learner ?? "–"} />,
+  },
+  {
+    id: "model",
+    title: "Model",
+    sort: "model",
+    cell: (row) => (
+      <span class="cut" title={row.model ?? undefined}>
+        <Text value={lastPart(row.model)} />
+      </span>
+    ),
+  },
+  {
+    id: "steps",
+    title: "Steps",
+    sort: "step",
+    right: true,
+    cell: (row) => (
+      <>
+        {number(row.step)}
+        {row.steps !== null && <span class="faint"> / {number(row.steps)}</span>}
+      </>
+    ),
+  },
+  {
+    id: "curve",
+    title: "Reward or loss",
+    cell: (row) => <Sparkline points={row.curve.points} label={row.curve.metric} />,
+  },
+  {
+    id: "last",
+    title: "Last",
+    sort: "reward",
+    right: true,
+    cell: (row) =>
+      row.reward === null && row.loss !== null ? (
+        <span title="loss">
+          <span class="faint">loss </span>
+          {number(row.loss)}
+        </span>
+      ) : (
+        <strong title="reward">{number(row.reward)}</strong>
+      ),
+  },
+  { id: "held", title: "Held out: before → after", sort: "heldOut", cell: (row) => <HeldOut heldOut={row.heldOut} /> },
+  { id: "speed", title: "Tokens/s", sort: "tokensPerSecond", right: true, cell: (row) => compact(row.tokensPerSecond) },
+  {
+    id: "started",
+    title: "Started",
+    sort: "startedAt",
+    cell: (row) => <span title={moment(row.startedAt)}>{ago(row.startedAt)}</span>,
+  },
+];
+
+function HeldOut({ heldOut }: { heldOut: RunRow["heldOut"] }) {
+  if (!heldOut) return <span class="faint">–</span>;
+  const { metric, before, after } = heldOut;
+  const change = before?.mean != null && after?.mean != null ? after.mean - before.mean : null;
+  const said = `${metric}: ${estimate(before)} before, ${estimate(after)} after, with 95% intervals`;
+  return (
+    <span class="held" title={said}>
+      <span class="faint">{number(before?.mean, 3)} →</span> {estimate(after ?? null)}
+      {change !== null && <span class="faint"> ({signed(Number(change.toPrecision(3)))})</span>}
+    </span>
+  );
+}
+
+/** Of a path or an address the part that tells models apart. */
+function lastPart(model: string | null): string {
+  return model?.replace(/\/+$/, "").split("/").pop() || model || "–";
+}
