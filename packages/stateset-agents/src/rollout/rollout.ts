@@ -32,6 +32,14 @@ export interface Rollout {
   agent?: Agent;
   /** Told how far it is after every reply and every reward; it must return at once. */
   onProgress?: ((progress: RolloutProgress) => void) | undefined;
+  watch?: RolloutWatch | undefined;
+}
+
+/** Told of each conversation as it ends and as it is rewarded, in the order that happens; it must return at once. */
+export interface RolloutWatch {
+  ended(group: string, one: Unrewarded): void;
+  /** With its reward, or with how that failed. */
+  rewarded(group: string, one: Trajectory | Unrewarded): void;
 }
 
 /** How far the conversations of a round are. */
@@ -103,6 +111,7 @@ async function sampleAll(
     Array.from({ length: size }, (_, member) => async () => {
       const request = { id: `${id}-m${member}`, scenario, seed, member, sampling, learn, onReply: progress.replied };
       const one = await rollout.play(request, signal);
+      rollout.watch?.ended(id, one.trajectory);
       progress.ended(1);
       return one;
     }),
@@ -111,11 +120,15 @@ async function sampleAll(
   const played = await runLimited(conversations, concurrency, stop);
   progress.rewarding();
   let at = 0;
-  const rewarding = requests.map(({ scenario, size }) => {
+  const rewarding = requests.map(({ id, scenario, size }) => {
     const members = played.slice(at, at + size);
     at += size;
     return async () => {
       const one = await rewardGroup(rollout, scenario, members, signal);
+      one.members.forEach((member, i) => {
+        // Those that failed before were told of then.
+        if (member !== members[i]!.trajectory) rollout.watch?.rewarded(id, member);
+      });
       progress.ended(size);
       return one;
     };
@@ -129,7 +142,11 @@ async function sampleAll(
     report.lowestReward = Math.min(report.lowestReward, one.reward.score);
   const groups = requests.map(({ id, scenario }, i): TrajectoryGroup => {
     const { notices } = rewarded[i]!;
-    const members = rewarded[i]!.members.map((one) => withFailureScore(one, rollout.settings, report));
+    const members = rewarded[i]!.members.map((one) => {
+      const scored = withFailureScore(one, rollout.settings, report);
+      if (scored !== one) rollout.watch?.rewarded(id, scored);
+      return scored;
+    });
     const trajectories = members.filter(isRewarded);
     const lost = members.filter((one) => !isRewarded(one));
     for (const one of members) if (isRewarded(one) || one.ended !== "failed") countTokens(report, one);

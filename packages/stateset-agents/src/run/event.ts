@@ -68,6 +68,7 @@ export type WarningKind =
   | "checkpoint-damaged"
   | "callback-failed"
   | "tracker-failed"
+  | "live-failed"
   | "restarted"
   | "worker-lost"
   | "options-changed"

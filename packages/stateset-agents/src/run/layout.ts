@@ -1,7 +1,7 @@
 /**
  * The folder of a run, in one place. Plain files are the truth: whoever reads a run (command line, dashboard, server) reads these.
- * Everything but `status.json`, `timing.jsonl`, `lock`, `cli.json` and `worker.log` depends on configuration, data and seed alone, so that a run that was
- * killed and resumed ends in the same bytes as one that never stopped.
+ * Everything but `status.json`, `timing.jsonl`, `live.jsonl`, `notes.json`, `lock`, `cli.json` and `worker.log` depends on configuration, data and seed
+ * alone, so that a run that was killed and resumed ends in the same bytes as one that never stopped.
  */
 import { join } from "node:path";
 
@@ -20,6 +20,10 @@ export const runFiles = {
   evaluations: "evaluations.jsonl",
   /** What depends on the clock. */
   timing: "timing.jsonl",
+  /** The newest conversations as they end and are rewarded, for onlookers: see live.ts. */
+  live: "live.jsonl",
+  /** What people say of the run: tags, a note, whether it is put away. */
+  notes: "notes.json",
   /** How the command line was called, for runs that it started. */
   cli: "cli.json",
   /** What was said of workers that were lost: their last lines, and what they were doing where they stalled. */

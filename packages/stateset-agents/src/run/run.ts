@@ -33,6 +33,7 @@ import type {
   TimingRecord,
 } from "./event.ts";
 import { type LogFile, logFiles, pathIn, runFiles } from "./layout.ts";
+import { LiveLog } from "./live.ts";
 import { lockRun } from "./lock.ts";
 import { JsonLog } from "./log.ts";
 import { heartbeatMs, type RunStatus, readStatus, statusNow, writeStatus } from "./status.ts";
@@ -75,6 +76,8 @@ export class Run<State = unknown> {
   /** Every evaluation, also of those before a resume. */
   readonly evaluations: EvaluationRecord[] = [];
   readonly store: CheckpointStore<SavedRun<State>> | undefined;
+  /** Where conversations are told of as they end. */
+  readonly live: LiveLog | undefined;
   /** How it stood when this process took it up. */
   readonly before: RunStatus | undefined;
   /** Steps done. */
@@ -110,6 +113,7 @@ export class Run<State = unknown> {
     const logs = logFiles.map((file) => [file, new JsonLog<object>(pathIn(dir, file))]);
     this.#logs = Object.fromEntries(logs) as Record<LogFile, JsonLog<object>>;
     this.#timing = new JsonLog(pathIn(dir, "timing"));
+    this.live = new LiveLog(pathIn(dir, "live"), (message) => void this.say({ kind: "live-failed", message }));
     this.#beat();
     this.#heartbeat = setInterval(() => this.#beat(), heartbeatMs).unref();
   }
@@ -138,6 +142,7 @@ export class Run<State = unknown> {
     const short = logFiles.filter((file) => this.#logs && !this.#logs[file].cut(saved?.logs[file] ?? 0));
     cutTiming(this.#timing, step);
     if (this.dir !== undefined) removeLater(this.dir, step);
+    this.live?.back(step);
     this.store?.repair(step, this.best ?? undefined);
     if (callbacks) await this.#emitter.restore(callbacks);
     this.savedStep = saved && step;
@@ -213,6 +218,7 @@ export class Run<State = unknown> {
   /** A line of metrics.jsonl. */
   record(metrics: StepMetrics): void {
     this.records.push(metrics);
+    this.live?.flush();
     this.#logs?.metrics.append(metrics);
   }
 
@@ -296,6 +302,7 @@ export class Run<State = unknown> {
   close(state: RunStatus["state"], reason: string | undefined): void {
     clearInterval(this.#heartbeat);
     this.#heartbeat = undefined;
+    this.live?.close();
     this.#status = { ...this.#status, state, ...(reason !== undefined && { reason }) };
     this.#beat();
     this.#lock?.release();
@@ -305,6 +312,7 @@ export class Run<State = unknown> {
   leave(): void {
     clearInterval(this.#heartbeat);
     this.#heartbeat = undefined;
+    this.live?.close();
     const { state, ...rest } = this.before!;
     // One is not written to be lost, but found so: its process is gone.
     writeStatus(this.dir!, { ...rest, state: state === "lost" ? "running" : state });

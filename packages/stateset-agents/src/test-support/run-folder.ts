@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 
-const clock = ["status.json", "timing.jsonl"];
+const clock = ["status.json", "timing.jsonl", "live.jsonl"];
 
 /** A hash of every file by its path, but for those that depend on the clock and those in `except`. */
 export function hashesOf(dir: string, except: readonly string[] = []): Record<string, string> {

@@ -88,7 +88,8 @@ async function runStep(loop: Loop): Promise<void> {
   await run.stepStart({ step, totalSteps: config.steps, learningRate });
 
   const startedAt = performance.now();
-  const { rollout, scenarios, recall } = loop;
+  const { scenarios, recall } = loop;
+  const rollout = { ...loop.rollout, watch: run.live?.of(step) };
   const { position, lowestReward, controls } = state;
   const { algorithm } = loop.learner;
   const plan = { step, position, lowestReward, config, controls, algorithm, rollout, scenarios, recall, signal };
