@@ -14,6 +14,7 @@ import { SignIn } from "./view/parts/sign-in.tsx";
 const views: Readonly<Record<string, () => Promise<ComponentType>>> = {
   runs: async () => (await import("./view/runs/index.tsx")).RunsView,
   run: async () => (await import("./view/run/index.tsx")).RunView,
+  evaluation: async () => (await import("./view/evaluation/index.tsx")).EvaluationView,
   live: async () => (await import("./view/live/index.tsx")).LiveView,
 };
 

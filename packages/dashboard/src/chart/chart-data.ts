@@ -17,6 +17,8 @@ export interface ChartSeries {
   colour?: number;
   /** "points": single values, each with a whisker from low to high. Left out: a line. */
   kind?: "line" | "points";
+  /** Points with a thin line from each to the next. */
+  joined?: boolean;
 }
 
 export type Role = "min" | "max" | "low" | "high" | "raw" | "line" | "points" | "base" | "top";

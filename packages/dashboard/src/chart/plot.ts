@@ -48,7 +48,10 @@ export function makePlot(target: HTMLElement, data: uPlot.AlignedData, options: 
         { ...axis, space: 64, values: (_, ticks) => ticks.map((tick) => formatX(options.x, tick)) },
         { ...axis, size: 54, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : compact(tick))) },
       ],
-      series: [{}, ...columns.map(({ series: i, role }) => drawn(role, (alpha) => colourOf(i, alpha)))],
+      series: [
+        {},
+        ...columns.map(({ series: i, role }) => drawn(role, (alpha) => colourOf(i, alpha), series[i]!.joined)),
+      ],
       bands: bands(columns, (i, alpha) => colourOf(i, alpha)),
       cursor: {
         y: false,
@@ -86,10 +89,11 @@ export function makePlot(target: HTMLElement, data: uPlot.AlignedData, options: 
   );
 }
 
-function drawn(role: Role, colour: (alpha?: number) => string): uPlot.Series {
+function drawn(role: Role, colour: (alpha?: number) => string, joined = false): uPlot.Series {
   const none: uPlot.Series = { points: { show: false }, paths: () => null };
   if (role === "line") return { stroke: colour(), width: 1.75, points: { show: alone, size: 5, fill: colour() } };
-  if (role === "raw") return { stroke: colour(0.3), width: 1, points: { show: false } };
+  if (role === "raw" || (role === "points" && joined))
+    return { stroke: colour(0.3), width: 1, points: { show: false } };
   if (role === "top") return { stroke: colour(), width: 1, points: { show: false } };
   // Ends of bands: drawn by what lies between them.
   if (role === "points") return none;
