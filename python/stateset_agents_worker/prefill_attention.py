@@ -15,7 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from .kv_cache import KvCache
 from .transfer import to_device
 
-#: Numbers that one mask has at most.
+#: Numbers that one mask has at most. Keys and values that are copied for a batch are at most those of all slots in one layer.
 MASK = 1 << 26
 #: Queries that may always go into one batch, however many keys they have.
 FEWEST = 16
@@ -121,12 +121,12 @@ class Prefill:
         within = np.minimum(each[None], count[:, None] - 1)
         take = at[:, None] + within
         real = np.flatnonzero(each[None] < count[:, None])
-        both = to_device(np.concatenate([take.ravel(), real, take.ravel()[real], slot]), self.device)
-        taken, real_at, to, slots = both.split([take.size, len(real), len(real), len(members)])
+        sent = to_device(np.concatenate([take.ravel(), real, take.ravel()[real], slot]), self.device)
+        taken, real_at, to, slots = sent.split([take.size, len(real), len(real), len(members)])
         if fresh:
             return Batch(taken, real_at, to, len(members), None, 0, None)
-        # Kernels want rows of masks that are aligned; lengths of the cache are.
-        keys = min(-(-int(end.max()) // 8) * 8, self.cache.length)
+        # Kernels want rows of masks that are aligned; lengths of the cache are, so there is room.
+        keys = -(-int(end.max()) // 8) * 8
         row = to_device(start[:, None] + within, self.device)[:, None, :, None]
         column = torch.arange(keys, device=self.device)
         mask = column <= row

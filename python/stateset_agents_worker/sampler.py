@@ -208,7 +208,9 @@ class Sampler:
     def _prefill(self, places: Places) -> None:
         prefilling = [reply for reply in self._replies.values() if reply.prefilling]
         drawing = sum(reply.wants_step for reply in self._replies.values())
-        if prefilling and 4 * len(prefilling) < drawing and self._waited < self._patience:
+        # One that has begun has waited.
+        begun = any(reply.computed > reply.cached for reply in prefilling)
+        if prefilling and not begun and 4 * len(prefilling) < drawing and self._waited < self._patience:
             self._waited += 1
             return
         self._waited = 0

@@ -6,6 +6,7 @@ import contextlib
 import io
 import unittest
 from collections.abc import Callable
+from typing import Any
 from unittest import mock
 
 import torch
@@ -107,16 +108,27 @@ class Graphs(unittest.TestCase):
         self.assertEqual([done[id].tokens for id in range(14)], [wanted[id].tokens for id in range(14)])
         self.assertEqual(said.getvalue().count("cannot be captured"), 1)
 
-    def test_a_size_that_is_used_long_is_compiled_and_others_then_at_once(self) -> None:
+    def test_blocks_are_compiled_after_some_steps_of_any_size_and_then_at_once(self) -> None:
         wanted = self.requests(make_sampler(self.model))
         sampler = self.sampler()
-        sampler._steps.compiled.on = True
-        with mock.patch.object(graphs, "PAYS_AFTER", 5), mock.patch.object(torch, "compile", lambda forward, **_: forward):
+        steps = sampler._steps
+        steps.compiled.on = True
+        capture, taken = steps._captured_compiled, []
+
+        def counting(*args: Any) -> graphs.Captured | None:
+            taken.append(steps._taken[False])
+            return capture(*args)
+
+        soon = mock.patch.object(graphs, "PAYS_AFTER", 5)
+        with soon, mock.patch.object(torch, "compile", lambda forward, **_: forward), mock.patch.object(steps, "_captured_compiled", counting):
             done = self.requests(sampler)
-            found = {key[0]: captured.compiled for key, captured in sampler._steps._graphs.items()}
-        self.assertEqual([done[id].tokens for id in range(14)], [wanted[id].tokens for id in range(14)])
-        self.assertIn(True, found.values())
-        self.assertEqual(sampler._steps._programs, {False})
+            again = self.requests(sampler)
+        for each in (done, again):
+            self.assertEqual([each[id].tokens for id in range(14)], [wanted[id].tokens for id in range(14)])
+        self.assertEqual(taken[0], 5)
+        self.assertGreater(len(taken), 1)
+        # A single row, which has a count of its own, had no five.
+        self.assertEqual(steps._programs, {False})
 
     def test_blocks_that_cannot_be_compiled_are_captured_as_they_are(self) -> None:
         sampler = self.sampler()

@@ -83,5 +83,19 @@ class Patience(unittest.TestCase):
         self.assertEqual(eager[0], patient[0])
         self.assertEqual(len(patient[0]), 14)
         self.assertEqual(eager[1], 6)
-        # The third is a quarter of those that are drawn; nobody waits longer than so many steps.
-        self.assertLess(patient[1], 4)
+        # Two are a quarter of the eight that are drawn, three more than a quarter of the ten; the last one waits.
+        self.assertEqual(patient[1], 2)
+
+    def test_a_prompt_waits_once_and_not_for_each_of_its_pieces(self) -> None:
+        sampler = make_sampler(make_model("qwen3"), slots=16)
+        sampler._patience, sampler._pieces = 5, (8, 64)
+        for id in range(8):
+            sampler.add(id, {"maxTokens": 60, "temperature": 0}, prompt_of(5, id))
+        sampler.step()
+        sampler.add(8, {"maxTokens": 10, "temperature": 0}, prompt_of(33, 8))
+        computed = []
+        for _ in range(10):
+            before = sampler.computed_tokens
+            sampler.step()
+            computed.append(sampler.computed_tokens - before)
+        self.assertEqual(computed, [0] * 5 + [8] * 4 + [0])
