@@ -96,8 +96,13 @@ class Stacks:
         # Kept open: faulthandler writes to its number, with no Python in between.
         self._file: Any = sys.stderr
         if self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._file = open(self.folder / f"rank-{rank}.txt", "w")
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self._file = open(self.folder / f"rank-{rank}.txt", "w")
+            except OSError as problem:
+                # A full disk must not keep a worker from starting.
+                log(f"stacks go to standard error: {problem}.")
+                self.folder = None
         faulthandler.register(signal.SIGUSR1, self._file, all_threads=True, chain=False)
 
     def of_this_process(self) -> str:

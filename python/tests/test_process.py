@@ -56,7 +56,8 @@ class Living(Processes):
         cert, key = self.path("cert.pem"), self.path("key.pem")
         make = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -addext subjectAltName=DNS:localhost -days 2".split()
         subprocess.run([*make, "-keyout", key, "-out", cert], check=True, capture_output=True)
-        process = self.start("--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, STATESET_WORKER_TOKEN=TOKEN)
+        own = ("--tls-cert", cert, "--tls-key", key, "--stacks-dir", f"{cert}/stacks")
+        process = self.start("--listen", "127.0.0.1:0", *own, STATESET_WORKER_TOKEN=TOKEN)
         host, port = self.ready()["address"].split(":")
         tls = ssl.create_default_context(cafile=cert)
         wrong = TestClient((host, int(port)), tls)
@@ -64,7 +65,7 @@ class Living(Processes):
         client = TestClient((host, int(port)), tls)
         self.assertEqual(client.hello(token=TOKEN)["pids"], [process.pid])
         self.assertTrue(client.ask("open")["ok"])
-        # Without a folder for stacks they can be asked for all the same.
+        # Without a folder for stacks, since none could be made there, they can be asked for all the same.
         self.assertRegex(client.ask("stacks")["text"], r'worker\.py", line \d+ in run')
         process.send_signal(signal.SIGUSR1)
         self.until(lambda: "in run_forever" in self.text("err"))

@@ -1,5 +1,6 @@
 import { appendFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { messageOf, StatesetError } from "../../error.ts";
 
 /** Lines kept to be told of, and the longest of them. */
 const kept = 200;
@@ -14,7 +15,7 @@ export class LogLines {
 
   constructor(logDir: string | undefined, redact: (text: string) => string) {
     this.#redact = redact;
-    if (logDir !== undefined) mkdirSync(logDir, { recursive: true });
+    if (logDir !== undefined) makeFolder(logDir);
     this.file = logDir && join(logDir, "worker.log");
   }
 
@@ -44,6 +45,17 @@ export class LogLines {
     this.#lines.splice(0, this.#lines.length - kept);
     // A full disk must not end what trains.
     if (this.file !== undefined) attempt(() => appendFileSync(this.file!, `${shown.join("\n")}\n`));
+  }
+}
+
+function makeFolder(dir: string): void {
+  try {
+    mkdirSync(dir, { recursive: true });
+  } catch (cause) {
+    throw new StatesetError("WRITE_FAILED", `torch.logDir cannot be made: ${messageOf(cause)}.`, {
+      hint: "Name another folder, or leave it out.",
+      cause,
+    });
   }
 }
 

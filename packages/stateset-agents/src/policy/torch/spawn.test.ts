@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, it, vi } from "vitest";
@@ -103,6 +103,21 @@ it.each([
   const [, pid, folder] = /^pid (\d+).* --socket (\S+)\/socket/.exec(readFileSync(join(logDir, "worker.log"), "utf8"))!;
   expect(isAlive(Number(pid))).toBe(false);
   expect(existsSync(folder!)).toBe(false);
+});
+
+it("says where it can put neither its socket nor its log, and leaves nothing behind", async () => {
+  const dir = temporaryFolder();
+  const failed = (message: RegExp) => ({ code: "WRITE_FAILED", message: expect.stringMatching(message) });
+  vi.stubEnv("TMPDIR", dir);
+  await expect(open({}, { logDir: "/dev/null/logs" })).rejects.toMatchObject(failed(/torch\.logDir .*another folder/));
+  expect(readdirSync(dir)).toEqual([]);
+  vi.stubEnv("TMPDIR", join(dir, "none"));
+  await expect(open({})).rejects.toMatchObject(failed(/socket.*ENOENT.*TMPDIR/));
+  const long = join(dir, "x".repeat(100 - dir.length));
+  mkdirSync(long);
+  vi.stubEnv("TMPDIR", long);
+  await expect(open({})).rejects.toMatchObject(failed(/socket.*is long.*TMPDIR/));
+  expect(readdirSync(long)).toEqual([]);
 });
 
 it("keeps a process alive until it has ended with its policy, and what follows is done", () => {

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
-import { messageOf, type StatesetError } from "../../error.ts";
+import { messageOf, StatesetError } from "../../error.ts";
 import { redactor } from "../../network.ts";
 import { Connection, type Loss } from "./connection.ts";
 import { findPython, workerFolder } from "./find-python.ts";
@@ -27,6 +27,9 @@ export interface SpawnOptions {
 /** How long it may take until it is known what ended a worker: torchrun first ends its other ranks. */
 const endingMs = 5_000;
 
+/** Bytes of a path that leave room for what comes after it: the kernel takes 104 in all, with the zero at their end; Linux 108. */
+const longestPrefix = 103 - "XXXXXX/socket".length;
+
 /** With the folder of each. */
 const alive = new Map<ChildProcess, string>();
 let watching = false;
@@ -34,9 +37,8 @@ let watching = false;
 export async function spawnWorker(options: SpawnOptions): Promise<WorkerLink> {
   const python = findPython(options.python);
   const module = workerFolder();
-  // Of this user alone: whoever can open the socket is obeyed.
-  const dir = mkdtempSync(join(tmpdir(), "stateset-worker-"));
   const log = new LogLines(options.logDir, redactor([["token", process.env.STATESET_WORKER_TOKEN]]));
+  const dir = privateFolder();
   const socketPath = join(dir, "socket");
   const child = start(python, module, socketPath, options);
   const ending = endingOf(child);
@@ -77,6 +79,22 @@ export async function spawnWorker(options: SpawnOptions): Promise<WorkerLink> {
   } catch (error) {
     await cleanUp();
     throw error;
+  }
+}
+
+/** Of this user alone: whoever can open the socket in it is obeyed. */
+function privateFolder(): string {
+  const refused = (what: string, cause?: unknown) =>
+    new StatesetError("WRITE_FAILED", `There is no place for the socket of the PyTorch worker: ${what}.`, {
+      hint: "Name another folder for temporary files by the environment variable TMPDIR.",
+      cause,
+    });
+  const prefix = join(tmpdir(), "stateset-worker-");
+  if (Buffer.byteLength(prefix) > longestPrefix) throw refused(`a socket's path is short, and ${tmpdir()} is long`);
+  try {
+    return mkdtempSync(prefix);
+  } catch (cause) {
+    throw refused(messageOf(cause), cause);
   }
 }
 

@@ -56,7 +56,10 @@ export function unstarted(
   const killed = ranks === 1 ? ended?.signal : failedRank(log)?.signal;
   if (killed) return lostWorker({ what: "was lost before it was ready", stalled: false }, { ended, log, ranks });
   const how = ended ? `ended ${inWords(ended)} before it was ready` : "was not ready in time";
-  return unavailable(`The PyTorch worker of ${python} ${how}.${lastLines(log)}`, setUp);
+  return unavailable(
+    `The PyTorch worker of ${python} ${how}.${lastLines(log)}`,
+    `\`stateset-agents doctor\` says what is there; ${setUp}`,
+  );
 }
 
 function inWords({ code, signal, failure }: Ending): string {
@@ -76,5 +79,6 @@ function failedRank(log: LogLines): { rank: number; how: string; signal: string 
 
 function lastLines(log: LogLines): string {
   const lines = log.last(20);
-  return lines.length === 0 ? "" : ` Its last lines:\n${lines.map((line) => `  ${line}`).join("\n")}\n`;
+  // From a line of its own on: a warning shows the first alone.
+  return lines.length === 0 ? "" : `\nIts last lines:\n${lines.map((line) => `  ${line}`).join("\n")}\n`;
 }
