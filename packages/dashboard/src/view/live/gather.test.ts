@@ -31,9 +31,16 @@ describe("gathering conversations", () => {
   });
 
   it("gives a conversation its reward, and does not take it back for a message that came late", () => {
-    const rewarded = gather(gather(nothing, [conversation(0)]), [conversation(0, { reward: 0.5 })]);
+    const rewarded = gather(gather(nothing, [conversation(0)]), [conversation(2, { id: "c0", at: 1000, reward: 0.5 })]);
     expect([...rewarded.values()][0]?.reward).toBe(0.5);
     expect(gather(rewarded, [conversation(0)])).toBe(rewarded);
+  });
+
+  it("leaves a conversation where it ended when its reward comes", () => {
+    const now = gather(gather(nothing, [conversation(0), conversation(1)]), [
+      conversation(2, { id: "c0", at: 1000, reward: 1 }),
+    ]);
+    expect([...now.values()].map(({ id }) => id)).toEqual(["c0", "c1"]);
   });
 
   it("takes the one that was written later where a step was played again", () => {
@@ -55,12 +62,12 @@ describe("gathering conversations", () => {
       [0, 1, 2, 3].map((seq) => conversation(seq)),
     );
     const now = regather(before, "demo", [conversation(2), conversation(4)]);
+    expect(regather(before, "demo", [])).toBe(before);
     expect(seqs(now)).toEqual(["demo 0", "demo 1", "demo 2", "demo 4"]);
     expect(seqs(regather(gather(before, [conversation(9, { run: "b" })]), "demo", [conversation(0)]))).toEqual([
       "b 9",
       "demo 0",
     ]);
-    expect(seqs(regather(before, "demo", []))).toEqual(["demo 0", "demo 1", "demo 2", "demo 3"]);
   });
 
   it("drops what a resume took back, and runs that are gone", () => {

@@ -1,6 +1,7 @@
 /**
- * Conversations that came: each once, whether it was asked for, said by the stream, or said again after a reconnect.
- * All functions return what they were given where nothing changed, so that nothing is drawn anew.
+ * Conversations that came: each once, whether it was asked for, said by the stream, or said again after a reconnect. Those of a run stand
+ * in the order they ended; `seq` grows with everything that is said of a conversation. All functions return what they were given where
+ * nothing changed, so that nothing is drawn anew.
  */
 import type { LiveConversation } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 
@@ -13,29 +14,28 @@ export function nameOf({ run, step, id }: Pick<LiveConversation, "run" | "step" 
   return JSON.stringify([run, step, id]);
 }
 
-/** What is newer takes the place of what is older; a reward that was given is not taken back by a message that was under way. */
+/** What was said later counts: a reward that was given is not taken back by a message that was under way. */
 export function gather(before: Gathered, came: readonly LiveConversation[]): Gathered {
   let now: Map<string, LiveConversation> | undefined;
   for (const one of came) {
     const name = nameOf(one);
     const known = (now ?? before).get(name);
-    if (known && !isNewer(one, known)) continue;
+    if (known && one.seq <= known.seq) continue;
     now ??= new Map(before);
+    // A step that is played again has ended anew.
+    if (known && known.at !== one.at) now.delete(name);
     now.set(name, one);
   }
   return now ? bounded(now) : before;
 }
 
-function isNewer(one: LiveConversation, known: LiveConversation): boolean {
-  if (one.seq !== known.seq) return one.seq > known.seq;
-  return known.reward === null && (one.reward !== null || one.failure !== known.failure);
-}
-
 /** What a run has now, asked for anew: of what was there only what is older than it stays, since the rest may have been taken back. */
 export function regather(before: Gathered, run: string, has: readonly LiveConversation[]): Gathered {
-  const first = Math.min(...has.map(({ seq }) => seq));
+  const first = has[0];
+  if (!first) return before;
+  const isOlder = ({ step, at }: LiveConversation) => step < first.step || (step === first.step && at < first.at);
   return gather(
-    kept(before, (one) => one.run !== run || one.seq < first),
+    kept(before, (one) => one.run !== run || isOlder(one)),
     has,
   );
 }
@@ -57,10 +57,11 @@ function kept(before: Gathered, keep: (one: LiveConversation) => boolean): Gathe
 function bounded(all: Map<string, LiveConversation>): Gathered {
   const counts = new Map<string, number>();
   for (const { run } of all.values()) counts.set(run, (counts.get(run) ?? 0) + 1);
-  for (const [run, count] of counts) {
+  for (const [name, { run }] of all) {
+    const count = counts.get(run)!;
     if (count <= mostOfRun) continue;
-    const oldest = [...all.values()].filter((one) => one.run === run).sort((a, b) => a.seq - b.seq);
-    for (const one of oldest.slice(0, count - mostOfRun)) all.delete(nameOf(one));
+    all.delete(name);
+    counts.set(run, count - 1);
   }
   return all;
 }

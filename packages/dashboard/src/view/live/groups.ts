@@ -58,17 +58,16 @@ export function groupsOf(conversations: readonly LiveConversation[]): LiveGroup[
   });
 }
 
-/** Within a run by what was written later, though its clock may have jumped back; between runs by the clock. */
+/** They come in the order they ended, which counts within a run though its clock may have jumped; between runs the clock counts. */
 export function newestFirst(conversations: readonly LiveConversation[]): LiveConversation[] {
   const latest = new Map<string, number>();
-  return [...conversations]
-    .sort((a, b) => a.seq - b.seq)
-    .map((one) => {
+  return conversations
+    .map((one, place) => {
       const at = Math.max(one.at, latest.get(one.run) ?? Number.NEGATIVE_INFINITY);
       latest.set(one.run, at);
-      return { one, at };
+      return { one, at, place };
     })
-    .sort((a, b) => b.at - a.at || (a.one.run < b.one.run ? -1 : a.one.run > b.one.run ? 1 : b.one.seq - a.one.seq))
+    .sort((a, b) => b.at - a.at || b.place - a.place)
     .map(({ one }) => one);
 }
 
@@ -91,9 +90,7 @@ export function chosen(conversations: readonly LiveConversation[], wanted: Wante
   );
 }
 
-/** The step of each run that its conversations last came from. */
+/** The step of each run that its last conversation came from. */
 export function stepsNow(conversations: readonly LiveConversation[]): Map<string, number> {
-  const last = new Map<string, LiveConversation>();
-  for (const one of conversations) if (one.seq >= (last.get(one.run)?.seq ?? -1)) last.set(one.run, one);
-  return new Map([...last].map(([run, { step }]) => [run, step]));
+  return new Map(conversations.map(({ run, step }) => [run, step]));
 }

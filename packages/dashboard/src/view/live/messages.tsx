@@ -30,6 +30,9 @@ export function Messages({ messages }: { messages: readonly SaidMessage[] }) {
               </details>
             )}
             {message.content && <Long text={message.content} />}
+            {typeof message.cut === "number" && (
+              <span class="faint"> … {plural(message.cut, "more character")} left out while it is live</span>
+            )}
             {callsOf(message).map(({ name, args }, k) => (
               <code key={k} class="said-call">
                 <Long text={`${name}(${args})`} />

@@ -24,7 +24,11 @@ export function useLive(only: string | undefined): Live {
     const controller = new AbortController();
     const ends = [
       onLive("runs", (event) => tell({ kind: "runs", event })),
-      onLive("steps", (event) => tell({ kind: "steps", event })),
+      onLive("steps", (event) => {
+        tell({ kind: "steps", event });
+        // What was played again may have been said before the cut was.
+        if (event.cut) void askConversations(event.run, tell, controller.signal);
+      }),
       onLive("conversations", (event) => tell({ kind: "conversations", event })),
       onLive("reset", () => setAgain((count) => count + 1)),
     ];
