@@ -1,7 +1,7 @@
 import { cpSync, existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { tableProject } from "../../../test/cli.ts";
+import { cli, tableProject } from "../../../test/cli.ts";
 import { flagTests } from "../../../test/flags.ts";
 import { temporaryFolder } from "../../../test/tiny-model.ts";
 import { tableLearner } from "../../test-support/table-learners.ts";
@@ -40,6 +40,56 @@ describe("runs", () => {
       status: "finished",
       last: { step: 3 },
     });
+  });
+  flag("runs tag --dir", async () => {
+    const at = `--dir ${join(runs, "runs")}`;
+    expect((await run(`runs tag a best paper ${at}`)).stdout).toContain("a has the tags best, paper.");
+    expect((await run(`runs list ${at}`)).stdout).toMatch(/✓ a .* best, paper/);
+    expect((await run(`runs tag c best ${at}`)).stderr).toContain('There is no run "c"');
+    expect((await run(`runs tag a ${"x".repeat(51)} ${at}`)).status).toBe(2);
+  });
+  flag("runs tag --json", async () => {
+    expect((await inRuns("tag a best --json")).json).toMatchObject([{ run: "a", tags: ["best", "paper"], note: "" }]);
+    expect((await inRuns("list --json")).json.flat().find(({ id }) => id === "a")).toMatchObject({
+      tags: ["best", "paper"],
+      archived: false,
+      notesChangedAt: expect.stringMatching(/^\d{4}-/),
+    });
+  });
+  flag("runs tag --remove", async () => {
+    expect((await inRuns("tag a best --remove")).stdout).toContain("a has the tags paper.");
+    expect((await inRuns("tag a paper --remove")).stdout).toContain("a has no tags.");
+  });
+  flag("runs note --dir", async () => {
+    const input = "the reward is wrong\nsee step 4 \u001b[2J\n";
+    expect((await run(`runs note a - --dir ${join(runs, "runs")}`, { input })).stdout).toContain("a has a note.");
+    // What a terminal would obey is shown, not done.
+    const { stdout } = await inRuns("show a");
+    expect(stdout).toContain("note       the reward is wrong\n           see step 4 \uFFFD[2J\n");
+  });
+  flag("runs note --json", async () => {
+    expect((await inRuns("note a short --json")).json).toMatchObject([{ run: "a", note: "short" }]);
+    expect((await inRuns("show a --json")).json[0]).toMatchObject({ note: "short", tags: [] });
+    expect((await cli(["runs", "note", "a", ""], { cwd: runs })).stdout).toContain("a has no note.");
+  });
+  flag("runs archive --dir", async () => {
+    expect((await run(`runs archive a --dir ${join(runs, "runs")}`)).stdout).toContain("a is put away");
+    const { stdout } = await inRuns("list");
+    expect(stdout).not.toMatch(/✓ a /);
+    expect(stdout).toContain("1 run put away: --all shows it.");
+    expect((await inRuns("show a")).stdout).toContain("archived   yes");
+  });
+  flag("runs list --all", async () => {
+    expect((await inRuns("list --all")).stdout).toMatch(/✓ a .*\(archived\)/);
+    expect((await inRuns("list --json")).json.flat().map(({ id }) => id)).toEqual(["b"]);
+  });
+  flag("runs archive --json", async () => {
+    expect((await inRuns("archive b --json")).json).toMatchObject([{ run: "b", archived: true }]);
+    expect((await inRuns("list")).stdout).toBe("2 runs put away: --all shows them.\n");
+  });
+  flag("runs archive --undo", async () => {
+    for (const name of ["a", "b"]) await inRuns(`archive ${name} --undo`);
+    expect((await inRuns("list")).stdout).toMatch(/✓ a /);
   });
   flag("runs diff --dir", async () => {
     const { stdout } = await run(`runs diff a b --dir ${join(runs, "runs")}`);

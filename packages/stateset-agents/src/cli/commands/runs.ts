@@ -11,6 +11,7 @@ import { pathIn } from "../../run/layout.ts";
 import { holderOf, lockRun } from "../../run/lock.ts";
 import { readJsonLines } from "../../run/log.ts";
 import { finiteMetrics } from "../../run/metrics.ts";
+import { readNotes } from "../../run/notes.ts";
 import { abandonedIn, findRun, listRuns, type RunInfo, sizeOf } from "../../run/read-run.ts";
 import { outcomeOf } from "../../run/tracker.ts";
 import { bytes, number, sparkline, table } from "../../telemetry/format.ts";
@@ -19,6 +20,7 @@ import { modelLabel } from "../model-label.ts";
 import { commandOf } from "../run/invocation.ts";
 import { commandLine, shown } from "../run/place.ts";
 import { wholeNumber } from "../values.ts";
+import { addNotes, notesJson, printNotes, tagsText } from "./runs-notes.ts";
 
 interface Common {
   dir: string;
@@ -26,7 +28,7 @@ interface Common {
 }
 
 export function addRuns(program: Command, io: CliIo): void {
-  const runs = program.command("runs").description("Look at past runs: list, show, compare, export, clean up.");
+  const runs = program.command("runs").description("Look at past runs: list, show, compare, label, export, clean up.");
   const add = (name: string, description: string) =>
     runs
       .command(name)
@@ -35,7 +37,9 @@ export function addRuns(program: Command, io: CliIo): void {
       .option("--json", "print JSON");
   const at = (options: Common) => resolve(io.cwd, options.dir);
 
-  add("list", "List runs, the newest first.").action((options: Common) => list(io, listRuns(at(options)), options));
+  add("list", "List runs, the newest first.")
+    .option("--all", "also those that are put away")
+    .action((options: Common & { all?: boolean }) => list(io, listRuns(at(options)), options));
   add("show", "Show one run: its settings, its curve, its files.")
     .argument("<run>", 'a run\'s name or folder, or "last"')
     .action((name: string, options: Common) => show(io, findRun(at(options), name, io.cwd), options));
@@ -45,6 +49,7 @@ export function addRuns(program: Command, io: CliIo): void {
     .action((a: string, b: string, options: Common) =>
       diff(io, findRun(at(options), a, io.cwd), findRun(at(options), b, io.cwd), options),
     );
+  addNotes(io, add, (name, options) => findRun(at(options), name, io.cwd));
   add("export", "Write a run's numbers for another tool.")
     .argument("<run>", 'a run\'s name or folder, or "last"')
     .addArgument(new Argument("<tool>", "the tool").choices(trackerNames))
@@ -75,6 +80,7 @@ function summary(run: RunInfo) {
     loss: metrics.at(-1)?.loss ?? null,
     startedAt: new Date(run.startedAt).toISOString(),
     bytes: sizeOf(dir),
+    ...notesJson(readNotes(dir)),
   };
 }
 
@@ -98,18 +104,25 @@ const marks = {
   lost: "?",
 } as const satisfies Record<RunInfo["state"], string>;
 
-function list(io: CliIo, runs: readonly RunInfo[], { json }: Common): void {
+function list(io: CliIo, found: readonly RunInfo[], { json, all }: Common & { all?: boolean }): void {
   const colors = colorsOf(io);
+  const runs = all ? found : found.filter(({ dir }) => !readNotes(dir).archived);
   if (json) {
     printJson(io, runs.map(summary));
     return;
   }
-  if (runs.length === 0) {
+  if (found.length === 0) {
     print(io, "No runs yet. Train one with `npx stateset-agents train`.");
     return;
   }
+  const away = found.length - runs.length;
+  const awayText = colors.dim(`${counted(away, "run")} put away: --all shows ${away === 1 ? "it" : "them"}.`);
+  if (runs.length === 0) {
+    print(io, awayText);
+    return;
+  }
   const rows = runs.map((run) => {
-    const { status, steps, totalSteps, bytes: size } = summary(run);
+    const { status, steps, totalSteps, bytes: size, tags, archived } = summary(run);
     const { name, values } = curveOf(run);
     const mark = status === "finished" || status === "stopped-early" ? colors.green : colors.yellow;
     return [
@@ -120,9 +133,11 @@ function list(io: CliIo, runs: readonly RunInfo[], { json }: Common): void {
       values.length === 0 ? "–" : `${name} ${number(values.at(-1)!)}`,
       colors.cyan(sparkline(values, 16)),
       bytes(size),
+      [...(archived ? ["(archived)"] : []), tagsText({ tags })].join(" ").trim(),
     ];
   });
-  print(io, ...table(["  run", "state", "learner", "steps", "last", "curve", "size"], rows, colors.dim));
+  print(io, ...table(["  run", "state", "learner", "steps", "last", "curve", "size", "tags"], rows, colors.dim));
+  if (away > 0) print(io, awayText);
 }
 
 function show(io: CliIo, run: RunInfo, { json }: Common): void {
@@ -143,6 +158,7 @@ function show(io: CliIo, run: RunInfo, { json }: Common): void {
     print(io, `model      ${modelLabel(config.model.name)}`, `learner    ${facts.join(", ")}`);
     if (config.forkedFrom) print(io, `split off  ${config.forkedFrom.run}, after step ${config.forkedFrom.step}`);
   }
+  printNotes(io, run.dir);
   const { name, values } = curveOf(run);
   if (values.length > 0) {
     const ends = `${number(values[0]!)} → ${number(values.at(-1)!)}`;
