@@ -88,6 +88,8 @@ export const runSchema = runRowSchema.extend({
   /** Milliseconds in all. */
   time: z.object({ rolloutMs: z.number(), updateMs: z.number(), otherMs: z.number() }),
   forkedFrom: z.object({ run: z.string(), step: z.number() }).nullable(),
+  /** Notes, stop and resume are refused: to everybody, or to whoever asks. */
+  readOnly: z.boolean(),
   stop: controlSchema,
   resume: controlSchema,
 });

@@ -39,7 +39,7 @@ export interface Reader {
   runs(query: Query): Promise<Omit<RunsData, "readOnly">>;
   /** One row, as it stands now. */
   row(run: string): Promise<RunRow>;
-  run(run: string): Promise<Omit<RunData, "stop" | "resume">>;
+  run(run: string): Promise<Omit<RunData, "readOnly" | "stop" | "resume">>;
   config(run: string): Promise<ConfigData>;
   events(run: string): Promise<EventsData>;
   evaluations(run: string): Promise<EvaluationsData>;
