@@ -60,9 +60,12 @@ export async function idleShare(policy: Policy, { steps = 24, warm = 12, groupsP
   const calls = watchCalls(policy);
   let watching: ReturnType<typeof watchGpu> | undefined;
   let [begun, before] = [0, 0];
-  const seconds: number[] = [];
+  let [rolloutMs, updateMs] = [0, 0];
   const onStepEnd = ({ step, timing }: { step: number; timing: { rolloutMs: number; updateMs: number } }) => {
-    seconds.push(timing.rolloutMs / 1000, timing.updateMs / 1000);
+    if (step > warm) {
+      rolloutMs += timing.rolloutMs;
+      updateMs += timing.updateMs;
+    }
     if (step !== warm) return;
     begun = performance.now();
     before = calls.idleMs();
@@ -76,10 +79,10 @@ export async function idleShare(policy: Policy, { steps = 24, warm = 12, groupsP
   });
   const elapsed = performance.now() - begun;
   const busy = watching?.stop();
-  const mean = (part: number) => seconds.filter((_, i) => i >= 2 * warm && i % 2 === part).reduce((a, b) => a + b, 0);
+  const perStep = (ms: number) => ms / 1000 / (steps - warm);
   return {
-    ...{ secondsPerStep: elapsed / 1000 / (steps - warm), idleWhileNodeWorks: (calls.idleMs() - before) / elapsed },
-    ...{ rollout: mean(0) / (steps - warm), update: mean(1) / (steps - warm) },
+    ...{ secondsPerStep: perStep(elapsed), rollout: perStep(rolloutMs), update: perStep(updateMs) },
+    idleWhileNodeWorks: (calls.idleMs() - before) / elapsed,
     ...(busy !== undefined && { idle: 1 - busy }),
   };
 }

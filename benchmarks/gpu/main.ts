@@ -1,8 +1,7 @@
 /**
  * `npm run bench:gpu`: what the torch engine does on one GPU, through the socket, with random models of Qwen3's shapes in bf16.
- * STATESET_PYTHON (default python3) has torch, transformers and peft. --only NAME,… for some measurements (passes, long, lora, tree,
- * 1.7B, 8B, decode, generate, mismatch, idle, demo, idle-0.6B), --models DIR where models are made, --device cpu to try it
- * without a GPU, --no-write, --json (last line: the figures).
+ * STATESET_PYTHON (default python3) has torch, transformers and peft. --only NAME,… for some measurements (`all` below), --models DIR
+ * where models are made, --device cpu to try it without a GPU, --no-write, --json (last line: the figures).
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
@@ -32,7 +31,22 @@ const { values: flags } = parseArgs({
 const python = process.env.STATESET_PYTHON ?? "python3";
 const beside = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 const places = { python, dir: flags.models, script: beside("./make_model.py") };
-const wanted = flags.only?.split(",");
+const all = [
+  "passes",
+  "long",
+  "tree",
+  "lora",
+  "decode",
+  "generate",
+  "mismatch",
+  "idle",
+  "demo",
+  "idle-0.6B",
+  "1.7B",
+  "8B",
+];
+const wanted = flags.only?.split(",") ?? all;
+for (const name of wanted) if (!all.includes(name)) throw new Error(`--only ${name}: there is ${all.join(", ")}.`);
 /** Dense bf16 of an H200 by its datasheet; shares of it are given for comparison with others who use the same number. */
 const peakFlops = 990e12;
 
@@ -51,20 +65,23 @@ async function on<T>(model: string, options: object, work: (policy: Policy) => P
   }
 }
 
-async function measure(name: string, work: () => Promise<void>): Promise<void> {
-  if (wanted && !wanted.includes(name)) return;
+const isWanted = (name: string) => wanted.includes(name);
+
+/** One policy for all of `names`, where opening it takes longer than what is measured. */
+async function measure(names: readonly string[], work: () => Promise<void>): Promise<void> {
+  if (!names.some(isWanted)) return;
   try {
     await work();
   } catch (error) {
     // One that fails must not cost the others, where an hour of a GPU is dear.
-    figures[`${name} failed`] = String(error).slice(0, 2000);
-    console.error(error);
+    process.exitCode = 1;
+    console.error(`${names.join(", ")}:`, error);
   }
   // At once: what comes after may take longer than the machine is lent.
   if (flags.write) keep(figures, python);
 }
 
-function tell(name: string, value: Record<string, number | boolean>): void {
+function tell(name: string, value: Figures[string]): void {
   figures[name] = value;
   console.log(`${name}: ${JSON.stringify(value)}`);
 }
@@ -85,11 +102,11 @@ async function speed(name: string, shape: Shape, policy: Policy, work: typeof ei
 
 const small = () => modelOf("0.6B", places);
 let full = 0;
-await measure("passes", () =>
+await measure(["passes", "long", "tree"], () =>
   on(small(), {}, async (policy) => {
-    full = await speed("0.6B full, 8 × 2k", "0.6B", policy, eight);
-    if (!wanted || wanted.includes("long")) await speed("0.6B full, 1 × 16k", "0.6B", policy, long);
-    if (wanted && !wanted.includes("tree")) return;
+    if (isWanted("passes")) full = await speed("0.6B full, 8 × 2k", "0.6B", policy, eight);
+    if (isWanted("long")) await speed("0.6B full, 1 × 16k", "0.6B", policy, long);
+    if (!isWanted("tree")) return;
     const chains = chainsOf(tree, vocab);
     const merged = await passSeconds(policy, batchOf(chains), { repeat: 4 });
     // The same conversations, each in full, a quarter at a time: all at once they take four times the memory.
@@ -101,46 +118,47 @@ await measure("passes", () =>
     });
   }),
 );
-await measure("lora", () =>
+await measure(["lora"], () =>
   on(small(), { lora }, async (policy) => {
     const adapted = await speed("0.6B LoRA r16, 8 × 2k", "0.6B", policy, eight);
     if (full > 0) tell("0.6B LoRA against full", { times: adapted / full });
   }),
 );
-await measure("decode", () =>
+await measure(["decode"], () =>
   on(small(), { slots: 256 }, async (policy) => {
     tell("decode 0.6B, batch 64, prompt 512", await decodeSpeed(policy, 64));
     tell("decode 0.6B, batch 256, prompt 512", await decodeSpeed(policy, 256, { warmUp: 3 }));
   }),
 );
-await measure("generate", async () => {
+await measure(["generate"], async () => {
   const script = beside("./generate.py");
   const out = execFileSync(python, [script, small()], { encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
   const { tokensPerSecond } = JSON.parse(out.trim().split("\n").at(-1)!) as { tokensPerSecond: number };
-  const ours = figures["decode 0.6B, batch 64, prompt 512"] as Record<string, number> | undefined;
-  tell("transformers.generate, batch 64", { tokensPerSecond, ...(ours && { times: ours.whole! / tokensPerSecond }) });
+  const ours = figures["decode 0.6B, batch 64, prompt 512"];
+  const times = ours && { times: (ours.whole as number) / tokensPerSecond };
+  tell("transformers.generate, batch 64", { tokensPerSecond, ...times });
 });
 const questions = ["Where is my order?", "The app crashes.", "I was billed twice.", "How do I close my account?"];
-await measure("mismatch", () =>
+await measure(["mismatch"], () =>
   on(starterModelPath, {}, async (policy) => {
     tell("log-prob mismatch, starter weights", await mismatch(policy, questions));
   }),
 );
-await measure("idle", () =>
+await measure(["idle"], () =>
   on(starterModelPath, {}, async (policy) => tell("GRPO step, starter", await idleShare(policy))),
 );
-await measure("demo", () =>
+await measure(["demo"], () =>
   on(starterModelPath, {}, async (policy) => tell("demo to held-out 0.9", await secondsToReward(policy))),
 );
-await measure("idle-0.6B", () =>
+await measure(["idle-0.6B"], () =>
   on(small(), {}, async (policy) => tell("GRPO step, 0.6B shape", await idleShare(policy))),
 );
-await measure("1.7B", () =>
+await measure(["1.7B"], () =>
   on(modelOf("1.7B", places), {}, async (policy) => {
     await speed("1.7B full, 8 × 2k", "1.7B", policy, eight, { repeat: 4 });
   }),
 );
-await measure("8B", () =>
+await measure(["8B"], () =>
   on(modelOf("8B", places), { lora }, async (policy) => {
     await speed("8B LoRA r16, recompute, 8 × 2k", "8B", policy, eight, { repeat: 3, recompute: true });
   }),

@@ -3,9 +3,10 @@ import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { keepRecord, type MachineRecord, readRecords } from "../results.ts";
 
-export type Figures = Record<string, Record<string, number | boolean> | string>;
+export type Figures = Record<string, Record<string, number | boolean | string>>;
 
 interface GpuRecord extends MachineRecord {
+  /** Each with the day it was `measured`: a run measures what it is asked for, and leaves the rest as it was. */
   figures: Figures;
 }
 
@@ -13,10 +14,12 @@ export function keep(figures: Figures, python: string): void {
   const file = fileURLToPath(new URL("../results/gpu.json", import.meta.url));
   const kind = gpuName();
   const before = readRecords<GpuRecord>(file)[kind]?.figures ?? {};
+  const date = new Date().toISOString().slice(0, 10);
+  const now = Object.entries(figures).map(([name, figure]) => [name, { ...figure, measured: date }]);
   keepRecord<GpuRecord>(file, kind, {
     machine: `${kind}, ${versions(python)}, Node ${process.versions.node}`,
-    date: new Date().toISOString().slice(0, 10),
-    figures: { ...before, ...figures },
+    date,
+    figures: { ...before, ...Object.fromEntries(now) },
   });
 }
 

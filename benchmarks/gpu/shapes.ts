@@ -52,7 +52,7 @@ export function modelOf(shape: Shape, { python, dir, script }: Places): string {
   return folder;
 }
 
-/** Multiply-adds of matrices and attention, twice, of one token forward and backward: 6 per parameter, and 6 per key that it sees and number of a head. */
+/** Operations on one token, forward and backward: 6 per parameter, and for each key that it sees and number of a head 6 for the score and 6 for the sum. */
 export function flopsPerToken(shape: Shape, keysSeen: number): number {
   const { hidden_size: h, intermediate_size: i, num_hidden_layers: layers, num_attention_heads: heads } = shapes[shape];
   const { head_dim, num_key_value_heads: kv, vocab_size } = common;
