@@ -1,0 +1,72 @@
+/** How tokens are shown, as the address has it. */
+import { useMemo } from "preact/hooks";
+import type { GroupData, TokensHead } from "../../../../stateset-agents/src/dashboard/api/index.ts";
+import { askJson, askPacked } from "../../data/ask.ts";
+import { useResource } from "../../data/resource.ts";
+import { place, setQuery } from "../../data/url.ts";
+import { knownQuantities, type Quantity, reachOf } from "../../token/quantity.ts";
+import { Spelling } from "../../token/spelling.ts";
+import type { TokenLook } from "../../token/token-lines.tsx";
+import { type Tokens, tokensOf } from "../../token/tokens.ts";
+
+/** Members whose tokens are read for a scale of the whole group. */
+const mostMembers = 32;
+
+export interface Look extends TokenLook {
+  known: readonly Quantity[];
+  /** Messages alone, without their tokens. */
+  text: boolean;
+  /** The chains from their first token on, prompts included. */
+  all: boolean;
+  /** What the scale rests on, in words. */
+  scaleOf: string;
+}
+
+export function loadTokens(key: string, signal: AbortSignal): Promise<Tokens> {
+  const path = `trajectories/${encodeURIComponent(key)}/tokens`;
+  return askPacked<TokensHead>(path, {}, signal).then(tokensOf);
+}
+
+export function useLook(tokens: Tokens | undefined, group: string | null): Look | undefined {
+  const { colour, boundaries, special, all, scale } = place.value.query;
+  const wide = scale === "group" && group !== null;
+  const others = useResource(wide ? `tokens of ${group}` : "", (signal) =>
+    wide ? groupTokens(group, signal) : nothing(),
+  );
+  const known = useMemo(() => (tokens ? knownQuantities(tokens) : []), [tokens]);
+  const spelling = useMemo(() => tokens && new Spelling(tokens), [tokens]);
+  const quantity = known.find(({ name }) => name === colour) ?? known[0];
+  const among = wide ? others.data : undefined;
+  const reach = useMemo(() => tokens && quantity && reachOf(quantity, among ?? [tokens]), [tokens, quantity, among]);
+  if (!tokens || !spelling) return undefined;
+  return {
+    tokens,
+    spelling,
+    known,
+    colour: quantity && reach && { quantity, reach },
+    boundaries: boundaries === "1",
+    special: special === undefined ? all === "1" : special === "1",
+    all: all === "1",
+    text: colour === "text" && all !== "1",
+    scaleOf: among ? "this group's tokens that learn" : "this conversation's tokens that learn",
+  };
+}
+
+export function chooseColour(name: string): void {
+  setQuery({ colour: name });
+}
+
+/** What the tokens can be coloured by, and no tokens at all, in turn. */
+export function nextColour({ known, colour, text, all }: Look): void {
+  const names = [...known.map(({ name }) => name as string), ...(all ? [] : ["text"])];
+  const at = names.indexOf(text ? "text" : (colour?.quantity.name ?? ""));
+  chooseColour(names[(at + 1) % names.length] ?? "text");
+}
+
+const nothing = () => Promise.resolve(undefined);
+
+async function groupTokens(group: string, signal: AbortSignal): Promise<Tokens[]> {
+  const { members } = await askJson<GroupData>(`groups/${encodeURIComponent(group)}`, {}, signal);
+  const kept = members.filter(({ hasTokens }) => hasTokens).slice(0, mostMembers);
+  return Promise.all(kept.map(({ key }) => loadTokens(key, signal)));
+}
