@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { learningRateFor } from "../packages/stateset-agents/src/learning/optimiser.ts";
 import { fitShape } from "../packages/stateset-agents/src/supervised/fit-options.ts";
-import { defaultsOf } from "../packages/stateset-agents/src/training/train.ts";
+import { defaultsOf } from "../packages/stateset-agents/src/training/defaults.ts";
 import { settingsHash } from "./parallel.ts";
 
 /**

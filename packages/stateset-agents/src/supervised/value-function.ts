@@ -36,12 +36,13 @@ const schema = z.strictObject({
   tokenBudget: fitShape.tokenBudget,
 });
 
-const settingsShape = {
+/** The settings of ValueFunction.fit(), without those of its run. */
+export const valueFitShape = {
   ...fitOptions,
   /** Whether the language model under the head learns as well. Default: the head alone, so that the agent talks as before. */
   trunk: z.boolean().default(false),
 } as const;
-const fitSchema = z.strictObject({ ...settingsShape, ...runShape });
+const fitSchema = z.strictObject({ ...valueFitShape, ...runShape });
 
 export type ValueFunctionOptions = AgentOrPolicy & Omit<z.input<typeof schema>, "agent" | "policy">;
 export type ValueFitOptions = z.input<typeof fitSchema>;
@@ -102,7 +103,7 @@ export class ValueFunction {
     const given = readFitOptions(fitSchema, own, ["value-function"], "ValueFunction.fit()");
     requireLearnTokens(conversations, "ValueFunction.fit()");
     const policy = await this.#policy();
-    const { settings, on } = splitFitOptions({ ...given, evaluateEvery: 0 }, settingsShape, policy);
+    const { settings, on } = splitFitOptions({ ...given, evaluateEvery: 0 }, valueFitShape, policy);
     const { trunk, tokenBudget } = settings;
     const sequences = conversations.map(sequenceOf);
     sequences.forEach(({ old }, i) => {
@@ -143,7 +144,7 @@ export class ValueFunction {
       agent,
       on,
       settings: { ...settings, evaluateEvery: 0 },
-      defaults: { ...z.object(settingsShape).parse({}), evaluateEvery: 0 },
+      defaults: { ...z.object(valueFitShape).parse({}), evaluateEvery: 0 },
       data: { conversations: describeList(conversations), returns: describeList(returns) },
       count: learnt.length,
       learn: (batch, signal) => learn(membersOf(batch), signal),

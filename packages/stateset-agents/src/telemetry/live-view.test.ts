@@ -7,7 +7,7 @@ import { fakeGroup } from "../test-support/fake-group.ts";
 import { FakeTerminal } from "../test-support/fake-terminal.ts";
 import { tableLearner } from "../test-support/table-learners.ts";
 import { resolveConfig } from "../training/config.ts";
-import { defaultsOf } from "../training/train.ts";
+import { defaultsOf } from "../training/defaults.ts";
 import { bytes, clip, duration, sparkline, table, width } from "./format.ts";
 import { createLiveView, type LiveViewOptions } from "./live-view.ts";
 import { changedSettings } from "./view-texts.ts";

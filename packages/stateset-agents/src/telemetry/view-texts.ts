@@ -1,7 +1,7 @@
 /** What the live view and the plain lines both say of a run. */
 import type { Colors } from "picocolors/types";
 import type { RunStart, StepEnd } from "../run/callbacks.ts";
-import { differences } from "../run/differences.ts";
+import { settingsChanged } from "../run/changed-settings.ts";
 import type { DataEvaluation, EvaluationResult } from "../run/event.ts";
 import { estimateText, number } from "./format.ts";
 
@@ -17,9 +17,9 @@ const notChosen = ["algorithm", "seed", "profile", "learningRate", "valueLearnin
 
 /** What differs from the defaults of the library and of the algorithm, as "path value". */
 export function changedSettings({ settings, defaults }: Pick<RunStart, "settings" | "defaults">): string[] {
-  const changed = differences(defaults, settings)
+  const changed = settingsChanged(settings, defaults)
     .filter(({ path }) => !notChosen.includes(path))
-    .map(({ path, b }) => `${path} ${typeof b === "string" ? b : JSON.stringify(b)}`);
+    .map(({ path, value }) => `${path} ${typeof value === "string" ? value : JSON.stringify(value)}`);
   const { learningRate } = settings;
   return typeof learningRate === "number" ? [...changed, `learningRate ${learningRate.toPrecision(2)}`] : changed;
 }

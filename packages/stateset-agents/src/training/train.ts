@@ -1,7 +1,6 @@
 import { resolve } from "node:path";
 import type { Agent } from "../agent/agent.ts";
 import type { Algorithm } from "../algorithm/algorithm.ts";
-import { algorithmDefaults, algorithmNames, defaultGroupSize } from "../algorithm/algorithms.ts";
 import { writeFolderAtomic } from "../durable.ts";
 import { Environment } from "../environment/environment.ts";
 import type { Scenario } from "../environment/scenario.ts";
@@ -11,10 +10,8 @@ import type { EvaluationIn } from "../evaluation/evaluate.ts";
 import { type OpenRollout, openRollout, scenariosOf } from "../harness/open-rollout.ts";
 import { exclusively } from "../learning/exclusive.ts";
 import { type Learner, openLearner, wantsReference } from "../learning/learner.ts";
-import { defaultTokenBudget } from "../learning/optimiser.ts";
 import { noMoments } from "../learning/shape-rewards.ts";
 import { requireTrainable } from "../learning/trainable.ts";
-import type { Policy } from "../policy/policy.ts";
 import { type Rollout, scorerOf } from "../rollout/rollout.ts";
 import type { RunProgress } from "../run/callbacks.ts";
 import { changesText } from "../run/config.ts";
@@ -26,8 +23,9 @@ import { survive } from "../run/survive.ts";
 import { withProgress } from "../telemetry/with-progress.ts";
 import type { TrainingStart } from "./callbacks.ts";
 import { requireCapabilities } from "./capabilities.ts";
-import { resolveConfig, type TrainingConfig } from "./config.ts";
+import type { TrainingConfig } from "./config.ts";
 import { initialControls } from "./controls.ts";
+import { defaultsOf } from "./defaults.ts";
 import { leap } from "./diagnostics/verdicts.ts";
 import { reportHeldOut, reportMismatch, reportUnusual } from "./failures.ts";
 import { firstLook } from "./first-look.ts";
@@ -190,7 +188,8 @@ async function begin(
   const { name, options } = algorithm;
   const resumedAfter = parts.resumeFrom === undefined && !checkpoint ? undefined : run.step;
   const settings = { ...config, ...options, algorithm: name };
-  const defaults = defaultsOf(name, { policy: parts.agent.policy, recompute: config.recompute });
+  const { policy } = parts.agent;
+  const defaults = defaultsOf(name, { model: policy.model, policy, recompute: config.recompute });
   const view = { config, algorithm: { name, options }, resumedAfter, settings, defaults };
   await run.begin(name, view satisfies Omit<TrainingStart, "id" | "dir" | "learner" | "steps" | "saved">);
   if (changes.length > 0) await run.say({ kind: "options-changed", message: changesText(changes) });
@@ -202,23 +201,6 @@ async function begin(
   const { heldOut } = parts;
   if (heldOut) await reportHeldOut(loop, heldOutProblems(scenariosOf(parts), heldOutScenarios(heldOut)));
   await reportMismatch(loop, parts.agent.sampling);
-}
-
-/** What a run with this algorithm would be set to, had nothing been said. */
-export function defaultsOf(
-  algorithm: string,
-  on: { policy?: Policy; recompute?: boolean } = {},
-): Record<string, unknown> {
-  const known = algorithmNames.find((name) => name === algorithm);
-  const defaults = { groupSize: defaultGroupSize(algorithm) };
-  const tokenBudget = defaultTokenBudget(on.policy, on.recompute);
-  const model = on.policy && { model: on.policy.model };
-  return {
-    ...resolveConfig({}, { defaults, ...model }),
-    tokenBudget,
-    ...(known && algorithmDefaults(known)),
-    algorithm,
-  };
 }
 
 function initialState(config: TrainingConfig, agent: Agent): LoopState {

@@ -6,11 +6,11 @@ import { findCheckpoint } from "../../run/checkpoint/store.ts";
 import { bytes, duration, percent } from "../../telemetry/format.ts";
 import { changedSettings } from "../../telemetry/view-texts.ts";
 import type { TrainingCallbacks } from "../../training/callbacks.ts";
+import { defaultsOf } from "../../training/defaults.ts";
 import { firstLookSize } from "../../training/first-look.ts";
 import type { ProfileName } from "../../training/profiles.ts";
 import { willRecall } from "../../training/recall.ts";
 import { mayAdjustKl, mayUndo, resolveRun } from "../../training/resolve-run.ts";
-import { defaultsOf } from "../../training/train.ts";
 import type { TrainOptions } from "../../training/train-options.ts";
 import { type CliIo, colorsOf, printJson } from "../io.ts";
 import { modelText } from "../model-label.ts";
@@ -82,7 +82,7 @@ export async function printPlan(options: {
       return;
     }
     const { dim } = colorsOf(io);
-    const defaults = defaultsOf(algorithm.name, { policy: agent.policy, recompute });
+    const defaults = defaultsOf(algorithm.name, { model: agent.policy.model, policy: agent.policy, recompute });
     const settled = { ...config, ...algorithm.options, algorithm: algorithm.name };
     printPlanTable(
       {
