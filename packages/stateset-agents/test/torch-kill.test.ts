@@ -86,7 +86,7 @@ describe.skipIf(!python || process.platform !== "linux")("a run on two ranks of 
     let [done, seen, mayFail] = [before, 0, false];
     for (;;) {
       // Now and then somebody is killed who only begins, or is about to be ended.
-      const early = done < kills && done % 5 === 4;
+      const early = done < kills && done % 5 === 2;
       const sign = await (early ? Promise.race([run.exit, sleep(0, "goes on")]) : nextSign(run, seen + 1));
       if (sign === 0) break;
       if (sign !== "goes on") {

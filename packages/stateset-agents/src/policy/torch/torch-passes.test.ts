@@ -15,11 +15,22 @@ const lineOf = (length: number, first: number): TokenTree => {
   return { tokens, nodeStart: Int32Array.of(0, length), nodeParent: Int32Array.of(-1), wanted };
 };
 
-/** A prompt with two replies: what a token sees is not all that is before it. */
-const forkOf = (length: number, first: number): TokenTree => {
+/**
+ * Prompts with two replies: what a token sees is not all that is before it. Every other tree has two prompts, and work for two ranks; with the
+ * rest one of them has nothing to do.
+ */
+const forksOf = (length: number, first: number): TokenTree => {
   const third = Math.floor(length / 3);
-  const nodeStart = Int32Array.of(0, third, 2 * third, length);
-  return { ...lineOf(length, first), nodeStart, nodeParent: Int32Array.of(-1, 0, 0) };
+  const ends = [0, third, 2 * third, length];
+  const two = first % 2 === 1;
+  const starts = two ? [...ends, ...ends.slice(1).map((end) => length + end)] : ends;
+  const tree = lineOf(starts.at(-1)!, first);
+  if (two) tree.wanted[length] = 0;
+  return {
+    ...tree,
+    nodeStart: Int32Array.from(starts),
+    nodeParent: Int32Array.from(two ? [-1, 0, 0, -1, 3, 3] : [-1, 0, 0]),
+  };
 };
 
 const slopes = ({ logprobs }: Forward) => ({ logprobs: logprobs.map((logprob) => (logprob === 0 ? 0 : -0.1)) });
@@ -115,7 +126,7 @@ describe.skipIf(!python)("passes of the torch engine", { timeout: soak ? 3_600_0
     for (let seed = 1; seed <= (soak ? 100 : 2); seed++) {
       const random = createRandom(seed);
       const rounds = Array.from({ length: 3 }, (): Round => {
-        const trees = Array.from({ length: 8 }, () => forkOf(5 + random.below(60), random.below(500)));
+        const trees = Array.from({ length: 8 }, () => forksOf(5 + random.below(60), random.below(500)));
         return { trees, wanted: new Set(trees.filter((_, i) => i === 0 || random.next() < 0.6)) };
       });
       const expected = await serial(policy, rounds);
