@@ -1,6 +1,7 @@
 /** Before and after on one scale: a hollow point, a full one, their intervals, and the way between them. */
 import type { EstimateData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { estimate } from "../parts/number.ts";
+import "./dumbbell.css";
 import type { Scale } from "./scale.ts";
 
 const width = 200;

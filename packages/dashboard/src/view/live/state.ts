@@ -67,9 +67,12 @@ export function happen(state: LiveState, happened: Happened): LiveState {
       return { ...state, asking, conversations: gather(state.conversations, conversations) };
     }
     case "ask":
-      return { ...state, asking: new Map(state.asking).set(happened.run, []) };
+      return !isWatched(state, happened.run)
+        ? state
+        : { ...state, asking: new Map(state.asking).set(happened.run, []) };
     case "answer": {
       const { run, conversations, problems } = happened;
+      if (!isWatched(state, run)) return state;
       const asking = new Map(state.asking);
       const came = asking.get(run) ?? [];
       asking.delete(run);

@@ -1,0 +1,68 @@
+/** One metric of all runs. */
+import { useMemo } from "preact/hooks";
+import type { CompareData, CompareSeriesHead } from "../../../../stateset-agents/src/dashboard/api/index.ts";
+import { LineChart, type XAxis } from "../../chart/line-chart.tsx";
+import { askPacked } from "../../data/ask.ts";
+import { joinNames } from "../../data/list.ts";
+import { useResource } from "../../data/resource.ts";
+import { place, setQuery } from "../../data/url.ts";
+import { Loading } from "../parts/loading.tsx";
+import { Problem } from "../parts/problem.tsx";
+import { plain } from "../parts/visible.ts";
+import { familySeries, type Shown } from "./show.ts";
+import { useKept } from "./use-kept.ts";
+
+interface Props {
+  metric: string;
+  data: CompareData;
+  colours: ReadonlyMap<string, number>;
+  changes: number;
+  x: XAxis;
+  shown: Shown;
+  base: string;
+  smoothing: number;
+  log: boolean;
+  remove: (() => void) | undefined;
+}
+
+export function Curve({ metric, data, colours, changes, x, shown, base, smoothing, log, remove }: Props) {
+  const query = {
+    runs: joinNames(data.runs.map(({ key }) => key)),
+    metric,
+    x,
+    fold: shown === "runs" ? undefined : "seeds",
+    base: shown === "difference" ? base : undefined,
+  };
+  const name = JSON.stringify(query);
+  const {
+    data: answer,
+    error,
+    reload,
+  } = useResource(`${name} ${changes}`, (signal) => askPacked<CompareSeriesHead>("compare/series", query, signal));
+  const kept = useKept(name, answer);
+  const series = useMemo(() => (kept ? familySeries(kept, colours) : []), [kept, [...colours.keys()].join()]);
+  const { from, to } = place.value.query;
+  const range = from !== undefined && to !== undefined ? { from: Number(from), to: Number(to) } : undefined;
+  if (error && !kept) return <Problem error={error} retry={reload} />;
+  if (!kept) return <Loading what="Reading curves" />;
+  return (
+    <LineChart
+      title={shown === "difference" ? `${plain(metric)}, difference from ${plain(base)}` : plain(metric)}
+      series={series}
+      x={x}
+      smoothing={smoothing}
+      log={log}
+      sync="compare"
+      height={260}
+      {...(range && { range })}
+      onRange={(now) => setQuery({ from: now ? String(now.from) : undefined, to: now ? String(now.to) : undefined })}
+      actions={
+        remove && (
+          <button type="button" class="button small quiet" onClick={remove}>
+            Remove
+          </button>
+        )
+      }
+    />
+  );
+}

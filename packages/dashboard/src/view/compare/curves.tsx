@@ -1,0 +1,155 @@
+/** Curves of any metric: one a run, folded over seeds, or as differences from a base. */
+import type { CompareData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
+import type { XAxis } from "../../chart/line-chart.tsx";
+import { useKeys } from "../../data/keys.ts";
+import { joinNames, splitNames } from "../../data/list.ts";
+import { place, setQuery } from "../../data/url.ts";
+import { plain } from "../parts/visible.ts";
+import { Curve } from "./curve.tsx";
+import { baseOf, type Shown, shownOf } from "./show.ts";
+
+const axes: readonly XAxis[] = ["step", "time", "tokens"];
+const ways = { runs: "each run", seeds: "mean over seeds", difference: "difference from a base" } as const;
+
+interface Props {
+  data: CompareData;
+  colours: ReadonlyMap<string, number>;
+  changes: number;
+}
+
+export function Curves({ data, colours, changes }: Props) {
+  const { query } = place.value;
+  const metrics = metricsOf(query.metrics, data.metrics);
+  const x = axes.find((axis) => axis === query.x) ?? "step";
+  const shown = shownOf(query.show);
+  const base = baseOf(query.base, data.runs);
+  const smoothing = Math.min(0.99, Math.max(0, Number(query.smooth) || 0));
+  const log = query.log === "1";
+  const next = <T,>(list: readonly T[], one: T): T => list[(list.indexOf(one) + 1) % list.length]!;
+  const setMetrics = (list: readonly string[]) => setQuery({ metrics: joinNames(list) });
+  useKeys([
+    { key: "x", does: "Another axis: steps, time, tokens", run: () => setQuery({ x: next(axes, x) }) },
+    {
+      key: "d",
+      does: "Each run, mean over seeds, differences",
+      run: () => setQuery({ show: next(Object.keys(ways), shown) }),
+    },
+    { key: "l", does: "Logarithmic scale", run: () => setQuery({ log: log ? undefined : "1" }) },
+  ]);
+  return (
+    <section class="stack" aria-labelledby="curves">
+      <div class="row">
+        <h2 id="curves">Curves</h2>
+        <div class="segments" role="group" aria-label="What a curve is">
+          {(Object.keys(ways) as Shown[]).map((way) => (
+            <button
+              key={way}
+              type="button"
+              class="button"
+              aria-pressed={way === shown}
+              onClick={() => setQuery({ show: way })}
+            >
+              {ways[way]}
+            </button>
+          ))}
+        </div>
+        {shown === "difference" && (
+          <label class="field">
+            Base
+            <select
+              class="select"
+              value={base}
+              onChange={({ currentTarget }) => setQuery({ base: currentTarget.value })}
+            >
+              {data.runs.map(({ key }) => (
+                <option key={key} value={key}>
+                  {plain(key)}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
+        <div class="segments" role="group" aria-label="Axis">
+          {axes.map((axis) => (
+            <button
+              key={axis}
+              type="button"
+              class="button"
+              aria-pressed={axis === x}
+              onClick={() => setQuery({ x: axis })}
+            >
+              {axis}
+            </button>
+          ))}
+        </div>
+        <label class="field">
+          Smoothing
+          <input
+            type="range"
+            min={0}
+            max={0.99}
+            step={0.01}
+            value={smoothing}
+            onInput={({ currentTarget }) =>
+              setQuery({ smooth: currentTarget.value === "0" ? undefined : currentTarget.value })
+            }
+          />
+        </label>
+        <label class="field">
+          <input
+            type="checkbox"
+            checked={log}
+            onChange={({ currentTarget }) => setQuery({ log: currentTarget.checked ? "1" : undefined })}
+          />
+          log
+        </label>
+        <label class="field">
+          <span class="unseen">Add a curve</span>
+          <select
+            class="select"
+            value=""
+            onChange={({ currentTarget }) => {
+              if (currentTarget.value) setMetrics([...metrics, currentTarget.value]);
+              currentTarget.value = "";
+            }}
+          >
+            <option value="">+ another metric</option>
+            {data.metrics
+              .filter((name) => !metrics.includes(name))
+              .map((name) => (
+                <option key={name} value={name}>
+                  {plain(name)}
+                </option>
+              ))}
+          </select>
+        </label>
+      </div>
+      {metrics.length === 0 && <p class="faint">None of these runs has written a metric yet.</p>}
+      <div class="compare-charts">
+        {metrics.map((metric) => (
+          <Curve
+            key={metric}
+            metric={metric}
+            data={data}
+            colours={colours}
+            changes={changes}
+            x={x}
+            shown={shown}
+            base={base}
+            smoothing={smoothing}
+            log={log && shown !== "difference"}
+            remove={metrics.length > 1 ? () => setMetrics(metrics.filter((name) => name !== metric)) : undefined}
+          />
+        ))}
+      </div>
+    </section>
+  );
+}
+
+/** Those that were asked for; otherwise what runs are looked at for first. */
+function metricsOf(asked: string | undefined, known: readonly string[]): string[] {
+  const named = [...new Set(splitNames(asked))].filter((name) => known.includes(name));
+  if (named.length > 0) return named;
+  const first = ["reward", "loss"].find((name) => known.includes(name)) ?? known[0];
+  return first === undefined ? [] : [first];
+}

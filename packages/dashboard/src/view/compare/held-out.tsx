@@ -1,0 +1,71 @@
+/** What runs reached on scenarios that are only looked at, and which of two is better. */
+import type { CompareData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
+import { link } from "../../data/url.ts";
+import { Dumbbell } from "../evaluation/dumbbell.tsx";
+import { scaleOf } from "../evaluation/scale.ts";
+import { estimate } from "../parts/number.ts";
+import { orderedPairs, pairSaid } from "./pair-words.ts";
+import { RunName } from "./run-name.tsx";
+
+const none = { mean: null, count: 0 };
+
+export function HeldOut({ data, colours }: { data: CompareData; colours: ReadonlyMap<string, number> }) {
+  const measured = data.heldOut.filter(({ before, after }) => before !== null || after !== null);
+  const scale = scaleOf(measured.flatMap(({ before, after }) => [before ?? none, after ?? none]));
+  return (
+    <section class="card" aria-labelledby="held-out">
+      <h2 id="held-out">Held out, before and after</h2>
+      {measured.length === 0 ? (
+        <p class="faint">None of these runs was evaluated on scenarios that are only looked at.</p>
+      ) : (
+        <div class="wide" tabIndex={0} role="region" aria-labelledby="held-out">
+          <table class="table compare-held-out">
+            <thead>
+              <tr>
+                <th scope="col">run</th>
+                <th scope="col">
+                  <span class="unseen">picture</span>
+                </th>
+                <th scope="col">before</th>
+                <th scope="col">after</th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.heldOut.map(({ key, before, after }) => (
+                <tr key={key}>
+                  <th scope="row">
+                    <a href={link(["evaluation", key])}>
+                      <RunName name={key} colour={colours.get(key)} />
+                    </a>
+                  </th>
+                  <td>
+                    <Dumbbell before={before ?? none} after={after ?? none} scale={scale} />
+                  </td>
+                  <td>{estimate(before)}</td>
+                  <td>{estimate(after)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {data.pairs.length > 0 && (
+        <>
+          <h3>After, pair by pair, over the scenarios both have</h3>
+          <ul class="compare-pairs">
+            {orderedPairs(data.pairs).map((pair) => {
+              const { subject, than, words, outcome } = pairSaid(pair);
+              return (
+                <li key={`${pair.a} ${pair.b}`}>
+                  <RunName name={subject} colour={colours.get(subject)} />
+                  <span class="faint"> against </span>
+                  <RunName name={than} colour={colours.get(than)} />: <span class={`change-${outcome}`}>{words}</span>
+                </li>
+              );
+            })}
+          </ul>
+        </>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,86 @@
+/** `#/compare?runs=a,b,c`: how runs differ in what they were told, how they went, and what they reached. */
+import type { CompareData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
+import { askJson } from "../../data/ask.ts";
+import { joinNames, splitNames } from "../../data/list.ts";
+import { useResource } from "../../data/resource.ts";
+import { place, setQuery } from "../../data/url.ts";
+import { Loading } from "../parts/loading.tsx";
+import { Page } from "../parts/page.tsx";
+import { Problem, Problems } from "../parts/problem.tsx";
+import { Text } from "../parts/text.tsx";
+import "./compare.css";
+import { Curves } from "./curves.tsx";
+import { HeldOut } from "./held-out.tsx";
+import { HowTo } from "./how-to.tsx";
+import { Picker } from "./picker.tsx";
+import { Scenarios } from "./scenarios.tsx";
+import { Settings } from "./settings.tsx";
+import { useChangesOf } from "./use-changes-of.ts";
+import { useKept } from "./use-kept.ts";
+
+export function CompareView() {
+  const asked = [...new Set(splitNames(place.value.query.runs))];
+  const changes = useChangesOf(asked);
+  return (
+    <Page title="Compare runs" crumbs={[{ text: "Compare" }]}>
+      <Picker asked={asked} choose={chooseRuns} />
+      {asked.length === 0 ? <HowTo /> : <Compared asked={asked} changes={changes} />}
+    </Page>
+  );
+}
+
+function chooseRuns(runs: readonly string[]): void {
+  setQuery({ runs: joinNames(runs) }, { replace: false });
+}
+
+function Compared({ asked, changes }: { asked: readonly string[]; changes: number }) {
+  const names = joinNames(asked);
+  const { data, error, reload } = useResource(`compare ${names} ${changes}`, (signal) =>
+    askJson<CompareData>("compare", { runs: names }, signal),
+  );
+  const kept = useKept(names, data);
+  if (error && !kept) return <Problem error={error} retry={reload} />;
+  if (!kept) return <Loading what="Comparing" />;
+  const gone = asked.filter((key) => !kept.runs.some((run) => run.key === key));
+  const colours = new Map(asked.map((key, i) => [key, i]));
+  return (
+    <>
+      {error && <Problem error={error} retry={reload} />}
+      {gone.length > 0 && (
+        <p class="notice" role="status">
+          No longer there:{" "}
+          {gone.map((key, i) => (
+            <>
+              {i > 0 && ", "}
+              <strong>
+                <Text value={key} />
+              </strong>
+            </>
+          ))}
+          .{" "}
+          <button
+            type="button"
+            class="button small"
+            onClick={() => chooseRuns(asked.filter((key) => !gone.includes(key)))}
+          >
+            Leave out
+          </button>
+        </p>
+      )}
+      <Problems list={kept.problems.filter(({ where }) => !gone.includes(where))} />
+      {kept.runs.length === 1 && (
+        <p class="notice">
+          One run is shown. Add another one to see how they differ, or one with another seed to see how far chance goes.
+        </p>
+      )}
+      {kept.runs.length > 0 && (
+        <>
+          <Curves data={kept} colours={colours} changes={changes} />
+          <HeldOut data={kept} colours={colours} />
+          <Settings data={kept} colours={colours} />
+          <Scenarios data={kept} colours={colours} />
+        </>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,128 @@
+/** Scenarios that got better and worse, and for one of them the conversations of every run side by side. */
+import { useMemo, useRef } from "preact/hooks";
+import type { CompareData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
+import { useKeys } from "../../data/keys.ts";
+import { place, setQuery } from "../../data/url.ts";
+import { number, plural } from "../parts/number.ts";
+import { VirtualList, type VirtualListHandle } from "../parts/virtual-list.tsx";
+import { plain } from "../parts/visible.ts";
+import { RunName } from "./run-name.tsx";
+import { ScenarioLine } from "./scenario-line.tsx";
+import {
+  orderedScenarios,
+  type ScenarioOrder,
+  scenarioOrderNames,
+  scenarioOrders,
+  scenarioTable,
+  tally,
+} from "./scenario-table.ts";
+import { baseOf } from "./show.ts";
+import { SideBySide } from "./side-by-side.tsx";
+
+export function Scenarios({ data, colours }: { data: CompareData; colours: ReadonlyMap<string, number> }) {
+  const { query } = place.value;
+  const base = baseOf(query.base, data.runs);
+  const baseIndex = data.runs.findIndex(({ key }) => key === base);
+  const order: ScenarioOrder = scenarioOrders.find((name) => name === query.order) ?? "apart";
+  const text = query.text ?? "";
+  const table = useMemo(() => scenarioTable(data.scenarios, baseIndex), [data.scenarios, baseIndex]);
+  const shown = useMemo(() => orderedScenarios(table, order, text), [table, order, text]);
+  const list = useRef<VirtualListHandle>(null);
+  const chosen = query.scenario;
+
+  const move = (by: 1 | -1) => {
+    const at = shown.findIndex(({ id }) => id === chosen);
+    const next = at < 0 ? (by > 0 ? 0 : shown.length - 1) : at + by;
+    const row = shown[next];
+    if (!row) return;
+    setQuery({ scenario: row.id });
+    list.current?.scrollTo(next);
+  };
+  useKeys([
+    { key: "j", does: "Conversations of the next scenario", run: () => move(1) },
+    { key: "k", does: "Conversations of the previous scenario", run: () => move(-1) },
+    {
+      key: "o",
+      does: "Another order of scenarios",
+      run: () => setQuery({ order: scenarioOrders[(scenarioOrders.indexOf(order) + 1) % scenarioOrders.length] }),
+    },
+  ]);
+
+  if (data.scenarios.length === 0) return null;
+  return (
+    <section class="stack" aria-labelledby="compared-scenarios">
+      <div class="row">
+        <h2 id="compared-scenarios">Scenarios</h2>
+        <label class="field">
+          Order
+          <select
+            class="select"
+            value={order}
+            onChange={({ currentTarget }) => setQuery({ order: currentTarget.value })}
+          >
+            {scenarioOrders.map((name) => (
+              <option key={name} value={name}>
+                {scenarioOrderNames[name]}
+              </option>
+            ))}
+          </select>
+        </label>
+        {data.runs.length > 1 && (
+          <label class="field">
+            Base
+            <select
+              class="select"
+              value={base}
+              onChange={({ currentTarget }) => setQuery({ base: currentTarget.value })}
+            >
+              {data.runs.map(({ key }) => (
+                <option key={key} value={key}>
+                  {plain(key)}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
+        <label class="field">
+          <span class="unseen">Find a scenario</span>
+          <input
+            class="input"
+            type="search"
+            placeholder="Find a scenario"
+            value={text}
+            onInput={({ currentTarget }) => setQuery({ text: currentTarget.value })}
+          />
+        </label>
+        <span class="faint" role="status">
+          {shown.length === table.length
+            ? plural(table.length, "scenario")
+            : `${number(shown.length)} of ${number(table.length)}`}
+        </span>
+      </div>
+      <div class="compare-scenarios" style={{ "--runs": String(data.runs.length) }}>
+        <div class="compare-line compare-line-head">
+          <span>scenario</span>
+          {data.runs.map(({ key }, i) => {
+            const { better, worse } = tally(table, i);
+            return (
+              <span key={key} class="right">
+                <RunName name={key} colour={colours.get(key)} />
+                <small class="faint">{i === baseIndex ? " base" : ` ${better} better, ${worse} worse`}</small>
+              </span>
+            );
+          })}
+        </div>
+        <VirtualList
+          handle={list}
+          class="compare-list"
+          label="Scenarios"
+          count={shown.length}
+          estimate={() => 32}
+          keyOf={(i) => shown[i]!.id}
+          render={(i) => <ScenarioLine row={shown[i]!} runs={data.runs} chosen={shown[i]!.id === chosen} />}
+        />
+      </div>
+      {chosen !== undefined && <SideBySide scenario={chosen} runs={data.runs} />}
+    </section>
+  );
+}

@@ -1,0 +1,35 @@
+/** What curves show, as the address says it. */
+import type { CompareData, CompareSeriesHead, Packed } from "../../../../stateset-agents/src/dashboard/api/index.ts";
+import type { ChartSeries } from "../../chart/chart-data.ts";
+
+/** A curve a run; a family of runs that differ by their seed alone; differences from a family. */
+export type Shown = "runs" | "seeds" | "difference";
+
+export function shownOf(text: string | undefined): Shown {
+  return text === "seeds" || text === "difference" ? text : "runs";
+}
+
+/** The run that others are held against: the one that was named, otherwise the first. */
+export function baseOf(asked: string | undefined, runs: CompareData["runs"]): string {
+  return runs.find(({ key }) => key === asked)?.key ?? runs[0]?.key ?? "";
+}
+
+/** Families as lines; a family has the colour of its first run. */
+export function familySeries(
+  { head, columns }: Packed<CompareSeriesHead>,
+  colours: ReadonlyMap<string, number>,
+): ChartSeries[] {
+  return head.families.map(({ name, runs }, i): ChartSeries => {
+    const column = (part: string) => columns[`${i}.${part}`] ?? new Float32Array();
+    const colour = colours.get(runs[0] ?? "");
+    const [low, high] = [column("low"), column("high")];
+    return {
+      name: runs.length > 1 ? `${name} (${runs.length} seeds)` : (runs[0] ?? name),
+      x: column("x"),
+      y: column("mean"),
+      // A band of nothing would still be said to be one.
+      ...(low.some(Number.isFinite) && { low, high }),
+      ...(colour !== undefined && { colour }),
+    };
+  });
+}
