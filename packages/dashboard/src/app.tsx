@@ -14,6 +14,9 @@ import { SignIn } from "./view/parts/sign-in.tsx";
 const views: Readonly<Record<string, () => Promise<ComponentType>>> = {
   runs: async () => (await import("./view/runs/index.tsx")).RunsView,
   run: async () => (await import("./view/run/index.tsx")).RunView,
+  group: async () => (await import("./view/group/index.tsx")).GroupView,
+  trajectory: async () => (await import("./view/trajectory/index.tsx")).TrajectoryView,
+  compare: async () => (await import("./view/compare/index.tsx")).CompareView,
   evaluation: async () => (await import("./view/evaluation/index.tsx")).EvaluationView,
   live: async () => (await import("./view/live/index.tsx")).LiveView,
 };
