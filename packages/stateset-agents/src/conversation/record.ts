@@ -17,6 +17,8 @@ export interface ConversationRecord {
   /** Its group, or its pair. */
   group?: string;
   step?: number;
+  /** Of an evaluation after `step`: the held-out scenarios that choose the best checkpoint, or those that are only reported. */
+  set?: "selection" | "report";
   /** As the environment holds them, without the agent's own system prompt. */
   messages: Message[];
   /** What is known of single messages, by index. */
@@ -43,8 +45,11 @@ export interface ConversationRecord {
   stub?: true;
   metadata?: Record<string, unknown>;
   chains: ChainRecord[];
-  /** On the last line of a step: conversations nothing was learnt from that are not in the file, since they were too many. */
-  notWritten?: { lost: number; dropped: number; refused: number };
+  /**
+   * On the last line of a step, or of a set of an evaluation: conversations that are not in the file, since they were too many. Of a step,
+   * those nothing was learnt from; of an evaluation, `evaluated`.
+   */
+  notWritten?: { lost: number; dropped: number; refused: number; evaluated?: number };
 }
 
 export interface TurnRecord {

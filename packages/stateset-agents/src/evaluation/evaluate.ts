@@ -13,7 +13,7 @@ import type { ReferenceScorer } from "../reward/reference-scorer.ts";
 import type { RewardFunction } from "../reward/reward-function.ts";
 import { requireParts } from "../rollout/parts.ts";
 import type { Play } from "../rollout/play.ts";
-import { allFailed, emptyReport, noneCameThrough } from "../rollout/report.ts";
+import { allFailed, emptyReport, noneCameThrough, type RolloutReport } from "../rollout/report.ts";
 import { type Rollout, sampleGroups } from "../rollout/rollout.ts";
 import { rolloutShape } from "../rollout/settings.ts";
 import { type Estimate, estimateGroups, mean, standardDeviation } from "./estimate.ts";
@@ -104,12 +104,14 @@ export interface EvaluationIn extends Pick<Rollout, "onProgress"> {
   lowestReward?: number;
   /** Of a harness that is open already. */
   play?: Play | undefined;
+  /** Given the conversations, and those that came to nothing, before anything is made of them. */
+  onPlayed?: ((groups: readonly TrajectoryGroup[], lost: RolloutReport["lost"]) => void) | undefined;
 }
 
 /** The same inside a run. */
 export async function evaluateWith(
   options: EvaluateOptions,
-  { scorer, lowestReward, onProgress, play }: EvaluationIn,
+  { scorer, lowestReward, onProgress, play, onPlayed }: EvaluationIn,
 ): Promise<Evaluation> {
   requireParts({ ...options }, "evaluate()");
   const { agent, environment, harness, scenarios = scenariosOf(options), reward, ...rest } = options;
@@ -131,6 +133,7 @@ export async function evaluateWith(
   const parts = { agent, environment, harness, reward, settings, learn: false, scorer, onProgress };
   const { rollout, close } = await openRollout(parts, play);
   const groups = await sampleGroups(rollout, requests, { report, minimum: 1, signal: settings.signal }).finally(close);
+  onPlayed?.(groups, report.lost);
   // Where it is known what a failure counts, failures alone are a measurement too.
   const known = lowestReward !== undefined || typeof settings.onFailure === "object";
   if (groups.length === 0 || (!known && noneCameThrough(report))) throw allFailed(report, "evaluate()");

@@ -4,9 +4,11 @@ import { writeFolderAtomic } from "../durable.ts";
 import { verifyManifest } from "./checkpoint/manifest.ts";
 import { findCheckpoint, runDirOf } from "./checkpoint/store.ts";
 import { readConfig } from "./config.ts";
+import { evaluationFiles, keepEvaluations } from "./evaluation-conversations.ts";
+import type { RunEvent } from "./event.ts";
 import { logFiles, pathIn, runFiles, stepName } from "./layout.ts";
 import { holderOf } from "./lock.ts";
-import { JsonLog } from "./log.ts";
+import { JsonLog, readJsonLines } from "./log.ts";
 import type { SavedRun } from "./run.ts";
 import { copyTrajectories } from "./trajectories.ts";
 
@@ -40,6 +42,11 @@ async function copyRun(resumeFrom: string, target: string, id: string): Promise<
       new JsonLog(pathIn(temporary, file)).cut(found.state.logs[file]);
     }
     copyTrajectories(source, temporary, step);
+    for (const file of evaluationFiles(source)) cpSync(file, join(temporary, runFiles.trajectories, basename(file)));
+    keepEvaluations(
+      temporary,
+      readJsonLines<RunEvent>(pathIn(temporary, "events")).filter((event) => event.type === "evaluation"),
+    );
     const best = found.state.best === null ? undefined : stepName(found.state.best);
     const kept = new Set([basename(found.dir), ...(best === undefined ? [] : [best])]);
     for (const name of kept) {

@@ -28,7 +28,10 @@ export const runFiles = {
   cli: "cli.json",
   /** What was said of workers that were lost: their last lines, and what they were doing where they stalled. */
   worker: "worker.log",
-  /** `step-000123.jsonl`, a ConversationRecord a line, and `step-000123.bin` with their tokens: see trajectories.ts and token-file.ts. */
+  /**
+   * `step-000123.jsonl`, a ConversationRecord a line, and `step-000123.bin` with their tokens: see trajectories.ts and token-file.ts;
+   * `evaluation-000120.jsonl`, those of the evaluation after a step: see evaluation-conversations.ts.
+   */
   trajectories: "trajectories",
   /** `step-000123/` and the files `last` and `best` that name one. */
   checkpoints: "checkpoints",

@@ -22,6 +22,7 @@ import {
 } from "./callbacks.ts";
 import { CheckpointStore, type RunPart } from "./checkpoint/store.ts";
 import type { RunConfig } from "./config.ts";
+import { keepEvaluations } from "./evaluation-conversations.ts";
 import type {
   EvaluationRecord,
   EventType,
@@ -151,6 +152,7 @@ export class Run<State = unknown> {
     this.warnings.splice(0, Number.POSITIVE_INFINITY, ...this.warnings.filter((warning) => warning.step <= step));
     this.records.push(...((this.#logs?.metrics.read() ?? []) as StepMetrics[]));
     this.evaluations.push(...evaluationsIn((this.#logs?.events.read() ?? []) as RunEvent[]));
+    if (this.dir !== undefined) keepEvaluations(this.dir, this.evaluations);
     for (const file of short) {
       const message = `${runFiles[file]} holds less than it did at step ${step}: what is missing of the steps before stays missing.`;
       await this.say({ kind: "checkpoint-damaged", message });

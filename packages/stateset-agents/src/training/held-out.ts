@@ -27,7 +27,11 @@ export interface HeldOutOptions extends Pick<EvaluationIn, "scorer" | "onProgres
   scenarios: readonly Scenario[];
   reward: RewardFunction | undefined;
   config: TrainingConfig;
+  /** Writes the conversations down. */
+  record?: ((of: { step: number; set: RewardEvaluation["set"] }, ...played: Parameters<OnPlayed>) => void) | undefined;
 }
+
+type OnPlayed = NonNullable<EvaluationIn["onPlayed"]>;
 
 /** What makes held-out numbers say less than they seem to, in words. */
 export function heldOutProblems(training: readonly Scenario[], heldOut: readonly Scenario[]): string[] {
@@ -74,6 +78,7 @@ export function createHeldOut({
   scorer,
   onProgress,
   play,
+  record,
   ...parts
 }: HeldOutOptions): HeldOutEvaluation {
   if (scenarios.length === 0) {
@@ -106,10 +111,11 @@ export function createHeldOut({
       active++;
       const rollout = { sampling, maxTurns, concurrency, timeouts, onFailure };
       const settings = { ...rollout, samples, seed: seedOf(seed, "evaluation"), signal };
+      const onPlayed: OnPlayed = (...played) => record?.({ step, set }, ...played);
       try {
         const result = await evaluateWith(
           { ...parts, ...settings, scenarios: sets[set] },
-          { scorer, lowestReward, play, onProgress: (progress) => tell(set, progress) },
+          { scorer, lowestReward, play, onPlayed, onProgress: (progress) => tell(set, progress) },
         );
         const means = Object.entries(result.parts).map(([name, estimate]) => [name, estimate.mean]);
         return {

@@ -6,7 +6,6 @@ import { Environment } from "../environment/environment.ts";
 import type { Scenario } from "../environment/scenario.ts";
 import { StatesetError } from "../error.ts";
 import { EarlyStopping } from "../evaluation/early-stopping.ts";
-import type { EvaluationIn } from "../evaluation/evaluate.ts";
 import { type OpenRollout, openRollout, scenariosOf } from "../harness/open-rollout.ts";
 import { exclusively } from "../learning/exclusive.ts";
 import { type Learner, openLearner, wantsReference } from "../learning/learner.ts";
@@ -15,6 +14,7 @@ import { requireTrainable } from "../learning/trainable.ts";
 import { type Rollout, scorerOf } from "../rollout/rollout.ts";
 import type { RunProgress } from "../run/callbacks.ts";
 import { changesText } from "../run/config.ts";
+import { writeEvaluation } from "../run/evaluation-conversations.ts";
 import type { RewardEvaluation, RunEnd } from "../run/event.ts";
 import { pathIn } from "../run/layout.ts";
 import { type OpenedRun, openRun } from "../run/open-run.ts";
@@ -29,7 +29,7 @@ import { defaultsOf } from "./defaults.ts";
 import { leap } from "./diagnostics/verdicts.ts";
 import { reportHeldOut, reportMismatch, reportUnusual } from "./failures.ts";
 import { firstLook } from "./first-look.ts";
-import { createHeldOut, type HeldOutEvaluation, heldOutProblems } from "./held-out.ts";
+import { createHeldOut, type HeldOutEvaluation, type HeldOutOptions, heldOutProblems } from "./held-out.ts";
 import { type Loop, type LoopState, runLoop } from "./loop.ts";
 import { Recall, willRecall } from "./recall.ts";
 import { mayAdjustKl, mayUndo, type ResolvedRun, resolveRun } from "./resolve-run.ts";
@@ -165,7 +165,7 @@ async function openLoop(
     state: initialState(config, agent),
     run: opened.run,
     heldOut: heldOutOf(parts, config, {
-      ...{ scorer: rollout.scorer, play: rollout.play },
+      ...{ scorer: rollout.scorer, play: rollout.play, record: evaluationRecord(opened.run, config) },
       onProgress: (progress) => onProgress({ ...progress, phase: "evaluating" }),
     }),
     before: undefined,
@@ -232,11 +232,16 @@ async function saveFinal({ agent, savePath }: TrainParts, dir: string | undefine
 function heldOutOf(
   { agent, heldOut, environment, harness, reward }: TrainParts,
   config: TrainingConfig,
-  { play, ...within }: Pick<EvaluationIn, "scorer" | "onProgress" | "play">,
+  { play, ...within }: Pick<HeldOutOptions, "scorer" | "onProgress" | "play" | "record">,
 ): HeldOutEvaluation | undefined {
   if (heldOut === undefined) return undefined;
   const where = heldOut instanceof Environment ? { environment: heldOut } : { environment, harness, play };
   return createHeldOut({ agent, ...where, scenarios: heldOutScenarios(heldOut), reward, config, ...within });
+}
+
+function evaluationRecord({ dir }: Loop["run"], { trajectories }: TrainingConfig): HeldOutOptions["record"] {
+  if (dir === undefined || trajectories.every === 0) return undefined;
+  return (of, groups, lost) => writeEvaluation(dir, of, groups, lost);
 }
 
 function heldOutScenarios(heldOut: NonNullable<TrainParts["heldOut"]>): readonly Scenario[] {
