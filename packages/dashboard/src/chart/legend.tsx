@@ -28,7 +28,7 @@ export function Legend({ handle, series, x }: Props) {
     () => ({
       show(at, marks) {
         write(place.current, at === null ? "last" : `${x} ${formatX(x, at)}`);
-        series.forEach((one, i) => write(values.current[i] ?? null, valueAt(one, at)));
+        for (const [i, one] of series.entries()) write(values.current[i] ?? null, valueAt(one, at));
         write(words.current, marks.map(({ text }) => text).join(" · "));
       },
     }),

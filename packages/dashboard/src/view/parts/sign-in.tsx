@@ -9,10 +9,12 @@ export function SignIn() {
   const [busy, setBusy] = useState(false);
   const enter = async (event: SubmitEvent) => {
     event.preventDefault();
-    const key = new FormData(event.target as HTMLFormElement).get("key");
+    const key = String(new FormData(event.target as HTMLFormElement).get("key")).trim();
+    // What stands in a header.
+    if (!/^[!-~]+$/.test(key)) return setError("A key has no such characters.");
     setBusy(true);
     try {
-      await send("session", { key: String(key ?? "").trim() });
+      await send("session", {}, { authorization: `Bearer ${key}` });
       signedOut.value = false;
     } catch (problem) {
       setError(problem instanceof ApiError ? problem.message : String(problem));

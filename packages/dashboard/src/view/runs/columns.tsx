@@ -22,7 +22,7 @@ export const columns: readonly Column[] = [
   {
     id: "run",
     title: "Run",
-    sort: "run",
+    sort: "id",
     cell: (row) => (
       <a class="run-link cut" href={link(["run", row.key])} data-run={row.key} title={row.note || undefined}>
         <Text value={row.id} />
@@ -83,7 +83,7 @@ export const columns: readonly Column[] = [
         <strong title="reward">{number(row.reward)}</strong>
       ),
   },
-  { id: "held", title: "Held out: before → after", sort: "heldOut", cell: (row) => <HeldOut heldOut={row.heldOut} /> },
+  { id: "held", title: "Held out: before → after", sort: "after", cell: (row) => <HeldOut heldOut={row.heldOut} /> },
   { id: "speed", title: "Tokens/s", sort: "tokensPerSecond", right: true, cell: (row) => compact(row.tokensPerSecond) },
   {
     id: "started",

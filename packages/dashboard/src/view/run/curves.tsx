@@ -1,0 +1,143 @@
+/** The curves of a run: what it is looked at for, what that is made of, and the rest. */
+import { useMemo } from "preact/hooks";
+import type { EvaluationsData, RunData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
+import { type ChartMark, LineChart, type XAxis } from "../../chart/line-chart.tsx";
+import { splitNames } from "../../data/list.ts";
+import { link, place, setQuery } from "../../data/url.ts";
+import { Loading } from "../parts/loading.tsx";
+import { Problem } from "../parts/problem.tsx";
+import { ChartBar } from "./chart-bar.tsx";
+import { chooseCharts } from "./choose-charts.ts";
+import { type Happening, nearestStep } from "./marks.ts";
+import { evaluationPoints, line, withSpread } from "./series.ts";
+import { useSeries } from "./use-series.ts";
+
+interface Props {
+  run: RunData;
+  happenings: readonly Happening[];
+  evaluations: EvaluationsData | undefined;
+  changes: number;
+}
+
+export function Curves({ run, happenings, evaluations, changes }: Props) {
+  const { x: wanted, smooth, log: logged, from, to, metrics } = place.value.query;
+  const x: XAxis = wanted === "time" || wanted === "tokens" ? wanted : "step";
+  // A curve of few points is shown as it is.
+  const smoothing = Math.min(Math.max(Number(smooth ?? (run.step >= 30 ? 0.6 : 0)) || 0, 0), 0.99);
+  const log = logged === "1";
+  const charts = useMemo(
+    () => chooseCharts(run, metrics === undefined ? undefined : metrics === "none" ? [] : splitNames(metrics)),
+    [run, metrics],
+  );
+  const { main, parts, rest } = charts;
+  const spread = run.metrics.some(({ name, count }) => name === "groupStd" && count > 0);
+  const names = useMemo(
+    () => [
+      ...new Set([...(main ? [main] : []), ...(main === "reward" && spread ? ["groupStd"] : []), ...parts, ...rest]),
+    ],
+    [charts, spread],
+  );
+  const series = useSeries(run.key, { metrics: names, x, from, to }, changes);
+  const answer = series.data;
+  const zoom = useMemo(
+    () =>
+      from === undefined && to === undefined
+        ? undefined
+        : { ...(from && { from: Number(from) }), ...(to && { to: Number(to) }) },
+    [from, to],
+  );
+  const marks = useMemo(
+    () => (answer ? happenings.map((one) => markOf(one, run, answer.place)) : []),
+    [happenings, answer, run],
+  );
+  const lines = useMemo(() => {
+    if (!answer) return undefined;
+    const { data } = answer;
+    const drawn = main === null ? [] : [line(data, main, main, 0)];
+    if (main === "reward" && spread) drawn[0] = withSpread(drawn[0]!, line(data, "groupStd"));
+    if (main === "loss" && names.includes("held-out/loss")) drawn.push(line(data, "held-out/loss", "held out", 1));
+    const sets = main === "reward" && evaluations ? (["selection", "report"] as const) : [];
+    sets.forEach((set, i) => {
+      const points = evaluationPoints(evaluations!, set, answer.place, i + 1);
+      if (points) drawn.push(points);
+    });
+    return {
+      main: drawn,
+      parts: parts.map((name, i) => line(data, name, name.slice("part/".length), i)),
+      rest: new Map(rest.map((name) => [name, [line(data, name, name, 0)]])),
+    };
+  }, [answer, evaluations, charts, spread]);
+  const meaning = (name: string) => run.metrics.find((metric) => metric.name === name)?.meaning ?? "";
+  const shared = {
+    x,
+    smoothing,
+    sync: `run ${run.key}`,
+    ...(zoom && { range: zoom }),
+    onRange: (range: { from: number; to: number } | null) =>
+      setQuery({ from: range ? exact(range.from) : undefined, to: range ? exact(range.to) : undefined }),
+  };
+  return (
+    <div class="curves">
+      <ChartBar run={run.key} x={x} smoothing={smoothing} log={log} zoomed={zoom !== undefined} charts={charts} />
+      {series.error && <Problem error={series.error} />}
+      {names.length === 0 && <p class="notice">No step has ended yet: curves begin with the first.</p>}
+      {names.length > 0 && !lines && !series.error && <Loading what="Reading curves" />}
+      {lines && (
+        <div class="chart-grid">
+          {main !== null && (
+            <div class="wide">
+              <LineChart
+                {...shared}
+                title={main === "reward" ? "Reward" : "Loss"}
+                meaning={
+                  main === "reward" && spread
+                    ? `${meaning(main)} The band is ± the spread within groups.`
+                    : meaning(main)
+                }
+                series={lines.main}
+                marks={marks}
+                log={log}
+                height={280}
+              />
+            </div>
+          )}
+          {parts.length > 1 && (
+            <LineChart
+              {...shared}
+              title="Parts of the reward"
+              meaning="Mean of each part, on top of each other."
+              series={lines.parts}
+              stack
+            />
+          )}
+          {parts.length === 1 && <LineChart {...shared} title={parts[0]!} series={lines.parts} log={log} />}
+          {rest.map((name) => (
+            <LineChart
+              key={name}
+              {...shared}
+              title={name}
+              meaning={meaning(name)}
+              series={lines.rest.get(name) ?? []}
+              log={log}
+            />
+          ))}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function markOf(one: Happening, run: RunData, at: (step: number) => number): ChartMark {
+  const { kind, name, text, step } = one;
+  const near = nearestStep(run.recordedSteps, step);
+  const query = { scenario: one.scenarioIds[0] };
+  return {
+    x: at(step),
+    kind,
+    text: kind === "adjustment" ? text : `${name}: ${text}`,
+    ...(near !== undefined && { href: link(["run", run.key, "step", String(near)], query) }),
+  };
+}
+
+/** As short as tells the place. */
+const exact = (value: number) => String(Number(value.toPrecision(7)));
