@@ -1,34 +1,8 @@
 /** Where the page is: all of its state that somebody may want to send to somebody else stands in the address, after the #. */
 import { computed, signal } from "@preact/signals";
+import { link, parsePlace } from "./place.ts";
 
-export interface Place {
-  /** `#/run/demo` → ["run", "demo"] */
-  path: readonly string[];
-  query: Readonly<Record<string, string>>;
-}
-
-export function parsePlace(hash: string): Place {
-  const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
-  return {
-    path: path.split("/").filter(Boolean).map(decoded),
-    query: Object.fromEntries(new URLSearchParams(query)),
-  };
-}
-
-/** The address of a place, for `href`. What is undefined or empty is left out. */
-export function link(path: readonly string[], query: Readonly<Record<string, string | undefined>> = {}): string {
-  const given = Object.entries(query).filter((entry): entry is [string, string] => Boolean(entry[1]));
-  const text = new URLSearchParams(given).toString();
-  return `#/${path.map(encodeURIComponent).join("/")}${text && `?${text}`}`;
-}
-
-function decoded(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
-  }
-}
+export { link };
 
 const hash = signal(location.hash);
 addEventListener("hashchange", () => {
