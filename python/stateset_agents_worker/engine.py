@@ -38,6 +38,9 @@ class Engine:
         adapted = model.causal.num_parameters(only_trainable=True) if model.peft is not None else 0
         self._parameters = model.causal.num_parameters() - adapted
         self.digest = digest((model.name_in_files(name), p) for name, p in named)
+        if model.peft is not None and model.compute is not torch.float32:
+            # Of a base that was rounded, which is not to be compared with one that was not.
+            self.digest += f"-{options.get('quantise') or 'bf16'}"
         self.scorer = Scorer(model)
         if ranks.world == 1:
             self.masters = Masters(model.trained(), model.compute, ranks)

@@ -61,6 +61,8 @@ class LoadTest(unittest.TestCase):
         self.assertFalse(torch.equal(one.masters.read(first), other.masters.read(first)))
         self.assertEqual(one.digest, same.digest)
         self.assertEqual(len({engine.digest for engine in (plain, one, other)}), 3)
+        # Of a base that was rounded, and so not to be compared with one that was not.
+        self.assertRegex(open_engine(model, lora=LORA, seed=1, dtype="bf16").digest, r"^[0-9a-f]{64}-bf16$")
 
     def test_dropout_is_drawn_anew_and_recomputed_the_same(self) -> None:
         rng = np.random.default_rng(1)

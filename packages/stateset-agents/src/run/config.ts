@@ -40,6 +40,11 @@ export function modelFacts(model: ModelInfo): RunConfig["model"] {
   return { name, digest, architecture, parameters, lora: lora ? { ...lora } : null };
 }
 
+/** Whether digests of two models can be compared: each engine, and each way to round a frozen base, makes them of a length of its own. */
+export function isOfOneKind(one: string | undefined, other: string | undefined): boolean {
+  return one?.length === other?.length;
+}
+
 export function readConfig(dir: string): RunConfig {
   const path = pathIn(dir, "config");
   if (!existsSync(path)) {
@@ -74,8 +79,9 @@ export interface Change {
 const notCompared = /^(?:id|forkedFrom\..*|version|model\.name|settings\.restarts)$/;
 
 export function changesBetween(before: Partial<RunConfig>, now: Partial<RunConfig>): Change[] {
+  const digests = isOfOneKind(before.model?.digest, now.model?.digest);
   return differences({ ...before }, { ...now })
-    .filter(({ path }) => !notCompared.test(path))
+    .filter(({ path }) => !notCompared.test(path) && (digests || path !== "model.digest"))
     .map(({ path, a, b }) => ({ path, before: a, now: b }));
 }
 

@@ -84,6 +84,25 @@ describe("loadAgentFromCheckpoint of a run that is not finished", () => {
     await agent.close();
   });
 
+  it("opens an adapter with another seed or engine, and refuses one of other weights", async () => {
+    const { dir, after } = await unfinished({ algorithm: "grpo" }, true);
+    const opened = async (overrides = {}) => {
+      const agent = await loadAgentFromCheckpoint(dir, overrides);
+      const weights = await readVector(agent.policy, "parameters");
+      await agent.close();
+      return weights;
+    };
+    // The seed of its replies: the adapter is the checkpoint's.
+    expect(await opened({ seed: 5 })).toEqual(after[2]);
+    const { model, ...rest } = readConfig(dir);
+    const digested = (digest: string) =>
+      writeFileSync(join(dir, "config.json"), JSON.stringify({ ...rest, model: { ...model, digest } }));
+    digested("a".repeat(64));
+    expect(await opened()).toEqual(after[2]);
+    digested("a".repeat(model.digest.length));
+    await expect(opened()).rejects.toMatchObject({ code: "CHECKPOINT_MISMATCH" });
+  });
+
   it("says what is missing: a checkpoint, the base of an adapter, or what is not damaged", async () => {
     const { dir } = await unfinished({ algorithm: "grpo" }, false);
     await expect(loadAgentFromCheckpoint(join(dir, "checkpoints", "step-000009"))).rejects.toMatchObject({

@@ -7,7 +7,7 @@ import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import { StatesetError } from "../error.ts";
 import { isGgufName } from "../policy/gguf/find-gguf.ts";
 import { findCheckpoint, runDirOf } from "./checkpoint/store.ts";
-import { readConfig } from "./config.ts";
+import { isOfOneKind, readConfig } from "./config.ts";
 import { pathIn, runFiles, stepOf } from "./layout.ts";
 
 /** Where an agent's weights lie: a folder in Hugging Face or PEFT layout, or a checkpoint of the run it belongs to. */
@@ -69,7 +69,10 @@ async function openCheckpoint(dir: string, run: string, overrides: AgentOptions)
   try {
     await agent.initialize();
     const { policy } = agent;
-    if (model.lora && policy.model.digest !== model.digest) {
+    const { digest } = policy.model;
+    // A new adapter's first values follow from the seed, and count.
+    const sameAdapter = isAdapter || (agent.options.seed ?? 0) === (kept?.seed ?? 0);
+    if (model.lora && sameAdapter && isOfOneKind(digest, model.digest) && digest !== model.digest) {
       throw new StatesetError(
         "CHECKPOINT_MISMATCH",
         `${model.name} is not what the adapter in ${dir} was trained on.`,

@@ -6,6 +6,7 @@ import { MultiTurnAgent } from "../../src/agent/multi-turn-agent.ts";
 import { loadNativePolicy } from "../../src/policy/native/load.ts";
 import type { LoraOptions, Policy } from "../../src/policy/policy.ts";
 import { rewardFunction } from "../../src/reward/define-reward.ts";
+import { loadAgentFromCheckpoint } from "../../src/run/load-agent.ts";
 import { tableEnvironment } from "../../src/test-support/table-training.ts";
 import { train } from "../../src/training/train.ts";
 import { makeTinyModel, temporaryFolder } from "../tiny-model.ts";
@@ -47,11 +48,16 @@ describe.skipIf(!python)("a run that changes engines", { timeout: 300_000 }, () 
       });
       expect(run).toMatchObject({ status: "finished", steps: index + 1 });
       expect(run.warnings.filter(({ kind }) => kind === "checkpoint-damaged" || kind === "restarted")).toEqual([]);
+      // Another engine is no other model, however each of them digests its weights.
+      expect(run.warnings.map(({ message }) => message).join()).not.toContain("digest");
       const last = join(dir, "checkpoints", readFileSync(join(dir, "checkpoints", "last"), "utf8"));
       const state = JSON.parse(readFileSync(join(last, "policy", "policy.json"), "utf8"));
       expect(state).toMatchObject({ engine, version: policy.version, valueHead: true });
       expect(run.metrics.map(({ step }) => step)).toEqual(Array.from({ length: index + 1 }, (_, at) => at + 1));
       await policy.close();
+      const agent = await loadAgentFromCheckpoint(last, { threads: 1 });
+      expect(agent.policy.model.lora).toEqual(adapter);
+      await agent.close();
     }
   });
 });
