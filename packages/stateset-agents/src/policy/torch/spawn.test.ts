@@ -130,6 +130,18 @@ it("keeps a process alive until it has ended with its policy, and what follows i
   expect(done).toMatchObject({ status: 0, stdout: expect.stringMatching(/^pids .*\nclosed\n$/) });
 });
 
+it("leaves no folder where the process ends in the midst of closing it", () => {
+  const dir = temporaryFolder();
+  const owner = fileURLToPath(new URL("../../test-support/worker-owner.ts", import.meta.url));
+  const env = { ...process.env, STATESET_PYTHON: fakePython, TMPDIR: dir };
+  const done = spawnSync(process.execPath, ["--import", tsx, owner, storiesDir, "1", "hurry"], {
+    encoding: "utf8",
+    env,
+  });
+  expect(done).toMatchObject({ status: 0, stdout: expect.stringMatching(/^pids .*\n$/) });
+  expect(readdirSync(dir).filter((name) => name.startsWith("stateset-worker-"))).toEqual([]);
+});
+
 it("never shows the token: not in the arguments, the environment of the worker, or its log", async () => {
   const logDir = temporaryFolder();
   const policy = await open({ says: `$ARGV\n$ENV\nthe token is ${token}\n` }, { logDir });

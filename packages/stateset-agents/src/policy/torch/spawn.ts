@@ -30,7 +30,7 @@ const endingMs = 5_000;
 /** Bytes of a path that leave room for what comes after it: the kernel takes 104 in all, with the zero at their end; Linux 108. */
 const longestPrefix = 103 - "XXXXXX/socket".length;
 
-/** With the folder of each. */
+/** With the folder of each, for as long as that is there. */
 const alive = new Map<ChildProcess, string>();
 let watching = false;
 
@@ -49,6 +49,7 @@ export async function spawnWorker(options: SpawnOptions): Promise<WorkerLink> {
     attend(child, true);
     await ending;
     rmSync(dir, { recursive: true, force: true });
+    alive.delete(child);
   };
   const explain = async (loss: Loss): Promise<StatesetError> => {
     if (loss.stalled) await signalStacks(hello);
@@ -120,7 +121,6 @@ function start(python: string, module: string, socketPath: string, { ranks, devi
     },
   });
   alive.set(child, dirname(socketPath));
-  child.once("exit", () => alive.delete(child));
   if (!watching) process.on("exit", endAll);
   watching = true;
   return child;
