@@ -9,7 +9,7 @@ import { Curve } from "./curve.tsx";
 import { baseOf, type Shown, shownOf } from "./show.ts";
 
 const axes: readonly XAxis[] = ["step", "time", "tokens"];
-const ways = { runs: "each run", seeds: "mean over seeds", difference: "difference from a base" } as const;
+const ways = { runs: "each run", seeds: "over seeds", difference: "differences" } as const;
 
 interface Props {
   data: CompareData;

@@ -54,7 +54,7 @@ function Card({ row, showStep }: { row: TrajectoryRow; showStep: boolean }) {
   const [open, setOpen] = useState(false);
   return (
     <article class={`conversation ${row.failure === null ? "" : "conversation-failed"}`}>
-      <div class="row">
+      <div class="conversation-head">
         <strong>{number(row.reward, 3)}</strong>
         {showStep && <span class="faint">step {number(row.step)}</span>}
         {Object.entries(row.breakdown).map(([name, value]) => (

@@ -36,11 +36,11 @@ export function ScenarioRow({ run, row, id, scale, from, to, open }: Props) {
         <Cell name="before" of={before} />
         <Cell name="after" of={after} />
         <span class={`right change-${direction(change)}`}>
-          <span class="unseen">change </span>
+          <span class="scenario-label">change </span>
           {change === null ? "–" : signed(Number(change.toPrecision(3)))}
         </span>
         <span class={`right ${failed > 0 ? "wrong" : "faint"}`}>
-          <span class="unseen">failed </span>
+          <span class="scenario-label">failed </span>
           {number(failed)}
         </span>
       </button>
@@ -66,7 +66,7 @@ export function ScenarioRow({ run, row, id, scale, from, to, open }: Props) {
 function Cell({ name, of }: { name: string; of: EstimateData }) {
   return (
     <span class="right scenario-cell">
-      <span class="unseen">{name} </span>
+      <span class="scenario-label">{name} </span>
       {number(of.mean, 3)}
       {of.low !== undefined && of.high !== undefined && (
         <small class="faint">
