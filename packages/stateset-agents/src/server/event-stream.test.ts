@@ -28,6 +28,14 @@ it("writes events, and says when the last was handed over", async () => {
   expect(left).not.toHaveBeenCalled();
 });
 
+it("names events, and says where to go on", async () => {
+  const { stream } = opened();
+  stream.mark("a-0", 1000);
+  stream.send("{}", { event: "steps", id: "a-1" });
+  stream.end();
+  expect(await new Response(stream.body).text()).toBe("id: a-0\nretry: 1000\n\nevent: steps\nid: a-1\ndata: {}\n\n");
+});
+
 it("tells of a failure in an event, which is the last", async () => {
   const { stream } = opened();
   stream.fail(new HttpError(503, "It broke.", { code: "engine_failed" }));

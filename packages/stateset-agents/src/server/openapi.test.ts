@@ -37,6 +37,10 @@ const routes: DescribedRoute[] = [
   { method: "GET", path: "/v1/models/:model{.+}", scope: "read", summary: "One model." },
   { method: "DELETE", path: "/v1/models/:model{.+}", scope: "admin", summary: "Forget it.", response: part },
   { method: "GET", path: "/r/:rollout{[a-f0-9]{8}}/:attempt/x", scope: "read", summary: "Two names." },
+  {
+    ...{ method: "GET", path: "/runs/:run", scope: "read", summary: "With a query." },
+    query: z.strictObject({ sort: z.enum(["a", "b"]).optional().describe("By what."), from: z.string() }),
+  },
   { method: "GET", path: "/healthz", scope: undefined, summary: "Whether it lives." },
 ];
 const document = openapiOf(routes, { title: "shop", version: "1" });
@@ -58,6 +62,7 @@ describe("openapiOf", () => {
       "get /v1/models/{model}",
       "delete /v1/models/{model}",
       "get /r/{rollout}/{attempt}/x",
+      "get /runs/{run}",
       "get /healthz",
     ]);
   });
@@ -71,6 +76,13 @@ describe("openapiOf", () => {
     });
     expect(document.paths["/r/{rollout}/{attempt}/x"]!.get).toMatchObject({
       parameters: [{ name: "rollout" }, { name: "attempt" }],
+    });
+    expect(document.paths["/runs/{run}"]!.get).toMatchObject({
+      parameters: [
+        { name: "run", in: "path" },
+        { name: "sort", in: "query", required: false, description: "By what.", schema: { enum: ["a", "b"] } },
+        { name: "from", in: "query", required: true, schema: { type: "string" } },
+      ],
     });
     expect(document.paths["/healthz"]!.get).toMatchObject({ security: [] });
     expect(document.components.securitySchemes).toEqual({ key: { type: "http", scheme: "bearer" } });

@@ -44,6 +44,7 @@ const packed = "application/octet-stream";
 export function apiRoutes({ reader, hub, control, session, readOnly }: ApiSources): Route[] {
   const identify: Route["identify"] = (headers, keys) => session.identify(headers, keys);
   const reads = { method: "GET", scope: "read", maxBytes: 0, limited: true, identify } as const;
+  const onlyReads = ({ scopes }: Exchange["caller"]) => readOnly || !scopes.has("admin");
   /** Whoever reads listens too, sooner or later: from here on nothing is missed. */
   const json = (ask: (exchange: Exchange) => Promise<object>): Route["answer"] => {
     return async (exchange) => {
@@ -61,7 +62,7 @@ export function apiRoutes({ reader, hub, control, session, readOnly }: ApiSource
       summary: "Runs of the folders, a page of them.",
       answer: json(async ({ query, caller }) => {
         const runs = await reader.runs(query);
-        return { ...runs, readOnly: readOnly || !caller.scopes.has("admin") };
+        return { ...runs, readOnly: onlyReads(caller) };
       }),
     },
     {
@@ -69,7 +70,7 @@ export function apiRoutes({ reader, hub, control, session, readOnly }: ApiSource
       summary: "One run.",
       answer: json(async ({ params, caller }) => {
         const [data, dir] = await Promise.all([reader.run(params.run!), reader.dirOf(params.run!)]);
-        return { ...data, ...control.of(dir), readOnly: readOnly || !caller.scopes.has("admin") };
+        return { ...data, ...control.of(dir), readOnly: onlyReads(caller) };
       }),
     },
     {

@@ -121,7 +121,8 @@ async function started(dir: string, { file, args, cwd, shown }: ResumeCommand): 
     if (!done) failure = lastLine(log, from) ?? `it ended with ${code ?? signal}`;
   });
   const until = Date.now() + longestStartMs;
-  while (failure === undefined && !done && holderOf(dir)?.pid !== child.pid && Date.now() < until) {
+  const holds = () => child.pid !== undefined && holderOf(dir)?.pid === child.pid;
+  while (failure === undefined && !done && !holds() && Date.now() < until) {
     await new Promise((settle) => setTimeout(settle, 50));
   }
   if (failure !== undefined) throw notPossible(`\`${shown}\` failed: ${failure}`);
