@@ -2,6 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { tableLearner } from "../test-support/table-learners.ts";
 import { readNotes, writeNotes } from "./notes.ts";
 
 let dir: string;
@@ -47,5 +48,15 @@ describe("notes of a run", () => {
     expect(writeNotes(dir, { note: "again" }).note).toBe("again");
     expect(readNotes(dir).problem).toBeUndefined();
     expect(JSON.parse(readFileSync(join(dir, "notes.json"), "utf8"))).toMatchObject({ version: 1, note: "again" });
+  });
+
+  it("stay with a run that is taken up again, and do not go with one that is split off", async () => {
+    const run = join(dir, "run");
+    await tableLearner("sft").run({ dir: run, epochs: 2 });
+    const notes = writeNotes(run, { tags: ["best"], note: "looks right" });
+    await tableLearner("sft").run({ resumeFrom: run, epochs: 3 });
+    expect(readNotes(run)).toEqual(notes);
+    await tableLearner("sft").run({ resumeFrom: run, dir: join(dir, "split"), epochs: 4 });
+    expect(readNotes(join(dir, "split")).changedAt).toBe(0);
   });
 });

@@ -88,7 +88,7 @@ const whole = (async () => {
 describe("a run's folder", () => {
   it("holds config, metrics, timing, trajectories, checkpoints and the final agent", async () => {
     const { dir, run } = await whole;
-    const absent: string[] = [runFiles.lock, runFiles.cli, runFiles.harvest, runFiles.worker];
+    const absent: string[] = [runFiles.lock, runFiles.cli, runFiles.harvest, runFiles.worker, runFiles.notes];
     expect(readdirSync(dir).sort()).toEqual(
       Object.values(runFiles)
         .filter((name) => !absent.includes(name))

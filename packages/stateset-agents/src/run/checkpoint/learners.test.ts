@@ -52,6 +52,8 @@ describe.each(fitLearners.filter((kind) => !["ipo", "robust", "hinge"].includes(
       runFiles.lock,
       runFiles.worker,
       runFiles.cli,
+      runFiles.live,
+      runFiles.notes,
       runFiles.harvest,
       ...(evaluates ? [] : [runFiles.evaluations]),
     ];
