@@ -1,5 +1,5 @@
 /**
- * The colours of tokens. Two ramps in OKLCH, where equal steps look equal: blue – plain – orange for what has a sign (told apart whatever cones
+ * The colours of tokens. Two ramps in Oklab, where equal steps look equal: blue – plain – orange for what has a sign (told apart whatever cones
  * somebody has), plain – violet for the rest. Lightness stays on one side of the text, so that every token can be read, in light and in dark.
  */
 export const buckets = 17;
@@ -11,24 +11,29 @@ type Rgb = readonly [number, number, number];
 
 interface Look {
   text: Rgb;
-  /** Lightness of no colour and of full colour. */
-  lightness: readonly [number, number];
-  chroma: number;
+  /** No colour: the surface that tokens stand on, in Oklab. */
+  none: Lab;
+  /** Lightness and chroma of full colour. */
+  full: readonly [number, number];
 }
 
+type Lab = readonly [lightness: number, a: number, b: number];
+
 const looks: Record<Theme, Look> = {
-  light: { text: [0x14, 0x18, 0x20], lightness: [0.985, 0.72], chroma: 0.15 },
-  dark: { text: [0xf4, 0xf6, 0xfa], lightness: [0.235, 0.5], chroma: 0.125 },
+  light: { text: [0x14, 0x18, 0x20], none: [0.985, 0, 0], full: [0.73, 0.145] },
+  dark: { text: [0xf4, 0xf6, 0xfa], none: [0.235, -0.001, -0.011], full: [0.5, 0.125] },
 };
 /** Degrees around the circle of hues. */
 const hues = { below: 254, above: 58, plain: 308 };
 
 export function colourOf(ramp: Ramp, bucket: number, theme: Theme): { background: Rgb; text: Rgb } {
-  const { text, lightness, chroma } = looks[theme];
+  const { text, none, full } = looks[theme];
   const along = ramp === "signed" ? Math.abs(bucket - middle) / middle : bucket / (buckets - 1);
   const hue = ramp === "plain" ? hues.plain : bucket < middle ? hues.below : hues.above;
-  const [none, full] = lightness;
-  return { background: fromOklch(none + (full - none) * along, chroma * along, hue), text };
+  const angle = (hue * Math.PI) / 180;
+  const end: Lab = [full[0], full[1] * Math.cos(angle), full[1] * Math.sin(angle)];
+  const [l, a, b] = none.map((own, i) => own + (end[i]! - own) * along) as unknown as Lab;
+  return { background: fromOklab(l, a, b), text };
 }
 
 /** Relative luminance contrast as WCAG 2 defines it: 4.5 is its AA. */
@@ -53,9 +58,7 @@ export function colourRules(): string[] {
 }
 
 /** By the matrices of Björn Ottosson's Oklab; what no screen shows is cut at its edge. */
-function fromOklch(lightness: number, chroma: number, hue: number): Rgb {
-  const angle = (hue * Math.PI) / 180;
-  const [a, b] = [chroma * Math.cos(angle), chroma * Math.sin(angle)];
+function fromOklab(lightness: number, a: number, b: number): Rgb {
   const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
   const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
   const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;

@@ -6,7 +6,10 @@ export function float32(value: number): string {
   // Nine significant digits always tell two float32 apart.
   for (let digits = 1; digits < 9; digits++) {
     const shorter = Number(own.toPrecision(digits));
-    if (Math.fround(shorter) === own) return String(shorter);
+    if (Math.fround(shorter) === own) return written(shorter);
   }
-  return String(Number(own.toPrecision(9)));
+  return written(Number(own.toPrecision(9)));
 }
+
+/** Without a row of zeros that has to be counted. */
+const written = (value: number) => (Math.abs(value) < 1e-4 ? value.toExponential() : String(value));

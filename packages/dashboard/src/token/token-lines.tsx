@@ -76,6 +76,16 @@ export function TokenLines({ look, range, selection, label, panel }: Props) {
   useLayoutEffect(mark);
   useEffect(() => selection.chosen.subscribe(mark), [selection, from, to, panel]);
 
+  // A token that the address named is brought into sight once the lines are laid out as wide as they will be.
+  const laid = useRef(lines);
+  laid.current = lines;
+  useEffect(() => {
+    const token = selection.chosen.peek();
+    if (token === undefined || token < from || token >= to) return;
+    const frame = requestAnimationFrame(() => showLine(block.current, lineOf(laid.current, token)));
+    return () => cancelAnimationFrame(frame);
+  }, [from, to]);
+
   const moveTo = (token: number) => {
     selection.pointed.value = undefined;
     selection.chosen.value = token;

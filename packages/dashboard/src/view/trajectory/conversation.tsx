@@ -5,7 +5,7 @@ import { replyRanges } from "../../token/reply-ranges.ts";
 import type { Selection } from "../../token/selection.ts";
 import { TokenLines } from "../../token/token-lines.tsx";
 import type { Tokens } from "../../token/tokens.ts";
-import { number, plural } from "../parts/number.ts";
+import { plural } from "../parts/number.ts";
 import { Text } from "../parts/text.tsx";
 import { JsonTree } from "./json-tree.tsx";
 import { LongText } from "./long-text.tsx";
@@ -113,7 +113,7 @@ export function Chains({ look, selection }: { look: Look; selection: Selection }
                     .map(([turn, version]) => `turn ${turn}: ${version}`)
                     .join("\n")}
                 >
-                  {number(new Set(Object.values(versions)).size)} version(s) of the weights
+                  {plural(new Set(Object.values(versions)).size, "version")} of the weights
                 </span>
               )}
             </>

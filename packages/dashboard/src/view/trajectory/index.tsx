@@ -6,6 +6,7 @@ import { useKeys } from "../../data/keys.ts";
 import { useResource } from "../../data/resource.ts";
 import { go, link, place, setQuery } from "../../data/url.ts";
 import { selection as newSelection, type Selection } from "../../token/selection.ts";
+import { TokenLegend } from "../../token/token-legend.tsx";
 import { TokenPanel } from "../../token/token-panel.tsx";
 import { Loading } from "../parts/loading.tsx";
 import { type Crumb, Page } from "../parts/page.tsx";
@@ -61,6 +62,7 @@ function Trajectory({ data }: { data: TrajectoryData }) {
         )}
         {look && !look.text && (
           <aside class="trajectory-panel">
+            {look.colour && <TokenLegend {...look.colour} of={look.scaleOf} />}
             <TokenPanel
               id={panelId}
               tokens={look.tokens}

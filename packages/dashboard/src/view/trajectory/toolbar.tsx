@@ -2,7 +2,6 @@
 import { useState } from "preact/hooks";
 import type { TrajectoryData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { setQuery } from "../../data/url.ts";
-import { TokenLegend } from "../../token/token-legend.tsx";
 import { copyables, toClipboard } from "./copy.ts";
 import { chooseColour, type Look } from "./look.ts";
 
@@ -14,9 +13,6 @@ export function Toolbar({ data, look }: { data: TrajectoryData; look: Look | und
         {look && <Toggles look={look} group={data.group !== null} />}
         <Copy data={data} look={look} />
       </div>
-      {look?.colour && !look.text && (
-        <TokenLegend quantity={look.colour.quantity} reach={look.colour.reach} of={look.scaleOf} />
-      )}
     </div>
   );
 }
