@@ -17,9 +17,11 @@ interface Props {
   handle: Ref<LegendHandle>;
   series: readonly ChartSeries[];
   x: XAxis;
+  /** There are marks whose words need a line. */
+  marked: boolean;
 }
 
-export function Legend({ handle, series, x }: Props) {
+export function Legend({ handle, series, x, marked }: Props) {
   const place = useRef<HTMLSpanElement>(null);
   const values = useRef<(HTMLSpanElement | null)[]>([]);
   const words = useRef<HTMLSpanElement>(null);
@@ -53,7 +55,7 @@ export function Legend({ handle, series, x }: Props) {
           </span>
         </span>
       ))}
-      <span ref={words} class="legend-marks" />
+      {marked && <span ref={words} class="legend-marks cut" />}
     </div>
   );
 }

@@ -33,7 +33,7 @@ export interface LineChartProps {
   log?: boolean;
   stack?: boolean;
   height?: number;
-  /** Charts of one name share their cursor. */
+  /** Charts of one name share their cursor, and the button that shows all again, which is then not theirs. */
   sync?: string;
   /** What of x is shown; left out: all. */
   range?: Partial<ChartRange>;
@@ -125,7 +125,7 @@ export function LineChart(props: LineChartProps) {
         </span>
         <span class="chart-actions">
           {props.actions}
-          {props.range && props.onRange && (
+          {props.range && props.onRange && sync === undefined && (
             <button type="button" class="button small" onClick={() => props.onRange?.(null)}>
               Show all
             </button>
@@ -142,7 +142,7 @@ export function LineChart(props: LineChartProps) {
           </button>
         </span>
       </figcaption>
-      <Legend handle={legend} series={series} x={x} />
+      <Legend handle={legend} series={series} x={x} marked={marks.length > 0} />
       <div
         ref={box}
         class="chart-box"

@@ -22,10 +22,16 @@ export interface PlotOptions {
   onCursor(x: number | null, left: number): void;
 }
 
+/** Seconds that people count in. */
+const timeSteps = [1, 2, 5, 10, 15, 30]
+  .flatMap((n) => [n, n * 60])
+  .concat([1, 2, 3, 6, 12, 24, 48, 120, 240, 720].map((h) => h * 3600));
+timeSteps.sort((a, b) => a - b);
+
 const font = "11px system-ui, sans-serif";
 
 export function formatX(axis: XAxis, value: number): string {
-  if (axis === "time") return duration(value * 1000);
+  if (axis === "time") return value === 0 ? "0" : duration(value * 1000);
   return axis === "tokens" ? compact(value) : number(value);
 }
 
@@ -39,13 +45,19 @@ export function makePlot(target: HTMLElement, data: uPlot.AlignedData, options: 
       width: options.width,
       height: options.height,
       legend: { show: false },
-      padding: [8, 8, 0, 0],
+      padding: [8, 18, 0, 0],
       scales: {
         x: { time: false, range: (_, low, high) => xRange(options.range(), low, high) },
         y: options.log ? { distr: 3 } : {},
       },
       axes: [
-        { ...axis, space: 64, values: (_, ticks) => ticks.map((tick) => formatX(options.x, tick)) },
+        {
+          ...axis,
+          size: 30,
+          space: 72,
+          ...(options.x === "time" && { incrs: timeSteps }),
+          values: (_, ticks) => ticks.map((tick) => formatX(options.x, tick)),
+        },
         { ...axis, size: 54, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : compact(tick))) },
       ],
       series: [
@@ -119,17 +131,19 @@ function bands(columns: ChartColumns["columns"], colour: (series: number, alpha:
 function drawPoints(plot: uPlot, columns: ChartColumns["columns"], colour: (series: number) => string): void {
   const { ctx } = plot;
   const scale = devicePixelRatio;
-  columns.forEach(({ series, role, values }) => {
+  columns.forEach(({ series, role }, at) => {
     if (role !== "points") return;
-    const ends = (name: Role) => columns.find((one) => one.series === series && one.role === name)?.values;
-    const [lows, highs] = [ends("low"), ends("high")];
+    // What is drawn now: the columns it began with tell only which is which.
+    const ends = (name: Role) => plot.data[columns.findIndex((one) => one.series === series && one.role === name) + 1];
+    const [values, lows, highs] = [plot.data[at + 1]!, ends("low"), ends("high")];
     ctx.save();
     ctx.strokeStyle = ctx.fillStyle = colour(series);
     ctx.lineWidth = 1.5 * scale;
-    values.forEach((value, i) => {
-      const at = plot.data[0][i]!;
-      if (value === null || value === undefined || at < plot.scales["x"]!.min! || at > plot.scales["x"]!.max!) return;
-      const x = plot.valToPos(at, "x", true);
+    Array.from(values).forEach((value, i) => {
+      const place = plot.data[0][i]!;
+      const { min, max } = plot.scales["x"]!;
+      if (value === null || value === undefined || place < min! || place > max!) return;
+      const x = plot.valToPos(place, "x", true);
       const y = (of: number) => plot.valToPos(of, "y", true);
       const [low, high] = [lows?.[i], highs?.[i]];
       ctx.beginPath();

@@ -17,8 +17,8 @@ export class ApiError extends Error {
   }
 }
 
-/** The server asked who this is: the page shows where to get in. */
-export const signedOut = signal(false);
+/** The server asked who this is, and how one gets in: by the link of the terminal, or with a key. */
+export const signedOut = signal<"link" | "key" | undefined>(undefined);
 
 const base = new URL("./api/", document.baseURI);
 
@@ -55,9 +55,9 @@ async function request(url: URL, init: RequestInit): Promise<Response> {
     throw new ApiError("The server does not answer.", 0, null);
   }
   if (response.ok) return response;
-  if (response.status === 401) signedOut.value = true;
   const said = (await response.json().catch(() => undefined)) as { error?: Partial<Said> } | undefined;
   const { message = `The server answered ${response.status}.`, code = null, param = null } = said?.error ?? {};
+  if (response.status === 401) signedOut.value = code === "no_session" ? "link" : "key";
   throw new ApiError(message, response.status, code, param);
 }
 

@@ -60,7 +60,7 @@ export function Header({ crumbs, actions }: { crumbs: readonly Crumb[]; actions:
 
 const words = {
   connecting: "connecting",
-  connected: "live",
+  connected: "connected",
   waiting: "server does not answer, trying again",
 } as const;
 

@@ -93,7 +93,10 @@ export function ago(at: number | null | undefined, now = Date.now()): string {
   const ms = now - at;
   if (ms < -60_000) return moment(at);
   if (ms < 10_000) return "just now";
-  return `${duration(ms).split(" ").slice(0, 2).join(" ")} ago`;
+  return `${duration(Math.floor(ms / 1000) * 1000)
+    .split(" ")
+    .slice(0, 2)
+    .join(" ")} ago`;
 }
 
 export function plural(count: number, one: string, many = `${one}s`): string {

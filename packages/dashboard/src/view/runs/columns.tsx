@@ -97,11 +97,11 @@ function HeldOut({ heldOut }: { heldOut: RunRow["heldOut"] }) {
   if (!heldOut) return <span class="faint">–</span>;
   const { metric, before, after } = heldOut;
   const change = before?.mean != null && after?.mean != null ? after.mean - before.mean : null;
-  const said = `${metric}: ${estimate(before)} before, ${estimate(after)} after, with 95% intervals`;
+  const by = change === null ? "" : `, ${signed(Number(change.toPrecision(3)))}`;
+  const said = `${metric}: ${estimate(before)} before, ${estimate(after)} after${by}; in brackets 95% intervals`;
   return (
     <span class="held" title={said}>
       <span class="faint">{number(before?.mean, 3)} →</span> {estimate(after ?? null)}
-      {change !== null && <span class="faint"> ({signed(Number(change.toPrecision(3)))})</span>}
     </span>
   );
 }
