@@ -18,7 +18,7 @@ export function HeldOut({ data, colours }: { data: CompareData; colours: Readonl
       {measured.length === 0 ? (
         <p class="faint">None of these runs was evaluated on scenarios that are only looked at.</p>
       ) : (
-        <div class="wide" tabIndex={0} role="region" aria-labelledby="held-out">
+        <div class="wide" tabIndex={0} role="region" aria-label="Numbers before and after">
           <table class="table compare-held-out">
             <thead>
               <tr>

@@ -24,7 +24,7 @@ export function Settings({ data, colours }: { data: CompareData; colours: Readon
       {settings.length === 0 ? (
         <p class="faint">None: these runs were told the same.</p>
       ) : (
-        <div class="wide" tabIndex={0} role="region" aria-labelledby="settings">
+        <div class="wide" tabIndex={0} role="region" aria-label="Table of settings">
           <table class="table compare-settings">
             <thead>
               <tr>

@@ -31,7 +31,7 @@ export function SideBySide({ scenario, runs }: { scenario: string; runs: Compare
           Close
         </button>
       </div>
-      <div class="wide side-columns" tabIndex={0} role="region" aria-labelledby="side-by-side">
+      <div class="wide side-columns" tabIndex={0} role="region" aria-label="Columns of conversations">
         {runs.map(({ key }) => (
           <Conversations key={key} title={key} run={key} scenario={scenario} set={set} />
         ))}

@@ -27,7 +27,7 @@ export function RunLine({ row, conversations, linked }: Props) {
   const done = row.step >= step;
   return (
     <li class="live-run">
-      <p class="live-run-head">
+      <div class="live-run-head">
         <span class={`live-state live-state-${row.state}`}>{row.state}</span>
         <a href={link([linked ? "live" : "run", row.key])} title={linked ? "This run alone" : "Its curves"}>
           <Text value={row.id} />
@@ -37,7 +37,7 @@ export function RunLine({ row, conversations, linked }: Props) {
             <Text value={row.reason} />
           </span>
         )}
-      </p>
+      </div>
       <dl class="live-facts">
         <Fact name="step">
           {number(step)}
