@@ -98,7 +98,8 @@ class Stacks:
         if self.folder is not None:
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                self._file = open(self.folder / f"rank-{rank}.txt", "w")
+                # After what is there: the worker that follows one that stalled must not undo what that left.
+                self._file = open(self.folder / f"rank-{rank}.txt", "a")
             except OSError as problem:
                 # A full disk must not keep a worker from starting.
                 log(f"stacks go to standard error: {problem}.")

@@ -102,6 +102,8 @@ class Living(Processes):
             client.close()
             self.assertEqual(process.wait(60), code)
         self.assertIn("the client is gone", self.text("err"))
+        # What the first left is there after the second, which began in the same folder.
+        self.assertRegex(self.text("stacks/rank-0.txt"), r'worker\.py", line \d+ in run')
 
     def test_dies_with_its_parent(self) -> None:
         starts = f"import subprocess, sys; subprocess.run([sys.executable, {PROGRAM!r}, '--socket', {self.path('socket')!r}])"
