@@ -16,3 +16,7 @@ it("reads addresses that somebody typed", () => {
   expect(parsePlace("#runs")).toEqual({ path: ["runs"], query: {} });
   expect(parsePlace("#/run/100%/?x=time")).toEqual({ path: ["run", "100%"], query: { x: "time" } });
 });
+
+it("has an address for names that hold half a character", () => {
+  expect(link(["run", "a\ud800"])).toBe("#/run/a%EF%BF%BD");
+});

@@ -17,8 +17,11 @@ export function parsePlace(hash: string): Place {
 export function link(path: readonly string[], query: Readonly<Record<string, string | undefined>> = {}): string {
   const given = Object.entries(query).filter((entry): entry is [string, string] => Boolean(entry[1]));
   const text = new URLSearchParams(given).toString();
-  return `#/${path.map(encodeURIComponent).join("/")}${text && `?${text}`}`;
+  return `#/${path.map(encoded).join("/")}${text && `?${text}`}`;
 }
+
+/** Half a character, as a damaged file may have in a name, is none that an address can hold. */
+const encoded = (part: string) => encodeURIComponent(part.replace(/\p{Surrogate}/gu, "\ufffd"));
 
 function decoded(part: string): string {
   try {

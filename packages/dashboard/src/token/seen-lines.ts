@@ -2,7 +2,7 @@
 import { useLayoutEffect, useState } from "preact/hooks";
 
 /** Lines are drawn in lots, so that most frames of a scroll draw nothing. */
-const lot = 12;
+const lot = 8;
 
 export function useSeenLines(
   block: { current: HTMLElement | null },
