@@ -32,7 +32,7 @@ export function ScenarioLine({ row, runs, chosen }: Props) {
             {difference !== null && difference !== undefined && (
               <small class={difference > 0 ? "change-better" : difference < 0 ? "change-worse" : "faint"}>
                 {" "}
-                {signed(Number(difference.toPrecision(2)))}
+                {signed(difference, 2)}
               </small>
             )}
           </span>

@@ -15,12 +15,12 @@ describe("what curves show", () => {
     expect([baseOf("b", [run("a"), run("b")]), baseOf("gone", [run("a")]), baseOf("a", [])]).toEqual(["b", "a", ""]);
   });
 
-  it("gives a family the colour of its first run, its interval where it has one, and says how many seeds", () => {
+  it("gives a family the colour of its first run, and its interval where it has one", () => {
     const packed: Packed<CompareSeriesHead> = {
       head: {
         metric: "reward",
         families: [
-          { name: "grpo", runs: ["b", "c"] },
+          { name: "grpo (2 seeds)", runs: ["b", "c"] },
           { name: "ppo", runs: ["a"] },
         ],
       },

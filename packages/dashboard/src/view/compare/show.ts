@@ -24,7 +24,8 @@ export function familySeries(
     const colour = colours.get(runs[0] ?? "");
     const [low, high] = [column("low"), column("high")];
     return {
-      name: runs.length > 1 ? `${name} (${runs.length} seeds)` : (runs[0] ?? name),
+      // A family is named by the server; a run alone by its key, as everywhere on this page.
+      name: runs.length > 1 ? name : (runs[0] ?? name),
       x: column("x"),
       y: column("mean"),
       // A band of nothing would still be said to be one.

@@ -31,7 +31,7 @@ export function PartTable({ title, parts }: { title: string; parts: readonly Par
               </th>
               <td class="right">{number(before)}</td>
               <td class="right">{number(after)}</td>
-              <td class="right">{before === null || after === null ? "–" : signed(after - before)}</td>
+              <td class="right">{before === null || after === null ? "–" : signed(after - before, 3)}</td>
             </tr>
           ))}
         </tbody>

@@ -37,7 +37,7 @@ export function ScenarioRow({ run, row, id, scale, from, to, open }: Props) {
         <Cell name="after" of={after} />
         <span class={`right change-${direction(change)}`}>
           <span class="scenario-label">change </span>
-          {change === null ? "–" : signed(Number(change.toPrecision(3)))}
+          {change === null ? "–" : signed(change, 3)}
         </span>
         <span class={`right ${failed > 0 ? "wrong" : "faint"}`}>
           <span class="scenario-label">failed </span>

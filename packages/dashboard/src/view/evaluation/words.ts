@@ -24,11 +24,11 @@ export function verdictWords(difference: EstimateData, pValue: number | null): s
     case "worse":
       return `worse by ${estimate(turned(difference))}${chance(pValue)}, ${over}`;
     case "same":
-      return `chance explains the difference: ${signed(mean)} [${number(difference.low, 3)}, ${number(difference.high, 3)}]${chance(pValue)}, ${over}`;
+      return `chance explains the difference: ${signed(mean, 3)} [${number(difference.low, 3)}, ${number(difference.high, 3)}]${chance(pValue)}, ${over}`;
     case "unknown":
       return count < fewestPairs
-        ? `too few to tell: ${over} (it takes ${fewestPairs}); the mean moved by ${signed(mean)}`
-        : `nothing tells how far off it may be: ${signed(mean)}, ${over}`;
+        ? `too few to tell: ${over} (it takes ${fewestPairs}); the mean moved by ${signed(mean, 3)}`
+        : `nothing tells how far off it may be: ${signed(mean, 3)}, ${over}`;
   }
 }
 

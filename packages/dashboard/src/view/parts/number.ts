@@ -37,8 +37,8 @@ export function percent(value: number | null | undefined, digits = 3): string {
 }
 
 /** With its sign, for what changed: +0.12, −0.03. */
-export function signed(value: number | null | undefined): string {
-  return typeof value === "number" && value > 0 ? `+${number(value)}` : number(value);
+export function signed(value: number | null | undefined, digits = 4): string {
+  return typeof value === "number" && value > 0 ? `+${number(value, digits)}` : number(value, digits);
 }
 
 /** Milliseconds in the two largest units: 340 ms, 12.3 s, 3 min 20 s, 2 h 5 min, 3 d 4 h. */
