@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import __version__
-from .frames import MAX_FRAME_BYTES
+from .frames import MAX_FIRST_FRAME_BYTES, MAX_FRAME_BYTES
 from .lifeline import Stacks, die_with_parent, end, log, watch
 from .listen import ListenError, listen_tcp, listen_unix, shown, split_address, stays_here, tls_context
 from .ranks import Ranks
@@ -100,6 +100,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def make_door(options: argparse.Namespace, token: str | None) -> Door:
+    if options.max_frame_bytes < MAX_FIRST_FRAME_BYTES:
+        raise ListenError(f"--max-frame-bytes is {options.max_frame_bytes}; a greeting alone may take {MAX_FIRST_FRAME_BYTES}.")
+    if options.tls_key is not None and options.tls_cert is None:
+        raise ListenError("--tls-key is of no use without --tls-cert.")
     if options.socket is not None:
         return Door(listen_unix(options.socket), {}, ends_with_client=True, max_frame_bytes=options.max_frame_bytes)
     if not token:

@@ -43,6 +43,13 @@ class Refusing(Processes):
     def test_wants_a_certificate_that_can_be_read(self) -> None:
         line = self.refused("--listen", "0.0.0.0:0", "--tls-cert", self.path("none.pem"), STATESET_WORKER_TOKEN=TOKEN)
         self.assertIn("none.pem cannot be used", line)
+        # Whoever gives a key does not mean to do without TLS.
+        line = self.refused("--listen", "127.0.0.1:0", "--tls-key", self.path("key.pem"), STATESET_WORKER_TOKEN=TOKEN)
+        self.assertIn("without --tls-cert", line)
+
+    def test_wants_frames_that_hold_a_greeting(self) -> None:
+        line = self.refused("--listen", "127.0.0.1:0", "--max-frame-bytes", "-5", STATESET_WORKER_TOKEN=TOKEN)
+        self.assertIn("--max-frame-bytes is -5", line)
 
     def test_wants_a_private_folder(self) -> None:
         os.chmod(self.folder, 0o777)
