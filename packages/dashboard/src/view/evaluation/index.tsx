@@ -1,14 +1,13 @@
 /** `#/evaluation/<run>`: what a run reached on scenarios or data that it did not learn from. */
-import { useEffect } from "preact/hooks";
 import type { EvaluationsData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { askJson } from "../../data/ask.ts";
 import { useKeys } from "../../data/keys.ts";
-import { onLive } from "../../data/live.ts";
-import { useResource } from "../../data/resource.ts";
+import { joinNames } from "../../data/list.ts";
 import { link, place, setQuery } from "../../data/url.ts";
 import { Loading } from "../parts/loading.tsx";
 import { Page } from "../parts/page.tsx";
 import { Problem, Problems } from "../parts/problem.tsx";
+import { useChanges, useFollowed } from "../run/use-run.ts";
 import { courseOf, type SetName, setsOf, setWords } from "./course.ts";
 import { DataSet } from "./data-set.tsx";
 import "./evaluation.css";
@@ -16,22 +15,26 @@ import { RewardSet } from "./reward-set.tsx";
 
 export function EvaluationView() {
   const run = place.value.path[1] ?? "";
-  const { data, error, loading, reload } = useResource(`evaluations ${run}`, (signal) =>
+  const changes = useChanges(run);
+  const { data, error, loading, reload } = useFollowed(`evaluations ${run}`, changes.count, (signal) =>
     askJson<EvaluationsData>(`runs/${encodeURIComponent(run)}/evaluations`, {}, signal),
   );
-  useEffect(() => {
-    const ends = [onLive("steps", (event) => event.run === run && reload()), onLive("reset", reload)];
-    return () => {
-      for (const end of ends) end();
-    };
-  }, [run, reload]);
   return (
     <Page
       title={`Evaluation of ${run}`}
       crumbs={[{ text: run, href: link(["run", run]) }, { text: "Evaluation" }]}
-      actions={<a href={link(["compare"], { runs: run })}>Compare</a>}
+      actions={
+        <a class="button quiet" href={link(["compare"], { runs: joinNames([run]) })}>
+          Compare
+        </a>
+      }
     >
-      {error && <Problem error={error} retry={reload} />}
+      {changes.gone && (
+        <p class="problem" role="alert">
+          The folder of this run is gone. What is shown is what was read before.
+        </p>
+      )}
+      {error && !changes.gone && <Problem error={error} retry={reload} />}
       {loading && !data && !error && <Loading what="Reading evaluations" />}
       {data && <Sets data={data} run={run} />}
     </Page>

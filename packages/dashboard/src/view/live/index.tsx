@@ -64,7 +64,13 @@ function Watch({ run }: { run: string | undefined }) {
     <Page
       title={run === undefined ? "Live" : `Live: ${run}`}
       crumbs={crumbs}
-      actions={run !== undefined && <a href={link(["live"])}>All running runs</a>}
+      actions={
+        run !== undefined && (
+          <a class="button quiet" href={link(["live"])}>
+            All running runs
+          </a>
+        )
+      }
     >
       {error && <Problem error={error} retry={retry} />}
       {state.gone.length > 0 && (

@@ -4,6 +4,7 @@ import { askJson } from "../../data/ask.ts";
 import { useResource } from "../../data/resource.ts";
 import { link } from "../../data/url.ts";
 import { ago, compact, number, plural } from "../parts/number.ts";
+import { RunState } from "../parts/run-state.tsx";
 import { Text } from "../parts/text.tsx";
 import { statisticsOf, stepsNow } from "./groups.ts";
 
@@ -28,7 +29,7 @@ export function RunLine({ row, conversations, linked }: Props) {
   return (
     <li class="live-run">
       <div class="live-run-head">
-        <span class={`live-state live-state-${row.state}`}>{row.state}</span>
+        <RunState state={row.state} />
         <a href={link([linked ? "live" : "run", row.key])} title={linked ? "This run alone" : "Its curves"}>
           <Text value={row.id} />
         </a>
