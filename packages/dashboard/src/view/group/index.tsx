@@ -147,7 +147,7 @@ function Around({ group: { previous, next } }: { group: GroupData }) {
       </a>
     );
   return (
-    <nav class="row" aria-label="Around it">
+    <nav class="row around" aria-label="Around it">
       {near(previous, "‹ Previous", "The group before it in its step ([)")}
       {near(next, "Next ›", "The group after it in its step (])")}
     </nav>

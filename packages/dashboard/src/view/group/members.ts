@@ -52,7 +52,7 @@ export function columnsOf(members: readonly Member[]): Column[] {
       : []),
     { name: "tokens", label: "Tokens", title: "That learn, of all of them", value: ({ learnTokens }) => learnTokens },
     { name: "replies", label: "Replies", value: ({ replies }) => replies },
-    { name: "ended", label: "Ended", value: ({ ended }) => ended },
+    ...(some(({ ended }) => ended) ? [{ name: "ended", label: "Ended", value: ({ ended }: Member) => ended }] : []),
   ];
 }
 

@@ -49,12 +49,14 @@ function Node({ node, childrenOf, ...props }: Props & { node: number; childrenOf
     <li>
       <div class="tree-node">
         <div class="tree-head">
-          <span
-            class={`reward ${colour(mean)}`}
-            title={only ? "Its reward" : "The mean reward of those that go this way"}
-          >
-            {number(mean)}
-          </span>
+          {mean !== null && (
+            <span
+              class={`reward ${colour(mean)}`}
+              title={only ? "Its reward" : "The mean reward of those that go this way"}
+            >
+              {number(mean)}
+            </span>
+          )}
           {only ? (
             <a href={link(["trajectory", only.key])}>
               <Text value={only.id} />

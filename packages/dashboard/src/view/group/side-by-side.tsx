@@ -3,11 +3,11 @@ import { useMemo } from "preact/hooks";
 import { link, setQuery } from "../../data/url.ts";
 import { className, middle } from "../../token/colours.ts";
 import "../../token/install-colours.ts";
-import { number, plural } from "../parts/number.ts";
+import { number } from "../parts/number.ts";
 import { Text } from "../parts/text.tsx";
 import { callsOf, type Said } from "../trajectory/record.ts";
 import type { Member } from "./members.ts";
-import { type Stretch, type WordDiff, wordDiff } from "./word-diff.ts";
+import { joinMarks, type Stretch, type WordDiff, wordDiff } from "./word-diff.ts";
 
 /** Characters of one message that are compared. */
 const most = 40_000;
@@ -32,9 +32,7 @@ export function SideBySide({ members, left, right }: Props) {
       </div>
       {shared > 0 && (
         <details class="faint">
-          <summary>
-            {shared === rows.length ? "They say the same." : `The first ${plural(shared, "message")} are the same.`}
-          </summary>
+          <summary>{sameWords(shared, rows.length)}</summary>
           {rows.slice(0, shared).map((row, i) => (
             <Row key={i} row={row} />
           ))}
@@ -49,6 +47,11 @@ export function SideBySide({ members, left, right }: Props) {
       </p>
     </section>
   );
+}
+
+function sameWords(shared: number, all: number): string {
+  if (shared === all) return "They say the same.";
+  return shared === 1 ? "The first message is the same." : `The first ${number(shared)} messages are the same.`;
 }
 
 function Chooser(props: { members: readonly Member[]; chosen: number; name: "left" | "right"; label: string }) {
@@ -130,7 +133,7 @@ function Side({
         <Text value={who} />
       </strong>
       <div class="beside-text" dir="auto">
-        {stretches.map(({ text, own }, i) =>
+        {joinMarks(stretches).map(({ text, own }, i) =>
           own ? (
             <mark key={i} class={mark}>
               <Text value={text} />

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { wordDiff, wordsOf } from "./word-diff.ts";
+import { joinMarks, wordDiff, wordsOf } from "./word-diff.ts";
 
 const own = (stretches: { text: string; own: boolean }[]) => stretches.filter((one) => one.own).map(({ text }) => text);
 /** One of some, seeded. */
@@ -65,4 +65,9 @@ describe("wordDiff()", () => {
     expect(left[0]).toEqual({ text: "same ", own: false });
     expect(left.at(-1)).toEqual({ text: " end", own: false });
   });
+});
+
+it("marks a row of words as one", () => {
+  expect(own(joinMarks(wordDiff("Please wait here.", "Do go on now.").left))).toEqual(["Please wait here"]);
+  expect(own(joinMarks(wordDiff("a b", "a c").left))).toEqual(["b"]);
 });

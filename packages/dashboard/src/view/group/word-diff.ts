@@ -88,3 +88,15 @@ function stretches(words: readonly string[], own: Uint8Array): Stretch[] {
   });
   return made;
 }
+
+/** For the eye: a space between two words that are marked is marked with them. */
+export function joinMarks(list: readonly Stretch[]): Stretch[] {
+  const joined: Stretch[] = [];
+  list.forEach(({ text, own }, i) => {
+    const between = !own && /^[ \t]+$/.test(text) && list[i - 1]?.own === true && list[i + 1]?.own === true;
+    const last = joined.at(-1);
+    if (last && last.own === (own || between)) last.text += text;
+    else joined.push({ text, own: own || between });
+  });
+  return joined;
+}

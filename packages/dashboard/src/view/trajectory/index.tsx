@@ -129,7 +129,7 @@ function kept(): Record<string, string | undefined> {
 function Around({ data: { previous, next, group } }: { data: TrajectoryData }) {
   const query = kept();
   return (
-    <nav class="row" aria-label="Around it">
+    <nav class="row around" aria-label="Around it">
       <Near to={previous} name="‹ Previous" title="The conversation before it in its step (k)" query={query} />
       <Near to={next} name="Next ›" title="The conversation after it in its step (j)" query={query} />
       {group !== null && (
