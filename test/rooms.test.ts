@@ -26,6 +26,7 @@ const rooms: Record<string, string> = {
   supervised: "agent algorithm conversation environment learning policy reward rollout run telemetry",
   preference: "agent algorithm conversation learning policy reward run supervised",
   training: "agent algorithm conversation environment evaluation harness learning policy reward rollout run telemetry",
+  dashboard: "",
   compat: "agent environment evaluation reward run training",
   doors:
     "agent algorithm compat conversation endpoint environment evaluation learning policy preference reward rollout run server supervised telemetry test-support tool training",

@@ -4,6 +4,7 @@ import { didYouMean, nearest } from "../suggest.ts";
 import { addBestOfN } from "./commands/best-of-n.ts";
 import { addChat } from "./commands/chat.ts";
 import { addCompletion } from "./commands/completion.ts";
+import { addDashboard } from "./commands/dashboard.ts";
 import { addDemo } from "./commands/demo.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addDpo } from "./commands/dpo.ts";
@@ -50,6 +51,7 @@ export function createProgram(io: CliIo, json = false): Command {
     addServe,
     addExport,
     addRuns,
+    addDashboard,
     addKeys,
     addDoctor,
     addSetupGpu,

@@ -35,6 +35,8 @@ export function addServe(program: Command, io: CliIo): void {
     .option("--log-content", "write into the log what was asked and answered")
     .option("--redact <pattern...>", "regular expressions of what must never be in the log, beside keys")
     .option("--alert <url>", "tell this webhook of a full queue, failures or a failed engine")
+    .option("--no-ui", "serve the API alone, without the dashboard at /ui/")
+    .option("--ui-runs <folder...>", "whose runs the dashboard shows (default: runs)")
     .option("--stub", "serve scripted replies instead of a model")
     .option("--json", "print what is served, and where, as JSON")
     .addHelpText(

@@ -6,7 +6,7 @@ import { type CliIo, colorsOf } from "../io.ts";
 export function banner(
   url: string,
   models: ReturnType<AgentServer["models"]>,
-  { keys, key }: { keys: boolean; key: boolean },
+  { keys, key, ui }: { keys: boolean; key: boolean; ui: boolean },
   io: CliIo,
 ): string[] {
   const { bold, dim } = colorsOf(io);
@@ -24,6 +24,7 @@ export function banner(
     `${bold(url)}/v1  ${dim(memory)}`,
     ...rows,
     who,
+    ...(ui ? [`${bold(`${url}/ui/`)}  ${dim(key ? "the runs, for keys of scope read" : "the runs")}`] : []),
     "",
     dim("Try it:"),
     `  curl ${url}/v1/chat/completions -H 'content-type: application/json'${key ? ' -H "authorization: Bearer $KEY"' : ""} \\`,

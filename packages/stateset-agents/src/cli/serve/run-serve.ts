@@ -2,11 +2,12 @@
 import { closeSync, existsSync, openSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { MultiTurnAgent } from "../../agent/multi-turn-agent.ts";
+import { createDashboard, defaultCacheDir } from "../../dashboard/create-dashboard.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import { findConfig, loadProject } from "../../project/load-project.ts";
 import { checkSections } from "../../project/sections.ts";
 import { findAgent } from "../../run/load-agent.ts";
-import { type AgentServer, createServer } from "../../server/create-server.ts";
+import { createServer } from "../../server/create-server.ts";
 import { requireKeysBeyondLoopback } from "../../server/guard/host.ts";
 import type { Keys } from "../../server/key/caller.ts";
 import { openKeyStore, staticKeys } from "../../server/key/key-store.ts";
@@ -15,10 +16,11 @@ import { patternOf } from "../../server/observe/redact.ts";
 import { alertSender } from "../../telemetry/alerts.ts";
 import { checkpointPath } from "../checkpoint-path.ts";
 import { defaultKeyFile } from "../commands/keys.ts";
-import type { InterruptCode } from "../exit-codes.ts";
+import { resumeCommand } from "../dashboard/resume-command.ts";
 import { CliExit } from "../failure.ts";
 import { type CliIo, print, printJson } from "../io.ts";
 import { type OpenAgentFlags, openAgent } from "../open-agent.ts";
+import { untilTold } from "../until-told.ts";
 import { banner } from "./banner.ts";
 
 export interface ServeFlags extends Pick<OpenAgentFlags, "config" | "engine" | "gpus" | "threads" | "stub"> {
@@ -39,6 +41,8 @@ export interface ServeFlags extends Pick<OpenAgentFlags, "config" | "engine" | "
   logContent?: boolean;
   redact?: string[];
   alert?: string;
+  ui: boolean;
+  uiRuns?: string[];
   json?: boolean;
 }
 
@@ -60,6 +64,7 @@ export async function runServe(agents: readonly string[], flags: ServeFlags, io:
       hint: "Derive it from MultiTurnAgent or ToolAgent.",
     });
   };
+  const dashboard = flags.ui ? await openDashboard(flags, io) : undefined;
   const server = await createServer({
     models: Object.fromEntries([...named].map(([name, what]) => [name, open(what)])),
     ...{ keys, log, maxWaiting: flags.maxWaiting, deadlineMs: flags.deadline, hosts: flags.allowHost },
@@ -68,13 +73,18 @@ export async function runServe(agents: readonly string[], flags: ServeFlags, io:
     }),
     ...(flags.alert !== undefined && { onAlert: alertSender({ webhook: flags.alert }) }),
     weights: (model) => weightsOf(named.get(model), io),
+    routes: dashboard?.routes,
+  }).catch(async (error: unknown) => {
+    await dashboard?.close();
+    throw error;
   });
   // From here on a signal ends it well: whoever reads that it listens may send one at once.
   const told = untilTold(server, io);
   try {
     const { url } = await server.listen({ host: flags.host, port: flags.port });
-    const who = { keys: flags.keys !== undefined, key: keys !== undefined };
-    if (flags.json) printJson(io, { type: "serving", url, models: server.models(), keys: keys !== undefined });
+    const who = { keys: flags.keys !== undefined, key: keys !== undefined, ui: flags.ui };
+    const ui = flags.ui ? `${url}/ui/` : null;
+    if (flags.json) printJson(io, { type: "serving", url, models: server.models(), keys: keys !== undefined, ui });
     else print(io, ...banner(url, server.models(), who, io));
     const status = await told.end;
     await server.drain(flags.drain ?? 30_000);
@@ -83,8 +93,16 @@ export async function runServe(agents: readonly string[], flags: ServeFlags, io:
   } finally {
     told.leave();
     await server.close();
+    await dashboard?.close();
     keys?.close();
   }
+}
+
+function openDashboard({ uiRuns = ["runs"] }: ServeFlags, io: CliIo): ReturnType<typeof createDashboard> {
+  return createDashboard({
+    ...{ folders: uiRuns.map((folder) => resolve(io.cwd, folder)), cacheDir: defaultCacheDir(io.env) },
+    resumeCommand: (dir) => resumeCommand(dir, io),
+  });
 }
 
 /** What is served, by name: a path's last part, a hub id as it is. */
@@ -186,18 +204,4 @@ function writable(file: string, named: string): string {
   } catch (cause) {
     throw new StatesetError("INVALID_OPTION", `--log ${named} cannot be written: ${messageOf(cause)}.`, { cause });
   }
-}
-
-/** Told once, it ends when what runs is done; once more, at once. */
-function untilTold(server: AgentServer, io: CliIo): { end: Promise<InterruptCode>; leave: () => void } {
-  let settle = (_: InterruptCode) => {};
-  const end = new Promise<InterruptCode>((resolve) => {
-    settle = resolve;
-  });
-  let count = 0;
-  const leave = io.onInterrupt((status) => {
-    if (++count > 1) void server.close();
-    settle(status);
-  });
-  return { end, leave };
 }
