@@ -27,6 +27,8 @@ const timeSteps = [1, 2, 5, 10, 15, 30]
   .flatMap((n) => [n, n * 60])
   .concat([1, 2, 3, 6, 12, 24, 48, 120, 240, 720].map((h) => h * 3600));
 timeSteps.sort((a, b) => a - b);
+/** There is no half of a step. */
+const wholeSteps = Array.from({ length: 15 }, (_, i) => [1, 2, 5].map((n) => n * 10 ** i)).flat();
 
 const font = "11px system-ui, sans-serif";
 
@@ -55,7 +57,7 @@ export function makePlot(target: HTMLElement, data: uPlot.AlignedData, options: 
           ...axis,
           size: 30,
           space: 72,
-          ...(options.x === "time" && { incrs: timeSteps }),
+          incrs: options.x === "time" ? timeSteps : wholeSteps,
           values: (_, ticks) => ticks.map((tick) => formatX(options.x, tick)),
         },
         { ...axis, size: 54, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : compact(tick))) },

@@ -1,6 +1,7 @@
 /** What went wrong or could not be read, in place of it. */
 import type { ProblemData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import type { ApiError } from "../../data/ask.ts";
+import { link } from "../../data/url.ts";
 import { plural } from "./number.ts";
 import { Text } from "./text.tsx";
 
@@ -10,7 +11,8 @@ export function Problem({ error, retry }: { error: ApiError; retry?: () => void 
       <p>
         <Text value={error.message} />
       </p>
-      {retry && (
+      {error.status === 404 && <a href={link(["runs"])}>All runs</a>}
+      {retry && error.status !== 404 && (
         <button type="button" class="button" onClick={retry}>
           Try again
         </button>

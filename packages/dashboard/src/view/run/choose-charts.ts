@@ -22,6 +22,8 @@ const ofEvaluations = /^(selection|report)\//;
 export interface Charts {
   /** What the run is looked at for: drawn large, with its spread, evaluations and marks. */
   main: string | null;
+  /** The same on what was held out, drawn beside it. */
+  heldOut: string | null;
   /** Drawn on top of each other. */
   parts: string[];
   rest: string[];
@@ -34,10 +36,12 @@ export function chooseCharts(run: Pick<RunData, "metrics" | "curve">, chosen: re
   const main = known.has(run.curve.metric) ? run.curve.metric : known.has("loss") ? "loss" : null;
   const parts = [...known.keys()].filter((name) => name.startsWith("part/"));
   const choice = [...known.values()].filter(({ name }) => name !== main && !name.startsWith("part/"));
-  const heldOut = choice.map(({ name }) => name).filter((name) => name.startsWith("held-out/") && !countOf(name));
-  const rest = chosen ?? [...heldOut, ...usual].filter((name) => name !== main && known.has(name));
+  const heldOut = main === "loss" && known.has("held-out/loss") ? "held-out/loss" : null;
+  const evaluated = choice.map(({ name }) => name).filter((name) => name.startsWith("held-out/") && !countOf(name));
+  const rest = chosen ?? [...evaluated, ...usual].filter((name) => name !== main && name !== heldOut);
   return {
     main,
+    heldOut,
     parts,
     rest: rest.filter((name) => known.has(name)),
     choice: choice.filter((one) => !ofEvaluations.test(one.name)),

@@ -48,7 +48,7 @@ export function Controls({ run, onChange }: { run: RunData; onChange(): void }) 
           class={`button ${what === "stop" ? "danger" : ""}`}
           aria-disabled={!run[what].possible}
           title={run[what].why ?? undefined}
-          onClick={() => run[what].possible && setAsked(what)}
+          onClick={() => (run[what].possible ? setAsked(what) : setError(run[what].why ?? undefined))}
         >
           {words[what].button}
         </button>

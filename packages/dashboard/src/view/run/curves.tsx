@@ -33,7 +33,11 @@ export function Curves({ run, happenings, evaluations, changes }: Props) {
   const spread = run.metrics.some(({ name, count }) => name === "groupStd" && count > 0);
   const names = useMemo(
     () => [
-      ...new Set([...(main ? [main] : []), ...(main === "reward" && spread ? ["groupStd"] : []), ...parts, ...rest]),
+      ...new Set(
+        [main, charts.heldOut, main === "reward" && spread ? "groupStd" : null, ...parts, ...rest].filter(
+          (name) => name !== null,
+        ),
+      ),
     ],
     [charts, spread],
   );
@@ -55,7 +59,7 @@ export function Curves({ run, happenings, evaluations, changes }: Props) {
     const { data } = answer;
     const drawn = main === null ? [] : [line(data, main, main, 0)];
     if (main === "reward" && spread) drawn[0] = withSpread(drawn[0]!, line(data, "groupStd"));
-    if (main === "loss" && names.includes("held-out/loss")) drawn.push(line(data, "held-out/loss", "held out", 1));
+    if (charts.heldOut !== null) drawn.push(line(data, charts.heldOut, "held out", 1));
     const sets = main === "reward" && evaluations ? (["selection", "report"] as const) : [];
     sets.forEach((set, i) => {
       const points = evaluationPoints(evaluations!, set, answer.place, i + 1);

@@ -54,7 +54,7 @@ export function RunHead({ run, onChange }: { run: RunData; onChange(): void }) {
         </Fact>
         {run.reward !== null && <Fact name="last reward">{number(run.reward)}</Fact>}
         {run.heldOut && (
-          <Fact name={`held-out ${run.heldOut.metric}`}>
+          <Fact name={`held-out ${run.heldOut.metric.replace(/^[^/]*\//, "")}`}>
             {run.heldOut.before && <span class="faint">{number(run.heldOut.before.mean, 3)} → </span>}
             {estimate(run.heldOut.after)}
           </Fact>

@@ -26,7 +26,7 @@ describe("which curves are shown", () => {
   it("shows loss and held-out numbers of a learner from data", () => {
     const data = ["loss", "gradNorm", "held-out/loss", "held-out/pairs"].map((name) => metric(name));
     const charts = chooseCharts({ metrics: data, curve: { metric: "loss", points: [] } }, undefined);
-    expect(charts).toMatchObject({ main: "loss", parts: [], rest: ["held-out/loss", "gradNorm"] });
+    expect(charts).toMatchObject({ main: "loss", heldOut: "held-out/loss", parts: [], rest: ["gradNorm"] });
   });
 
   it("shows nothing before the first step", () => {

@@ -8,7 +8,7 @@ export function TimeSplit({ time }: { time: RunData["time"] }) {
     { name: "rollout", ms: time.rolloutMs, colour: 0 },
     { name: "update", ms: time.updateMs, colour: 1 },
     { name: "other", ms: time.otherMs, colour: 7 },
-  ];
+  ].filter(({ ms }) => ms > 0);
   const all = parts.reduce((sum, { ms }) => sum + ms, 0);
   if (all === 0) return <p class="faint">No step has ended yet.</p>;
   return (

@@ -75,9 +75,9 @@ export const columns: readonly Column[] = [
     right: true,
     cell: (row) =>
       row.reward === null && row.loss !== null ? (
-        <span title="loss">
+        <span class="held" title="loss">
           <span class="faint">loss </span>
-          {number(row.loss)}
+          {number(row.loss, 3)}
         </span>
       ) : (
         <strong title="reward">{number(row.reward)}</strong>
