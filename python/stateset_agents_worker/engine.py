@@ -102,6 +102,7 @@ class Engine:
             "slots": int(self.options.get("slots") or SLOTS),
             "bytes": self._bytes(text),
             "capabilities": {
+                # Two programs for sampling and scoring, and sums whose order depends on the batch: the loop corrects for it.
                 "exact": False,
                 "seeded": False,
                 "entropy": True,
@@ -112,8 +113,6 @@ class Engine:
                 "constrain": False,
                 "promptLogprobs": False,
                 "embed": False,
-                "passesInFlight": 2,
-                "ranks": self.ranks.world,
             },
         }
 

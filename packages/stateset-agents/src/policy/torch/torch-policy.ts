@@ -24,21 +24,7 @@ export function createTorchPolicy(core: TorchCore): { policy: TorchPolicy; onBea
   const { name, tokenizer, lora, passesInFlight } = core.parts;
   const ranks = core.link.hello.world;
   const { beat, ...samples } = createSamples(core);
-  const capabilities: Capabilities = {
-    // Two programs for sampling and scoring, and sums whose order depends on the batch: the loop corrects for it.
-    exact: false,
-    seeded: false,
-    entropy: true,
-    values: true,
-    hidden: true,
-    vectors: true,
-    loraPlus: true,
-    constrain: false,
-    promptLogprobs: false,
-    embed: false,
-    ranks,
-    passesInFlight,
-  };
+  const capabilities: Capabilities = { ...core.info.capabilities, ranks, passesInFlight };
   const policy: TorchPolicy = {
     get model(): ModelInfo {
       const { info } = core;

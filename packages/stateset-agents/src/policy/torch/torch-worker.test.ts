@@ -36,7 +36,7 @@ const isAlive = (pid: number) => {
   }
 };
 
-describe.skipIf(!python)("a real worker", () => {
+describe.skipIf(!python)("a real worker", { timeout: 300_000 }, () => {
   const workers = new TorchWorkers();
 
   it("of two ranks is lost with one of them, told apart, and goes on from a snapshot in another worker", async () => {

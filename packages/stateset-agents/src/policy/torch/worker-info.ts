@@ -19,6 +19,18 @@ const schema = z.object({
   count: z.int().min(0),
   /** Replies sampled together on one rank. */
   slots: z.int().min(1),
+  capabilities: z.object({
+    exact: z.boolean(),
+    seeded: z.boolean(),
+    entropy: z.boolean(),
+    values: z.boolean(),
+    hidden: z.boolean(),
+    vectors: z.boolean(),
+    loraPlus: z.boolean(),
+    constrain: z.boolean(),
+    promptLogprobs: z.boolean(),
+    embed: z.boolean(),
+  }),
   bytes: z.object({
     /** Of the whole model, which several ranks share. */
     weights: bytes,
