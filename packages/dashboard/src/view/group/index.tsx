@@ -53,9 +53,9 @@ function Group({ group }: { group: GroupData }) {
     >
       <Problems list={group.problems} />
       <Head group={group} />
-      <section class="card stack" aria-label="Members">
+      <div class="card">
         <MemberTable members={members} at={at} colour={colour} />
-      </section>
+      </div>
       {two && (
         <SideBySide
           members={members}

@@ -103,7 +103,7 @@ function NoTokens({ error, retry }: { error: Parameters<typeof Problem>[0]["erro
   if (error.status !== 409) return <Problem error={error} retry={retry} />;
   return (
     <p class="notice">
-      The tokens of this conversation were not recorded. <Text value={error.message} />
+      <Text value={error.message} />
     </p>
   );
 }
