@@ -45,7 +45,7 @@ export function Curve({ metric, data, colours, changes, x, shown, base, smoothin
   const range = from !== undefined && to !== undefined ? { from: Number(from), to: Number(to) } : undefined;
   if (error && !kept) return <Problem error={error} retry={reload} />;
   if (!kept) return <Loading what="Reading curves" />;
-  return (
+  const chart = (
     <LineChart
       title={shown === "difference" ? `${plain(metric)}, difference from ${plain(base)}` : plain(metric)}
       series={series}
@@ -64,5 +64,16 @@ export function Curve({ metric, data, colours, changes, x, shown, base, smoothin
         )
       }
     />
+  );
+  if (shown === "runs" || series.some(({ low }) => low !== undefined)) return chart;
+  return (
+    <div>
+      {chart}
+      <p class="faint">
+        {shown === "difference"
+          ? "No interval: both sides of a difference need two runs that differ by their seed alone."
+          : "No interval: none of these runs has another that differs by its seed alone."}
+      </p>
+    </div>
   );
 }

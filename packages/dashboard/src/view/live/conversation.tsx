@@ -1,6 +1,6 @@
 /** One conversation in the list: a line, and what was said below it once it is opened. */
 import type { LiveConversation } from "../../../../stateset-agents/src/dashboard/api/index.ts";
-import { ago, number } from "../parts/number.ts";
+import { number } from "../parts/number.ts";
 import { Text } from "../parts/text.tsx";
 import { Messages } from "./messages.tsx";
 
@@ -47,7 +47,7 @@ export function Conversation({ conversation, id, several, inGroup, open, toggle 
           </span>
         </span>
         <time class="faint live-at" dateTime={isoTime(at)}>
-          {ago(at)}
+          {clock(at)}
         </time>
       </button>
       {open && (
@@ -82,7 +82,14 @@ function lastReply(messages: LiveConversation["messages"]): string {
 
 const firstLine = (text: string) => text.slice(0, 300).replace(/\s+/g, " ");
 
+const isTime = (at: number) => Math.abs(at) <= 8.64e15;
+
+/** The hour rather than how long ago: that would have to be written anew all the time. */
+function clock(at: number): string {
+  return isTime(at) ? new Date(at).toLocaleTimeString([], { hour12: false }) : "–";
+}
+
 /** A clock that says nonsense gets no date. */
 function isoTime(at: number): string | undefined {
-  return Math.abs(at) <= 8.64e15 ? new Date(at).toISOString() : undefined;
+  return isTime(at) ? new Date(at).toISOString() : undefined;
 }

@@ -3,7 +3,7 @@ import type { ConfigData, LiveConversation, RunRow } from "../../../../stateset-
 import { askJson } from "../../data/ask.ts";
 import { useResource } from "../../data/resource.ts";
 import { link } from "../../data/url.ts";
-import { ago, compact, number, plural } from "../parts/number.ts";
+import { compact, moment, number, plural } from "../parts/number.ts";
 import { RunState } from "../parts/run-state.tsx";
 import { Text } from "../parts/text.tsx";
 import { statisticsOf, stepsNow } from "./groups.ts";
@@ -71,7 +71,7 @@ export function RunLine({ row, conversations, linked }: Props) {
         <Fact name="waiting for a reward">{number(waiting)}</Fact>
         {failed > 0 && <Fact name="failed">{number(failed)}</Fact>}
         <Fact name="tokens/s">{compact(row.tokensPerSecond)}</Fact>
-        {row.state !== "running" && row.heartbeatAt !== null && <Fact name="last sign">{ago(row.heartbeatAt)}</Fact>}
+        {row.state !== "running" && row.heartbeatAt !== null && <Fact name="last sign">{moment(row.heartbeatAt)}</Fact>}
       </dl>
       <p class="unseen">{plural(count, "conversation")} ended in this step.</p>
     </li>
