@@ -74,7 +74,6 @@ class Engine:
             self.model.causal,
             slots=int(self.options.get("slots") or SLOTS),
             context_length=self.model.context,
-            cache_tokens=self.options.get("cacheTokens"),
             dtype=self.model.compute,
             burst=self.shards if self.ranks.world > 1 else None,
             count=lambda: self.count,
