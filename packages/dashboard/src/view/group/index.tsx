@@ -11,6 +11,7 @@ import { Page } from "../parts/page.tsx";
 import { Problem, Problems } from "../parts/problem.tsx";
 import { Text } from "../parts/text.tsx";
 import "../trajectory/trajectory.css";
+import { useWrittenAgain } from "../trajectory/use-written-again.ts";
 import "./group.css";
 import { MemberTable } from "./member-table.tsx";
 import { columnsOf, meanReward, sorted, twoToCompare } from "./members.ts";
@@ -24,6 +25,7 @@ export function GroupView() {
   const { data, error, reload } = useResource(`group ${key}`, (signal) =>
     askJson<GroupData>(`groups/${encodeURIComponent(key)}`, {}, signal),
   );
+  useWrittenAgain(key, reload);
   if (!data) {
     return (
       <Page title="Group" crumbs={[{ text: "group" }]}>

@@ -1,7 +1,7 @@
 /** A trajectory: what was said, and each token as it was sampled and learnt from. */
 import { useEffect, useMemo } from "preact/hooks";
 import type { TrajectoryData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
-import { askJson } from "../../data/ask.ts";
+import { type ApiError, askJson } from "../../data/ask.ts";
 import { useKeys } from "../../data/keys.ts";
 import { useResource } from "../../data/resource.ts";
 import { go, link, place, setQuery } from "../../data/url.ts";
@@ -19,12 +19,15 @@ import { panelId } from "./message.tsx";
 import { leftOutWords } from "./record.ts";
 import { Toolbar } from "./toolbar.tsx";
 import "./trajectory.css";
+import { useWrittenAgain } from "./use-written-again.ts";
 
 export function TrajectoryView() {
   const key = place.value.path[1] ?? "";
   const { data, error, reload } = useResource(`trajectory ${key}`, (signal) =>
     askJson<TrajectoryData>(`trajectories/${encodeURIComponent(key)}`, {}, signal),
   );
+  // The last recorded step is the last until there is another one.
+  useWrittenAgain(key, reload, data?.steps.next === null);
   if (!data) {
     return (
       <Page title="Trajectory" crumbs={[{ text: "trajectory" }]}>
@@ -32,11 +35,12 @@ export function TrajectoryView() {
       </Page>
     );
   }
-  return <Trajectory key={key} data={data} />;
+  return <Trajectory key={key} data={data} error={error} />;
 }
 
-function Trajectory({ data }: { data: TrajectoryData }) {
+function Trajectory({ data, error }: { data: TrajectoryData; error: ApiError | undefined }) {
   const tokens = useResource(`tokens ${data.key}`, (signal) => loadTokens(data.key, signal));
+  useWrittenAgain(data.key, tokens.reload);
   const look = useLook(tokens.data, data.group);
   const selection = useSelection();
   useTrajectoryKeys(data, look);
@@ -46,6 +50,7 @@ function Trajectory({ data }: { data: TrajectoryData }) {
       crumbs={crumbsOf(data)}
       actions={<Around data={data} />}
     >
+      {error && <Problem error={error} />}
       <Facts data={data} look={look} />
       <Toolbar data={data} look={look} />
       {tokens.error && <NoTokens error={tokens.error} retry={tokens.reload} />}
@@ -99,7 +104,7 @@ function useSelection(): Selection {
   return own;
 }
 
-function NoTokens({ error, retry }: { error: Parameters<typeof Problem>[0]["error"]; retry: () => void }) {
+function NoTokens({ error, retry }: { error: ApiError; retry: () => void }) {
   if (error.status !== 409) return <Problem error={error} retry={retry} />;
   return (
     <p class="notice">

@@ -56,11 +56,30 @@ export function chooseColour(name: string): void {
   setQuery({ colour: name });
 }
 
-/** What the tokens can be coloured by, and no tokens at all, in turn. */
-export function nextColour({ known, colour, text, all }: Look): void {
-  const names = [...known.map(({ name }) => name as string), ...(all ? [] : ["text"])];
-  const at = names.indexOf(text ? "text" : (colour?.quantity.name ?? ""));
-  chooseColour(names[(at + 1) % names.length] ?? "text");
+export interface ColourChoice {
+  name: string;
+  label: string;
+  meaning: string;
+  chosen: boolean;
+}
+
+/** What the tokens can be coloured by, tokens without colours where no number of them is known, and no tokens at all. */
+export function colourChoices({ known, colour, text, all }: Look): ColourChoice[] {
+  const plain = { name: "tokens", label: "Tokens", meaning: "No number was recorded of these tokens." };
+  const none = { name: "text", label: "Text", meaning: "The messages, without their tokens." };
+  const chosen = text ? "text" : (colour?.quantity.name ?? "tokens");
+  return [...(known.length > 0 ? known : [plain]), ...(all ? [] : [none])].map(({ name, label, meaning }) => ({
+    name,
+    label,
+    meaning,
+    chosen: name === chosen,
+  }));
+}
+
+export function nextColour(look: Look): void {
+  const choices = colourChoices(look);
+  const at = choices.findIndex(({ chosen }) => chosen);
+  chooseColour(choices[(at + 1) % choices.length]!.name);
 }
 
 const nothing = () => Promise.resolve(undefined);

@@ -39,7 +39,7 @@ const endings: Readonly<Record<string, string>> = {
 export const endedWords = (ended: string) => endings[ended] ?? ended;
 
 const leftOuts: Readonly<Record<string, string>> = {
-  lost: "it was lost before its end",
+  lost: "it was lost",
   dropped: "too few of its group came through",
   refused: "the algorithm did not want its group, as when all its members have the same reward",
 };

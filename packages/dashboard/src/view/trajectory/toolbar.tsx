@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { TrajectoryData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { setQuery } from "../../data/url.ts";
 import { copyables, toClipboard } from "./copy.ts";
-import { chooseColour, type Look } from "./look.ts";
+import { chooseColour, colourChoices, type Look } from "./look.ts";
 
 export function Toolbar({ data, look }: { data: TrajectoryData; look: Look | undefined }) {
   return (
@@ -17,22 +17,17 @@ export function Toolbar({ data, look }: { data: TrajectoryData; look: Look | und
   );
 }
 
-function Colours({ look: { known, colour, text, all } }: { look: Look }) {
-  const options = [
-    ...known.map(({ name, label, meaning }) => ({ name: name as string, label, meaning })),
-    ...(all ? [] : [{ name: "text", label: "Text", meaning: "The messages, without their tokens." }]),
-  ];
-  const chosen = text ? "text" : colour?.quantity.name;
+function Colours({ look }: { look: Look }) {
   return (
     <fieldset class="segments colours">
       <legend class="unseen">Colour tokens by</legend>
-      {options.map(({ name, label, meaning }) => (
+      {colourChoices(look).map(({ name, label, meaning, chosen }) => (
         <button
           key={name}
           type="button"
           class="button"
           title={`${meaning} (t: the next one)`}
-          aria-pressed={name === chosen}
+          aria-pressed={chosen}
           onClick={() => chooseColour(name)}
         >
           {label}
