@@ -10,7 +10,7 @@ import {
   windowScroll,
 } from "@tanstack/virtual-core";
 import type { ComponentChildren, Ref } from "preact";
-import { useImperativeHandle, useLayoutEffect, useReducer, useRef, useState } from "preact/hooks";
+import { useImperativeHandle, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 
 export interface VirtualListHandle {
   scrollTo(index: number, align?: "auto" | "start" | "center"): void;
@@ -20,6 +20,7 @@ export interface VirtualListProps {
   count: number;
   /** The height in pixels that a row is thought to have until it is measured. */
   estimate(index: number): number;
+  /** Another function (as an arrow written in place is, whenever its component is drawn): all rows are drawn anew. */
   render(index: number): ComponentChildren;
   /** What a row is called, so that its height is known again when rows move. */
   keyOf?(index: number): string | number;
@@ -56,18 +57,23 @@ export function VirtualList(props: VirtualListProps) {
   const [virtual] = useState<Any>(() => new Virtualizer(options));
   virtual.setOptions(options);
   useLayoutEffect(() => virtual._didMount(), []);
+  useLayoutEffect(() => virtual._willUpdate());
+  // Where it begins is measured when what is around it was drawn anew, not at every move of the wheel.
   useLayoutEffect(() => {
-    virtual._willUpdate();
-    if (scroll === "page" && inner.current) {
-      const top = Math.round(inner.current.getBoundingClientRect().top + window.scrollY);
-      if (top !== margin) setMargin(top);
-    }
-  });
+    if (scroll !== "page" || !inner.current) return;
+    setMargin(Math.round(inner.current.getBoundingClientRect().top + window.scrollY));
+  }, [render]);
   useImperativeHandle(
     handle ?? null,
     () => ({ scrollTo: (index, align = "auto") => virtual.scrollToIndex(index, { align }) }),
     [],
   );
+  // While it only scrolls, rows that stay are the same and cost nothing.
+  const rows = useMemo(() => new Map<number, ComponentChildren>(), [render]);
+  const row = (index: number) => {
+    if (!rows.has(index)) rows.set(index, render(index));
+    return rows.get(index);
+  };
   const items = virtual.getVirtualItems();
   const last = items.at(-1)?.index ?? -1;
   const nearEnd = count > 0 && last >= count - 10;
@@ -91,14 +97,14 @@ export function VirtualList(props: VirtualListProps) {
           <div
             key={item.key}
             data-index={item.index}
-            ref={(element) => virtual.measureElement(element)}
+            ref={virtual.measureElement}
             class="virtual-item"
             role={role === "list" ? "listitem" : "presentation"}
             aria-setsize={role === "list" ? count : undefined}
             aria-posinset={role === "list" ? item.index + 1 : undefined}
             style={{ transform: `translateY(${item.start - margin}px)` }}
           >
-            {render(item.index)}
+            {row(item.index)}
           </div>
         ))}
       </div>
