@@ -69,9 +69,9 @@ export async function createDashboard(options: DashboardOptions = {}): Promise<D
     onFailure: (error) => log?.event("changes-unreadable", { error }, "warn"),
   });
   const control = createControl(o.resumeCommand ?? (() => undefined));
-  const [assets, secret] = [openAssets(), sessionSecret(cacheDir)];
+  const assets = openAssets();
   const routesFor = (access: Access): { session: Session; routes: Route[] } => {
-    const session = createSession({ access, secret, folders });
+    const session = createSession({ access, folders, secret: () => sessionSecret(cacheDir) });
     return { session, routes: dashboardRoutes({ reader, hub, control, session, readOnly, assets }) };
   };
   const ending = new AbortController();

@@ -53,7 +53,7 @@ function opened({ access = "link", keys, readOnly = false, page = pageFolder() }
       return join(runs, key);
     },
   } as unknown as Reader;
-  const session = createSession({ access, secret: new Uint8Array(32), folders: [runs] });
+  const session = createSession({ access, secret: () => new Uint8Array(32), folders: [runs] });
   const hub = createLiveHub(() => reader.changes(), { everyMs: 10 });
   const ending = new AbortController();
   const notes: object[] = [];

@@ -7,7 +7,7 @@ import { openKeyStore } from "../../server/key/key-store.ts";
 import { sessionSecret } from "./secret.ts";
 import { createSession, type SessionOptions } from "./session.ts";
 
-const secret = new Uint8Array(32).fill(7);
+const secret = () => new Uint8Array(32).fill(7);
 const folders = ["/runs"];
 const opened = (over: Partial<SessionOptions> = {}) => createSession({ access: "link", secret, folders, ...over });
 const host = "127.0.0.1:6006";
@@ -52,7 +52,7 @@ describe("a cookie", () => {
       expect(() => session.identify(headers, undefined)).toThrow(expect.objectContaining({ status: 401 }));
     refused(opened(), from(cookie, { host: "127.0.0.1:6007" }));
     refused(opened({ folders: ["/others"] }));
-    refused(opened({ secret: new Uint8Array(32) }));
+    refused(opened({ secret: () => new Uint8Array(32) }));
     const keys = { find: () => ({ kind: "unknown" as const }), close() {} };
     expect(() => opened({ access: "keys" }).identify(from(cookie), keys)).toThrow("No API key was sent.");
   });

@@ -8,7 +8,7 @@ import { authenticate } from "../../server/key/authenticate.ts";
 import type { Caller, Keys } from "../../server/key/caller.ts";
 import { hashOf } from "../../server/key/token.ts";
 import { anybody } from "../../server/serve-exchange.ts";
-import { createSeal } from "./seal.ts";
+import { createSeal, type Seal } from "./seal.ts";
 
 /** What opens the page: the link alone, or the keys of the server it is part of. Without keys there, whoever reaches it. */
 export type Access = "link" | "keys";
@@ -38,18 +38,24 @@ const owner: Caller = { keyId: "link", project: "default", scopes: new Set(["rea
 
 export interface SessionOptions {
   access: Access;
-  secret: Uint8Array;
+  /** Asked for when the first cookie comes, or is made. */
+  secret: () => Uint8Array;
   /** What the cookie is for: that of one dashboard does not open another that has other folders. */
   folders: readonly string[];
   now?: () => number;
 }
 
 export function createSession({ access, secret, folders, now = Date.now }: SessionOptions): Session {
-  const seal = createSeal(secret, JSON.stringify(["cookie", access, ...folders]));
+  let made: Seal | undefined;
+  const seal = () => {
+    made ??= createSeal(secret(), JSON.stringify(["cookie", access, ...folders]));
+    return made;
+  };
   /** Hashes of links, and whether they were used. */
   const links: { hash: Buffer; used: boolean }[] = [];
   const sealedIn = (headers: Headers): Sealed | undefined => {
-    const text = seal.open(cookieIn(headers) ?? "");
+    const cookie = cookieIn(headers);
+    const text = cookie === undefined ? undefined : seal().open(cookie);
     if (text === undefined) return undefined;
     const sealed = JSON.parse(text) as Sealed;
     return sealed.until > now() ? sealed : undefined;
@@ -88,7 +94,7 @@ export function createSession({ access, secret, folders, now = Date.now }: Sessi
     cookieFor(headers, key) {
       const sealed: Sealed = { until: now() + lastsSeconds * 1000, ...(key !== undefined && { key }) };
       const secure = headers.get("origin")?.startsWith("https:") ? "; Secure" : "";
-      const value = seal.seal(JSON.stringify(sealed));
+      const value = seal().seal(JSON.stringify(sealed));
       return `${nameOf(headers)}=${value}; Max-Age=${lastsSeconds}; Path=/ui/; HttpOnly; SameSite=Strict${secure}`;
     },
   };
