@@ -49,6 +49,9 @@ export function HeldOut({ data, colours }: { data: CompareData; colours: Readonl
           </table>
         </div>
       )}
+      {measured.length > 1 && data.pairs.length === 0 && (
+        <p class="faint">No two of them were measured on a scenario in common, so none can be called better.</p>
+      )}
       {data.pairs.length > 0 && (
         <>
           <h3>After, pair by pair, over the scenarios both have</h3>
