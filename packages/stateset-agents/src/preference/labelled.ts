@@ -5,7 +5,7 @@ import { type ReadOptions, readEntries } from "../conversation/read-entries.ts";
 import { StatesetError } from "../error.ts";
 import type { ChatTokenizer } from "../policy/policy.ts";
 import { createRandom, seedOf } from "../random.ts";
-import type { LearntExample } from "../run/example-records.ts";
+import type { LearntExample, SeenNumbers } from "../run/example-records.ts";
 import { type CheckedConversation, readTemplateOptions, warnOfSpelt } from "../supervised/example.ts";
 import { encodeSide, isPairChains, type PairChains, type PreferenceInput, readPair, sideTokens } from "./pair.ts";
 
@@ -148,8 +148,9 @@ export function mismatch(prompts: readonly string[], seed: number): (number | un
 export function completionExample(
   { chosen }: PairChains,
   { index, completion: { prompt, completion, label, tools, templateVariables } }: EncodedCompletions["sources"][number],
+  learnt: SeenNumbers | undefined,
 ): LearntExample {
   const messages = [...prompt, ...completion];
   const side = label ? "chosen" : "rejected";
-  return { id: `completion-${index}`, chains: chosen, side, messages, tools, templateVariables };
+  return { id: `completion-${index}`, chains: chosen, side, messages, tools, templateVariables, learnt };
 }

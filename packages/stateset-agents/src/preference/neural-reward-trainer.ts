@@ -135,11 +135,15 @@ export class NeuralRewardTrainer {
       defaults: { ...z.object(rewardModelShape).parse({}), maxTokens: contextLength },
       data: { examples: describeList(examples), ...(heldOut && { heldOut: describeList(heldOut) }) },
       count: units.length,
-      learn: (batch, signal) => learn(policy, unitsOf(batch), settings, signal),
-      record: (batch, step) =>
+      learn: (batch, signal, seen) =>
+        learn(policy, unitsOf(batch), settings, {
+          signal,
+          note: seen && ((member, scores) => void seen.set(batch[member]!, { scores })),
+        }),
+      record: (batch, step, seen) =>
         exampleRecords(
           step,
-          batch.flatMap((i) => rewardExamples(units[i]!, examples[i]!, i)),
+          batch.flatMap((i) => rewardExamples(units[i]!, examples[i]!, i, seen.get(i)?.scores)),
         ),
       tokens: (batch) =>
         unitsOf(batch)
@@ -162,7 +166,13 @@ async function learn(
   policy: Policy,
   batch: readonly RewardUnit[],
   { tokenBudget, recompute }: PassSettings,
-  signal: AbortSignal | undefined,
+  {
+    signal,
+    note,
+  }: {
+    signal: AbortSignal | undefined;
+    note: ((member: number, scores: { better: number; worse: number }) => void) | undefined;
+  },
 ): Promise<number> {
   const batches = alikeBatches(
     batch.map((unit) => ({ chains: unitChains(unit) })),
@@ -179,6 +189,11 @@ async function learn(
       const units = micro.members.map((member) => batch[member]!);
       const places = units.map(({ better, worse }) => ({ better: place(better), worse: place(worse) }));
       const at = (index: number) => (index < 0 ? 0 : pass.values![index]!);
+      if (note) {
+        places.forEach(({ better, worse }, i) => {
+          note(micro.members[i]!, { better: at(better), worse: at(worse) });
+        });
+      }
       const { loss, dChosen, dRejected } = bradleyTerryLoss(
         units.map(({ margin }, i) => ({ chosen: at(places[i]!.better), rejected: at(places[i]!.worse), margin })),
         { pairs: batch.length },

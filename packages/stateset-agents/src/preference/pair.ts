@@ -147,12 +147,17 @@ export function encodePairs(
 }
 
 /** The two sides of a pair as they were learnt from, for the record of a run. */
-export function pairExamples(sides: PairChains, { index, pair }: EncodedPairs["sources"][number]): LearntExample[] {
+export function pairExamples(
+  sides: PairChains,
+  { index, pair }: EncodedPairs["sources"][number],
+  of: Partial<Record<"chosen" | "rejected", Pick<LearntExample, "learnt" | "score">>> = {},
+): LearntExample[] {
   return (["chosen", "rejected"] as const).map((side) => ({
     id: `pair-${index}-${side}`,
     pair: `pair-${index}`,
     side,
     chains: sides[side],
+    ...of[side],
     ...(pair && {
       messages: [...pair.prompt, ...pair[side]],
       tools: pair.tools,

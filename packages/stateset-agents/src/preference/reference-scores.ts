@@ -7,6 +7,7 @@ import { alikeBatches, gather } from "../learning/micro-batch.ts";
 import type { Unit } from "../learning/pack.ts";
 import type { Policy, Reference } from "../policy/policy.ts";
 import type { RunPart } from "../run/checkpoint/store.ts";
+import type { SeenNumbers } from "../run/example-records.ts";
 import { type PairChains, sideTokens } from "./pair.ts";
 
 /** A pair with the reference's log-probs of both sides. [learn tokens] */
@@ -125,6 +126,20 @@ export function unscored(pair: PairChains): ScoredPair {
 
 export function unitOf({ chosen, rejected }: PairChains): Unit {
   return { chains: [...chosen, ...rejected] };
+}
+
+/** Of what was seen of a pair, each side's own. */
+export function seenSides(
+  pair: PairChains,
+  seen: SeenNumbers = {},
+): Record<"chosen" | "rejected", { learnt: SeenNumbers }> {
+  const split = (Object.entries(seen) as [keyof SeenNumbers, Float32Array][]).map(
+    ([name, numbers]) => [name, splitSides(pair, numbers)] as const,
+  );
+  const of = (side: 0 | 1): { learnt: SeenNumbers } => ({
+    learnt: Object.fromEntries(split.map(([name, sides]) => [name, sides[side]])),
+  });
+  return { chosen: of(0), rejected: of(1) };
 }
 
 /** A pair's numbers come one side after the other. */

@@ -48,14 +48,21 @@ export function encodeRewardExample(
 }
 
 /** An example as it was learnt from, for the record of a run. */
-export function rewardExamples({ better, worse }: RewardUnit, example: RewardExample, index: number): LearntExample[] {
+export function rewardExamples(
+  { better, worse }: RewardUnit,
+  example: RewardExample,
+  index: number,
+  scores: { better: number; worse: number } | undefined,
+): LearntExample[] {
   if (!("messages" in example)) {
     const sides = { chosen: [better!], rejected: [worse!] };
-    return pairExamples(sides, { index, pair: readPair(example, `examples[${index}]`) });
+    const said = { chosen: { score: scores?.better }, rejected: { score: scores?.worse } };
+    return pairExamples(sides, { index, pair: readPair(example, `examples[${index}]`) }, said);
   }
   const { messages, tools, templateVariables } = readConversation<LabelledConversation>(example, `examples[${index}]`);
   const side = better ? "chosen" : "rejected";
-  return [{ id: `example-${index}`, chains: [(better ?? worse)!], side, messages, tools, templateVariables }];
+  const score = better ? scores?.better : scores?.worse;
+  return [{ id: `example-${index}`, chains: [(better ?? worse)!], side, messages, tools, templateVariables, score }];
 }
 
 /** The whole conversation, as the reward model reads it. Beyond `maxTokens` the oldest tokens are left out. */

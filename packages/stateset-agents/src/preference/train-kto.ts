@@ -9,7 +9,7 @@ import { alikeBatches, gather, scatter } from "../learning/micro-batch.ts";
 import { batchTokens, type PassSettings } from "../learning/optimiser.ts";
 import { addGradients, scorePasses } from "../learning/passes.ts";
 import type { Policy } from "../policy/policy.ts";
-import { exampleRecords } from "../run/example-records.ts";
+import { exampleRecords, pushOf, type SeenNumbers } from "../run/example-records.ts";
 import { type FitResult, fit } from "../supervised/fit.ts";
 import { completionExample, encodeCompletions, type LabelledCompletion } from "./labelled.ts";
 import { fixedBy, type PreferenceRun } from "./losses.ts";
@@ -72,14 +72,15 @@ export async function trainKto(
     cut: encoded.dropped > 0 ? cutText(encoded.dropped) : undefined,
     parts: { scores },
     prepare: (signal) => scores.prepare(signal),
-    record: (batch, step) =>
+    record: (batch, step, seen) =>
       exampleRecords(
         step,
-        batch.map((i) => completionExample(encoded.chains[i]!, encoded.sources[i]!)),
+        batch.map((i) => completionExample(encoded.chains[i]!, encoded.sources[i]!, seen.get(i))),
       ),
-    learn: (batch, signal) => {
+    learn: (batch, signal, seen) => {
       const labels = batch.map((i) => encoded.labels[i]!);
-      return learn(policy, label(scores.pairsOf(batch), labels), lossOf, settings, signal);
+      const note = seen && ((member: number, numbers: SeenNumbers) => void seen.set(batch[member]!, numbers));
+      return learn(policy, label(scores.pairsOf(batch), labels), lossOf, settings, { signal, note });
     },
     tokens: (batch) => batch.reduce((sum, i) => sum + sideTokens(encoded.chains[i]!.chosen), 0),
     evaluate: test && ((signal) => evaluate(policy, label(scores.heldOut, test.labels), lossOf, tokenBudget, signal)),
@@ -96,7 +97,10 @@ async function learn(
   batch: readonly Scored[],
   lossOf: KtoLoss,
   { tokenBudget, recompute }: PassSettings,
-  signal: AbortSignal | undefined,
+  {
+    signal,
+    note,
+  }: { signal: AbortSignal | undefined; note: ((member: number, numbers: SeenNumbers) => void) | undefined },
 ): Promise<number> {
   const z = await baselineOf(policy, batch, tokenBudget, signal);
   const units = batch.map(({ chosen }) => ({ chains: chosen }));
@@ -111,6 +115,12 @@ async function learn(
         return { logprobs: logprobs[i]!, ref: refChosen, desirable };
       });
       const { loss, dLogprobs } = lossOf(sides, { completions: batch.length }, z);
+      if (note) {
+        micro.members.forEach((member, i) => {
+          const advantage = pushOf(dLogprobs[i]!, batch.length);
+          note(member, { logprobs: logprobs[i]!, reference: sides[i]!.ref, advantage });
+        });
+      }
       return { loss, derivatives: { logprobs: scatter(micro, dLogprobs) } };
     },
     signal,

@@ -12,7 +12,7 @@ import { alikeBatches, gather, scatter } from "../learning/micro-batch.ts";
 import { batchTokens, defaultTokenBudget, type PassSettings } from "../learning/optimiser.ts";
 import { addGradients, scorePasses } from "../learning/passes.ts";
 import type { Policy, Reference } from "../policy/policy.ts";
-import { exampleRecords } from "../run/example-records.ts";
+import { exampleRecords, pushOf, type SeenNumbers } from "../run/example-records.ts";
 import { runShape } from "../run/options.ts";
 import { type FitResult, fit } from "../supervised/fit.ts";
 import {
@@ -34,7 +34,15 @@ import {
   shapeFor,
 } from "./losses.ts";
 import { encodePairs, type PairChains, type PreferenceInput, pairExamples, sideTokens } from "./pair.ts";
-import { ReferenceScores, type ScoredPair, scorePairs, splitSides, unitOf, unscored } from "./reference-scores.ts";
+import {
+  ReferenceScores,
+  type ScoredPair,
+  scorePairs,
+  seenSides,
+  splitSides,
+  unitOf,
+  unscored,
+} from "./reference-scores.ts";
 import { type KtoTrainingResult, trainKto } from "./train-kto.ts";
 
 export interface PreferenceEvaluation {
@@ -174,12 +182,24 @@ async function trainPairs(
     cut: encoded.dropped > 0 ? cutText(pairs.length, encoded.dropped) : undefined,
     parts: of === undefined ? {} : { scores },
     prepare: (signal) => scores.prepare(signal),
-    record: (batch, step) =>
+    record: (batch, step, seen) =>
       exampleRecords(
         step,
-        batch.flatMap((i) => pairExamples(encoded.pairs[i]!, encoded.sources[i]!)),
+        batch.flatMap((i) => {
+          const pair = encoded.pairs[i]!;
+          return pairExamples(pair, encoded.sources[i]!, seenSides(pair, seen.get(i)));
+        }),
       ),
-    learn: (batch, signal) => learn(policy, scores.pairsOf(batch), lossOf, settings, signal),
+    learn: (batch, signal, seen) =>
+      learn(policy, scores.pairsOf(batch), lossOf, settings, {
+        signal,
+        note:
+          seen &&
+          ((member, { refChosen, refRejected }, numbers) => {
+            const reference = of === undefined ? {} : { reference: joined(refChosen, refRejected) };
+            seen.set(batch[member]!, { ...numbers, ...reference });
+          }),
+      }),
     tokens: (batch) => batch.reduce((sum, i) => sum + tokens[i]!, 0),
     evaluate: test && ((signal) => evaluate(policy, scores.heldOut, lossOf, tokenBudget, signal)),
   });
@@ -227,7 +247,13 @@ async function learn(
   batch: readonly ScoredPair[],
   lossOf: PreferenceLoss,
   { tokenBudget, recompute }: PassSettings,
-  signal: AbortSignal | undefined,
+  {
+    signal,
+    note,
+  }: {
+    signal: AbortSignal | undefined;
+    note: ((member: number, pair: ScoredPair, numbers: SeenNumbers) => void) | undefined;
+  },
 ): Promise<number> {
   const batches = alikeBatches(batch.map(unitOf), batchTokens(policy, tokenBudget));
   return addGradients(
@@ -236,10 +262,15 @@ async function learn(
     { recompute },
     (micro, pass) => {
       const pairs = micro.members.map((member) => batch[member]!);
-      const { loss, dChosen, dRejected } = lossOf(withLogprobs(pairs, gather(micro, pass.logprobs)), {
-        pairs: batch.length,
-      });
+      const logprobs = gather(micro, pass.logprobs);
+      const { loss, dChosen, dRejected } = lossOf(withLogprobs(pairs, logprobs), { pairs: batch.length });
       const derivatives = pairs.map((_, i) => joined(dChosen[i]!, dRejected[i]!));
+      if (note) {
+        micro.members.forEach((member, i) => {
+          const advantage = pushOf(derivatives[i]!, batch.length);
+          note(member, pairs[i]!, { logprobs: logprobs[i]!, advantage });
+        });
+      }
       return { loss, derivatives: { logprobs: scatter(micro, derivatives) } };
     },
     signal,

@@ -144,7 +144,13 @@ describe("examples of learners from data", () => {
     const reference = Float32Array.of(-1, -2);
     const records = exampleRecords(2, [
       { id: "e1", chains: [chain], messages },
-      { id: "p1-chosen", chains: [chain], pair: "p1", side: "chosen", learnt: { reference } },
+      {
+        id: "p1-chosen",
+        chains: [chain],
+        pair: "p1",
+        side: "chosen",
+        learnt: { reference, logprobs: Float32Array.of(-0.5, -0.25) },
+      },
       { id: "p1-rejected", chains: [chain], pair: "p1", side: "rejected" },
     ]);
     writeTrajectories(dir, 2, records, { tokens: true });
@@ -152,7 +158,10 @@ describe("examples of learners from data", () => {
     expect(example).toMatchObject({ id: "e1", step: 2, messages });
     const { tokens, learn, turn, logprobs } = example!.chains[0]!.columns!;
     expect({ tokens, learn }).toEqual(chain);
-    expect([...turn, ...logprobs]).toEqual([-1, -1, -1, -1, 0, 0, 0, 0]);
+    expect([...turn]).toEqual([-1, -1, -1, -1]);
+    // No pass was asked.
+    expect([...logprobs]).toEqual(Array(4).fill(Number.NaN));
+    expect([...chosen!.chains[0]!.columns!.logprobs]).toEqual([0, 0, -0.5, -0.25]);
     expect(chosen).toMatchObject({ group: "p1", side: "chosen" });
     expect(rejected).toMatchObject({ group: "p1", side: "rejected" });
     expect(chosen!.chains[0]!.columns!.reference).toEqual(reference);

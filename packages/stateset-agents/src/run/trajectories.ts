@@ -22,7 +22,7 @@ import {
   tokenColumns,
 } from "./token-file.ts";
 
-/** Tokens of which something is learnt; what was not sampled has no log-probs and no turns. */
+/** Tokens of which something is learnt; what was not sampled has no turns, and log-probs (NaN in the file) only where a pass was asked. */
 export type RecordedChain = Pick<TokenChain, "tokens" | "learn"> &
   Partial<Pick<TokenChain, "logprobs" | "turn" | "samplerLogprobs">>;
 
@@ -108,6 +108,7 @@ function fillColumns(
     columns.tokens!.set(tokens, offset);
     columns.learn!.set(learn, offset);
     if (logprobs) columns.logprobs!.set(logprobs, offset);
+    else columns.logprobs!.fill(Number.NaN, offset, offset + length);
     if (turn) columns.turn!.set(turn, offset);
     else columns.turn!.fill(-1, offset, offset + length);
     if (samplerLogprobs) columns.samplerLogprobs!.set(samplerLogprobs, offset);

@@ -11,7 +11,7 @@ import type { DataEvaluation, RunEnd, StepMetrics } from "../run/event.ts";
 import { finiteMetrics } from "../run/metrics.ts";
 import type { Run } from "../run/run.ts";
 import { writeTrajectories } from "../run/trajectories.ts";
-import type { FitTask } from "./fit.ts";
+import type { FitTask, SeenExamples } from "./fit.ts";
 
 /** Everything that changes while it goes on, as plain data; with the parts of the run this is a checkpoint. The step is the data position. */
 export interface FitState extends SkippedUpdates {
@@ -65,7 +65,10 @@ async function runStep(loop: FitLoop): Promise<void> {
   const { epoch, minibatch, batch } = batchOf(loop, step);
   // A pass draws its dropout mask by its number: one that was dropped half-way would be counted, and the run not be the same when resumed.
   const within = policy.model.lora?.dropout ? undefined : run.signal;
-  const loss = await task.learn(batch, within);
+  const { every, perStep, tokens } = settings.trajectories;
+  const recorded = run.dir !== undefined && every > 0 && (step - 1) % every === 0;
+  const seen: SeenExamples = new Map();
+  const loss = await task.learn(batch, within, recorded && tokens ? seen : undefined);
   let report = { gradNorm: Number.NaN, applied: false };
   if (Number.isFinite(loss)) report = await policy.step({ ...stepOptions(settings, learningRate), ...task.step });
   else await policy.zeroGradients();
@@ -80,10 +83,7 @@ async function runStep(loop: FitLoop): Promise<void> {
   run.step = step;
   state.pending = metrics;
 
-  const { every, perStep, tokens } = settings.trajectories;
-  if (run.dir !== undefined && every > 0 && (step - 1) % every === 0) {
-    writeTrajectories(run.dir, step, task.record(batch.slice(0, perStep), step), { tokens });
-  }
+  if (recorded) writeTrajectories(run.dir!, step, task.record(batch.slice(0, perStep), step, seen), { tokens });
 
   const what = Number.isFinite(loss) ? "gradient" : "loss";
   await run.tell("update", step, { epoch, minibatch, loss, gradNorm, applied });

@@ -9,6 +9,7 @@ import type { Policy, StepOptions } from "../policy/policy.ts";
 import { type RunPart, restoreParts, runDirOf } from "../run/checkpoint/store.ts";
 import { type Change, changesText, type LearnerKind, modelFacts, readConfig } from "../run/config.ts";
 import type { DataEvaluation, EvaluationRecord } from "../run/event.ts";
+import type { SeenNumbers } from "../run/example-records.ts";
 import { pathIn } from "../run/layout.ts";
 import { changesOnResume, type OpenedRun, type OpenRunOptions, openRun } from "../run/open-run.ts";
 import type { RunChoice } from "../run/options.ts";
@@ -20,6 +21,9 @@ import { type FitLoop, type FitState, initialFitState, runFit, saveFit } from ".
 import type { FitSettings } from "./fit-options.ts";
 
 type Facts = Readonly<Record<string, unknown>>;
+
+/** What the passes of a step said of its examples, by their index: of a pair, of both sides in one list; by a reward model, side by side. */
+export type SeenExamples = Map<number, SeenNumbers & { scores?: { better: number; worse: number } }>;
 
 export interface FitTask<E extends object = object> {
   learner: LearnerKind;
@@ -42,9 +46,10 @@ export interface FitTask<E extends object = object> {
   parts?: Readonly<Record<string, RunPart>>;
   /** Done before the first step and after a resume has put everything back. */
   prepare?(signal: AbortSignal | undefined): Promise<void>;
-  learn(batch: readonly number[], signal: AbortSignal | undefined): Promise<number>;
-  /** Examples as they are written to the run. */
-  record(batch: readonly number[], step: number): RecordedConversation[];
+  /** `seen` is there in steps whose tokens are written: to be told what the passes say of the examples. */
+  learn(batch: readonly number[], signal: AbortSignal | undefined, seen: SeenExamples | undefined): Promise<number>;
+  /** Examples as they are written to the run, with what was seen of them. */
+  record(batch: readonly number[], step: number, seen: SeenExamples): RecordedConversation[];
   /** How many tokens a batch is learnt from. */
   tokens(batch: readonly number[]): number;
   evaluate?: ((signal: AbortSignal | undefined) => Promise<E>) | undefined;

@@ -8,7 +8,7 @@ import { batchTokens, defaultTokenBudget, type PassSettings } from "../learning/
 import type { Unit } from "../learning/pack.ts";
 import { addGradients, scorePasses } from "../learning/passes.ts";
 import type { Policy } from "../policy/policy.ts";
-import { exampleRecords } from "../run/example-records.ts";
+import { exampleRecords, type SeenNumbers } from "../run/example-records.ts";
 import { runShape } from "../run/options.ts";
 import { encodeExamples, type SupervisedExample } from "./example.ts";
 import { type FitResult, fit } from "./fit.ts";
@@ -84,19 +84,20 @@ export async function trainSupervised(options: SupervisedOptions): Promise<Super
     data: { examples: describeList(examples), ...(heldOut && { heldOut: describeList(heldOut) }) },
     count: chains.length,
     cut: cutText(examples.length, truncated, dropped),
-    learn: (batch, signal) =>
+    learn: (batch, signal, seen) =>
       learn(
         policy,
         batch.map((i) => chains[i]!),
         settings,
         signal,
+        seen && ((member, numbers) => void seen.set(batch[member]!, numbers)),
       ),
-    record: (batch, step) =>
+    record: (batch, step, seen) =>
       exampleRecords(
         step,
         batch.map((i) => {
           const { index, conversation } = sources[i]!;
-          return { id: `example-${index}`, chains: [chains[i]!], ...conversation };
+          return { id: `example-${index}`, chains: [chains[i]!], ...conversation, learnt: seen.get(i) };
         }),
       ),
     tokens: (batch) => sum(batch.map((i) => tokens[i]!)),
@@ -119,6 +120,7 @@ async function learn(
   batch: readonly TreeChain[],
   settings: PassSettings,
   signal: AbortSignal | undefined,
+  note: ((member: number, numbers: SeenNumbers) => void) | undefined,
 ): Promise<number> {
   const tokens = batch.reduce((sum, chain) => sum + learnCount(chain), 0);
   const batches = alikeBatches(units(batch), batchTokens(policy, settings.tokenBudget));
@@ -128,6 +130,7 @@ async function learn(
     { recompute: settings.recompute },
     (micro, pass) => {
       const scored = gather(micro, pass.logprobs).map((logprobs) => ({ logprobs }));
+      if (note) micro.members.forEach((member, i) => void note(member, scored[i]!));
       const { loss, dLogprobs } = sftLoss(scored, { tokens });
       return { loss, derivatives: { logprobs: scatter(micro, dLogprobs) } };
     },

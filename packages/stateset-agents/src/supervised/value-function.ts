@@ -115,7 +115,11 @@ export class ValueFunction {
     });
     const learnt = withTokens(sequences);
     const count = (members: readonly number[]) => members.reduce((sum, member) => sum + returns[member]!.length, 0);
-    const learn = async (members: readonly number[], signal: AbortSignal | undefined) => {
+    const learn = async (
+      members: readonly number[],
+      signal: AbortSignal | undefined,
+      note: ((member: number, value: Float32Array) => void) | undefined,
+    ) => {
       const tokens = count(members);
       const batches = microBatches(sequences, members, batchTokens(policy, tokenBudget));
       const want = { values: true, recompute: settings.recompute };
@@ -125,7 +129,9 @@ export class ValueFunction {
         want,
         (micro, pass) => {
           let loss = 0;
-          const derivatives = gatherValues(micro, pass.values!).map((values, i) =>
+          const predicted = gatherValues(micro, pass.values!);
+          if (note) micro.members.forEach((member, i) => void note(member, predicted[i]!));
+          const derivatives = predicted.map((values, i) =>
             values.map((value, t) => {
               const error = value - returns[micro.members[i]!]![t]!;
               loss += (0.5 * error * error) / tokens;
@@ -147,11 +153,13 @@ export class ValueFunction {
       defaults: { ...z.object(valueFitShape).parse({}), evaluateEvery: 0 },
       data: { conversations: describeList(conversations), returns: describeList(returns) },
       count: learnt.length,
-      learn: (batch, signal) => learn(membersOf(batch), signal),
-      record: (batch, step) =>
+      learn: (batch, signal, seen) =>
+        learn(membersOf(batch), signal, seen && ((member, value) => void seen.set(member, { value }))),
+      record: (batch, step, seen) =>
         membersOf(batch).map((i) => ({
           record: toConversationRecord(conversations[i]!, { step }),
           chains: conversations[i]!.chains,
+          learnt: seen.get(i),
         })),
       tokens: (batch) => count(membersOf(batch)),
       step: { scope: trunk ? "all" : "value" },

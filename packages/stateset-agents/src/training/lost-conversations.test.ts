@@ -72,7 +72,9 @@ class Hooked extends MultiTurnAgent {
   }
 }
 
-const asked = ({ scenario }: HarnessRun): Given[] => [{ role: "user", content: (scenario as { say: string }).say }];
+const asked = ({ scenario }: HarnessRun): Given[] => [
+  { role: "user", content: (scenario as unknown as { say: string }).say },
+];
 const harnessOf = (fail: (access: HarnessRun) => Promise<unknown>) =>
   defineHarness({
     scenarios: [
