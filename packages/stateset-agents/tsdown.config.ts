@@ -11,8 +11,9 @@ export default defineConfig({
     telemetry: "src/doors/telemetry.ts",
     testing: "src/doors/testing.ts",
     compat: "src/doors/compat.ts",
-    // A thread of its own, not a door: compile-in-worker.ts starts it.
+    // Threads of their own, no doors: compile-in-worker.ts and open-reader.ts start them.
     "constraint-worker": "src/tool/constrain/constraint-worker.ts",
+    "reader-worker": "src/dashboard/read/reader-worker.ts",
     "cli/main": "src/cli/main.ts",
     "cli/grpo-train": "src/cli/grpo-train.ts",
     "cli/grpo-evaluate": "src/cli/grpo-evaluate.ts",

@@ -2,18 +2,16 @@
  * Constraints made in a thread of their own, so that a stranger's schema costs its own request and nobody else's: what is too large is
  * refused before it is sent there, what takes too long is ended with the thread, and the next one is made in another.
  */
-import { existsSync } from "node:fs";
-import { createRequire } from "node:module";
-import { pathToFileURL } from "node:url";
-import { Worker, type WorkerOptions } from "node:worker_threads";
+import type { Worker } from "node:worker_threads";
 import { z } from "zod";
 import { StatesetError } from "../../error.ts";
 import { longestTimerMs, parseOptions } from "../../options.ts";
 import type { ByteAutomaton } from "../../policy/policy.ts";
+import { Recent } from "../../recent.ts";
+import { startThread } from "../../start-thread.ts";
 import type { CallFormatName } from "../format/call-format.ts";
 import type { ConstraintOptions } from "./compile-constraint.ts";
 import { constraintKey } from "./constraint-cache.ts";
-import { Recent } from "./recent.ts";
 import { requireSize } from "./schema-size.ts";
 
 const compilerOptionsSchema = z.strictObject({
@@ -152,26 +150,8 @@ export function createConstraintCompiler(options: ConstraintCompilerOptions = {}
 }
 
 function openWorker(): Worker {
-  const limits = { resourceLimits: { maxOldGenerationSizeMb: heapMb } };
-  const worker = import.meta.url.endsWith(".ts") ? fromSource(limits) : new Worker(workerFile(), limits);
-  worker.unref();
-  return worker;
-}
-
-/** Beside the file that this is bundled into, or, of a command, above it. */
-function workerFile(): URL {
-  const [beside, above] = ["./constraint-worker.mjs", "../constraint-worker.mjs"].map(
-    (at) => new URL(at, import.meta.url),
-  );
-  return existsSync(beside!) ? beside! : above!;
-}
-
-/** For who works on this library: threads do not read TypeScript by themselves. */
-function fromSource(options: WorkerOptions): Worker {
-  const loader = new URL("./api/index.mjs", pathToFileURL(createRequire(import.meta.url).resolve("tsx/esm")));
-  const file = new URL("./constraint-worker.ts", import.meta.url);
-  const code = `import("${loader}").then(({ register }) => { register(); return import("${file}"); })`;
-  return new Worker(code, { ...options, eval: true });
+  const code = { from: import.meta.url, source: "./constraint-worker.ts", entry: "constraint-worker" };
+  return startThread(code, { resourceLimits: { maxOldGenerationSizeMb: heapMb } });
 }
 
 function tooMuch(what: string): StatesetError {

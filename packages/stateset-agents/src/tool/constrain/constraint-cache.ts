@@ -1,8 +1,8 @@
 /** Constraints that are made once for the same tools, however many conversations there are. */
 import { StatesetError } from "../../error.ts";
 import type { ByteAutomaton, Sampler } from "../../policy/policy.ts";
+import { Recent } from "../../recent.ts";
 import { type ConstraintOptions, compileConstraint } from "./compile-constraint.ts";
-import { Recent } from "./recent.ts";
 
 const mostKept = 16;
 

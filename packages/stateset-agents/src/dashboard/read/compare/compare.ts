@@ -1,0 +1,140 @@
+/** Several runs side by side. */
+import { setImmediate } from "node:timers/promises";
+import { pairedTest } from "../../../evaluation/paired-test.ts";
+import { differences } from "../../../run/differences.ts";
+import { HttpError } from "../../../server/http-error.ts";
+import type { CompareData, EvaluationData, ProblemData } from "../../api/index.ts";
+import { evaluationsOf } from "../evaluations.ts";
+import { type JsonObject, numberAt } from "../json-file.ts";
+import type { Library } from "../library.ts";
+import type { RunPlace } from "../places.ts";
+import type { Query } from "../reader.ts";
+import { rowOf } from "../row.ts";
+import { namesIn } from "../series.ts";
+import { familiesOf } from "./families.ts";
+
+/** Each pair is tested, so their number grows by the square. */
+const mostRuns = 50;
+
+/** Of those that were named; one that is no longer there is a problem, and the others stay. */
+export function placesIn(library: Library, query: Query, problems: ProblemData[] = []): RunPlace[] {
+  const keys = namesIn(query.runs ?? "");
+  if (keys.length === 0) throw new HttpError(400, "Name the runs to compare, separated by commas.", { param: "runs" });
+  if (keys.length > mostRuns)
+    throw new HttpError(400, `At most ${mostRuns} runs are compared; ${keys.length} were named.`, { param: "runs" });
+  const missing: HttpError[] = [];
+  const places = keys.flatMap((key) => {
+    try {
+      return [library.place(key)];
+    } catch (error) {
+      if (!(error instanceof HttpError)) throw error;
+      missing.push(error);
+      problems.push({ where: key, message: error.message });
+      return [];
+    }
+  });
+  if (places.length === 0) throw missing[0]!;
+  return places;
+}
+
+async function compared(library: Library, place: RunPlace) {
+  const row = await rowOf(library, place);
+  const { metrics } = await library.indexes.of(place.dir).summary();
+  const { evaluations, problems } = await evaluationsOf(place.dir, library.events);
+  return {
+    key: place.key,
+    id: row.id,
+    row,
+    config: library.config(place.dir),
+    metrics,
+    scores: lastScores(evaluations),
+    problems: [...row.problems, ...problems].map(({ where, message }) => ({
+      where: `${place.key}: ${where}`,
+      message,
+    })),
+  };
+}
+
+export async function compareRuns(library: Library, query: Query): Promise<CompareData> {
+  const runs: Awaited<ReturnType<typeof compared>>[] = [];
+  const problems: ProblemData[] = [];
+  for (const place of placesIn(library, query, problems)) runs.push(await compared(library, place));
+  const metrics = [...new Set(runs.flatMap((run) => run.metrics.map(({ name }) => name)))];
+  return {
+    runs: runs.map(({ key, id, row, config }) => ({
+      key,
+      id,
+      seed: numberAt(config, "settings", "seed"),
+      algorithm: row.algorithm,
+    })),
+    settings: settingsThatDiffer(runs.map(({ config }) => config ?? {})),
+    families: familiesOf(runs).map(({ name, members }) => ({ name, runs: members.map(({ key }) => key) })),
+    metrics,
+    heldOut: runs.map(({ key, row }) => ({
+      key,
+      before: row.heldOut?.before ?? null,
+      after: row.heldOut?.after ?? null,
+    })),
+    pairs: await pairsOf(runs),
+    scenarios: scenariosOf(runs.map(({ scores }) => scores)),
+    problems: [...problems, ...runs.flatMap((run) => run.problems)],
+  };
+}
+
+/** The name and folder of a run are no setting. */
+const notShown = /^(?:id|version)$/;
+
+function settingsThatDiffer(configs: readonly JsonObject[]): CompareData["settings"] {
+  const paths = new Set(configs.flatMap((config) => differences(configs[0]!, config).map(({ path }) => path)));
+  const flat = configs.map((config) => new Map(differences({}, config).map(({ path, b }) => [path, b])));
+  return [...paths]
+    .filter((path) => !notShown.test(path))
+    .sort()
+    .map((path) => ({ path, values: flat.map((values) => values.get(path) ?? null) }));
+}
+
+type Scores = ReadonlyMap<string, number>;
+
+/** Of the last evaluation on what is only looked at, else on what chooses; by scenario. */
+function lastScores(evaluations: readonly EvaluationData[]): Scores {
+  for (const set of ["report", "selection"]) {
+    // That of step 0 is of the weights it began with.
+    const last = evaluations.findLast((one) => one.set === set && one.step > 0 && one.scenarios.length > 0);
+    if (last) return new Map(last.scenarios.flatMap(({ id, mean }) => (mean === null ? [] : [[id, mean]])));
+  }
+  return new Map();
+}
+
+interface Scored {
+  key: string;
+  scores: Scores;
+}
+
+/** Enough for a p-value of 0.001, and each pair takes milliseconds. */
+const resamples = 1999;
+
+async function pairsOf(runs: readonly Scored[]): Promise<CompareData["pairs"]> {
+  const pairs: CompareData["pairs"] = [];
+  for (const [i, a] of runs.entries()) {
+    for (const b of runs.slice(i + 1)) {
+      const common = [...a.scores.keys()].filter((id) => b.scores.has(id));
+      if (common.length === 0) continue;
+      const of = ({ scores }: Scored) => common.map((id) => scores.get(id)!);
+      const { difference, pValue, verdict } = pairedTest(of(a), of(b), { resamples });
+      pairs.push({ a: a.key, b: b.key, difference: { ...difference }, pValue, verdict });
+    }
+    await setImmediate();
+  }
+  return pairs;
+}
+
+function scenariosOf(runs: readonly Scores[]): CompareData["scenarios"] {
+  const ids = [...new Set(runs.flatMap((scores) => [...scores.keys()]))];
+  const spread = (values: readonly (number | null)[]) => {
+    const known = values.filter((value) => value !== null);
+    return Math.max(...known) - Math.min(...known);
+  };
+  return ids
+    .map((id) => ({ id, values: runs.map((scores) => scores.get(id) ?? null) }))
+    .sort((a, b) => spread(b.values) - spread(a.values) || (a.id < b.id ? -1 : 1));
+}

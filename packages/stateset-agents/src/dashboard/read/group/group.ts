@@ -1,0 +1,79 @@
+/** The conversations of one group (or pair), what each added to the gradient, and why. */
+import { messageOf } from "../../../error.ts";
+import type { GroupData, ProblemData } from "../../api/index.ts";
+import { explainGroup } from "../explain/explain-group.ts";
+import { groupKey, noGroup, parseGroupKey } from "../keys.ts";
+import type { Library } from "../library.ts";
+import { algorithmOf } from "../row.ts";
+import { clippedTokens } from "../tokens/clip.ts";
+import type { ConversationTokens } from "../tokens/token-files.ts";
+import { rowOfLine } from "../trajectories/row-facts.ts";
+import { tokensPath } from "../trajectories/step-files.ts";
+import type { Member } from "./member.ts";
+import { groupTree } from "./tree.ts";
+
+export async function groupOf(library: Library, text: string): Promise<GroupData> {
+  const { run, set, step } = parseGroupKey(text);
+  const place = library.place(run);
+  const file = library.stepFiles.file(place.dir, set, step);
+  if (!file) throw noGroup(text);
+  const problems: ProblemData[] = [...file.problems];
+  const keyOf = (group: string | null) => (group === null ? null : groupKey({ run, set, step, group }));
+  const keys = [...new Set(file.lines.flatMap(({ row }) => keyOf(row?.groupId ?? null) ?? []))];
+  const at = keys.indexOf(text);
+  if (at < 0) throw noGroup(text);
+  const config = library.config(place.dir);
+  const members = file.lines.flatMap(({ row }, line): Member[] => {
+    if (!row || keyOf(row.groupId) !== text) return [];
+    const record = library.stepFiles.record(file, line);
+    let tokens: ConversationTokens | undefined;
+    try {
+      if (set === "training") tokens = library.tokenFiles.of(tokensPath(place.dir, step), record);
+    } catch (error) {
+      problems.push({ where: `${record.id}`, message: messageOf(error) });
+    }
+    return [{ line, row, record, tokens }];
+  });
+  const { spelling } = await library.tokenizers.of(place.dir, config);
+  return {
+    key: text,
+    id: members[0]!.row.groupId!,
+    run,
+    step,
+    scenario: members[0]!.row.scenario,
+    algorithm: algorithmOf(config),
+    previous: keys[at - 1] ?? null,
+    next: keys[at + 1] ?? null,
+    members: members.map((member) => ({
+      ...rowOfLine(member.row, { run, set, step }, member.line),
+      ...learntOf(member, config?.algorithm),
+      messages: member.record.messages.map((message) => ({ ...message })),
+    })),
+    tree: groupTree(members, spelling),
+    why: set === "training" ? explainGroup(config, members) : null,
+    problems,
+  };
+}
+
+/** Of its learn tokens: Σ advantage, and how many the clip holds back. */
+function learntOf(
+  { record, tokens }: Member,
+  algorithm: unknown,
+): Pick<GroupData["members"][number], "advantage" | "learnTokens" | "clippedShare"> {
+  const learnTokens = record.chains.reduce((sum, { learnLength }) => sum + learnLength, 0);
+  const { advantage, ratio } = tokens?.learnt ?? {};
+  const known = advantage?.filter((own) => !Number.isNaN(own)) ?? new Float32Array(0);
+  if (known.length === 0) return { advantage: null, learnTokens, clippedShare: null };
+  const sum = known.reduce((total, own) => total + own, 0);
+  const clipped = ratio && advantage && clippedTokens(algorithm, { ratio, advantage });
+  return {
+    advantage: {
+      sum,
+      mean: sum / known.length,
+      min: known.reduce((least, own) => Math.min(least, own)),
+      max: known.reduce((most, own) => Math.max(most, own)),
+    },
+    learnTokens,
+    clippedShare: clipped ? clipped.reduce((total, own) => total + own, 0) / known.length : null,
+  };
+}

@@ -1,0 +1,43 @@
+/** The indexes of all runs. Few are held in memory whole: those that were asked for last. */
+import { RunIndex } from "./run-index.ts";
+
+const mostBytes = 96 << 20;
+
+export class Indexes {
+  readonly #cacheDir: string;
+  /** The one that was used last is the last. */
+  readonly #indexes = new Map<string, RunIndex>();
+
+  constructor(cacheDir: string) {
+    this.#cacheDir = cacheDir;
+  }
+
+  of(dir: string): RunIndex {
+    const index = this.#indexes.get(dir) ?? new RunIndex(dir, this.#cacheDir);
+    this.#indexes.delete(dir);
+    this.#indexes.set(dir, index);
+    this.#shrink(index);
+    return index;
+  }
+
+  /** Of a run that is gone. */
+  drop(dir: string): void {
+    this.#indexes.delete(dir);
+  }
+
+  close(): void {
+    for (const index of this.#indexes.values()) index.release();
+    this.#indexes.clear();
+  }
+
+  #shrink(used: RunIndex): void {
+    let bytes = 0;
+    for (const index of this.#indexes.values()) bytes += index.weight;
+    for (const index of this.#indexes.values()) {
+      if (bytes <= mostBytes) return;
+      if (index === used) continue;
+      bytes -= index.weight;
+      index.release();
+    }
+  }
+}

@@ -1,0 +1,229 @@
+/** What is kept of a run's numbers: metrics.jsonl and timing.jsonl by column, and what lists say of them and of events.jsonl. */
+import { createHash } from "node:crypto";
+import { realpathSync } from "node:fs";
+import { join } from "node:path";
+import { pathIn, type RunFile, runFiles } from "../../../run/layout.ts";
+import type { ProblemData } from "../../api/index.ts";
+import { type FileMark, type FileState, readOn, stateOf } from "./growing-file.ts";
+import { addEvaluation, type HeldOutEnds } from "./held-out.ts";
+import { NumberTable } from "./number-table.ts";
+import { recordIn, scanEvents } from "./scan-events.ts";
+import { LineScanner } from "./scan-lines.ts";
+import { readHead, readTables, writeIndex } from "./store.ts";
+import { type IndexSummary, summaryOf } from "./summary.ts";
+
+const tableFiles = ["metrics", "timing"] as const satisfies readonly RunFile[];
+type TableFile = (typeof tableFiles)[number];
+const files = [...tableFiles, "events"] as const;
+type IndexedFile = (typeof files)[number];
+
+/** What stands in the head of an index on the disk. */
+interface Facts {
+  dir: string;
+  marks: Partial<Record<IndexedFile, FileMark>>;
+  problems: Record<IndexedFile, ProblemData[]>;
+  summary: IndexSummary;
+  heldOut: HeldOutEnds;
+}
+
+export type RunTables = Record<TableFile, NumberTable>;
+
+/** More are counted but not told. */
+const mostProblems = 20;
+/** An index that is behind by less is not written again: what is missing is read anew in no time. */
+const worthWriting = 1 << 18;
+
+export class RunIndex {
+  readonly #dir: string;
+  readonly #path: string;
+  #facts: Facts;
+  #tables: RunTables | undefined;
+  readonly #scanners: Partial<Record<TableFile, LineScanner>> = {};
+  /** Bytes that the index on the disk does not know of. */
+  #unwritten = 0;
+  #busy: Promise<void> = Promise.resolve();
+  /** Counts how often the run was found to be another than it was: cut back, or replaced. */
+  generation = 0;
+  /** The last step that was still the same then. */
+  cutTo = 0;
+
+  constructor(dir: string, cacheDir: string) {
+    this.#dir = dir;
+    const name = createHash("sha256").update(realPath(dir)).digest("hex").slice(0, 32);
+    this.#path = join(cacheDir, `${name}.index`);
+    const kept = readHead<Facts>(this.#path);
+    this.#facts = kept?.dir === realPath(dir) ? kept : nothing(realPath(dir));
+  }
+
+  /** As of now. One at a time: who asks meanwhile waits for the same. */
+  async summary(): Promise<IndexSummary> {
+    await this.#refresh(false);
+    return this.#facts.summary;
+  }
+
+  async heldOut(): Promise<HeldOutEnds> {
+    await this.#refresh(false);
+    return this.#facts.heldOut;
+  }
+
+  async tables(): Promise<RunTables> {
+    await this.#refresh(true);
+    return this.#tables!;
+  }
+
+  problems(): ProblemData[] {
+    return files.flatMap((file) => this.#facts.problems[file]);
+  }
+
+  /** Bytes in memory, about. */
+  get weight(): number {
+    const { metrics, timing } = this.#tables ?? {};
+    return [metrics, timing].reduce(
+      (sum, table) => sum + (table ? table.steps.length * 4.2 * table.columns.length : 0),
+      0,
+    );
+  }
+
+  /** Lets go of what can be read again. */
+  release(): void {
+    this.write(1);
+    this.#tables = undefined;
+    for (const file of tableFiles) delete this.#scanners[file];
+  }
+
+  write(atLeast = worthWriting): void {
+    if (!this.#tables || this.#unwritten < atLeast) return;
+    // Where it cannot be written, it is not tried again for every line.
+    writeIndex(this.#path, this.#facts, [this.#tables.metrics, this.#tables.timing]);
+    this.#unwritten = 0;
+  }
+
+  #refresh(whole: boolean): Promise<void> {
+    // After one that failed the next one tries again.
+    this.#busy = this.#busy.catch(() => {}).then(() => this.#catchUp(whole));
+    return this.#busy;
+  }
+
+  async #catchUp(whole: boolean): Promise<void> {
+    const looked = () => files.map((file) => stateOf(pathIn(this.#dir, file), this.#facts.marks[file]));
+    const still = (states: readonly FileState[]) =>
+      states.every((state, i) => state === "same" || (state === "gone" && !this.#facts.marks[files[i]!]));
+    if (!whole && still(looked())) return;
+    const tables = this.#load();
+    // Again: where its tables could not be loaded, nothing of it is known any more.
+    const states = looked();
+    if (still(states)) return;
+    const before = this.#facts.marks.metrics && tables.metrics;
+    for (const [i, file] of files.entries()) {
+      const state = states[i]!;
+      if (state === "same") continue;
+      if (state === "gone" || state === "replaced") this.#forget(file, tables);
+      if (state !== "gone") await this.#read(file, tables);
+    }
+    if (before && before !== tables.metrics) {
+      this.generation++;
+      this.cutTo = commonStep(before, tables.metrics);
+    }
+    this.#facts.summary = summaryOf(tables);
+    this.write();
+  }
+
+  #forget(file: IndexedFile, tables: RunTables): void {
+    delete this.#facts.marks[file];
+    this.#facts.problems[file] = [];
+    this.#unwritten = Number.POSITIVE_INFINITY;
+    if (file === "events") {
+      this.#facts.heldOut = {};
+      return;
+    }
+    tables[file] = new NumberTable();
+    delete this.#scanners[file];
+  }
+
+  async #read(file: IndexedFile, tables: RunTables): Promise<void> {
+    const mark = this.#facts.marks[file];
+    try {
+      const read = await (file === "events" ? this.#readEvents(mark) : this.#readTable(file, tables[file], mark));
+      this.#unwritten += read.offset - (mark?.offset ?? 0);
+      this.#facts.marks[file] = read;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === undefined) throw error;
+      // It went away between two looks, or may not be read: the next look says.
+      this.#facts.problems[file] = [{ where: runFiles[file], message: `cannot be read: ${(error as Error).message}` }];
+    }
+  }
+
+  #readTable(file: TableFile, table: NumberTable, mark: FileMark | undefined): Promise<FileMark> {
+    this.#scanners[file] ??= new LineScanner(table, (line, message) => this.#note(file, line, message), mark?.lines);
+    const scanner = this.#scanners[file];
+    return readOn(
+      pathIn(this.#dir, file),
+      mark,
+      (bytes, from, to) => scanner.scan(bytes, from, to),
+      () => scanner.lines,
+    );
+  }
+
+  #readEvents(mark: FileMark | undefined): Promise<FileMark> {
+    let lines = mark?.lines ?? 0;
+    return readOn(
+      pathIn(this.#dir, "events"),
+      mark,
+      (bytes, from, to) => {
+        const { at, line } = scanEvents(bytes, from, to, lines, (number, start, end) => {
+          const event = recordIn(bytes, start, end);
+          if (event) addEvaluation(this.#facts.heldOut, event);
+          else this.#note("events", number, "is no JSON object");
+        });
+        lines = line;
+        return at;
+      },
+      () => lines,
+    );
+  }
+
+  #note(file: IndexedFile, line: number, message: string): void {
+    const problems = this.#facts.problems[file];
+    if (problems.length < mostProblems) problems.push({ where: `${runFiles[file]}, line ${line}`, message });
+  }
+
+  #load(): RunTables {
+    if (this.#tables) return this.#tables;
+    const known = Object.keys(this.#facts.marks).length > 0;
+    const kept = known ? readTables(this.#path) : undefined;
+    if (known && !kept) this.#facts = nothing(this.#facts.dir);
+    const [metrics = new NumberTable(), timing = new NumberTable()] = kept ?? [];
+    this.#tables = { metrics, timing };
+    return this.#tables;
+  }
+}
+
+function nothing(dir: string): Facts {
+  const empty = { metrics: new NumberTable(), timing: new NumberTable() };
+  return { dir, marks: {}, problems: { metrics: [], timing: [], events: [] }, summary: summaryOf(empty), heldOut: {} };
+}
+
+function realPath(dir: string): string {
+  try {
+    return realpathSync(dir);
+  } catch {
+    return dir;
+  }
+}
+
+/** Up to which step two tables say the same. */
+function commonStep(a: NumberTable, b: NumberTable): number {
+  const rows = Math.min(a.rows, b.rows);
+  let row = 0;
+  while (row < rows && sameRow(a, b, row)) row++;
+  return row === 0 ? 0 : a.steps[row - 1]!;
+}
+
+function sameRow(a: NumberTable, b: NumberTable, row: number): boolean {
+  if (a.steps[row] !== b.steps[row]) return false;
+  return a.columns.every((column) => {
+    const other = b.get(column.name);
+    if (!other) return !column.has(row);
+    return other.has(row) === column.has(row) && Object.is(other.values[row] ?? 0, column.values[row] ?? 0);
+  });
+}

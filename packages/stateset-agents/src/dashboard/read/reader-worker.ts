@@ -1,0 +1,19 @@
+/** The thread of open-reader.ts: one Reader, asked by messages. */
+import { parentPort, workerData } from "node:worker_threads";
+import { createReader } from "./create-reader.ts";
+import type { ReaderOptions } from "./reader.ts";
+import { type Asked, type Told, tellError } from "./reader-messages.ts";
+
+const port = parentPort!;
+const reader = createReader(workerData as ReaderOptions);
+const tell = (told: Told, transfer: ArrayBuffer[] = []) => port.postMessage(told, transfer);
+
+port.on("message", ({ id, method, args }: Asked) => {
+  const answer = reader[method] as (...args: unknown[]) => Promise<unknown>;
+  answer(...args).then(
+    // Packed answers are handed over instead of copied: nobody keeps them here.
+    (value) => tell({ id, value }, value instanceof Uint8Array ? [value.buffer as ArrayBuffer] : []),
+    (error: unknown) => tell({ id, error: tellError(error) }),
+  );
+});
+tell("ready");

@@ -1,0 +1,58 @@
+/** A conversation token by token, packed for the page. */
+import { messageOf } from "../../../error.ts";
+import { HttpError } from "../../../server/http-error.ts";
+import { encodePacked, type NumberColumn, type TokensHead } from "../../api/index.ts";
+import type { Library } from "../library.ts";
+import { findConversation } from "../trajectories/one.ts";
+import { tokensPath } from "../trajectories/step-files.ts";
+import { clippedTokens } from "./clip.ts";
+import type { ConversationTokens } from "./token-files.ts";
+
+export async function tokensOf(library: Library, text: string): Promise<Uint8Array<ArrayBuffer>> {
+  const { key, place, record } = findConversation(library, text);
+  const tokens = key.set === "training" ? readTokensOf(library, tokensPath(place.dir, key.step), record) : undefined;
+  if (!tokens) throw notRecorded(key.set);
+  const config = library.config(place.dir);
+  const { spelling, why } = await library.tokenizers.of(place.dir, config);
+  const ids = [...new Set(tokens.tokens)];
+  const head: TokensHead = {
+    chains: record.chains.map(({ length, started, versions }, c) => ({
+      from: tokens.starts[c]!,
+      length,
+      started: typeof started === "string" ? started : null,
+      versions: { ...versions },
+    })),
+    pieces: ids.map((id) => spelling?.piece(id) ?? { id }),
+    tokenizer: spelling?.from ?? null,
+    why,
+  };
+  return encodePacked(head, columnsOf(tokens, config?.algorithm));
+}
+
+function columnsOf(tokens: ConversationTokens, algorithm: unknown): Record<string, NumberColumn> {
+  const { learnt, starts: _, ...columns } = tokens;
+  const { ratio, advantage } = learnt;
+  const clipped = ratio && advantage && clippedTokens(algorithm, { ratio, advantage });
+  return { ...columns, ...learnt, ...(clipped && { clipped }) };
+}
+
+/** A damaged file of tokens is no reason to show nothing: it is named. */
+export function readTokensOf(
+  library: Library,
+  path: string,
+  record: Parameters<Library["tokenFiles"]["of"]>[1],
+): ConversationTokens | undefined {
+  try {
+    return library.tokenFiles.of(path, record);
+  } catch (error) {
+    throw new HttpError(409, messageOf(error), { param: "trajectory", code: "tokens_damaged" });
+  }
+}
+
+function notRecorded(set: string): HttpError {
+  const why =
+    set === "evaluation"
+      ? "Of conversations of evaluations no tokens are kept."
+      : "The tokens of this conversation were not recorded. Train with `trajectories: { tokens: true }`.";
+  return new HttpError(409, why, { param: "trajectory", code: "no_tokens" });
+}

@@ -1,0 +1,124 @@
+/**
+ * The files of recorded conversations, line by line: where each line lies and what lists say of it. Made when a step is asked for; a file
+ * that was written anew, as a resumed run does, is read anew.
+ */
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { parseRecord } from "../../../conversation/parse-record.ts";
+import type { ConversationRecord } from "../../../conversation/record.ts";
+import { messageOf } from "../../../error.ts";
+import { Recent } from "../../../recent.ts";
+import { evaluatedSteps } from "../../../run/evaluation-conversations.ts";
+import { pathIn, runFiles, stepName } from "../../../run/layout.ts";
+import { trajectorySteps } from "../../../run/trajectories.ts";
+import type { ProblemData } from "../../api/index.ts";
+import type { StepSet } from "../keys.ts";
+import { type RowFacts, rowFacts } from "./row-facts.ts";
+
+export interface RecordLine {
+  offset: number;
+  length: number;
+  /** Undefined where it cannot be read; the problems of the file say so. */
+  row: RowFacts | undefined;
+}
+
+export interface StepFile {
+  path: string;
+  /** One a line of the file, empty ones too. */
+  lines: RecordLine[];
+  problems: ProblemData[];
+}
+
+const mostFiles = 2000;
+
+export class StepFiles {
+  readonly #files = new Recent<StepFile & { stamp: string }>(mostFiles);
+
+  steps(dir: string, set: StepSet): number[] {
+    return set === "training" ? trajectorySteps(dir) : evaluatedSteps(dir);
+  }
+
+  /** Undefined where the step has no file (any more). */
+  file(dir: string, set: StepSet, step: number): StepFile | undefined {
+    const path = pathOf(dir, set, step);
+    let stamp: string;
+    try {
+      const { ino, size, mtimeMs } = statSync(path);
+      stamp = `${ino} ${size} ${mtimeMs}`;
+    } catch {
+      return undefined;
+    }
+    const known = this.#files.get(path);
+    if (known?.stamp === stamp) return known;
+    try {
+      const hasTokens = set === "training" && existsSync(tokensPath(dir, step));
+      return this.#files.set(path, { ...indexFile(path, nameOf(set, step), hasTokens), stamp });
+    } catch (error) {
+      const problem = { where: nameOf(set, step), message: `cannot be read: ${messageOf(error)}` };
+      return { path, lines: [], problems: [problem] };
+    }
+  }
+
+  /** One line, whole; throws INVALID_DATA that says where where it is no record. */
+  record(file: StepFile, line: number): ConversationRecord {
+    const { offset, length } = file.lines[line]!;
+    const bytes = Buffer.alloc(length);
+    const handle = openSync(file.path, "r");
+    try {
+      return parseLine(bytes.toString("utf8", 0, readSync(handle, bytes, 0, length, offset)), file.path, line);
+    } finally {
+      closeSync(handle);
+    }
+  }
+}
+
+export function tokensPath(dir: string, step: number): string {
+  return join(pathIn(dir, "trajectories"), `${stepName(step)}.bin`);
+}
+
+export function hasTokenFiles(dir: string): boolean {
+  try {
+    return readdirSync(pathIn(dir, "trajectories")).some((name) => name.endsWith(".bin"));
+  } catch {
+    return false;
+  }
+}
+
+function pathOf(dir: string, set: StepSet, step: number): string {
+  return join(dir, nameOf(set, step));
+}
+
+function nameOf(set: StepSet, step: number): string {
+  const name = set === "training" ? stepName(step) : `evaluation-${String(step).padStart(6, "0")}`;
+  return join(runFiles.trajectories, `${name}.jsonl`);
+}
+
+function indexFile(path: string, name: string, hasTokens: boolean): StepFile {
+  const bytes = readFileSync(path);
+  const lines: RecordLine[] = [];
+  const problems: ProblemData[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const found = bytes.indexOf(10, at);
+    const end = found < 0 ? bytes.length : found;
+    let row: RowFacts | undefined;
+    try {
+      if (end > at) row = rowFacts(parseLine(bytes.toString("utf8", at, end), name, lines.length), hasTokens);
+    } catch (error) {
+      problems.push({ where: `${name}, line ${lines.length + 1}`, message: messageOf(error) });
+    }
+    lines.push({ offset: at, length: end - at, row });
+    at = end + 1;
+  }
+  return { path, lines, problems };
+}
+
+function parseLine(text: string, where: string, line: number): ConversationRecord {
+  const place = `${where}, line ${line + 1}`;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new Error("is no JSON: half of it may be missing");
+  }
+  return parseRecord(value, place, String(line + 1));
+}
