@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { buckets, middle } from "./colours.ts";
-import { bucketOf, colourClass, knownQuantities, quantities, reachOf, ticksOf } from "./quantity.ts";
+import { bucketOf, colourClass, firstOf, knownQuantities, quantities, reachOf, ticksOf } from "./quantity.ts";
 import { type Tokens, tokensOf, whyItLearns } from "./tokens.ts";
 
 const quantity = (name: string) => quantities.find((one) => one.name === name)!;
@@ -81,6 +81,19 @@ describe("colours by a quantity", () => {
   it("takes no log-prob of 0 for one where nothing was sampled", () => {
     const tokens = made({ logprobs: Float32Array.of(0, 0) }, 2, { turn: [-1, 3] });
     expect([0, 1].map((i) => quantity("logprob").of(tokens, i))).toEqual([Number.NaN, 0]);
+  });
+
+  it("takes one of 0 for a log-prob where tokens of data were scored", () => {
+    const tokens = made({ logprobs: Float32Array.of(0, 0, -1) }, 3, { turn: [-1, -1, -1], learn: [0, 1, 1] });
+    expect([0, 1, 2].map((i) => quantity("logprob").of(tokens, i))).toEqual([Number.NaN, 0, -1]);
+  });
+
+  it("looks first at the advantage, of data at the difference from the reference", () => {
+    const names = (...own: string[]) => own.map(quantity);
+    expect(firstOf(names("ratio", "advantage"))?.name).toBe("advantage");
+    expect(firstOf(names("logprob", "difference"))?.name).toBe("difference");
+    expect(firstOf(names("logprob"))?.name).toBe("logprob");
+    expect(firstOf([])).toBeUndefined();
   });
 
   it("has a scale where there is no number, or one", () => {

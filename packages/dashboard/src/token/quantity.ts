@@ -45,7 +45,7 @@ export const quantities: readonly Quantity[] = [
   {
     name: "logprob",
     label: "Log-prob",
-    meaning: "How likely the policy held the token when it sampled it. The deeper the colour, the less likely.",
+    meaning: "How likely the policy held the token. The deeper the colour, the less likely.",
     ramp: "plain",
     of: (tokens, i) => numberOf(tokens, "logprobs", i),
     fixed: { high: 0 },
@@ -88,6 +88,12 @@ export function knownQuantities(tokens: Tokens): Quantity[] {
     for (let i = 0; i < tokens.count; i++) if (!Number.isNaN(of(tokens, i))) return true;
     return false;
   });
+}
+
+/** What is looked at first: what the gradient did, or else how far the policy went from where it began. */
+export function firstOf(known: readonly Quantity[]): Quantity | undefined {
+  const wanted: readonly QuantityName[] = ["advantage", "difference"];
+  return wanted.flatMap((name) => known.find((one) => one.name === name) ?? [])[0] ?? known[0];
 }
 
 /** How far the colours reach: places on the scale, not values. */

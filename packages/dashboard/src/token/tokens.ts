@@ -22,6 +22,8 @@ export interface Tokens {
   turn: Int32Array;
   numbers: { readonly [N in NumberName]?: Float32Array };
   clipped: Uint8Array | undefined;
+  /** Tokens of data that were not sampled, but scored while they were learnt: theirs is a log-prob too where it is 0. */
+  scored: boolean;
   chains: TokensHead["chains"];
   pieces: ReadonlyMap<number, Piece>;
   tokenizer: string | null;
@@ -31,6 +33,7 @@ export interface Tokens {
 export function tokensOf({ head, columns }: Packed<TokensHead>): Tokens {
   const ids = columns.tokens as Int32Array;
   const learn = columns.learn as Uint8Array;
+  const turn = columns.turn as Int32Array;
   const learns = learn.slice();
   for (const { from, length } of head.chains) if (length > 0) learns[from] = 0;
   const numbers = Object.fromEntries(numberNames.flatMap((name) => (columns[name] ? [[name, columns[name]]] : [])));
@@ -39,9 +42,10 @@ export function tokensOf({ head, columns }: Packed<TokensHead>): Tokens {
     ids,
     learn,
     learns,
-    turn: columns.turn as Int32Array,
+    turn,
     numbers: numbers as Tokens["numbers"],
     clipped: columns.clipped as Uint8Array | undefined,
+    scored: learn.some((own, i) => own === 1 && turn[i]! < 0 && (columns.logprobs?.[i] ?? 0) !== 0),
     chains: head.chains,
     pieces: new Map(head.pieces.map((piece) => [piece.id, piece])),
     tokenizer: head.tokenizer,
@@ -49,11 +53,12 @@ export function tokensOf({ head, columns }: Packed<TokensHead>): Tokens {
   };
 }
 
-export function numberOf({ numbers, turn }: Tokens, name: NumberName, token: number): number {
+export function numberOf({ numbers, turn, learns, scored }: Tokens, name: NumberName, token: number): number {
   const value = numbers[name]?.[token] ?? Number.NaN;
+  if (value !== 0 || turn[token]! >= 0) return value;
   // What nobody sampled stands in the file with a log-prob of 0.
-  const unknown = value === 0 && turn[token]! < 0 && (name === "logprobs" || name === "samplerLogprobs");
-  return unknown ? Number.NaN : value;
+  if (name === "logprobs") return scored && learns[token] === 1 ? value : Number.NaN;
+  return name === "samplerLogprobs" ? Number.NaN : value;
 }
 
 export function chainOf({ chains }: Tokens, token: number): number {

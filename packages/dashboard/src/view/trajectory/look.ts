@@ -4,7 +4,7 @@ import type { GroupData, TokensHead } from "../../../../stateset-agents/src/dash
 import { askJson, askPacked } from "../../data/ask.ts";
 import { useResource } from "../../data/resource.ts";
 import { place, setQuery } from "../../data/url.ts";
-import { knownQuantities, type Quantity, reachOf } from "../../token/quantity.ts";
+import { firstOf, knownQuantities, type Quantity, reachOf } from "../../token/quantity.ts";
 import { Spelling } from "../../token/spelling.ts";
 import type { TokenLook } from "../../token/token-lines.tsx";
 import { type Tokens, tokensOf } from "../../token/tokens.ts";
@@ -35,7 +35,7 @@ export function useLook(tokens: Tokens | undefined, group: string | null): Look 
   );
   const known = useMemo(() => (tokens ? knownQuantities(tokens) : []), [tokens]);
   const spelling = useMemo(() => tokens && new Spelling(tokens), [tokens]);
-  const quantity = known.find(({ name }) => name === colour) ?? known[0];
+  const quantity = known.find(({ name }) => name === colour) ?? firstOf(known);
   const among = wide ? others.data : undefined;
   const reach = useMemo(() => tokens && quantity && reachOf(quantity, among ?? [tokens]), [tokens, quantity, among]);
   if (!tokens || !spelling) return undefined;
