@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import type { RunRow } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { link } from "../../data/url.ts";
-import { ago, compact, estimate, moment, number, signed } from "../parts/number.ts";
+import { ago, compact, estimate, moment, number, plural, signed } from "../parts/number.ts";
 import { RunState } from "../parts/run-state.tsx";
 import { Sparkline } from "../parts/sparkline.tsx";
 import { Text } from "../parts/text.tsx";
@@ -26,10 +26,16 @@ export const columns: readonly Column[] = [
     cell: (row) => (
       <a class="run-link cut" href={link(["run", row.key])} data-run={row.key} title={row.note || undefined}>
         <Text value={row.id} />
+        {row.key.replace(/^\d+~/, "") !== row.id && (
+          <span class="faint">
+            {" "}
+            <Text value={row.key} />
+          </span>
+        )}
         {row.problems.length > 0 && (
           <span class="tone-warn" title={row.problems.map(({ where, message }) => `${where}: ${message}`).join("\n")}>
             {" "}
-            ⚠<span class="unseen"> {row.problems.length} problems</span>
+            ⚠<span class="unseen"> {plural(row.problems.length, "problem")}</span>
           </span>
         )}
       </a>
