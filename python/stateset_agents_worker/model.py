@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from . import attention
-from .errors import WorkerError, last_line
+from .errors import WorkerError, is_out_of_memory, last_line
 
 #: What layers may attend to. Models with other kinds (chunks, states) are refused.
 _LAYER_TYPES = {"full_attention", "sliding_attention"}
@@ -94,7 +94,9 @@ def load_model(options: dict[str, Any], device: torch.device, world: int) -> Mod
             dtype=compute if adapted else torch.float32,
             attn_implementation=attention.NAME,
             local_files_only=True,
+            # Refused below, by name.
             output_loading_info=True,
+            ignore_mismatched_sizes=True,
             **({"quantization_config": quantise, "device_map": {"": device}} if quantise is not None else {}),
         )
     except WorkerError:
@@ -108,6 +110,8 @@ def load_model(options: dict[str, Any], device: torch.device, world: int) -> Mod
     except (ValueError, ImportError) as error:
         raise WorkerError("MODEL_UNSUPPORTED", f"transformers cannot load {folder}: {last_line(error)}.") from error
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         raise WorkerError("MODEL_INVALID", f"{folder} cannot be loaded: {last_line(error)}.") from error
     _check_loaded(folder, report)
     causal.eval().requires_grad_(not adapted)
@@ -154,7 +158,8 @@ def _quantisation(asked: str | None, compute: torch.dtype, device: torch.device,
 
 def _check_loaded(folder: str, report: dict[str, Any]) -> None:
     for kind, what in (("missing_keys", "lack"), ("mismatched_keys", "have in another shape")):
-        names = sorted(str(name) for name in report.get(kind) or ())
+        # Those of another shape come with both shapes.
+        names = sorted(one if isinstance(one, str) else str(one[0]) for one in report.get(kind) or ())
         if names:
             shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more tensors" if len(names) > 4 else "")
             raise WorkerError(

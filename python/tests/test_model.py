@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import unittest
+import unittest.mock
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
 from torch._dynamo.utils import counters
-from transformers import AutoModelForCausalLM, BloomConfig, Gemma2Config, GraniteConfig, MambaConfig
+from transformers import AutoConfig, AutoModelForCausalLM, BloomConfig, Gemma2Config, GraniteConfig, MambaConfig
 
 from stateset_agents_worker import lora
 from stateset_agents_worker.errors import WorkerError
@@ -117,10 +118,13 @@ class LoadTest(unittest.TestCase):
         damaged = make(CONFIGS["llama"])
         with open(os.path.join(damaged, "model.safetensors"), "r+b") as file:
             file.truncate(1000)
+        larger = make(CONFIGS["llama"])
+        AutoConfig.from_pretrained(larger, vocab_size=2 * VOCAB).save_pretrained(larger)
         for options, code, said in [
             (dict(model=folder()), "MODEL_NOT_FOUND", "config.json"),
             (dict(model=broken), "MODEL_INVALID", "up_proj"),
             (dict(model=damaged), "MODEL_INVALID", damaged),
+            (dict(model=larger), "MODEL_INVALID", "have in another shape model.embed_tokens.weight"),
             (dict(quantise="nf4", lora=LORA), "MODEL_UNSUPPORTED", "CUDA"),
             (dict(quantise="int3"), "INVALID_OPTION", "int3"),
             (dict(dtype="f8"), "INVALID_OPTION", "f8"),
@@ -134,6 +138,9 @@ class LoadTest(unittest.TestCase):
                 open_engine(**{"model": model, **options})
             self.assertEqual(caught.exception.code, code)
             self.assertIn(said, caught.exception.message)
+        # No fault of the model's.
+        with unittest.mock.patch("transformers.AutoModelForCausalLM.from_pretrained", side_effect=MemoryError), self.assertRaises(MemoryError):
+            open_engine(model)
 
 
 class CompileTest(unittest.TestCase):
