@@ -3,7 +3,7 @@ import { link } from "../../data/url.ts";
 
 export function NoRun() {
   return (
-    <section class="card empty">
+    <section class="card live-empty">
       <h2>No run is training</h2>
       <p>Start one in the folder that is shown here; it appears by itself:</p>
       <pre>
