@@ -90,8 +90,8 @@ export function makePlot(target: HTMLElement, data: uPlot.AlignedData, options: 
         ],
         setCursor: [
           (plot) => {
-            const { left = -1 } = plot.cursor;
-            options.onCursor(left < 0 ? null : plot.posToVal(left, "x"), left);
+            const { left = -1, idx } = plot.cursor;
+            options.onCursor(left < 0 || idx == null ? null : (plot.data[0][idx] ?? null), left);
           },
         ],
         drawAxes: [(plot) => drawMarks(plot, options.marks())],

@@ -12,7 +12,7 @@ export function Problem({ error, retry }: { error: ApiError; retry?: () => void 
         <Text value={error.message} />
       </p>
       {error.status === 404 && <a href={link(["runs"])}>All runs</a>}
-      {retry && error.status !== 404 && (
+      {retry && (error.status === 0 || error.status >= 500) && (
         <button type="button" class="button" onClick={retry}>
           Try again
         </button>

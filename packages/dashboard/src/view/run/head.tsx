@@ -15,7 +15,7 @@ export function RunHead({ run, onChange }: { run: RunData; onChange(): void }) {
     <section class="card run-head" aria-label="The run">
       <div class="row">
         <RunState state={run.state} />
-        <strong class="run-name">
+        <strong class="run-title">
           <Text value={run.id} />
         </strong>
         {run.tags.map((tag) => (
@@ -44,7 +44,7 @@ export function RunHead({ run, onChange }: { run: RunData; onChange(): void }) {
           <Text value={run.reason} />
         </p>
       )}
-      <dl class="facts">
+      <dl class="run-facts">
         {run.steps === null && <Fact name="steps">{number(run.step)}</Fact>}
         <Fact name="algorithm">
           <Text value={run.algorithm ?? run.learner ?? "–"} />

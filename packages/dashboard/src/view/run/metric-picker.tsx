@@ -15,9 +15,9 @@ export function MetricPicker({ charts: { choice, rest } }: { charts: Charts }) {
     setQuery({ metrics: joinNames(now) || "none" });
   };
   return (
-    <details class="picker">
+    <details class="metric-picker">
       <summary class="button">Curves ({rest.length})</summary>
-      <div class="picker-box">
+      <div class="metric-picker-box">
         <div class="row">
           <input
             class="input grow"

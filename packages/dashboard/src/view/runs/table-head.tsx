@@ -17,7 +17,7 @@ export function TableHead({ sort, fields }: { sort: string | undefined; fields: 
               {by !== undefined && fields.includes(by) ? (
                 <button
                   type="button"
-                  class="sort"
+                  class="sort-button"
                   onClick={() =>
                     setQuery({ sort: way === "descending" ? by : way === "ascending" ? undefined : `-${by}` })
                   }
