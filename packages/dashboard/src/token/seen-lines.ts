@@ -41,10 +41,8 @@ function later(): void {
   });
 }
 
-/** To be called when what stands above a block may have changed its height. */
-export const lookAgain = later;
-
 // Scrolls do not bubble; whatever scrolls is heard on its way down.
 addEventListener("scroll", later, { capture: true, passive: true });
 addEventListener("resize", later);
-addEventListener("toggle", later, { capture: true });
+// Whatever above a block grows or shrinks moves it.
+new ResizeObserver(later).observe(document.body);

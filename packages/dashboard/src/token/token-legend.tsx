@@ -23,7 +23,7 @@ export function TokenLegend({ quantity, reach, of }: { quantity: Quantity; reach
         ))}
       </div>
       <figcaption>
-        {quantity.meaning} Ends at the 2nd and 98th percentile of {of}.
+        {quantity.meaning} Colours end where 2% of {of} lie beyond.
       </figcaption>
     </figure>
   );

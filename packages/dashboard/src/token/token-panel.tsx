@@ -19,7 +19,7 @@ export function TokenPanel({ id, tokens, spelling, selection, colour, leftOut }:
   const token = selection.shown.value;
   if (token === undefined || token >= tokens.count) {
     return (
-      <section class="token-panel" id={id} aria-label="The token">
+      <section class="token-panel" id={id} aria-label="The token" tabIndex={0}>
         <p class="faint">
           Point at a token to see its numbers, or go to the text with <kbd>Tab</kbd> and along it with the arrow keys.
         </p>
@@ -27,7 +27,7 @@ export function TokenPanel({ id, tokens, spelling, selection, colour, leftOut }:
     );
   }
   return (
-    <section class="token-panel" id={id} aria-label="The token" data-shown={token}>
+    <section class="token-panel" id={id} aria-label="The token" tabIndex={0} data-shown={token}>
       <p class="token-panel-text" dir="auto">
         {spelling.shown(token, true).text}
       </p>

@@ -5,6 +5,7 @@ import { className, middle } from "../../token/colours.ts";
 import "../../token/install-colours.ts";
 import { number } from "../parts/number.ts";
 import { Text } from "../parts/text.tsx";
+import { plain } from "../parts/visible.ts";
 import { callsOf, type Said } from "../trajectory/record.ts";
 import type { Member } from "./members.ts";
 import { joinMarks, type Stretch, type WordDiff, wordDiff } from "./word-diff.ts";
@@ -67,7 +68,7 @@ function Chooser(props: { members: readonly Member[]; chosen: number; name: "lef
         >
           {members.map(({ id, reward, side }, i) => (
             <option key={i} value={String(i)}>
-              {id} · {side ?? number(reward)}
+              {plain(id)} · {side ?? number(reward)}
             </option>
           ))}
         </select>

@@ -44,6 +44,16 @@ function Trajectory({ data, error }: { data: TrajectoryData; error: ApiError | u
   const look = useLook(tokens.data, data.group);
   const selection = useSelection();
   useTrajectoryKeys(data, look);
+  // Not drawn again when only the address changes, as at every token that is gone to.
+  const said = useMemo(
+    () =>
+      look?.all ? (
+        <Chains look={look} selection={selection} />
+      ) : (
+        <Messages data={data} look={look} selection={selection} />
+      ),
+    [data, look, selection],
+  );
   return (
     <Page
       title={`${data.scenario ?? data.id}, step ${data.step}`}
@@ -60,11 +70,7 @@ function Trajectory({ data, error }: { data: TrajectoryData; error: ApiError | u
         </p>
       )}
       <div class={look && !look.text ? "trajectory with-panel" : "trajectory"}>
-        {look?.all ? (
-          <Chains look={look} selection={selection} />
-        ) : (
-          <Messages data={data} look={look} selection={selection} />
-        )}
+        {said}
         {look && !look.text && (
           <aside class="trajectory-panel">
             {look.colour && <TokenLegend {...look.colour} of={look.scaleOf} />}

@@ -38,18 +38,20 @@ export function useLook(tokens: Tokens | undefined, group: string | null): Look 
   const quantity = known.find(({ name }) => name === colour) ?? firstOf(known);
   const among = wide ? others.data : undefined;
   const reach = useMemo(() => tokens && quantity && reachOf(quantity, among ?? [tokens]), [tokens, quantity, among]);
-  if (!tokens || !spelling) return undefined;
-  return {
-    tokens,
-    spelling,
-    known,
-    colour: quantity && reach && { quantity, reach },
-    boundaries: boundaries === "1",
-    special: special === undefined ? all === "1" : special === "1",
-    all: all === "1",
-    text: colour === "text" && all !== "1",
-    scaleOf: among ? "this group's tokens that learn" : "this conversation's tokens that learn",
-  };
+  return useMemo(() => {
+    if (!tokens || !spelling) return undefined;
+    return {
+      tokens,
+      spelling,
+      known,
+      colour: quantity && reach && { quantity, reach },
+      boundaries: boundaries === "1",
+      special: special === undefined ? all === "1" : special === "1",
+      all: all === "1",
+      text: colour === "text" && all !== "1",
+      scaleOf: among ? "this group's tokens that learn" : "this conversation's tokens that learn",
+    };
+  }, [tokens, spelling, known, quantity, reach, boundaries, special, all, colour, among]);
 }
 
 export function chooseColour(name: string): void {
