@@ -8,6 +8,7 @@ import type { Project } from "../project/build-project.ts";
 import { seedOf } from "../random.ts";
 import { allFailed, emptyReport, noneCameThrough } from "../rollout/report.ts";
 import { environmentRollout, sampleGroups, scorerOf } from "../rollout/rollout.ts";
+import { mostScenarios } from "../run/evaluation-conversations.ts";
 import { encodeStep } from "../run/trajectories.ts";
 import type { TrainingConfig } from "../training/config.ts";
 
@@ -71,24 +72,30 @@ export interface DiskNeeds {
   model: Pick<ModelInfo, "trainableParameters">;
   /** Played for the plan; the others are taken to be of its size. */
   groups: readonly TrajectoryGroup[];
-  /** Whether the run keeps a reference, a value head, and evaluations that choose a best step. */
+  /** Whether the run keeps a reference and a value head. */
   reference: boolean;
   values: boolean;
-  evaluates: boolean;
+  /** Held-out scenarios: what evaluates chooses a best step, and its conversations are written. */
+  heldOut: number;
 }
 
 export function planDisk(config: TrainingConfig, needs: DiskNeeds): DiskPlan {
-  const { model, reference, evaluates } = needs;
+  const { model, reference, heldOut, groups } = needs;
   const { steps, checkpoint: own, evaluation, trajectories: wanted } = config;
   const weights = 4 * model.trainableParameters;
   // What is trained, with AdamW's two moments, and the reference beside it.
   const checkpoint = (reference ? 4 : 3) * weights;
   const due = own.every > 0 ? Math.ceil(steps / own.every) : 1;
-  const better = evaluates && evaluation.every > 0 ? Math.ceil(steps / evaluation.every) : 0;
+  const better = heldOut > 0 && evaluation.every > 0 ? Math.ceil(steps / evaluation.every) : 0;
   const checkpoints = Math.min(due + better, own.keep + (better > 0 ? 1 : 0));
   const recorded = wanted.every > 0 ? Math.ceil(steps / wanted.every) : 0;
   const groupsEach = Math.min(wanted.perStep, config.groupsPerStep * config.accumulation);
-  const trajectories = recorded * groupsEach * bytesOfGroup(needs, wanted.tokens);
+  const played = groups.reduce((sum, group) => sum + group.trajectories.length, 0);
+  // Half of them choose, before the first step as well; the others are asked before and after.
+  const scenarios = Math.min(mostScenarios, Math.ceil(heldOut / 2)) * (better > 0 ? better + 3 : 2);
+  const evaluated = recorded > 0 && heldOut > 0 ? scenarios * (evaluation.samples / played) : 0;
+  const trajectories =
+    recorded * groupsEach * bytesOfGroup(needs, wanted.tokens) + Math.ceil(evaluated * bytesOfGroup(needs, false));
   const total = checkpoints * checkpoint + weights + trajectories;
   return { checkpoint, checkpoints, final: weights, trajectories, total };
 }

@@ -15,7 +15,7 @@ import type { EvaluationRecord, RewardEvaluation } from "./event.ts";
 import { pathIn } from "./layout.ts";
 
 /** Those of the first so many scenarios are written; the last line says how many are not. */
-const mostScenarios = 64;
+export const mostScenarios = 64;
 
 type EvaluationSet = RewardEvaluation["set"];
 type Done = Pick<EvaluationRecord, "step" | "set">;

@@ -95,6 +95,9 @@ describe("train", () => {
     const { checkpoint, checkpoints, final, trajectories, total } = json!.disk;
     expect(trajectories).toBeGreaterThan(0);
     expect(total).toBe(checkpoints * checkpoint + final + trajectories);
+    // Those of evaluations are among them.
+    const [without] = (await run("train --dry-run true --json --set evaluation.every=0")).json;
+    expect(without!.disk.trajectories).toBeLessThan(trajectories);
     await run("train --dry-run false --steps 1 --name really");
     expect(existsSync(join(place.dir, "runs/really"))).toBe(true);
     expect((await run("train --dry-run perhaps")).status).toBe(2);

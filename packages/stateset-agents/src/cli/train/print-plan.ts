@@ -52,13 +52,13 @@ export async function printPlan(options: {
     const memory =
       played && agent.policy.plan({ tokenBudget, recompute, reference, scorer, undo: mayUndo({ agent, callbacks }) });
     const values = algorithm.needs.values === true;
-    const disk = played && planDisk(config, { model, ...played, reference, values, evaluates: heldOut !== undefined });
+    const heldOutCount =
+      heldOut === undefined ? 0 : (heldOut instanceof Environment ? heldOut.scenarios : heldOut).length;
+    const disk = played && planDisk(config, { model, ...played, reference, values, heldOut: heldOutCount });
     const conversations = steps * config.groupsPerStep * config.accumulation * config.groupSize;
     const looks = done === 0 && willRecall(config, algorithm) && !model.stub;
     const scenarios = environment.scenarios.length;
     const firstLook = looks ? scenarios * firstLookSize(config, scenarios, model) : 0;
-    const heldOutCount =
-      heldOut === undefined ? 0 : (heldOut instanceof Environment ? heldOut.scenarios : heldOut).length;
     if (json) {
       const facts = {
         scenarios: environment.scenarios.length,
