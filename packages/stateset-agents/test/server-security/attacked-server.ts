@@ -1,6 +1,10 @@
-/** A server to be attacked: a real model behind every route of the table, keys of every kind, and a valid request for each route. */
+/** A server to be attacked: a real model and a real run behind every route of the table, keys of every kind, and a valid request for each route. */
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { starterModelPath } from "@stateset-agents/starter-model";
+import { createDashboard } from "../../src/dashboard/create-dashboard.ts";
+import { builtPage } from "../../src/dashboard/http/assets.ts";
+import { dashboardRoutes } from "../../src/dashboard/http/routes.ts";
 import { openPolicy } from "../../src/policy/open-policy.ts";
 import type { Policy } from "../../src/policy/policy.ts";
 import { type AgentServer, createServer } from "../../src/server/create-server.ts";
@@ -11,6 +15,8 @@ import type { Metrics } from "../../src/server/observe/metrics.ts";
 import type { ServerOptions } from "../../src/server/options.ts";
 import { nameOf, type Route } from "../../src/server/route.ts";
 import { routesOf } from "../../src/server/routes.ts";
+import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../../src/test-support/table-training.ts";
+import { train } from "../../src/training/train.ts";
 import { temporaryFolder } from "../temporary-folder.ts";
 
 export const modelName = "starter";
@@ -21,7 +27,23 @@ export const routes: readonly Route[] = routesOf({
   health: { models: () => [], draining: () => false },
   metrics: {} as Metrics,
   weights: () => starterModelPath,
+  more: dashboardRoutes({} as Parameters<typeof dashboardRoutes>[0]),
 });
+
+/** Routes whose answer has no end. */
+export const endless = ["GET /ui/api/live"];
+
+/** What a valid request gets where it is not 200: who has a key is in already, and the run is over. */
+const answers: Readonly<Record<string, number>> = {
+  "GET /ui": 303,
+  "GET /ui/open": 303,
+  "POST /ui/api/runs/:run/stop": 409,
+  "POST /ui/api/runs/:run/resume": 409,
+};
+
+export function statusOf(route: Route): number {
+  return answers[nameOf(route)] ?? 200;
+}
 
 const call = { id: "call00001", type: "function", function: { name: "look", arguments: '{"what": "shoe"}' } };
 const tool = {
@@ -64,6 +86,16 @@ const bodies: Readonly<Record<string, readonly object[]>> = {
   ],
   "POST /detokenize": [{ model: modelName, tokens: [100, 200] }],
   "POST /admin/models/:model{.+}/reload": [{}],
+  "POST /ui/api/notes": [
+    { run: "attacked", tags: ["fine"], note: "As it should.", archived: false },
+    { run: "attacked", note: "Once.", idempotencyKey: "k" },
+  ],
+  "POST /ui/api/runs/:run/stop": [{}],
+  "POST /ui/api/runs/:run/resume": [{}],
+  "POST /ui/api/session": [{}],
+  "POST /ui/api/csp-report": [
+    { "csp-report": { "effective-directive": "script-src-elem", "blocked-uri": "inline", "line-number": 1 } },
+  ],
 };
 
 export function bodiesOf(route: Route): readonly (object | undefined)[] {
@@ -73,9 +105,26 @@ export function bodiesOf(route: Route): readonly (object | undefined)[] {
   return own;
 }
 
+/** What the names of a path are there; where there is none, the model's. */
+const names: Readonly<Record<string, string>> = {
+  run: "attacked",
+  trajectory: "attacked:1:0",
+  group: "attacked:1:s1-g0",
+  file: readdirSync(join(builtPage(), "assets")).find((name) => name.endsWith(".js"))!,
+};
+
+/** What routes must be asked with. */
+const queries: Readonly<Record<string, string>> = {
+  "/ui/open": "?link=none",
+  "/ui/api/runs/:run/series": "?metrics=reward",
+  "/ui/api/compare": "?runs=attacked",
+  "/ui/api/compare/series": "?runs=attacked&metric=reward",
+};
+
 /** The path with its names filled in. */
-export function pathOf({ path }: Pick<Route, "path">, name = modelName): string {
-  return path.replace(/:\w+(?:\{[^}]*\})?/g, () => name);
+export function pathOf({ path }: Pick<Route, "path">, name?: string): string {
+  const filled = path.replace(/:(\w+)(?:\{[^}]*\})?/g, (_, own: string) => name ?? names[own] ?? modelName);
+  return `${filled}${queries[path] ?? ""}`;
 }
 
 export function hasNames({ path }: Route): boolean {
@@ -98,6 +147,7 @@ export function requestOf(route: Pick<Route, "method" | "path">, { key, body, he
     headers: {
       ...(body !== undefined && { "content-type": "application/json" }),
       ...(key !== undefined && { authorization: `Bearer ${key}` }),
+      ...(route.path.startsWith("/ui/") && route.method === "POST" && { "x-stateset-ui": "1" }),
       ...headers,
     },
     ...(body !== undefined && { body: raw ? (body as string) : JSON.stringify(body) }),
@@ -115,6 +165,28 @@ export interface Attacked {
   close(): Promise<void>;
 }
 
+/** All of an answer; of one that has no end, its beginning. */
+export async function textOf(response: Response): Promise<string> {
+  const forever = response.headers.get("content-type")?.startsWith("text/event-stream");
+  if (!forever || !response.body) return response.text();
+  const reader = response.body.getReader();
+  const { value } = await reader.read();
+  await reader.cancel();
+  return Buffer.from(value ?? []).toString("utf8");
+}
+
+/** Of a run with everything a route may be asked for; made once. */
+let runs: Promise<string> | undefined;
+
+async function attackedRuns(): Promise<string> {
+  const folder = temporaryFolder();
+  await train({
+    ...{ agent: tableAgent().agent, environment: tableEnvironment(), reward: new FunctionReward(politeShare) },
+    ...{ dir: join(folder, "attacked"), steps: 1, groupsPerStep: 2, groupSize: 2 },
+  });
+  return folder;
+}
+
 export const allScopes: NonNullable<NewKey["scopes"]> = ["infer", "read", "admin", "metrics"];
 
 /** With the starter model, unless it is another policy's turn. */
@@ -125,8 +197,10 @@ export async function openAttacked(options: Partial<ServerOptions> = {}, given?:
     (await createKey(keyFile, { name: "k", scopes: allScopes, ...over })).token;
   await newKey();
   const keys = openKeyStore(keyFile, { now: Date.now, elapsed: tick() });
+  runs ??= attackedRuns();
+  const dashboard = await createDashboard({ folders: [await runs], cacheDir: temporaryFolder() });
   const server = await createServer({
-    ...{ models: { [modelName]: policy }, keys, weights: () => starterModelPath },
+    ...{ models: { [modelName]: policy }, keys, weights: () => starterModelPath, routes: dashboard.routes },
     ...options,
   });
   return {
@@ -134,6 +208,7 @@ export async function openAttacked(options: Partial<ServerOptions> = {}, given?:
     ask: (route, asked = {}) => server.fetch(requestOf(route, asked)),
     async close() {
       await server.close();
+      await dashboard.close();
       keys.close();
       await policy.close();
     },

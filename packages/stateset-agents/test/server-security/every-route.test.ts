@@ -12,6 +12,8 @@ import {
   pathOf,
   revokedKey,
   routes,
+  statusOf,
+  textOf,
 } from "./attacked-server.ts";
 
 let attacked: Attacked;
@@ -26,17 +28,20 @@ const named = routes.map((route) => [nameOf(route), route] as const);
 const guarded = named.filter(([, { scope }]) => scope !== "open");
 const unknownKey = `sk-ss-0123456789abcdef-${"a".repeat(43)}`;
 
-it("nothing is open but /healthz and /readyz", () => {
+it("nothing is open but probes and the dashboard's empty page", () => {
   const open = named.filter(([, { scope }]) => scope === "open").map(([name]) => name);
-  expect(open).toEqual(["GET /healthz", "GET /readyz"]);
+  expect(open).toEqual([
+    ...["GET /healthz", "GET /readyz"],
+    ...["GET /ui", "GET /ui/", "GET /ui/assets/:file", "GET /ui/open", "POST /ui/api/csp-report"],
+  ]);
 });
 
 describe.each(named)("%s", (_, route) => {
   it("answers a valid request of a key that may ask", async () => {
     for (const body of bodiesOf(route)) {
       const response = await attacked.ask(route, { key, body });
-      const text = await response.text();
-      expect(response.status, text).toBe(200);
+      const text = await textOf(response);
+      expect(response.status, text).toBe(statusOf(route));
       expect(response.headers.get("x-content-type-options")).toBe("nosniff");
       expect(response.headers.get("access-control-allow-origin")).toBeNull();
       for (const banner of ["server", "x-powered-by"]) expect(response.headers.get(banner)).toBeNull();
@@ -93,6 +98,12 @@ describe.each(guarded)("%s", (_, route) => {
     const other = await attacked.newKey({ models: ["another"] });
     for (const body of bodiesOf(route)) {
       const response = await attacked.ask(route, { key: other, body });
+      if (route.path.startsWith("/ui/")) {
+        // Runs are no models.
+        await textOf(response);
+        expect(response.status).toBe(statusOf(route));
+        continue;
+      }
       if (!hasNames(route) && !(body && "model" in body)) {
         expect(response.status).toBe(200);
         continue;
