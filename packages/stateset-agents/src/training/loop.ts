@@ -80,7 +80,7 @@ export async function runLoop(loop: Loop): Promise<RunEnd> {
 }
 
 async function runStep(loop: Loop): Promise<void> {
-  const { config, state, run } = loop;
+  const { config, state, run, scenarios, recall } = loop;
   const { signal } = run;
   throwIfAborted(signal, run.afterSteps);
   const step = run.step + 1;
@@ -88,7 +88,6 @@ async function runStep(loop: Loop): Promise<void> {
   await run.stepStart({ step, totalSteps: config.steps, learningRate });
 
   const startedAt = performance.now();
-  const { scenarios, recall } = loop;
   const rollout = { ...loop.rollout, watch: run.live?.of(step) };
   const { position, lowestReward, controls } = state;
   const { algorithm } = loop.learner;
