@@ -28,6 +28,8 @@ export interface LineChartProps {
   /** Left out: step. */
   x?: XAxis;
   marks?: readonly ChartMark[];
+  /** Their words stand below the chart too, for whoever does not point at them. */
+  listMarks?: boolean;
   /** 0 (left out) to 0.99: the weight of what came before. */
   smoothing?: number;
   log?: boolean;
@@ -152,7 +154,7 @@ export function LineChart(props: LineChartProps) {
         onKeyDown={(event) => plot.current && keyed(event, plot.current, latest.current.props)}
       />
       {series.every((one) => one.x.length === 0) && <p class="chart-empty">No values yet.</p>}
-      {marks.length > 0 && <MarkList marks={marks} x={x} />}
+      {props.listMarks && marks.length > 0 && <MarkList marks={marks} x={x} />}
       {table && <DataTable title={title} series={series} x={x} />}
     </figure>
   );

@@ -29,10 +29,15 @@ export interface Charts {
   rest: string[];
   /** All that can be chosen for `rest`. */
   choice: MetricInfo[];
+  /** Names with half of a character in them: no address can hold them, so they cannot be asked for. */
+  unaskable: string[];
 }
 
 export function chooseCharts(run: Pick<RunData, "metrics" | "curve">, chosen: readonly string[] | undefined): Charts {
-  const known = new Map(run.metrics.filter(({ count }) => count > 0).map((metric) => [metric.name, metric]));
+  const written = run.metrics.filter(({ count }) => count > 0);
+  const unaskable = written.map(({ name }) => name).filter((name) => /\p{Surrogate}/u.test(name));
+  const known = new Map(written.map((metric) => [metric.name, metric]));
+  for (const name of unaskable) known.delete(name);
   const main = known.has(run.curve.metric) ? run.curve.metric : known.has("loss") ? "loss" : null;
   const parts = [...known.keys()].filter((name) => name.startsWith("part/"));
   const choice = [...known.values()].filter(({ name }) => name !== main && !name.startsWith("part/"));
@@ -40,6 +45,7 @@ export function chooseCharts(run: Pick<RunData, "metrics" | "curve">, chosen: re
   const evaluated = choice.map(({ name }) => name).filter((name) => name.startsWith("held-out/") && !countOf(name));
   const rest = chosen ?? [...evaluated, ...usual].filter((name) => name !== main && name !== heldOut);
   return {
+    unaskable,
     main,
     heldOut,
     parts,

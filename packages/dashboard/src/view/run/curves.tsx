@@ -5,10 +5,10 @@ import { type ChartMark, LineChart, type XAxis } from "../../chart/line-chart.ts
 import { splitNames } from "../../data/list.ts";
 import { link, place, setQuery } from "../../data/url.ts";
 import { Loading } from "../parts/loading.tsx";
-import { Problem } from "../parts/problem.tsx";
+import { Problem, Problems } from "../parts/problem.tsx";
 import { ChartBar } from "./chart-bar.tsx";
 import { chooseCharts } from "./choose-charts.ts";
-import { type Happening, nearestStep } from "./marks.ts";
+import { folded, type Happening, nearestStep } from "./marks.ts";
 import { evaluationPoints, line, withSpread } from "./series.ts";
 import { useSeries } from "./use-series.ts";
 
@@ -51,7 +51,7 @@ export function Curves({ run, happenings, evaluations, changes }: Props) {
     [from, to],
   );
   const marks = useMemo(
-    () => (answer ? happenings.map((one) => markOf(one, run, answer.place)) : []),
+    () => (answer ? folded(happenings).map((one) => markOf(one, run, answer.place)) : []),
     [happenings, answer, run],
   );
   const lines = useMemo(() => {
@@ -75,6 +75,7 @@ export function Curves({ run, happenings, evaluations, changes }: Props) {
   const shared = {
     x,
     smoothing,
+    marks,
     sync: `run ${run.key}`,
     ...(zoom && { range: zoom }),
     onRange: (range: { from: number; to: number } | null) =>
@@ -84,6 +85,9 @@ export function Curves({ run, happenings, evaluations, changes }: Props) {
     <div class="curves">
       <ChartBar run={run.key} x={x} smoothing={smoothing} log={log} zoomed={zoom !== undefined} charts={charts} />
       {series.error && <Problem error={series.error} />}
+      <Problems
+        list={charts.unaskable.map((where) => ({ where, message: "is a name with half of a character in it" }))}
+      />
       {names.length === 0 && <p class="notice">No step has ended yet: curves begin with the first.</p>}
       {names.length > 0 && !lines && !series.error && <Loading what="Reading curves" />}
       {lines && (
@@ -99,7 +103,7 @@ export function Curves({ run, happenings, evaluations, changes }: Props) {
                     : meaning(main)
                 }
                 series={lines.main}
-                marks={marks}
+                listMarks
                 log={log}
                 height={280}
               />
@@ -134,7 +138,7 @@ export function Curves({ run, happenings, evaluations, changes }: Props) {
 function markOf(one: Happening, run: RunData, at: (step: number) => number): ChartMark {
   const { kind, name, text, step } = one;
   const near = nearestStep(run.recordedSteps, step);
-  const query = { scenario: one.scenarioIds[0] };
+  const query = { ...one.show, scenario: one.scenarioIds[0] };
   return {
     x: at(step),
     kind,

@@ -45,7 +45,7 @@ function Evidence({ one, run }: { one: Happening; run: RunData }) {
   if (near === undefined) return null;
   const to = ["run", run.key, "step", String(near)];
   const where = near === one.step ? `step ${near}` : `step ${near}, the nearest that was recorded`;
-  if (one.scenarioIds.length === 0) return <a href={link(to)}>Conversations of {where}</a>;
+  if (one.scenarioIds.length === 0) return <a href={link(to, one.show)}>Conversations of {where}</a>;
   return (
     <p class="evidence">
       {one.scenarioIds.slice(0, mostScenarios).map((id) => (

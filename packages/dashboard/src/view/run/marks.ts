@@ -10,14 +10,24 @@ export interface Happening {
   advice?: string;
   severity?: string;
   scenarioIds: string[];
+  /** What of the conversations of its step shows it. */
+  show: Readonly<Record<string, string>>;
 }
+
+/** Warnings that are about some conversations of a step and not about the step. */
+const shownBy: Readonly<Record<string, Happening["show"]>> = {
+  "evaluation-failed": { set: "evaluation" },
+  "environment-failed": { failed: "only" },
+  "hook-failed": { failed: "only" },
+  "reward-failed": { failed: "only" },
+};
 
 type Event = EventsData["events"][number];
 
 export function happenings(events: readonly Event[]): Happening[] {
   return events.flatMap((event): Happening[] => {
     const { step } = event;
-    const plain = { step, scenarioIds: [] as string[] };
+    const plain = { step, scenarioIds: [] as string[], show: {} };
     if (event.type === "verdict") {
       const found: Happening = { ...plain, kind: "verdict", name: words(event["kind"]), text: said(event["message"]) };
       if (typeof event["advice"] === "string") found.advice = event["advice"];
@@ -30,7 +40,8 @@ export function happenings(events: readonly Event[]): Happening[] {
       return [{ ...plain, kind: "adjustment", name: "adjustment", text: `${change}: ${said(event["reason"])}` }];
     }
     if (event.type === "warning") {
-      return [{ ...plain, kind: "warning", name: words(event["kind"]), text: said(event["message"]) }];
+      const show = shownBy[said(event["kind"])] ?? {};
+      return [{ ...plain, show, kind: "warning", name: words(event["kind"]), text: said(event["message"]) }];
     }
     return [];
   });

@@ -23,6 +23,12 @@ describe("which curves are shown", () => {
     expect(charts.rest).toEqual(["own/x"]);
   });
 
+  it("names what cannot be asked for, and shows the rest", () => {
+    const odd = [...metrics, metric("own/\ud800")];
+    const charts = chooseCharts({ metrics: odd, curve: { metric: "reward", points: [] } }, undefined);
+    expect(charts).toMatchObject({ unaskable: ["own/\ud800"], rest: ["kl", "loss"] });
+  });
+
   it("shows loss and held-out numbers of a learner from data", () => {
     const data = ["loss", "gradNorm", "held-out/loss", "held-out/pairs"].map((name) => metric(name));
     const charts = chooseCharts({ metrics: data, curve: { metric: "loss", points: [] } }, undefined);
