@@ -144,6 +144,12 @@ flag("setup-gpu --index-url", async () => {
   const { run, calls } = machine();
   await run("--yes --no-test --index-url http://packages.test/simple");
   expect(calls()[1]).toContain("--index-url http://packages.test/simple torch>=");
+  const refused = machine({ install: "echo no $5 $6 >&2; exit 2" });
+  const { stdout, stderr } = await refused.run("--yes --no-test --index-url https://me:pass-word@packages.test/simple");
+  expect(refused.calls()[1]).toContain("https://me:pass-word@packages.test/simple");
+  expect(stderr).toContain("--index-url https://[hidden]@packages.test/simple torch>=");
+  expect(stdout).toContain("no --index-url https://[hidden]@packages.test/simple");
+  expect(stdout + stderr).not.toContain("pass-word");
 });
 flag("setup-gpu --force", async () => {
   const { run, calls } = machine();

@@ -60,7 +60,7 @@ export async function runProgram([program, ...args]: readonly [string, ...string
       stream.setEncoding("utf8").on("data", (chunk: string) => {
         const [...whole] = `${begun}${chunk}`.split(/[\r\n]+/);
         begun = whole.pop()!;
-        for (const line of whole.filter((one) => one.trim() !== "")) {
+        for (const line of whole.filter((one) => one.trim() !== "").map(withoutPasswords)) {
           lines.push(line);
           tell(line);
         }
@@ -73,10 +73,16 @@ export async function runProgram([program, ...args]: readonly [string, ...string
     if (signal.aborted) throw new StatesetError("ABORTED", `${program} was stopped.`);
     if (ended === undefined) return;
     const last = lines.slice(-5).map((line) => `\n  ${line}`);
-    throw new StatesetError("ENGINE_UNAVAILABLE", `${[program, ...args].join(" ")} failed: ${ended}.${last.join("")}`, {
+    const command = withoutPasswords([program, ...args].join(" "));
+    throw new StatesetError("ENGINE_UNAVAILABLE", `${command} failed: ${ended}.${last.join("")}`, {
       hint: "What is done is kept: mend it and run the command again. --index-url names another index of packages, --python another Python.",
     });
   } finally {
     clearInterval(clock);
   }
+}
+
+/** An index of packages may be one with a password: `https://user:password@host/simple`. */
+function withoutPasswords(text: string): string {
+  return text.replace(/:\/\/[^/\s]+@/g, "://[hidden]@");
 }
