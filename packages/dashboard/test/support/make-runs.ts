@@ -6,6 +6,7 @@ import { ConversationEnvironment, MultiTurnAgent, train } from "stateset-agents"
 import { systemPrompt } from "../../../../benchmarks/proof/starter/settings.ts";
 import { maxTokens, taskReward, tasks } from "../../../../benchmarks/proof/starter/tasks.ts";
 import { runCli } from "../../../stateset-agents/src/cli/program.ts";
+import { chatModel } from "../../../stateset-agents/test/cli.ts";
 
 const lines = (of: readonly unknown[]) => of.map((one) => `${JSON.stringify(one)}\n`).join("");
 
@@ -20,26 +21,18 @@ function chat(role: string, content: string) {
 
 const recorded = ["trajectories.every=1", "trajectories.perStep=4"].flatMap((set) => ["--set", set]);
 const small = ["--steps", "3", "--groups-per-step", "2", "--group-size", "4", "--max-tokens", "24"];
-const evaluated = ["--set", "evaluation.every=1"];
+/** Before, after and in between; two samples a scenario say how far off each is. */
+const evaluated = ["evaluation.every=2", "evaluation.samples=2"].flatMap((set) => ["--set", set]);
+const grpo = ["train", "--kl", "0.05", "--set", "updatesPerRollout=2", ...small, ...evaluated, ...recorded];
+const others = ["train", ...small, "--set", "evaluation.every=0", ...recorded];
 
 /** Arguments of each run below; its name is the key. */
 const commands: Readonly<Record<string, readonly string[]>> = {
-  grpo: ["train", "--kl", "0.05", "--set", "updatesPerRollout=2", ...small, ...evaluated, ...recorded],
-  "grpo-seed2": [
-    "train",
-    "--kl",
-    "0.05",
-    "--seed",
-    "2",
-    "--set",
-    "updatesPerRollout=2",
-    ...small,
-    ...evaluated,
-    ...recorded,
-  ],
-  ppo: ["train", "--algorithm", "ppo", ...small, ...evaluated, ...recorded],
-  dapo: ["train", "--algorithm", "dapo", "--reward", "./even.ts", ...small, "--set", "evaluation.every=0", ...recorded],
-  failing: ["train", "--reward", "./failing.ts", ...small, "--set", "evaluation.every=0", ...recorded],
+  grpo,
+  "grpo-seed2": [...grpo, "--seed", "2"],
+  ppo: [...others, "--algorithm", "ppo"],
+  dapo: [...others, "--algorithm", "dapo", "--reward", "./even.ts"],
+  failing: [...others, "--reward", "./failing.ts"],
   sft: ["sft", "--data", "chats.jsonl", "--held-out", "chats.jsonl", "--epochs", "2", "--batch-size", "2", ...recorded],
   dpo: ["dpo", "--data", "pairs.jsonl", "--held-out", "pairs.jsonl", "--epochs", "2", "--batch-size", "2", ...recorded],
 };
@@ -51,12 +44,13 @@ export async function makeRuns(folder: string): Promise<void> {
     // A run whose conversations are lost ends as failed; that is what it is for.
     await command(folder, [...args, "--name", name], { mayFail: name === "failing" });
   }
-  await command(folder, ["demo", "--steps", "2"]);
+  // Of a model of a few kilobytes: the demo evaluates a hundred conversations before and after.
+  await command(folder, ["demo", "--steps", "2", "--model", await chatModel(1, 512)]);
   await proofRun(join(folder, "runs", "proof"));
 }
 
 /** In this process, which is quicker than one of its own. */
-async function command(cwd: string, args: readonly string[], { mayFail = false } = {}): Promise<void> {
+export async function command(cwd: string, args: readonly string[], { mayFail = false } = {}): Promise<void> {
   const said: string[] = [];
   const quiet = { isTTY: false, columns: 100, write: () => {} };
   const stderr = { ...quiet, write: (text: string) => void said.push(text) };
@@ -67,7 +61,7 @@ async function command(cwd: string, args: readonly string[], { mayFail = false }
 }
 
 async function proofRun(dir: string): Promise<void> {
-  const task = tasks.echo;
+  const task = tasks.delayed;
   const agent = new MultiTurnAgent({ systemPrompt, sampling: { maxTokens } });
   await agent.initialize();
   const environment = new ConversationEnvironment({ scenarios: task.training, maxTurns: task.maxTurns });
@@ -75,7 +69,7 @@ async function proofRun(dir: string): Promise<void> {
   await agent.close();
 }
 
-function writeProject(folder: string): void {
+export function writeProject(folder: string): void {
   const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
   write("chats.jsonl", lines(chats));
   write("pairs.jsonl", lines(pairs));

@@ -18,9 +18,10 @@ export interface Site {
   close(): Promise<void>;
 }
 
-export async function openSite(options: DashboardOptions & { port?: number }): Promise<Site> {
-  const { port = 0, ...own } = options;
-  const [browser, dashboard] = await Promise.all([launch(), createDashboard(own)]);
+/** `browser`: one that is there already, and stays when the site is closed. */
+export async function openSite(options: DashboardOptions & { port?: number; browser?: Browser }): Promise<Site> {
+  const { port = 0, browser: given, ...own } = options;
+  const [browser, dashboard] = await Promise.all([given ?? launch(), createDashboard(own)]);
   const { url, link } = await dashboard.listen({ port });
   const faults: string[] = [];
   const first = await browser.newContext();
@@ -40,7 +41,7 @@ export async function openSite(options: DashboardOptions & { port?: number }): P
     },
     async close() {
       await Promise.all(contexts.map((context) => context.close()));
-      await browser.close();
+      if (!given) await browser.close();
       await dashboard.close();
     },
   };
