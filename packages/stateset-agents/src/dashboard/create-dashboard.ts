@@ -15,7 +15,7 @@ import { leadTo } from "./http/page-routes.ts";
 import { dashboardRoutes } from "./http/routes.ts";
 import { sessionSecret } from "./http/secret.ts";
 import { type Access, createSession, type Session } from "./http/session.ts";
-import { createReader } from "./read/create-reader.ts";
+import { openReader } from "./read/open-reader.ts";
 
 export interface DashboardOptions {
   /** Folders of runs, or single runs. Default: `runs` of the working folder. */
@@ -63,7 +63,7 @@ export async function createDashboard(options: DashboardOptions = {}): Promise<D
   const folders = o.folders.map((folder) => resolve(folder));
   const cacheDir = o.cacheDir ?? defaultCacheDir();
   const { readOnly } = o;
-  const reader = createReader({ folders, cacheDir });
+  const reader = await openReader({ folders, cacheDir });
   const log = o.log && (await createLog(o.log));
   const hub = createLiveHub(() => reader.changes(), {
     onFailure: (error) => log?.event("changes-unreadable", { error }, "warn"),
@@ -90,6 +90,8 @@ export async function createDashboard(options: DashboardOptions = {}): Promise<D
     routes: routesFor("keys").routes,
     async listen(where = {}) {
       const { url, port } = await server.listen(where);
+      // Somebody will look soon.
+      void hub.begin();
       return { url, port, link: `${url}/ui/open?link=${session.newLink()}` };
     },
     async close() {

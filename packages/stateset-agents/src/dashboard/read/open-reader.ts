@@ -29,7 +29,7 @@ const methods = [
   "changes",
 ] as const satisfies Method[];
 
-/** Resolves once the thread is there. A thread that dies fails what it was asked, and the next question starts another. */
+/** The thread begins with the first question: a server that nobody looks at has none. One that dies fails what it was asked, and the next question starts another. */
 export async function openReader(options: ReaderOptions): Promise<Reader> {
   const waiting = new Map<number, Waiting>();
   let thread: Worker | undefined;
@@ -43,11 +43,10 @@ export async function openReader(options: ReaderOptions): Promise<Reader> {
     waiting.clear();
     for (const { reject } of lost) reject(error);
   };
-  const start = (onReady: () => void = () => {}) => {
+  const start = () => {
     const code = { from: import.meta.url, source: "./reader-worker.ts", entry: "reader-worker" };
     const worker = startThread(code, { workerData: options });
     worker.on("message", (told: Told) => {
-      if (told === "ready") return onReady();
       const one = waiting.get(told.id);
       waiting.delete(told.id);
       if (waiting.size === 0) worker.unref();
@@ -70,15 +69,6 @@ export async function openReader(options: ReaderOptions): Promise<Reader> {
       worker.postMessage({ id, method, args } satisfies Asked);
     });
 
-  await new Promise<void>((resolve, reject) => {
-    const worker = start(() => {
-      worker.off("error", reject);
-      worker.unref();
-      resolve();
-    });
-    worker.ref();
-    worker.once("error", reject);
-  });
   const answers = methods.map((method) => [method, (...args: unknown[]) => ask(method, args)]);
   return {
     ...(Object.fromEntries(answers) as Omit<Reader, "close">),

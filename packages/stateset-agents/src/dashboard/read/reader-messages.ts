@@ -19,7 +19,7 @@ export interface ToldError {
   details?: Pick<HttpErrorDetails, "type" | "code" | "param">;
 }
 
-export type Told = "ready" | { id: number; value: unknown } | { id: number; error: ToldError };
+export type Told = { id: number; value: unknown } | { id: number; error: ToldError };
 
 export function tellError(error: unknown): ToldError {
   if (!(error instanceof HttpError)) return { message: messageOf(error) };

@@ -16,4 +16,3 @@ port.on("message", ({ id, method, args }: Asked) => {
     (error: unknown) => tell({ id, error: tellError(error) }),
   );
 });
-tell("ready");
