@@ -82,14 +82,14 @@ export function TokenLines({ look, range, selection, label, panel }: Props) {
   useEffect(() => {
     const token = selection.chosen.peek();
     if (token === undefined || token < from || token >= to) return;
-    const frame = requestAnimationFrame(() => showLine(block.current, lineOf(laid.current, token)));
+    const frame = requestAnimationFrame(() => showLine(block.current, lineOf(laid.current, token), panel));
     return () => cancelAnimationFrame(frame);
   }, [from, to]);
 
   const moveTo = (token: number) => {
     selection.pointed.value = undefined;
     selection.chosen.value = token;
-    showLine(block.current, lineOf(lines, token));
+    showLine(block.current, lineOf(lines, token), panel);
     focusWhenDrawn(block.current, token);
   };
   const onKeyDown = (event: KeyboardEvent) => {
@@ -116,7 +116,8 @@ export function TokenLines({ look, range, selection, label, panel }: Props) {
         const token = tokenAt(event.target);
         if (token !== undefined) moveTo(token);
       }}
-      onPointerOver={(event) => {
+      // Not "over": a token that scrolls under a pointer at rest is not pointed at.
+      onPointerMove={(event) => {
         if (event.pointerType === "mouse") selection.pointed.value = tokenAt(event.target);
       }}
       onPointerLeave={() => {
@@ -169,11 +170,13 @@ function markChosen(block: HTMLElement | null, chosen: number | undefined, [from
 
 const tokenIn = (block: HTMLElement, token: number) => block.querySelector<HTMLElement>(`[data-token="${token}"]`);
 
-/** Brings a line into the window, with a little around it, below what sticks to its top. */
-export function showLine(block: HTMLElement | null, line: number): void {
+/** Brings a line into the window, with a little around it: below what sticks to its top, above a panel that covers its end. */
+function showLine(block: HTMLElement | null, line: number, panel: string): void {
   if (!block) return;
   const top = block.getBoundingClientRect().top + line * lineHeight;
-  const [above, below] = [140, innerHeight - 3 * lineHeight];
+  const box = document.getElementById(panel)?.getBoundingClientRect();
+  const covers = box !== undefined && box.width > innerWidth / 2;
+  const [above, below] = [140, (covers ? box.top : innerHeight) - 2 * lineHeight];
   if (top < above) scrollBy(0, top - above - lineHeight);
   else if (top > below) scrollBy(0, top - below + lineHeight);
 }

@@ -3,7 +3,7 @@ import { useMemo } from "preact/hooks";
 import { link, setQuery } from "../../data/url.ts";
 import { className, middle } from "../../token/colours.ts";
 import "../../token/install-colours.ts";
-import { number } from "../parts/number.ts";
+import { number, plural } from "../parts/number.ts";
 import { Text } from "../parts/text.tsx";
 import { plain } from "../parts/visible.ts";
 import { callsOf, type Said } from "../trajectory/record.ts";
@@ -137,14 +137,28 @@ function Side({
         {joinMarks(stretches).map(({ text, own }, i) =>
           own ? (
             <mark key={i} class={mark}>
-              <Text value={text} />
+              <Shortened text={text} />
             </mark>
           ) : (
-            <Text key={i} value={text} />
+            <Shortened key={i} text={text} />
           ),
         )}
         {stretches.length === 0 && <span class="faint">(nothing)</span>}
       </div>
     </div>
+  );
+}
+
+const [head, tail] = [700, 300];
+
+/** A long stretch has nothing in its middle that its ends do not tell: it is alike, or it is not. */
+function Shortened({ text }: { text: string }) {
+  if (text.length <= head + tail + 200) return <Text value={text} />;
+  return (
+    <>
+      <Text value={text.slice(0, head)} />
+      <span class="left-out"> … {plural(text.length - head - tail, "character")} … </span>
+      <Text value={text.slice(-tail)} />
+    </>
   );
 }

@@ -3,11 +3,12 @@ import { useEffect, useMemo } from "preact/hooks";
 import type { TrajectoryData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { type ApiError, askJson } from "../../data/ask.ts";
 import { useKeys } from "../../data/keys.ts";
-import { useResource } from "../../data/resource.ts";
+import { type Resource, useResource } from "../../data/resource.ts";
 import { go, link, place, setQuery } from "../../data/url.ts";
 import { selection as newSelection, type Selection } from "../../token/selection.ts";
 import { TokenLegend } from "../../token/token-legend.tsx";
 import { TokenPanel } from "../../token/token-panel.tsx";
+import type { Tokens } from "../../token/tokens.ts";
 import { Loading } from "../parts/loading.tsx";
 import { type Crumb, Page } from "../parts/page.tsx";
 import { Problem } from "../parts/problem.tsx";
@@ -26,6 +27,7 @@ export function TrajectoryView() {
   const { data, error, reload } = useResource(`trajectory ${key}`, (signal) =>
     askJson<TrajectoryData>(`trajectories/${encodeURIComponent(key)}`, {}, signal),
   );
+  const tokens = useResource(`tokens ${key}`, (signal) => loadTokens(key, signal));
   // The last recorded step is the last until there is another one.
   useWrittenAgain(key, reload, data?.steps.next === null);
   if (!data) {
@@ -35,11 +37,17 @@ export function TrajectoryView() {
       </Page>
     );
   }
-  return <Trajectory key={key} data={data} error={error} />;
+  return <Trajectory key={key} data={data} error={error} tokens={tokens} />;
 }
 
-function Trajectory({ data, error }: { data: TrajectoryData; error: ApiError | undefined }) {
-  const tokens = useResource(`tokens ${data.key}`, (signal) => loadTokens(data.key, signal));
+interface Props {
+  data: TrajectoryData;
+  /** Of asking for it again. */
+  error: ApiError | undefined;
+  tokens: Resource<Tokens>;
+}
+
+function Trajectory({ data, error, tokens }: Props) {
   useWrittenAgain(data.key, tokens.reload);
   const look = useLook(tokens.data, data.group);
   const selection = useSelection();
