@@ -4,6 +4,9 @@
  */
 import { afterAll, beforeAll, describe } from "vitest";
 import { temporaryFolder } from "../../stateset-agents/test/temporary-folder.ts";
+import { compare } from "./page/compare.ts";
+import { evaluation } from "./page/evaluation.ts";
+import { live } from "./page/live.ts";
 import { tokens } from "./page/tokens.ts";
 import { chromiumPath } from "./support/chromium.ts";
 import { makeRuns } from "./support/make-runs.ts";
@@ -27,4 +30,7 @@ describe.skipIf(!chromiumPath)("the page", () => {
   afterAll(() => stage.site?.close());
 
   describe("tokens", () => tokens(stage));
+  describe("evaluation", () => evaluation(stage));
+  describe("compare", () => compare(stage));
+  describe("live", () => live(stage));
 });

@@ -36,7 +36,7 @@ export function tokens(stage: Stage): void {
           (typeof shown)[keyof typeof shown],
         ][]) {
           const text = await panel.locator(`[data-name="${name}"] dd`).textContent();
-          const value = valueOf(columns, column, token, n);
+          const value = valueIn(columns, column, token, n);
           if (Number.isNaN(value)) expect(text, `${name} of token ${token}`).toBe("–");
           else {
             expect(Math.fround(Number(text)), `${name} of token ${token}`).toBe(value);
@@ -50,7 +50,7 @@ export function tokens(stage: Stage): void {
   );
 }
 
-function valueOf(
+function valueIn(
   columns: ChainTokens,
   name: (typeof shown)[keyof typeof shown],
   token: number,

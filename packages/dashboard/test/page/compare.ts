@@ -1,0 +1,83 @@
+import { readFileSync } from "node:fs";
+import { expect, it } from "vitest";
+import type { Stage } from "../page.test.ts";
+
+export function compare(stage: Stage): void {
+  it("shows settings that differ, and saves them as CSV", async () => {
+    const page = await stage.site.open("#/compare?runs=grpo,grpo-seed2");
+    const table = page.locator(".compare-settings");
+    await table.waitFor();
+    expect(await table.locator("tbody tr").allInnerTexts()).toEqual(["settings.seed\t0\t2"]);
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: "CSV" }).click(),
+    ]);
+    expect(readFileSync(await download.path(), "utf8")).toBe("setting,grpo,grpo-seed2\r\nsettings.seed,0,2\r\n");
+    await page.close();
+  });
+
+  it("folds seeds into one curve, shows differences from a base, and keeps both in the address", async () => {
+    const page = await stage.site.open("#/compare?runs=grpo,grpo-seed2,ppo");
+    const names = () => page.locator(".legend-item .foreign").allTextContents();
+    await expect.poll(names).toEqual(["grpo", "grpo-seed2", "ppo"]);
+    await page.getByRole("button", { name: "over seeds" }).click();
+    await expect.poll(names).toEqual(["grpo (2 seeds)", "ppo"]);
+    await page.keyboard.press("d");
+    await expect.poll(() => page.url()).toContain("show=difference");
+    await page.getByLabel("Base").first().selectOption("ppo");
+    await page.locator(".chart-title", { hasText: "reward, difference from ppo" }).waitFor();
+    await page.getByText("No interval: both sides").waitFor();
+    await page.getByLabel("Add a curve").selectOption("entropy");
+    await expect.poll(() => page.locator(".chart").count()).toBe(2);
+    const again = await stage.site.open(page.url().slice(page.url().indexOf("#")));
+    await expect.poll(() => again.locator(".chart").count()).toBe(2);
+    await again.locator(".chart-title", { hasText: "reward, difference from ppo" }).waitFor();
+    await again.close();
+    await page.close();
+  });
+
+  it("says of each pair what the paired test says", async () => {
+    const page = await stage.site.open("#/compare?runs=grpo,ppo");
+    const pair = page.locator(".compare-pairs li");
+    await pair.first().waitFor();
+    // The same seed holds out the same four scenarios for the report.
+    expect(await pair.allInnerTexts()).toEqual([expect.stringMatching(/too few to tell: 4 scenarios \(it takes 6\)/)]);
+    expect(await page.locator(".compare-held-out tbody tr").count()).toBe(2);
+    await page.close();
+  });
+
+  it("shows the conversations of a scenario side by side, a column a run", async () => {
+    const page = await stage.site.open("#/compare?runs=grpo,ppo");
+    await page.locator("button.compare-line").first().click();
+    const columns = page.locator(".side-columns .conversations");
+    await expect.poll(() => columns.count()).toBe(2);
+    for (const column of await columns.all())
+      await expect.poll(() => column.locator(".conversation").count()).toBeGreaterThan(0);
+    await page.keyboard.press("j");
+    await expect.poll(() => page.locator("button.compare-line").nth(1).getAttribute("aria-pressed")).toBe("true");
+    await page.getByRole("button", { name: "Close", exact: true }).click();
+    await expect.poll(() => page.locator(".side-by-side").count()).toBe(0);
+    await page.close();
+  });
+
+  it("takes runs in and out, and names one that is not there while the rest stays", async () => {
+    const page = await stage.site.open("#/compare");
+    await page.getByText("Choose runs to compare").waitFor();
+    await page.keyboard.press("+");
+    await page.getByLabel("Find runs to add").fill("grpo-seed2");
+    await page.locator(".finder-run").first().waitFor();
+    await page.getByLabel("Find runs to add").press("Enter");
+    await expect.poll(() => page.url()).toContain("runs=grpo-seed2");
+    await page.getByText("One run is shown.").waitFor();
+    await page.goto(`${stage.site.url}/ui/#/compare?runs=grpo,nowhere,ppo`);
+    await page.getByText("No longer there: nowhere.").waitFor();
+    await page.locator(".chart").first().waitFor();
+    await page.getByRole("button", { name: "Leave out", exact: true }).click();
+    await expect.poll(() => page.url()).toMatch(/runs=grpo%2Cppo$/);
+    await page.getByRole("button", { name: "Leave out ppo" }).click();
+    await expect.poll(() => page.url()).toMatch(/runs=grpo$/);
+    await page.goBack();
+    await expect.poll(() => page.url()).toMatch(/runs=grpo%2Cppo$/);
+    await page.close();
+  });
+}
