@@ -26,13 +26,13 @@ const rooms: Record<string, string> = {
   supervised: "agent algorithm conversation environment learning policy reward rollout run telemetry",
   preference: "agent algorithm conversation learning policy reward run supervised",
   training: "agent algorithm conversation environment evaluation harness learning policy reward rollout run telemetry",
-  dashboard: "",
+  dashboard: "algorithm conversation evaluation learning policy preference run server supervised training",
   compat: "agent environment evaluation reward run training",
   doors:
-    "agent algorithm compat conversation endpoint environment evaluation learning policy preference reward rollout run server supervised telemetry test-support tool training",
+    "agent algorithm compat conversation dashboard endpoint environment evaluation learning policy preference reward rollout run server supervised telemetry test-support tool training",
   project:
     "agent algorithm conversation doors endpoint environment policy preference reward run supervised telemetry training",
-  cli: "agent algorithm conversation environment evaluation learning policy preference project reward rollout run server supervised telemetry tool training",
+  cli: "agent algorithm conversation dashboard environment evaluation learning policy preference project reward rollout run server supervised telemetry tool training",
 };
 
 const files = (readdirSync(root, { recursive: true }) as string[]).filter(

@@ -350,6 +350,33 @@ describe("serve", () => {
     hook.close();
     expect(alerts[0]).toMatchObject({ kind: "queue-full", server: "serve" });
   });
+  flag("serve --no-ui", async () => {
+    const bare = await served("--stub --no-ui", async (ask) => {
+      expect((await ask("/ui/")).status).toBe(404);
+      expect((await ask("/openapi.json")).json.paths).not.toHaveProperty("/ui/api/runs");
+    });
+    expect(bare.stdout).not.toContain("/ui/");
+    const { stdout } = await served("--stub", async (ask) => {
+      expect((await ask("/ui/api/csp-report", { "csp-report": {} })).json).toEqual({ reports: 1 });
+      expect((await ask("/openapi.json")).json.paths).toHaveProperty("/ui/api/runs");
+    });
+    expect(stdout).toMatch(/http:\/\/127\.0\.0\.1:\d+\/ui\/ {2}the runs/);
+  });
+  flag("serve --ui-runs", async () => {
+    const folders = [temporaryFolder(), temporaryFolder()];
+    const env = { HOME: temporaryFolder(), STATESET_API_KEY: "sk-canary-0123456789abcdef" };
+    await served(
+      `--stub --ui-runs ${folders.join(" ")}`,
+      async (ask) => {
+        expect((await ask("/ui/api/runs")).status).toBe(401);
+        const { json } = await ask("/ui/api/runs", undefined, bearer(env.STATESET_API_KEY));
+        expect(json.folders).toEqual(folders.map((path) => ({ path, exists: true })));
+        // Of a key that was given to the server, which cannot change anything.
+        expect(json.readOnly).toBe(true);
+      },
+      { env },
+    );
+  });
   flag("serve --stub", async () => {
     const { stdout } = await served("--stub", async (ask) => {
       expect((await ask(chat, brief("default-stub"))).json.model).toBe("default-stub");
