@@ -1,6 +1,6 @@
 /** Which view a place shows, and what is around all of them. */
 import type { ComponentType } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { signedOut } from "./data/ask.ts";
 import { useKeys } from "./data/keys.ts";
 import { go, link, place } from "./data/url.ts";
@@ -22,7 +22,9 @@ const views: Readonly<Record<string, () => Promise<ComponentType>>> = {
 };
 
 export function App() {
-  const name = place.value.path[0] ?? "runs";
+  const { path } = place.value;
+  const name = path[0] ?? "runs";
+  useLayoutEffect(() => scrollTo(0, 0), [path.join("/")]);
   useKeys([
     {
       key: "?",
@@ -35,7 +37,7 @@ export function App() {
   ]);
   return (
     <>
-      <Boundary what="This page" key={name}>
+      <Boundary what="This page" at={path.join("/")} framed>
         {signedOut.value ? <SignIn /> : <View name={name} />}
       </Boundary>
       <KeyList />
@@ -62,6 +64,12 @@ function View({ name }: { name: string }) {
     );
   }
   if (loaded.name === name && loaded.error !== undefined) throw loaded.error;
-  if (loaded.name !== name || !loaded.View) return <Loading />;
+  if (loaded.name !== name || !loaded.View) {
+    return (
+      <Page title="Loading" crumbs={[{ text: "…" }]}>
+        <Loading />
+      </Page>
+    );
+  }
   return <loaded.View />;
 }

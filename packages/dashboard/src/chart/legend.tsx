@@ -3,6 +3,7 @@ import type { Ref } from "preact";
 import { useImperativeHandle, useRef } from "preact/hooks";
 import { number } from "../view/parts/number.ts";
 import { Text } from "../view/parts/text.tsx";
+import { plain } from "../view/parts/visible.ts";
 import { type ChartSeries, nearest } from "./chart-data.ts";
 import { lineColour } from "./colours.ts";
 import type { ChartMark } from "./marks.ts";
@@ -31,7 +32,7 @@ export function Legend({ handle, series, x, marked }: Props) {
       show(at, marks) {
         write(place.current, at === null ? "last" : `${x} ${formatX(x, at)}`);
         for (const [i, one] of series.entries()) write(values.current[i] ?? null, valueAt(one, at));
-        write(words.current, marks.map(({ text }) => text).join(" · "));
+        write(words.current, marks.map(({ text }) => plain(text)).join(" · "));
       },
     }),
     [series, x],

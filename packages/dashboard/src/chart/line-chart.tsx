@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type uPlot from "uplot";
 import { dark } from "../data/theme.ts";
+import { Text } from "../view/parts/text.tsx";
 import { plain } from "../view/parts/visible.ts";
 import { type ChartSeries, chartColumns } from "./chart-data.ts";
 import { DataTable } from "./data-table.tsx";
@@ -123,7 +124,7 @@ export function LineChart(props: LineChartProps) {
     <figure class="chart" data-testid={`chart-${title}`}>
       <figcaption class="chart-head">
         <span class="chart-title" title={props.meaning}>
-          {title}
+          <Text value={title} />
         </span>
         <span class="chart-actions">
           {props.actions}
@@ -155,7 +156,7 @@ export function LineChart(props: LineChartProps) {
       />
       {series.every((one) => one.x.length === 0) && <p class="chart-empty">No values yet.</p>}
       {props.listMarks && marks.length > 0 && <MarkList marks={marks} x={x} />}
-      {table && <DataTable title={title} series={series} x={x} />}
+      {table && <DataTable title={plain(title)} series={series} x={x} />}
     </figure>
   );
 }

@@ -33,6 +33,8 @@ export function useKeys(keys: readonly Key[]): void {
 
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  // What is asked in a dialog is answered there.
+  if (document.querySelector("dialog[open]")) return;
   const { target } = event;
   const typing = target instanceof HTMLElement && target.matches("input, textarea, select, [contenteditable]");
   if (typing && event.key !== "Escape") return;

@@ -22,11 +22,20 @@ export interface PageProps {
   children: ComponentChildren;
 }
 
+let shownBefore = false;
+
 export function Page({ title, crumbs = [], actions, full = false, children }: PageProps) {
   const said = plain(title);
   useEffect(() => {
     document.title = `${said} · StateSet Agents`;
   }, [said]);
+  // Where a link led here and is gone with its view, the keyboard goes on from the content.
+  useEffect(() => {
+    if (shownBefore && document.activeElement === document.body) {
+      document.getElementById("main")?.focus({ preventScroll: true });
+    }
+    shownBefore = true;
+  }, []);
   return (
     <div class={full ? "page page-full" : "page"}>
       <Header crumbs={crumbs} actions={actions} />

@@ -1,6 +1,6 @@
 /** A group, and a conversation of it, in the list of a step. */
 import type { TrajectoryRow } from "../../../../stateset-agents/src/dashboard/api/index.ts";
-import { link } from "../../data/url.ts";
+import { link, setQuery } from "../../data/url.ts";
 import { number, plural } from "../parts/number.ts";
 import { Text } from "../parts/text.tsx";
 import type { GroupLine } from "./step-groups.ts";
@@ -32,7 +32,13 @@ export function ConversationLine({ row, range }: { row: TrajectoryRow; range: { 
   const share =
     row.reward === null || range.high === range.low ? 0 : (row.reward - range.low) / (range.high - range.low);
   return (
-    <a class="step-line" href={link(["trajectory", row.key])} data-row={row.key} data-testid="conversation">
+    <a
+      class="step-line"
+      href={link(["trajectory", row.key])}
+      data-row={row.key}
+      data-testid="conversation"
+      onClick={() => setQuery({ row: row.key })}
+    >
       <span class="step-reward">
         <span class="bar" aria-hidden="true">
           <span style={{ width: `${Math.round(share * 100)}%` }} />

@@ -1,5 +1,5 @@
 /** The conversations of one recorded step, or of all of them, by group. */
-import { useMemo, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { RunData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { askJson } from "../../data/ask.ts";
 import { useKeys } from "../../data/keys.ts";
@@ -68,6 +68,12 @@ export function StepPage({ run: key, step }: { run: string; step: number | undef
     { key: "/", does: "Find what was said", run: () => search.current?.focus() },
     { key: "u", does: "The run", run: () => go(["run", key]) },
   ]);
+  // Coming back, one sees the conversation that was gone to.
+  const there = found.data !== undefined;
+  useEffect(() => {
+    const line = lines.findIndex((one) => one.kind === "conversation" && one.row.key === current);
+    if (line > 0) list.current?.scrollTo(line, "center");
+  }, [there]);
   const id = run.data?.id ?? key;
   const near = step === undefined ? undefined : nearestStep(recorded, step);
   const name = step === undefined ? "all steps" : `step ${number(step)}`;

@@ -1,11 +1,12 @@
 /** The columns of the table of runs. */
 import type { ComponentChildren } from "preact";
 import type { RunRow } from "../../../../stateset-agents/src/dashboard/api/index.ts";
-import { link } from "../../data/url.ts";
+import { link, setQuery } from "../../data/url.ts";
 import { ago, compact, estimate, moment, number, plural, signed } from "../parts/number.ts";
 import { RunState } from "../parts/run-state.tsx";
 import { Sparkline } from "../parts/sparkline.tsx";
 import { Text } from "../parts/text.tsx";
+import { plain } from "../parts/visible.ts";
 
 export interface Column {
   /** Names its place in the grid of style. */
@@ -24,7 +25,13 @@ export const columns: readonly Column[] = [
     title: "Run",
     sort: "id",
     cell: (row) => (
-      <a class="run-link cut" href={link(["run", row.key])} data-run={row.key} title={row.note || undefined}>
+      <a
+        class="run-link cut"
+        href={link(["run", row.key])}
+        data-run={row.key}
+        onClick={() => setQuery({ run: row.key })}
+        title={plain(row.note) || undefined}
+      >
         <Text value={row.id} />
         {row.key.replace(/^\d+~/, "") !== row.id && (
           <span class="faint">
@@ -33,7 +40,10 @@ export const columns: readonly Column[] = [
           </span>
         )}
         {row.problems.length > 0 && (
-          <span class="tone-warn" title={row.problems.map(({ where, message }) => `${where}: ${message}`).join("\n")}>
+          <span
+            class="tone-warn"
+            title={row.problems.map(({ where, message }) => plain(`${where}: ${message}`)).join("\n")}
+          >
             {" "}
             ⚠<span class="unseen"> {plural(row.problems.length, "problem")}</span>
           </span>
@@ -52,7 +62,7 @@ export const columns: readonly Column[] = [
     title: "Model",
     sort: "model",
     cell: (row) => (
-      <span class="cut" title={row.model ?? undefined}>
+      <span class="cut" title={plain(row.model ?? "") || undefined}>
         <Text value={lastPart(row.model)} />
       </span>
     ),

@@ -1,6 +1,6 @@
 /** All runs: looked through, sorted, grouped, chosen for comparison. */
 import "./runs.css";
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { useKeys } from "../../data/keys.ts";
 import { joinNames, splitNames } from "../../data/list.ts";
 import { go, link, place, setQuery } from "../../data/url.ts";
@@ -19,7 +19,7 @@ import { useRuns } from "./use-runs.ts";
 
 export function RunsView() {
   const { filter = "", sort, group, archived, selected: chosen, closed: shut, run: current } = place.value.query;
-  const runs = useRuns({ filter: filter || undefined, sort, group, archived }, group !== undefined);
+  const runs = useRuns({ filter: filter || undefined, sort, group, archived }, group !== undefined, current);
   const { data, error } = runs;
   const list = useRef<VirtualListHandle>(null);
   const filterInput = useRef<HTMLInputElement>(null);
@@ -29,6 +29,13 @@ export function RunsView() {
   const all = lines(data?.rows ?? [], group !== undefined, closed);
   const keys = all.map((line) => (line.kind === "run" ? line.row.key : undefined));
   const readOnly = data?.readOnly ?? true;
+
+  // Coming back, one sees the run that was gone to.
+  const found = data !== undefined;
+  useEffect(() => {
+    const at = current === undefined ? -1 : keys.indexOf(current);
+    if (at > 0) list.current?.scrollTo(at, "center");
+  }, [found]);
 
   const select = (key: string, range = false) => {
     const last = [...selected].at(-1);

@@ -2,6 +2,7 @@
 import type { RunRow } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { NotesForm } from "../parts/notes-form.tsx";
 import { Text } from "../parts/text.tsx";
+import { plain } from "../parts/visible.ts";
 import { columns } from "./columns.tsx";
 
 interface Props {
@@ -28,7 +29,7 @@ export function RunLine({ row, index, selected, readOnly, editing, onSelect, onE
         <div role="cell" class="cell-select">
           <input
             type="checkbox"
-            aria-label={`Select ${row.id}`}
+            aria-label={`Select ${plain(row.id)}`}
             checked={selected}
             onClick={(event) => onSelect(event.shiftKey)}
           />
@@ -46,7 +47,7 @@ export function RunLine({ row, index, selected, readOnly, editing, onSelect, onE
           ))}
           {row.archived && <span class="chip">archived</span>}
           {row.note && (
-            <span class="faint cut note" title={row.note}>
+            <span class="faint cut note" title={plain(row.note)}>
               <Text value={row.note} />
             </span>
           )}
@@ -55,7 +56,7 @@ export function RunLine({ row, index, selected, readOnly, editing, onSelect, onE
               type="button"
               class="button small quiet edit"
               aria-expanded={editing}
-              aria-label={`Tags and note of ${row.id}`}
+              aria-label={`Tags and note of ${plain(row.id)}`}
               onClick={() => onEdit(!editing)}
             >
               ✎
@@ -63,7 +64,7 @@ export function RunLine({ row, index, selected, readOnly, editing, onSelect, onE
           )}
         </div>
         {row.reason && (
-          <div role="cell" class="cell-reason faint cut" title={row.reason}>
+          <div role="cell" class="cell-reason faint cut" title={plain(row.reason)}>
             <Text value={row.reason} />
           </div>
         )}

@@ -15,7 +15,11 @@ export interface Runs {
   put(row: Partial<RunRow> & { key: string }): void;
 }
 
-export function useRuns(query: Query, all: boolean): Runs {
+/** So many are looked through for the run that is to be seen. */
+const mostRows = 2000;
+
+/** `all`: every page at once. `wanted`: the key of a run that is to be among those that come first. */
+export function useRuns(query: Query, all: boolean, wanted: string | undefined): Runs {
   const key = JSON.stringify(query);
   const [data, setData] = useState<RunsData>();
   const [error, setError] = useState<ApiError>();
@@ -33,7 +37,10 @@ export function useRuns(query: Query, all: boolean): Runs {
     setLoading(true);
     const load = async () => {
       let answer = await askJson<RunsData>("runs", query, controller.signal);
-      while (answer.next !== null && (all || answer.rows.length < rows.current)) {
+      const short = () =>
+        answer.rows.length < rows.current ||
+        (wanted !== undefined && answer.rows.length < mostRows && answer.rows.every(({ key: one }) => one !== wanted));
+      while (answer.next !== null && (all || short())) {
         answer = joined(answer, await askJson<RunsData>("runs", { ...query, cursor: answer.next }, controller.signal));
       }
       return answer;
