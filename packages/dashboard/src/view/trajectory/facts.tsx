@@ -13,13 +13,14 @@ export function Facts({ data, look }: { data: TrajectoryData; look: Look | undef
   return (
     <section class="card trajectory-facts" aria-label="What became of it">
       <dl class="facts">
-        {side ? (
+        {side && (
           <Fact name="Side">
             <span class={`side side-${side}`}>
               {side === "chosen" ? "chosen: to be learnt" : "rejected: to be unlearnt"}
             </span>
           </Fact>
-        ) : (
+        )}
+        {(reward !== null || ended !== null) && (
           <Fact name="Reward">
             <strong class="big-number">{number(reward)}</strong>
           </Fact>
