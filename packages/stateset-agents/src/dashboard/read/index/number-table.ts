@@ -3,43 +3,40 @@
 /** Numbers of one name. What is not there is no 0 and no NaN: `has` tells. */
 export class NumberColumn {
   readonly name: string;
+  /** As long as the table's steps, or shorter where no row after has it. */
   values: Float32Array<ArrayBuffer>;
   /** A bit a row. */
   present: Uint8Array<ArrayBuffer>;
-  /** Rows that have it; the first and the last of them, with what they say as it was written. */
-  count = 0;
-  firstRow = -1;
-  first = Number.NaN;
-  lastRow = -1;
-  last = Number.NaN;
+  /** The last number, not rounded. */
+  last: number;
 
-  constructor(name: string, values = new Float32Array(0), present = new Uint8Array(0)) {
+  constructor(name: string, values = new Float32Array(0), present = new Uint8Array(0), last = Number.NaN) {
     this.name = name;
     this.values = values;
     this.present = present;
+    this.last = last;
   }
 
   has(row: number): boolean {
-    return ((this.present[row >> 3] ?? 0) & (1 << (row & 7))) !== 0;
+    return (this.present[row >> 3]! & (1 << (row & 7))) !== 0;
   }
 
-  /** Rows are only ever added. */
-  set(row: number, value: number, capacity: number): void {
-    if (row >= this.values.length) this.#grow(capacity);
-    this.values[row] = value;
-    // A line may say a name twice; as in JSON, the last one counts.
-    const bit = 1 << (row & 7);
-    if ((this.present[row >> 3]! & bit) === 0) this.count++;
-    this.present[row >> 3]! |= bit;
-    this.lastRow = row;
-    this.last = value;
-    if (this.firstRow >= 0) return;
-    this.firstRow = row;
-    this.first = value;
+  /** Rows that have it. */
+  get count(): number {
+    let count = 0;
+    for (const byte of this.present) for (let bits = byte; bits !== 0; bits &= bits - 1) count++;
+    return count;
   }
 
-  #grow(capacity: number): void {
-    const [values, present] = [new Float32Array(capacity), new Uint8Array(Math.ceil(capacity / 8))];
+  /** The first row that has it; -1: none. */
+  get firstRow(): number {
+    const at = this.present.findIndex((byte) => byte !== 0);
+    return at < 0 ? -1 : 8 * at + Math.log2(this.present[at]! & -this.present[at]!);
+  }
+
+  reserve(rows: number): void {
+    if (rows <= this.values.length) return;
+    const [values, present] = [new Float32Array(rows), new Uint8Array(Math.ceil(rows / 8))];
     values.set(this.values);
     present.set(this.present);
     this.values = values;
@@ -64,8 +61,9 @@ export class NumberTable {
     return place === undefined ? undefined : this.columns[place];
   }
 
-  placeOf(name: string): number {
-    return this.#places.get(name) ?? this.#add(new NumberColumn(name));
+  /** Made where there is none. */
+  column(name: string): NumberColumn {
+    return this.get(name) ?? this.#add(new NumberColumn(name));
   }
 
   /** The step of the last row; 0 where there is none. */
@@ -73,20 +71,16 @@ export class NumberTable {
     return this.rows === 0 ? 0 : this.steps[this.rows - 1]!;
   }
 
-  add(step: number, places: Int32Array, values: Float64Array, count: number): void {
-    if (this.rows === this.steps.length) {
-      const steps = new Float64Array(Math.max(64, this.rows * 2));
-      steps.set(this.steps);
-      this.steps = steps;
-    }
-    const row = this.rows++;
-    this.steps[row] = step;
-    for (let i = 0; i < count; i++) this.columns[places[i]!]!.set(row, values[i]!, this.steps.length);
+  /** Room for one more row. */
+  reserve(): void {
+    if (this.rows < this.steps.length) return;
+    const steps = new Float64Array(Math.max(64, this.rows * 2));
+    steps.set(this.steps);
+    this.steps = steps;
   }
 
-  #add(column: NumberColumn): number {
-    const place = this.columns.push(column) - 1;
-    this.#places.set(column.name, place);
-    return place;
+  #add(column: NumberColumn): NumberColumn {
+    this.#places.set(column.name, this.columns.push(column) - 1);
+    return column;
   }
 }

@@ -16,10 +16,11 @@ export function scanEvents(
   line: number,
   onLine: (line: number, start: number, end: number) => void,
 ): { at: number; line: number } {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = from;
   let number = line;
   while (at < to) {
-    const end = bytes.indexOf(newline, at);
+    const end = buffer.indexOf(newline, at);
     if (end < 0 || end >= to) break;
     number++;
     if (end > at && !isSkipped(bytes, at, end)) onLine(number, at, end);

@@ -3,19 +3,20 @@
  * with the one that is expected instead of being read, and no object and no string is made. A line that is anything else is left to
  * JSON.parse, and what is no JSON is named.
  */
-import type { NumberTable } from "./number-table.ts";
-import { type ScannedNumber, scanNumber } from "./scan-number.ts";
+import type { NumberColumn, NumberTable } from "./number-table.ts";
+import { numberEnd, scanNumber } from "./scan-number.ts";
 
-/** A name with its quotes and colon, and the column it stands for. `place` -1: the step. */
+/** A name with its quotes and colon, four bytes at a time and the rest, and the column it stands for; undefined: the step. */
 interface Key {
   bytes: Uint8Array;
-  place: number;
+  words: Int32Array;
+  column: NumberColumn | undefined;
 }
 
 /** What a line said that could not be taken. */
 export type OnProblem = (line: number, message: string) => void;
 
-const [quote, comma, open, close, backslash, newline] = [0x22, 0x2c, 0x7b, 0x7d, 0x5c, 0x0a];
+const [quote, colon, comma, open, close, backslash, newline] = [0x22, 0x3a, 0x2c, 0x7b, 0x7d, 0x5c, 0x0a];
 /** How far ahead a name is looked for before it counts as a new one. */
 const lookAhead = 12;
 
@@ -25,9 +26,8 @@ export class LineScanner {
   /** In the order of the lines so far. */
   readonly #expected: Key[] = [];
   readonly #keys = new Map<string, Key>();
-  readonly #number: ScannedNumber = { value: 0, end: 0 };
-  #places = new Int32Array(64);
-  #values = new Float64Array(64);
+  /** The columns of the line under way: their numbers stand in the row that it would be. */
+  readonly #taken: NumberColumn[] = [];
   #count = 0;
   #step = Number.NaN;
   /** Lines read so far. */
@@ -41,51 +41,68 @@ export class LineScanner {
 
   /** Reads the whole lines of bytes[from … to) and says where the first one that is not whole begins. */
   scan(bytes: Uint8Array, from: number, to: number): number {
+    const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     let at = from;
     while (at < to) {
-      const end = bytes.indexOf(newline, at);
+      const end = buffer.indexOf(newline, at);
       if (end < 0 || end >= to) return at;
       this.lines++;
-      this.#count = 0;
-      this.#step = Number.NaN;
+      this.#begin();
       if (end > at) {
-        if (this.#flat(bytes, at, end)) this.#keep();
-        else this.#otherwise(bytes, at, end);
+        if (this.#flat(bytes, view, at, end)) this.#keep();
+        else this.#otherwise(buffer, at, end);
       }
       at = end + 1;
     }
     return at;
   }
 
+  #begin(): void {
+    this.#count = 0;
+    this.#step = Number.NaN;
+    this.#table.reserve();
+  }
+
   /** False where the line is not simply names and numbers. */
-  #flat(bytes: Uint8Array, from: number, end: number): boolean {
+  #flat(bytes: Uint8Array, view: DataView, from: number, end: number): boolean {
     if (bytes[from] !== open || bytes[end - 1] !== close) return false;
-    const number = this.#number;
+    const expected = this.#expected;
+    const taken = this.#taken;
+    const row = this.#table.rows;
+    let count = 0;
     let at = from + 1;
     for (let i = 0; ; i++) {
-      const expected = this.#expected[i];
-      let key: Key | undefined;
-      if (expected && begins(bytes, at, expected.bytes)) key = expected;
-      else {
+      let key = expected[i];
+      if (key === undefined || !begins(bytes, view, at, key)) {
         key = this.#keyAt(bytes, at, end);
         if (!key) return false;
         i = this.#find(key, i);
       }
       at += key.bytes.length;
-      scanNumber(bytes, at, number);
-      if (number.end < 0) {
+      let value = scanNumber(bytes, at);
+      let next = numberEnd;
+      if (next < 0) {
         // null: what was not finite when it was written.
-        if (bytes[at] !== 0x6e || bytes[at + 1] !== 0x75 || bytes[at + 2] !== 0x6c || bytes[at + 3] !== 0x6c)
-          return false;
-        number.value = Number.NaN;
-        number.end = at + 4;
+        if (view.getUint32(at, true) !== 0x6c6c756e) return false;
+        value = Number.NaN;
+        next = at + 4;
       }
-      this.#take(key.place, number.value);
-      at = number.end;
+      const { column } = key;
+      if (column === undefined) this.#step = value;
+      else {
+        if (row >= column.values.length) column.reserve(this.#table.steps.length);
+        column.values[row] = value;
+        column.last = value;
+        taken[count++] = column;
+      }
+      at = next;
       const byte = bytes[at];
-      if (byte === close) return at === end - 1;
-      if (byte !== comma) return false;
-      at++;
+      if (byte === comma) at++;
+      else {
+        this.#count = count;
+        return byte === close && at === end - 1;
+      }
     }
   }
 
@@ -106,7 +123,7 @@ export class LineScanner {
       if (bytes[to] === backslash) return undefined;
       to++;
     }
-    if (bytes[to + 1] !== 0x3a) return undefined;
+    if (bytes[to + 1] !== colon) return undefined;
     const name = Buffer.from(bytes.buffer, bytes.byteOffset + at + 1, to - at - 1).toString();
     return this.#keyOf(name, bytes.slice(at, to + 2));
   }
@@ -114,33 +131,19 @@ export class LineScanner {
   #keyOf(name: string, bytes: Uint8Array): Key {
     const known = this.#keys.get(name);
     if (known) return known;
-    const key = { bytes, place: name === "step" ? -1 : this.#table.placeOf(name) };
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const words = Int32Array.from({ length: bytes.length >> 2 }, (_, i) => view.getInt32(4 * i, true));
+    const key = { bytes, words, column: name === "step" ? undefined : this.#table.column(name) };
     this.#keys.set(name, key);
     return key;
   }
 
-  #take(place: number, value: number): void {
-    if (place < 0) {
-      this.#step = value;
-      return;
-    }
-    if (this.#count === this.#places.length) {
-      const [places, values] = [new Int32Array(2 * this.#count), new Float64Array(2 * this.#count)];
-      places.set(this.#places);
-      values.set(this.#values);
-      [this.#places, this.#values] = [places, values];
-    }
-    this.#places[this.#count] = place;
-    this.#values[this.#count++] = value;
-  }
-
   /** Only numbers are taken of it. */
-  #otherwise(bytes: Uint8Array, from: number, end: number): void {
-    this.#count = 0;
-    this.#step = Number.NaN;
+  #otherwise(buffer: Buffer, from: number, end: number): void {
+    this.#begin();
     let record: unknown;
     try {
-      record = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset + from, end - from).toString());
+      record = JSON.parse(buffer.toString("utf8", from, end));
     } catch {
       this.#onProblem(this.lines, "is no JSON");
       return;
@@ -149,24 +152,41 @@ export class LineScanner {
       this.#onProblem(this.lines, "is no JSON object");
       return;
     }
+    const row = this.#table.rows;
     for (const [name, value] of Object.entries(record)) {
       if (typeof value !== "number" && value !== null) continue;
-      const key = this.#keyOf(name, Buffer.from(`${JSON.stringify(name)}:`));
-      this.#take(key.place, value ?? Number.NaN);
+      const { column } = this.#keyOf(name, Buffer.from(`${JSON.stringify(name)}:`));
+      if (column === undefined) this.#step = value ?? Number.NaN;
+      else {
+        column.reserve(this.#table.steps.length);
+        column.last = column.values[row] = value ?? Number.NaN;
+        this.#taken[this.#count++] = column;
+      }
     }
     this.#keep();
   }
 
   #keep(): void {
+    const table = this.#table;
     const step = this.#step;
-    if (!(Number.isFinite(step) && step >= 0)) this.#onProblem(this.lines, "names no step");
-    else if (step < this.#table.lastStep)
-      this.#onProblem(this.lines, `is of step ${step}, after one of step ${this.#table.lastStep}`);
-    else this.#table.add(step, this.#places, this.#values, this.#count);
+    if (!(step >= 0 && step < Number.POSITIVE_INFINITY)) this.#onProblem(this.lines, "names no step");
+    else if (step < table.lastStep)
+      this.#onProblem(this.lines, `is of step ${step}, after one of step ${table.lastStep}`);
+    else {
+      const row = table.rows++;
+      table.steps[row] = step;
+      const [byte, bit] = [row >> 3, 1 << (row & 7)];
+      const taken = this.#taken;
+      for (let i = 0; i < this.#count; i++) taken[i]!.present[byte]! |= bit;
+    }
   }
 }
 
-function begins(bytes: Uint8Array, at: number, key: Uint8Array): boolean {
-  for (let i = 0; i < key.length; i++) if (bytes[at + i] !== key[i]) return false;
+/** Reading beyond the end of the bytes cannot happen: a line ends in } and a line feed, and no name holds those. */
+function begins(bytes: Uint8Array, view: DataView, at: number, { bytes: own, words }: Key): boolean {
+  const length = words.length;
+  if (at + own.length > bytes.length) return false;
+  for (let i = 0; i < length; i++) if (view.getInt32(at + 4 * i, true) !== words[i]) return false;
+  for (let i = 4 * length; i < own.length; i++) if (bytes[at + i] !== own[i]) return false;
   return true;
 }

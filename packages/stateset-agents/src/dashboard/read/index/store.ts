@@ -14,15 +14,12 @@ import { NumberColumn, NumberTable } from "./number-table.ts";
 
 const magic = 0x78696173;
 /** Counts the forms of this file, and of what is made of a run's. */
-export const indexVersion = 2;
+export const indexVersion = 3;
 const fixedBytes = 16;
 
 interface StoredColumn {
   name: string;
-  count: number;
-  firstRow: number;
-  first: number | null;
-  lastRow: number;
+  /** Null: not finite. */
   last: number | null;
 }
 
@@ -59,14 +56,7 @@ export function writeIndex(path: string, facts: object, tables: readonly NumberT
   const stored = tables.map(
     ({ rows, columns }): StoredTable => ({
       rows,
-      columns: columns.map(({ name, count, firstRow, first, lastRow, last }) => ({
-        name,
-        count,
-        firstRow,
-        first,
-        lastRow,
-        last,
-      })),
+      columns: columns.map(({ name, last }) => ({ name, last })),
     }),
   );
   const json = Buffer.from(JSON.stringify({ facts, tables: stored, crc32: crc32(body) } satisfies Head<object>));
@@ -110,14 +100,12 @@ export function readTables(path: string): NumberTable[] | undefined {
     return head.tables.map(({ rows, columns }) => {
       const steps = new Float64Array(body.buffer, at, rows);
       at += rows * 8;
-      const own = columns.map(({ name, first, last, ...counts }) => {
+      const own = columns.map(({ name, last }) => {
         const values = new Float32Array(body.buffer, at, rows);
         at += floatBytes(rows);
         const present = new Uint8Array(body.buffer, at, Math.ceil(rows / 8));
         at += bitBytes(rows);
-        // JSON has no NaN.
-        const ends = { first: first ?? Number.NaN, last: last ?? Number.NaN };
-        return Object.assign(new NumberColumn(name, values, present), counts, ends);
+        return new NumberColumn(name, values, present, last ?? Number.NaN);
       });
       return Object.assign(new NumberTable(steps, own), { rows });
     });
