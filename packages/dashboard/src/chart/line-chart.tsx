@@ -166,7 +166,7 @@ function keyed(event: KeyboardEvent, plot: uPlot, { onRange }: LineChartProps): 
   const { left = -1, idx } = plot.cursor;
   const xs = plot.data[0];
   const at = idx ?? (left < 0 ? -1 : plot.posToIdx(left));
-  const { min = 0, max = 1 } = plot.scales["x"]!;
+  const { min = 0, max = 1 } = plot.scales.x!;
   const zoom = (factor: number) => {
     const middle = xs[at] ?? (min! + max!) / 2;
     const half = ((max! - min!) / 2) * factor;

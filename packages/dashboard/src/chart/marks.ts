@@ -20,7 +20,7 @@ export const markColour: Readonly<Record<ChartMark["kind"], string>> = {
 
 export function drawMarks(plot: uPlot, marks: readonly ChartMark[]): void {
   const { ctx, bbox } = plot;
-  const { min, max } = plot.scales["x"]!;
+  const { min, max } = plot.scales.x!;
   const scale = devicePixelRatio;
   ctx.save();
   ctx.lineWidth = scale;

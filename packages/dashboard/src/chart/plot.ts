@@ -143,7 +143,7 @@ function drawPoints(plot: uPlot, columns: ChartColumns["columns"], colour: (seri
     ctx.lineWidth = 1.5 * scale;
     Array.from(values).forEach((value, i) => {
       const place = plot.data[0][i]!;
-      const { min, max } = plot.scales["x"]!;
+      const { min, max } = plot.scales.x!;
       if (value === null || value === undefined || place < min! || place > max!) return;
       const x = plot.valToPos(place, "x", true);
       const y = (of: number) => plot.valToPos(of, "y", true);

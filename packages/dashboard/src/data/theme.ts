@@ -16,7 +16,7 @@ systemDark.addEventListener("change", ({ matches }) => {
 export const dark = computed(() => (theme.value === "system" ? system.value : theme.value === "dark"));
 
 effect(() => {
-  document.documentElement.dataset["theme"] = theme.value;
+  document.documentElement.dataset.theme = theme.value;
 });
 
 export function nextTheme(): void {

@@ -22,7 +22,11 @@ export interface PageProps {
   children: ComponentChildren;
 }
 
-let shownBefore = false;
+/** Somebody went from one place to another. */
+let moved = false;
+addEventListener("hashchange", () => {
+  moved = true;
+});
 
 export function Page({ title, crumbs = [], actions, full = false, children }: PageProps) {
   const said = plain(title);
@@ -31,10 +35,9 @@ export function Page({ title, crumbs = [], actions, full = false, children }: Pa
   }, [said]);
   // Where a link led here and is gone with its view, the keyboard goes on from the content.
   useEffect(() => {
-    if (shownBefore && document.activeElement === document.body) {
+    if (moved && document.activeElement === document.body) {
       document.getElementById("main")?.focus({ preventScroll: true });
     }
-    shownBefore = true;
   }, []);
   return (
     <div class={full ? "page page-full" : "page"}>

@@ -29,19 +29,19 @@ export function happenings(events: readonly Event[]): Happening[] {
     const { step } = event;
     const plain = { step, scenarioIds: [] as string[], show: {} };
     if (event.type === "verdict") {
-      const found: Happening = { ...plain, kind: "verdict", name: words(event["kind"]), text: said(event["message"]) };
-      if (typeof event["advice"] === "string") found.advice = event["advice"];
-      if (typeof event["severity"] === "string") found.severity = event["severity"];
-      if (Array.isArray(event["scenarioIds"])) found.scenarioIds = event["scenarioIds"].map(String);
+      const found: Happening = { ...plain, kind: "verdict", name: words(event.kind), text: said(event.message) };
+      if (typeof event.advice === "string") found.advice = event.advice;
+      if (typeof event.severity === "string") found.severity = event.severity;
+      if (Array.isArray(event.scenarioIds)) found.scenarioIds = event.scenarioIds.map(String);
       return [found];
     }
     if (event.type === "adjustment") {
-      const change = `${said(event["setting"])} ${said(event["from"])} → ${said(event["to"])}`;
-      return [{ ...plain, kind: "adjustment", name: "adjustment", text: `${change}: ${said(event["reason"])}` }];
+      const change = `${said(event.setting)} ${said(event.from)} → ${said(event.to)}`;
+      return [{ ...plain, kind: "adjustment", name: "adjustment", text: `${change}: ${said(event.reason)}` }];
     }
     if (event.type === "warning") {
-      const show = shownBy[said(event["kind"])] ?? {};
-      return [{ ...plain, show, kind: "warning", name: words(event["kind"]), text: said(event["message"]) }];
+      const show = shownBy[said(event.kind)] ?? {};
+      return [{ ...plain, show, kind: "warning", name: words(event.kind), text: said(event.message) }];
     }
     return [];
   });

@@ -89,7 +89,7 @@ export function useRuns(query: Query, all: boolean, wanted: string | undefined):
           if (!before) return before;
           const { rows: now, stale } = patched(before.rows, change);
           if (stale) soon(300);
-          else if (query["sort"] || query["filter"]) soon(5000);
+          else if (query.sort || query.filter) soon(5000);
           return { ...before, rows: now, total: before.total - (before.rows.length - now.length) };
         });
       }),
