@@ -230,7 +230,9 @@ def _check_targets(model: Model, targets: Any) -> None:
     names = [n for n, m in model.causal.named_modules() if (isinstance(m, nn.Linear) or type(m).__name__ == "Conv1D") and m is not head]
     for target in targets:
         if not any(name == target or name.endswith(f".{target}") for name in names):
-            raise WorkerError("INVALID_OPTION", f'lora.targetModules names "{target}", which the model does not have.')
+            has = ", ".join(sorted({name.rpartition(".")[2] for name in names}))
+            what = f'lora.targetModules names "{target}", which the model does not have.'
+            raise WorkerError("INVALID_OPTION", what, f'It has {has}; "all-linear" is all of them.')
 
 
 def _adapter_config(folder: str) -> Any:

@@ -138,6 +138,8 @@ class LoadTest(unittest.TestCase):
                 open_engine(**{"model": model, **options})
             self.assertEqual(caught.exception.code, code)
             self.assertIn(said, caught.exception.message)
+            if said == "nonsense":
+                self.assertIn("down_proj, gate_proj, k_proj", str(caught.exception.hint))
         # No fault of the model's.
         with unittest.mock.patch("transformers.AutoModelForCausalLM.from_pretrained", side_effect=MemoryError), self.assertRaises(MemoryError):
             open_engine(model)

@@ -29,6 +29,10 @@ const greeting = {
 const model = {
   ...{ architecture: "llama", parameters: 10, trainableParameters: 10, hiddenSize: 4, layers: 1, vocabSize: 512 },
   ...{ contextLength: 64, digest: "0123456789abcdef", valueHead: false, count: 0, slots: 4 },
+  capabilities: {
+    ...{ exact: false, seeded: false, entropy: true, values: true, hidden: true, vectors: true, loraPlus: true },
+    ...{ constrain: false, promptLogprobs: false, embed: false },
+  },
   bytes: { weights: 1, trainable: 1, perToken: 1, perTokenRecompute: 1, kvPerToken: 1, free: 1, total: 1 },
   ...info,
 };
