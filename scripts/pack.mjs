@@ -22,6 +22,8 @@ const folders = [
   platformPackage,
   "packages/stateset-agents",
 ];
+const page = join(root, "packages/stateset-agents/dist/ui/index.html");
+if (!existsSync(page)) throw new Error(`${page} does not exist: run "npm run build" first.`);
 try {
   for (const folder of folders) {
     const path = resolve(root, folder);

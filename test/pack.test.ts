@@ -1,5 +1,5 @@
 /** What users get is the packed artifact: pack every package, install the tarballs into an empty project, use every door and run the README's example there. */
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
@@ -52,7 +52,9 @@ export const agent = new ToolAgent({ tools: [add] });
 export const wrong: Tool<{ a: string }> = add;`,
   "stateset-agents/server": `
 import type { MultiTurnAgent } from "stateset-agents";
-import { type AgentServer, createServer, staticKeys } from "stateset-agents/server";
+import { type AgentServer, createDashboard, createServer, staticKeys } from "stateset-agents/server";
+export const looked = async (agent: MultiTurnAgent): Promise<AgentServer> =>
+  createServer({ models: { support: agent }, routes: (await createDashboard({ folders: ["runs"] })).routes });
 export const serve = (agent: MultiTurnAgent): Promise<AgentServer> =>
   createServer({ models: { support: agent }, keys: staticKeys(["a"]), deadlineMs: 30_000 });
 // @ts-expect-error: no models
@@ -279,6 +281,35 @@ if (isMainThread) {
     );
     const { status, stderr } = spawnSync("node", ["workers.js"], { cwd: project, encoding: "utf8", env });
     expect(status, stderr).toBe(0);
+  }, 60_000);
+
+  it("bring the dashboard: page, thread and all, without a build or a network", async () => {
+    const cache = { XDG_CACHE_HOME: join(work, "cache") };
+    const command = ["stateset-agents", "dashboard", "--json", "--port", "0"];
+    // A group of its own: what npx started is told with it.
+    const child = spawn("npx", command, { cwd: project, env: { ...env, ...cache }, detached: true });
+    const ended = new Promise((settle) => child.once("exit", settle));
+    try {
+      const line = await new Promise<string>((settle, fail) => {
+        child.stdout.on("data", (data) => settle(String(data)));
+        void ended.then(() => fail(new Error("It ended before it said where it is.")));
+      });
+      const { url, link } = JSON.parse(line) as { url: string; link: string };
+      const page = await (await fetch(`${url}/ui/`)).text();
+      const files = [...page.matchAll(/(?:src|href)="\.\/(assets\/[^"]+)"/g)].map(([, file]) => file!);
+      expect(files.some((file) => file.endsWith(".js"))).toBe(true);
+      for (const file of files) {
+        const asset = await fetch(`${url}/ui/${file}`, { headers: { "accept-encoding": "br" } });
+        expect([file, asset.status, asset.headers.get("content-encoding")]).toEqual([file, 200, "br"]);
+        expect((await asset.text()).length).toBeGreaterThan(0);
+      }
+      const cookie = (await fetch(link, { redirect: "manual" })).headers.get("set-cookie")!.split(";")[0]!;
+      const runs = await fetch(`${url}/ui/api/runs`, { headers: { cookie } });
+      expect([runs.status, await runs.json()]).toMatchObject([200, { readOnly: false, rows: expect.any(Array) }]);
+    } finally {
+      process.kill(-child.pid!, "SIGTERM");
+      await ended;
+    }
   }, 60_000);
 
   it("hold the thread that makes constraints", () => {
