@@ -69,6 +69,11 @@ describe("columns of a chart", () => {
   });
 });
 
+it("smooths what is stacked before it is stacked", () => {
+  const [, top] = chartColumns([{ name: "a", x: [1, 2], y: [0, 2] }], { stack: true, smoothing: 0.5 }).columns;
+  expect(top!.values[1]).toBeCloseTo(4 / 3);
+});
+
 it("finds the nearest of rising numbers", () => {
   expect([0, 1.4, 1.6, 9].map((x) => nearest([1, 2, 5], x))).toEqual([0, 0, 1, 2]);
   expect(nearest([], 1)).toBe(-1);

@@ -49,7 +49,9 @@ export function chartColumns(series: readonly ChartSeries[], options: ChartDataO
     }
     return values;
   };
-  if (options.stack) return { x, columns: stacked(series.map((one) => spread(one.x, one.y))) };
+  const weight = options.smoothing ?? 0;
+  const smoothed = (values: ArrayLike<number>) => (weight > 0 ? smooth(values, weight) : values);
+  if (options.stack) return { x, columns: stacked(series.map((one) => spread(one.x, smoothed(one.y)))) };
   const columns: ChartColumns["columns"] = [];
   series.forEach((one, i) => {
     const add = (role: Role, values: ArrayLike<number>) =>
@@ -62,8 +64,6 @@ export function chartColumns(series: readonly ChartSeries[], options: ChartDataO
       add("points", one.y);
       return;
     }
-    const weight = options.smoothing ?? 0;
-    const smoothed = (values: ArrayLike<number>) => (weight > 0 ? smooth(values, weight) : values);
     if (one.min && one.max) {
       add("min", one.min);
       add("max", one.max);

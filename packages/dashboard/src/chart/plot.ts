@@ -69,7 +69,10 @@ export function makePlot(target: HTMLElement, data: uPlot.AlignedData, options: 
       bands: bands(columns, (i, alpha) => colourOf(i, alpha)),
       cursor: {
         y: false,
-        points: { show: false },
+        // A dot on each line; ends of bands have none.
+        points: { size: (_, i) => (columns[i - 1]?.role === "line" || columns[i - 1]?.role === "top" ? 7 : 0) },
+        // Where a line has no point at this x, its nearest.
+        hover: { skip: [undefined] },
         drag: { x: true, y: false, setScale: false },
         ...(options.sync && { sync: { key: options.sync, scales: ["x", null] } }),
         bind: {
