@@ -304,6 +304,17 @@ export default new World({ tasks: [{ id: "w", goal: "?" }], check: () => true })
 });
 
 describe("paths of a configuration", () => {
+  it.each([
+    ["cpu", "agent.torch:"],
+    ["{ python: 3 }", "agent.torch.python"],
+  ])("are looked for in options alone, and what is none is refused by name: torch: %s", async (torch, named) => {
+    const { dir, file } = await project(
+      `${preset}agent: { engine: torch, torch: ${torch} }\nreward: { politeness: 1 }\n`,
+    );
+    const { json } = await cli(["train", "--json", "--dry-run", "--config", file], { cwd: dir });
+    expect(json.at(-1)).toMatchObject({ code: "INVALID_OPTION", message: expect.stringContaining(named) as string });
+  });
+
   it("are beside it, whatever the working folder is; those of flags are not", async () => {
     const model = await chatModel();
     const dir = await learnFolder(model, join(await temporaryFolder(), "project"));

@@ -224,7 +224,8 @@ function agentOptionsBeside(agent: AgentOptions | undefined, dir: string): Agent
     ...agent,
     ...(isFolder && { model: folder }),
     ...(cache !== undefined && { hub: { ...hub, cacheDir: cache } }),
-    ...(torch && { torch: torchBeside(torch, dir) }),
+    // What is no record of options is refused with the others.
+    ...(torch && typeof torch === "object" && { torch: torchBeside(torch, dir) }),
   };
 }
 
@@ -233,9 +234,9 @@ function torchBeside(torch: TorchOptions, dir: string): TorchOptions {
   return {
     ...torch,
     // A name alone is looked for in PATH.
-    ...(python?.includes("/") && { python: resolve(dir, python) }),
-    ...(tls && { tls: { ...tls, ca: resolve(dir, tls.ca) } }),
-    ...(logDir !== undefined && { logDir: resolve(dir, logDir) }),
+    ...(typeof python === "string" && python.includes("/") && { python: resolve(dir, python) }),
+    ...(typeof tls?.ca === "string" && { tls: { ...tls, ca: resolve(dir, tls.ca) } }),
+    ...(typeof logDir === "string" && { logDir: resolve(dir, logDir) }),
   };
 }
 
