@@ -39,6 +39,13 @@ const nothing = z.strictObject({});
 const csvQuerySchema = z.strictObject({
   metrics: z.string().min(1).max(4000).optional().describe("Separated by commas; left out: all."),
 });
+const liveQuerySchema = z.strictObject({
+  after: z
+    .string()
+    .max(100)
+    .optional()
+    .describe("The id of the last event that is known, where no Last-Event-ID says it."),
+});
 const packed = "application/octet-stream";
 
 export function apiRoutes({ reader, hub, control, session, readOnly }: ApiSources): Route[] {
@@ -142,11 +149,11 @@ export function apiRoutes({ reader, hub, control, session, readOnly }: ApiSource
     },
     {
       // It stays open for as long as the page does, and would take up what the key may ask for at a time.
-      ...{ ...reads, limited: false, path: `${api}/live`, query: nothing },
+      ...{ ...reads, limited: false, path: `${api}/live`, query: liveQuerySchema },
       summary: "What happens, as server-sent events.",
       answer(exchange) {
         const stream = exchange.stream({ endless: true });
-        hub.listen(stream, exchange.header("last-event-id"));
+        hub.listen(stream, exchange.header("last-event-id") ?? exchange.query.after);
         return stream;
       },
     },

@@ -202,7 +202,19 @@ describe("answers", () => {
     const next = async () => Buffer.from((await reader.read()).value ?? []).toString("utf8");
     expect(await next()).toMatch(/^id: [0-9a-f]{12}-0\nretry: 1000\n\n$/);
     happen({ kind: "steps", event: { run: "one", step: 3, cut: false } });
-    expect(await next()).toMatch(/^event: steps\nid: [0-9a-f]{12}-1\ndata: .*"step":3/);
+    const told = await next();
+    expect(told).toMatch(/^event: steps\nid: [0-9a-f]{12}-1\ndata: .*"step":3/);
+    const [, epoch] = /id: (.+)-1/.exec(told)!;
+    for (const [query, headers, first] of [
+      [`?after=${epoch}-0`, {}, "event: steps"],
+      [`?after=${epoch}-1`, {}, `id: ${epoch}-1\nretry`],
+      ["?after=0-0", {}, "event: reset"],
+      [`?after=${epoch}-1`, { "last-event-id": `${epoch}-0` }, "event: steps"],
+    ] as const) {
+      const again = await ask(`/ui/api/live${query}`, { headers: { cookie: cookie(), ...headers } });
+      const { value } = await again.body!.getReader().read();
+      expect(Buffer.from(value!).toString("utf8").startsWith(first)).toBe(true);
+    }
     // Nobody waits for those who only listen.
     await server.drain(60_000);
     expect(await next()).toBe("");
