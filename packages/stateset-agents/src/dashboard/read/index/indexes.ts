@@ -1,7 +1,7 @@
 /** The indexes of all runs. Few are held in memory whole: those that were asked for last. */
 import { RunIndex } from "./run-index.ts";
 
-const mostBytes = 96 << 20;
+const mostBytes = 64 << 20;
 
 export class Indexes {
   readonly #cacheDir: string;

@@ -92,7 +92,9 @@ function gather(
     }
     at += length;
   }
-  for (let i = 0; i < total; i++) if (own.turn[i]! < 0 && own.logprobs[i] === 0) own.logprobs[i] = Number.NaN;
+  // 0 stands for what nobody sampled and nobody scored.
+  for (let i = 0; i < total; i++)
+    if (own.turn[i]! < 0 && own.learn[i] !== 1 && own.logprobs[i] === 0) own.logprobs[i] = Number.NaN;
   // What the step as a whole has and this conversation has not is not known.
   for (const name of learntNames) if (own.learnt[name]?.every(Number.isNaN)) delete own.learnt[name];
   if (own.samplerLogprobs?.every(Number.isNaN)) delete own.samplerLogprobs;
