@@ -1,36 +1,37 @@
 /**
  * Many long runs, for measuring the dashboard: folders as train() writes them, with numbers that look like a run's. Nothing is learnt.
  *
- *   npx tsx benchmarks/dashboard/make-runs.ts <folder> [runs] [steps] [conversations]
+ *   npx tsx benchmarks/dashboard/make-runs.ts <folder> [runs] [steps] [conversations] [tokens of the long one]
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { starterModelPath } from "@stateset-agents/starter-model";
 import { createRandom, type Random } from "../../packages/stateset-agents/src/random.ts";
 import { pathIn } from "../../packages/stateset-agents/src/run/layout.ts";
-import { type RecordedConversation, writeTrajectories } from "../../packages/stateset-agents/src/run/trajectories.ts";
+import { groupSize, groups, makeConversations } from "./make-conversations.ts";
 
 export interface ManyRuns {
   runs: number;
   steps: number;
-  /** Conversations with tokens, in all, dealt out to the runs. */
+  /** Conversations with tokens, all of the first run. */
   trajectories: number;
+  /** Of one more conversation of it, at its last step. */
+  longTokens: number;
 }
 
-const groupSize = 8;
-const groups = 4;
+export const nameOf = (run: number) => `bench-${String(Math.floor(run / 4)).padStart(2, "0")}-seed${run % 4}`;
+
 const evaluateEvery = 50;
 
-export function makeManyRuns(dir: string, { runs, steps, trajectories }: ManyRuns): void {
+export async function makeManyRuns(dir: string, { runs, steps, trajectories, longTokens }: ManyRuns): Promise<void> {
   for (let run = 0; run < runs; run++) {
     // Four seeds each: runs to fold.
-    const [experiment, seed] = [Math.floor(run / 4), run % 4];
-    const name = `bench-${String(experiment).padStart(2, "0")}-seed${seed}`;
-    makeRun(join(dir, name), { id: name, experiment, seed, steps, started: 1_790_000_000_000 + run * 3_600_000 });
-    const own = Math.floor(trajectories / runs) + (run < trajectories % runs ? 1 : 0);
-    makeConversations(join(dir, name), own, createRandom(run + 1));
+    const [experiment, seed, id] = [Math.floor(run / 4), run % 4, nameOf(run)];
+    makeRun(join(dir, id), { id, experiment, seed, steps, started: 1_790_000_000_000 + run * 3_600_000 });
   }
+  await makeConversations(join(dir, nameOf(0)), { count: trajectories, longTokens, lastStep: steps });
 }
 
 function makeRun(
@@ -50,7 +51,7 @@ function makeRun(
     id,
     learner: "rl",
     model: {
-      name: "bench/model",
+      name: starterModelPath,
       digest: "0123456789abcdef",
       architecture: "llama",
       parameters: 11_720_000,
@@ -179,53 +180,8 @@ function evaluation(done: number, random: Random): Record<string, number> {
   };
 }
 
-/** A step every ten, of one round of groups each. */
-function makeConversations(dir: string, count: number, random: Random): void {
-  const perStep = groups * groupSize;
-  for (let made = 0, step = 1; made < count; step += 10) {
-    const own = Math.min(perStep, count - made);
-    const conversations = Array.from({ length: own }, (_, i) => conversation(step, i, random));
-    writeTrajectories(dir, step, conversations, { tokens: true });
-    made += own;
-  }
-}
-
-function conversation(step: number, index: number, random: Random): RecordedConversation {
-  const [prompt, length] = [40, 40 + 160];
-  const group = `s${step}-g${Math.floor(index / groupSize)}`;
-  const score = random.next();
-  const tokens = Int32Array.from({ length }, (_, i) => (i < prompt ? i + 10 : Math.floor(random.next() * 8000)));
-  const learn = Uint8Array.from({ length }, (_, i) => (i < prompt ? 0 : 1));
-  const drawn = (centre: number) =>
-    Float32Array.from({ length: length - prompt }, () => centre + 0.2 * (random.next() - 0.5));
-  return {
-    record: {
-      id: `${group}-m${index % groupSize}`,
-      group,
-      scenarioId: `scenario-${index % 12}`,
-      step,
-      messages: [
-        { role: "user", content: "My order has not come, and I have been waiting for two weeks now." },
-        { role: "assistant", content: `I am sorry to hear that, number ${index} of step ${step}. `.repeat(8) },
-      ],
-      reward: { score, breakdown: { politeness: score, conciseness: 1 - score } },
-      ended: "done",
-      temperature: 1,
-      chains: [{ length, learnLength: length - prompt }],
-    },
-    chains: [
-      {
-        tokens,
-        learn,
-        logprobs: Float32Array.from({ length }, (_, i) => (i < prompt ? 0 : -random.next())),
-        turn: Int32Array.from({ length }, (_, i) => (i < prompt ? -1 : 1)),
-      },
-    ],
-    learnt: { advantage: new Float32Array(length - prompt).fill(score - 0.5), ratio: drawn(1), entropy: drawn(0.5) },
-  };
-}
-
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const [dir = "runs", runs = "50", steps = "10000", trajectories = "5000"] = process.argv.slice(2);
-  makeManyRuns(dir, { runs: Number(runs), steps: Number(steps), trajectories: Number(trajectories) });
+  const [dir = "runs", ...numbers] = process.argv.slice(2);
+  const [runs = 50, steps = 10_000, trajectories = 5000, longTokens = 100_000] = numbers.map(Number);
+  await makeManyRuns(dir, { runs, steps, trajectories, longTokens });
 }
