@@ -12,6 +12,7 @@ import type { SpanAttributes } from "../tracer.ts";
 import { createServer } from "./create-server.ts";
 import { HttpError } from "./http-error.ts";
 import { staticKeys } from "./key/key-store.ts";
+import type { ServerRoute } from "./route.ts";
 
 const models = { table: createTablePolicy() };
 const server = await createServer({ models });
@@ -24,6 +25,25 @@ it("names options that it does not know, and models that it cannot call so", asy
   });
   await expect(createServer({ models: {} })).rejects.toMatchObject({ code: "INVALID_OPTION" });
   await expect(createServer({ models: { "a b": models.table } })).rejects.toMatchObject({ code: "INVALID_OPTION" });
+});
+
+it("takes routes of other parts of the library, and none that does not say who may ask", async () => {
+  const answer = () => ({ told: true });
+  const route = { method: "GET", path: "/more", scope: "read", maxBytes: 0, limited: true, summary: "More.", answer };
+  const more = await createServer({ models, keys: staticKeys(["sk-test"]), routes: [route as ServerRoute] });
+  const asked = (headers = {}) => more.fetch(new Request("http://localhost/more", { headers }));
+  expect((await asked()).status).toBe(401);
+  expect(await (await asked({ authorization: "Bearer sk-test" })).json()).toEqual({ told: true });
+  await more.close();
+  for (const wrong of [
+    { method: "GET", path: "/more" },
+    { ...route, scope: "everybody" },
+    { ...route, answer: 1 },
+  ]) {
+    await expect(createServer({ models, routes: [wrong as ServerRoute] })).rejects.toMatchObject({
+      ...{ code: "INVALID_OPTION", message: expect.stringContaining("GET /more does not say its scope and limits") },
+    });
+  }
 });
 
 it("listens to others than this machine only with keys", async () => {

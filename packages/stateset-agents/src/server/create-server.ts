@@ -9,7 +9,7 @@ import { traceRequests } from "./observe/spans.ts";
 import { watchServer } from "./observe/watch.ts";
 import { resolveServerOptions, type ServerOptions } from "./options.ts";
 import { createResponseCache } from "./response-cache.ts";
-import { nameOf } from "./route.ts";
+import { checkRoutes, nameOf } from "./route.ts";
 import { createRouteServer, type RouteServer, within } from "./route-server.ts";
 import { routesOf } from "./routes.ts";
 import { plainParts, type ServerParts, serverEnds } from "./serve-exchange.ts";
@@ -25,6 +25,8 @@ export interface AgentServer extends RouteServer {
 
 export async function createServer(options: ServerOptions): Promise<AgentServer> {
   const o = resolveServerOptions(options);
+  // Before anything is opened that would have to be closed.
+  checkRoutes(o.routes);
   const log = o.log && (await createLog(o.log));
   const opened: ServedModel[] = [];
   try {

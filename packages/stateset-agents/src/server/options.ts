@@ -79,7 +79,6 @@ const schema = z.strictObject({
   onAlert: z.custom<ServerOptions["onAlert"]>(aFunction, "a function was expected").optional(),
   responseCache: z.strictObject({ entries: z.int().min(1), bytes: z.int().min(1) }).optional(),
   weights: z.custom<ServerOptions["weights"]>(aFunction, "a function was expected").optional(),
-  // What they lack is said when the table is made.
   routes: z.array(z.custom<Route>((value) => typeof value === "object" && value !== null)).default([]),
 });
 
