@@ -62,7 +62,7 @@ function statesOf({ record: { messages, turns = {} } }: Member): Pick<Sequence, 
   const states = messages.flatMap(({ role }, i): [number, string][] => {
     const before = messages[i - 1];
     const hash = turns[i - 1]?.metadata?.stateHash;
-    if (role !== "assistant" || !turns[i]?.sampled || !before || typeof hash !== "string") return [];
+    if (role !== "assistant" || turns[i]?.given || !before || typeof hash !== "string") return [];
     return [[i, fingerprint([hash, before.role, before.content])]];
   });
   return states.length > 0 ? { states: Object.fromEntries(states) } : {};
