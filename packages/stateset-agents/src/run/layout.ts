@@ -1,6 +1,6 @@
 /**
  * The folder of a run, in one place. Plain files are the truth: whoever reads a run (command line, dashboard, server) reads these.
- * Everything but `status.json`, `timing.jsonl`, `live.jsonl`, `notes.json`, `lock`, `cli.json` and `worker.log` depends on configuration, data and seed
+ * Everything but `status.json`, `timing.jsonl`, `live.jsonl`, `notes.json`, `lock`, `cli.json`, `worker.log` and `resumed.log` depends on configuration, data and seed
  * alone, so that a run that was killed and resumed ends in the same bytes as one that never stopped.
  */
 import { join } from "node:path";
@@ -28,6 +28,8 @@ export const runFiles = {
   cli: "cli.json",
   /** What was said of workers that were lost: their last lines, and what they were doing where they stalled. */
   worker: "worker.log",
+  /** What it printed since the dashboard went on with it. */
+  resumed: "resumed.log",
   /**
    * `step-000123.jsonl`, a ConversationRecord a line, and `step-000123.bin` with their tokens: see trajectories.ts and token-file.ts;
    * `evaluation-000120.jsonl`, those of the evaluation after a step: see evaluation-conversations.ts.

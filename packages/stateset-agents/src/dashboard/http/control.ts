@@ -2,10 +2,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, existsSync, openSync, readFileSync, statSync } from "node:fs";
 import { hostname } from "node:os";
-import { join } from "node:path";
 import type { z } from "zod";
 import { messageOf } from "../../error.ts";
-import { pathIn } from "../../run/layout.ts";
+import { pathIn, runFiles } from "../../run/layout.ts";
 import { holderOf } from "../../run/lock.ts";
 import { readStatus } from "../../run/status.ts";
 import { HttpError } from "../../server/http-error.ts";
@@ -29,8 +28,6 @@ export interface RunControl {
   resume(dir: string): Promise<{ pid: number; log: string }>;
 }
 
-/** What a resumed run prints, in its folder. */
-const logName = "resumed.log";
 /** A run that has not begun by then is still reading its model. */
 const longestStartMs = 20_000;
 
@@ -101,7 +98,7 @@ export function createControl(resumeCommand: (dir: string) => ResumeCommand | un
 
 /** A process of its own: it goes on when the dashboard ends. */
 async function started(dir: string, { file, args, cwd, shown }: ResumeCommand): Promise<{ pid: number; log: string }> {
-  const log = join(dir, logName);
+  const log = pathIn(dir, "resumed");
   const out = openSync(log, "a", 0o600);
   const from = statSync(log).size;
   let child: ChildProcess;
@@ -126,7 +123,7 @@ async function started(dir: string, { file, args, cwd, shown }: ResumeCommand): 
     await new Promise((settle) => setTimeout(settle, 50));
   }
   if (failure !== undefined) throw notPossible(`\`${shown}\` failed: ${failure}`);
-  return { pid: child.pid!, log: logName };
+  return { pid: child.pid!, log: runFiles.resumed };
 }
 
 function lastLine(log: string, from: number): string | undefined {

@@ -51,6 +51,7 @@ describe.each(fitLearners.filter((kind) => !["ipo", "robust", "hinge"].includes(
     const absent: string[] = [
       runFiles.lock,
       runFiles.worker,
+      runFiles.resumed,
       runFiles.cli,
       runFiles.live,
       runFiles.notes,
