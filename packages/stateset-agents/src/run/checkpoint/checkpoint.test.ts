@@ -88,7 +88,14 @@ const whole = (async () => {
 describe("a run's folder", () => {
   it("holds config, metrics, timing, trajectories, checkpoints and the final agent", async () => {
     const { dir, run } = await whole;
-    const absent: string[] = [runFiles.lock, runFiles.cli, runFiles.harvest, runFiles.worker, runFiles.notes];
+    const absent: string[] = [
+      runFiles.lock,
+      runFiles.cli,
+      runFiles.harvest,
+      runFiles.worker,
+      runFiles.resumed,
+      runFiles.notes,
+    ];
     expect(readdirSync(dir).sort()).toEqual(
       Object.values(runFiles)
         .filter((name) => !absent.includes(name))
