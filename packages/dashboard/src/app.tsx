@@ -49,10 +49,15 @@ function View({ name }: { name: string }) {
   const [loaded, setLoaded] = useState<{ name: string; View?: ComponentType; error?: unknown }>({ name });
   useEffect(() => {
     const load = Object.hasOwn(views, name) ? views[name] : undefined;
+    // Whoever went elsewhere meanwhile is not brought back by a view that comes late.
+    let here = true;
     load?.().then(
-      (Found) => setLoaded({ name, View: Found }),
-      (error: unknown) => setLoaded({ name, error }),
+      (Found) => here && setLoaded({ name, View: Found }),
+      (error: unknown) => here && setLoaded({ name, error }),
     );
+    return () => {
+      here = false;
+    };
   }, [name]);
   if (!Object.hasOwn(views, name)) {
     return (

@@ -19,7 +19,11 @@ export function HappeningList({ list, run }: { list: readonly Happening[]; run: 
             <strong>
               <Text value={one.name} />
             </strong>
-            {one.severity && <span class="chip">{one.severity}</span>}
+            {one.severity && (
+              <span class="chip">
+                <Text value={one.severity} />
+              </span>
+            )}
             <span class="faint">
               step {number(one.step)}
               {one.count > 1 && ` to ${number(one.last)}, ${number(one.count)} times`}

@@ -21,7 +21,9 @@ export function GroupHeading({ field, line, closed }: Props) {
       <div role="cell">
         <button type="button" class="button quiet" aria-expanded={!line.closed} onClick={toggle}>
           <span aria-hidden="true">{line.closed ? "▸" : "▾"}</span>
-          <span class="faint">{field}</span>
+          <span class="faint">
+            <Text value={field} />
+          </span>
           <strong>
             <Text value={line.value || "not set"} />
           </strong>

@@ -9,6 +9,7 @@ import { plural } from "../parts/number.ts";
 import { Page } from "../parts/page.tsx";
 import { Problem, Problems } from "../parts/problem.tsx";
 import { VirtualList, type VirtualListHandle } from "../parts/virtual-list.tsx";
+import { plain } from "../parts/visible.ts";
 import { Empty } from "./empty.tsx";
 import { FilterBox } from "./filter-box.tsx";
 import { GroupHeading } from "./group-heading.tsx";
@@ -91,7 +92,7 @@ export function RunsView() {
             <option value="">nothing</option>
             {[...new Set([...(data?.fields ?? []), ...(group ? [group] : [])])].map((field) => (
               <option key={field} value={field}>
-                {field}
+                {plain(field)}
               </option>
             ))}
           </select>
