@@ -4,10 +4,18 @@
  */
 import { afterAll, beforeAll, describe } from "vitest";
 import { temporaryFolder } from "../../stateset-agents/test/temporary-folder.ts";
+import { access } from "./page/access.ts";
 import { compare } from "./page/compare.ts";
 import { evaluation } from "./page/evaluation.ts";
+import { group } from "./page/group.ts";
+import { hostile } from "./page/hostile.ts";
 import { live } from "./page/live.ts";
+import { run } from "./page/run.ts";
+import { runs } from "./page/runs.ts";
+import { steps } from "./page/steps.ts";
 import { tokens } from "./page/tokens.ts";
+import { trainer } from "./page/trainer.ts";
+import { trajectory } from "./page/trajectory.ts";
 import { chromiumPath } from "./support/chromium.ts";
 import { makeRuns } from "./support/make-runs.ts";
 import { openSite, type Site } from "./support/site.ts";
@@ -30,6 +38,14 @@ describe.skipIf(!chromiumPath)("the page", () => {
   afterAll(() => stage.site?.close());
 
   describe("tokens", () => tokens(stage));
+  describe("runs", () => runs(stage));
+  describe("run", () => run(stage));
+  describe("steps", () => steps(stage));
+  describe("group", () => group(stage));
+  describe("trajectory", () => trajectory(stage));
+  describe("hostile", () => hostile(stage));
+  describe("access", () => access(stage));
+  describe("trainer", () => trainer(stage));
   describe("evaluation", () => evaluation(stage));
   describe("compare", () => compare(stage));
   describe("live", () => live(stage));

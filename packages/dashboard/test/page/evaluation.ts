@@ -24,7 +24,7 @@ export function evaluation(stage: Stage): void {
     const changes: number[] = [];
     await page.locator(".scenario").first().waitFor();
     for (const row of await page.locator(".scenario").all()) {
-      const id = await row.locator(".scenario-name").innerText();
+      const id = await row.locator(".scenario-name").textContent();
       const at = (step: number) => lines.findLast((line) => line.scenario === id && line.step === step)!.mean;
       const cells = await row.locator(".scenario-cell").allTextContents();
       expect(cells[0]).toContain(`before ${number(at(0), 3)}`);
@@ -34,7 +34,7 @@ export function evaluation(stage: Stage): void {
     expect(changes.length).toBe(new Set(lines.map(({ scenario }) => scenario)).size);
     expect(changes).toEqual([...changes].sort((a, b) => a - b));
     // Half of eight scenarios.
-    expect(await page.locator(".evaluation-verdict").innerText()).toMatch(
+    expect(await page.locator(".evaluation-verdict").textContent()).toMatch(
       /too few to tell: 4 scenarios \(it takes 6\)/,
     );
     await page.close();
@@ -49,7 +49,7 @@ export function evaluation(stage: Stage): void {
     await page.keyboard.press("j");
     await page.keyboard.press("Enter");
     await expect.poll(() => page.locator(".scenario-open").count()).toBe(1);
-    const opened = await page.locator(".scenario-open .scenario-name").innerText();
+    const opened = await page.locator(".scenario-open .scenario-name").textContent();
     expect(page.url()).toContain(`open=${opened}`);
     await expect.poll(() => page.locator(".scenario-columns .conversations").count()).toBe(2);
     await expect.poll(() => page.locator(".conversation").count()).toBeGreaterThan(0);

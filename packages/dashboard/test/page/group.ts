@@ -45,7 +45,8 @@ export function group(stage: Stage): void {
   it("sets the best beside the worst and marks the words in which they differ", async () => {
     const page = await open("grpo", 2, "s2-g0");
     const members = membersOf("grpo", 2, "s2-g0");
-    const shown = () => page.locator(".beside-side").filter({ hasText: "assistant" }).locator(".beside-text").allTextContents();
+    const shown = () =>
+      page.locator(".beside-side").filter({ hasText: "assistant" }).locator(".beside-text").allTextContents();
     const said = (i: number) => members[i]!.messages.at(-1)!.content;
     const scores = members.map(({ reward }) => reward.score);
     const [best, worst] = [scores.indexOf(Math.max(...scores)), scores.indexOf(Math.min(...scores))];
@@ -78,15 +79,19 @@ export function group(stage: Stage): void {
     const page = await open("grpo", 2, "s2-g0");
     const members = membersOf("grpo", 2, "s2-g0");
     const tree = page.locator(".reply-tree");
-    expect(await tree.locator(":scope > li > .tree-node").textContent()).toContain(`${members.length} of ${members.length} members`);
+    expect(await tree.locator(":scope > li > .tree-node").textContent()).toContain(
+      `${members.length} of ${members.length} members`,
+    );
     // Each is a leaf of its own, or ends where others that say the same do.
     const leaves = await tree.locator("a").allTextContents();
     for (const id of leaves) expect(members.map((one) => one.id)).toContain(id);
     expect(leaves.length).toBeGreaterThan(0);
     await page.getByRole("link", { name: "Next ›" }).click();
     await expect.poll(() => placeOf(page)).toBe("#/group/grpo%3A2%3As2-g1");
+    await page.locator(".crumbs", { hasText: "s2-g1" }).waitFor();
     await page.locator("body").press("[");
     await expect.poll(() => placeOf(page)).toBe("#/group/grpo%3A2%3As2-g0");
+    await page.locator(".crumbs", { hasText: "s2-g0" }).waitFor();
     await page.locator("body").press("g");
     await expect.poll(() => placeOf(page)).toBe("#/run/grpo/step/2");
     await page.close();
@@ -102,7 +107,9 @@ export function group(stage: Stage): void {
 
   it("says that DAPO refused a group, and why", async () => {
     const refused = [1, 2, 3]
-      .flatMap((step) => lines<Recorded>(`${stage.runs}/dapo/trajectories/step-00000${step}.jsonl`).map((one) => ({ ...one, step })))
+      .flatMap((step) =>
+        lines<Recorded>(`${stage.runs}/dapo/trajectories/step-00000${step}.jsonl`).map((one) => ({ ...one, step })),
+      )
       .find(({ leftOut }) => leftOut === "refused")!;
     const page = await open("dapo", refused.step, refused.group);
     const chips = await page.locator(".member-table .chip-warn").allTextContents();

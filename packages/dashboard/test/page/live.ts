@@ -22,7 +22,7 @@ export function live(stage: Stage): void {
     await page.locator(".live-line").first().waitFor();
     const port = Number(new URL(site.url).port);
     await site.dashboard.close();
-    await expect.poll(() => page.locator(".connection").innerText()).toContain("does not answer");
+    await expect.poll(() => page.locator(".connection").textContent()).toContain("does not answer");
     const dashboard = await createDashboard(options);
     await dashboard.listen({ port });
     await run;
@@ -35,7 +35,7 @@ export function live(stage: Stage): void {
     // All of them were rewarded.
     await page.goto(`${site.url}/ui/#/live/watched?steps=all`);
     await page.locator(".live-line").first().waitFor();
-    expect(await page.locator(".live-facts").innerText()).toMatch(/waiting for a reward\s+0/);
+    expect(await page.locator(".live-facts").textContent()).toMatch(/waiting for a reward\s+0/);
     await page.close();
     await dashboard.close();
     await site.browser.close();
@@ -51,7 +51,9 @@ export function live(stage: Stage): void {
     }
     await page.keyboard.press("g");
     await expect.poll(() => page.locator(".live-group").count()).toBe(2);
-    expect(await page.locator(".live-group-numbers").first().innerText()).toMatch(/^n = 4 · mean [\d.]+ ± [\d.e-]+ · /);
+    expect(await page.locator(".live-group-numbers").first().textContent()).toMatch(
+      /^n = 4 · mean [\d.]+ ± [\d.e-]+ · /,
+    );
     await page.keyboard.press("j");
     await page.keyboard.press("Enter");
     await expect.poll(() => page.locator(".live-body .said-assistant").count()).toBe(1);

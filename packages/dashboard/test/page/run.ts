@@ -25,9 +25,9 @@ export function run(stage: Stage): void {
     await page.getByLabel("Log scale").check();
     await expect.poll(() => query(page)).toEqual({ x: "tokens", smooth: "0.5", log: "1" });
     await chart(page, "Reward").getByRole("button", { name: "Table" }).click();
-    expect(await chart(page, "Reward").locator("thead th").first().innerText()).toBe("tokens");
+    expect(await chart(page, "Reward").locator("thead th").first().textContent()).toBe("tokens");
     const again = await open(placeOf(page));
-    expect(await again.locator(".smooth-value").innerText()).toBe("0.50");
+    expect(await again.locator(".smooth-value").textContent()).toBe("0.50");
     expect(await again.getByLabel("Log scale").isChecked()).toBe(true);
     expect(await again.getByRole("button", { name: "Tokens", exact: true }).getAttribute("aria-pressed")).toBe("true");
     await again.locator("body").press("l");
@@ -87,9 +87,9 @@ export function run(stage: Stage): void {
     const page = await open("#/run/ppo");
     await page.getByText(/^Curves \(/).click();
     await page.getByLabel("Find a metric").fill("learning rate");
-    await page.locator(".picker li", { hasText: "valueLoss" }).waitFor({ state: "detached" });
+    await page.locator(".metric-picker li", { hasText: "valueLoss" }).waitFor({ state: "detached" });
     await page.getByLabel("Find a metric").fill("rewardMax");
-    await page.locator(".picker li input").check();
+    await page.locator(".metric-picker li input").check();
     await chart(page, "rewardMax").waitFor();
     expect(query(page).metrics).toContain("rewardMax");
     await page.getByLabel("Find a metric").fill("no such number");

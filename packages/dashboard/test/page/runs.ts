@@ -6,7 +6,7 @@ import { placeOf, query, texts } from "../support/look.ts";
 import { openSite } from "../support/site.ts";
 
 const names = (page: Page) => page.locator("[data-run] > .foreign");
-const filter = (page: Page) => page.getByRole("searchbox", { name: "Filter" });
+const filter = (page: Page) => page.getByLabel("Filter", { exact: true });
 
 export function runs(stage: Stage): void {
   const all = 9;
@@ -28,8 +28,8 @@ export function runs(stage: Stage): void {
     await filter(page).fill("reward > & seed = 2");
     const wrong = page.locator("#filter-wrong");
     await wrong.waitFor();
-    expect(await wrong.locator("mark").innerText()).toBe("&");
-    expect(await wrong.innerText()).toContain("character 10");
+    expect(await wrong.locator("mark").textContent()).toBe("&");
+    expect(await wrong.textContent()).toContain("column 10");
     expect(await filter(page).getAttribute("aria-invalid")).toBe("true");
     await filter(page).fill("no run is called like this");
     await page.getByText("No run fits the filter.").waitFor();
@@ -72,7 +72,7 @@ export function runs(stage: Stage): void {
     expect(notes()).toMatchObject({ tags: ["baseline", "short"], note: "learnt by heart?", archived: false });
     await page.reload();
     await texts(row.locator(".chip")).toEqual(["baseline", "short"]);
-    expect(await row.locator(".note").innerText()).toBe("learnt by heart?");
+    expect(await row.locator(".note").textContent()).toBe("learnt by heart?");
     // Too long for a tag: said in the form, nothing written.
     await row.getByRole("button", { name: "Tags and note of sft" }).click();
     await form.getByLabel("Tags").fill("x".repeat(60));

@@ -43,7 +43,7 @@ export function steps(stage: Stage): void {
     await page.getByLabel("What was said").fill("");
     await page.getByLabel("Order").selectOption("-reward");
     await expect
-      .poll(async () => Number((await page.locator(".step-reward").first().innerText()).replace(/\D*/, "")))
+      .poll(async () => Number((await page.locator(".step-reward").first().textContent()).replace(/\D*/, "")))
       .toBe(Number(best.toPrecision(3)));
     await page.close();
   });
@@ -60,7 +60,7 @@ export function steps(stage: Stage): void {
     await expect.poll(() => rows(page).count()).toBe(recorded("grpo", "evaluation-000002").length);
     await page.getByLabel("Step", { exact: true }).selectOption("all");
     await expect.poll(() => placeOf(page)).toBe("#/run/grpo/step/all");
-    await page.getByText("24 conversations").waitFor();
+    await page.getByText("24 conversations", { exact: true }).waitFor();
     await page.goto(`${stage.site.url}/ui/#/run/grpo/step/7`);
     await page.getByText("Step 7 was not recorded.").waitFor();
     await page.getByRole("link", { name: "Step 3, the nearest that was" }).click();
@@ -73,7 +73,7 @@ export function steps(stage: Stage): void {
     const failed = recorded("failing", "step-000001").filter(({ failure }) => failure).length;
     expect(failed).toBeGreaterThan(0);
     await expect.poll(() => rows(page).count()).toBe(failed);
-    expect(await rows(page).first().innerText()).toContain("the judge is gone");
+    expect(await rows(page).first().textContent()).toContain("the judge is gone");
     await rows(page).first().click();
     await page.locator(".trajectory-facts .wrong", { hasText: "The reward threw: the judge is gone" }).waitFor();
     await page.close();

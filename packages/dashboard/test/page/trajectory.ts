@@ -20,7 +20,9 @@ export function trajectory(stage: Stage): void {
     await page.locator("[data-token]").first().waitFor();
     const colours = page.getByRole("group", { name: "Colour tokens by" }).getByRole("button");
     const names = await colours.allTextContents();
-    expect(names).toEqual(expect.arrayContaining(["Advantage", "Log-prob", "Ratio", "Entropy", "Reference", "Text"]));
+    expect(names).toEqual(
+      expect.arrayContaining(["Advantage", "Log-prob", "Ratio", "Entropy", "Reference difference", "Text"]),
+    );
     const seen = new Set<string>();
     for (const name of names.filter((one) => one !== "Text")) {
       await colours.filter({ hasText: name }).first().click();
@@ -71,7 +73,11 @@ export function trajectory(stage: Stage): void {
     await page.locator("[data-token]").first().waitFor();
     const copied = async (name: string) => {
       await page.getByRole("button", { name: `Copy as ${name}` }).click();
-      await page.locator(".trajectory-copy [role=status]", { hasText: name === "messages" ? "messages" : name === "ids" ? "ids" : "test" }).waitFor();
+      await page
+        .locator(".trajectory-copy [role=status]", {
+          hasText: name === "messages" ? "messages" : name === "ids" ? "ids" : "test",
+        })
+        .waitFor();
       return page.evaluate(() => navigator.clipboard.readText());
     };
     const [record] = readTrajectories(`${stage.runs}/grpo`, 2);
@@ -87,10 +93,13 @@ export function trajectory(stage: Stage): void {
     expect(await previous.getAttribute("aria-disabled")).toBe("true");
     await page.getByRole("link", { name: "Next ›" }).click();
     await expect.poll(() => placeOf(page)).toBe("#/trajectory/grpo%3A2%3A1?colour=entropy");
+    await previous.and(page.locator("a")).waitFor();
     await page.locator("body").press("k");
     await expect.poll(() => placeOf(page)).toBe("#/trajectory/grpo%3A2%3A0?colour=entropy");
+    await previous.and(page.locator("[aria-disabled]")).waitFor();
     await page.locator("body").press("]");
     await expect.poll(() => placeOf(page)).toMatch(/^#\/trajectory\/grpo%3A3%3A\d\?colour=entropy$/);
+    await page.locator(".crumbs", { hasText: "step 3" }).waitFor();
     await page.locator("body").press("g");
     await expect.poll(() => placeOf(page)).toMatch(/^#\/group\/grpo%3A3%3As3-g\d$/);
     await page.close();
@@ -101,10 +110,14 @@ export function trajectory(stage: Stage): void {
     const page = await open("proof:1:0");
     await page.locator("[data-token]").first().waitFor();
     const said = first!.messages;
-    await texts(page.locator(".messages > .message:not(.message-system) .message-role")).toEqual(said.map(({ role }) => role));
+    await texts(page.locator(".messages > .message:not(.message-system) .message-role")).toEqual(
+      said.map(({ role }) => role),
+    );
     const replies = said.filter(({ role }) => role === "assistant");
     expect(replies.length).toBeGreaterThan(1);
-    await expect.poll(async () => (await page.locator(".token-lines").allTextContents()).map((text) => text.trim())).toEqual(replies.map(({ content }) => content.trim()));
+    await expect
+      .poll(async () => (await page.locator(".token-lines").allTextContents()).map((text) => text.trim()))
+      .toEqual(replies.map(({ content }) => content.trim()));
     await page.close();
   });
 

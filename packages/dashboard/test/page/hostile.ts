@@ -1,0 +1,142 @@
+import { mkdirSync, rmSync } from "node:fs";
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import type { Stage } from "../page.test.ts";
+import { bad, badShown, deletedKey, hostileKey, last, writeHostileRuns } from "../support/hostile-run.ts";
+import { texts } from "../support/look.ts";
+import { openSite, type Site } from "../support/site.ts";
+
+const key = (...parts: readonly (string | number)[]) =>
+  encodeURIComponent(parts.map((part) => encodeURIComponent(part)).join(":"));
+const whole = "\ufffd";
+/** As an address has it: half a character is none. */
+const badId = bad.replace("\ud800", whole);
+
+export function hostile(stage: Stage): void {
+  let site: Site;
+  const runs = () => `${stage.runs}/../hostile`;
+  beforeAll(async () => {
+    mkdirSync(runs());
+    writeHostileRuns(runs());
+    site = await openSite({ folders: [runs()], cacheDir: `${runs()}-cache`, browser: stage.site.browser });
+  });
+  afterAll(() => site?.close());
+
+  /** Nothing of it ran, and it stands there as the text it is. */
+  const harmless = async (page: Page) => {
+    expect(await page.evaluate(() => (globalThis as { hacked?: unknown }).hacked)).toBeUndefined();
+    expect(await page.locator("img, iframe, main script").count()).toBe(0);
+    expect(site.faults).toEqual([]);
+  };
+  const run = encodeURIComponent(hostileKey);
+
+  it.each([
+    ["runs", "#/runs", ".run-line .foreign"],
+    ["runs by group", "#/runs?group=algorithm", ".group-heading .foreign"],
+    ["run", `#/run/${run}`, ".happenings .foreign"],
+    ["steps", `#/run/${run}/step/1`, ".step-line .foreign"],
+    ["evaluations of a step", `#/run/${run}/step/3?set=evaluation`, ".step-line .foreign"],
+    ["group", `#/group/${key(hostileKey, 1, badId)}`, ".member-table .foreign"],
+    ["trajectory", `#/trajectory/${key(hostileKey, 1, 0)}`, ".message .foreign"],
+    ["trajectory that failed", `#/trajectory/${key(hostileKey, 1, 1)}`, ".trajectory-words .foreign"],
+    ["live", `#/live/${run}?steps=all`, ".live-line .foreign"],
+    ["compare", `#/compare?runs=${run},newer`, ".compare-settings .foreign"],
+    ["evaluation", `#/evaluation/${run}`, ".scenario .foreign"],
+  ])("shows hostile text as text: %s", async (_, place, where) => {
+    const page = await site.open(place);
+    await page.locator(where).filter({ hasText: badShown }).first().waitFor();
+    // What is folded is shown too.
+    for (const fold of await page.locator("main details:not([open]) > summary").all())
+      if (await fold.isVisible()) await fold.click();
+    for (const fold of await page.locator("main [aria-expanded=false]").all())
+      if (await fold.isVisible()) await fold.click();
+    await page.locator("main").filter({ hasText: badShown }).waitFor();
+    // What turns text around or hides has a sign.
+    const text = (await page.locator("main").textContent())!;
+    for (const hidden of ["\u202e", "\u001b", "\u0000", "\u0007", "\u200b"]) expect(text).not.toContain(hidden);
+    await harmless(page);
+    await page.close();
+  });
+
+  it("names what it could not read, and where", async () => {
+    const page = await site.open("#/runs");
+    const row = (name: string) => page.getByTestId("run-row").filter({ has: page.locator(`[data-run="${name}"]`) });
+    await row("torn").getByText("⚠").waitFor();
+    await row("newer").getByText("⚠").waitFor();
+    // Two of one id are told apart by their folders.
+    await texts(page.locator('[data-run^="twin"]')).toEqual(["twin twin-a ⚠ 1 problem", "twin twin-b ⚠ 1 problem"]);
+    expect(await page.locator('[data-run="no-run"]').count()).toBe(0);
+    const problems = page.getByRole("region", { name: "What could not be read" });
+    const said = async (name: string) => {
+      await page.goto(`${site.url}/ui/#/run/${encodeURIComponent(name)}`);
+      await page.locator(".run-head").waitFor();
+      await problems.waitFor();
+      return (await problems.textContent())!;
+    };
+    expect(await said("torn")).toMatch(/config\.json.*cannot be read/);
+    expect(await said("newer")).toMatch(/another version \(99/);
+    expect(await said(hostileKey)).toMatch(/metrics\.jsonl/);
+    await page.goto(`${site.url}/ui/#/run/${run}/step/1`);
+    await problems.filter({ hasText: "step-000001.jsonl" }).waitFor();
+    await harmless(page);
+    await page.close();
+  });
+
+  it("says where a chain began anew and why", async () => {
+    const page = await site.open(`#/trajectory/${key(hostileKey, 1, 0)}`);
+    await page.getByText(/A new chain of tokens begins with this reply \(2 of 2\): the chat template prints/).waitFor();
+    await page.locator("body").press("a");
+    await page.getByText("chain 2 of 2").waitFor();
+    await page.close();
+  });
+
+  it("shows the beginning of a message of a megabyte, and the rest when asked", async () => {
+    const page = await site.open(`#/trajectory/${key(hostileKey, 2, 0)}`);
+    const message = page.locator(".message-user .long-text");
+    await message.waitFor();
+    expect((await message.textContent())!.length).toBeLessThan(20_000);
+    await page.getByRole("button", { name: /^Show all: [\d,. ]+ more characters$/ }).click();
+    await expect.poll(async () => (await message.textContent())!.length).toBeGreaterThan(999_000);
+    await harmless(page);
+    await page.close();
+  });
+
+  it("draws of a hundred thousand tokens those that are seen, and goes to any of them", async () => {
+    const page = await site.open(`#/trajectory/${key(hostileKey, 2, 1)}?token=99990`);
+    await page.locator('[data-token="99990"].chosen').waitFor();
+    expect(await page.locator("[data-token]").count()).toBeLessThan(20_000);
+    expect(await page.locator(".token-panel").getAttribute("data-shown")).toBe("99990");
+    await page.close();
+  });
+
+  it("reads a long list page by page as it is scrolled", async () => {
+    const page = await site.open(`#/run/${run}/step/2?scenario=s1`);
+    await page.getByTestId("conversation").first().waitFor();
+    await page.goto(`${site.url}/ui/#/run/${run}/step/2`);
+    await page.getByTestId("conversation").first().waitFor();
+    const end = page.locator(".step-said", { hasText: `Answer ${last}` });
+    await expect
+      .poll(async () => {
+        await page.mouse.wheel(0, 4000);
+        return end.count();
+      })
+      .toBe(1);
+    await page.close();
+  });
+
+  it("stays when the folder of the run that is open is deleted, and says so", async () => {
+    const page = await site.open(`#/run/${deletedKey}`);
+    await page.locator(".run-head").waitFor();
+    await page.locator(".connection-connected").waitFor();
+    rmSync(`${runs()}/${deletedKey}`, { recursive: true });
+    await page.getByText("The folder of this run is gone.").waitFor();
+    expect(await page.locator(".run-head").count()).toBe(1);
+    await page.goto(`${site.url}/ui/#/runs`);
+    await page.getByTestId("run-row").first().waitFor();
+    expect(await page.locator(`[data-run="${deletedKey}"]`).count()).toBe(0);
+    await page.goto(`${site.url}/ui/#/run/${deletedKey}`);
+    await page.getByRole("alert").filter({ hasText: "There is no run" }).waitFor();
+    expect(site.faults).toEqual([]);
+    await page.close();
+  });
+}
