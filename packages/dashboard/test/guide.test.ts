@@ -54,12 +54,12 @@ describe.skipIf(!chromiumPath)("the guide to the dashboard", () => {
     expect(reward.at(-1)).toBeGreaterThan(0.9);
     const page = await open("#/runs");
     await page.getByText("mended", { exact: true }).first().waitFor();
-    await picture(page, "runs", 400);
+    await picture(page, "runs", 440);
     await page.goto(`${site.url}/ui/#/run/kind`);
     await page.locator(".chart .u-over").first().waitFor();
     const noticed = page.locator(".happenings li", { hasText: "reward hacking" });
     await expect.poll(() => noticed.textContent()).toContain("the policy may be gaming the reward");
-    await picture(page, "run", 700);
+    await picture(page, "run", 800);
     await noticed.getByRole("link", { name: `Conversations of step ${verdict().step}` }).click();
     await expect.poll(() => placeOf(page)).toBe(`#/run/kind/step/${verdict().step}`);
     const said = page.getByTestId("conversation").first();
@@ -74,7 +74,7 @@ describe.skipIf(!chromiumPath)("the guide to the dashboard", () => {
     const helpful = page.locator("tr", { hasText: "helpful" }).first();
     await helpful.waitFor();
     expect(await helpful.textContent()).toContain("−0.");
-    await picture(page, "evaluation", 560);
+    await picture(page, "evaluation", 640);
     await page.close();
   });
 
@@ -97,7 +97,7 @@ describe.skipIf(!chromiumPath)("the guide to the dashboard", () => {
     // Both helped about as much; only the count of courtesies tells them apart.
     expect((await numbers(worst)).join(" ")).toContain("−");
     await page.getByRole("region", { name: "Why this advantage" }).waitFor();
-    await picture(page, "group", 660);
+    await picture(page, "group", 900);
 
     await best.locator("th a").click();
     await page.locator("[data-token]").first().waitFor();
@@ -111,7 +111,7 @@ describe.skipIf(!chromiumPath)("the guide to the dashboard", () => {
     await page.locator("[data-token]").first().focus();
     await courtesies.last().click();
     await page.getByRole("button", { name: "Log-prob" }).click();
-    await picture(page, "trajectory", 420);
+    await picture(page, "trajectory", 720);
 
     // At the end one more thanks is what is expected.
     const end = metrics("kind").at(-1)!.step;
@@ -131,7 +131,7 @@ describe.skipIf(!chromiumPath)("the guide to the dashboard", () => {
     await page.locator(".chart-title", { hasText: "part/helpful" }).waitFor();
     const settings = page.locator(".compare-settings tbody tr");
     await expect.poll(async () => (await settings.allInnerTexts()).join(" ")).toContain("reward.name");
-    await picture(page, "compare", 760);
+    await picture(page, "compare", 800);
     await page.close();
     expect(site.faults).toEqual([]);
   });
@@ -139,20 +139,21 @@ describe.skipIf(!chromiumPath)("the guide to the dashboard", () => {
   it.runIf(takesPictures)(
     "is recorded while a run trains",
     async () => {
-      const small = { width: 900, height: 560 };
+      const small = { width: 1040, height: 640 };
       const page = await site.open("#/live", { viewport: small, colorScheme: "light" });
       const bin = fileURLToPath(new URL("../../stateset-agents/bin/stateset-agents.mjs", import.meta.url));
       const training = spawn(process.execPath, [bin, ...trainings[0]!.slice(0, -1), "watched"], { cwd: folder });
       const ended = once(training, "exit");
-      await page.locator(".live-line").first().waitFor({ timeout: 120_000 });
+      // By then what is said begins to change.
+    await page.locator(".live-line", { hasText: "step 5" }).first().waitFor({ timeout: 120_000 });
       await record(page, "live", async () => {
-        await page.waitForTimeout(6000);
+        await page.waitForTimeout(7000);
         await page.goto(`${site.url}/ui/#/run/watched`);
         await page.waitForTimeout(7000);
       });
       const look = await open("#/live/watched?order=groups");
       await look.locator(".live-line").first().waitFor();
-      await picture(look, "live", 560);
+      await picture(look, "live", 640);
       await ended;
       await look.close();
       await page.close();

@@ -9,8 +9,8 @@ import type { Page } from "playwright-core";
 export const takesPictures = process.env.STATESET_PICTURES === "1";
 const images = fileURLToPath(new URL("../../../../docs/images/", import.meta.url));
 /** Pixels for one of the page's: text stays sharp, and a picture small. */
-export const scale = 1.5;
-export const size = { width: 1100, height: 720 };
+export const scale = 1.25;
+export const size = { width: 1280, height: 720 };
 const framesPerSecond = 10;
 
 /** docs/images/dashboard-<name>-light.png and -dark.png of what is in sight. */
@@ -59,7 +59,7 @@ function writeAnimation(frames: readonly { at: number; data: string }[], file: s
       writeFileSync(one, Buffer.from(frames[frame]!.data, "base64"));
       shown.push({ file: one, ms: 1000 / framesPerSecond });
     }
-    const each = shown.flatMap(({ file, ms }) => ["-lossy", "-q", "55", "-m", "4", "-d", String(ms), file]);
+    const each = shown.flatMap(({ file, ms }) => ["-lossless", "-m", "4", "-d", String(ms), file]);
     execFileSync("img2webp", ["-loop", "0", "-kmax", "40", ...each, "-o", file]);
     const seconds = ticks.length / framesPerSecond;
     console.log(`${file}: ${seconds} s, ${shown.length} frames that differ, ${readFileSync(file).length} bytes`);
