@@ -32,20 +32,19 @@ export const columns: readonly Column[] = [
         onClick={() => setQuery({ run: row.key })}
         title={plain(row.note) || undefined}
       >
-        <Text value={row.id} />
-        {row.key.replace(/^\d+~/, "") !== row.id && (
-          <span class="faint">
-            {" "}
-            <Text value={row.key} />
-          </span>
-        )}
         {row.problems.length > 0 && (
           <span
             class="tone-warn"
             title={row.problems.map(({ where, message }) => plain(`${where}: ${message}`)).join("\n")}
           >
+            ⚠<span class="unseen"> {plural(row.problems.length, "problem")}</span>{" "}
+          </span>
+        )}
+        <Text value={row.id} />
+        {row.key.replace(/^\d+~/, "") !== row.id && (
+          <span class="faint">
             {" "}
-            ⚠<span class="unseen"> {plural(row.problems.length, "problem")}</span>
+            <Text value={row.key} />
           </span>
         )}
       </a>
@@ -55,7 +54,11 @@ export const columns: readonly Column[] = [
     id: "algorithm",
     title: "Algorithm",
     sort: "algorithm",
-    cell: (row) => <Text value={row.algorithm ?? row.learner ?? "–"} />,
+    cell: (row) => (
+      <span class="cut">
+        <Text value={row.algorithm ?? row.learner ?? "–"} />
+      </span>
+    ),
   },
   {
     id: "model",
