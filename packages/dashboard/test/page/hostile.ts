@@ -26,6 +26,7 @@ export function hostile(stage: Stage): void {
   const harmless = async (page: Page) => {
     expect(await page.evaluate(() => (globalThis as { hacked?: unknown }).hacked)).toBeUndefined();
     expect(await page.locator("img, iframe, main script").count()).toBe(0);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
     expect(site.faults).toEqual([]);
   };
   const run = encodeURIComponent(hostileKey);
@@ -64,9 +65,9 @@ export function hostile(stage: Stage): void {
     await row("torn").getByText("⚠").waitFor();
     await row("newer").getByText("⚠").waitFor();
     // Two of one id are told apart by their folders.
-    await texts(page.locator('[data-run^="twin"]')).toEqual(["twin twin-a ⚠ 1 problem", "twin twin-b ⚠ 1 problem"]);
+    await texts(page.locator('[data-run^="twin"]')).toEqual(["⚠ 1 problem twin twin-a", "⚠ 1 problem twin twin-b"]);
     expect(await page.locator('[data-run="no-run"]').count()).toBe(0);
-    const problems = page.getByRole("region", { name: "What could not be read" });
+    const problems = page.getByRole("region", { name: "What could not be read" }).first();
     const said = async (name: string) => {
       await page.goto(`${site.url}/ui/#/run/${encodeURIComponent(name)}`);
       await page.locator(".run-head").waitFor();

@@ -112,6 +112,8 @@ export function runs(stage: Stage): void {
     await button.click();
     await expect.poll(() => placeOf(page)).toBe("#/compare?runs=grpo-seed2%2Cgrpo");
     await page.goBack();
+    await expect.poll(() => query(page).filter).toBe("grpo");
+    await expect.poll(() => names(page).count()).toBe(2);
     await page.getByRole("button", { name: "2 chosen" }).click();
     await expect.poll(() => query(page).selected).toBeUndefined();
     for (const key of ["j", "x", "j", "x", "c"]) await page.locator("body").press(key);
