@@ -1,5 +1,6 @@
 /** What a run was evaluated at: each evaluation by scenario, and what changed from the first to the last of a set. */
 
+import { messageOf } from "../../error.ts";
 import { pairedTest } from "../../evaluation/paired-test.ts";
 import { twoSided } from "../../evaluation/quantile.ts";
 import { pathIn, runFiles } from "../../run/layout.ts";
@@ -68,7 +69,11 @@ async function readScenarios(
     }
     return at;
   };
-  await readOn(path, undefined, take, () => line);
+  try {
+    await readOn(path, undefined, take, () => line);
+  } catch (error) {
+    problems.push({ where: runFiles.evaluations, message: `cannot be read: ${messageOf(error)}` });
+  }
   return { blocks, problems };
 }
 

@@ -1,5 +1,6 @@
 /** The marks on a run's curves: what events.jsonl says beside the numbers of steps. */
 
+import { messageOf } from "../../error.ts";
 import { Recent } from "../../recent.ts";
 import { pathIn, runFiles } from "../../run/layout.ts";
 import type { EventsData, ProblemData } from "../api/index.ts";
@@ -26,7 +27,12 @@ export class EventLogs {
     if (!log || state === "gone" || state === "replaced") {
       log = this.#logs.set(dir, { mark: undefined, events: [], problems: [] });
     }
-    if (state !== "gone" && state !== "same") await readMore(path, log);
+    try {
+      if (state !== "gone" && state !== "same") await readMore(path, log);
+    } catch (error) {
+      const problem = { where: runFiles.events, message: `cannot be read: ${messageOf(error)}` };
+      return { events: log.events, problems: [...log.problems, problem] };
+    }
     return { events: log.events, problems: log.problems };
   }
 }

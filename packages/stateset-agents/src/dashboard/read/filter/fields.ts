@@ -56,16 +56,14 @@ function plainValue(value: unknown): FieldValue {
 /** Names of the settings are found without their first part, where nothing else has that name. */
 const prefixes = ["", "settings.", "algorithm."];
 
-/** Undefined: the run has no such thing. */
+/** Undefined: the run has no such thing. What was set goes before what was measured: a learning rate is the one that was chosen. */
 export function fieldOf({ row, metrics, settings }: FieldSource, name: string): FieldValue | undefined {
   if (Object.hasOwn(rowFields, name)) return rowFields[name as keyof typeof rowFields](row);
-  const metric = metrics.find((one) => one.name === name);
-  if (metric) return metric.last;
   for (const prefix of prefixes) {
     const value = settings.get(prefix + name);
     if (value !== undefined) return value;
   }
-  return undefined;
+  return metrics.find((one) => one.name === name)?.last;
 }
 
 /** Every name there is in these runs. */

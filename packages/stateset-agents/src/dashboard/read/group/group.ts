@@ -66,6 +66,7 @@ function learntOf(
   if (known.length === 0) return { advantage: null, learnTokens, clippedShare: null };
   const sum = known.reduce((total, own) => total + own, 0);
   const clipped = ratio && advantage && clippedTokens(algorithm, { ratio, advantage });
+  const scored = ratio?.reduce((total, own) => total + Number(!Number.isNaN(own)), 0) ?? 0;
   return {
     advantage: {
       sum,
@@ -74,6 +75,6 @@ function learntOf(
       max: known.reduce((most, own) => Math.max(most, own)),
     },
     learnTokens,
-    clippedShare: clipped ? clipped.reduce((total, own) => total + own, 0) / known.length : null,
+    clippedShare: clipped && scored > 0 ? clipped.reduce((total, own) => total + own, 0) / scored : null,
   };
 }

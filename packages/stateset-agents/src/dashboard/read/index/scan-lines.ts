@@ -4,13 +4,15 @@
  * JSON.parse, and what is no JSON is named.
  */
 import type { NumberColumn, NumberTable } from "./number-table.ts";
-import { numberEnd, scanNumber } from "./scan-number.ts";
+import { exactNumber, numberEnd, scanNumber } from "./scan-number.ts";
 
 /** A name with its quotes and colon, four bytes at a time and the rest, and the column it stands for; undefined: the step. */
 interface Key {
   bytes: Uint8Array;
   words: Int32Array;
   column: NumberColumn | undefined;
+  /** Where its last number stands in the bytes that are read; -1: not in these. */
+  lastAt: number;
 }
 
 /** What a line said that could not be taken. */
@@ -26,8 +28,9 @@ export class LineScanner {
   /** In the order of the lines so far. */
   readonly #expected: Key[] = [];
   readonly #keys = new Map<string, Key>();
-  /** The columns of the line under way: their numbers stand in the row that it would be. */
-  readonly #taken: NumberColumn[] = [];
+  /** The names of the line under way, and where their numbers stand: these are in the row that it would be. */
+  readonly #taken: Key[] = [];
+  readonly #places: number[] = [];
   #count = 0;
   #step = Number.NaN;
   /** Lines read so far. */
@@ -43,6 +46,12 @@ export class LineScanner {
   scan(bytes: Uint8Array, from: number, to: number): number {
     const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const at = this.#lines(buffer, bytes, view, from, to);
+    this.#settle(buffer);
+    return at;
+  }
+
+  #lines(buffer: Buffer, bytes: Uint8Array, view: DataView, from: number, to: number): number {
     let at = from;
     while (at < to) {
       const end = buffer.indexOf(newline, at);
@@ -58,6 +67,14 @@ export class LineScanner {
     return at;
   }
 
+  /** Last numbers are told as they were written. */
+  #settle(buffer: Buffer): void {
+    for (const key of this.#keys.values()) {
+      if (key.lastAt >= 0) key.column!.last = exactNumber(buffer, key.lastAt);
+      key.lastAt = -1;
+    }
+  }
+
   #begin(): void {
     this.#count = 0;
     this.#step = Number.NaN;
@@ -69,6 +86,7 @@ export class LineScanner {
     if (bytes[from] !== open || bytes[end - 1] !== close) return false;
     const expected = this.#expected;
     const taken = this.#taken;
+    const places = this.#places;
     const row = this.#table.rows;
     let count = 0;
     let at = from + 1;
@@ -93,8 +111,8 @@ export class LineScanner {
       else {
         if (row >= column.values.length) column.reserve(this.#table.steps.length);
         column.values[row] = value;
-        column.last = value;
-        taken[count++] = column;
+        places[count] = at;
+        taken[count++] = key;
       }
       at = next;
       const byte = bytes[at];
@@ -133,12 +151,12 @@ export class LineScanner {
     if (known) return known;
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const words = Int32Array.from({ length: bytes.length >> 2 }, (_, i) => view.getInt32(4 * i, true));
-    const key = { bytes, words, column: name === "step" ? undefined : this.#table.column(name) };
+    const key = { bytes, words, column: name === "step" ? undefined : this.#table.column(name), lastAt: -1 };
     this.#keys.set(name, key);
     return key;
   }
 
-  /** Only numbers are taken of it. */
+  /** Only numbers are taken of it. Which of its bytes they are is not known: their last ones are those that a float32 holds. */
   #otherwise(buffer: Buffer, from: number, end: number): void {
     this.#begin();
     let record: unknown;
@@ -155,12 +173,13 @@ export class LineScanner {
     const row = this.#table.rows;
     for (const [name, value] of Object.entries(record)) {
       if (typeof value !== "number" && value !== null) continue;
-      const { column } = this.#keyOf(name, Buffer.from(`${JSON.stringify(name)}:`));
-      if (column === undefined) this.#step = value ?? Number.NaN;
+      const key = this.#keyOf(name, Buffer.from(`${JSON.stringify(name)}:`));
+      if (key.column === undefined) this.#step = value ?? Number.NaN;
       else {
-        column.reserve(this.#table.steps.length);
-        column.last = column.values[row] = value ?? Number.NaN;
-        this.#taken[this.#count++] = column;
+        key.column.reserve(this.#table.steps.length);
+        key.column.values[row] = value ?? Number.NaN;
+        this.#places[this.#count] = -1;
+        this.#taken[this.#count++] = key;
       }
     }
     this.#keep();
@@ -176,8 +195,14 @@ export class LineScanner {
       const row = table.rows++;
       table.steps[row] = step;
       const [byte, bit] = [row >> 3, 1 << (row & 7)];
-      const taken = this.#taken;
-      for (let i = 0; i < this.#count; i++) taken[i]!.present[byte]! |= bit;
+      const [taken, places] = [this.#taken, this.#places];
+      for (let i = 0; i < this.#count; i++) {
+        const key = taken[i]!;
+        const column = key.column!;
+        column.present[byte]! |= bit;
+        key.lastAt = places[i]!;
+        if (key.lastAt < 0) column.last = column.values[row]!;
+      }
     }
   }
 }

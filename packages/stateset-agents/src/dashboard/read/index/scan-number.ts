@@ -86,6 +86,11 @@ function none(): number {
   return Number.NaN;
 }
 
+/** One that was scanned before, as it was written; NaN for null. */
+export function exactNumber(bytes: Uint8Array, from: number): number {
+  return slowly(bytes, from);
+}
+
 /** By its text. */
 function slowly(bytes: Uint8Array, from: number): number {
   let to = from;

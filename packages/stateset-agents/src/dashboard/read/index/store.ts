@@ -14,7 +14,7 @@ import { NumberColumn, NumberTable } from "./number-table.ts";
 
 const magic = 0x78696173;
 /** Counts the forms of this file, and of what is made of a run's. */
-export const indexVersion = 3;
+export const indexVersion = 4;
 const fixedBytes = 16;
 
 interface StoredColumn {
