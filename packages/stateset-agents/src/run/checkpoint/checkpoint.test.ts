@@ -102,9 +102,10 @@ describe("a run's folder", () => {
         .sort(),
     );
     expect(readdirSync(join(dir, "final")).sort()).toEqual(["agent.json", "parameters.bin", "version"]);
-    expect(readdirSync(join(dir, "trajectories"))).toEqual(
-      [1, 5, 9].flatMap((step) => [`step-00000${step}.bin`, `step-00000${step}.jsonl`]),
-    );
+    expect(readdirSync(join(dir, "trajectories")).sort()).toEqual([
+      ...[0, 3, 6, 9].map((step) => `evaluation-00000${step}.jsonl`),
+      ...[1, 5, 9].flatMap((step) => [`step-00000${step}.bin`, `step-00000${step}.jsonl`]),
+    ]);
     const lines = readFileSync(join(dir, "metrics.jsonl"), "utf8")
       .trim()
       .split("\n")
