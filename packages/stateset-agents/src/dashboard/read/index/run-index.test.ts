@@ -9,6 +9,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { beforeEach, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../../../test/temporary-folder.ts";
 import { flipBit } from "../../../test-support/run-folder.ts";
@@ -64,6 +65,35 @@ describe("the index of a run", () => {
     expect(await read(second)).toEqual(await anew());
     expect(summary.step).toBe(300);
     expect((await second.heldOut()).report).toMatchObject({ before: { mean: 0.25 }, after: { mean: 0.75 } });
+  });
+
+  it("is right where another dashboard wrote it between two looks", async () => {
+    writeFileSync(metrics(), lines(1, 300));
+    const [early, late] = [new RunIndex(dir, cache), new RunIndex(dir, cache)];
+    await read(early);
+    early.release();
+    const reader = new RunIndex(dir, cache);
+    appendFileSync(metrics(), lines(301, 310));
+    await read(late);
+    late.release();
+    appendFileSync(metrics(), lines(311, 312));
+    expect(await read(reader)).toEqual(await anew());
+    expect(await read(early)).toEqual(await anew());
+  });
+
+  it("is not let go of while it is read", async () => {
+    writeFileSync(metrics(), lines(1, 10));
+    const index = new RunIndex(dir, cache);
+    await read(index);
+    index.release();
+    // More than is read in one piece.
+    appendFileSync(metrics(), lines(11, 40_000));
+    const reading = read(index);
+    await setImmediate();
+    index.release();
+    expect((await reading).steps.length).toBe(40_000);
+    index.release();
+    expect((await read(index)).steps.length).toBe(40_000);
   });
 
   it("is cut back with its run, and says to where", async () => {

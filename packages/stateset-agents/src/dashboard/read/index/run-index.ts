@@ -9,7 +9,7 @@ import { addEvaluation, type HeldOutEnds } from "./held-out.ts";
 import { NumberTable } from "./number-table.ts";
 import { recordIn, scanEvents } from "./scan-events.ts";
 import { LineScanner } from "./scan-lines.ts";
-import { readHead, readTables, writeIndex } from "./store.ts";
+import { readHead, readWhole, writeIndex } from "./store.ts";
 import { type IndexSummary, summaryOf } from "./summary.ts";
 
 const tableFiles = ["metrics", "timing"] as const satisfies readonly RunFile[];
@@ -41,7 +41,9 @@ export class RunIndex {
   readonly #scanners: Partial<Record<TableFile, LineScanner>> = {};
   /** Bytes that the index on the disk does not know of. */
   #unwritten = 0;
-  #busy: Promise<void> = Promise.resolve();
+  #busy: Promise<unknown> = Promise.resolve();
+  /** Who reads on: what they fill must not be let go of, nor written while its marks are behind. */
+  #reading = 0;
   /** Counts how often the run was found to be another than it was: cut back, or replaced. */
   generation = 0;
   /** The last step that was still the same then. */
@@ -67,8 +69,7 @@ export class RunIndex {
   }
 
   async tables(): Promise<RunTables> {
-    await this.#refresh(true);
-    return this.#tables!;
+    return (await this.#refresh(true))!;
   }
 
   problems(): ProblemData[] {
@@ -86,6 +87,7 @@ export class RunIndex {
 
   /** Lets go of what can be read again. */
   release(): void {
+    if (this.#reading > 0) return;
     this.write(1);
     this.#tables = undefined;
     for (const file of tableFiles) delete this.#scanners[file];
@@ -98,21 +100,24 @@ export class RunIndex {
     this.#unwritten = 0;
   }
 
-  #refresh(whole: boolean): Promise<void> {
+  #refresh(whole: boolean): Promise<RunTables | undefined> {
+    this.#reading++;
+    const one = this.#busy.then(() => this.#catchUp(whole)).finally(() => this.#reading--);
     // After one that failed the next one tries again.
-    this.#busy = this.#busy.catch(() => {}).then(() => this.#catchUp(whole));
-    return this.#busy;
+    this.#busy = one.catch(() => {});
+    return one;
   }
 
-  async #catchUp(whole: boolean): Promise<void> {
+  /** Answers the tables where they had to be looked at. */
+  async #catchUp(whole: boolean): Promise<RunTables | undefined> {
     const looked = () => files.map((file) => stateOf(pathIn(this.#dir, file), this.#facts.marks[file]));
     const still = (states: readonly FileState[]) =>
       states.every((state, i) => state === "same" || (state === "gone" && !this.#facts.marks[files[i]!]));
-    if (!whole && still(looked())) return;
+    if (!whole && still(looked())) return undefined;
     const tables = this.#load();
-    // Again: where its tables could not be loaded, nothing of it is known any more.
+    // Again: what is known of it goes by the tables that could be loaded.
     const states = looked();
-    if (still(states)) return;
+    if (still(states)) return tables;
     const before = this.#facts.marks.metrics && tables.metrics;
     for (const [i, file] of files.entries()) {
       const state = states[i]!;
@@ -126,6 +131,7 @@ export class RunIndex {
     }
     this.#facts.summary = summaryOf(tables);
     this.write();
+    return tables;
   }
 
   #forget(file: IndexedFile, tables: RunTables): void {
@@ -189,10 +195,12 @@ export class RunIndex {
 
   #load(): RunTables {
     if (this.#tables) return this.#tables;
-    const known = Object.keys(this.#facts.marks).length > 0;
-    const kept = known ? readTables(this.#path) : undefined;
-    if (known && !kept) this.#facts = nothing(this.#facts.dir);
-    const [metrics = new NumberTable(), timing = new NumberTable()] = kept ?? [];
+    const { dir, marks } = this.#facts;
+    const known = Object.keys(marks).length > 0;
+    const kept = known ? readWhole<Facts>(this.#path) : undefined;
+    // With the marks that stand beside them: another dashboard may have written the file since its head was read.
+    if (known) this.#facts = kept?.facts.dir === dir ? kept.facts : nothing(dir);
+    const [metrics = new NumberTable(), timing = new NumberTable()] = this.#facts === kept?.facts ? kept.tables : [];
     this.#tables = { metrics, timing };
     return this.#tables;
   }

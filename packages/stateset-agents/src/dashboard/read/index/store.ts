@@ -6,7 +6,7 @@
  *   the head     JSON; it ends where numbers of eight bytes may begin. What lists of runs need stands in it, so that they read no more.
  *   the body     columns one after the other, and the CRC-32 of all of them in the head
  */
-import { closeSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { closeSync, fstatSync, mkdirSync, openSync, readSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { crc32 } from "node:zlib";
 import { temporaryFor } from "../../../durable.ts";
@@ -14,7 +14,7 @@ import { NumberColumn, NumberTable } from "./number-table.ts";
 
 const magic = 0x78696173;
 /** Counts the forms of this file, and of what is made of a run's. */
-export const indexVersion = 4;
+const indexVersion = 4;
 const fixedBytes = 16;
 
 interface StoredColumn {
@@ -39,8 +39,7 @@ const floatBytes = (rows: number) => Math.ceil(rows / 2) * 8;
 const tableBytes = ({ rows, columns }: { rows: number; columns: readonly unknown[] }) =>
   rows * 8 + columns.length * (floatBytes(rows) + bitBytes(rows));
 
-/** False where it could not be written. */
-export function writeIndex(path: string, facts: object, tables: readonly NumberTable[]): boolean {
+export function writeIndex(path: string, facts: object, tables: readonly NumberTable[]): void {
   const body = new Uint8Array(tables.reduce((sum, table) => sum + tableBytes(table), 0));
   let at = 0;
   for (const { rows, steps, columns } of tables) {
@@ -71,14 +70,12 @@ export function writeIndex(path: string, facts: object, tables: readonly NumberT
     mkdirSync(dirname(path), { recursive: true });
     writeFileSync(temporary, Buffer.concat([head, body]));
     renameSync(temporary, path);
-    return true;
   } catch {
     try {
       rmSync(temporary, { force: true });
     } catch {
       // A folder that cannot be written cannot be cleared up either.
     }
-    return false;
   }
 }
 
@@ -87,17 +84,17 @@ export function readHead<T>(path: string): T | undefined {
   return withFile(path, (file) => headIn<T>(file)?.head.facts);
 }
 
-export function readTables(path: string): NumberTable[] | undefined {
+export function readWhole<T>(path: string): { facts: T; tables: NumberTable[] } | undefined {
   return withFile(path, (file) => {
-    const found = headIn(file);
+    const found = headIn<T>(file);
     if (!found) return undefined;
     const { head, end } = found;
     const size = head.tables.reduce((sum, table) => sum + tableBytes(table), 0);
-    if (statSync(path).size !== end + size) return undefined;
+    if (fstatSync(file).size !== end + size) return undefined;
     const body = new Uint8Array(size);
     if (readSync(file, body, 0, size, end) !== size || crc32(body) !== head.crc32) return undefined;
     let at = 0;
-    return head.tables.map(({ rows, columns }) => {
+    const tables = head.tables.map(({ rows, columns }) => {
       const steps = new Float64Array(body.buffer, at, rows);
       at += rows * 8;
       const own = columns.map(({ name, last }) => {
@@ -109,6 +106,7 @@ export function readTables(path: string): NumberTable[] | undefined {
       });
       return Object.assign(new NumberTable(steps, own), { rows });
     });
+    return { facts: head.facts, tables };
   });
 }
 
