@@ -52,14 +52,21 @@ export function NotesForm({ notes, onSaved, onClose }: Props) {
     >
       <label class="field">
         Tags
-        <input ref={first} name="tags" class="input" value={notes.tags.join(", ")} placeholder="baseline, long" />
+        {/* Default values: what happens to the run meanwhile does not take back what was typed. */}
+        <input
+          ref={first}
+          name="tags"
+          class="input"
+          defaultValue={notes.tags.join(", ")}
+          placeholder="baseline, long"
+        />
       </label>
       <label class="field grow">
         Note
-        <input name="note" class="input grow" value={notes.note} maxLength={10_000} />
+        <input name="note" class="input grow" defaultValue={notes.note} maxLength={10_000} />
       </label>
       <label class="field">
-        <input name="archived" type="checkbox" checked={notes.archived} />
+        <input name="archived" type="checkbox" defaultChecked={notes.archived} />
         Archived
       </label>
       <button type="submit" class="button primary" disabled={busy}>

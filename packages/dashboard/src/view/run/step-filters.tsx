@@ -1,6 +1,6 @@
 /** Which conversations of a run are listed. */
 import type { Ref } from "preact";
-import { useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { setQuery } from "../../data/url.ts";
 
 interface Props {
@@ -55,7 +55,14 @@ function Typed({
   wrong,
   input,
 }: FieldProps & { placeholder: string; wrong: string | null; input?: Ref<HTMLInputElement> }) {
+  const given = query[name] ?? "";
+  const [typed, setTyped] = useState(given);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  // Going back changes the address under the field.
+  useEffect(() => {
+    if (typed.trim() !== given) setTyped(given);
+  }, [given]);
+  useEffect(() => () => clearTimeout(timer.current), []);
   return (
     <input
       ref={input ?? null}
@@ -64,9 +71,10 @@ function Typed({
       aria-label={label}
       aria-invalid={wrong === name}
       placeholder={placeholder}
-      value={query[name] ?? ""}
+      value={typed}
       onInput={(event) => {
         const { value } = event.currentTarget;
+        setTyped(value);
         clearTimeout(timer.current);
         timer.current = setTimeout(() => setQuery({ [name]: value.trim() || undefined }), 300);
       }}

@@ -17,7 +17,9 @@ export function FilterBox({ filter, error, fields, input }: Props) {
   const [typed, setTyped] = useState(filter);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   // Going back changes the address under the field.
-  useEffect(() => setTyped(filter), [filter]);
+  useEffect(() => {
+    if (typed.trim() !== filter) setTyped(filter);
+  }, [filter]);
   useEffect(() => () => clearTimeout(timer.current), []);
   const change = (value: string) => {
     setTyped(value);
