@@ -4,7 +4,7 @@ import type axeCore from "axe-core";
 import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
 import type { Stage } from "../page.test.ts";
-import { placeOf } from "../support/look.ts";
+import { placeOf, wide } from "../support/look.ts";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -163,22 +163,7 @@ export function access(stage: Stage): void {
       ] as const) {
         await page.goto(`${stage.site.url}/ui/${place}`);
         await page.locator(views[place]).first().waitFor();
-        const wide = await page.evaluate(() => {
-          const scrolls = (element: Element | null): boolean =>
-            element !== null &&
-            element !== document.body &&
-            (["auto", "scroll", "hidden", "clip"].includes(getComputedStyle(element).overflowX) ||
-              scrolls(element.parentElement));
-          const out = [...document.querySelectorAll<HTMLElement>("header *, main *")].filter((one) => {
-            const { right, left, width } = one.getBoundingClientRect();
-            return width > 1 && (right > innerWidth + 1 || left < -1) && !scrolls(one);
-          });
-          return {
-            page: document.documentElement.scrollWidth - innerWidth,
-            out: out.slice(0, 5).map((one) => one.outerHTML.slice(0, 120)),
-          };
-        });
-        expect(wide, place).toEqual({ page: 0, out: [] });
+        expect(await wide(page), place).toEqual({ page: 0, out: [] });
       }
       await page.close();
     },

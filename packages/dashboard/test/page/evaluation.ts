@@ -45,8 +45,10 @@ export function evaluation(stage: Stage): void {
     await page.locator(".scenario").first().waitFor();
     await page.keyboard.press("o");
     await expect.poll(() => page.url()).toContain("order=-change");
-    await page.keyboard.press("j");
-    await page.keyboard.press("j");
+    for (const row of [0, 1]) {
+      await page.keyboard.press("j");
+      await page.locator(".scenario").nth(row).locator(".scenario-line:focus").waitFor();
+    }
     await page.keyboard.press("Enter");
     await expect.poll(() => page.locator(".scenario-open").count()).toBe(1);
     const opened = await page.locator(".scenario-open .scenario-name").textContent();

@@ -3,7 +3,7 @@ import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Stage } from "../page.test.ts";
 import { bad, badShown, deletedKey, hostileKey, last, writeHostileRuns } from "../support/hostile-run.ts";
-import { texts } from "../support/look.ts";
+import { texts, wide } from "../support/look.ts";
 import { openSite, type Site } from "../support/site.ts";
 
 const key = (...parts: readonly (string | number)[]) =>
@@ -26,7 +26,7 @@ export function hostile(stage: Stage): void {
   const harmless = async (page: Page) => {
     expect(await page.evaluate(() => (globalThis as { hacked?: unknown }).hacked)).toBeUndefined();
     expect(await page.locator("img, iframe, main script").count()).toBe(0);
-    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
+    expect(await wide(page)).toEqual({ page: 0, out: [] });
     expect(site.faults).toEqual([]);
   };
   const run = encodeURIComponent(hostileKey);

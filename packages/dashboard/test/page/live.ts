@@ -35,7 +35,7 @@ export function live(stage: Stage): void {
     // All of them were rewarded.
     await page.goto(`${site.url}/ui/#/live/watched?steps=all`);
     await page.locator(".live-line").first().waitFor();
-    expect(await page.locator(".live-facts").textContent()).toMatch(/waiting for a reward\s+0/);
+    expect(await page.locator(".live-facts").textContent()).toMatch(/waiting for a reward\s*0/);
     await page.close();
     await dashboard.close();
     await site.browser.close();
@@ -55,6 +55,7 @@ export function live(stage: Stage): void {
       /^n = 4 · mean [\d.]+ ± [\d.e-]+ · /,
     );
     await page.keyboard.press("j");
+    await page.locator(".live-line:focus").waitFor();
     await page.keyboard.press("Enter");
     await expect.poll(() => page.locator(".live-body .said-assistant").count()).toBe(1);
     await page.keyboard.press("Escape");
@@ -66,8 +67,12 @@ export function live(stage: Stage): void {
 
   it("names a run that vanishes while it is watched", async () => {
     const gone = `${stage.runs}/vanishes`;
-    cpSync(`${stage.runs}/grpo`, gone, { recursive: true });
-    const page = await stage.site.open("#/live/vanishes");
+    const page = await stage.site.open("#/runs");
+    await page.getByTestId("run-row").first().waitFor();
+    // Without its weights.
+    cpSync(`${stage.runs}/grpo`, gone, { recursive: true, filter: (path) => !/\/(checkpoints|final)$/.test(path) });
+    await page.locator('[data-run="vanishes"]').waitFor();
+    await page.goto(`${stage.site.url}/ui/#/live/vanishes`);
     await page.locator(".live-line").first().waitFor();
     rmSync(gone, { recursive: true });
     await page.getByText("No longer there: vanishes").waitFor();

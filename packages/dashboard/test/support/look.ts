@@ -30,3 +30,22 @@ export function lines<T>(path: string): T[] {
     .filter(Boolean)
     .map((line) => JSON.parse(line) as T);
 }
+
+/** By how much the page scrolls sideways, and what sticks out of it and cannot be scrolled to in a part of its own. */
+export function wide(page: Page): Promise<{ page: number; out: string[] }> {
+  return page.evaluate(() => {
+    const scrolls = (element: Element | null): boolean =>
+      element !== null &&
+      element !== document.body &&
+      (["auto", "scroll", "hidden", "clip"].includes(getComputedStyle(element).overflowX) ||
+        scrolls(element.parentElement));
+    const out = [...document.querySelectorAll<HTMLElement>("header *, main *")].filter((one) => {
+      const { right, left, width } = one.getBoundingClientRect();
+      return width > 1 && (right > innerWidth + 1 || left < -1) && !scrolls(one);
+    });
+    return {
+      page: document.documentElement.scrollWidth - innerWidth,
+      out: out.slice(0, 5).map((one) => one.outerHTML.slice(0, 120)),
+    };
+  });
+}
