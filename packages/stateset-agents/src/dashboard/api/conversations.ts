@@ -54,7 +54,7 @@ export const trajectorySchema = trajectoryRowSchema.extend({
   previous: z.string().nullable(),
   next: z.string().nullable(),
   steps: z.object({ previous: z.string().nullable(), next: z.string().nullable() }),
-  /** The algorithm of its run, and whether its tokens' ratios are clipped one by one. */
+  /** The algorithm of its run; where it clips ratios token by token, between which they move freely (1 − ε, 1 + ε). */
   algorithm: z.string().nullable(),
   clip: z.object({ low: z.number().nullable(), high: z.number().nullable() }).nullable(),
 });

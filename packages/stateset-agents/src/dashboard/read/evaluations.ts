@@ -138,7 +138,7 @@ function changeOf(
 }
 
 /** Student's t over the samples of one scenario; between 0 and 1 where all scores are. */
-export function scenarioEstimate({ mean, spread, samples }: ScenarioScore, bounded: boolean): EstimateData {
+function scenarioEstimate({ mean, spread, samples }: ScenarioScore, bounded: boolean): EstimateData {
   const summary = { mean, count: samples };
   if (mean === null || spread === null || samples < fewestSamples || spread === 0) return summary;
   const half = (twoSided(0.95, samples - 1) * spread) / Math.sqrt(samples);

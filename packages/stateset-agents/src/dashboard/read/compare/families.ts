@@ -5,7 +5,7 @@ import type { JsonObject } from "../json-file.ts";
 /** What a run is called, where it came from and its seed are no part of what it does. */
 const notCompared = /^(?:id|version|forkedFrom\..*|model\.name|settings\.seed|settings\.restarts)$/;
 
-export function differBy(a: JsonObject, b: JsonObject): string[] {
+function differBy(a: JsonObject, b: JsonObject): string[] {
   return differences(a, b)
     .map(({ path }) => path)
     .filter((path) => !notCompared.test(path));

@@ -40,7 +40,7 @@ export function explainGroup(config: JsonObject | undefined, members: readonly M
 }
 
 /** By the algorithm's own options. Undefined for one that this version does not know. */
-export function explainAdvantage(algorithm: JsonObject, compared: readonly Compared[]): Explained | undefined {
+function explainAdvantage(algorithm: JsonObject, compared: readonly Compared[]): Explained | undefined {
   const beta = algorithm.klIn === "reward" ? (numberAt(algorithm, "beta") ?? 0) : 0;
   switch (algorithm.algorithm) {
     case "rloo":

@@ -8,8 +8,7 @@
  */
 import { HttpError } from "../../../server/http-error.ts";
 
-export const operators = ["!=", ">=", "<=", "=", ">", "<", "~"] as const;
-export type Operator = (typeof operators)[number];
+export type Operator = "!=" | ">=" | "<=" | "=" | ">" | "<" | "~";
 
 export type Filter =
   | { kind: "word"; text: string }

@@ -1,15 +1,12 @@
 /** The conversations of one group (or pair), what each added to the gradient, and why. */
-import { messageOf } from "../../../error.ts";
 import type { GroupData, ProblemData } from "../../api/index.ts";
 import { explainGroup } from "../explain/explain-group.ts";
 import { groupKey, noGroup, parseGroupKey } from "../keys.ts";
 import type { Library } from "../library.ts";
 import { algorithmOf } from "../row.ts";
 import { clippedTokens } from "../tokens/clip.ts";
-import type { ConversationTokens } from "../tokens/token-files.ts";
-import { rowOfLine } from "../trajectories/row-facts.ts";
-import { tokensPath } from "../trajectories/step-files.ts";
-import type { Member } from "./member.ts";
+import { type RowFacts, rowOfLine } from "../trajectories/row-facts.ts";
+import { type Member, membersOf, ratioShift } from "./member.ts";
 import { groupTree } from "./tree.ts";
 
 export async function groupOf(library: Library, text: string): Promise<GroupData> {
@@ -23,17 +20,8 @@ export async function groupOf(library: Library, text: string): Promise<GroupData
   const at = keys.indexOf(text);
   if (at < 0) throw noGroup(text);
   const config = library.config(place.dir);
-  const members = file.lines.flatMap(({ row }, line): Member[] => {
-    if (!row || keyOf(row.groupId) !== text) return [];
-    const record = library.stepFiles.record(file, line);
-    let tokens: ConversationTokens | undefined;
-    try {
-      if (set === "training") tokens = library.tokenFiles.of(tokensPath(place.dir, step), record);
-    } catch (error) {
-      problems.push({ where: `${record.id}`, message: messageOf(error) });
-    }
-    return [{ line, row, record, tokens }];
-  });
+  const isOne = ({ groupId }: RowFacts) => keyOf(groupId) === text;
+  const members = membersOf(library, place.dir, { set, step }, file, isOne, problems);
   const { spelling } = await library.tokenizers.of(place.dir, config);
   return {
     key: text,
@@ -46,7 +34,7 @@ export async function groupOf(library: Library, text: string): Promise<GroupData
     next: keys[at + 1] ?? null,
     members: members.map((member) => ({
       ...rowOfLine(member.row, { run, set, step }, member.line),
-      ...learntOf(member, config?.algorithm),
+      ...learntOf(member, members, config?.algorithm),
       messages: member.record.messages.map((message) => ({ ...message })),
     })),
     tree: groupTree(members, spelling),
@@ -57,7 +45,8 @@ export async function groupOf(library: Library, text: string): Promise<GroupData
 
 /** Of its learn tokens: Σ advantage, and how many the clip holds back. */
 function learntOf(
-  { record, tokens }: Member,
+  { line, record, tokens }: Member,
+  members: readonly Member[],
   algorithm: unknown,
 ): Pick<GroupData["members"][number], "advantage" | "learnTokens" | "clippedShare"> {
   const learnTokens = record.chains.reduce((sum, { learnLength }) => sum + learnLength, 0);
@@ -65,7 +54,8 @@ function learntOf(
   const known = advantage?.filter((own) => !Number.isNaN(own)) ?? new Float32Array(0);
   if (known.length === 0) return { advantage: null, learnTokens, clippedShare: null };
   const sum = known.reduce((total, own) => total + own, 0);
-  const clipped = ratio && advantage && clippedTokens(algorithm, { ratio, advantage });
+  const shift = ratioShift(algorithm, members, line);
+  const clipped = ratio && advantage && clippedTokens(algorithm, { ratio, advantage, shift });
   const scored = ratio?.reduce((total, own) => total + Number(!Number.isNaN(own)), 0) ?? 0;
   return {
     advantage: {

@@ -1,6 +1,6 @@
 /**
  * Which tokens an algorithm's clip holds back, from the ratios and advantages that were recorded: the losses in algorithm/loss/ again, one
- * token at a time. Sequence-level ratios (GSPO, LUSPO, RLOO) clip all tokens of a conversation, or none.
+ * token at a time. Sequence-level ratios (GSPO, LUSPO, GEPO, RLOO) clip all tokens of a conversation, or none.
  */
 import { surrogate } from "../../../algorithm/loss/surrogate.ts";
 import { isObject, type JsonObject, numberAt } from "../json-file.ts";
@@ -9,6 +9,8 @@ import { isObject, type JsonObject, numberAt } from "../json-file.ts";
 export interface LearntColumns {
   ratio: Float32Array;
   advantage: Float32Array;
+  /** What GEPO's group adds to the logarithm of a sequence's ratio (group/member.ts). */
+  shift?: number | undefined;
 }
 
 const byToken = new Set(["grpo", "dr-grpo", "bnpo", "dapo", "ppo", "vapo", "reinforce++"]);
@@ -29,12 +31,10 @@ export function boundsOf(algorithm: unknown): { low: number | null; high: number
 }
 
 /** 1 where a token is clipped; undefined where the algorithm clips nothing, or what it clips by was not recorded. */
-export function clippedTokens(
-  algorithm: unknown,
-  { ratio, advantage }: LearntColumns,
-): Uint8Array<ArrayBuffer> | undefined {
+export function clippedTokens(algorithm: unknown, columns: LearntColumns): Uint8Array<ArrayBuffer> | undefined {
   if (!isObject(algorithm)) return undefined;
-  const test = clipTest(algorithm, { ratio, advantage });
+  const { ratio, advantage } = columns;
+  const test = clipTest(algorithm, columns);
   if (!test) return undefined;
   return Uint8Array.from(ratio, (own, t) =>
     Number.isNaN(own) || Number.isNaN(advantage[t]) ? 0 : Number(test(own, advantage[t]!)),
@@ -59,6 +59,10 @@ function clipTest(algorithm: JsonObject, columns: LearntColumns): ClipTest | und
   const clip = { epsilonLow: low, epsilonHigh: high, dualClip: numberAt(algorithm, "dualClip") };
   if (byToken.has(name)) return (ratio, advantage) => surrogate(Math.log(ratio), advantage, clip).clipped;
   if (name === "gspo" || name === "luspo") return wholeSequence(columns, clip, (logs) => logs.mean);
+  if (name === "gepo") {
+    const { shift } = columns;
+    return shift === undefined ? undefined : wholeSequence(columns, clip, (logs) => logs.mean + shift);
+  }
   if (name === "gspo-token") {
     const { mean } = logsOf(columns.ratio);
     return (_, advantage) => surrogate(mean, advantage, clip).clipped;

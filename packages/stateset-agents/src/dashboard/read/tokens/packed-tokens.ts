@@ -2,14 +2,17 @@
 import { messageOf } from "../../../error.ts";
 import { HttpError } from "../../../server/http-error.ts";
 import { encodePacked, type NumberColumn, type TokensHead } from "../../api/index.ts";
+import { membersOf, ratioShift } from "../group/member.ts";
+import { stringAt } from "../json-file.ts";
 import type { Library } from "../library.ts";
 import { findConversation } from "../trajectories/one.ts";
+import type { RowFacts } from "../trajectories/row-facts.ts";
 import { tokensPath } from "../trajectories/step-files.ts";
 import { clippedTokens } from "./clip.ts";
 import type { ConversationTokens } from "./token-files.ts";
 
 export async function tokensOf(library: Library, text: string): Promise<Uint8Array<ArrayBuffer>> {
-  const { key, place, record } = findConversation(library, text);
+  const { key, place, file, row, record } = findConversation(library, text);
   const tokens = key.set === "training" ? readTokensOf(library, tokensPath(place.dir, key.step), record) : undefined;
   if (!tokens) throw notRecorded(key.set);
   const config = library.config(place.dir);
@@ -26,18 +29,29 @@ export async function tokensOf(library: Library, text: string): Promise<Uint8Arr
     tokenizer: spelling?.from ?? null,
     why,
   };
-  return encodePacked(head, columnsOf(tokens, config?.algorithm));
+  const { algorithm } = config ?? {};
+  const shift = () => {
+    const isOne = ({ groupId }: RowFacts) => groupId === row.groupId;
+    return ratioShift(algorithm, membersOf(library, place.dir, key, file, isOne, []), key.line);
+  };
+  // The others of its group are read for the one algorithm that asks for them.
+  const own = stringAt(algorithm, "algorithm") === "gepo" ? shift() : 0;
+  return encodePacked(head, columnsOf(tokens, algorithm, own));
 }
 
-function columnsOf(tokens: ConversationTokens, algorithm: unknown): Record<string, NumberColumn> {
+function columnsOf(
+  tokens: ConversationTokens,
+  algorithm: unknown,
+  shift: number | undefined,
+): Record<string, NumberColumn> {
   const { learnt, starts: _, ...columns } = tokens;
   const { ratio, advantage } = learnt;
-  const clipped = ratio && advantage && clippedTokens(algorithm, { ratio, advantage });
+  const clipped = ratio && advantage && clippedTokens(algorithm, { ratio, advantage, shift });
   return { ...columns, ...learnt, ...(clipped && { clipped }) };
 }
 
 /** A damaged file of tokens is no reason to show nothing: it is named. */
-export function readTokensOf(
+function readTokensOf(
   library: Library,
   path: string,
   record: Parameters<Library["tokenFiles"]["of"]>[1],

@@ -105,6 +105,29 @@ describe("the tokens of a conversation", { timeout: 60_000 }, () => {
     expect(clipped).toBeGreaterThan(0);
   });
 
+  it("of GEPO are clipped by the ratio to their group, in the first pass already", async () => {
+    /** The share of the first step's conversations, as its last pass left them. */
+    const shareOf = async (name: string, updatesPerRollout: number) => {
+      const { dir, metrics } = await trained(name, {
+        algorithm: "gepo",
+        epsilonLow: 0.01,
+        epsilonHigh: 0.01,
+        updatesPerRollout,
+      });
+      const marked: number[] = [];
+      for (const line of readTrajectories(dir, 1).keys()) {
+        const { columns } = await decoded(`${name}:1:${line}`);
+        if (columns.ratio) marked.push(Math.max(...columns.clipped!));
+      }
+      const share = marked.reduce((sum, own) => sum + own, 0) / marked.length;
+      return { share, metric: metrics.find(({ step }) => step === 1)!.clipFraction };
+    };
+    const first = await shareOf("gepo-once", 1);
+    const second = await shareOf("gepo-twice", 2);
+    expect((first.share + second.share) / 2).toBeCloseTo(second.metric!, 6);
+    expect(first.share).toBeGreaterThan(0);
+  });
+
   it("say where no tokenizer is, and spell what one says where there is", async () => {
     const { dir } = await trained("spelt", { algorithm: "grpo", steps: 1 });
     const { head: plain } = await decoded("spelt:1:0");
