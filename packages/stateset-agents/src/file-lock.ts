@@ -3,6 +3,7 @@ import { existsSync, linkSync, readFileSync, rmSync, statSync, utimesSync, write
 import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { temporaryFor, temporaryPrefix, writeFailed } from "./durable.ts";
+import { readPlainText } from "./plain-file.ts";
 
 export interface LockHolder {
   pid: number;
@@ -92,12 +93,13 @@ export function lockHolder(path: string): LockHolder | undefined {
   let holder: LockHolder;
   let touchedMs: number;
   try {
-    holder = JSON.parse(readFileSync(path, "utf8")) as LockHolder;
+    holder = JSON.parse(readPlainText(path)) as LockHolder;
     touchedMs = statSync(path).mtimeMs;
   } catch {
     return undefined;
   }
-  if (typeof holder?.pid !== "number") return undefined;
+  // 0 and less mean many processes at once, and whoever stops the holder would stop them.
+  if (!(Number.isSafeInteger(holder?.pid) && holder.pid > 0)) return undefined;
   if (holder.host === hostname()) {
     const same = holder.born === undefined || holder.born === bornOf(holder.pid);
     return same && processExists(holder.pid) ? holder : undefined;

@@ -1,8 +1,9 @@
 /** config.json: everything that decides what a run does, so that two runs can be compared and one can be taken up again. */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { messageOf, StatesetError } from "../error.ts";
 import type { dataLearners } from "../learning/metric-table.ts";
+import { readPlainText } from "../plain-file.ts";
 import type { ModelInfo } from "../policy/policy.ts";
 import { differences } from "./differences.ts";
 import { pathIn } from "./layout.ts";
@@ -54,7 +55,7 @@ export function readConfig(dir: string): RunConfig {
   }
   let config: RunConfig;
   try {
-    config = JSON.parse(readFileSync(path, "utf8")) as RunConfig;
+    config = JSON.parse(readPlainText(path)) as RunConfig;
   } catch (error) {
     throw new StatesetError("CHECKPOINT_INVALID", `${path} cannot be read: ${messageOf(error)}.`, { cause: error });
   }

@@ -10,6 +10,7 @@ import { parseJsonLine } from "../conversation/read-entries.ts";
 import { type ConversationRecord, toConversationRecord } from "../conversation/record.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { writeFileAtomic } from "../durable.ts";
+import { readPlainText } from "../plain-file.ts";
 import type { RolloutReport } from "../rollout/report.ts";
 import type { EvaluationRecord, RewardEvaluation } from "./event.ts";
 import { pathIn } from "./layout.ts";
@@ -59,7 +60,7 @@ export function evaluatedSteps(dir: string): number[] {
 export function readEvaluation(dir: string, step: number): ConversationRecord[] {
   const path = fileOf(dir, step);
   if (!existsSync(path)) return [];
-  return readFileSync(path, "utf8")
+  return readPlainText(path)
     .split("\n")
     .flatMap((text, i) => {
       if (text === "") return [];

@@ -10,6 +10,7 @@ import {
   statSync,
 } from "node:fs";
 import { writeFailed } from "../durable.ts";
+import { readPlainText } from "../plain-file.ts";
 
 export class JsonLog<T> {
   readonly path: string;
@@ -58,7 +59,7 @@ export class JsonLog<T> {
 export function readJsonLines<T>(path: string): T[] {
   if (!existsSync(path)) return [];
   const records: T[] = [];
-  for (const line of readFileSync(path, "utf8").split("\n")) {
+  for (const line of readPlainText(path).split("\n")) {
     if (line === "") continue;
     try {
       const record: unknown = JSON.parse(line);

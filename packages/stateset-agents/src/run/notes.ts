@@ -1,7 +1,8 @@
 /** notes.json: what people say of a run. No run reads it, and it is no part of what a run is compared by. */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { writeJsonAtomic } from "../durable.ts";
 import { messageOf, StatesetError } from "../error.ts";
+import { readPlainText } from "../plain-file.ts";
 import { pathIn } from "./layout.ts";
 
 export interface RunNotes {
@@ -24,7 +25,7 @@ export function readNotes(dir: string): RunNotes & { problem?: string } {
   const path = pathIn(dir, "notes");
   if (!existsSync(path)) return { ...none, tags: [] };
   try {
-    const value = JSON.parse(readFileSync(path, "utf8")) as Partial<Record<keyof RunNotes, unknown>> | null;
+    const value = JSON.parse(readPlainText(path)) as Partial<Record<keyof RunNotes, unknown>> | null;
     if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Error("it holds no object");
     const { version, tags = [], note = "", archived = false, changedAt = 0 } = value;
     const fits = {

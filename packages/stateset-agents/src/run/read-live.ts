@@ -1,6 +1,7 @@
 /** What live.jsonl says, conversation by conversation, for whoever watches a run. Lines are read as they are appended. */
-import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { closeSync, fstatSync, readSync } from "node:fs";
 import type { Message } from "../conversation/message.ts";
+import { openPlain } from "../plain-file.ts";
 import { pathIn } from "./layout.ts";
 import type { LiveLine } from "./live.ts";
 
@@ -65,6 +66,12 @@ export class LiveTail {
     return [...changed].flatMap((id) => this.#records.get(id) ?? []);
   }
 
+  /** Lets go of what it knows and goes on from the file's end: of a run that is over nobody hears more until it is taken up. */
+  skip(): void {
+    this.#records.clear();
+    this.#added({ pass: true });
+  }
+
   #apply(line: LiveLine): string | undefined {
     const { seq, step } = line;
     if (line.type === "back") {
@@ -105,16 +112,16 @@ export class LiveTail {
   }
 
   /** The bytes since the place it was read to; all of them where the file is another one. */
-  #added(): Buffer {
+  #added({ pass = false } = {}): Buffer {
     let file: number | undefined;
     try {
-      file = openSync(this.#path, "r");
+      file = openPlain(this.#path);
       const { ino, size } = fstatSync(file);
       const start = Buffer.alloc(Math.min(64, size));
       const head = start.toString("latin1", 0, readSync(file, start, 0, start.length, 0));
       const goesOn = ino === this.#place.ino && this.#place.offset <= size && head.startsWith(this.#place.head);
       if (!goesOn) this.#records.clear();
-      this.#place = { ino, head, offset: goesOn ? this.#place.offset : 0 };
+      this.#place = { ino, head, offset: pass ? size : goesOn ? this.#place.offset : 0 };
       const added = Buffer.alloc(size - this.#place.offset);
       return added.subarray(0, readSync(file, added, 0, added.length, this.#place.offset));
     } catch {

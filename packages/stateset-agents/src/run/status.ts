@@ -1,8 +1,9 @@
 /** status.json: how a run stands, as others can see it. No other file says so, since what a run records does not depend on the clock. */
-import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, renameSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { temporaryFor } from "../durable.ts";
 import { processExists } from "../file-lock.ts";
+import { readPlainText } from "../plain-file.ts";
 import { pathIn } from "./layout.ts";
 
 /** "lost": its process is gone, or has not been heard of. Never written, only read. */
@@ -45,7 +46,7 @@ export function readStatus(dir: string, now = Date.now()): RunStatus | undefined
   if (!existsSync(path)) return undefined;
   let status: RunStatus | null;
   try {
-    status = JSON.parse(readFileSync(path, "utf8")) as RunStatus | null;
+    status = JSON.parse(readPlainText(path)) as RunStatus | null;
   } catch {
     return undefined;
   }

@@ -11,10 +11,11 @@
  * after the other, in the order of the records, which say where (`offset`, `learnOffset`).
  *   in Python: numpy.frombuffer(data, "<f4", learnTokens, 16 + tableLength + at)
  */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { endianness } from "node:os";
 import { crc32 } from "node:zlib";
 import { messageOf, StatesetError } from "../error.ts";
+import { readPlain } from "../plain-file.ts";
 
 const magic = "ssatraj\n";
 const version = 1;
@@ -93,7 +94,7 @@ export function readTokens(path: string): (TokenCounts & { columns: Columns }) |
   if (!existsSync(path)) return undefined;
   let data: Buffer;
   try {
-    data = readFileSync(path);
+    data = readPlain(path);
   } catch (error) {
     throw damaged(path, messageOf(error), error);
   }

@@ -2,7 +2,7 @@
  * The conversations of a step: trajectories/step-000123.jsonl, one ConversationRecord a line, and where tokens are kept,
  * step-000123.bin beside it (token-file.ts). The same step gives the same bytes.
  */
-import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { parseRecord } from "../conversation/parse-record.ts";
 import { parseJsonLine } from "../conversation/read-entries.ts";
@@ -11,6 +11,7 @@ import type { TokenChain } from "../conversation/trajectory.ts";
 import { writeFileAtomic } from "../durable.ts";
 import { StatesetError } from "../error.ts";
 import type { LearntNumbers } from "../learning/learnt-tokens.ts";
+import { readPlainText } from "../plain-file.ts";
 import { pathIn, stepName, stepOf } from "./layout.ts";
 import {
   type ColumnName,
@@ -147,7 +148,7 @@ export function readTrajectories(dir: string, step: number): TrajectoryRecord[] 
           : `There are those of steps ${steps.join(", ")}.`,
     });
   }
-  const records = readFileSync(jsonl, "utf8")
+  const records = readPlainText(jsonl)
     .split("\n")
     .flatMap((text, i) => {
       if (text === "") return [];

@@ -1,7 +1,8 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { writeJsonAtomic } from "../../durable.ts";
 import { messageOf, StatesetError } from "../../error.ts";
+import { readPlainText } from "../../plain-file.ts";
 import type { EngineFlags } from "../../project/on-engine.ts";
 import type { LearnerKind } from "../../run/config.ts";
 import { pathIn } from "../../run/layout.ts";
@@ -69,7 +70,7 @@ export function readInvocation(dir: string): Invocation & { command?: RunCommand
   const path = pathIn(dir, "cli");
   if (!existsSync(path)) return {};
   try {
-    return JSON.parse(readFileSync(path, "utf8")) as Invocation;
+    return JSON.parse(readPlainText(path)) as Invocation;
   } catch (error) {
     throw new StatesetError("CHECKPOINT_INVALID", `${path} cannot be read: ${messageOf(error)}.`, {
       hint: "It only holds the flags the run was started with: remove it, and give them again.",

@@ -55,6 +55,9 @@ describe("stopping", () => {
       [runIn({ pid }, { cli: false }), "It was started by a program of its own, which a signal would end unsaved."],
       [runIn({ pid }, { holder: null }), "Its process does not hold the run any more."],
       [temporaryFolder(), "It is not running."],
+      // These mean every process of the user, and the group of this one.
+      [runIn({ pid: -1 }), "Its process does not hold the run any more."],
+      [runIn({ pid: 0 }), "Its process does not hold the run any more."],
     ];
     for (const [dir, why] of cases) {
       expect(none.of(dir).stop).toEqual({ possible: false, why, command: null });

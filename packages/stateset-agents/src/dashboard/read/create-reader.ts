@@ -1,4 +1,5 @@
 /** The Reader, in this thread. open-reader.ts has it in one of its own. */
+import { messageOf } from "../../error.ts";
 import { HttpError } from "../../server/http-error.ts";
 import { Changes } from "./changes.ts";
 import { compareRuns } from "./compare/compare.ts";
@@ -28,8 +29,14 @@ export function createReader(options: ReaderOptions): Reader {
     try {
       return await answer(dir);
     } catch (error) {
-      if (!(error instanceof HttpError) && (error as NodeJS.ErrnoException).code === "ENOENT") throw noRun(key);
-      throw error;
+      const { code } = error as NodeJS.ErrnoException;
+      if (error instanceof HttpError || !/^E[A-Z0-9]+$/.test(code ?? "")) throw error;
+      if (code === "ENOENT") throw noRun(key);
+      // Not ours to read, or no plain file: a fault of the folder's, and not of the server's.
+      throw new HttpError(409, `A file of the run cannot be read: ${messageOf(error)}.`, {
+        code: "unreadable",
+        param: "run",
+      });
     }
   };
   const tables = (dir: string) => library.indexes.of(dir).tables();

@@ -1,6 +1,7 @@
 /** One run: its row, and what else its folder says. */
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { readPlainText } from "../../plain-file.ts";
 import { pathIn, runFiles, stepOf } from "../../run/layout.ts";
 import { metricFamilies, metrics as metricTable } from "../../run/metrics.ts";
 import { sizeOf } from "../../run/read-run.ts";
@@ -71,7 +72,7 @@ function checkpointsOf(dir: string): RunData["checkpoints"] {
 
 function textOf(path: string): string | undefined {
   try {
-    return readFileSync(path, "utf8").trim();
+    return readPlainText(path).trim();
   } catch {
     return undefined;
   }

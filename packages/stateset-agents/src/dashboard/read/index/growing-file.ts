@@ -1,7 +1,8 @@
 /** A file that others append to, and now and then cut back or put another in the place of: what is new in it, or that it is not what it was. */
-import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
+import { closeSync, fstatSync, readSync, statSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import { crc32 } from "node:zlib";
+import { openPlain } from "../../../plain-file.ts";
 
 /** How far it was read, and by what it is known again. */
 export interface FileMark {
@@ -30,7 +31,7 @@ export function stateOf(path: string, mark: FileMark | undefined): FileState {
     if (!mark) return "grown";
     if (ino === mark.ino && size === mark.size && mtimeMs === mark.mtimeMs) return "same";
     if (ino !== mark.ino || size < mark.offset) return "replaced";
-    file = openSync(path, "r");
+    file = openPlain(path);
     return headOf(file, mark.offset) === mark.head && tailOf(file, mark.offset) === mark.tail ? "grown" : "replaced";
   } catch {
     return "gone";
@@ -49,7 +50,7 @@ export async function readOn(
   take: (bytes: Uint8Array<ArrayBuffer>, from: number, to: number) => number,
   lines: () => number,
 ): Promise<FileMark> {
-  const file = openSync(path, "r");
+  const file = openPlain(path);
   try {
     const { ino, size, mtimeMs } = fstatSync(file);
     let offset = mark?.offset ?? 0;

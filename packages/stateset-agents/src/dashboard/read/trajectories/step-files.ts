@@ -2,11 +2,12 @@
  * The files of recorded conversations, line by line: where each line lies and what lists say of it. Made when a step is asked for; a file
  * that was written anew, as a resumed run does, is read anew.
  */
-import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync, statSync } from "node:fs";
+import { closeSync, existsSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { parseRecord } from "../../../conversation/parse-record.ts";
 import type { ConversationRecord } from "../../../conversation/record.ts";
 import { messageOf } from "../../../error.ts";
+import { openPlain, readPlain } from "../../../plain-file.ts";
 import { Recent } from "../../../recent.ts";
 import { evaluatedSteps } from "../../../run/evaluation-conversations.ts";
 import { pathIn, runFiles, stepName } from "../../../run/layout.ts";
@@ -63,7 +64,7 @@ export class StepFiles {
   record(file: StepFile, line: number): ConversationRecord {
     const { offset, length } = file.lines[line]!;
     const bytes = Buffer.alloc(length);
-    const handle = openSync(file.path, "r");
+    const handle = openPlain(file.path);
     try {
       return parseLine(bytes.toString("utf8", 0, readSync(handle, bytes, 0, length, offset)), file.path, line);
     } finally {
@@ -76,14 +77,6 @@ export function tokensPath(dir: string, step: number): string {
   return join(pathIn(dir, "trajectories"), `${stepName(step)}.bin`);
 }
 
-export function hasTokenFiles(dir: string): boolean {
-  try {
-    return readdirSync(pathIn(dir, "trajectories")).some((name) => name.endsWith(".bin"));
-  } catch {
-    return false;
-  }
-}
-
 function pathOf(dir: string, set: StepSet, step: number): string {
   return join(dir, nameOf(set, step));
 }
@@ -94,7 +87,7 @@ function nameOf(set: StepSet, step: number): string {
 }
 
 function indexFile(path: string, name: string, hasTokens: boolean): StepFile {
-  const bytes = readFileSync(path);
+  const bytes = readPlain(path);
   const lines: RecordLine[] = [];
   const problems: ProblemData[] = [];
   for (let at = 0; at < bytes.length; ) {
