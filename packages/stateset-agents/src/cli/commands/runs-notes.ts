@@ -1,7 +1,7 @@
 /** What people say of runs: tags, a note, whether one is put away. */
 import type { Command } from "commander";
-import type { RunNotes } from "../../run/notes.ts";
-import { readNotes, writeNotes } from "../../run/notes.ts";
+import { printable } from "../../printable.ts";
+import { type RunNotes, readNotes, writeNotes } from "../../run/notes.ts";
 import type { RunInfo } from "../../run/read-run.ts";
 import { type CliIo, colorsOf, print, printJson } from "../io.ts";
 
@@ -60,7 +60,7 @@ export function notesJson({ tags, note, archived, changedAt }: RunNotes) {
 }
 
 export function tagsText({ tags }: Pick<RunNotes, "tags">): string {
-  return tags.map(harmless).join(", ");
+  return tags.map(printable).join(", ");
 }
 
 /** For `runs show`. */
@@ -70,13 +70,8 @@ export function printNotes(io: CliIo, dir: string): void {
   if (notes.problem !== undefined) print(io, colors.yellow(notes.problem));
   if (notes.archived) print(io, "archived   yes");
   if (notes.tags.length > 0) print(io, `tags       ${tagsText(notes)}`);
-  const [first, ...rest] = notes.note.split("\n").map(harmless);
+  const [first, ...rest] = notes.note.split("\n").map(printable);
   if (notes.note !== "") print(io, `note       ${first}`, ...rest.map((line) => `           ${line}`));
-}
-
-/** Anybody who may write notes may have written it, and a terminal obeys what it is told. */
-function harmless(text: string): string {
-  return text.replace(/\p{Cc}/gu, "\uFFFD");
 }
 
 async function readAll({ stdin }: CliIo): Promise<string> {
