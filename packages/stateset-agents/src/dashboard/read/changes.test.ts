@@ -110,6 +110,23 @@ describe("what happened since", { timeout: 60_000 }, () => {
     expect(of(await reader.changes(), "runs")[0]!.rows).toMatchObject([{ state: "running" }]);
   });
 
+  it("tells of a run that is taken up again what ends from then on", async () => {
+    make("again");
+    status("again", { state: "interrupted" });
+    const live = join(runs, "again", "live.jsonl");
+    const played = (seq: number, id: string) =>
+      `${JSON.stringify({ type: "conversation", seq, at: seq, step: seq, id, group: "g", messages: [], ended: "done" })}\n`;
+    writeFileSync(live, played(1, "a") + played(2, "b").slice(0, 20));
+    expect(await reader.changes()).toEqual([]);
+    status("again", { state: "running" });
+    appendFileSync(live, `\n${played(3, "c")}`);
+    const told = of(await reader.changes(), "conversations").flatMap(({ conversations }) => conversations);
+    expect(told.map(({ id }) => id)).toEqual(["c"]);
+    appendFileSync(live, played(4, "d"));
+    status("again", { state: "finished" });
+    expect(of(await reader.changes(), "conversations")).toMatchObject([{ conversations: [{ id: "d" }] }]);
+  });
+
   it("tells each conversation of a real run as it ends and is rewarded, nothing missing and nothing twice", async () => {
     await reader.changes();
     const told = new Map<string, number | null>();

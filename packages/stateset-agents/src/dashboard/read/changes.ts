@@ -86,7 +86,10 @@ export class Changes {
     const { generation, cutTo } = this.#library.indexes.of(dir);
     const live = before?.live ?? new LiveTail(dir);
     const now: Known = { place, row, text, stamp, step: row.step, generation, live };
-    const records = live.next();
+    const over = row.state !== "running";
+    const records = over && !before ? [] : live.next();
+    // Folders may hold hundreds of runs, and each as many conversations.
+    if (over) live.skip();
     const changes: Change[] = [];
     const cut = before !== undefined && generation !== before.generation && cutTo < before.step;
     if (before && (cut || row.step !== before.step))
