@@ -43,7 +43,7 @@ export function steps(stage: Stage): void {
     await page.getByLabel("What was said").fill("");
     await page.getByLabel("Order").selectOption("-reward");
     await expect
-      .poll(async () => Number((await page.locator(".step-reward").first().textContent()).replace(/\D*/, "")))
+      .poll(async () => Number((await page.locator(".step-reward").first().textContent())!.replace(/\D*/, "")))
       .toBe(Number(best.toPrecision(3)));
     await page.close();
   });
