@@ -26,7 +26,8 @@ const mostPorts = 50;
 
 export async function runDashboard(named: readonly string[], flags: DashboardFlags, io: CliIo): Promise<void> {
   requireLoopback(flags.host);
-  const folders = (named.length > 0 ? named : ["runs"]).map((folder) => resolve(io.cwd, folder));
+  // One that is named twice would show each of its runs twice.
+  const folders = [...new Set((named.length > 0 ? named : ["runs"]).map((folder) => resolve(io.cwd, folder)))];
   // The usual one may come to be; one that was named is misspelt.
   if (named.length > 0) for (const folder of folders) requireFolder(folder, io);
   const dashboard = await createDashboard({
@@ -39,7 +40,7 @@ export async function runDashboard(named: readonly string[], flags: DashboardFla
     const { url, port, link } = await listen(dashboard, flags);
     if (flags.json) printJson(io, { type: "dashboard", url, link, folders });
     else print(io, ...banner(folders, flags, port, link, io));
-    if (flags.open && !flags.json && isInteractive(io)) openBrowser(link);
+    if (flags.open && !flags.json && isInteractive(io)) openBrowser(link, io.env);
     const status = await told.end;
     // SIGTERM is how a server is ended; the others say what ended it.
     if (status !== 143) throw new CliExit(status);
