@@ -3,14 +3,13 @@ import { useMemo } from "preact/hooks";
 import type { CompareData, CompareSeriesHead } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { LineChart, type XAxis } from "../../chart/line-chart.tsx";
 import { askPacked } from "../../data/ask.ts";
+import { useFollowed } from "../../data/follow.ts";
 import { joinNames } from "../../data/list.ts";
-import { useResource } from "../../data/resource.ts";
 import { place, setQuery } from "../../data/url.ts";
 import { Loading } from "../parts/loading.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { plain } from "../parts/visible.ts";
 import { familySeries, type Shown } from "./show.ts";
-import { useKept } from "./use-kept.ts";
 
 interface Props {
   metric: string;
@@ -33,18 +32,18 @@ export function Curve({ metric, data, colours, changes, x, shown, base, smoothin
     fold: shown === "runs" ? undefined : "seeds",
     base: shown === "difference" ? base : undefined,
   };
-  const name = JSON.stringify(query);
   const {
     data: answer,
     error,
     reload,
-  } = useResource(`${name} ${changes}`, (signal) => askPacked<CompareSeriesHead>("compare/series", query, signal));
-  const kept = useKept(name, answer);
-  const series = useMemo(() => (kept ? familySeries(kept, colours) : []), [kept, [...colours.keys()].join()]);
+  } = useFollowed(JSON.stringify(query), changes, (signal) =>
+    askPacked<CompareSeriesHead>("compare/series", query, signal),
+  );
+  const series = useMemo(() => (answer ? familySeries(answer, colours) : []), [answer, [...colours.keys()].join()]);
   const { from, to } = place.value.query;
   const range = from !== undefined && to !== undefined ? { from: Number(from), to: Number(to) } : undefined;
-  if (error && !kept) return <Problem error={error} retry={reload} />;
-  if (!kept) return <Loading what="Reading curves" />;
+  if (error && !answer) return <Problem error={error} retry={reload} />;
+  if (!answer) return <Loading what="Reading curves" />;
   const chart = (
     <LineChart
       title={shown === "difference" ? `${plain(metric)}, difference from ${plain(base)}` : plain(metric)}

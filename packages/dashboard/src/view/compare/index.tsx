@@ -1,8 +1,8 @@
 /** `#/compare?runs=a,b,c`: how runs differ in what they were told, how they went, and what they reached. */
 import type { CompareData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { askJson } from "../../data/ask.ts";
+import { useChanges, useFollowed } from "../../data/follow.ts";
 import { joinNames, splitNames } from "../../data/list.ts";
-import { useResource } from "../../data/resource.ts";
 import { place, setQuery } from "../../data/url.ts";
 import { Loading } from "../parts/loading.tsx";
 import { Page } from "../parts/page.tsx";
@@ -15,16 +15,14 @@ import { HowTo } from "./how-to.tsx";
 import { Picker } from "./picker.tsx";
 import { Scenarios } from "./scenarios.tsx";
 import { Settings } from "./settings.tsx";
-import { useChangesOf } from "./use-changes-of.ts";
-import { useKept } from "./use-kept.ts";
 
 export function CompareView() {
   const asked = [...new Set(splitNames(place.value.query.runs))];
-  const changes = useChangesOf(asked);
+  const { count } = useChanges(asked);
   return (
     <Page title="Compare runs" crumbs={[{ text: "Compare" }]}>
       <Picker asked={asked} choose={chooseRuns} />
-      {asked.length === 0 ? <HowTo /> : <Compared asked={asked} changes={changes} />}
+      {asked.length === 0 ? <HowTo /> : <Compared asked={asked} changes={count} />}
     </Page>
   );
 }
@@ -35,13 +33,12 @@ function chooseRuns(runs: readonly string[]): void {
 
 function Compared({ asked, changes }: { asked: readonly string[]; changes: number }) {
   const names = joinNames(asked);
-  const { data, error, reload } = useResource(`compare ${names} ${changes}`, (signal) =>
+  const { data, error, reload } = useFollowed(`compare ${names}`, changes, (signal) =>
     askJson<CompareData>("compare", { runs: names }, signal),
   );
-  const kept = useKept(names, data);
-  if (error && !kept) return <Problem error={error} retry={reload} />;
-  if (!kept) return <Loading what="Comparing" />;
-  const gone = asked.filter((key) => !kept.runs.some((run) => run.key === key));
+  if (error && !data) return <Problem error={error} retry={reload} />;
+  if (!data) return <Loading what="Comparing" />;
+  const gone = asked.filter((key) => !data.runs.some((run) => run.key === key));
   const colours = new Map(asked.map((key, i) => [key, i]));
   return (
     <>
@@ -67,18 +64,18 @@ function Compared({ asked, changes }: { asked: readonly string[]; changes: numbe
           </button>
         </p>
       )}
-      <Problems list={kept.problems.filter(({ where }) => !gone.includes(where))} />
-      {kept.runs.length === 1 && (
+      <Problems list={data.problems.filter(({ where }) => !gone.includes(where))} />
+      {data.runs.length === 1 && (
         <p class="notice">
           One run is shown. Add another one to see how they differ, or one with another seed to see how far chance goes.
         </p>
       )}
-      {kept.runs.length > 0 && (
+      {data.runs.length > 0 && (
         <>
-          <Curves data={kept} colours={colours} changes={changes} />
-          <HeldOut data={kept} colours={colours} />
-          <Settings data={kept} colours={colours} />
-          <Scenarios data={kept} colours={colours} />
+          <Curves data={data} colours={colours} changes={changes} />
+          <HeldOut data={data} colours={colours} />
+          <Settings data={data} colours={colours} />
+          <Scenarios data={data} colours={colours} />
         </>
       )}
     </>

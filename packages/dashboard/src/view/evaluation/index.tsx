@@ -1,13 +1,13 @@
 /** `#/evaluation/<run>`: what a run reached on scenarios or data that it did not learn from. */
 import type { EvaluationsData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { askJson } from "../../data/ask.ts";
+import { useChanges, useFollowed } from "../../data/follow.ts";
 import { useKeys } from "../../data/keys.ts";
 import { joinNames } from "../../data/list.ts";
 import { link, place, setQuery } from "../../data/url.ts";
 import { Loading } from "../parts/loading.tsx";
 import { Page } from "../parts/page.tsx";
 import { Problem, Problems } from "../parts/problem.tsx";
-import { useChanges, useFollowed } from "../run/use-run.ts";
 import { courseOf, type SetName, setsOf, setWords } from "./course.ts";
 import { DataSet } from "./data-set.tsx";
 import "./evaluation.css";
@@ -15,7 +15,8 @@ import { RewardSet } from "./reward-set.tsx";
 
 export function EvaluationView() {
   const run = place.value.path[1] ?? "";
-  const changes = useChanges(run);
+  const changes = useChanges([run]);
+  const gone = changes.gone.length > 0;
   const { data, error, loading, reload } = useFollowed(`evaluations ${run}`, changes.count, (signal) =>
     askJson<EvaluationsData>(`runs/${encodeURIComponent(run)}/evaluations`, {}, signal),
   );
@@ -29,12 +30,12 @@ export function EvaluationView() {
         </a>
       }
     >
-      {changes.gone && (
+      {gone && (
         <p class="problem" role="alert">
           The folder of this run is gone. What is shown is what was read before.
         </p>
       )}
-      {error && !changes.gone && <Problem error={error} retry={reload} />}
+      {error && !gone && <Problem error={error} retry={reload} />}
       {loading && !data && !error && <Loading what="Reading evaluations" />}
       {data && <Sets data={data} run={run} />}
     </Page>

@@ -1,5 +1,6 @@
 /** One run. */
 import { useMemo } from "preact/hooks";
+import { useChanges } from "../../data/follow.ts";
 import { useKeys } from "../../data/keys.ts";
 import { go, link, setQuery } from "../../data/url.ts";
 import { Boundary } from "../parts/boundary.tsx";
@@ -14,10 +15,11 @@ import { RunHead } from "./head.tsx";
 import { happenings } from "./marks.ts";
 import { Settings } from "./settings.tsx";
 import { TimeSplit } from "./time-split.tsx";
-import { useChanges, useRun } from "./use-run.ts";
+import { useRun } from "./use-run.ts";
 
 export function RunPage({ run: key }: { run: string }) {
-  const changes = useChanges(key);
+  const changes = useChanges([key]);
+  const gone = changes.gone.length > 0;
   const { run, events, evaluations } = useRun(key, changes.count);
   const list = useMemo(() => happenings(events.data?.events ?? []), [events.data]);
   const last = run.data?.recordedSteps.at(-1);
@@ -56,12 +58,12 @@ export function RunPage({ run: key }: { run: string }) {
         )
       }
     >
-      {changes.gone && (
+      {gone && (
         <p class="problem" role="alert">
           The folder of this run is gone. What is shown is what was read before.
         </p>
       )}
-      {run.error && !changes.gone && <Problem error={run.error} retry={run.reload} />}
+      {run.error && !gone && <Problem error={run.error} retry={run.reload} />}
       {!shown && !run.error && <Loading what="Reading the run" />}
       {shown && (
         <>

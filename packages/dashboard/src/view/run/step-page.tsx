@@ -2,6 +2,7 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { RunData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { askJson } from "../../data/ask.ts";
+import { useChanges, useFollowed } from "../../data/follow.ts";
 import { useKeys } from "../../data/keys.ts";
 import { go, link, place, setQuery } from "../../data/url.ts";
 import { Loading } from "../parts/loading.tsx";
@@ -14,14 +15,13 @@ import { StepFilters } from "./step-filters.tsx";
 import { stepLines } from "./step-groups.ts";
 import { ConversationLine, GroupHead } from "./step-line.tsx";
 import { StepPicker } from "./step-picker.tsx";
-import { useChanges, useFollowed } from "./use-run.ts";
 import { useTrajectories } from "./use-trajectories.ts";
 
 /** `step` undefined: all of them. */
 export function StepPage({ run: key, step }: { run: string; step: number | undefined }) {
   const { query } = place.value;
   const { scenario, reward, failed, text, set, sort, row: current } = query;
-  const changes = useChanges(key);
+  const changes = useChanges([key]);
   const path = `runs/${encodeURIComponent(key)}`;
   const run = useFollowed(path, changes.count, (signal) => askJson<RunData>(path, {}, signal));
   const asked = { step, scenario, reward, failed, text, set, sort };

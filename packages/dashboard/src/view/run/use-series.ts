@@ -3,9 +3,9 @@ import { useRef } from "preact/hooks";
 import type { SeriesHead } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import type { XAxis } from "../../chart/line-chart.tsx";
 import { type ApiError, askPacked } from "../../data/ask.ts";
+import { useFollowed } from "../../data/follow.ts";
 import { joinNames } from "../../data/list.ts";
 import { type SeriesData, stepPlaces } from "./series.ts";
-import { useFollowed } from "./use-run.ts";
 
 export interface SeriesQuery {
   metrics: readonly string[];

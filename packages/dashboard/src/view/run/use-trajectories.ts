@@ -1,9 +1,9 @@
 /** Conversations as a filter asks for them, a page at a time. */
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import type { TrajectoriesData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { ApiError, askJson, type Query } from "../../data/ask.ts";
+import { useFollowed } from "../../data/follow.ts";
 import type { Resource } from "../../data/resource.ts";
-import { useFollowed } from "./use-run.ts";
 
 export interface Trajectories extends Resource<TrajectoriesData> {
   more(): void;
@@ -12,15 +12,15 @@ export interface Trajectories extends Resource<TrajectoriesData> {
 export function useTrajectories(run: string, query: Query, changes: number): Trajectories {
   const path = `runs/${encodeURIComponent(run)}/trajectories`;
   const key = JSON.stringify([path, query]);
-  const [pages, setPages] = useState<{ of: TrajectoriesData; data: TrajectoriesData }>();
+  const [pages, setPages] = useState<{ of: string; data: TrajectoriesData }>();
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<ApiError>();
   const first = useFollowed(key, changes, (signal) => askJson<TrajectoriesData>(path, query, signal));
-  // Pages that follow belong to the first one they were asked after.
-  const data = pages && pages.of === first.data ? pages.data : first.data;
+  // Pages that follow belong to the first one they were asked after, also where that was asked for again and is the same.
+  const begun = useMemo(() => JSON.stringify([first.data?.next, first.data?.rows.map((row) => row.key)]), [first.data]);
+  const data = pages && pages.of === begun ? pages.data : first.data;
   const more = async () => {
-    const begun = first.data;
-    if (!begun || !data?.next || busy) return;
+    if (!data?.next || busy) return;
     setBusy(true);
     try {
       const page = await askJson<TrajectoriesData>(path, { ...query, cursor: data.next });
