@@ -145,7 +145,7 @@ describe.skipIf(!chromiumPath)("the guide to the dashboard", () => {
       const training = spawn(process.execPath, [bin, ...trainings[0]!.slice(0, -1), "watched"], { cwd: folder });
       const ended = once(training, "exit");
       // By then what is said begins to change.
-    await page.locator(".live-line", { hasText: "step 5" }).first().waitFor({ timeout: 120_000 });
+      await page.locator(".live-line", { hasText: "step 5" }).first().waitFor({ timeout: 120_000 });
       await record(page, "live", async () => {
         await page.waitForTimeout(7000);
         await page.goto(`${site.url}/ui/#/run/watched`);
