@@ -12,7 +12,7 @@ export interface Motion {
   tokensOpenedMs: number;
 }
 
-const pixels = 30_000;
+const pixels = 16_000;
 
 export async function measureMotion(
   browser: Browser,
@@ -80,7 +80,7 @@ async function pointAcross(page: Page, selector: string): Promise<void> {
       bottom: Math.min(innerHeight - 140, seen.at(-1)?.bottom ?? 0),
     };
   }, selector);
-  const moves = 120;
+  const moves = 80;
   for (let i = 0; i < moves; i++) {
     const along = (i % 40) / 40;
     const x = place.left + 5 + along * (place.right - place.left - 10);

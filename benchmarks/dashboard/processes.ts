@@ -61,13 +61,7 @@ export async function startTensorBoard(python: string, logs: string): Promise<Se
   throw new Error(`TensorBoard did not start: ${complaints.trim().split("\n").at(-1)}`);
 }
 
-/** How many points of the tag each run has so far, by its own word. */
-export async function tensorBoardRuns(url: string, tag: string): Promise<number> {
-  const tags = (await (await fetch(`${url}/data/plugin/scalars/tags`)).json()) as Record<string, object>;
-  return Object.values(tags).filter((one) => tag in one).length;
-}
-
-export async function answers(url: string): Promise<boolean> {
+async function answers(url: string): Promise<boolean> {
   return fetch(url).then(
     ({ ok }) => ok,
     () => false,
