@@ -142,10 +142,11 @@ describe.skipIf(!chromiumPath)("the guide to the dashboard", () => {
       const small = { width: 1040, height: 640 };
       const page = await site.open("#/live", { viewport: small, colorScheme: "light" });
       const bin = fileURLToPath(new URL("../../stateset-agents/bin/stateset-agents.mjs", import.meta.url));
-      const training = spawn(process.execPath, [bin, ...trainings[0]!.slice(0, -1), "watched"], { cwd: folder });
+      // Small steps, so that there is more to see; by the eighth what is said begins to change.
+      const quick = ["watched", "--groups-per-step", "1", "--steps", "40", "--set", "evaluation.every=0"];
+      const training = spawn(process.execPath, [bin, ...trainings[0]!.slice(0, -1), ...quick], { cwd: folder });
       const ended = once(training, "exit");
-      // By then what is said begins to change.
-      await page.locator(".live-line", { hasText: "step 5" }).first().waitFor({ timeout: 120_000 });
+      await page.locator(".live-line", { hasText: "step 8" }).first().waitFor({ timeout: 120_000 });
       await record(page, "live", async () => {
         await page.waitForTimeout(7000);
         await page.goto(`${site.url}/ui/#/run/watched`);
