@@ -1,7 +1,7 @@
 /** When the curves of a page are on the screen, and what was sent for it: by the browser's own pictures, so the same for every page. */
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Browser, CDPSession, Page } from "playwright-core";
+import type { Browser, CDPSession } from "playwright-core";
 import { type Cookies, devtools, freshPage } from "./pages.ts";
 
 export interface FirstCurve {
@@ -16,6 +16,13 @@ interface Shot {
   /** Seconds, by the clock. */
   at: number;
   data: string;
+}
+
+interface Place {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
 }
 
 const calmMs = 1500;
@@ -61,45 +68,49 @@ async function countBytes(session: CDPSession): Promise<() => { bytes: number; d
   return () => ({ bytes, dataBytes });
 }
 
-/** The moment of the first picture that has half of the coloured points that the last one has in that place. */
-async function firstDrawn(
-  browser: Browser,
-  shots: readonly Shot[],
-  place: { x: number; y: number; width: number; height: number },
-): Promise<number> {
-  const page: Page = await freshPage(browser);
+/** The moment of the first picture that has half of the coloured points that the last one has in that place. Curves stay once they are drawn. */
+async function firstDrawn(browser: Browser, shots: readonly Shot[], place: Place): Promise<number> {
+  const page = await freshPage(browser);
   try {
-    const index = await page.evaluate(
-      async ({ pictures, place: { x, y, width, height } }) => {
-        const coloured = async (picture: string) => {
-          const bytes = Uint8Array.from(atob(picture), (letter) => letter.charCodeAt(0));
-          const image = await createImageBitmap(new Blob([bytes], { type: "image/jpeg" }));
-          const canvas = new OffscreenCanvas(width, height).getContext("2d")!;
-          canvas.drawImage(image, -x, -y);
-          const { data } = canvas.getImageData(0, 0, width, height);
-          const of = new Uint8Array(data.length >> 2);
-          for (let i = 0; i < of.length; i++) {
-            const [r, g, b] = [data[4 * i]!, data[4 * i + 1]!, data[4 * i + 2]!];
-            if (Math.max(r, g, b) - Math.min(r, g, b) > 40) of[i] = 1;
-          }
-          return of;
-        };
-        const last = await coloured(pictures.at(-1)!);
-        const all = last.reduce((sum, one) => sum + one, 0);
-        if (all < 200) return -1;
-        for (const [i, picture] of pictures.entries()) {
-          const of = await coloured(picture);
-          let shared = 0;
-          for (let p = 0; p < of.length; p++) shared += of[p]! & last[p]!;
-          if (2 * shared >= all) return i;
-        }
-        return -1;
-      },
-      { pictures: shots.map(({ data }) => data), place },
-    );
-    if (index < 0) throw new Error("No curve was drawn.");
-    return shots[index]!.at;
+    const shareOf = ({ data }: Shot) => page.evaluate(shareDrawn, { picture: data, place });
+    // The first one that is looked at is what others are beside.
+    if ((await shareOf(shots.at(-1)!)) === 0) throw new Error("No curve was drawn.");
+    let [from, to] = [0, shots.length - 1];
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      if ((await shareOf(shots[middle]!)) >= 0.5) to = middle;
+      else from = middle + 1;
+    }
+    return shots[to]!.at;
   } finally {
     await page.context().close();
   }
+}
+
+/** Runs in a page: of the coloured points in the first picture, the share that is coloured in this one. */
+async function shareDrawn({
+  picture,
+  place: { x, y, width, height },
+}: {
+  picture: string;
+  place: Place;
+}): Promise<number> {
+  const bytes = Uint8Array.from(atob(picture), (letter) => letter.charCodeAt(0));
+  const image = await createImageBitmap(new Blob([bytes], { type: "image/jpeg" }));
+  const canvas = new OffscreenCanvas(width, height).getContext("2d")!;
+  canvas.drawImage(image, -x, -y);
+  const { data } = canvas.getImageData(0, 0, width, height);
+  const coloured = new Uint8Array(data.length >> 2);
+  for (let i = 0; i < coloured.length; i++) {
+    const [r, g, b] = [data[4 * i]!, data[4 * i + 1]!, data[4 * i + 2]!];
+    if (Math.max(r, g, b) - Math.min(r, g, b) > 40) coloured[i] = 1;
+  }
+  const kept = globalThis as typeof globalThis & { last?: Uint8Array };
+  kept.last ??= coloured;
+  let [all, shared] = [0, 0];
+  for (let i = 0; i < coloured.length; i++) {
+    all += kept.last[i]!;
+    shared += coloured[i]! & kept.last[i]!;
+  }
+  return all < 200 ? 0 : shared / all;
 }

@@ -1,0 +1,81 @@
+import { mkdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { writeEventFiles } from "../benchmarks/dashboard/event-files.ts";
+import { firstCurve } from "../benchmarks/dashboard/first-curve.ts";
+import { makeManyRuns, nameOf } from "../benchmarks/dashboard/make-runs.ts";
+import { signIn } from "../benchmarks/dashboard/pages.ts";
+import { memoryOf, startDashboard } from "../benchmarks/dashboard/processes.ts";
+import { type DashboardRecord, page } from "../benchmarks/dashboard/report.ts";
+import { frameWork } from "../benchmarks/dashboard/trace.ts";
+import { readRecords } from "../benchmarks/results.ts";
+import { chromiumPath, launch } from "../packages/dashboard/test/support/chromium.ts";
+import { createReader } from "../packages/stateset-agents/src/dashboard/read/create-reader.ts";
+import { temporaryFolder } from "../packages/stateset-agents/test/temporary-folder.ts";
+
+const at = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url));
+
+it("docs/results/dashboard.md says what benchmarks/results/dashboard.json holds", () => {
+  const records = readRecords<DashboardRecord>(at("benchmarks/results/dashboard.json"));
+  expect(readFileSync(at("docs/results/dashboard.md"), "utf8")).toBe(page(records));
+});
+
+it("the work of a frame is that of the tasks from one that was drawn to the next", () => {
+  const frame = (ts: number) => ({ name: "AnimationFrame::Render", ph: "b", pid: 1, tid: 1, ts });
+  const task = (ts: number, dur: number, tdur: number, tid = 1) => ({ name: "RunTask", ph: "X", pid: 1, tid, ts, dur, tdur });
+  const events = [
+    ...[task(0, 5000, 5000), frame(10_500), task(10_000, 4000, 3000), task(15_000, 2000, 1000)],
+    ...[task(15_000, 90_000, 90_000, 2), frame(26_500), task(26_000, 9000, 7000)],
+  ];
+  expect(frameWork(events)).toEqual({
+    ...{ frames: 2, median: 7, p99: 7, longest: 7 },
+    ...{ longestByClock: 9, longestTask: 7 },
+  });
+});
+
+describe("many runs", () => {
+  const folder = temporaryFolder();
+  const runs = `${folder}/runs`;
+  let browser: Browser | undefined;
+  beforeAll(async () => {
+    mkdirSync(runs);
+    await makeManyRuns(runs, { runs: 3, steps: 100, trajectories: 40, longTokens: 1000 });
+    if (chromiumPath) browser = await launch();
+  });
+  afterAll(() => browser?.close());
+
+  it("are read as runs without a problem", async () => {
+    const reader = createReader({ folders: [runs], cacheDir: `${folder}/cache` });
+    const { rows, problems } = await reader.runs({});
+    expect([problems, rows.map(({ key, problems: own }) => [key, own])]).toEqual([
+      [],
+      [2, 1, 0].map((run) => [nameOf(run), []]),
+    ]);
+    const { total } = await reader.trajectories(nameOf(0), {});
+    expect(total).toBe(41);
+    await reader.close();
+  });
+
+  it("are written as event files", () => {
+    writeEventFiles(runs, `${folder}/logs`);
+    const bytes = readFileSync(`${folder}/logs/${nameOf(0)}/events.out.tfevents.1790000000.bench.1.0`);
+    // A record a step, each with its tag, and the head.
+    expect(bytes.toString("latin1").split("reward").length - 1).toBe(100);
+  });
+
+  it.skipIf(!chromiumPath)("are drawn by the command's page, whose first curve is found", async () => {
+    const server = await startDashboard(runs, `${folder}/cache-of-command`);
+    try {
+      const cookies = await signIn(browser!, server);
+      const place = `${server.url}/ui/#/compare?runs=${nameOf(0)},${nameOf(1)}`;
+      const found = await firstCurve(browser!, place, ".chart-box", cookies);
+      expect(found.ms).toBeGreaterThan(0);
+      expect(found.bytes).toBeGreaterThan(found.dataBytes);
+      expect(found.dataBytes).toBeGreaterThan(1000);
+      if (process.platform === "linux") expect(memoryOf(server.pid).most).toBeGreaterThan(10);
+    } finally {
+      await server.end();
+    }
+  });
+});
