@@ -1,6 +1,7 @@
 /** What live.jsonl says, conversation by conversation, for whoever watches a run. Lines are read as they are appended. */
 import { closeSync, fstatSync, readSync } from "node:fs";
 import type { Message } from "../conversation/message.ts";
+import { isShallow } from "../nesting.ts";
 import { openPlain } from "../plain-file.ts";
 import { pathIn } from "./layout.ts";
 import type { LiveLine } from "./live.ts";
@@ -133,6 +134,10 @@ export class LiveTail {
   }
 }
 
+function isMessage(value: unknown): boolean {
+  return typeof value === "object" && value !== null && typeof (value as { role?: unknown }).role === "string";
+}
+
 /** Undefined for what a kill or a later version left. */
 function parseLine(text: string): LiveLine | undefined {
   if (text === "") return undefined;
@@ -143,7 +148,9 @@ function parseLine(text: string): LiveLine | undefined {
     if (line.type === "back") return line;
     if (typeof line.id !== "string" || typeof line.group !== "string") return undefined;
     if (line.type === "reward") return line;
-    return line.type === "conversation" && Array.isArray(line.messages) ? line : undefined;
+    if (line.type !== "conversation" || !Array.isArray(line.messages) || !line.messages.every(isMessage))
+      return undefined;
+    return isShallow(line) ? line : undefined;
   } catch {
     return undefined;
   }

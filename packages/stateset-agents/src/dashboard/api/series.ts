@@ -6,7 +6,7 @@ export const mostPoints = 5000;
 export const axes = ["step", "time", "tokens"] as const;
 export type Axis = (typeof axes)[number];
 
-const numberText = z.string().regex(/^-?\d+(\.\d+)?$/, "expected a number");
+const numberText = z.string().regex(/^-?\d+(\.\d+)?(e[+-]?\d{1,3})?$/, "expected a number");
 
 export const seriesQuerySchema = z.strictObject({
   /** Separated by commas; a name that holds one is written with %2C once more. */
@@ -25,9 +25,7 @@ export interface SeriesHead {
   x: Axis;
   /** Said where more points were asked for than are given. */
   capped: boolean;
-  /** The last step that is in it. */
-  step: number;
-  metrics: { name: string; points: number; span: number }[];
+  metrics: { name: string; span: number }[];
 }
 
 export const compareQuerySchema = z.strictObject({
@@ -53,13 +51,9 @@ export interface CompareSeriesHead {
 }
 
 export const compareSchema = z.object({
-  runs: z.array(
-    z.object({ key: z.string(), id: z.string(), seed: z.number().nullable(), algorithm: z.string().nullable() }),
-  ),
+  runs: z.array(z.object({ key: z.string(), id: z.string() })),
   /** Settings that differ: a value a run, null where it is not set. */
   settings: z.array(z.object({ path: z.string(), values: z.array(z.unknown()) })),
-  /** Runs that differ by their seed alone. */
-  families: z.array(z.object({ name: z.string(), runs: z.array(z.string()) })),
   metrics: z.array(z.string()),
   /** After the last step, on the scenarios that are only looked at; each pair by the paired test over the scenarios both have. */
   heldOut: z.array(

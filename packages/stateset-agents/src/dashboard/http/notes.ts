@@ -32,6 +32,11 @@ export function createNotes(dirOf: (run: string) => Promise<string>): Notes {
   };
 }
 
+const reasons: Record<string, string> = {
+  ENOSPC: "the disk is full",
+  EDQUOT: "the disk is full",
+};
+
 function written(dir: string, change: { [K in "tags" | "note" | "archived"]?: RunNotes[K] | undefined }): RunNotes {
   const { tags, note, archived } = change;
   try {
@@ -42,6 +47,8 @@ function written(dir: string, change: { [K in "tags" | "note" | "archived"]?: Ru
     });
   } catch (cause) {
     if (!StatesetError.isInstance(cause) || cause.code !== "WRITE_FAILED") throw cause;
-    throw new HttpError(500, "The run's folder cannot be written.", { code: "write_failed", cause });
+    const why = (cause.cause as NodeJS.ErrnoException | undefined)?.code ?? "";
+    const message = `The run's folder cannot be written: ${reasons[why] ?? why}. What was there before is intact.`;
+    throw new HttpError(500, message, { code: "write_failed", cause });
   }
 }

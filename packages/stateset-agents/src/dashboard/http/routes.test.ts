@@ -183,6 +183,9 @@ describe("answers", () => {
 
   it("of numbers are packed", async () => {
     const { ask, cookie } = opened();
+    // As JavaScript writes small and large numbers.
+    const spelt = "/ui/api/runs/one/series?metrics=reward&from=1e-7&to=1e%2B21";
+    expect((await ask(spelt, { headers: { cookie: cookie() } })).status).toBe(200);
     const series = await ask("/ui/api/runs/one/series?metrics=reward&points=10", {
       headers: { cookie: cookie(), "accept-encoding": "br" },
     });

@@ -1,6 +1,7 @@
 /** Small JSON files that others write: read again when they changed, and never in anybody's way. */
 import { statSync } from "node:fs";
 import { messageOf } from "../../error.ts";
+import { isShallow } from "../../nesting.ts";
 import { readPlainText } from "../../plain-file.ts";
 
 export type JsonObject = Readonly<Record<string, unknown>>;
@@ -34,6 +35,7 @@ export class JsonFiles {
 function readJson(path: string): JsonFile {
   try {
     const value: unknown = JSON.parse(readPlainText(path));
+    if (!isShallow(value)) return { value: undefined, problem: "is nested too deep to be read" };
     if (isObject(value)) return { value, problem: undefined };
     return { value: undefined, problem: "is no JSON object" };
   } catch (error) {

@@ -10,9 +10,9 @@ const tell = (told: Told, transfer: ArrayBuffer[] = []) => port.postMessage(told
 
 port.on("message", ({ id, method, args }: Asked) => {
   const answer = reader[method] as (...args: unknown[]) => Promise<unknown>;
-  answer(...args).then(
+  answer(...args)
     // Packed answers are handed over instead of copied: nobody keeps them here.
-    (value) => tell({ id, value }, value instanceof Uint8Array ? [value.buffer as ArrayBuffer] : []),
-    (error: unknown) => tell({ id, error: tellError(error) }),
-  );
+    .then((value) => tell({ id, value }, value instanceof Uint8Array ? [value.buffer as ArrayBuffer] : []))
+    // Also of an answer that cannot be copied: the thread must not end by it, with all it knows.
+    .catch((error: unknown) => tell({ id, error: tellError(error) }));
 });

@@ -2,6 +2,8 @@
  * Lines of events.jsonl but for those of steps, updates and rollouts, which repeat what metrics.jsonl has: these are most of the file, and
  * are told by their head.
  */
+import { isShallow } from "../../../nesting.ts";
+
 const newline = 0x0a;
 const typeMark = Buffer.from('"type":"');
 /** `{"seq":…,"step":…,` are before it. */
@@ -47,7 +49,7 @@ function matches(bytes: Uint8Array, at: number, text: Uint8Array): boolean {
 export function recordIn(bytes: Uint8Array, start: number, end: number): Record<string, unknown> | undefined {
   try {
     const record: unknown = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString());
-    return typeof record === "object" && record !== null && !Array.isArray(record)
+    return typeof record === "object" && record !== null && !Array.isArray(record) && isShallow(record)
       ? (record as Record<string, unknown>)
       : undefined;
   } catch {

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { parseRecord } from "../../../conversation/parse-record.ts";
 import type { ConversationRecord } from "../../../conversation/record.ts";
 import { messageOf } from "../../../error.ts";
+import { isShallow } from "../../../nesting.ts";
 import { openPlain, readPlain } from "../../../plain-file.ts";
 import { Recent } from "../../../recent.ts";
 import { evaluatedSteps } from "../../../run/evaluation-conversations.ts";
@@ -113,5 +114,6 @@ function parseLine(text: string, where: string, line: number): ConversationRecor
   } catch {
     throw new Error("is no JSON: half of it may be missing");
   }
+  if (!isShallow(value)) throw new Error("is nested too deep to be read");
   return parseRecord(value, place, String(line + 1));
 }
