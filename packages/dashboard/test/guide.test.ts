@@ -147,13 +147,14 @@ describe.skipIf(!chromiumPath)("the guide to the dashboard", () => {
       const training = spawn(process.execPath, [bin, ...trainings[0]!.slice(0, -1), ...quick], { cwd: folder });
       const ended = once(training, "exit");
       await page.locator(".live-line", { hasText: "step 8" }).first().waitFor({ timeout: 120_000 });
+      const look = await open("#/live/watched?order=groups&steps=all");
+      await look.locator(".live-line").first().waitFor();
+      await look.keyboard.press("Space");
       await record(page, "live", async () => {
         await page.waitForTimeout(7000);
         await page.goto(`${site.url}/ui/#/run/watched`);
         await page.waitForTimeout(7000);
       });
-      const look = await open("#/live/watched?order=groups");
-      await look.locator(".live-line").first().waitFor();
       await picture(look, "live", 640);
       await ended;
       await look.close();
