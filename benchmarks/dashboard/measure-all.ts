@@ -45,7 +45,7 @@ export async function measureAll(
   const against = await measureAgainst(browser, folder, { runs, steps, rounds, python });
   say("First curves are measured.");
   const training = join(folder.work, "training");
-  mkdirSync(training);
+  mkdirSync(join(training, "runs"), { recursive: true });
   const live = await measureLive(browser, training, size.watchedSteps);
   const listeners = await measureListeners(training, { pairs: size.pairs, steps: size.pairSteps });
   const { cache: _, ...times } = views;
