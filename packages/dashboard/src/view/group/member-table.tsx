@@ -3,6 +3,7 @@ import type { ComponentChild } from "preact";
 import { link, place, setQuery } from "../../data/url.ts";
 import { number, percent } from "../parts/number.ts";
 import { Text } from "../parts/text.tsx";
+import { plain } from "../parts/visible.ts";
 import { endedWords, leftOutWords } from "../trajectory/record.ts";
 import { type Column, columnsOf, type Member, sorted } from "./members.ts";
 
@@ -90,7 +91,14 @@ function cell({ name, value }: Column, member: Member, colour: Props["colour"]):
       </>
     );
   }
-  if (name === "ended") return own === null ? "–" : <span title={endedWords(String(own))}>{own}</span>;
+  if (name === "ended")
+    return own === null ? (
+      "–"
+    ) : (
+      <span title={plain(endedWords(String(own)))}>
+        <Text value={String(own)} />
+      </span>
+    );
   return number(own as number | null);
 }
 

@@ -54,7 +54,12 @@ export function ConversationLine({ row, range }: { row: TrajectoryRow; range: { 
       </span>
       <span class="faint step-size">
         {plural(row.replies, "reply", "replies")} · {plural(row.tokens, "token")}
-        {row.ended && row.ended !== "done" && ` · ${row.ended}`}
+        {row.ended && row.ended !== "done" && (
+          <>
+            {" · "}
+            <Text value={row.ended} />
+          </>
+        )}
       </span>
     </a>
   );

@@ -52,7 +52,11 @@ export function Facts({ data, look }: { data: TrajectoryData; look: Look | undef
             <Text value={data.failure} />
           </li>
         )}
-        {ended && !side && <li>{endedWords(ended)}</li>}
+        {ended && !side && (
+          <li>
+            <Text value={endedWords(ended)} />
+          </li>
+        )}
         {record.stub && <li class="wrong">A stub made it up: it can never be trained on.</li>}
         {(record.versions?.length ?? 0) > 1 && (
           <li>The weights changed while it was played: {plural(record.versions!.length, "version")} spoke in it.</li>
