@@ -2,7 +2,7 @@
  * The page in a real browser, on real runs. One file, so that the runs are made and the browser is started once; what is tried of each view
  * stands in page/.
  */
-import { afterAll, beforeAll, describe } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { temporaryFolder } from "../../stateset-agents/test/temporary-folder.ts";
 import { access } from "./page/access.ts";
 import { compare } from "./page/compare.ts";
@@ -49,4 +49,6 @@ describe.skipIf(!chromiumPath)("the page", () => {
   describe("evaluation", () => evaluation(stage));
   describe("compare", () => compare(stage));
   describe("live", () => live(stage));
+
+  it("did in none of these what a page should never do", () => expect(stage.site.faults).toEqual([]));
 });

@@ -40,6 +40,7 @@ export function hostile(stage: Stage): void {
     ["group", `#/group/${key(hostileKey, 1, badId)}`, ".member-table .foreign"],
     ["trajectory", `#/trajectory/${key(hostileKey, 1, 0)}`, ".message .foreign"],
     ["trajectory that failed", `#/trajectory/${key(hostileKey, 1, 1)}`, ".trajectory-words .foreign"],
+    ["trajectory of strange words", `#/trajectory/${key(hostileKey, 1, 2)}`, ".trajectory-words .foreign"],
     ["live", `#/live/${run}?steps=all`, ".live-line .foreign"],
     ["compare", `#/compare?runs=${run},newer`, ".compare-settings .foreign"],
     ["evaluation", `#/evaluation/${run}`, ".scenario .foreign"],

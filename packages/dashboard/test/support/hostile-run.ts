@@ -101,7 +101,7 @@ function writeHostile(dir: string): void {
     { seq: 3, at: 3, step: 1, type: "conversation", ...failed(1).record },
     '{"seq":4,"at":4,"st',
   ]);
-  const step1 = [conversation, failed(1), failed(2)];
+  const step1 = [conversation, failed(1), strange()];
   writeTrajectories(dir, 1, step1, { tokens: true });
   appendFileSync(join(dir, "trajectories", "step-000001.jsonl"), '{"id":"torn","mess');
   writeTrajectories(dir, 2, [long(), endless(), ...Array.from({ length: many }, (_, i) => short(i))], { tokens: true });
@@ -179,6 +179,13 @@ function failed(index: number): RecordedConversation {
     chains: [],
   };
   return { record: record as never, chains: [] };
+}
+
+/** Words where one of a few is expected. */
+function strange(): RecordedConversation {
+  const { record } = failed(2);
+  const failure = { kind: bad, during: bad, message: bad };
+  return { record: { ...record, ended: bad, leftOut: bad, failure } as never, chains: [] };
 }
 
 function long(): RecordedConversation {
