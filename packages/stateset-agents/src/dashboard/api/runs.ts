@@ -81,8 +81,6 @@ export const runSchema = runRowSchema.extend({
   metrics: z.array(metricInfoSchema),
   /** Steps whose conversations were kept. */
   recordedSteps: z.array(z.number()),
-  /** Whether any of them has tokens. */
-  tokens: z.boolean(),
   files: z.array(z.object({ name: z.string(), bytes: z.number() })),
   checkpoints: z.array(z.object({ step: z.number(), best: z.boolean(), bytes: z.number() })),
   /** Milliseconds in all. */

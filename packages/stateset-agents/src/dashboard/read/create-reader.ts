@@ -13,7 +13,6 @@ import { listRuns } from "./list.ts";
 import { liveOf } from "./live.ts";
 import { noRun } from "./places.ts";
 import type { Reader, ReaderOptions } from "./reader.ts";
-import { rowOf } from "./row.ts";
 import { runOf } from "./run-detail.ts";
 import { seriesOf } from "./series.ts";
 import { tokensOf } from "./tokens/packed-tokens.ts";
@@ -42,7 +41,6 @@ export function createReader(options: ReaderOptions): Reader {
   const tables = (dir: string) => library.indexes.of(dir).tables();
   return {
     runs: (query) => listRuns(library, query),
-    row: (key) => ofRun(key, () => rowOf(library, library.place(key))),
     run: (key) => ofRun(key, () => runOf(library, library.place(key))),
     config: (key) => ofRun(key, (dir) => configOf(library, dir)),
     events: (key) => ofRun(key, (dir) => library.events.of(dir)),

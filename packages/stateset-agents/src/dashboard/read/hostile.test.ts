@@ -91,7 +91,7 @@ describe("what somebody else wrote", { timeout: 60_000 }, () => {
     const seconds = [...(await read("time"))["reward.x"]!];
     expect(seconds).toEqual([...seconds].sort((a, b) => a - b));
     expect(seconds.at(-1)).toBe(49);
-    const row = await reader.row("late");
+    const row = await reader.run("late");
     expect([row.curve.points.length, row.reward]).toEqual([50, 49]);
   });
 

@@ -11,7 +11,6 @@ interface Waiting {
 
 const methods = [
   "runs",
-  "row",
   "run",
   "config",
   "events",

@@ -12,7 +12,6 @@ import type {
   LiveConversationsData,
   LiveEvents,
   RunData,
-  RunRow,
   RunsData,
   TrajectoriesData,
   TrajectoryData,
@@ -37,8 +36,6 @@ export type Change = { [K in "runs" | "steps" | "conversations"]: { kind: K; eve
 /** Refuses with HttpError: 404 for what there is not, 400 for a query that cannot be, 409 for tokens that were not recorded. */
 export interface Reader {
   runs(query: Query): Promise<Omit<RunsData, "readOnly">>;
-  /** One row, as it stands now. */
-  row(run: string): Promise<RunRow>;
   run(run: string): Promise<Omit<RunData, "readOnly" | "stop" | "resume">>;
   config(run: string): Promise<ConfigData>;
   events(run: string): Promise<EventsData>;

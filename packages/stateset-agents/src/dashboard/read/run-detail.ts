@@ -23,7 +23,6 @@ export async function runOf(library: Library, place: RunPlace): Promise<Omit<Run
     dir,
     metrics: summary.metrics.map(infoOf),
     recordedSteps: trajectorySteps(dir),
-    tokens: namesIn(pathIn(dir, "trajectories")).some((name) => name.endsWith(".bin")),
     files: filesOf(dir),
     checkpoints: checkpointsOf(dir),
     time: summary.time,

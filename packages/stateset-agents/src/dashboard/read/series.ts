@@ -30,9 +30,9 @@ export function seriesOf(tables: RunTables, query: Query): Uint8Array<ArrayBuffe
   const curves = names.map((name) => {
     const curve = curveOf(columnOf(metrics, name), along, range, points);
     for (const part of ["x", "min", "max", "mean"] as const) columns[`${name}.${part}`] = curve[part];
-    return { name, points: curve.x.length, span: curve.span };
+    return { name, span: curve.span };
   });
-  const head: SeriesHead = { x, capped: asked > mostPoints, step: metrics.lastStep, metrics: curves };
+  const head: SeriesHead = { x, capped: asked > mostPoints, metrics: curves };
   return encodePacked(head, columns);
 }
 

@@ -5,13 +5,12 @@ import { differences } from "../../../run/differences.ts";
 import { HttpError } from "../../../server/http-error.ts";
 import type { CompareData, EvaluationData, ProblemData } from "../../api/index.ts";
 import { evaluationsOf } from "../evaluations.ts";
-import { type JsonObject, numberAt } from "../json-file.ts";
+import type { JsonObject } from "../json-file.ts";
 import type { Library } from "../library.ts";
 import type { RunPlace } from "../places.ts";
 import type { Query } from "../reader.ts";
 import { rowOf } from "../row.ts";
 import { namesIn } from "../series.ts";
-import { familiesOf } from "./families.ts";
 
 /** Each pair is tested, so their number grows by the square. */
 const mostRuns = 50;
@@ -61,14 +60,8 @@ export async function compareRuns(library: Library, query: Query): Promise<Compa
   for (const place of placesIn(library, query, problems)) runs.push(await compared(library, place));
   const metrics = [...new Set(runs.flatMap((run) => run.metrics.map(({ name }) => name)))];
   return {
-    runs: runs.map(({ key, id, row, config }) => ({
-      key,
-      id,
-      seed: numberAt(config, "settings", "seed"),
-      algorithm: row.algorithm,
-    })),
+    runs: runs.map(({ key, id }) => ({ key, id })),
     settings: settingsThatDiffer(runs.map(({ config }) => config ?? {})),
-    families: familiesOf(runs).map(({ name, members }) => ({ name, runs: members.map(({ key }) => key) })),
     metrics,
     heldOut: runs.map(({ key, row }) => ({
       key,
