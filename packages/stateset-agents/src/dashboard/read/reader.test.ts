@@ -129,9 +129,8 @@ describe("a reader of real runs", { timeout: 60_000 }, () => {
     expect([...zoomed.columns["reward.x"]!]).toEqual([3, 4, 5]);
     expect(zoomed.head.capped).toBe(true);
     const few = await read({ metrics: "reward", points: "3" });
-    expect(few.head.metrics).toEqual(
-      [{ name: "reward", points: 4, span: 3 }].map((one) => ({ ...one, points: few.columns["reward.x"]!.length })),
-    );
+    expect(few.head.metrics).toEqual([{ name: "reward", span: 3 }]);
+    expect(few.columns["reward.x"]).toHaveLength(3);
     await expect(reader.series("one", { metrics: "reward,rewrd" })).rejects.toMatchObject(
       refused(400, /Did you mean "reward"/),
     );
