@@ -5,6 +5,7 @@ import { useKeys } from "../../data/keys.ts";
 import { joinNames, splitNames } from "../../data/list.ts";
 import { place, setQuery } from "../../data/url.ts";
 import { plain } from "../parts/visible.ts";
+import { BaseField } from "./base-field.tsx";
 import { Curve } from "./curve.tsx";
 import { baseOf, type Shown, shownOf } from "./show.ts";
 
@@ -53,22 +54,7 @@ export function Curves({ data, colours, changes }: Props) {
             </button>
           ))}
         </div>
-        {shown === "difference" && (
-          <label class="field">
-            Base
-            <select
-              class="select"
-              value={base}
-              onChange={({ currentTarget }) => setQuery({ base: currentTarget.value })}
-            >
-              {data.runs.map(({ key }) => (
-                <option key={key} value={key}>
-                  {plain(key)}
-                </option>
-              ))}
-            </select>
-          </label>
-        )}
+        {shown === "difference" && <BaseField runs={data.runs} base={base} />}
         <div class="segments" role="group" aria-label="Axis">
           {axes.map((axis) => (
             <button

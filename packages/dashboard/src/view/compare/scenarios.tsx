@@ -3,9 +3,9 @@ import { useMemo, useRef } from "preact/hooks";
 import type { CompareData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { useKeys } from "../../data/keys.ts";
 import { place, setQuery } from "../../data/url.ts";
-import { number, plural } from "../parts/number.ts";
+import { ListFields } from "../parts/list-fields.tsx";
 import { VirtualList, type VirtualListHandle } from "../parts/virtual-list.tsx";
-import { plain } from "../parts/visible.ts";
+import { BaseField } from "./base-field.tsx";
 import { RunName } from "./run-name.tsx";
 import { ScenarioLine } from "./scenario-line.tsx";
 import {
@@ -53,51 +53,12 @@ export function Scenarios({ data, colours }: { data: CompareData; colours: Reado
     <section class="stack" aria-labelledby="compared-scenarios">
       <div class="row">
         <h2 id="compared-scenarios">Scenarios</h2>
-        <label class="field">
-          Order
-          <select
-            class="select"
-            value={order}
-            onChange={({ currentTarget }) => setQuery({ order: currentTarget.value })}
-          >
-            {scenarioOrders.map((name) => (
-              <option key={name} value={name}>
-                {scenarioOrderNames[name]}
-              </option>
-            ))}
-          </select>
-        </label>
-        {data.runs.length > 1 && (
-          <label class="field">
-            Base
-            <select
-              class="select"
-              value={base}
-              onChange={({ currentTarget }) => setQuery({ base: currentTarget.value })}
-            >
-              {data.runs.map(({ key }) => (
-                <option key={key} value={key}>
-                  {plain(key)}
-                </option>
-              ))}
-            </select>
-          </label>
-        )}
-        <label class="field">
-          <span class="unseen">Find a scenario</span>
-          <input
-            class="input"
-            type="search"
-            placeholder="Find a scenario"
-            value={text}
-            onInput={({ currentTarget }) => setQuery({ text: currentTarget.value })}
-          />
-        </label>
-        <span class="faint" role="status">
-          {shown.length === table.length
-            ? plural(table.length, "scenario")
-            : `${number(shown.length)} of ${number(table.length)}`}
-        </span>
+        {data.runs.length > 1 && <BaseField runs={data.runs} base={base} />}
+        <ListFields
+          {...{ of: "scenario", orders: scenarioOrders, names: scenarioOrderNames, order, text }}
+          shown={shown.length}
+          total={table.length}
+        />
       </div>
       <div class="compare-scenarios" style={{ "--runs": String(data.runs.length) }}>
         <div class="compare-line compare-line-head">

@@ -2,7 +2,8 @@
 import { useMemo, useRef } from "preact/hooks";
 import { useKeys } from "../../data/keys.ts";
 import { place, setQuery } from "../../data/url.ts";
-import { number, plural } from "../parts/number.ts";
+import { ListFields } from "../parts/list-fields.tsx";
+import { number } from "../parts/number.ts";
 import { VirtualList, type VirtualListHandle } from "../parts/virtual-list.tsx";
 import { scaleOf } from "./scale.ts";
 import { isOrder, type Order, ordered, orderNames, orders, type ScenarioChange } from "./scenario-order.ts";
@@ -48,35 +49,11 @@ export function Scenarios({ run, rows, from, to }: Props) {
     <section class="evaluation-scenarios" aria-labelledby="scenarios">
       <div class="row">
         <h2 id="scenarios">Scenarios</h2>
-        <label class="field">
-          Order
-          <select
-            class="select"
-            value={order}
-            onChange={({ currentTarget }) => setQuery({ order: currentTarget.value })}
-          >
-            {orders.map((name) => (
-              <option key={name} value={name}>
-                {orderNames[name]}
-              </option>
-            ))}
-          </select>
-        </label>
-        <label class="field">
-          <span class="unseen">Find a scenario</span>
-          <input
-            class="input"
-            type="search"
-            placeholder="Find a scenario"
-            value={text}
-            onInput={({ currentTarget }) => setQuery({ text: currentTarget.value })}
-          />
-        </label>
-        <span class="faint" role="status">
-          {shown.length === rows.length
-            ? plural(rows.length, "scenario")
-            : `${number(shown.length)} of ${number(rows.length)}`}
-        </span>
+        <ListFields
+          {...{ of: "scenario", orders, names: orderNames, order, text }}
+          shown={shown.length}
+          total={rows.length}
+        />
         <span class="faint evaluation-key" aria-hidden="true">
           ○ before · ● after · lines: 95% intervals · scale {number(scale.low, 3)} to {number(scale.high, 3)}
         </span>

@@ -1,8 +1,8 @@
 /** A value as JSON has it, opened as far as one wants; what is closed is not drawn. */
 import { useState } from "preact/hooks";
+import { LongText } from "../parts/long-text.tsx";
 import { plural } from "../parts/number.ts";
 import { Text } from "../parts/text.tsx";
-import { LongText } from "./long-text.tsx";
 
 const shownAtOnce = 100;
 

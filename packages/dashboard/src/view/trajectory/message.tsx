@@ -3,12 +3,12 @@ import type { ComponentChildren } from "preact";
 import { type Range, reasoningEnd } from "../../token/reply-ranges.ts";
 import type { Selection } from "../../token/selection.ts";
 import { TokenLines } from "../../token/token-lines.tsx";
+import { LongText } from "../parts/long-text.tsx";
 import { number, plural, signed } from "../parts/number.ts";
 import { Text } from "../parts/text.tsx";
 import { JsonTree } from "./json-tree.tsx";
-import { LongText } from "./long-text.tsx";
 import type { Look } from "./look.ts";
-import { callsOf, parsed, type Said, type TurnNote } from "./record.ts";
+import { callsOf, knownRole, parsed, type Said, type TurnNote } from "./record.ts";
 
 export const panelId = "token-panel";
 
@@ -41,9 +41,8 @@ export function Message({ message, index, note, reward, tokens }: Props) {
 }
 
 export function Card({ who, head, children }: { who: string; head: ComponentChildren; children: ComponentChildren }) {
-  const known = ["system", "developer", "user", "assistant", "tool"].includes(who) ? who : "other";
   return (
-    <li class={`message message-${known}`}>
+    <li class={`message message-${knownRole(who)}`}>
       <div class="message-head">{head}</div>
       <div class="message-body">{children}</div>
     </li>

@@ -79,6 +79,11 @@ export function failureWords({ kind = "", during = "", message = "" }: NonNullab
   return `${places[during] ?? during} ${kinds[kind] ?? kind}: ${message}`;
 }
 
+const roles = new Set(["system", "developer", "user", "assistant", "tool"]);
+
+/** For the name of a class: a file may hold any role. */
+export const knownRole = (role: string) => (roles.has(role) ? role : "other");
+
 /** Calls as OpenAI writes them; what looks otherwise is shown as it is. */
 export function callsOf({ tool_calls }: Said): { name: string; id: string; given: unknown }[] {
   if (!Array.isArray(tool_calls)) return [];

@@ -1,8 +1,9 @@
 /** A message of any length: its beginning at once, the rest when it is asked for, a piece a frame. */
 import { useEffect, useState } from "preact/hooks";
-import { plural } from "../parts/number.ts";
-import { Text } from "../parts/text.tsx";
+import "./long-text.css";
+import { plural } from "./number.ts";
 import { piecesOf } from "./pieces.ts";
+import { Text } from "./text.tsx";
 
 const first = 8000;
 const piece = 20_000;
