@@ -24,6 +24,9 @@ const chunkBytes = 1 << 20;
 /** A line beyond this is not waited for. */
 const longestLine = 1 << 29;
 
+/** The one that was used last: a new one for each file would be most of what is thrown away. */
+let spare: Uint8Array<ArrayBuffer> | undefined;
+
 export function stateOf(path: string, mark: FileMark | undefined): FileState {
   let file: number | undefined;
   try {
@@ -51,10 +54,11 @@ export async function readOn(
   lines: () => number,
 ): Promise<FileMark> {
   const file = openPlain(path);
+  let buffer = spare ?? new Uint8Array(chunkBytes);
+  spare = undefined;
   try {
     const { ino, size, mtimeMs } = fstatSync(file);
     let offset = mark?.offset ?? 0;
-    let buffer = new Uint8Array(Math.min(chunkBytes, Math.max(1, size - offset)));
     let held = 0;
     for (let at = offset; at < size; ) {
       const read = readSync(file, buffer, held, Math.min(buffer.length - held, size - at), at);
@@ -84,6 +88,7 @@ export async function readOn(
     };
   } finally {
     closeSync(file);
+    if (buffer.length === chunkBytes) spare = buffer;
   }
 }
 

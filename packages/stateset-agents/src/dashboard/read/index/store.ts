@@ -6,7 +6,7 @@
  *   the head     JSON; it ends where numbers of eight bytes may begin. What lists of runs need stands in it, so that they read no more.
  *   the body     columns one after the other, and the CRC-32 of all of them in the head
  */
-import { closeSync, fstatSync, mkdirSync, openSync, readSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, fstatSync, mkdirSync, openSync, readSync, renameSync, rmSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { crc32 } from "node:zlib";
 import { temporaryFor } from "../../../durable.ts";
@@ -68,7 +68,12 @@ export function writeIndex(path: string, facts: object, tables: readonly NumberT
   const temporary = temporaryFor(path);
   try {
     mkdirSync(dirname(path), { recursive: true });
-    writeFileSync(temporary, Buffer.concat([head, body]));
+    const file = openSync(temporary, "w");
+    try {
+      for (const part of [head, body]) for (let at = 0; at < part.length; ) at += writeSync(file, part, at);
+    } finally {
+      closeSync(file);
+    }
     renameSync(temporary, path);
   } catch {
     try {
