@@ -17,13 +17,16 @@ const sets: readonly string[] = ["selection", "report", "held-out"] satisfies Se
 /** Fewer samples than this say nothing of how far a scenario's mean may be off. */
 const fewestSamples = 3;
 
+/** Of more pairs fewer subsets are drawn: everybody else who asks waits meanwhile. */
+const manyPairs = 1000;
+
 export async function evaluationsOf(dir: string, events: EventLogs): Promise<EvaluationsData> {
   const { events: marks } = await events.of(dir);
   const { blocks, problems } = await readScenarios(dir);
   const evaluations = marks.flatMap((event) => {
     if (event.type !== "evaluation" || !sets.includes(event.set as string)) return [];
-    const scenarios = blocks.get(`${event.step} ${event.set as string}`)?.shift() ?? [];
-    return [evaluationOf(event, scenarios)];
+    const scenarios = blocks.get(`${event.step} ${event.set as string}`)?.shift();
+    return [evaluationOf(event, [...(scenarios?.values() ?? [])])];
   });
   const changes = (["report", "selection"] as const).flatMap((set) => changeOf(set, evaluations) ?? []);
   return { evaluations, changes, problems };
@@ -48,12 +51,12 @@ function evaluationOf(
   };
 }
 
-/** By step and set, each evaluation of them a list: what comes twice is of another evaluation. */
-async function readScenarios(
-  dir: string,
-): Promise<{ blocks: Map<string, ScenarioScore[][]>; problems: ProblemData[] }> {
+/** By step and set, each evaluation of them by scenario: what comes twice is of another evaluation. */
+type Blocks = Map<string, Map<string, ScenarioScore>[]>;
+
+async function readScenarios(dir: string): Promise<{ blocks: Blocks; problems: ProblemData[] }> {
   const path = pathIn(dir, "evaluations");
-  const blocks = new Map<string, ScenarioScore[][]>();
+  const blocks: Blocks = new Map();
   const problems: ProblemData[] = [];
   if (stateOf(path, undefined) === "gone") return { blocks, problems };
   let line = 0;
@@ -77,7 +80,7 @@ async function readScenarios(
   return { blocks, problems };
 }
 
-function addScore(blocks: Map<string, ScenarioScore[][]>, record: Readonly<Record<string, unknown>>): void {
+function addScore(blocks: Blocks, record: Readonly<Record<string, unknown>>): void {
   const { step, set, scenario, mean, spread, samples, failed } = record;
   if (typeof scenario !== "string") return;
   const key = `${step as number} ${set as string}`;
@@ -92,8 +95,8 @@ function addScore(blocks: Map<string, ScenarioScore[][]>, record: Readonly<Recor
     samples: number(samples) ?? 0,
     failed: number(failed) ?? 0,
   };
-  if (open && !open.some(({ id }) => id === scenario)) open.push(score);
-  else lists.push([score]);
+  if (open && !open.has(scenario)) open.set(scenario, score);
+  else lists.push(new Map([[scenario, score]]));
 }
 
 function changeOf(
@@ -118,6 +121,7 @@ function changeOf(
       : pairedTest(
           scored.map(({ a }) => a.mean!),
           scored.map(({ b }) => b.mean!),
+          scored.length > manyPairs ? { resamples: 1999 } : {},
         );
   return {
     set,
