@@ -23,7 +23,15 @@ it("docs/results/dashboard.md says what benchmarks/results/dashboard.json holds"
 
 it("the work of a frame is that of the tasks from one that was drawn to the next", () => {
   const frame = (ts: number) => ({ name: "AnimationFrame::Render", ph: "b", pid: 1, tid: 1, ts });
-  const task = (ts: number, dur: number, tdur: number, tid = 1) => ({ name: "RunTask", ph: "X", pid: 1, tid, ts, dur, tdur });
+  const task = (ts: number, dur: number, tdur: number, tid = 1) => ({
+    name: "RunTask",
+    ph: "X",
+    pid: 1,
+    tid,
+    ts,
+    dur,
+    tdur,
+  });
   const events = [
     ...[task(0, 5000, 5000), frame(10_500), task(10_000, 4000, 3000), task(15_000, 2000, 1000)],
     ...[task(15_000, 90_000, 90_000, 2), frame(26_500), task(26_000, 9000, 7000)],

@@ -43,13 +43,15 @@ export async function firstCurve(browser: Browser, url: string, chart: string, c
     await page.goto(url, { waitUntil: "commit" });
     const box = page.locator(chart).first();
     await box.waitFor({ timeout: mostMs });
-    for (let seen = -1; seen !== shots.length && Date.now() - began < mostMs; ) {
-      seen = shots.length;
-      await sleep(calmMs);
+    let at: number | undefined;
+    while (at === undefined) {
+      if (Date.now() - began > mostMs) throw new Error(`No curve was drawn on ${url}.`);
+      for (let seen = -1; seen !== shots.length && Date.now() - began < mostMs; ) {
+        seen = shots.length;
+        await sleep(calmMs);
+      }
+      at = await firstDrawn(browser, shots, (await box.boundingBox())!);
     }
-    await session.send("Page.stopScreencast");
-    const place = (await box.boundingBox())!;
-    const at = await firstDrawn(browser, shots, place);
     return { ms: at * 1000 - began, ...sent() };
   } finally {
     await page.context().close();
@@ -68,13 +70,13 @@ async function countBytes(session: CDPSession): Promise<() => { bytes: number; d
   return () => ({ bytes, dataBytes });
 }
 
-/** The moment of the first picture that has half of the coloured points that the last one has in that place. Curves stay once they are drawn. */
-async function firstDrawn(browser: Browser, shots: readonly Shot[], place: Place): Promise<number> {
+/** The moment of the first picture that has half of the coloured points that the last one has in that place. Curves stay once they are drawn. Undefined: none is. */
+async function firstDrawn(browser: Browser, shots: readonly Shot[], place: Place): Promise<number | undefined> {
   const page = await freshPage(browser);
   try {
     const shareOf = ({ data }: Shot) => page.evaluate(shareDrawn, { picture: data, place });
     // The first one that is looked at is what others are beside.
-    if ((await shareOf(shots.at(-1)!)) === 0) throw new Error("No curve was drawn.");
+    if ((await shareOf(shots.at(-1)!)) === 0) return undefined;
     let [from, to] = [0, shots.length - 1];
     while (from < to) {
       const middle = (from + to) >> 1;

@@ -39,11 +39,11 @@ export async function measureAll(
 ): Promise<Measured> {
   const { runs, steps, overlaid, rounds } = size;
   const views = await measureViews(browser, folder, { overlaid, rounds });
-  say("Views are measured.");
+  say(`Views: ${JSON.stringify(views)}`);
   const motion = await measureMotion(browser, { runs: folder.runs, cache: views.cache }, { steps, overlaid });
-  say("Frames are measured.");
+  say(`Frames: ${JSON.stringify(motion)}`);
   const against = await measureAgainst(browser, folder, { runs, steps, rounds, python });
-  say("First curves are measured.");
+  say(`First curves: ${JSON.stringify(against)}`);
   const training = join(folder.work, "training");
   mkdirSync(join(training, "runs"), { recursive: true });
   const live = await measureLive(browser, training, size.watchedSteps);
