@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Page } from "playwright-core";
 import { afterAll, expect, it } from "vitest";
+import { readStatus } from "../../../stateset-agents/src/run/status.ts";
 import { chatModel } from "../../../stateset-agents/test/cli.ts";
 import { type SpawnedCli, spawnCli, tsx } from "../../../stateset-agents/test/spawn-cli.ts";
 import { temporaryFolder } from "../../../stateset-agents/test/temporary-folder.ts";
@@ -15,15 +16,19 @@ const main = fileURLToPath(new URL("../../../stateset-agents/src/cli/main.ts", i
 export function trainer(stage: Stage): void {
   let site: Site | undefined;
   let training: SpawnedCli | undefined;
+  let run = "";
   afterAll(async () => {
     training?.child.kill("SIGKILL");
+    // What the page started outlives a test that failed before it stopped it.
+    const status = run === "" ? undefined : readStatus(run);
+    if (status?.state === "running") process.kill(status.pid, "SIGKILL");
     await site?.close();
   });
 
   it("follows a run as it trains, is killed, is resumed from its checkpoint, and is stopped", async () => {
     const folder = temporaryFolder();
     writeProject(folder);
-    const run = `${folder}/runs/watched`;
+    run = `${folder}/runs/watched`;
     site = await openSite({
       ...{ folders: [`${folder}/runs`], cacheDir: `${folder}/cache`, browser: stage.site.browser },
       resumeCommand: (dir) => ({
