@@ -39,7 +39,7 @@ export function writeEvaluation(
   if (last && kept.length < all.length) {
     last.notWritten = { lost: 0, dropped: 0, refused: 0, evaluated: all.length - kept.length };
   }
-  const path = fileOf(dir, step);
+  const path = evaluationFile(dir, step);
   const lines = records.map((record) => `${JSON.stringify(record)}\n`).join("");
   const other = existsSync(path) ? linesOf(readFileSync(path, "utf8"), (one) => one !== set) : "";
   writeFileAtomic(path, set === "selection" ? lines + other : other + lines);
@@ -58,7 +58,7 @@ export function evaluatedSteps(dir: string): number[] {
 
 /** None where none were kept. A damaged line is refused by its place. */
 export function readEvaluation(dir: string, step: number): ConversationRecord[] {
-  const path = fileOf(dir, step);
+  const path = evaluationFile(dir, step);
   if (!existsSync(path)) return [];
   return readPlainText(path)
     .split("\n")
@@ -72,7 +72,7 @@ export function readEvaluation(dir: string, step: number): ConversationRecord[] 
 /** Removes those of evaluations that a run has not made yet, or makes again. */
 export function keepEvaluations(dir: string, made: readonly Done[]): void {
   for (const step of evaluatedSteps(dir)) {
-    const path = fileOf(dir, step);
+    const path = evaluationFile(dir, step);
     const text = readFileSync(path, "utf8");
     const kept = linesOf(text, (set) => made.some((one) => one.step === step && one.set === set));
     if (kept === "") rmSync(path, { force: true });
@@ -96,10 +96,10 @@ function setOf(line: string): unknown {
   }
 }
 
-function fileOf(dir: string, step: number): string {
+export function evaluationFile(dir: string, step: number): string {
   return join(pathIn(dir, "trajectories"), `evaluation-${String(step).padStart(6, "0")}.jsonl`);
 }
 
 export function evaluationFiles(dir: string): string[] {
-  return evaluatedSteps(dir).map((step) => fileOf(dir, step));
+  return evaluatedSteps(dir).map((step) => evaluationFile(dir, step));
 }

@@ -58,7 +58,7 @@ export function writeTrajectories(
   options: { tokens: boolean },
 ): void {
   const { lines, tokens } = encodeStep(conversations, options);
-  const { jsonl, bin } = filesOf(dir, step);
+  const { jsonl, bin } = trajectoryFiles(dir, step);
   // The tokens first: whoever sees the records finds theirs.
   if (tokens) writeFileAtomic(bin, tokens);
   else rmSync(bin, { force: true });
@@ -138,7 +138,7 @@ export function trajectorySteps(dir: string): number[] {
  * for (const { reward, chains } of readTrajectories("runs/polite", 1)) console.log(reward?.score, chains[0]?.columns?.advantage);
  */
 export function readTrajectories(dir: string, step: number): TrajectoryRecord[] {
-  const { jsonl, bin } = filesOf(dir, step);
+  const { jsonl, bin } = trajectoryFiles(dir, step);
   if (!existsSync(jsonl)) {
     const steps = trajectorySteps(dir);
     throw new StatesetError("INVALID_DATA", `${dir} holds no conversations of step ${step}.`, {
@@ -202,7 +202,7 @@ function columnsOf(chain: ChainRecord, columns: Columns, path: string): ChainTok
 /** Those of steps that a run takes back: it writes them anew. */
 export function removeLater(dir: string, step: number): void {
   for (const later of trajectorySteps(dir).filter((one) => one > step)) {
-    const { jsonl, bin } = filesOf(dir, later);
+    const { jsonl, bin } = trajectoryFiles(dir, later);
     rmSync(jsonl, { force: true });
     rmSync(bin, { force: true });
   }
@@ -211,13 +211,14 @@ export function removeLater(dir: string, step: number): void {
 /** Those of the steps up to one, for a run that is split off after it. */
 export function copyTrajectories(from: string, to: string, step: number): void {
   for (const earlier of trajectorySteps(from).filter((one) => one <= step)) {
-    const [source, target] = [filesOf(from, earlier), filesOf(to, earlier)];
+    const [source, target] = [trajectoryFiles(from, earlier), trajectoryFiles(to, earlier)];
     cpSync(source.jsonl, target.jsonl);
     if (existsSync(source.bin)) cpSync(source.bin, target.bin);
   }
 }
 
-function filesOf(dir: string, step: number): { jsonl: string; bin: string } {
+/** Of one step: its conversations, and their tokens. */
+export function trajectoryFiles(dir: string, step: number): { jsonl: string; bin: string } {
   const base = join(pathIn(dir, "trajectories"), stepName(step));
   return { jsonl: `${base}.jsonl`, bin: `${base}.bin` };
 }

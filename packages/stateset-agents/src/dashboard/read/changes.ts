@@ -2,10 +2,10 @@
  * What happened since it was asked last. Of a run that goes on a few files are looked at each time; one that is over is looked at
  * now and then, since somebody may take it up again or write a note.
  */
-import { statSync } from "node:fs";
 import { pathIn, type RunFile } from "../../run/layout.ts";
 import { LiveTail } from "../../run/read-live.ts";
 import type { RunRow } from "../api/index.ts";
+import { fileStamp } from "./file-stamp.ts";
 import type { Library } from "./library.ts";
 import { conversationOf } from "./live.ts";
 import { listPlaces, type RunPlace } from "./places.ts";
@@ -104,15 +104,14 @@ export class Changes {
 }
 
 function statusStamp(dir: string): string {
-  return fileStamp(dir, "status");
+  return stampIn(dir, "status");
 }
 
 /** The status first. */
 function stampOf(dir: string): string {
-  return watched.map((file) => fileStamp(dir, file)).join("\n");
+  return watched.map((file) => stampIn(dir, file)).join("\n");
 }
 
-function fileStamp(dir: string, file: RunFile): string {
-  const found = statSync(pathIn(dir, file), { throwIfNoEntry: false });
-  return found ? `${found.ino} ${found.size} ${found.mtimeMs}` : "";
+function stampIn(dir: string, file: RunFile): string {
+  return fileStamp(pathIn(dir, file)) ?? "";
 }

@@ -1,8 +1,8 @@
 /** Small JSON files that others write: read again when they changed, and never in anybody's way. */
-import { statSync } from "node:fs";
 import { messageOf } from "../../error.ts";
 import { isShallow } from "../../nesting.ts";
 import { readPlainText } from "../../plain-file.ts";
+import { fileStamp } from "./file-stamp.ts";
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
@@ -16,11 +16,8 @@ export class JsonFiles {
   readonly #known = new Map<string, JsonFile & { stamp: string }>();
 
   read(path: string): JsonFile {
-    let stamp: string;
-    try {
-      const { ino, size, mtimeMs } = statSync(path);
-      stamp = `${ino} ${size} ${mtimeMs}`;
-    } catch {
+    const stamp = fileStamp(path);
+    if (stamp === undefined) {
       this.#known.delete(path);
       return { value: undefined, problem: undefined };
     }

@@ -3,6 +3,7 @@ import { mean } from "../../../algorithm/advantage/batch.ts";
 import { withGroupExpectation } from "../../../algorithm/loss/gepo.ts";
 import type { ConversationRecord } from "../../../conversation/record.ts";
 import { messageOf } from "../../../error.ts";
+import { trajectoryFiles } from "../../../run/trajectories.ts";
 import type { ProblemData } from "../../api/index.ts";
 import { comparedOf } from "../explain/compared.ts";
 import { stringAt } from "../json-file.ts";
@@ -10,7 +11,7 @@ import type { StepKey } from "../keys.ts";
 import type { Library } from "../library.ts";
 import type { ConversationTokens } from "../tokens/token-files.ts";
 import type { RowFacts } from "../trajectories/row-facts.ts";
-import { type StepFile, tokensPath } from "../trajectories/step-files.ts";
+import type { StepFile } from "../trajectories/step-files.ts";
 
 export interface Member {
   line: number;
@@ -33,7 +34,7 @@ export function membersOf(
     const record = library.stepFiles.record(file, line);
     let tokens: ConversationTokens | undefined;
     try {
-      if (set === "training") tokens = library.tokenFiles.of(tokensPath(dir, step), record);
+      if (set === "training") tokens = library.tokenFiles.of(trajectoryFiles(dir, step).bin, record);
     } catch (error) {
       problems.push({ where: record.id, message: messageOf(error) });
     }

@@ -1,5 +1,6 @@
 /** A conversation token by token, packed for the page. */
 import { messageOf } from "../../../error.ts";
+import { trajectoryFiles } from "../../../run/trajectories.ts";
 import { HttpError } from "../../../server/http-error.ts";
 import { encodePacked, type NumberColumn, type TokensHead } from "../../api/index.ts";
 import { membersOf, ratioShift } from "../group/member.ts";
@@ -7,13 +8,13 @@ import { stringAt } from "../json-file.ts";
 import type { Library } from "../library.ts";
 import { findConversation } from "../trajectories/one.ts";
 import type { RowFacts } from "../trajectories/row-facts.ts";
-import { tokensPath } from "../trajectories/step-files.ts";
 import { clippedTokens } from "./clip.ts";
 import type { ConversationTokens } from "./token-files.ts";
 
 export async function tokensOf(library: Library, text: string): Promise<Uint8Array<ArrayBuffer>> {
   const { key, place, file, row, record } = findConversation(library, text);
-  const tokens = key.set === "training" ? readTokensOf(library, tokensPath(place.dir, key.step), record) : undefined;
+  const tokens =
+    key.set === "training" ? readTokensOf(library, trajectoryFiles(place.dir, key.step).bin, record) : undefined;
   if (!tokens) throw notRecorded(key.set);
   const config = library.config(place.dir);
   const { spelling, why } = await library.tokenizers.of(place.dir, config);

@@ -1,5 +1,4 @@
 /** The numbers of a conversation's tokens, from the file of its step. */
-import { statSync } from "node:fs";
 import type { ChainRecord, ConversationRecord } from "../../../conversation/record.ts";
 import { Recent } from "../../../recent.ts";
 import {
@@ -10,6 +9,7 @@ import {
   type TokenCounts,
   tokenColumns,
 } from "../../../run/token-file.ts";
+import { fileStamp } from "../file-stamp.ts";
 
 export type LearntName = "advantage" | "ratio" | "entropy" | "reference" | "value";
 const learntNames = ["advantage", "ratio", "entropy", "reference", "value"] as const satisfies LearntName[];
@@ -38,13 +38,8 @@ export class TokenFiles {
   }
 
   #read(path: string): (TokenCounts & { columns: Columns }) | undefined {
-    let stamp: string;
-    try {
-      const { ino, size, mtimeMs } = statSync(path);
-      stamp = `${ino} ${size} ${mtimeMs}`;
-    } catch {
-      return undefined;
-    }
+    const stamp = fileStamp(path);
+    if (stamp === undefined) return undefined;
     const known = this.#files.get(path);
     if (known?.stamp === stamp) return known.read;
     const read = readTokens(path);

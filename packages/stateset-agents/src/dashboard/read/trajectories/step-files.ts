@@ -2,18 +2,18 @@
  * The files of recorded conversations, line by line: where each line lies and what lists say of it. Made when a step is asked for; a file
  * that was written anew, as a resumed run does, is read anew.
  */
-import { closeSync, existsSync, readSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { closeSync, existsSync, readSync } from "node:fs";
+import { relative } from "node:path";
 import { parseRecord } from "../../../conversation/parse-record.ts";
 import type { ConversationRecord } from "../../../conversation/record.ts";
 import { messageOf } from "../../../error.ts";
 import { isShallow } from "../../../nesting.ts";
 import { openPlain, readPlain } from "../../../plain-file.ts";
 import { Recent } from "../../../recent.ts";
-import { evaluatedSteps } from "../../../run/evaluation-conversations.ts";
-import { pathIn, runFiles, stepName } from "../../../run/layout.ts";
-import { trajectorySteps } from "../../../run/trajectories.ts";
+import { evaluatedSteps, evaluationFile } from "../../../run/evaluation-conversations.ts";
+import { trajectoryFiles, trajectorySteps } from "../../../run/trajectories.ts";
 import type { ProblemData } from "../../api/index.ts";
+import { fileStamp } from "../file-stamp.ts";
 import type { StepSet } from "../keys.ts";
 import { type RowFacts, rowFacts } from "./row-facts.ts";
 
@@ -42,21 +42,17 @@ export class StepFiles {
 
   /** Undefined where the step has no file (any more). */
   file(dir: string, set: StepSet, step: number): StepFile | undefined {
-    const path = pathOf(dir, set, step);
-    let stamp: string;
-    try {
-      const { ino, size, mtimeMs } = statSync(path);
-      stamp = `${ino} ${size} ${mtimeMs}`;
-    } catch {
-      return undefined;
-    }
+    const path = set === "training" ? trajectoryFiles(dir, step).jsonl : evaluationFile(dir, step);
+    const stamp = fileStamp(path);
+    if (stamp === undefined) return undefined;
     const known = this.#files.get(path);
     if (known?.stamp === stamp) return known;
+    const name = relative(dir, path);
     try {
-      const hasTokens = set === "training" && existsSync(tokensPath(dir, step));
-      return this.#files.set(path, { ...indexFile(path, nameOf(set, step), hasTokens), stamp });
+      const hasTokens = set === "training" && existsSync(trajectoryFiles(dir, step).bin);
+      return this.#files.set(path, { ...indexFile(path, name, hasTokens), stamp });
     } catch (error) {
-      const problem = { where: nameOf(set, step), message: `cannot be read: ${messageOf(error)}` };
+      const problem = { where: name, message: `cannot be read: ${messageOf(error)}` };
       return { path, lines: [], problems: [problem] };
     }
   }
@@ -72,19 +68,6 @@ export class StepFiles {
       closeSync(handle);
     }
   }
-}
-
-export function tokensPath(dir: string, step: number): string {
-  return join(pathIn(dir, "trajectories"), `${stepName(step)}.bin`);
-}
-
-function pathOf(dir: string, set: StepSet, step: number): string {
-  return join(dir, nameOf(set, step));
-}
-
-function nameOf(set: StepSet, step: number): string {
-  const name = set === "training" ? stepName(step) : `evaluation-${String(step).padStart(6, "0")}`;
-  return join(runFiles.trajectories, `${name}.jsonl`);
 }
 
 function indexFile(path: string, name: string, hasTokens: boolean): StepFile {
