@@ -18,7 +18,8 @@ interface Log {
 const mostProblems = 20;
 
 export class EventLogs {
-  readonly #logs = new Recent<Log>(8);
+  /** As many as are compared at once: what is kept of one is little, and reading one again is megabytes. */
+  readonly #logs = new Recent<Log>(64);
 
   async of(dir: string): Promise<EventsData> {
     const path = pathIn(dir, "events");
