@@ -34,6 +34,13 @@ export function useResource<T>(key: string, load: (signal: AbortSignal) => Promi
   }, [key, again]);
   const reload = useCallback(() => setAgain((count) => count + 1), []);
   const own = state.key === key;
+  const unanswered = own && state.error?.status === 0;
+  useEffect(() => {
+    if (!unanswered) return;
+    // Where the network came back before the stream of events noticed that it was gone, nothing else asks again.
+    addEventListener("online", reload);
+    return () => removeEventListener("online", reload);
+  }, [unanswered, reload]);
   return {
     data: own ? state.data : undefined,
     error: own ? state.error : undefined,

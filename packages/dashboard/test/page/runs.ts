@@ -83,6 +83,20 @@ export function runs(stage: Stage): void {
     await page.close();
   });
 
+  it("asks again by itself when the network is back", async () => {
+    // The view itself is loaded before.
+    const page = await stage.site.open("#/run/dpo");
+    await page.locator(".chart .u-over").first().waitFor();
+    await page.context().setOffline(true);
+    await page.evaluate(() => {
+      location.hash = "#/run/sft";
+    });
+    await page.getByText("The server does not answer.").first().waitFor();
+    await page.context().setOffline(false);
+    await page.locator(".chart .u-over").first().waitFor();
+    await page.close();
+  });
+
   it("puts a run away and brings it back", async () => {
     const page = await open("#/runs?filter=ppo");
     const edit = page.getByRole("button", { name: "Tags and note of ppo" });

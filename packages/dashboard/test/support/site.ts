@@ -47,11 +47,13 @@ export async function openSite(options: DashboardOptions & { port?: number; brow
   };
 }
 
+const said = /status of \d+|ERR_INTERNET_DISCONNECTED/;
+
 function watch(page: Page, url: string, faults: string[]): void {
   page.on("pageerror", (error) => void faults.push(`error: ${error.message}`));
   page.on("console", (message) => {
-    // What the server refused is shown on the page; the browser repeats it on its console.
-    if (message.type() === "error" && !/status of \d+/.test(message.text())) faults.push(`console: ${message.text()}`);
+    // What the server refused, or could not be asked, is shown on the page; the browser repeats it on its console.
+    if (message.type() === "error" && !said.test(message.text())) faults.push(`console: ${message.text()}`);
   });
   page.on("request", (request) => {
     if (!request.url().startsWith(`${url}/`) && !request.url().startsWith("blob:"))
