@@ -25,7 +25,6 @@ export interface RecordData {
   temperature?: number;
   stub?: true;
   metadata?: unknown;
-  notWritten?: { lost: number; dropped: number; refused: number };
 }
 
 const endings: Readonly<Record<string, string>> = {

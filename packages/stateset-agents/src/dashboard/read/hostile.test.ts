@@ -95,6 +95,19 @@ describe("what somebody else wrote", { timeout: 60_000 }, () => {
     expect([row.curve.points.length, row.reward]).toEqual([50, 49]);
   });
 
+  it("may have had more conversations than were written, and says how many", async () => {
+    const dir = make("many", {});
+    const last = record("last", "x", { notWritten: { lost: 2, dropped: 0, refused: 5 } });
+    writeFileSync(join(dir, "trajectories", "step-000001.jsonl"), last);
+    const { problems } = await reader.trajectories("many", {});
+    expect(problems).toEqual([
+      {
+        where: "trajectories/step-000001.jsonl",
+        message: "has not all conversations, since they were too many: 2 lost, 5 refused are missing",
+      },
+    ]);
+  });
+
   it("may be conversations that are damaged, huge, or full of odd letters", async () => {
     const odd = "\u0000\u001b[31m\u202e<script>alert(1)</script>\ud800 e\u0301\u{1F600}";
     const huge = "long ".repeat(250_000);

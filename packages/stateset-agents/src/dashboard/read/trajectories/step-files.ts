@@ -79,7 +79,9 @@ function indexFile(path: string, name: string, hasTokens: boolean): StepFile {
     const end = found < 0 ? bytes.length : found;
     let row: RowFacts | undefined;
     try {
-      if (end > at) row = rowFacts(parseLine(bytes.toString("utf8", at, end), name, lines.length), hasTokens);
+      const record = end > at ? parseLine(bytes.toString("utf8", at, end), name, lines.length) : undefined;
+      if (record) row = rowFacts(record, hasTokens);
+      if (record?.notWritten) problems.push({ where: name, message: notWritten(record.notWritten) });
     } catch (error) {
       problems.push({ where: `${name}, line ${lines.length + 1}`, message: messageOf(error) });
     }
@@ -87,6 +89,11 @@ function indexFile(path: string, name: string, hasTokens: boolean): StepFile {
     at = end + 1;
   }
   return { path, lines, problems };
+}
+
+function notWritten(counts: NonNullable<ConversationRecord["notWritten"]>): string {
+  const said = Object.entries(counts).flatMap(([what, count]) => (count > 0 ? [`${count} ${what}`] : []));
+  return `has not all conversations, since they were too many: ${said.join(", ")} are missing`;
 }
 
 function parseLine(text: string, where: string, line: number): ConversationRecord {
