@@ -49,7 +49,10 @@ it.skipIf(process.platform === "win32")("waits for no pipe and reads no device t
   expect((await reader.trajectories("pipe-step", {})).problems[0]).toMatchObject({
     where: "trajectories/step-000001.jsonl",
   });
-  await expect(reader.csv("pipe-metrics", undefined)).rejects.toMatchObject({ status: 409, details: { code: "unreadable" } });
+  await expect(reader.csv("pipe-metrics", undefined)).rejects.toMatchObject({
+    status: 409,
+    details: { code: "unreadable" },
+  });
   await reader.changes();
   await reader.changes();
   await reader.close();
