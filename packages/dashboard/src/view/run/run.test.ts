@@ -92,7 +92,7 @@ describe("what happened", () => {
 });
 
 describe("series", () => {
-  const head: SeriesHead = { x: "step", capped: false, step: 4, metrics: [{ name: "reward", points: 2, span: 2 }] };
+  const head: SeriesHead = { x: "step", capped: false, metrics: [{ name: "reward", span: 2 }] };
   const data = decodePacked<SeriesHead>(
     encodePacked(head, {
       "reward.x": Float64Array.of(1, 3),
