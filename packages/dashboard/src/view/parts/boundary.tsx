@@ -42,7 +42,12 @@ export class Boundary extends Component<Props, State> {
             <Text value={failed.stack ?? "unknown"} />
           </pre>
         </details>
-        <button type="button" class="button" onClick={() => this.setState({ failed: null })}>
+        {/* A file of the page that did not come is not asked for again by the page that asked; where it was stands in the address. */}
+        <button
+          type="button"
+          class="button"
+          onClick={() => (framed ? location.reload() : this.setState({ failed: null }))}
+        >
           Try again
         </button>
       </div>
