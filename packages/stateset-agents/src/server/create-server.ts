@@ -85,9 +85,9 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
       await log?.close();
     },
   });
-  return {
-    ...server,
-    load: (model, folder) => models.named(model).load(folder),
+  // The same object: who puts something before its fetch() has it on the port too.
+  return Object.assign(server, {
+    load: (model: string, folder: string) => models.named(model).load(folder),
     models: () =>
       models.all().flatMap((one) => {
         if (one.state !== "ready") return [];
@@ -95,5 +95,5 @@ export async function createServer(options: ServerOptions): Promise<AgentServer>
         const { stub, contextLength, parameters } = model;
         return [{ name: one.name, version, stub, contextLength, parameters }];
       }),
-  };
+  });
 }
