@@ -94,6 +94,12 @@ const shapes: Readonly<Record<string, (text: string) => object[]>> = {
   "POST /tokenize": (text) => [{ prompt: text }, { messages: [{ role: "user", content: text }] }],
   "POST /detokenize": () => [],
   "POST /admin/models/:model{.+}/reload": () => [],
+  // The dashboard's: no model reads what they take.
+  "POST /ui/api/notes": () => [],
+  "POST /ui/api/runs/:run/stop": () => [],
+  "POST /ui/api/runs/:run/resume": () => [],
+  "POST /ui/api/session": () => [],
+  "POST /ui/api/csp-report": () => [],
 };
 
 /** All tokens of prompts that an answer tells of, wherever it does. */
