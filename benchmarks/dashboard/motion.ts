@@ -4,11 +4,12 @@ import { nameOf } from "./make-runs.ts";
 import { devtools, freshPage, gone, opened, signIn, viewport } from "./pages.ts";
 import { startDashboard } from "./processes.ts";
 import { type FrameWork, frameWork, type TraceEvent, traceCategories } from "./trace.ts";
-import { pageMemory } from "./views.ts";
+import { type PageMemory, pageMemory } from "./views.ts";
 
 export interface Motion {
   work: Record<string, FrameWork>;
-  memory: { heap: number; process: number };
+  /** The most that was seen after any of it. */
+  memory: PageMemory;
   tokensOpenedMs: number;
 }
 
@@ -24,11 +25,14 @@ export async function measureMotion(
     const page = await freshPage(browser, await signIn(browser, server));
     const session = await devtools(page);
     const work: Record<string, FrameWork> = {};
+    const memory: PageMemory = { heap: 0, own: 0, process: 0 };
     const traced = async (what: string, act: () => Promise<unknown>) => {
       await browser.startTracing(page, { categories: traceCategories });
       await act();
       const trace = JSON.parse((await browser.stopTracing()).toString()) as { traceEvents: TraceEvent[] };
       work[what] = frameWork(trace.traceEvents);
+      const now = await pageMemory(browser, page);
+      for (const part of ["heap", "own", "process"] as const) memory[part] = Math.max(memory[part], now[part]);
     };
     const scrolled = () => scroll(session);
 
@@ -48,7 +52,6 @@ export async function measureMotion(
     await traced("scrolling a run's charts", scrolled);
     await gone(page, "#/runs", { '[data-testid="run-row"]': 5 });
     await traced("scrolling the runs", scrolled);
-    const memory = await pageMemory(browser, page);
     await page.context().close();
     return { work, memory, tokensOpenedMs };
   } finally {

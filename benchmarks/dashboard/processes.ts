@@ -75,14 +75,14 @@ export async function ending(child: ChildProcess, signal: "SIGTERM" | "SIGKILL")
   await gone;
 }
 
-/** MiB of memory that are the process's now, and were at the most; zero where the system does not tell. */
-export function memoryOf(pid: number): { now: number; most: number } {
+/** MiB of memory: what the process has for itself now; and with code and whatever it shares with others, at its most. Zero where the system does not tell. */
+export function memoryOf(pid: number): { own: number; most: number } {
   let text = "";
   try {
     text = readFileSync(`/proc/${pid}/status`, "utf8");
   } catch {}
   const of = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(text)?.[1] ?? 0) / 1024;
-  return { now: of("VmRSS"), most: of("VmHWM") };
+  return { own: of("RssAnon"), most: of("VmHWM") };
 }
 
 function freePort(): Promise<number> {

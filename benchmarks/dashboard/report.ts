@@ -71,10 +71,10 @@ export function linesOf(record: DashboardRecord): Line[] {
       ),
     ),
     mib(
-      "memory of the page's process",
-      motion.memory.process,
+      "memory of the page",
+      motion.memory.own,
       300,
-      `its most, after all of that; objects ${number(motion.memory.heap)}`,
+      `its process's own, the most after any of that; objects ${number(motion.memory.heap)}; with the browser's code and what its processes share ${number(motion.memory.process)}`,
     ),
     mib(
       "memory of the server",
@@ -179,7 +179,7 @@ Runs as \`train()\` writes them, of 35 numbers a step (9 MB of metrics, 13 MB of
 conversations of 200 tokens and one of 100,000 tokens; \`stateset-agents dashboard\` as it is installed, and Debian's Chromium without a GPU, on
 one machine. Times of views are by the page's own clock, from the navigation (or the change of place within the page) until what is asked for
 is drawn and the next frame begins; the middle of three. Work of a frame is processor time of the page's main thread between two frames that
-it drew, by the browser's own trace. Memory is what the system counts for the process, at its most.
+it drew, by the browser's own trace. Memory is what the system counts for the process.
 
 TensorBoard 2 (with its data server) shows the same rewards, one chart of all runs, and reads nothing else; the dashboard's index holds all 35 numbers.
 TensorBoard draws 1,000 points of a run that it picked at random, the dashboard 1,000 means over all. The moment of the curve is that of the first

@@ -88,14 +88,24 @@ export async function cookieOf({ link }: OurServer): Promise<string> {
     .join("; ");
 }
 
-/** MiB: of all objects, once what is not used is collected, and of the page's whole process. */
-export async function pageMemory(browser: Browser, page: Page): Promise<{ heap: number; process: number }> {
+/** MiB: of all objects, once what is not used is collected; and of the page's process, its own and with what it shares. */
+export interface PageMemory {
+  heap: number;
+  own: number;
+  process: number;
+}
+
+export async function pageMemory(browser: Browser, page: Page): Promise<PageMemory> {
   const session = await devtools(page);
   await session.send("Performance.enable");
   const { metrics } = await session.send("Performance.getMetrics");
   const heap = metrics.find(({ name }) => name === "JSHeapUsedSize")!.value / 2 ** 20;
   const whole = await browser.newBrowserCDPSession();
   const { processInfo } = await whole.send("SystemInfo.getProcessInfo");
-  const renderers = processInfo.filter(({ type }) => type === "renderer");
-  return { heap, process: Math.max(...renderers.map(({ id }) => memoryOf(id).most)) };
+  const renderers = processInfo.filter(({ type }) => type === "renderer").map(({ id }) => memoryOf(id));
+  return {
+    heap,
+    own: Math.max(...renderers.map(({ own }) => own)),
+    process: Math.max(...renderers.map(({ most }) => most)),
+  };
 }
