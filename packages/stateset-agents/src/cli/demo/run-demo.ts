@@ -142,7 +142,7 @@ export async function runDemo(given: DemoOptions, io: CliIo): Promise<DemoResult
       `${colors.green("✓")} ${duration(performance.now() - startedAt)}. The trained agent is in ${colors.cyan(checkpoint)}`,
       "",
       colors.dim("Next:"),
-      ...task.next(checkpoint).map((command) => `  ${command}`),
+      ...["npx stateset-agents dashboard", ...task.next(checkpoint)].map((command) => `  ${command}`),
     );
     if (json) printJson(io, result);
     return result;
