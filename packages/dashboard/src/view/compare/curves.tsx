@@ -1,6 +1,6 @@
 /** Curves of any metric: one a run, folded over seeds, or as differences from a base. */
 import type { CompareData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
-import type { XAxis } from "../../chart/line-chart.tsx";
+import { axes, CurveFields, chooseAxis } from "../../chart/curve-fields.tsx";
 import { useKeys } from "../../data/keys.ts";
 import { joinNames, splitNames } from "../../data/list.ts";
 import { place, setQuery } from "../../data/url.ts";
@@ -9,7 +9,6 @@ import { BaseField } from "./base-field.tsx";
 import { Curve } from "./curve.tsx";
 import { baseOf, type Shown, shownOf } from "./show.ts";
 
-const axes: readonly XAxis[] = ["step", "time", "tokens"];
 const ways = { runs: "each run", seeds: "over seeds", difference: "differences" } as const;
 
 interface Props {
@@ -29,7 +28,7 @@ export function Curves({ data, colours, changes }: Props) {
   const next = <T,>(list: readonly T[], one: T): T => list[(list.indexOf(one) + 1) % list.length]!;
   const setMetrics = (list: readonly string[]) => setQuery({ metrics: joinNames(list) });
   useKeys([
-    { key: "x", does: "Another axis: steps, time, tokens", run: () => setQuery({ x: next(axes, x) }) },
+    { key: "x", does: "Another axis: steps, time, tokens", run: () => chooseAxis(next(axes, x)) },
     {
       key: "d",
       does: "Each run, mean over seeds, differences",
@@ -55,40 +54,7 @@ export function Curves({ data, colours, changes }: Props) {
           ))}
         </div>
         {shown === "difference" && <BaseField runs={data.runs} base={base} />}
-        <div class="segments" role="group" aria-label="Axis">
-          {axes.map((axis) => (
-            <button
-              key={axis}
-              type="button"
-              class="button"
-              aria-pressed={axis === x}
-              onClick={() => setQuery({ x: axis })}
-            >
-              {axis}
-            </button>
-          ))}
-        </div>
-        <label class="field">
-          Smoothing
-          <input
-            type="range"
-            min={0}
-            max={0.99}
-            step={0.01}
-            value={smoothing}
-            onInput={({ currentTarget }) =>
-              setQuery({ smooth: currentTarget.value === "0" ? undefined : currentTarget.value })
-            }
-          />
-        </label>
-        <label class="field">
-          <input
-            type="checkbox"
-            checked={log}
-            onChange={({ currentTarget }) => setQuery({ log: currentTarget.checked ? "1" : undefined })}
-          />
-          log
-        </label>
+        <CurveFields x={x} smoothing={smoothing} log={log} />
         <label class="field">
           <span class="unseen">Add a curve</span>
           <select
