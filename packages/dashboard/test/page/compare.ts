@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import type { Stage } from "../page.test.ts";
+import { query } from "../support/look.ts";
 
 export function compare(stage: Stage): void {
   it("shows settings that differ, and saves them as CSV", async () => {
@@ -33,6 +34,13 @@ export function compare(stage: Stage): void {
     await expect.poll(() => again.locator(".chart").count()).toBe(2);
     await again.locator(".chart-title", { hasText: "reward, difference from ppo" }).waitFor();
     await again.close();
+    await page.close();
+  });
+
+  it("keeps no zoom of one axis on another", async () => {
+    const page = await stage.site.open("#/compare?runs=grpo,ppo&from=1&to=2");
+    await page.getByRole("button", { name: "Time" }).click();
+    await expect.poll(() => query(page)).toEqual({ runs: "grpo,ppo", x: "time" });
     await page.close();
   });
 
