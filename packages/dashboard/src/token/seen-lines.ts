@@ -1,35 +1,43 @@
 /** Which lines of a block are in the window: of lines that all have one height, wherever the block stands. */
-import { useLayoutEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
-/** Lines are drawn in lots, so that most frames of a scroll draw nothing. */
-const lot = 8;
+/** Lines beyond either end of the window, for a wheel that turns faster than frames are made. */
+const beyond = 8;
 
+/**
+ * `draw` is called whenever other lines are seen, and whenever it is another function than before. Not by way of a state: a scroll then
+ * draws lines and nothing around them.
+ */
 export function useSeenLines(
   block: { current: HTMLElement | null },
   count: number,
   lineHeight: number,
-): readonly [number, number] {
-  const [seen, setSeen] = useState<readonly [number, number]>([0, Math.min(count, lot)]);
+  draw: (first: number, end: number) => void,
+): void {
+  const seen = useRef<{ first: number; end: number; by: unknown }>(undefined);
   useLayoutEffect(() => {
-    const look = () => {
-      if (!block.current) return;
+    const look = (): (() => void) => {
+      if (!block.current) return () => {};
       const { top } = block.current.getBoundingClientRect();
-      const lots = (pixels: number) => pixels / lineHeight / lot;
-      const first = Math.max(0, Math.floor(lots(-top) - 0.5)) * lot;
-      const end = Math.ceil(lots(innerHeight - top) + 0.5) * lot;
+      const from = Math.max(0, Math.floor(-top / lineHeight) - beyond);
+      const to = Math.min(count, Math.ceil((innerHeight - top) / lineHeight) + beyond);
       // The first line stays, so that the block can be tabbed to from wherever one is.
-      const next: readonly [number, number] =
-        end <= 0 || first >= count ? [0, Math.min(1, count)] : [first, Math.min(end, count)];
-      setSeen((before) => (before[0] === next[0] && before[1] === next[1] ? before : next));
+      const [first, end] = from >= to ? [0, Math.min(1, count)] : [from, to];
+      return () => {
+        const { current } = seen;
+        if (current?.by === draw && current.first === first && current.end === end) return;
+        seen.current = { first, end, by: draw };
+        draw(first, end);
+      };
     };
-    look();
+    look()();
     lookers.add(look);
     return () => void lookers.delete(look);
-  }, [count, lineHeight]);
-  return [Math.min(seen[0], count), Math.min(seen[1], count)];
+  }, [count, lineHeight, draw]);
 }
 
-const lookers = new Set<() => void>();
+/** Each looks where its block is, and answers with what draws it. */
+const lookers = new Set<() => () => void>();
 let asked = false;
 
 function later(): void {
@@ -37,7 +45,9 @@ function later(): void {
   asked = true;
   requestAnimationFrame(() => {
     asked = false;
-    for (const look of [...lookers]) look();
+    // All look before the first one draws: what is drawn has to be laid out before anything can be looked at.
+    const draws = [...lookers].map((look) => look());
+    for (const draw of draws) draw();
   });
 }
 

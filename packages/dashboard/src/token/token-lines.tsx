@@ -1,6 +1,6 @@
 /** Tokens as text, each in its colour; of a hundred thousand, those that are seen. */
-import type { ComponentChild } from "preact";
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { DrawnLines } from "./drawn-lines.ts";
 import "./install-colours.ts";
 import { layLines, lineOf, neighbour } from "./lines.ts";
 import { colourClass, type Quantity, type Reach } from "./quantity.ts";
@@ -43,38 +43,34 @@ export function TokenLines({ look, range, selection, label, panel }: Props) {
     () => layLines([from, to], columns, (token) => spelling.shown(token, boundaries), hidden),
     [spelling, from, to, columns, boundaries, special],
   );
-  // A line that was drawn is drawn again as the very same nodes, which costs nothing.
-  const drawn = useMemo(() => new Map<number, ComponentChild>(), [lines, colour?.quantity, colour?.reach]);
-  const [first, end] = useSeenLines(block, lines.from.length, lineHeight);
-
-  const line = (index: number): ComponentChild => {
-    const known = drawn.get(index);
-    if (known) return known;
-    const spans: ComponentChild[] = [];
-    for (let token = lines.from[index]!; token < lines.to[index]!; token++) {
-      if (hidden(token)) continue;
-      const { text, kind } = spelling.shown(token, boundaries);
-      const paint = colour ? colourClass(colour.quantity, colour.reach, tokens, token) : "";
-      const clipped = tokens.clipped?.[token] === 1 ? " clipped" : "";
-      spans.push(
-        <span key={token} class={`token ${kind} ${paint}${clipped}`} data-token={token} role="option" tabIndex={-1}>
-          {text}
-        </span>,
-      );
-    }
-    const made = (
-      <div key={index} class="token-line" role="presentation" style={{ top: `${index * lineHeight}px` }}>
-        {spans}
-      </div>
-    );
-    drawn.set(index, made);
-    return made;
+  const holder = useRef<HTMLDivElement>(null);
+  const drawn = useRef<DrawnLines>(undefined);
+  const marked = useRef<HTMLElement[]>([]);
+  const mark = () => {
+    if (drawn.current) marked.current = markChosen(drawn.current, selection.chosen.peek(), marked.current, panel);
   };
-  const shown = Array.from({ length: Math.max(0, end - first) }, (_, i) => line(first + i));
 
-  const mark = () => markChosen(block.current, selection.chosen.value, range, panel);
-  useLayoutEffect(mark);
-  useEffect(() => selection.chosen.subscribe(mark), [selection, from, to, panel]);
+  const draw = useCallback(
+    (first: number, end: number) => {
+      drawn.current!.draw(first, end, (index, put) => {
+        for (let token = lines.from[index]!; token < lines.to[index]!; token++) {
+          if (hidden(token)) continue;
+          const { text, kind } = spelling.shown(token, boundaries);
+          const paint = colour ? colourClass(colour.quantity, colour.reach, tokens, token) : "";
+          const clipped = tokens.clipped?.[token] === 1 ? " clipped" : "";
+          put(token, text, `token ${kind} ${paint}${clipped}`);
+        }
+      });
+      mark();
+    },
+    [lines, colour?.quantity, colour?.reach, panel],
+  );
+  useLayoutEffect(() => {
+    drawn.current ??= new DrawnLines(holder.current!, lineHeight);
+    drawn.current.forget();
+  }, [draw]);
+  useSeenLines(block, lines.from.length, lineHeight, draw);
+  useEffect(() => selection.chosen.subscribe(mark), [selection, panel]);
 
   // A token that the address named is brought into sight once the lines are laid out as wide as they will be.
   const laid = useRef(lines);
@@ -90,7 +86,7 @@ export function TokenLines({ look, range, selection, label, panel }: Props) {
     selection.pointed.value = undefined;
     selection.chosen.value = token;
     showLine(block.current, lineOf(lines, token), panel);
-    focusWhenDrawn(block.current, token);
+    focusWhenDrawn(drawn.current, token);
   };
   const onKeyDown = (event: KeyboardEvent) => {
     const at = tokenAt(event.target);
@@ -125,7 +121,7 @@ export function TokenLines({ look, range, selection, label, panel }: Props) {
       }}
     >
       <span class="token-probe" aria-hidden="true" />
-      {shown}
+      <div ref={holder} role="presentation" />
     </div>
   );
 }
@@ -149,26 +145,30 @@ function useColumns(block: { current: HTMLElement | null }): number {
   return columns;
 }
 
-/** The chosen token can be tabbed to; where the block does not have it, its first one. */
-function markChosen(block: HTMLElement | null, chosen: number | undefined, [from, to]: Range, panel: string): void {
-  if (!block) return;
-  for (const old of block.querySelectorAll<HTMLElement>('.token[tabindex="0"], .token.chosen')) {
+/** The chosen token can be tabbed to; where it is not among those drawn, the first one. Answers with what it marked, to be undone. */
+function markChosen(
+  drawn: DrawnLines,
+  chosen: number | undefined,
+  before: readonly HTMLElement[],
+  panel: string,
+): HTMLElement[] {
+  for (const old of before) {
     old.tabIndex = -1;
     old.classList.remove("chosen");
     old.removeAttribute("aria-selected");
     old.removeAttribute("aria-describedby");
   }
-  const own = chosen !== undefined && chosen >= from && chosen < to ? tokenIn(block, chosen) : null;
+  const own = chosen === undefined ? null : drawn.token(chosen);
   if (own) {
     own.classList.add("chosen");
     own.setAttribute("aria-selected", "true");
     own.setAttribute("aria-describedby", panel);
   }
-  const stop = own ?? block.querySelector<HTMLElement>(".token");
-  if (stop) stop.tabIndex = 0;
+  const stop = own ?? drawn.first();
+  if (!stop) return [];
+  stop.tabIndex = 0;
+  return [stop];
 }
-
-const tokenIn = (block: HTMLElement, token: number) => block.querySelector<HTMLElement>(`[data-token="${token}"]`);
 
 /** Brings a line into the window, with a little around it: below what sticks to its top, above a panel that covers its end. */
 function showLine(block: HTMLElement | null, line: number, panel: string): void {
@@ -182,8 +182,8 @@ function showLine(block: HTMLElement | null, line: number, panel: string): void 
 }
 
 /** A line that was not seen is drawn in the frame after the scroll. */
-function focusWhenDrawn(block: HTMLElement | null, token: number, tries = 5): void {
-  const element = block && tokenIn(block, token);
+function focusWhenDrawn(drawn: DrawnLines | undefined, token: number, tries = 5): void {
+  const element = drawn?.token(token);
   if (element) element.focus({ preventScroll: true });
-  else if (block && tries > 0) requestAnimationFrame(() => focusWhenDrawn(block, token, tries - 1));
+  else if (drawn && tries > 0) requestAnimationFrame(() => focusWhenDrawn(drawn, token, tries - 1));
 }
