@@ -26,13 +26,16 @@ export interface VirtualListProps {
   keyOf?(index: number): string | number;
   /** "page": the list is as long as it is and the window scrolls; "own" (left out): it scrolls in itself. */
   scroll?: "own" | "page";
-  /** Called when the end comes in sight. */
+  /** Called when the end is near. */
   onEnd?(): void;
   class?: string;
   label?: string;
   role?: "list" | "rowgroup" | "presentation";
   handle?: Ref<VirtualListHandle>;
 }
+
+/** Rows before the end from which on more are asked for: at the speed of a wheel they come before they are seen, and not all in one frame. */
+const ahead = 40;
 
 type Any = Virtualizer<Element | Window, Element>;
 
@@ -76,7 +79,7 @@ export function VirtualList(props: VirtualListProps) {
   };
   const items = virtual.getVirtualItems();
   const last = items.at(-1)?.index ?? -1;
-  const nearEnd = count > 0 && last >= count - 10;
+  const nearEnd = count > 0 && last >= count - ahead;
   useLayoutEffect(() => {
     if (nearEnd) onEnd?.();
   }, [nearEnd, count]);

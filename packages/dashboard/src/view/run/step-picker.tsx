@@ -1,4 +1,5 @@
 /** From one recorded step to another. */
+import { useMemo } from "preact/hooks";
 import { go } from "../../data/url.ts";
 import { number } from "../parts/number.ts";
 
@@ -13,6 +14,21 @@ export function StepPicker({ run, recorded, step, onStep }: Props) {
   const at = step === undefined ? -1 : recorded.indexOf(step);
   const before = at > 0 ? recorded[at - 1] : undefined;
   const after = at >= 0 ? recorded[at + 1] : undefined;
+  // There may be thousands, and the page around them is drawn whenever more conversations come.
+  const options = useMemo(
+    () => (
+      <>
+        {[...new Set([...recorded, ...(step === undefined ? [] : [step])])]
+          .sort((a, b) => a - b)
+          .map((one) => (
+            <option key={one} value={String(one)}>
+              step {number(one)}
+            </option>
+          ))}
+      </>
+    ),
+    [recorded, step],
+  );
   return (
     <div class="segments step-picker">
       <button
@@ -35,13 +51,7 @@ export function StepPicker({ run, recorded, step, onStep }: Props) {
         }}
       >
         <option value="all">all steps</option>
-        {[...new Set([...recorded, ...(step === undefined ? [] : [step])])]
-          .sort((a, b) => a - b)
-          .map((one) => (
-            <option key={one} value={String(one)}>
-              step {number(one)}
-            </option>
-          ))}
+        {options}
       </select>
       <button
         type="button"

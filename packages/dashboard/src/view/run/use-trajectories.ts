@@ -1,5 +1,5 @@
 /** Conversations as a filter asks for them, a page at a time. */
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import type { TrajectoriesData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { ApiError, askJson, type Query } from "../../data/ask.ts";
 import { useFollowed } from "../../data/follow.ts";
@@ -13,15 +13,15 @@ export function useTrajectories(run: string, query: Query, changes: number): Tra
   const path = `runs/${encodeURIComponent(run)}/trajectories`;
   const key = JSON.stringify([path, query]);
   const [pages, setPages] = useState<{ of: string; data: TrajectoriesData }>();
-  const [busy, setBusy] = useState(false);
+  const asking = useRef(false);
   const [problem, setProblem] = useState<ApiError>();
   const first = useFollowed(key, changes, (signal) => askJson<TrajectoriesData>(path, query, signal));
   // Pages that follow belong to the first one they were asked after, also where that was asked for again and is the same.
   const begun = useMemo(() => JSON.stringify([first.data?.next, first.data?.rows.map((row) => row.key)]), [first.data]);
   const data = pages && pages.of === begun ? pages.data : first.data;
   const more = async () => {
-    if (!data?.next || busy) return;
-    setBusy(true);
+    if (!data?.next || asking.current) return;
+    asking.current = true;
     try {
       const page = await askJson<TrajectoriesData>(path, { ...query, cursor: data.next });
       const problems = [...data.problems, ...page.problems];
@@ -30,8 +30,8 @@ export function useTrajectories(run: string, query: Query, changes: number): Tra
     } catch (error) {
       setProblem(error instanceof ApiError ? error : new ApiError(String(error), 0, null));
     } finally {
-      setBusy(false);
+      asking.current = false;
     }
   };
-  return { ...first, data, error: first.error ?? problem, loading: first.loading || busy, more };
+  return { ...first, data, error: first.error ?? problem, more };
 }
