@@ -2,7 +2,7 @@ import { mkdirSync, rmSync } from "node:fs";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Stage } from "../page.test.ts";
-import { bad, badShown, deletedKey, hostileKey, last, writeHostileRuns } from "../support/hostile-run.ts";
+import { bad, badShown, deletedKey, emptiedKey, hostileKey, last, writeHostileRuns } from "../support/hostile-run.ts";
 import { texts, wide } from "../support/look.ts";
 import { openSite, type Site } from "../support/site.ts";
 
@@ -111,6 +111,24 @@ export function hostile(stage: Stage): void {
     await page.close();
   });
 
+  it("has the tokens that are seen in the order in which they are read, wherever one scrolls to", async () => {
+    const page = await site.open(`#/trajectory/${key(hostileKey, 2, 1)}?all=1`);
+    await page.locator('[data-token="0"]').click();
+    const firsts: number[] = [];
+    // Down by less than a window and by more, and back to where it began.
+    for (const top of [0, 300, 900, 30_000, 29_500, 500, 0]) {
+      const seen = await page.evaluate(drawnAt, top);
+      firsts.push(seen[0]!.token);
+      expect(seen.map(({ token }) => token)).toEqual(seen.map((_, i) => firsts.at(-1)! + i));
+      expect(seen.filter(({ token, text }) => text !== `#${300 + (token % 3000)}`)).toEqual([]);
+      // An element that was the chosen token's is not chosen as another's.
+      expect(seen.filter(({ isMarked }) => isMarked).map(({ token }) => token)).toEqual(firsts.at(-1) === 0 ? [0] : []);
+    }
+    expect(firsts[3]).toBeGreaterThan(firsts[2]!);
+    expect(firsts.at(-1)).toBe(0);
+    await page.close();
+  });
+
   it("reads a long list page by page as it is scrolled", async () => {
     const page = await site.open(`#/run/${run}/step/2?scenario=s1`);
     await page.getByTestId("conversation").first().waitFor();
@@ -124,6 +142,29 @@ export function hostile(stage: Stage): void {
       })
       .toBe(1);
     await page.close();
+  });
+
+  it("says of conversations too that the folder of their run was deleted, and goes on showing them", async () => {
+    const conversation = `${emptiedKey}:1:0`;
+    const shown = {
+      [`#/run/${emptiedKey}/step/1`]: '[data-testid="conversation"]',
+      [`#/trajectory/${encodeURIComponent(conversation)}`]: ".message-assistant",
+      [`#/group/${encodeURIComponent(`${emptiedKey}:1:plain`)}`]: ".member-table",
+    };
+    const pages = await Promise.all(
+      Object.entries(shown).map(async ([place, selector]) => {
+        const page = await site.open(place);
+        await page.locator(selector).first().waitFor();
+        await page.locator(".connection-connected").waitFor();
+        return { page, selector };
+      }),
+    );
+    rmSync(`${runs()}/${emptiedKey}`, { recursive: true });
+    for (const { page, selector } of pages) {
+      await page.getByRole("alert").filter({ hasText: "The folder of this run is gone." }).waitFor();
+      expect(await page.locator(selector).count()).toBeGreaterThan(0);
+      await page.close();
+    }
   });
 
   it("stays when the folder of the run that is open is deleted, and says so", async () => {
@@ -141,4 +182,15 @@ export function hostile(stage: Stage): void {
     expect(site.faults).toEqual([]);
     await page.close();
   });
+}
+
+/** Runs in the page: scrolls, and answers with the tokens that are drawn then. */
+async function drawnAt(top: number): Promise<{ token: number; text: string; isMarked: boolean }[]> {
+  scrollTo(0, top);
+  for (let frames = 0; frames < 3; frames++) await new Promise((settle) => requestAnimationFrame(settle));
+  return [...document.querySelectorAll<HTMLElement>("[data-token]")].map((one) => ({
+    token: Number(one.dataset.token),
+    text: one.textContent ?? "",
+    isMarked: one.matches(".chosen, [aria-selected], [aria-describedby]"),
+  }));
 }

@@ -15,6 +15,8 @@ export const badShown = `<script>${ran}</script>`;
 const badName = `<img src=x onerror=hacked=1>\u202e"'&#?%41 [31m`;
 export const hostileKey = badName;
 export const deletedKey = "deleted";
+/** The same, with a conversation. */
+export const emptiedKey = "emptied";
 
 const longest = 1_000_000;
 const manyTokens = 100_000;
@@ -27,6 +29,8 @@ export function writeHostileRuns(runs: string): void {
   writeHostile(join(runs, badName));
   writeOdd(runs);
   writeSmall(join(runs, deletedKey), { id: deletedKey });
+  writeSmall(join(runs, emptiedKey), { id: emptiedKey });
+  writeTrajectories(join(runs, emptiedKey), 1, [said("plain")], { tokens: true });
 }
 
 function writeHostile(dir: string): void {

@@ -8,6 +8,7 @@ import { link, place, setQuery } from "../../data/url.ts";
 import { Loading } from "../parts/loading.tsx";
 import { Page } from "../parts/page.tsx";
 import { Problem, Problems } from "../parts/problem.tsx";
+import { RunGone } from "../parts/run-gone.tsx";
 import { courseOf, type SetName, setsOf, setWords } from "./course.ts";
 import { DataSet } from "./data-set.tsx";
 import "./evaluation.css";
@@ -30,11 +31,7 @@ export function EvaluationView() {
         </a>
       }
     >
-      {gone && (
-        <p class="problem" role="alert">
-          The folder of this run is gone. What is shown is what was read before.
-        </p>
-      )}
+      {gone && <RunGone />}
       {error && !gone && <Problem error={error} retry={reload} />}
       {loading && !data && !error && <Loading what="Reading evaluations" />}
       {data && <Sets data={data} run={run} />}

@@ -9,6 +9,7 @@ import { Loading } from "../parts/loading.tsx";
 import { number, plural } from "../parts/number.ts";
 import { Page } from "../parts/page.tsx";
 import { Problem, Problems } from "../parts/problem.tsx";
+import { RunGone, useGone } from "../parts/run-gone.tsx";
 import { Text } from "../parts/text.tsx";
 import "../trajectory/trajectory.css";
 import { useWrittenAgain } from "../trajectory/use-written-again.ts";
@@ -42,6 +43,7 @@ function Group({ group }: { group: GroupData }) {
   const at = indexIn(members, member);
   const two = twoToCompare(members);
   const colour = rewardColour(members);
+  const gone = useGone(group.key);
   useGroupKeys(group, at);
   return (
     <Page
@@ -53,6 +55,7 @@ function Group({ group }: { group: GroupData }) {
       ]}
       actions={<Around group={group} />}
     >
+      {gone && <RunGone />}
       <Problems list={group.problems} />
       <Head group={group} />
       <div class="card">

@@ -7,6 +7,7 @@ import { Boundary } from "../parts/boundary.tsx";
 import { Loading } from "../parts/loading.tsx";
 import { Page } from "../parts/page.tsx";
 import { Problem, Problems } from "../parts/problem.tsx";
+import { RunGone } from "../parts/run-gone.tsx";
 import { Controls } from "./controls.tsx";
 import { Curves } from "./curves.tsx";
 import { Files } from "./files.tsx";
@@ -58,11 +59,7 @@ export function RunPage({ run: key }: { run: string }) {
         )
       }
     >
-      {gone && (
-        <p class="problem" role="alert">
-          The folder of this run is gone. What is shown is what was read before.
-        </p>
-      )}
+      {gone && <RunGone />}
       {run.error && !gone && <Problem error={run.error} retry={run.reload} />}
       {!shown && !run.error && <Loading what="Reading the run" />}
       {shown && (

@@ -1,6 +1,7 @@
 /** The conversations of one recorded step, or of all of them, by group. */
-import { useEffect, useMemo, useRef } from "preact/hooks";
-import type { RunData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
+import type { ComponentChild } from "preact";
+import { useCallback, useEffect, useMemo, useRef } from "preact/hooks";
+import type { RunData, TrajectoryRow } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { askJson } from "../../data/ask.ts";
 import { useChanges, useFollowed } from "../../data/follow.ts";
 import { useKeys } from "../../data/keys.ts";
@@ -9,10 +10,11 @@ import { Loading } from "../parts/loading.tsx";
 import { number, plural } from "../parts/number.ts";
 import { Page } from "../parts/page.tsx";
 import { Problem, Problems } from "../parts/problem.tsx";
+import { RunGone } from "../parts/run-gone.tsx";
 import { VirtualList, type VirtualListHandle } from "../parts/virtual-list.tsx";
 import { nearestStep } from "./marks.ts";
 import { StepFilters } from "./step-filters.tsx";
-import { stepLines } from "./step-groups.ts";
+import { type StepLine, stepLines } from "./step-groups.ts";
 import { ConversationLine, GroupHead } from "./step-line.tsx";
 import { StepPicker } from "./step-picker.tsx";
 import { useTrajectories } from "./use-trajectories.ts";
@@ -22,6 +24,7 @@ export function StepPage({ run: key, step }: { run: string; step: number | undef
   const { query } = place.value;
   const { scenario, reward, failed, text, set, sort, row: current } = query;
   const changes = useChanges([key]);
+  const gone = changes.gone.length > 0;
   const path = `runs/${encodeURIComponent(key)}`;
   const run = useFollowed(path, changes.count, (signal) => askJson<RunData>(path, {}, signal));
   const asked = { step, scenario, reward, failed, text, set, sort };
@@ -29,6 +32,7 @@ export function StepPage({ run: key, step }: { run: string; step: number | undef
   const rows = found.data?.rows ?? [];
   const lines = useMemo(() => stepLines(rows), [found.data]);
   const range = useMemo(() => rewardRange(rows.map((row) => row.reward)), [found.data]);
+  const render = useRender(lines, range, step === undefined);
   const list = useRef<VirtualListHandle>(null);
   const search = useRef<HTMLInputElement>(null);
   const recorded = run.data?.recordedSteps ?? [];
@@ -87,8 +91,9 @@ export function StepPage({ run: key, step }: { run: string; step: number | undef
             (found.data.total === null ? `${number(rows.length)} so far` : plural(found.data.total, "conversation"))}
         </span>
       </div>
-      {run.error && <Problem error={run.error} retry={run.reload} />}
-      {found.error && !run.error && <Problem error={found.error} retry={found.reload} />}
+      {gone && <RunGone />}
+      {run.error && !gone && <Problem error={run.error} retry={run.reload} />}
+      {found.error && !run.error && !gone && <Problem error={found.error} retry={found.reload} />}
       {found.data && <Problems list={found.data.problems} />}
       {!found.data && !found.error && <Loading what="Reading conversations" />}
       {found.data && rows.length === 0 && (
@@ -119,15 +124,26 @@ export function StepPage({ run: key, step }: { run: string; step: number | undef
             return line.kind === "group" ? `group ${line.step} ${line.key ?? line.scenario} ${i}` : line.row.key;
           }}
           onEnd={found.more}
-          render={(i) => {
-            const line = lines[i];
-            if (!line) return null;
-            if (line.kind === "group") return <GroupHead line={line} showStep={step === undefined} />;
-            return <ConversationLine row={line.row} range={range} />;
-          }}
+          render={render}
         />
       )}
     </Page>
+  );
+}
+
+/** A conversation that was drawn is not drawn again when the next page of them comes: it comes while somebody scrolls. */
+function useRender(lines: readonly StepLine[], { low, high }: { low: number; high: number }, showStep: boolean) {
+  const drawn = useMemo(() => new WeakMap<TrajectoryRow, ComponentChild>(), [low, high]);
+  return useCallback(
+    (index: number): ComponentChild => {
+      const line = lines[index];
+      if (!line) return null;
+      if (line.kind === "group") return <GroupHead line={line} showStep={showStep} />;
+      const known = drawn.get(line.row) ?? <ConversationLine row={line.row} range={{ low, high }} />;
+      drawn.set(line.row, known);
+      return known;
+    },
+    [lines, drawn, showStep],
   );
 }
 

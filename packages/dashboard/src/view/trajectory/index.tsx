@@ -12,6 +12,7 @@ import type { Tokens } from "../../token/tokens.ts";
 import { Loading } from "../parts/loading.tsx";
 import { type Crumb, Page } from "../parts/page.tsx";
 import { Problem } from "../parts/problem.tsx";
+import { RunGone, useGone } from "../parts/run-gone.tsx";
 import { Text } from "../parts/text.tsx";
 import { Chains, Messages } from "./conversation.tsx";
 import { Facts } from "./facts.tsx";
@@ -50,6 +51,7 @@ interface Props {
 function Trajectory({ data, error, tokens }: Props) {
   useWrittenAgain(data.key, tokens.reload);
   const look = useLook(tokens.data, data.group);
+  const gone = useGone(data.key);
   const selection = useSelection();
   useTrajectoryKeys(data, look);
   // Not drawn again when only the address changes, as at every token that is gone to.
@@ -68,7 +70,8 @@ function Trajectory({ data, error, tokens }: Props) {
       crumbs={crumbsOf(data)}
       actions={<Around data={data} />}
     >
-      {error && <Problem error={error} />}
+      {gone && <RunGone />}
+      {error && !gone && <Problem error={error} />}
       <Facts data={data} look={look} />
       <Toolbar data={data} look={look} />
       {tokens.error && <NoTokens error={tokens.error} retry={tokens.reload} />}
