@@ -46,8 +46,6 @@ class Engine:
             self.masters = Masters(model.trained(), model.compute, ranks)
         if ranks.device.type == "cuda":
             join_adapters(model)
-            # cuDNN's attention makes a plan for every new shape, which takes longer than what is then computed by it: prompts have all shapes.
-            torch.backends.cuda.enable_cudnn_sdp(False)
         compiled = options.get("compile")
         self.blocks = Blocks(model, ranks.device.type == "cuda" if compiled is None else bool(compiled))
         self.shards = Shards(self.scorer, model, ranks)

@@ -18,6 +18,7 @@ from .decoder import Decoder
 from .draw import Variant
 from .errors import last_line
 from .kv_cache import KvCache
+from .side_by_side import SideBySide
 from .slots import Slots, Turn, take_turn
 
 #: Runs before a capture: the first may compile, the second finds everything in its place.
@@ -43,6 +44,8 @@ class Steps:
         self.decode = Decode()
         self.graphed = decoder.device.type == "cuda"
         self.compiled = CompiledBlocks(decoder.blocks)
+        # Sharded weights lie where FSDP puts them.
+        self.side_by_side = SideBySide(decoder.blocks if self.graphed and not decoder.sharded else [])
         self._compiled_turn: Turn | None = None
         self._parameters: list[Tensor] | None = None if decoder.sharded else list(decoder.model.parameters())
         self._graphs: dict[Key, Captured] = {}
@@ -121,8 +124,9 @@ class Steps:
         alive = slots.alive.clone()
         slots.alive.zero_()
         try:
-            made = self._captured_compiled(step, key) if self._pays(key) else None
-            self._graphs[key] = made or Captured(self._captured(step), compiled=False)
+            with self.side_by_side.use():
+                made = self._captured_compiled(step, key) if self._pays(key) else None
+                self._graphs[key] = made or Captured(self._captured(step), compiled=False)
             return self._graphs[key]
         except torch.OutOfMemoryError:
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -133,6 +134,17 @@ class Prefill:
         if window is not None:
             mask &= row - column < window
         return Batch(taken, real_at, to, len(members), slots, keys, mask.repeat(1, 1, group, 1))
+
+
+@contextmanager
+def without_plans() -> Iterator[None]:
+    """cuDNN's attention makes a plan for every new shape, which takes longer than what is then computed by it: prompts have all shapes."""
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
 
 
 def _side_by_side(of: Tensor, batch: Batch) -> Tensor:

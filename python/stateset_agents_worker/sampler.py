@@ -19,7 +19,7 @@ from .errors import WorkerError
 from .graphs import Steps
 from .kv_cache import rounded_length
 from .places import Places
-from .prefill_attention import Piece, Prefill
+from .prefill_attention import Piece, Prefill, without_plans
 from .prefixes import common
 from .replies import Reply
 from .request import Out, Request, read_request
@@ -226,7 +226,7 @@ class Sampler:
         tokens = [reply.request.prompt[piece.start : piece.end] for reply, piece in work]
         positions = [np.arange(piece.start, piece.end) for _, piece in work]
         both = to_device(np.stack([np.concatenate(tokens), np.concatenate(positions)]), self.decoder.device)
-        with attention.use(Prefill(places.cache, [piece for _, piece in work])):
+        with attention.use(Prefill(places.cache, [piece for _, piece in work])), without_plans():
             self.decoder.hidden(both[:1], both[1:])
         for reply, piece in work:
             self.computed_tokens += piece.count

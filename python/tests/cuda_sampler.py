@@ -61,8 +61,9 @@ def kernel() -> None:
     """Microseconds of one layer's attention, and the share of 4.8 TB/s at which keys and values are read."""
     from torch.nn.functional import scaled_dot_product_attention as plain
 
-    from stateset_agents_worker.decode_kernel import attend
+    from stateset_agents_worker.decode_kernel import WAY, Way, attend
 
+    ways_to_read = [WAY, *(Way(*way) for way in ((32, 2, 4), (64, 2, 3), (64, 4, 2), (64, 4, 4), (128, 4, 2), (128, 4, 3), (128, 8, 3)))]
     for rows, reach in ((1, 640), (16, 640), (64, 640), (256, 640), (64, 4096)):
         heads, group, dim, length = 8, 2, 128, rounded_length(reach)
         keys, values = (torch.randn(rows, heads, length, dim, device=CUDA, dtype=torch.bfloat16) for _ in range(2))
@@ -71,7 +72,14 @@ def kernel() -> None:
         reaches = torch.full((rows,), reach, device=CUDA)
         mask = torch.zeros(rows, 1, 1, length, device=CUDA, dtype=torch.bfloat16).expand(-1, heads, group, -1)
         grouped = query.view(rows, heads, group, dim)
-        ways = {f"{n} parts": (lambda n=n: attend(query, new, new, keys, values, reaches - 1, reaches, 0.1, None, n)) for n in (1, 2, 4, 8)}
+        places = reaches - 1
+        ways = {
+            f"{n} parts of {way.block}/{way.warps}/{way.stages}": (
+                lambda n=n, way=way: attend(query, new, new, keys, values, places, reaches, 0.1, None, n, way)
+            )
+            for way in (ways_to_read if rows >= 64 else [WAY])
+            for n in ((1, 2, 4, 8) if way == WAY else (1, 2))
+        }
         ways["sdpa"] = lambda: plain(grouped, keys, values, attn_mask=mask, scale=0.1)
         moved = 2 * rows * heads * reach * dim * 2
         times = {name: timed(way) for name, way in ways.items()}
