@@ -13,7 +13,7 @@ import { starterModelPath } from "@stateset-agents/starter-model";
 import { openPolicy } from "../../packages/stateset-agents/src/policy/open-policy.ts";
 import type { LoraOptions, Policy } from "../../packages/stateset-agents/src/policy/policy.ts";
 import { decodeSpeed, mismatch } from "./decode.ts";
-import { idleShare, secondsToReward } from "./learning.ts";
+import { bothSigns, idleShare, secondsToReward } from "./learning.ts";
 import { batchOf, chainsOf, passSeconds } from "./passes.ts";
 import { type Figures, keep } from "./report.ts";
 import { flopsPerToken, modelOf, type Shape } from "./shapes.ts";
@@ -41,6 +41,8 @@ const all = [
   "mismatch",
   "idle",
   "demo",
+  "embedded",
+  "signs",
   "idle-0.6B",
   "1.7B",
   "8B",
@@ -149,6 +151,15 @@ await measure(["idle"], () =>
 );
 await measure(["demo"], () =>
   on(starterModelPath, {}, async (policy) => tell("demo to held-out 0.9", await secondsToReward(policy))),
+);
+await measure(["embedded"], async () => {
+  // Beside it, in the same run: what the demo takes without a GPU.
+  const policy = await openPolicy({ threads: 2 });
+  tell("demo to held-out 0.9, embedded engine on two cores", await secondsToReward(policy));
+  await policy.close();
+});
+await measure(["signs"], () =>
+  on(starterModelPath, {}, async (policy) => tell("demo with both signs", await bothSigns(policy, [1, 2, 3]))),
 );
 await measure(["idle-0.6B"], () =>
   on(small(), {}, async (policy) => tell("GRPO step, 0.6B shape", await idleShare(policy))),

@@ -19,6 +19,8 @@ export interface LearnJob {
   tuning?: true;
   /** Fewer scenarios and samples, for a look. */
   quick?: true;
+  /** Default: the embedded one. */
+  engine?: "torch";
 }
 
 /** Of one set of scenarios; in their order. */
@@ -59,16 +61,17 @@ export function labelOf({ task, variant, steps, seed, sign }: LearnJob): string 
 /** Kept, so that on a machine that is lent for minutes a run that was cut short goes on from its last checkpoint. */
 function folderOf(job: LearnJob): string {
   const parts = [job.model, job.task, job.variant, job.steps, job.seed, job.sign === 1 ? "right" : "flipped"];
+  if (job.engine) parts.push(job.engine);
   return join(process.env.STATESET_REAL_RUNS!, parts.join("_"));
 }
 
 export async function learnReal(job: LearnJob): Promise<LearnResult> {
-  const { task: name, variant, steps, seed, sign, tuning, quick } = job;
+  const { task: name, variant, steps, seed, sign, tuning, quick, engine } = job;
   const task: RealTask = tasks[name];
   const agent = new MultiTurnAgent({
     model: process.env.STATESET_REAL_MODEL!,
     lora: true,
-    threads: Number(process.env.STATESET_REAL_THREADS ?? 2),
+    ...(engine ? { engine } : { threads: Number(process.env.STATESET_REAL_THREADS ?? 2) }),
     sampling: { maxTokens: task.maxTokens },
   });
   await agent.initialize();

@@ -4,7 +4,7 @@
  * everything, nothing written) --task json|math[,…] --seeds N,N --steps N --tune (every variant with seed 1, on the scenarios for tuning)
  * --jobs N (processes at once, two threads each) --minutes N (start no run after that) --rows FILE (where finished runs are kept, which are not
  * made again; default .fleet/real.jsonl) --runs FOLDER (where running ones are kept, which go on after an interruption) --data FILE (of the
- * math task) --no-write. The other sides need STATESET_PYTHON (torch, transformers, peft, gguf, llama-cpp-python).
+ * math task) --engine torch (of the part learn; on a GPU; its runs are not written into the page) --no-write. The other sides need STATESET_PYTHON (torch, transformers, peft, gguf, llama-cpp-python).
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
@@ -13,11 +13,12 @@ import { parseArgs } from "node:util";
 import { defaultsStamp } from "../defaults.ts";
 import { describeMachine, measureRoofline, rooflineText } from "../machine.ts";
 import { keptRows, runJobs, serveJob } from "../parallel.ts";
+import { asFolder } from "./as-folder.ts";
 import { type LearnJob, type LearnResult, labelOf, learnReal } from "./learn.ts";
 import { measureMemory, measureSpeed } from "./machine-costs.ts";
 import { findModel, nameOf } from "./model.ts";
 import { measureParity } from "./parity.ts";
-import { type Kept, type Measured, mainModel, page, type RealRun, summary } from "./report.ts";
+import { type Kept, learningSection, type Measured, mainModel, page, type RealRun, summary } from "./report.ts";
 import { type TaskName, tasks, type VariantName, variants } from "./task.ts";
 
 await serveJob(learnReal);
@@ -44,6 +45,7 @@ const { values: flags } = parseArgs({
     rows: { type: "string", default: ".fleet/real.jsonl" },
     runs: { type: "string", default: ".fleet/real-runs" },
     data: { type: "string" },
+    engine: { type: "string" },
     write: { type: "boolean", default: true },
   },
   allowNegative: true,
@@ -58,12 +60,14 @@ function chosen<T extends string>(flag: string, text: string, valid: readonly T[
 }
 
 const asked = chosen("part", flags.part, parts);
+const [engine] = flags.engine === undefined ? [] : chosen("engine", flags.engine, ["torch"]);
+if (engine && asked.some((part) => part !== "learn")) throw new Error("--engine goes with --part learn alone.");
 const model = await findModel(flags.model).catch((error: Error) => {
   console.error(error.message);
   process.exit(1);
 });
 const { quick } = flags;
-process.env.STATESET_REAL_MODEL = model;
+process.env.STATESET_REAL_MODEL = engine ? await asFolder(model) : model;
 process.env.STATESET_REAL_THREADS = String(threads);
 process.env.STATESET_REAL_RUNS = resolve(flags.runs);
 if (flags.data) process.env.STATESET_REAL_DATA = resolve(flags.data);
@@ -94,7 +98,7 @@ for (const part of asked) {
     console.log(JSON.stringify(result, null, 1));
   }
 }
-if (flags.write && !quick) {
+if (flags.write && !quick && !engine) {
   const { model: name } = stamp;
   const others = { ...before.others, ...(name !== mainModel && { [name]: { ...before.others?.[name], ...measured } }) };
   const own = name === mainModel ? measured : { others };
@@ -110,7 +114,12 @@ function settingsOf({ task, variant }: LearnJob): unknown {
 
 /** The untrained model first, then seed by seed, so that what a run cut short has is whole; the reward's sign is flipped for the first seed. */
 function jobs(): LearnJob[] {
-  const common = { part: "learn", model: nameOf(model), ...(quick && { quick: true as const }) } as const;
+  const common = {
+    part: "learn",
+    model: nameOf(model),
+    ...(quick && { quick: true as const }),
+    ...(engine && { engine }),
+  } as const;
   const seeds = flags.tune ? [tuningSeed] : flags.seeds.split(",").map(Number);
   const tuning = flags.tune ? { tuning: true as const } : {};
   return chosen("task", flags.task, taskNames).flatMap((task): LearnJob[] => {
@@ -136,6 +145,7 @@ async function learn(): Promise<void> {
     label: labelOf,
   });
   console.log(summary(rows).join("\n"));
+  if (engine) console.log(learningSection(rows));
   for (const { job, message } of failed) console.log(`FAILED ${JSON.stringify(job)}: ${message}`);
   if (left > 0) console.log(`${left} runs were not begun.`);
   if (failed.length > 0) process.exitCode = 1;
@@ -144,7 +154,7 @@ async function learn(): Promise<void> {
 /** All that is kept for the settings of now; what results hold of other models stays. */
 function learnt(tuning: boolean): RealRun[] {
   const own = keptRows<LearnJob, LearnResult>(flags.rows, settingsOf)
-    .filter(({ job }) => (job.tuning ?? false) === tuning && !job.quick)
+    .filter(({ job }) => (job.tuning ?? false) === tuning && !job.quick && !job.engine)
     .map(({ settings: _, ...run }) => run);
   const known = new Set(own.map(({ job }) => JSON.stringify(job)));
   const old = (tuning ? before.tuning : before.runs).filter(({ job }) => !known.has(JSON.stringify(job)));

@@ -124,7 +124,7 @@ ${table(["", "mean", "greatest"], rows)}
 ${stampText(stamp)}`;
 }
 
-function learningSection(runs: readonly RealRun[]): string {
+export function learningSection(runs: readonly RealRun[]): string {
   const parts = (Object.keys(tasks) as TaskName[]).flatMap((task) => {
     const own = runs.filter(({ job }) => job.task === task);
     const text = taskSection(task, own);
@@ -189,7 +189,7 @@ ${table(["runs", "steps", "conversations", "tokens sampled", "minutes of trainin
 
 Reward of the training's tenths, seed by seed: ${right.map((run) => tenths(run.result.rewards)).join("; ")}.
 
-Machine: ${machinesText(runs)}. Two threads a run.`;
+Machine: ${machinesText(runs)}.${job.engine ? "" : " Two threads a run."}`;
 }
 
 const laptopWatts = 30;
