@@ -133,8 +133,9 @@ export async function learn(
     summary.undone = 1;
   }
   before?.release();
-  // One update sees only the policy that sampled: its clipping is 0 by construction.
-  if (updates === 1 && summary.firstRatioMax! < 1 + 1e-5) delete means.clipFraction;
+  // One update sees only the policy that sampled: where its loss goes by ratios to that one (GEPO's are to the group), nothing can be clipped.
+  const largest = Math.max(summary.firstRatioMax ?? 1, means.ratioMax ?? 1);
+  if (updates === 1 && largest < 1 + 1e-5) delete means.clipFraction;
   return {
     ...ownNames(means),
     ...summary,

@@ -122,4 +122,13 @@ describe("how far a step moved the policy", () => {
     expect(twice.approxKl).toBeGreaterThan(once.approxKl!);
     expect(twice).toHaveProperty("clipFraction");
   });
+
+  it("says of GEPO what its one update clipped: its ratio is to the group, and is not 1 from the start", async () => {
+    const settings = { algorithm: "gepo", epsilonLow: 0.01, epsilonHigh: 0.01 } as const;
+    const given = { ...quickRun, steps: 1, agent: tableAgent().agent, reward: polite, ...settings };
+    const { run } = await train({ ...given, updatesPerRollout: 1 });
+    expect(run.metrics[0]!.firstRatioMax).toBe(1);
+    expect(run.metrics[0]!.ratioMax).toBeGreaterThan(1);
+    expect(run.metrics[0]!.clipFraction).toBeGreaterThan(0);
+  });
 });

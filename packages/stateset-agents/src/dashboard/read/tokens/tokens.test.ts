@@ -124,6 +124,7 @@ describe("the tokens of a conversation", { timeout: 60_000 }, () => {
     };
     const first = await shareOf("gepo-once", 1);
     const second = await shareOf("gepo-twice", 2);
+    expect(first.metric).toBeCloseTo(first.share, 6);
     expect((first.share + second.share) / 2).toBeCloseTo(second.metric!, 6);
     expect(first.share).toBeGreaterThan(0);
   });
