@@ -64,9 +64,8 @@ export function RunPage({ run: key }: { run: string }) {
       {!shown && !run.error && <Loading what="Reading the run" />}
       {shown && (
         <>
-          <Problems
-            list={[...shown.problems, ...(events.data?.problems ?? []), ...(evaluations.data?.problems ?? [])]}
-          />
+          {/* Those of its events are among the run's. */}
+          <Problems list={[...shown.problems, ...(evaluations.data?.problems ?? [])]} />
           <RunHead run={shown} onChange={changes.again} />
           <div class="run-body">
             <Boundary what="The curves">

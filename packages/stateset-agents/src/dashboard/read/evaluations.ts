@@ -5,9 +5,9 @@ import { pairedTest } from "../../evaluation/paired-test.ts";
 import { twoSided } from "../../evaluation/quantile.ts";
 import { pathIn, runFiles } from "../../run/layout.ts";
 import type { EstimateData, EvaluationData, EvaluationsData, ProblemData } from "../api/index.ts";
-import type { EventLogs } from "./events.ts";
 import { readOn, stateOf } from "./index/growing-file.ts";
 import { estimateOf } from "./index/held-out.ts";
+import type { RunIndex } from "./index/run-index.ts";
 import { recordIn } from "./index/scan-events.ts";
 import { isObject } from "./json-file.ts";
 
@@ -20,8 +20,8 @@ const fewestSamples = 3;
 /** Of more pairs fewer subsets are drawn: everybody else who asks waits meanwhile. */
 const manyPairs = 1000;
 
-export async function evaluationsOf(dir: string, events: EventLogs): Promise<EvaluationsData> {
-  const { events: marks } = await events.of(dir);
+export async function evaluationsOf(dir: string, index: RunIndex): Promise<EvaluationsData> {
+  const { events: marks } = await index.events();
   const { blocks, problems } = await readScenarios(dir);
   const evaluations = marks.flatMap((event) => {
     if (event.type !== "evaluation" || !sets.includes(event.set as string)) return [];

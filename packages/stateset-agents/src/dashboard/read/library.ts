@@ -1,6 +1,5 @@
 /** What all answers are made of: the folders, and what is kept in mind of the runs in them. */
 import { pathIn } from "../../run/layout.ts";
-import { EventLogs } from "./events.ts";
 import { Indexes } from "./index/indexes.ts";
 import { JsonFiles, type JsonObject } from "./json-file.ts";
 import { placeOf, type RunPlace } from "./places.ts";
@@ -13,7 +12,6 @@ export class Library {
   readonly folders: readonly string[];
   readonly indexes: Indexes;
   readonly json = new JsonFiles();
-  readonly events = new EventLogs();
   readonly stepFiles = new StepFiles();
   readonly tokenFiles = new TokenFiles();
   readonly tokenizers = new Tokenizers();

@@ -38,8 +38,9 @@ export function placesIn(library: Library, query: Query, problems: ProblemData[]
 
 async function compared(library: Library, place: RunPlace) {
   const row = await rowOf(library, place);
-  const { metrics } = await library.indexes.of(place.dir).summary();
-  const { evaluations, problems } = await evaluationsOf(place.dir, library.events);
+  const index = library.indexes.of(place.dir);
+  const { metrics } = await index.summary();
+  const { evaluations, problems } = await evaluationsOf(place.dir, index);
   return {
     key: place.key,
     id: row.id,

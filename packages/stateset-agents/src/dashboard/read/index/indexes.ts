@@ -1,7 +1,8 @@
 /** The indexes of all runs. Few are held in memory whole: those that were asked for last. */
 import { RunIndex } from "./run-index.ts";
 
-const mostBytes = 64 << 20;
+/** As many as are compared at once fit: fifty of 10,000 steps and 35 numbers are 75 MB. With less, each would be read anew for each question. */
+const mostBytes = 96 << 20;
 
 export class Indexes {
   readonly #cacheDir: string;

@@ -1,12 +1,16 @@
 import {
   appendFileSync,
+  closeSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   renameSync,
   rmSync,
   truncateSync,
+  utimesSync,
   writeFileSync,
+  writeSync,
 } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
@@ -65,6 +69,31 @@ describe("the index of a run", () => {
     expect(await read(second)).toEqual(await anew());
     expect(summary.step).toBe(300);
     expect((await second.heldOut()).report).toMatchObject({ before: { mean: 0.25 }, after: { mean: 0.75 } });
+  });
+
+  it("has the marks of a run without reading its events again, those that came since, and none that were cut off", async () => {
+    const events = join(dir, "events.jsonl");
+    const step = '{"seq":1,"step":1,"type":"step"}\n';
+    writeFileSync(events, evaluation(0, 0.25) + step.repeat(50) + evaluation(1, 0.5));
+    utimesSync(events, 1e9, 1e9);
+    const first = new RunIndex(dir, cache);
+    const means = async (index: RunIndex) =>
+      (await index.events()).events.map(({ reward }) => (reward as { mean: number }).mean);
+    expect(await means(first)).toEqual([0.25, 0.5]);
+    first.release();
+    // The same file to all that looks at it, but for what only reading would tell.
+    const file = openSync(events, "r+");
+    writeSync(file, "x".repeat(step.length - 1), evaluation(0, 0.25).length + 40 * step.length);
+    closeSync(file);
+    utimesSync(events, 1e9, 1e9);
+    const second = new RunIndex(dir, cache);
+    expect(await means(second)).toEqual([0.25, 0.5]);
+    expect((await second.events()).problems).toEqual([]);
+    appendFileSync(events, evaluation(2, 0.75));
+    expect(await means(second)).toEqual([0.25, 0.5, 0.75]);
+    truncateSync(events, evaluation(0, 0.25).length);
+    expect(await means(second)).toEqual([0.25]);
+    expect((await second.heldOut()).report).toMatchObject({ before: { mean: 0.25 }, after: null });
   });
 
   it("is right where another dashboard wrote it between two looks", async () => {

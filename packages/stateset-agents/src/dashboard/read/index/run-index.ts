@@ -1,13 +1,13 @@
-/** What is kept of a run's numbers: metrics.jsonl and timing.jsonl by column, and what lists say of them and of events.jsonl. */
+/** What is kept of a run: metrics.jsonl and timing.jsonl by column, the marks of events.jsonl, and what lists say of them. */
 import { createHash } from "node:crypto";
 import { realpathSync } from "node:fs";
 import { join } from "node:path";
 import { pathIn, type RunFile, runFiles } from "../../../run/layout.ts";
-import type { ProblemData } from "../../api/index.ts";
+import type { EventsData, ProblemData } from "../../api/index.ts";
 import { type FileMark, type FileState, readOn, stateOf } from "./growing-file.ts";
 import { addEvaluation, type HeldOutEnds } from "./held-out.ts";
 import { NumberTable } from "./number-table.ts";
-import { recordIn, scanEvents } from "./scan-events.ts";
+import { eventOf, type RunEvent, recordIn, scanEvents } from "./scan-events.ts";
 import { LineScanner } from "./scan-lines.ts";
 import { readHead, readWhole, writeIndex } from "./store.ts";
 import { type IndexSummary, summaryOf } from "./summary.ts";
@@ -26,12 +26,17 @@ interface Facts {
   heldOut: HeldOutEnds;
 }
 
-export type RunTables = Record<TableFile, NumberTable>;
+export interface RunTables extends Record<TableFile, NumberTable> {
+  /** All but steps, updates and rollouts, which the numbers tell of. */
+  events: readonly RunEvent[];
+}
 
 /** More are counted but not told. */
 const mostProblems = 20;
 /** An index that is behind by less is not written again: what is missing is read anew in no time. */
 const worthWriting = 1 << 18;
+/** About what an event takes in memory. */
+const eventBytes = 1000;
 
 export class RunIndex {
   readonly #dir: string;
@@ -72,17 +77,21 @@ export class RunIndex {
     return (await this.#refresh(true))!;
   }
 
+  async events(): Promise<EventsData> {
+    const { events } = await this.tables();
+    return { events: [...events], problems: this.#facts.problems.events };
+  }
+
   problems(): ProblemData[] {
     return files.flatMap((file) => this.#facts.problems[file]);
   }
 
   /** Bytes in memory, about. */
   get weight(): number {
-    const { metrics, timing } = this.#tables ?? {};
-    return [metrics, timing].reduce(
-      (sum, table) => sum + (table ? table.steps.length * 4.2 * table.columns.length : 0),
-      0,
-    );
+    if (!this.#tables) return 0;
+    const { metrics, timing, events } = this.#tables;
+    const bytes = ({ steps, columns }: NumberTable) => steps.length * 4.2 * columns.length;
+    return bytes(metrics) + bytes(timing) + events.length * eventBytes;
   }
 
   /** Lets go of what can be read again. */
@@ -96,7 +105,8 @@ export class RunIndex {
   write(atLeast = worthWriting): void {
     if (!this.#tables || this.#unwritten < atLeast) return;
     // Where it cannot be written, it is not tried again for every line.
-    writeIndex(this.#path, this.#facts, [this.#tables.metrics, this.#tables.timing]);
+    const { metrics, timing, events } = this.#tables;
+    writeIndex(this.#path, this.#facts, [metrics, timing], JSON.stringify(events));
     this.#unwritten = 0;
   }
 
@@ -140,6 +150,7 @@ export class RunIndex {
     this.#unwritten = Number.POSITIVE_INFINITY;
     if (file === "events") {
       this.#facts.heldOut = {};
+      tables.events = [];
       return;
     }
     tables[file] = new NumberTable();
@@ -149,7 +160,9 @@ export class RunIndex {
   async #read(file: IndexedFile, tables: RunTables): Promise<void> {
     const mark = this.#facts.marks[file];
     try {
-      const read = await (file === "events" ? this.#readEvents(mark) : this.#readTable(file, tables[file], mark));
+      const read = await (file === "events"
+        ? this.#readEvents(tables, mark)
+        : this.#readTable(file, tables[file], mark));
       this.#unwritten += read.offset - (mark?.offset ?? 0);
       this.#facts.marks[file] = read;
     } catch (error) {
@@ -170,22 +183,28 @@ export class RunIndex {
     );
   }
 
-  #readEvents(mark: FileMark | undefined): Promise<FileMark> {
+  async #readEvents(tables: RunTables, mark: FileMark | undefined): Promise<FileMark> {
     let lines = mark?.lines ?? 0;
-    return readOn(
+    const events: RunEvent[] = [];
+    const read = await readOn(
       pathIn(this.#dir, "events"),
       mark,
       (bytes, from, to) => {
         const { at, line } = scanEvents(bytes, from, to, lines, (number, start, end) => {
-          const event = recordIn(bytes, start, end);
-          if (event) addEvaluation(this.#facts.heldOut, event);
-          else this.#note("events", number, "is no JSON object");
+          const record = recordIn(bytes, start, end);
+          const event = record && eventOf(record);
+          if (event) events.push(event);
+          else this.#note("events", number, record ? "is no event" : "is no JSON object");
         });
         lines = line;
         return at;
       },
       () => lines,
     );
+    // Only now: of a file that goes away while it is read, nothing may be known twice when it is there again.
+    for (const event of events) addEvaluation(this.#facts.heldOut, event);
+    tables.events = [...tables.events, ...events];
+    return read;
   }
 
   #note(file: IndexedFile, line: number, message: string): void {
@@ -201,13 +220,14 @@ export class RunIndex {
     // With the marks that stand beside them: another dashboard may have written the file since its head was read.
     if (known) this.#facts = kept?.facts.dir === dir ? kept.facts : nothing(dir);
     const [metrics = new NumberTable(), timing = new NumberTable()] = this.#facts === kept?.facts ? kept.tables : [];
-    this.#tables = { metrics, timing };
+    const events = this.#facts === kept?.facts ? (JSON.parse(kept.text) as RunEvent[]) : [];
+    this.#tables = { metrics, timing, events };
     return this.#tables;
   }
 }
 
 function nothing(dir: string): Facts {
-  const empty = { metrics: new NumberTable(), timing: new NumberTable() };
+  const empty = { metrics: new NumberTable(), timing: new NumberTable(), events: [] };
   return { dir, marks: {}, problems: { metrics: [], timing: [], events: [] }, summary: summaryOf(empty), heldOut: {} };
 }
 

@@ -3,6 +3,9 @@
  * are told by their head.
  */
 import { isShallow } from "../../../nesting.ts";
+import type { EventsData } from "../../api/index.ts";
+
+export type RunEvent = EventsData["events"][number];
 
 const newline = 0x0a;
 const typeMark = Buffer.from('"type":"');
@@ -55,4 +58,11 @@ export function recordIn(bytes: Uint8Array, start: number, end: number): Record<
   } catch {
     return undefined;
   }
+}
+
+/** Undefined where the record is none. */
+export function eventOf(record: Readonly<Record<string, unknown>>): RunEvent | undefined {
+  const { seq, step, type } = record;
+  if (typeof type !== "string" || typeof step !== "number") return undefined;
+  return { ...record, seq: typeof seq === "number" ? seq : null, step, type };
 }

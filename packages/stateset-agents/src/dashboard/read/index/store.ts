@@ -4,7 +4,7 @@
  *
  *   bytes 0–15   u32 × 4: magic, version, length of the head, CRC-32 of the head
  *   the head     JSON; it ends where numbers of eight bytes may begin. What lists of runs need stands in it, so that they read no more.
- *   the body     columns one after the other, and the CRC-32 of all of them in the head
+ *   the body     columns one after the other, then text; the CRC-32 of all of it stands in the head
  */
 import { closeSync, fstatSync, mkdirSync, openSync, readSync, renameSync, rmSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
@@ -14,7 +14,7 @@ import { NumberColumn, NumberTable } from "./number-table.ts";
 
 const magic = 0x78696173;
 /** Counts the forms of this file, and of what is made of a run's. */
-const indexVersion = 4;
+const indexVersion = 5;
 const fixedBytes = 16;
 
 interface StoredColumn {
@@ -31,6 +31,8 @@ export interface StoredTable {
 interface Head<T> {
   facts: T;
   tables: StoredTable[];
+  /** Bytes. */
+  text: number;
   crc32: number;
 }
 
@@ -39,8 +41,9 @@ const floatBytes = (rows: number) => Math.ceil(rows / 2) * 8;
 const tableBytes = ({ rows, columns }: { rows: number; columns: readonly unknown[] }) =>
   rows * 8 + columns.length * (floatBytes(rows) + bitBytes(rows));
 
-export function writeIndex(path: string, facts: object, tables: readonly NumberTable[]): void {
-  const body = new Uint8Array(tables.reduce((sum, table) => sum + tableBytes(table), 0));
+export function writeIndex(path: string, facts: object, tables: readonly NumberTable[], said: string): void {
+  const last = Buffer.from(said);
+  const body = new Uint8Array(tables.reduce((sum, table) => sum + tableBytes(table), 0) + last.length);
   let at = 0;
   for (const { rows, steps, columns } of tables) {
     body.set(bytesOf(steps.subarray(0, rows)), at);
@@ -52,13 +55,15 @@ export function writeIndex(path: string, facts: object, tables: readonly NumberT
       at += bitBytes(rows);
     }
   }
+  body.set(last, at);
   const stored = tables.map(
     ({ rows, columns }): StoredTable => ({
       rows,
       columns: columns.map(({ name, last }) => ({ name, last })),
     }),
   );
-  const json = Buffer.from(JSON.stringify({ facts, tables: stored, crc32: crc32(body) } satisfies Head<object>));
+  const whole: Head<object> = { facts, tables: stored, text: last.length, crc32: crc32(body) };
+  const json = Buffer.from(JSON.stringify(whole));
   const head = Buffer.alloc(fixedBytes + Math.ceil(json.length / 8) * 8, 0x20);
   json.copy(head, fixedBytes);
   const text = head.subarray(fixedBytes);
@@ -89,12 +94,12 @@ export function readHead<T>(path: string): T | undefined {
   return withFile(path, (file) => headIn<T>(file)?.head.facts);
 }
 
-export function readWhole<T>(path: string): { facts: T; tables: NumberTable[] } | undefined {
+export function readWhole<T>(path: string): { facts: T; tables: NumberTable[]; text: string } | undefined {
   return withFile(path, (file) => {
     const found = headIn<T>(file);
     if (!found) return undefined;
     const { head, end } = found;
-    const size = head.tables.reduce((sum, table) => sum + tableBytes(table), 0);
+    const size = head.tables.reduce((sum, table) => sum + tableBytes(table), 0) + head.text;
     if (fstatSync(file).size !== end + size) return undefined;
     const body = new Uint8Array(size);
     if (readSync(file, body, 0, size, end) !== size || crc32(body) !== head.crc32) return undefined;
@@ -111,7 +116,7 @@ export function readWhole<T>(path: string): { facts: T; tables: NumberTable[] } 
       });
       return Object.assign(new NumberTable(steps, own), { rows });
     });
-    return { facts: head.facts, tables };
+    return { facts: head.facts, tables, text: Buffer.from(body.buffer, at, head.text).toString() };
   });
 }
 
