@@ -134,8 +134,7 @@ export async function learn(
   }
   before?.release();
   // One update sees only the policy that sampled: where its loss goes by ratios to that one (GEPO's are to the group), nothing can be clipped.
-  const largest = Math.max(summary.firstRatioMax ?? 1, means.ratioMax ?? 1);
-  if (updates === 1 && largest < 1 + 1e-5) delete means.clipFraction;
+  if (updates === 1 && Math.max(summary.firstRatioMax!, means.ratioMax ?? 1) < 1 + 1e-5) delete means.clipFraction;
   return {
     ...ownNames(means),
     ...summary,
