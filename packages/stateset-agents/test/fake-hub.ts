@@ -1,13 +1,32 @@
 /** A model hub on this machine, for tests of what is fetched from one. It has one model, shop/agent. */
 import { createHash } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { onTestFinished, vi } from "vitest";
+import { temporaryFolder } from "./temporary-folder.ts";
 
 export const fakeCommit = "0123456789abcdef0123456789abcdef01234567";
 
 export interface FakeFile {
   content: Buffer;
   lfs?: boolean;
+}
+
+/** One that has the files of a folder, is the hub of the test that is running, and ends with it. */
+export async function hubOf(folder: string): Promise<FakeHub> {
+  const hub = new FakeHub();
+  await hub.start();
+  onTestFinished(async () => {
+    vi.unstubAllEnvs();
+    await hub.stop();
+  });
+  for (const name of readdirSync(folder))
+    hub.files.set(name, { content: readFileSync(join(folder, name)), lfs: name.endsWith(".safetensors") });
+  const own = { HF_ENDPOINT: hub.url, HF_HUB_CACHE: temporaryFolder(), HF_TOKEN: undefined, HF_HUB_OFFLINE: undefined };
+  for (const [name, value] of Object.entries(own)) vi.stubEnv(name, value);
+  return hub;
 }
 
 /** Imitates the endpoints that are used: model info, tree listing, resolve with ranges and redirects. */

@@ -1,41 +1,26 @@
 /** What onlookers see of the conversations of a step, while train() goes on. */
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { ConversationEnvironment } from "../environment/conversation-environment.ts";
 import type { EnvironmentState } from "../environment/environment.ts";
 import type { ConversationScenario } from "../environment/scenario.ts";
 import { LiveTail, readLive } from "../run/read-live.ts";
 import { readTrajectories } from "../run/trajectories.ts";
+import { keptRun } from "../test-support/kept-run.ts";
 import { hashesOf } from "../test-support/run-folder.ts";
-import {
-  FunctionReward,
-  politeShare,
-  tableAgent,
-  tableEnvironment,
-  tableScenarios,
-} from "../test-support/table-training.ts";
+import { FunctionReward, politeShare, tableScenarios } from "../test-support/table-training.ts";
 import { train } from "./train.ts";
 import type { TrainOptions } from "./train-options.ts";
 
 let root: string;
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), "live-"));
+  root = temporaryFolder();
 });
-afterEach(() => rmSync(root, { recursive: true }));
 
-const settings = { learningRate: 0.3, schedule: "constant", warmup: 0, groupsPerStep: 3, groupSize: 4 } as const;
-
-function given(options: Partial<TrainOptions> = {}): TrainOptions {
-  return {
-    ...{ ...settings, dir: join(root, "run"), name: "run", steps: 2 },
-    ...{ agent: tableAgent().agent, environment: tableEnvironment(), reward: new FunctionReward(politeShare) },
-    trajectories: { every: 1, perStep: 3 },
-    ...options,
-  } as TrainOptions;
-}
+const given = (options: Partial<TrainOptions> = {}) => keptRun(join(root, "run"), options);
 
 describe("live conversations", { timeout: 60_000 }, () => {
   it("are those of the steps, with their rewards, and none of evaluations", async () => {

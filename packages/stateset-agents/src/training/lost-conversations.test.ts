@@ -1,8 +1,6 @@
 /** Every way a conversation can come to nothing: it is written down as far as it got, with what became of it. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import { MultiTurnAgent } from "../agent/multi-turn-agent.ts";
 import type { Turn } from "../conversation/trajectory.ts";
 import { ConversationEnvironment } from "../environment/conversation-environment.ts";
@@ -11,33 +9,22 @@ import type { ConversationScenario } from "../environment/scenario.ts";
 import { defineHarness, type HarnessRun } from "../harness/harness.ts";
 import { readLive } from "../run/read-live.ts";
 import { readTrajectories } from "../run/trajectories.ts";
+import { keptRun } from "../test-support/kept-run.ts";
 import { ask, type Given } from "../test-support/plain-client.ts";
 import { createTablePolicy } from "../test-support/table-policy.ts";
-import {
-  FunctionReward,
-  politeShare,
-  tableAgent,
-  tableEnvironment,
-  tableScenarios,
-} from "../test-support/table-training.ts";
+import { FunctionReward, politeShare, tableScenarios } from "../test-support/table-training.ts";
 import { train } from "./train.ts";
 import type { TrainOptions } from "./train-options.ts";
 
 let dir: string;
 beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), "lost-"));
+  dir = temporaryFolder();
 });
-afterEach(() => rmSync(dir, { recursive: true }));
 
 /** The first step of a run, of which everything is written. The run may fail: what it was is written before. */
 async function firstStep(options: Partial<TrainOptions>) {
-  await train({
-    ...{ learningRate: 0.3, warmup: 0, groupsPerStep: 2, groupSize: 3, steps: 1, dir, name: "run", recall: false },
-    ...{ agent: tableAgent().agent, reward: new FunctionReward(politeShare) },
-    ...(!options.harness && { environment: tableEnvironment() }),
-    trajectories: { every: 1, perStep: 9 },
-    ...options,
-  } as TrainOptions).catch(() => {});
+  const few = { groupsPerStep: 2, groupSize: 3, steps: 1, recall: false, trajectories: { every: 1, perStep: 9 } };
+  await train(keptRun(dir, { ...few, ...options } as Partial<TrainOptions>)).catch(() => {});
   return { records: readTrajectories(dir, 1), live: readLive(dir) };
 }
 

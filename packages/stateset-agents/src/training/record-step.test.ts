@@ -1,45 +1,28 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../test/temporary-folder.ts";
 import type { TrajectoryGroup } from "../conversation/trajectory.ts";
 import { ConversationEnvironment } from "../environment/conversation-environment.ts";
 import { type ChainTokens, readTrajectories, type TrajectoryRecord } from "../run/trajectories.ts";
-import {
-  FunctionReward,
-  politeShare,
-  tableAgent,
-  tableEnvironment,
-  tableScenarios,
-} from "../test-support/table-training.ts";
+import { keptRun } from "../test-support/kept-run.ts";
+import { FunctionReward, politeShare, tableAgent, tableScenarios } from "../test-support/table-training.ts";
 import { train } from "./train.ts";
 import type { TrainOptions } from "./train-options.ts";
 
 let root: string;
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), "record-step-"));
+  root = temporaryFolder();
 });
-afterEach(() => rmSync(root, { recursive: true }));
 
-const settings = { learningRate: 0.3, schedule: "constant", warmup: 0, groupsPerStep: 3, groupSize: 4 } as const;
 const whole = { every: 1, perStep: 3, tokens: true };
 
 /** A run of which every conversation is written, beside what its onlookers saw. */
 async function recorded(options: Partial<TrainOptions> = {}) {
   const dir = join(root, "run");
   const seen: (readonly TrajectoryGroup[])[] = [];
-  const { run } = await train({
-    ...settings,
-    dir,
-    name: "run",
-    steps: 2,
-    agent: tableAgent().agent,
-    environment: tableEnvironment(),
-    reward: new FunctionReward(politeShare),
-    trajectories: whole,
-    ...options,
-    callbacks: { onRollouts: ({ groups }) => void seen.push(groups) },
-  } as TrainOptions);
+  const callbacks: TrainOptions["callbacks"] = { onRollouts: ({ groups }) => void seen.push(groups) };
+  const { run } = await train(keptRun(dir, { trajectories: whole, ...options, callbacks }));
   return { dir, seen, metrics: run.metrics };
 }
 

@@ -1,24 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { LiveConversation } from "../../../../stateset-agents/src/dashboard/api/index.ts";
+import { conversation } from "../../../test/support/live-conversation.ts";
 import { cutBack, type Gathered, gather, mostOfRun, regather, without } from "./gather.ts";
-
-function conversation(seq: number, over: Partial<LiveConversation> = {}): LiveConversation {
-  return {
-    run: "demo",
-    seq,
-    step: 1,
-    at: 1000 + seq,
-    id: `c${seq}`,
-    scenario: "late",
-    group: "g",
-    ended: "done",
-    failure: null,
-    reward: null,
-    breakdown: {},
-    messages: [],
-    ...over,
-  };
-}
 
 const nothing: Gathered = new Map();
 const seqs = (all: Gathered) => [...all.values()].map(({ run, seq }) => `${run} ${seq}`);

@@ -1,24 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { LiveConversation } from "../../../../stateset-agents/src/dashboard/api/index.ts";
+import { conversation } from "../../../test/support/live-conversation.ts";
 import { chosen, groupsOf, newestFirst, statisticsOf } from "./groups.ts";
-
-function conversation(seq: number, over: Partial<LiveConversation> = {}): LiveConversation {
-  return {
-    run: "demo",
-    seq,
-    step: 1,
-    at: 1000 + seq,
-    id: `c${seq}`,
-    scenario: "late",
-    group: "g",
-    ended: "done",
-    failure: null,
-    reward: null,
-    breakdown: {},
-    messages: [],
-    ...over,
-  };
-}
 
 const seqs = (list: readonly LiveConversation[]) => list.map(({ seq }) => seq);
 

@@ -1,10 +1,10 @@
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { basename, join } from "node:path";
-import { beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { chatModel, type Json } from "../../../test/cli.ts";
-import { FakeHub } from "../../../test/fake-hub.ts";
+import { hubOf } from "../../../test/fake-hub.ts";
 import { flagTests } from "../../../test/flags.ts";
 import { served as servedBy } from "../../../test/served-cli.ts";
 import { spawnCli } from "../../../test/spawn-cli.ts";
@@ -42,17 +42,7 @@ describe("serve", () => {
   });
 
   it("serves a model of the hub under its id, and takes no run that is misspelt for one", async () => {
-    const hub = new FakeHub();
-    await hub.start();
-    onTestFinished(() => hub.stop());
-    for (const name of readdirSync(place.model)) {
-      hub.files.set(name, { content: readFileSync(join(place.model, name)), lfs: name.endsWith(".safetensors") });
-    }
-    vi.stubEnv("HF_ENDPOINT", hub.url);
-    vi.stubEnv("HF_HUB_CACHE", temporaryFolder());
-    vi.stubEnv("HF_TOKEN", undefined);
-    vi.stubEnv("HF_HUB_OFFLINE", undefined);
-    onTestFinished(() => void vi.unstubAllEnvs());
+    const hub = await hubOf(place.model);
     const cwd = temporaryFolder();
     const { status } = await served(
       "shop/agent --model small=shop/agent",
