@@ -162,7 +162,7 @@ await measure(["signs"], () =>
   on(starterModelPath, {}, async (policy) => tell("demo with both signs", await bothSigns(policy, [1, 2, 3]))),
 );
 await measure(["idle-0.6B"], () =>
-  on(small(), {}, async (policy) => tell("GRPO step, 0.6B shape", await idleShare(policy))),
+  on(small(), {}, async (policy) => tell("GRPO step, 0.6B shape", await idleShare(policy, { steps: 12, warm: 6 }))),
 );
 await measure(["1.7B"], () =>
   on(modelOf("1.7B", places), {}, async (policy) => {

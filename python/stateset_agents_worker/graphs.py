@@ -4,6 +4,7 @@ it is captured once for each size, with compiled blocks where they can be compil
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -138,10 +139,13 @@ class Steps:
             slots.alive.copy_(alive)
 
     def _captured_compiled(self, step: Callable[[], None], key: Key) -> Captured | None:
+        alone, begun = key[0] == 1, time.monotonic()
         try:
             with self.compiled.use():
                 graph = self._captured(step)
-            self._programs.add(key[0] == 1)
+            if alone not in self._programs:
+                say(f"The blocks are compiled for sampling from now on, which took {time.monotonic() - begun:.0f} s.")
+            self._programs.add(alone)
             return Captured(graph, compiled=True)
         except torch.OutOfMemoryError:
             raise

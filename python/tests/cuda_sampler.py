@@ -63,7 +63,7 @@ def kernel() -> None:
 
     from stateset_agents_worker.decode_kernel import WAY, Way, attend
 
-    ways_to_read = [WAY, *(Way(*way) for way in ((32, 2, 4), (64, 2, 3), (64, 4, 2), (64, 4, 4), (128, 4, 2), (128, 4, 3), (128, 8, 3)))]
+    ways_to_read = [WAY, *(Way(*way) for way in ((64, 4, 3), (64, 2, 2), (32, 2, 2), (32, 2, 3), (32, 4, 2), (32, 4, 3), (32, 1, 3), (16, 1, 4), (128, 4, 2)))]
     for rows, reach in ((1, 640), (16, 640), (64, 640), (256, 640), (64, 4096)):
         heads, group, dim, length = 8, 2, 128, rounded_length(reach)
         keys, values = (torch.randn(rows, heads, length, dim, device=CUDA, dtype=torch.bfloat16) for _ in range(2))
