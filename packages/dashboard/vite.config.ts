@@ -12,6 +12,18 @@ export default defineConfig({
     // A strict Content-Security-Policy allows no inline data.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    // A browser asks six at a time: what is small and used by several views comes with the first load, not as a dozen files more.
+    cssCodeSplit: false,
+    rolldownOptions: {
+      output: {
+        codeSplitting: {
+          groups: [
+            { name: "shared", minShareCount: 2, test: /^(?!.*\/(?:src\/chart|uplot)\/)/, priority: 2 },
+            { name: "chart", test: /\/(?:src\/chart|uplot)\//, priority: 1 },
+          ],
+        },
+      },
+    },
     target: "es2022",
   },
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },

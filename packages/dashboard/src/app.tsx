@@ -1,9 +1,11 @@
 /** Which view a place shows, and what is around all of them. */
 import type { ComponentType } from "preact";
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
-import { signedOut } from "./data/ask.ts";
+import { askEarly, type Query, signedOut } from "./data/ask.ts";
 import { useKeys } from "./data/keys.ts";
+import type { Place } from "./data/place.ts";
 import { go, link, place } from "./data/url.ts";
+import { compareAsks } from "./view/compare/asks.ts";
 import { Boundary } from "./view/parts/boundary.tsx";
 import { KeyList, keysShown } from "./view/parts/key-list.tsx";
 import { Loading } from "./view/parts/loading.tsx";
@@ -20,6 +22,19 @@ const views: Readonly<Record<string, () => Promise<ComponentType>>> = {
   evaluation: async () => (await import("./view/evaluation/index.tsx")).EvaluationView,
   live: async () => (await import("./view/live/index.tsx")).LiveView,
 };
+
+/** What views ask for first, where that is known before they are there. */
+const firstAsks: Readonly<Record<string, (at: Place) => { path: string; query: Query }[]>> = { compare: compareAsks };
+
+/** The view of the place and what it asks for are on their way before anything is drawn. */
+export function begin(): void {
+  const at = place.peek();
+  const name = at.path[0] ?? "runs";
+  if (!Object.hasOwn(views, name)) return;
+  // Where it cannot be loaded, the view says so.
+  views[name]!().catch(() => {});
+  if (Object.hasOwn(firstAsks, name)) for (const { path, query } of firstAsks[name]!(at)) askEarly(path, query);
+}
 
 export function App() {
   const { path } = place.value;

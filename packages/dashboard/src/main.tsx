@@ -1,5 +1,6 @@
 import { render } from "preact";
-import { App } from "./app.tsx";
+import { App, begin } from "./app.tsx";
 import "./style/style.css";
 
+begin();
 render(<App />, document.getElementById("app")!);

@@ -23,8 +23,10 @@ describe("the built page", () => {
       const file = files.get(name);
       if (!file || wanted.has(name)) return;
       wanted.add(name);
-      if (file.type !== "chunk") return;
-      for (const other of [...file.imports, ...(file.viteMetadata?.importedCss ?? [])]) add(other);
+      if (file.type === "chunk") for (const other of file.imports) add(other);
+      // The page names its style.
+      if (name.endsWith(".html"))
+        for (const other of files.keys()) if (String(content(file)).includes(other)) add(other);
     };
     for (const [name, file] of files) {
       const first = file.type === "chunk" && (file.isEntry || file.facadeModuleId?.includes("/view/runs/"));

@@ -16,6 +16,25 @@ describe("columns of a chart", () => {
     ]);
   });
 
+  it("draws curves that share their places as those that have their own", () => {
+    const shared = [1, 2, 2, 4];
+    const [a, b] = [
+      [10, Number.NaN, 30, 40],
+      [5, 6, 7, 8],
+    ];
+    const drawn = (own: () => number[]) =>
+      chartColumns([
+        { name: "a", x: own(), y: a! },
+        { name: "b", x: own(), y: b! },
+      ]).columns.map(({ values }) => values);
+    expect(drawn(() => shared)).toEqual([
+      [10, null, 30, 40],
+      [5, 6, 7, 8],
+    ]);
+    shared[2] = 3;
+    expect(drawn(() => shared)).toEqual(drawn(() => [...shared]));
+  });
+
   it("keeps the raw line behind the smoothed one, and smooths the band with it", () => {
     const { columns } = chartColumns([{ name: "a", x: [1, 2], y: [0, 2], low: [-1, 1], high: [1, 3] }], {
       smoothing: 0.5,

@@ -39,13 +39,16 @@ export interface ChartDataOptions {
 }
 
 export function chartColumns(series: readonly ChartSeries[], options: ChartDataOptions = {}): ChartColumns {
-  const x = union(series.map((one) => one.x));
-  const place = new Map(x.map((value, i) => [value, i]));
+  const lists = series.map((one) => one.x);
+  // Runs of equal steps, as most that are compared, need no place looked up for each of their points.
+  const shared = lists.every((list) => list === lists[0]);
+  const x = shared ? Array.from(lists[0] ?? []) : union(lists);
+  const place = new Map(shared ? [] : x.map((value, i) => [value, i]));
   const spread = (xs: ArrayLike<number>, ys: ArrayLike<number>) => {
     const values: (number | null | undefined)[] = new Array(x.length).fill(undefined);
     for (let i = 0; i < xs.length; i++) {
       const y = ys[i]!;
-      values[place.get(xs[i]!)!] = Number.isFinite(y) && !(options.log && y <= 0) ? y : null;
+      values[shared ? i : place.get(xs[i]!)!] = Number.isFinite(y) && !(options.log && y <= 0) ? y : null;
     }
     return values;
   };
@@ -80,7 +83,6 @@ export function chartColumns(series: readonly ChartSeries[], options: ChartDataO
 
 /** Every x that any of them has, rising. */
 function union(lists: readonly ArrayLike<number>[]): number[] {
-  if (lists.length === 1) return Array.from(lists[0]!);
   const all = new Set<number>();
   for (const list of lists) for (let i = 0; i < list.length; i++) all.add(list[i]!);
   return [...all].sort((a, b) => a - b);

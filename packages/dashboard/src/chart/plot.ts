@@ -31,6 +31,8 @@ timeSteps.sort((a, b) => a - b);
 const wholeSteps = Array.from({ length: 15 }, (_, i) => [1, 2, 5].map((n) => n * 10 ** i)).flat();
 
 const font = "11px system-ui, sans-serif";
+/** More are drawn thin: they hide less of each other, and in a third of the time. */
+const manyLines = 16;
 
 export function formatX(axis: XAxis, value: number): string {
   if (axis === "time") return value === 0 ? "0" : duration(value * 1000);
@@ -41,6 +43,7 @@ export function makePlot(target: HTMLElement, data: uPlot.AlignedData, options: 
   const { series, columns } = options;
   const grid = { stroke: resolved("var(--grid)"), width: 1 };
   const axis = { stroke: resolved("var(--ink-faint)"), grid, ticks: { ...grid, size: 4 }, font };
+  const width = columns.filter(({ role }) => role === "line").length > manyLines ? 1 : 1.75;
   const colourOf = (i: number, alpha?: number) => resolved(lineColour(series[i]!.colour ?? i), alpha);
   return new uPlot(
     {
@@ -64,7 +67,7 @@ export function makePlot(target: HTMLElement, data: uPlot.AlignedData, options: 
       ],
       series: [
         {},
-        ...columns.map(({ series: i, role }) => drawn(role, (alpha) => colourOf(i, alpha), series[i]!.joined)),
+        ...columns.map(({ series: i, role }) => drawn(role, (alpha) => colourOf(i, alpha), width, series[i]!.joined)),
       ],
       bands: bands(columns, (i, alpha) => colourOf(i, alpha)),
       cursor: {
@@ -106,9 +109,9 @@ export function makePlot(target: HTMLElement, data: uPlot.AlignedData, options: 
   );
 }
 
-function drawn(role: Role, colour: (alpha?: number) => string, joined = false): uPlot.Series {
+function drawn(role: Role, colour: (alpha?: number) => string, width: number, joined = false): uPlot.Series {
   const none: uPlot.Series = { points: { show: false }, paths: () => null };
-  if (role === "line") return { stroke: colour(), width: 1.75, points: { show: alone, size: 5, fill: colour() } };
+  if (role === "line") return { stroke: colour(), width, points: { show: alone, size: 5, fill: colour() } };
   if (role === "raw" || (role === "points" && joined))
     return { stroke: colour(0.3), width: 1, points: { show: false } };
   if (role === "top") return { stroke: colour(), width: 1, points: { show: false } };

@@ -46,10 +46,29 @@ export async function send<T>(path: string, body: object = {}, headers: Record<s
   return (await response.json()) as T;
 }
 
+/** Answers under way that nobody has asked for yet. */
+const early = new Map<string, { at: number; answer: Promise<Response> }>();
+const earlyMs = 10_000;
+
+/** Asks for what a view will ask for while the view itself is still being loaded; the view is given that answer. */
+export function askEarly(path: string, query: Query): void {
+  const url = apiUrl(path, query);
+  const answer = fetch(url, { credentials: "same-origin" });
+  answer.catch(() => {});
+  early.set(url.href, { at: Date.now(), answer });
+}
+
+/** Once, and not when it has become old: who asks again wants what is there now. */
+function earlyAnswer(url: URL, { method = "GET" }: RequestInit): Promise<Response> | undefined {
+  const known = method === "GET" ? early.get(url.href) : undefined;
+  early.delete(url.href);
+  return known && Date.now() - known.at < earlyMs ? known.answer : undefined;
+}
+
 async function request(url: URL, init: RequestInit): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(url, { credentials: "same-origin", ...init });
+    response = await (earlyAnswer(url, init) ?? fetch(url, { credentials: "same-origin", ...init }));
   } catch (error) {
     if (init.signal?.aborted) throw error;
     throw new ApiError("The server does not answer.", 0, null);

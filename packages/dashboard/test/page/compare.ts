@@ -17,6 +17,25 @@ export function compare(stage: Stage): void {
     await page.close();
   });
 
+  it("asks for the first curve while the view is being loaded, and for nothing twice", async () => {
+    for (const place of ["?runs=grpo,ppo", "?runs=grpo,grpo-seed2,ppo&show=difference&metrics=entropy&x=time"]) {
+      const page = await stage.site.open("#/runs");
+      const asked: string[] = [];
+      page.on("request", (request) => {
+        const [, what] = /\/ui\/(?:api|assets)\/(compare[^?-]*)/.exec(request.url()) ?? [];
+        if (what) asked.push(what);
+      });
+      await page.goto("about:blank");
+      await page.goto(`${stage.site.url}/ui/#/compare${place}`);
+      await page.locator(".chart-box canvas").waitFor();
+      await page.locator(".compare-settings").waitFor();
+      expect(asked.length).toBe(3);
+      // The file of the view is asked for by then, and what it shows before it can have come.
+      expect(asked).toEqual(expect.arrayContaining(["compare", "compare/series"]));
+      await page.close();
+    }
+  });
+
   it("folds seeds into one curve, shows differences from a base, and keeps both in the address", async () => {
     const page = await stage.site.open("#/compare?runs=grpo,grpo-seed2,ppo");
     const names = () => page.locator(".legend-item .foreign").allTextContents();

@@ -4,15 +4,17 @@ import type { CompareData, CompareSeriesHead } from "../../../../stateset-agents
 import { LineChart, type XAxis } from "../../chart/line-chart.tsx";
 import { askPacked } from "../../data/ask.ts";
 import { useFollowed } from "../../data/follow.ts";
-import { joinNames } from "../../data/list.ts";
 import { place, setQuery } from "../../data/url.ts";
 import { Loading } from "../parts/loading.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { plain } from "../parts/visible.ts";
+import { seriesQuery } from "./asks.ts";
 import { familySeries, type Shown } from "./show.ts";
 
 interface Props {
   metric: string;
+  /** Nobody asked for it: it is what is shown first, as the server too would choose it. */
+  isFirst: boolean;
   data: CompareData;
   colours: ReadonlyMap<string, number>;
   changes: number;
@@ -24,14 +26,11 @@ interface Props {
   remove: (() => void) | undefined;
 }
 
-export function Curve({ metric, data, colours, changes, x, shown, base, smoothing, log, remove }: Props) {
-  const query = {
-    runs: joinNames(data.runs.map(({ key }) => key)),
-    metric,
-    x,
-    fold: shown === "runs" ? undefined : "seeds",
-    base: shown === "difference" ? base : undefined,
-  };
+export function Curve({ metric, isFirst, data, colours, changes, x, shown, base, smoothing, log, remove }: Props) {
+  const query = seriesQuery({
+    ...{ runs: data.runs.map(({ key }) => key), metric: isFirst ? undefined : metric },
+    ...{ x, shown, base },
+  });
   const {
     data: answer,
     error,

@@ -1,4 +1,5 @@
 /** Curves of any metric: one a run, folded over seeds, or as differences from a base. */
+import { firstMetric } from "../../../../stateset-agents/src/dashboard/api/first-metric.ts";
 import type { CompareData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { axes, CurveFields, chooseAxis } from "../../chart/curve-fields.tsx";
 import { useKeys } from "../../data/keys.ts";
@@ -19,7 +20,9 @@ interface Props {
 
 export function Curves({ data, colours, changes }: Props) {
   const { query } = place.value;
-  const metrics = metricsOf(query.metrics, data.metrics);
+  const named = [...new Set(splitNames(query.metrics))].filter((name) => data.metrics.includes(name));
+  const first = firstMetric(data.metrics);
+  const metrics = named.length === 0 && first !== undefined ? [first] : named;
   const x = axes.find((axis) => axis === query.x) ?? "step";
   const shown = shownOf(query.show);
   const base = baseOf(query.base, data.runs);
@@ -82,6 +85,7 @@ export function Curves({ data, colours, changes }: Props) {
           <Curve
             key={metric}
             metric={metric}
+            isFirst={named.length === 0}
             data={data}
             colours={colours}
             changes={changes}
@@ -96,12 +100,4 @@ export function Curves({ data, colours, changes }: Props) {
       </div>
     </section>
   );
-}
-
-/** Those that were asked for; otherwise what runs are looked at for first. */
-function metricsOf(asked: string | undefined, known: readonly string[]): string[] {
-  const named = [...new Set(splitNames(asked))].filter((name) => known.includes(name));
-  if (named.length > 0) return named;
-  const first = ["reward", "loss"].find((name) => known.includes(name)) ?? known[0];
-  return first === undefined ? [] : [first];
 }

@@ -2,12 +2,13 @@
 import type { CompareData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { askJson } from "../../data/ask.ts";
 import { useChanges, useFollowed } from "../../data/follow.ts";
-import { joinNames, splitNames } from "../../data/list.ts";
+import { joinNames } from "../../data/list.ts";
 import { place, setQuery } from "../../data/url.ts";
 import { Loading } from "../parts/loading.tsx";
 import { Page } from "../parts/page.tsx";
 import { Problem, Problems } from "../parts/problem.tsx";
 import { Text } from "../parts/text.tsx";
+import { askedRuns, compareQuery } from "./asks.ts";
 import "./compare.css";
 import { Curves } from "./curves.tsx";
 import { HeldOut } from "./held-out.tsx";
@@ -17,7 +18,7 @@ import { Scenarios } from "./scenarios.tsx";
 import { Settings } from "./settings.tsx";
 
 export function CompareView() {
-  const asked = [...new Set(splitNames(place.value.query.runs))];
+  const asked = askedRuns(place.value.query);
   const { count } = useChanges(asked);
   return (
     <Page title="Compare runs" crumbs={[{ text: "Compare" }]}>
@@ -32,9 +33,9 @@ function chooseRuns(runs: readonly string[]): void {
 }
 
 function Compared({ asked, changes }: { asked: readonly string[]; changes: number }) {
-  const names = joinNames(asked);
-  const { data, error, reload } = useFollowed(`compare ${names}`, changes, (signal) =>
-    askJson<CompareData>("compare", { runs: names }, signal),
+  const query = compareQuery(asked);
+  const { data, error, reload } = useFollowed(JSON.stringify(query), changes, (signal) =>
+    askJson<CompareData>("compare", query, signal),
   );
   if (error && !data) return <Problem error={error} retry={reload} />;
   if (!data) return <Loading what="Comparing" />;

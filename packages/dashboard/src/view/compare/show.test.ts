@@ -20,8 +20,8 @@ describe("what curves show", () => {
       head: {
         metric: "reward",
         families: [
-          { name: "grpo (2 seeds)", runs: ["b", "c"] },
-          { name: "ppo", runs: ["a"] },
+          { name: "grpo (2 seeds)", runs: ["b", "c"], x: "0.x" },
+          { name: "ppo", runs: ["a"], x: "0.x" },
         ],
       },
       columns: {
@@ -29,10 +29,7 @@ describe("what curves show", () => {
         "0.mean": Float32Array.of(0.5, 0.75),
         "0.low": Float32Array.of(Number.NaN, 0.5),
         "0.high": Float32Array.of(Number.NaN, 1),
-        "1.x": Float64Array.of(1),
-        "1.mean": Float32Array.of(0.25),
-        "1.low": Float32Array.of(Number.NaN),
-        "1.high": Float32Array.of(Number.NaN),
+        "1.mean": Float32Array.of(0.25, 0.125),
       },
     };
     const [family, alone] = familySeries(
@@ -44,6 +41,6 @@ describe("what curves show", () => {
       ]),
     );
     expect(family).toMatchObject({ name: "grpo (2 seeds)", colour: 1, high: Float32Array.of(Number.NaN, 1) });
-    expect(alone).toEqual({ name: "a", colour: 0, x: Float64Array.of(1), y: Float32Array.of(0.25) });
+    expect(alone).toEqual({ name: "a", colour: 0, x: Float64Array.of(1, 2), y: Float32Array.of(0.25, 0.125) });
   });
 });

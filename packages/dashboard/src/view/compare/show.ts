@@ -19,17 +19,15 @@ export function familySeries(
   { head, columns }: Packed<CompareSeriesHead>,
   colours: ReadonlyMap<string, number>,
 ): ChartSeries[] {
-  return head.families.map(({ name, runs }, i): ChartSeries => {
-    const column = (part: string) => columns[`${i}.${part}`] ?? new Float32Array();
+  return head.families.map(({ name, runs, x }, i): ChartSeries => {
     const colour = colours.get(runs[0] ?? "");
-    const [low, high] = [column("low"), column("high")];
+    const [low, high] = [columns[`${i}.low`], columns[`${i}.high`]];
     return {
       // A family is named by the server; a run alone by its key, as everywhere on this page.
       name: runs.length > 1 ? name : (runs[0] ?? name),
-      x: column("x"),
-      y: column("mean"),
-      // A band of nothing would still be said to be one.
-      ...(low.some(Number.isFinite) && { low, high }),
+      x: columns[x] ?? new Float64Array(),
+      y: columns[`${i}.mean`] ?? new Float32Array(),
+      ...(low && high && { low, high }),
       ...(colour !== undefined && { colour }),
     };
   });

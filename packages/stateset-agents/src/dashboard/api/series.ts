@@ -34,7 +34,7 @@ export const compareQuerySchema = z.strictObject({
 });
 
 export const compareSeriesQuerySchema = compareQuerySchema.extend({
-  metric: z.string().min(1).max(200),
+  metric: z.string().min(1).max(200).optional().describe("Left out: what runs are looked at for first."),
   x: z.enum(axes).optional(),
   points: seriesQuerySchema.shape.points,
   fold: z
@@ -44,10 +44,13 @@ export const compareSeriesQuerySchema = compareQuerySchema.extend({
   base: z.string().max(200).optional().describe("The key of a run: curves become differences from its family."),
 });
 
-/** Columns of family i: `i.x` (f64), `i.mean`, `i.low`, `i.high` (f32, NaN where there is no interval). */
+/**
+ * Columns of family i: `i.mean`, and `i.low`, `i.high` where there is an interval anywhere (f32, NaN where there is none); `x` names the one
+ * that has where they stand (f64): families of equal steps share it.
+ */
 export interface CompareSeriesHead {
   metric: string;
-  families: { name: string; runs: string[] }[];
+  families: { name: string; runs: string[]; x: string }[];
 }
 
 export const compareSchema = z.object({

@@ -196,8 +196,8 @@ describe("a reader of real runs", { timeout: 60_000 }, () => {
       );
     const { columns, head } = await curve({ fold: "seeds" });
     expect(head.families).toEqual([
-      { name: "one (2 seeds)", runs: ["one", "two"] },
-      { name: "other", runs: ["other"] },
+      { name: "one (2 seeds)", runs: ["one", "two"], x: "0.x" },
+      { name: "other", runs: ["other"], x: expect.stringMatching(/^[01]\.x$/) },
     ]);
     const [a, b] = ["one", "two"].map((name) =>
       linesOf(name, "metrics.jsonl")
@@ -209,7 +209,17 @@ describe("a reader of real runs", { timeout: 60_000 }, () => {
       // t with one degree of freedom at 95%, standard error of two values.
       expect(columns["0.high"]![i]! - mean).toBeCloseTo((12.7062 * Math.abs(a![i]! - b![i]!)) / 2, 3);
     });
-    expect([...columns["1.low"]!].every(Number.isNaN)).toBe(true);
+    expect(columns["1.low"]).toBeUndefined();
+    const steps = (name: string) =>
+      linesOf(name, "metrics.jsonl")
+        .filter(({ reward }) => typeof reward === "number")
+        .map(({ step }) => step);
+    const each = await curve({});
+    expect(each.head.families.map(({ x }) => [...each.columns[x]!])).toEqual(["one", "two", "other"].map(steps));
+    // Said once where it is the same.
+    expect(each.head.families[1]!.x).toBe("0.x");
+    const unnamed = await reader.compareSeries({ runs: "one,two,other" });
+    expect(unnamed).toEqual(await reader.compareSeries({ runs: "one,two,other", metric: "reward" }));
     const difference = await curve({ base: "one" });
     expect([...difference.columns["0.mean"]!]).toEqual([0, 0, 0, 0, 0, 0]);
     for (const [i, value] of difference.columns["1.mean"]!.entries()) expect(value).toBeCloseTo(b![i]! - a![i]!, 6);

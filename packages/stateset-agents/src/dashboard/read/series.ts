@@ -136,13 +136,22 @@ export function curveOf(column: NumberColumn, along: Float64Array, { from, to }:
   const pyramid = pyramids.get(column) ?? new Pyramid(column);
   pyramids.set(column, pyramid);
   const { min, max, mean, count } = pyramid.over(first, last, span, rows);
-  const full = [...count.keys()].filter((i) => count[i]! > 0);
-  const middle = (i: number) => {
-    const start = first + i * span;
-    return (along[start]! + along[Math.min(start + span, last) - 1]!) / 2;
+  let full = 0;
+  for (let i = 0; i < count.length; i++) if (count[i]! > 0) full++;
+  const made = {
+    span,
+    x: new Float64Array(full),
+    ...{ min: new Float32Array(full), max: new Float32Array(full), mean: new Float32Array(full) },
   };
-  const some = (numbers: Float32Array) => Float32Array.from(full, (i) => numbers[i]!);
-  return { span, x: Float64Array.from(full, middle), min: some(min), max: some(max), mean: some(mean) };
+  for (let i = 0, n = 0; i < count.length; i++) {
+    if (count[i] === 0) continue;
+    const start = first + i * span;
+    made.x[n] = (along[start]! + along[Math.min(start + span, last) - 1]!) / 2;
+    made.min[n] = min[i]!;
+    made.max[n] = max[i]!;
+    made.mean[n++] = mean[i]!;
+  }
+  return made;
 }
 
 function pointByPoint(column: NumberColumn, along: Float64Array, { from, to }: Rows, present: number): Curve {

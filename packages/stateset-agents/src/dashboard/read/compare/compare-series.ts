@@ -1,8 +1,10 @@
 /** One metric of several runs: each run, or families of seeds as mean and interval, as they are or as differences from one. */
 import { twoSided } from "../../../evaluation/quantile.ts";
 import { HttpError } from "../../../server/http-error.ts";
+import { firstMetric } from "../../api/first-metric.ts";
 import { type Axis, type CompareSeriesHead, encodePacked, mostPoints, type NumberColumn } from "../../api/index.ts";
 import type { Library } from "../library.ts";
+import type { RunPlace } from "../places.ts";
 import type { Query } from "../reader.ts";
 import { axisOf, columnOf, curveOf } from "../series.ts";
 import { placesIn } from "./compare.ts";
@@ -26,11 +28,12 @@ interface Band {
 }
 
 export async function compareSeries(library: Library, query: Query): Promise<Uint8Array<ArrayBuffer>> {
-  const metric = query.metric ?? "";
+  const places = placesIn(library, query);
+  const metric = query.metric ?? (await metricToShow(library, places));
   const points = Math.min(mostPoints, Math.max(1, Number(query.points ?? 1000)));
   const lines: Line[] = [];
   const unknown: unknown[] = [];
-  for (const { key, dir } of placesIn(library, query)) {
+  for (const { key, dir } of places) {
     const tables = await library.indexes.of(dir).tables();
     const config = library.config(dir);
     const id = typeof config?.id === "string" ? config.id : key;
@@ -53,21 +56,38 @@ export async function compareSeries(library: Library, query: Query): Promise<Uin
   const base = baseOf(families, query.base);
   const shown = base === undefined ? bands : bands.map((band) => differenceOf(band, bands[base]!));
   const columns: Record<string, NumberColumn> = {};
-  shown.forEach((band, i) => {
-    const half = band.variance.map((variance, n) =>
-      band.freedom[n]! > 0 ? halfWidth(variance, band.freedom[n]!) : Number.NaN,
-    );
-    columns[`${i}.x`] = band.x;
+  const xs = shown.map((band, i) => {
     columns[`${i}.mean`] = band.mean;
-    columns[`${i}.low`] = band.mean.map((value, n) => value - half[n]!);
-    columns[`${i}.high`] = band.mean.map((value, n) => value + half[n]!);
+    if (band.freedom.some((own) => own > 0)) {
+      const half = band.variance.map((variance, n) =>
+        band.freedom[n]! > 0 ? halfWidth(variance, band.freedom[n]!) : Number.NaN,
+      );
+      columns[`${i}.low`] = band.mean.map((value, n) => value - half[n]!);
+      columns[`${i}.high`] = band.mean.map((value, n) => value + half[n]!);
+    }
+    const same = shown.findIndex((other) => sameNumbers(other.x, band.x));
+    if (same === i) columns[`${i}.x`] = band.x;
+    return `${same}.x`;
   });
   const head: CompareSeriesHead = {
     metric,
-    families: families.map(({ name, members }) => ({ name, runs: members.map(({ key }) => key) })),
+    families: families.map(({ name, members }, i) => ({ name, runs: members.map(({ key }) => key), x: xs[i]! })),
   };
   return encodePacked(head, columns);
 }
+
+async function metricToShow(library: Library, places: readonly RunPlace[]): Promise<string> {
+  const known = new Set<string>();
+  for (const { dir } of places)
+    for (const { name } of (await library.indexes.of(dir).summary()).metrics) known.add(name);
+  const metric = firstMetric([...known]);
+  if (metric === undefined)
+    throw new HttpError(400, "None of these runs has a metric yet.", { param: "metric", code: "metric_unknown" });
+  return metric;
+}
+
+const sameNumbers = (a: Float64Array, b: Float64Array) =>
+  a === b || (a.length === b.length && a.every((value, i) => value === b[i]));
 
 const halfWidth = (variance: number, freedom: number) =>
   twoSided(0.95, Math.max(1, Math.floor(freedom))) * Math.sqrt(variance);
