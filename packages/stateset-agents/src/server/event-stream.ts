@@ -12,6 +12,16 @@ export interface EventStreamOptions {
   onEvent?: (data: string) => void;
 }
 
+export interface EventNames {
+  event?: string;
+  id?: string;
+}
+
+/** One event as it is written: its data is one line. */
+export function eventText(data: string, { event, id }: EventNames = {}): string {
+  return `${event === undefined ? "" : `event: ${event}\n`}${id === undefined ? "" : `id: ${id}\n`}data: ${data}\n\n`;
+}
+
 /** What may lie unread before a reader counts as one that does not read. */
 const unreadBytes = 1 << 16;
 
@@ -49,15 +59,19 @@ export class EventStream {
   }
 
   /** One event: JSON text, or [DONE]. */
-  send(data: string, { event, id }: { event?: string; id?: string } = {}): void {
+  send(data: string, names: EventNames = {}): void {
     this.#options.onEvent?.(data);
-    const name = event === undefined ? "" : `event: ${event}\n`;
-    this.#write(`${name}${id === undefined ? "" : `id: ${id}\n`}data: ${data}\n\n`);
+    this.#write(Buffer.from(eventText(data, names), "utf8"));
+  }
+
+  /** Events that are told to many, as bytes made once for all of them: nobody may change these. */
+  sendBytes(bytes: Uint8Array): void {
+    this.#write(bytes);
   }
 
   /** No event: where a reader that loses the stream is to go on, and after how long it may ask. */
   mark(id: string, retryMs: number): void {
-    this.#write(`id: ${id}\nretry: ${retryMs}\n\n`);
+    this.#write(Buffer.from(`id: ${id}\nretry: ${retryMs}\n\n`, "utf8"));
   }
 
   /** The failure of a reply that has begun: its status is out already, so it is an event. */
@@ -73,9 +87,9 @@ export class EventStream {
     this.#settle("sent");
   }
 
-  #write(text: string): void {
-    if (!this.#open) return;
-    this.#controller.enqueue(Buffer.from(text, "utf8"));
+  #write(bytes: Uint8Array): void {
+    if (!this.#open || bytes.length === 0) return;
+    this.#controller.enqueue(bytes);
     this.#quietSince = performance.now();
     if (this.#controller.desiredSize! <= 0) this.#stalledSince ??= this.#quietSince;
   }
@@ -86,7 +100,7 @@ export class EventStream {
       const { stalledMs } = this.#options;
       this.#controller.error(new HttpError(408, `Nothing was read for ${stalledMs / 1000} s.`, { code: "stalled" }));
       this.#left();
-    } else if (now - this.#quietSince >= this.#options.keepAliveMs) this.#write(": still here\n\n");
+    } else if (now - this.#quietSince >= this.#options.keepAliveMs) this.#write(Buffer.from(": still here\n\n"));
   }
 
   #left(): void {

@@ -138,7 +138,7 @@ it("goes on where looking failed, and says so once", async () => {
       if (bad) throw new Error("no folder");
       return [step(1)];
     },
-    { onFailure },
+    { onFailure, everyMs: 300 },
   );
   onTestFinished(() => hub.close());
   const stream = new EventStream({ keepAliveMs: 1e6, stalledMs: 1e6, onLeft: () => {} });

@@ -3,7 +3,7 @@
  * does. Each event has an id, and the last ones are kept, so that whoever lost the connection gets what he missed.
  */
 import { randomBytes } from "node:crypto";
-import type { EventStream } from "../../server/event-stream.ts";
+import { type EventStream, eventText } from "../../server/event-stream.ts";
 import type { LiveEvents } from "../api/index.ts";
 import type { Change } from "../read/reader.ts";
 
@@ -37,7 +37,7 @@ interface Event {
 const retryMs = 1000;
 
 export function createLiveHub(changes: () => Promise<Change[]>, options: LiveHubOptions = {}): LiveHub {
-  const { everyMs = 300, kept = 2000, keptBytes = 32 << 20, recentMs = 10_000, now = Date.now } = options;
+  const { everyMs = 500, kept = 2000, keptBytes = 32 << 20, recentMs = 10_000, now = Date.now } = options;
   /** Tells this server's events from those of the one before. */
   const epoch = randomBytes(6).toString("hex");
   const idOf = (number: number) => `${epoch}-${number}`;
@@ -50,8 +50,7 @@ export function createLiveHub(changes: () => Promise<Change[]>, options: LiveHub
   let closed = false;
   let failed = false;
 
-  const send = (stream: EventStream, { number, name, data }: Event) =>
-    stream.send(data, { event: name, id: idOf(number) });
+  const textOf = ({ number, name, data }: Event) => eventText(data, { event: name, id: idOf(number) });
 
   const keep = (event: Event) => {
     events.push(event);
@@ -61,11 +60,13 @@ export function createLiveHub(changes: () => Promise<Change[]>, options: LiveHub
 
   const look = async () => {
     try {
-      for (const { kind, event } of await changes()) {
-        const one = { number: ++last, at: now(), name: kind, data: JSON.stringify(event) };
-        keep(one);
-        for (const stream of listeners) send(stream, one);
-      }
+      const news = (await changes()).map(
+        ({ kind, event }): Event => ({ number: ++last, at: now(), name: kind, data: JSON.stringify(event) }),
+      );
+      for (const event of news) keep(event);
+      // Written once, however many listen, and one piece for each of them: they may share the processors with what they listen to.
+      const bytes = Buffer.from(news.map(textOf).join(""), "utf8");
+      for (const stream of listeners) stream.sendBytes(bytes);
       failed = false;
     } catch (error) {
       // Said once, and tried again.
@@ -101,7 +102,7 @@ export function createLiveHub(changes: () => Promise<Change[]>, options: LiveHub
     },
     listen(stream, lastId) {
       const missed = lastId === undefined ? events.filter(({ at }) => now() - at <= recentMs) : missedSince(lastId);
-      if (missed) for (const event of missed) send(stream, event);
+      if (missed) stream.sendBytes(Buffer.from(missed.map(textOf).join(""), "utf8"));
       else {
         const reset: LiveEvents["reset"] = { reason: "Some of what happened meanwhile is not known any more." };
         stream.send(JSON.stringify(reset), { event: "reset", id: idOf(last) });
