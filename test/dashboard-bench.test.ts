@@ -4,6 +4,7 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { writeEventFiles } from "../benchmarks/dashboard/event-files.ts";
 import { firstCurve } from "../benchmarks/dashboard/first-curve.ts";
+import { slowerBy } from "../benchmarks/dashboard/listeners.ts";
 import { makeManyRuns, nameOf } from "../benchmarks/dashboard/make-runs.ts";
 import { signIn } from "../benchmarks/dashboard/pages.ts";
 import { memoryOf, startDashboard } from "../benchmarks/dashboard/processes.ts";
@@ -12,6 +13,7 @@ import { frameWork } from "../benchmarks/dashboard/trace.ts";
 import { readRecords } from "../benchmarks/results.ts";
 import { chromiumPath, launch } from "../packages/dashboard/test/support/chromium.ts";
 import { createReader } from "../packages/stateset-agents/src/dashboard/read/create-reader.ts";
+import { createRandom } from "../packages/stateset-agents/src/random.ts";
 import { temporaryFolder } from "../packages/stateset-agents/test/temporary-folder.ts";
 
 const at = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url));
@@ -39,6 +41,34 @@ it("the work of a frame is that of the tasks from one that was drawn to the next
   expect(frameWork(events)).toEqual({
     ...{ frames: 2, median: 7, p99: 7, longest: 7 },
     ...{ longestByClock: 9, longestTask: 7 },
+  });
+});
+
+describe("what listeners cost", () => {
+  /** Blocks A B B A of two steps, where a step takes what `of` says. */
+  const measured = (fours: number, of: (step: number, isWith: boolean) => number) => {
+    const blocks = Array.from({ length: 4 * fours }, (_, i) => {
+      const isWith = (i % 4 === 0 || i % 4 === 3) === (i >> 2) % 2 > 0;
+      return { with: isWith, from: 2 * i + 1, to: 2 * i + 2 };
+    });
+    return slowerBy(blocks, (from, to) => {
+      const isWith = blocks.find((block) => block.from === from)!.with;
+      return of(from, isWith) + of(to, isWith);
+    });
+  };
+
+  it("is found below a drift that is many times larger", () => {
+    const { slower, interval } = measured(20, (step, isWith) => 100 * Math.exp(-step / 100) * (isWith ? 1.01 : 1));
+    expect(slower).toBeCloseTo(0.01, 9);
+    expect(interval[1] - interval[0]).toBeLessThan(1e-9);
+  });
+
+  it("lies in an interval that holds nothing where nothing is there", () => {
+    const noise = createRandom(7);
+    const { interval } = measured(40, () => 100 + 20 * noise.next());
+    expect(interval[0]).toBeLessThan(0);
+    expect(interval[1]).toBeGreaterThan(0);
+    expect(interval[1] - interval[0]).toBeGreaterThan(0.005);
   });
 });
 

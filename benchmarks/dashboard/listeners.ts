@@ -1,57 +1,162 @@
-/** What ten listeners on /ui/api/live cost the training that they listen to. */
-import { readFileSync } from "node:fs";
+/**
+ * What ten listeners on /ui/api/live cost the training that they listen to. Runs differ among themselves by more than what is asked for, so
+ * they come and go within one: blocks of a few steps with them and without, four at a time in the order A B B A (which of the two is A is
+ * drawn), so that whatever drifts meanwhile cancels; of each four one difference, and of these a mean with its interval.
+ */
+import { closeSync, openSync, readFileSync, readSync } from "node:fs";
 import { cpus } from "node:os";
-import { median, range } from "./numbers.ts";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { twoSided } from "../../packages/stateset-agents/src/evaluation/quantile.ts";
+import { createRandom } from "../../packages/stateset-agents/src/random.ts";
 import { startDashboard } from "./processes.ts";
-import { linesOf, startTraining } from "./training.ts";
+import { evenSteps, linesOf, startTraining } from "./training.ts";
 import { cookieOf } from "./views.ts";
 
 export interface Listeners {
-  /** Time of a step with them ÷ without, the middle of the pairs and their range. */
-  ratio: number;
-  ratios: [number, number];
-  pairs: number;
-  /** Processor time that the server took while they listened, as a share of the machine. */
+  /** Milliseconds a sampled token with them ÷ without, less one: the mean over the fours, and its 95% interval. */
+  slower: number;
+  interval: [number, number];
+  fours: number;
+  /** Of one block. */
+  steps: number;
+  /** Processor time of the server while they listened, as a share of the machine; and of the training, which they were taken from. */
   serverShare: number;
+  serverOfTraining: number;
   eventsHeard: number;
 }
 
 const listeners = 10;
+/** Steps at the beginning that nobody looks at. */
+const warmUp = 6;
+
+interface Block {
+  with: boolean;
+  /** Steps that were played in it from their beginning to their end. */
+  from: number;
+  to: number;
+}
 
 export async function measureListeners(
   folder: string,
-  { pairs, steps }: { pairs: number; steps: number },
+  { fours, blockSteps }: { fours: number; blockSteps: number },
 ): Promise<Listeners> {
   const server = await startDashboard(`${folder}/runs`, `${folder}/cache-listeners`);
   try {
     const cookie = await cookieOf(server);
-    const ratios: number[] = [];
-    let [share, heard] = [0, 0];
-    for (let pair = 0; pair < pairs; pair++) {
-      const time: Record<string, number> = {};
-      // Who goes first changes from pair to pair.
-      for (const kind of pair % 2 === 0 ? ["with", "without"] : ["without", "with"]) {
-        const ending = new AbortController();
-        const streams =
-          kind === "with"
-            ? Array.from({ length: listeners }, () => listen(`${server.url}/ui/api/live`, cookie, ending.signal))
-            : [];
-        const before = { cpu: cpuMs(server.pid), at: performance.now() };
-        const training = startTraining(folder, `${kind}-${pair}`, steps);
-        await training.end;
-        time[kind] = stepMs(training.dir);
-        const took = (performance.now() - before.at) * cpus().length;
-        ending.abort();
-        const counts = await Promise.all(streams);
-        if (kind !== "with") continue;
-        share = Math.max(share, (cpuMs(server.pid) - before.cpu) / took);
-        heard += counts.reduce((sum, count) => sum + count, 0);
+    const order = orderOf(fours);
+    // More than will be done: it is killed.
+    const steps = warmUp + 2 * order.length * (blockSteps + 1);
+    const training = startTraining(folder, "listened-to", steps, evenSteps);
+    const written = new WrittenLines(join(training.dir, "timing.jsonl"));
+    const reached = async (step: number) => {
+      while (written.count() < step) {
+        if (training.child.exitCode !== null) throw new Error("The training ended too early.");
+        await sleep(20);
       }
-      ratios.push(time.with! / time.without!);
+    };
+    const blocks: Block[] = [];
+    const spent = { server: 0, training: 0, ms: 0 };
+    let heard = 0;
+    await reached(warmUp);
+    for (const isWith of order) {
+      const ending = new AbortController();
+      const streams = isWith
+        ? Array.from({ length: listeners }, () => listen(`${server.url}/ui/api/live`, cookie, ending.signal))
+        : [];
+      // The step in which they come or go belongs to no block.
+      const begun = written.count() + 1;
+      await reached(begun);
+      const before = { server: cpuMs(server.pid), training: cpuMs(training.child.pid!), at: performance.now() };
+      await reached(begun + blockSteps);
+      if (isWith) {
+        spent.server += cpuMs(server.pid) - before.server;
+        spent.training += cpuMs(training.child.pid!) - before.training;
+        spent.ms += performance.now() - before.at;
+      }
+      blocks.push({ with: isWith, from: begun + 1, to: begun + blockSteps });
+      ending.abort();
+      heard += (await Promise.all(streams)).reduce((sum, count) => sum + count, 0);
     }
-    return { ratio: median(ratios), ratios: range(ratios), pairs, serverShare: share, eventsHeard: heard };
+    training.child.kill("SIGKILL");
+    await training.end;
+    return {
+      ...slowerBy(blocks, msPerToken(training.dir)),
+      ...{ fours, steps: blockSteps, eventsHeard: heard },
+      serverShare: spent.server / (spent.ms * cpus().length),
+      serverOfTraining: spent.server / spent.training,
+    };
   } finally {
     await server.end();
+  }
+}
+
+/** With or without, block by block. */
+function orderOf(fours: number): boolean[] {
+  const random = createRandom(1);
+  return Array.from({ length: fours }, () => {
+    const first = random.next() < 0.5;
+    return [first, !first, !first, first];
+  }).flat();
+}
+
+/** `of`: what the steps of a block took. */
+export function slowerBy(
+  blocks: readonly Block[],
+  of: (from: number, to: number) => number,
+): Pick<Listeners, "slower" | "interval"> {
+  const differences: number[] = [];
+  for (let at = 0; at + 4 <= blocks.length; at += 4) {
+    const four = blocks.slice(at, at + 4).map((block) => ({ ...block, took: of(block.from, block.to) }));
+    const side = (isWith: boolean) =>
+      four.filter((block) => block.with === isWith).reduce((sum, { took }) => sum + Math.log(took), 0) / 2;
+    differences.push(side(true) - side(false));
+  }
+  const n = differences.length;
+  const mean = differences.reduce((sum, one) => sum + one, 0) / n;
+  const variance = differences.reduce((sum, one) => sum + (one - mean) ** 2, 0) / (n - 1);
+  const half = twoSided(0.95, n - 1) * Math.sqrt(variance / n);
+  return { slower: Math.expm1(mean), interval: [Math.expm1(mean - half), Math.expm1(mean + half)] };
+}
+
+/** Of steps [from, to]: replies are not of one length, and a step takes as long as what it sampled. */
+function msPerToken(dir: string): (from: number, to: number) => number {
+  const timing = linesOf<{ step: number; rolloutMs: number; updateMs: number; otherMs: number }>(dir, "timing.jsonl");
+  const metrics = linesOf<{ step: number; sampledTokens: number }>(dir, "metrics.jsonl");
+  const sum = <T extends { step: number }>(lines: readonly T[], from: number, to: number, of: (line: T) => number) =>
+    lines.filter(({ step }) => step >= from && step <= to).reduce((all, line) => all + of(line), 0);
+  return (from, to) =>
+    sum(timing, from, to, ({ rolloutMs, updateMs, otherMs }) => rolloutMs + updateMs + otherMs) /
+    sum(metrics, from, to, ({ sampledTokens }) => sampledTokens);
+}
+
+/** How many lines a file has, from what was appended: who waits for a step may not take the processor from it. */
+class WrittenLines {
+  readonly #path: string;
+  readonly #bytes = Buffer.alloc(1 << 16);
+  #at = 0;
+  #lines = 0;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  count(): number {
+    let file: number;
+    try {
+      file = openSync(this.#path, "r");
+    } catch {
+      return 0;
+    }
+    try {
+      for (let read = -1; read !== 0; this.#at += read) {
+        read = readSync(file, this.#bytes, 0, this.#bytes.length, this.#at);
+        for (let i = 0; i < read; i++) if (this.#bytes[i] === 10) this.#lines++;
+      }
+    } finally {
+      closeSync(file);
+    }
+    return this.#lines;
   }
 }
 
@@ -66,12 +171,6 @@ async function listen(url: string, cookie: string, signal: AbortSignal): Promise
     if (!signal.aborted) throw error;
   }
   return count;
-}
-
-/** The middle one by the clock; the first warms up. */
-function stepMs(dir: string): number {
-  const timing = linesOf<{ rolloutMs: number; updateMs: number; otherMs: number }>(dir, "timing.jsonl").slice(1);
-  return median(timing.map(({ rolloutMs, updateMs, otherMs }) => rolloutMs + updateMs + otherMs));
 }
 
 /** Of the whole process so far; zero where the system does not tell. */

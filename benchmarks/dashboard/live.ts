@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Browser, Page } from "playwright-core";
 import { median } from "./numbers.ts";
-import { freshPage, signIn } from "./pages.ts";
+import { freshPage, signIn, viewport } from "./pages.ts";
 import { startDashboard } from "./processes.ts";
 import { linesOf, startTraining } from "./training.ts";
 
@@ -16,12 +16,25 @@ export interface Live {
 /** Text or id → when it was first on the page, by the clock. */
 type Seen = Record<string, number>;
 
+/** What happened, when, and by which of the names on the page it is seen. */
+interface Happened {
+  what: string;
+  at: number;
+  isNamed(name: string): boolean;
+}
+
+/** Rows of a list are drawn where the window is: in one so high all of them are, also where many come at once. */
+const height = 12_000;
+/** What is later than this is held to be missing. */
+const mostMs = 30_000;
+
 export async function measureLive(browser: Browser, folder: string, steps: number): Promise<Live> {
   const name = "watched";
   const server = await startDashboard(`${folder}/runs`, `${folder}/cache-live`);
   try {
     const cookies = await signIn(browser, server);
     const [run, live] = [await freshPage(browser, cookies), await freshPage(browser, cookies)];
+    await live.setViewportSize({ ...viewport, height });
     // More than will be done: it is killed.
     const training = startTraining(folder, name, 100 * steps);
     const written = watchSteps(training.dir, steps);
@@ -30,36 +43,47 @@ export async function measureLive(browser: Browser, folder: string, steps: numbe
     await live.goto(`${server.url}/ui/#/live/${name}?steps=all`);
     await Promise.all([note(run, ".progress-line", "text"), note(live, ".live-line", "id")]);
     const since = Date.now();
-    const ended = await written;
-    await sleep(2000);
-    const shown = await Promise.all([seenOn(run), seenOn(live)]);
+    const ended = [...(await written)]
+      .filter(([, at]) => at > since)
+      .map(([step, at]): Happened => ({ what: `step ${step}`, at, isNamed: (text) => stepIn(text) >= step }));
+    const said = linesOf<{ type: string; id: string; at: number }>(training.dir, "live.jsonl")
+      .filter(({ type, at }) => type === "conversation" && at > since)
+      .map(({ id, at }): Happened => {
+        const end = `${JSON.stringify(id)}]`;
+        return { what: `conversation ${id}`, at, isNamed: (own) => own.endsWith(end) };
+      });
+    const [step, conversation] = [await lateness(run, ended), await lateness(live, said)];
     const killed = Date.now();
     training.child.kill("SIGKILL");
-    await run.locator(".run-head [data-state=lost]").waitFor({ timeout: 30_000 });
+    await run.locator(".run-head [data-state=lost]").waitFor({ timeout: mostMs });
     const lostMs = Date.now() - killed;
-    const said = linesOf<{ type: string; id: string; at: number }>(training.dir, "live.jsonl")
-      .filter(({ type, at }) => type === "conversation" && at > since && at < killed - 2000)
-      .map(({ id, at }) => ({ at, id }));
     await Promise.all([run, live].map((page) => page.context().close()));
-    const stepsLate = [...ended]
-      .filter(([, at]) => at > since)
-      .map(([step, at]) => firstOf(shown[0], (text) => stepIn(text) >= step) - at);
-    const late = said.map(({ id, at }) => firstOf(shown[1], (one) => one.endsWith(`${JSON.stringify(id)}]`)) - at);
-    return { step: summary(stepsLate), conversation: summary(late), lostMs };
+    return { step, conversation, lostMs };
   } finally {
     await server.end();
   }
 }
 
-const summary = (late: readonly number[]) => ({ median: median(late), longest: Math.max(...late), count: late.length });
+/** Waits until all of it was on the page: how late it was is what is measured, so it may not end the measurement. */
+async function lateness(page: Page, happened: readonly Happened[]): Promise<Live["step"]> {
+  const began = Date.now();
+  for (;;) {
+    const seen = Object.entries(await seenOn(page));
+    const late = happened.map(({ at, isNamed }) => {
+      const times = seen.filter(([name]) => isNamed(name)).map(([, first]) => first);
+      return times.length === 0 ? undefined : Math.min(...times) - at;
+    });
+    const missing = happened.filter((_, i) => late[i] === undefined).map(({ what }) => what);
+    if (missing.length === 0) {
+      const all = late as number[];
+      return { median: median(all), longest: Math.max(...all), count: all.length };
+    }
+    if (Date.now() - began > mostMs) throw new Error(`The page did not show: ${missing.join(", ")}.`);
+    await sleep(200);
+  }
+}
 
 const stepIn = (text: string) => Number(/step ([\d,\s]+) of/.exec(text)?.[1]?.replace(/\D/g, "") ?? -1);
-
-function firstOf(seen: Seen, fits: (name: string) => boolean): number {
-  const times = Object.entries(seen).filter(([name]) => fits(name));
-  if (times.length === 0) throw new Error("The page did not show what happened.");
-  return Math.min(...times.map(([, at]) => at));
-}
 
 /** When each step's line was on the disk. */
 async function watchSteps(dir: string, steps: number): Promise<Map<number, number>> {

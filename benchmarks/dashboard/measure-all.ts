@@ -13,20 +13,21 @@ import { measureViews } from "./views.ts";
 export interface Size extends ManyRuns {
   overlaid: number;
   rounds: number;
-  pairs: number;
-  /** Of the trainings that are watched, and listened to. */
+  /** Of the training that is watched. */
   watchedSteps: number;
-  pairSteps: number;
+  /** Of the one that is listened to: blocks of so many steps, four at a time. */
+  fours: number;
+  blockSteps: number;
 }
 
 export const full: Size = {
   ...{ runs: 50, steps: 10_000, trajectories: 5000, longTokens: 100_000, overlaid: 8, rounds: 3 },
-  ...{ pairs: 4, watchedSteps: 8, pairSteps: 12 },
+  ...{ watchedSteps: 8, fours: 80, blockSteps: 4 },
 };
 
 export const quick: Size = {
   ...{ runs: 5, steps: 1000, trajectories: 200, longTokens: 5000, overlaid: 4, rounds: 1 },
-  ...{ pairs: 1, watchedSteps: 3, pairSteps: 3 },
+  ...{ watchedSteps: 3, fours: 2, blockSteps: 2 },
 };
 
 type Measured = Omit<DashboardRecord, "machine" | "date" | "load" | "browser">;
@@ -47,7 +48,8 @@ export async function measureAll(
   const training = join(folder.work, "training");
   mkdirSync(join(training, "runs"), { recursive: true });
   const live = await measureLive(browser, training, size.watchedSteps);
-  const listeners = await measureListeners(training, { pairs: size.pairs, steps: size.pairSteps });
+  say(`Live: ${JSON.stringify(live)}`);
+  const listeners = await measureListeners(training, { fours: size.fours, blockSteps: size.blockSteps });
   const { cache: _, ...times } = views;
   return { ...{ runs, steps, overlaid, views: times, motion, against, live, listeners } };
 }

@@ -10,6 +10,8 @@ export interface Motion {
   work: Record<string, FrameWork>;
   /** The most that was seen after any of it. */
   memory: PageMemory;
+  /** MiB that the system counts for a page of this browser with nothing on it. */
+  emptyPage: number;
   tokensOpenedMs: number;
 }
 
@@ -22,7 +24,9 @@ export async function measureMotion(
 ): Promise<Motion> {
   const server = await startDashboard(folder.runs, folder.cache);
   try {
-    const page = await freshPage(browser, await signIn(browser, server));
+    const cookies = await signIn(browser, server);
+    const emptyPage = await emptyPageMemory(browser);
+    const page = await freshPage(browser, cookies);
     const session = await devtools(page);
     const work: Record<string, FrameWork> = {};
     const memory: PageMemory = { heap: 0, own: 0, process: 0 };
@@ -53,10 +57,18 @@ export async function measureMotion(
     await gone(page, "#/runs", { '[data-testid="run-row"]': 5 });
     await traced("scrolling the runs", scrolled);
     await page.context().close();
-    return { work, memory, tokensOpenedMs };
+    return { work, memory, emptyPage, tokensOpenedMs };
   } finally {
     await server.end();
   }
+}
+
+async function emptyPageMemory(browser: Browser): Promise<number> {
+  const page = await freshPage(browser);
+  await page.goto("about:blank");
+  const { process } = await pageMemory(browser, page);
+  await page.context().close();
+  return process;
 }
 
 /** Down, and back up, as a wheel does. */

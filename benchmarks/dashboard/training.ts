@@ -25,11 +25,14 @@ reward: { politeness: 0.5, conciseness: 0.5 }
   );
 }
 
+/** Every step learns from all it sampled, and none writes a checkpoint: steps that do the same can be held against each other. */
+export const evenSteps = ["--kl", "0.05", "--set", "checkpoint.every=0"];
+
 /** In `<folder>/runs/<name>`. */
-export function startTraining(folder: string, name: string, steps: number): Training {
+export function startTraining(folder: string, name: string, steps: number, flags: readonly string[] = []): Training {
   writeProject(folder);
   const shape = ["--groups-per-step", "2", "--group-size", "4", "--max-tokens", "24", "--set", "evaluation.every=0"];
-  const args = [command, "train", "--name", name, "--steps", String(steps), ...shape, "--json"];
+  const args = [command, "train", "--name", name, "--steps", String(steps), ...shape, ...flags, "--json"];
   const child = spawn(process.execPath, args, { cwd: folder, stdio: "ignore" });
   const end = new Promise<void>((settle, reject) => {
     child.once("error", reject);
