@@ -22,7 +22,7 @@ export interface Size extends ManyRuns {
 
 export const full: Size = {
   ...{ runs: 50, steps: 10_000, trajectories: 5000, longTokens: 100_000, overlaid: 8, rounds: 3 },
-  ...{ watchedSteps: 8, fours: 80, blockSteps: 4 },
+  ...{ watchedSteps: 8, fours: 160, blockSteps: 4 },
 };
 
 export const quick: Size = {

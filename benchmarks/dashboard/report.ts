@@ -99,7 +99,7 @@ export function linesOf(record: DashboardRecord): Line[] {
     {
       ...{ what: "training with ten listeners", value: listeners.slower * 100, unit: "%", aim: { most: 2 } },
       interval: listeners.interval.map((end) => end * 100) as [number, number],
-      about: `slower a token, within one run: ${listeners.fours} × 4 blocks of ${listeners.steps} steps, 95% interval ${listeners.interval.map((end) => number(end * 100)).join(" to ")}; the server took ${number(listeners.serverOfTraining * 100)}% of the training's processor time`,
+      about: `slower a token, within one run: ${listeners.fours} × 4 blocks of ${listeners.steps} steps, ${listeners.trimmed ? `${listeners.trimmed * 100}% of them left out at either end, ` : ""}95% interval ${listeners.interval.map((end) => number(end * 100)).join(" to ")}; the server took ${number(listeners.serverOfTraining * 100)}% of the training's processor time`,
     },
   ];
 }
