@@ -113,7 +113,7 @@ class FakeEngine:
             raise ValueError("something odd\nin two lines")
         if op == "refuse" and here:
             raise WorkerError("WRITE_FAILED", "The disk is full.", "Make room.")
-        if op == "exhaust":
+        if op == "exhaust" and here:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
         if op == "large":
             return {}, {"values": torch.zeros(options["length"])}

@@ -75,6 +75,18 @@ class TwoRanks(Processes):
         self.until_gone(*self.ranks)
         self.assertIn("rank 1 failed alone: throw failed in the worker: ValueError: something odd", self.text("err"))
 
+    def test_live_on_where_all_lack_memory_and_end_where_one_does(self) -> None:
+        client = self.client()
+        tokens = np.zeros(4096, np.int32)
+        self.assertEqual(client.ask("exhaust", {"tokens": tokens})["error"]["code"], "OUT_OF_MEMORY")
+        self.assertTrue(client.ask("step")["ok"])
+        client.send("exhaust", {"tokens": tokens}, rank=1)
+        with self.assertRaises((Closed, ConnectionResetError)):
+            client.receive()
+        self.assertNotEqual(self.launcher.wait(60), 0)
+        self.until_gone(*self.ranks)
+        self.assertRegex(self.text("err"), "rank 1 failed alone: .*4096 tokens")
+
     def test_end_with_whoever_started_the_launcher(self) -> None:
         other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
         client = self.client("--parent", str(other.pid))
