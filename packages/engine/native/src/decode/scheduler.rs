@@ -11,6 +11,7 @@ use super::cache::common;
 use super::caches::Caches;
 use super::constraint::{Allowed, Constraint, Masked, stuck};
 use super::history::{History, Left};
+use super::keeping::begin;
 use super::loops::exp;
 use super::prompt::{AboutPrompt, PromptRead};
 use super::random::uniform;
@@ -29,8 +30,8 @@ const GROWTH: usize = 64;
 pub struct Scheduler {
     limits: Limits,
     waiting: VecDeque<(Request, Weights)>,
-    active: Vec<Active>,
-    caches: Caches,
+    pub(super) active: Vec<Active>,
+    pub(super) caches: Caches,
     counts: Counts,
     inferred: Inferred,
     /// Of a few positions of a prompt that is read.
@@ -140,6 +141,7 @@ impl Scheduler {
     pub fn sweep(&mut self, present: u64) {
         let held = self.versions();
         self.caches.retain(|version| version == present || held.contains(&version));
+        self.caches.forget_all_but(Some(present));
     }
 
     pub fn step(&mut self, model: &mut Model) -> Produced {
@@ -167,7 +169,8 @@ impl Scheduler {
             let version = weights.version();
             // The last token of the prompt is always run: its logits are needed.
             let usable = &request.prompt[..request.prompt.len() - 1];
-            let found = self.caches.of(version).find(&request.namespace, usable);
+            let cache = self.caches.of(version);
+            let (found, keeps) = begin(model, cache, request, version, usable);
             let coming = self
                 .active
                 .iter()
@@ -212,6 +215,7 @@ impl Scheduler {
                 node,
                 computed,
                 cached: computed,
+                keeps,
                 queued_ms: waited_ms(&request),
                 drawn: Vec::new(),
                 last: [0],
@@ -267,6 +271,7 @@ impl Scheduler {
         let Some(&(first, _)) = work.first() else {
             return Ok(());
         };
+        self.keep_next(model, &work);
         let chunks: Vec<Chunk<'_>> = work.iter().map(|&(index, count)| self.active[index].chunk(count)).collect();
         model.infer_on(&self.active[first].weights, &chunks, &mut self.inferred)?;
         let wants: Vec<(bool, bool)> = chunks.iter().map(|chunk| (chunk.want_logits, chunk.want_hidden)).collect();
