@@ -19,6 +19,17 @@ pub fn begin(model: &Model, cache: &PrefixCache, request: &Request, version: u64
 }
 
 impl Scheduler {
+    /// Drops what was computed with weights that neither are the present ones nor have a request left.
+    pub fn sweep(&mut self, present: u64) {
+        let held = self.versions();
+        self.caches.retain(|version| version == present || held.contains(&version));
+        // Of the others nothing is added any more.
+        if self.swept != present {
+            self.caches.forget_all_but(Some(present));
+            self.swept = present;
+        }
+    }
+
     /// Makes room for what a step will add: `(index into active, tokens)`.
     pub(super) fn keep_next(&mut self, model: &Model, work: &[(usize, usize)]) {
         for &(index, count) in work {

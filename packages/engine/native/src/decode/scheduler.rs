@@ -32,6 +32,8 @@ pub struct Scheduler {
     waiting: VecDeque<(Request, Weights)>,
     pub(super) active: Vec<Active>,
     pub(super) caches: Caches,
+    /// The present version when it was last asked.
+    pub(super) swept: u64,
     counts: Counts,
     inferred: Inferred,
     /// Of a few positions of a prompt that is read.
@@ -54,6 +56,7 @@ impl Scheduler {
             waiting: VecDeque::new(),
             active: Vec::new(),
             caches: Caches::default(),
+            swept: 0,
             counts: Counts::default(),
             inferred: Inferred::default(),
             logits: Vec::new(),
@@ -135,13 +138,6 @@ impl Scheduler {
         let active = self.active.remove(at);
         self.caches.of(active.version()).settle(active.node);
         active
-    }
-
-    /// Drops what was computed with weights that neither are the present ones nor have a request left.
-    pub fn sweep(&mut self, present: u64) {
-        let held = self.versions();
-        self.caches.retain(|version| version == present || held.contains(&version));
-        self.caches.forget_all_but(Some(present));
     }
 
     pub fn step(&mut self, model: &mut Model) -> Produced {

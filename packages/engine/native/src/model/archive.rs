@@ -110,7 +110,7 @@ fn grow(state: &mut State) -> Option<()> {
     if pages == 0 || available_memory().is_some_and(|free| (pages * page) as u64 > free / 4) {
         return None;
     }
-    let slab = Arc::new(Buffer::zeroed(pages * state.page_floats, "activations of sampling").ok()?);
+    let slab = Arc::new(Buffer::unwritten(pages * state.page_floats, "activations of sampling").ok()?);
     state.held += pages * page;
     // The first pages go first.
     state.free.extend((0..pages).rev().map(|i| Place { slab: slab.clone(), offset: i * state.page_floats }));

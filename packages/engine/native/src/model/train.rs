@@ -102,9 +102,6 @@ impl Model {
         let sampled = keep == Keep::All && dropout.is_none() && (want.adapters || !weights.has(ADAPTERS));
         let recalled = if sampled { self.recall(weights, &rows, batch, prefixes)? } else { None };
         let keep = if recalled.is_some() { Keep::Layer } else { keep };
-        if keep == Keep::All {
-            self.arena.trim();
-        }
         let wanted: Vec<(u32, u32)> =
             (0..t).filter(|&i| batch.wanted[i] != 0 && rows.previous[i] >= 0).map(|i| (i as u32, rows.previous[i] as u32)).collect();
         let targets: Vec<u32> = wanted.iter().map(|&(row, _)| rows.tokens[row as usize]).collect();
@@ -121,6 +118,9 @@ impl Model {
         let floats = measure(std::ptr::null_mut()).5;
         let mut memory =
             if want.grad { self.spare.pop().unwrap_or(Buffer::empty()) } else { std::mem::replace(&mut self.scratch, Buffer::empty()) };
+        if memory.len() < floats {
+            self.arena.trim();
+        }
         memory.reserve(floats, "activations")?;
         let (plan, normed, stats, hidden, logits, _) = measure(memory.pointer());
         unsafe { rows.place(&self.shape, plan.kv, plan.kv_stride) };
