@@ -58,6 +58,8 @@ export interface OpenOptions {
    * instead. Default: what the machine has free at that time, where the engine can tell (Linux).
    */
   versionBytes?: number | undefined;
+  /** For activations of sampling that training passes go on from, where requests ask for them to be kept. Default 0: none. */
+  activationBytes?: number | undefined;
   /** How long such a change waits before it fails with DRAIN_TIMEOUT. Default 30,000. */
   drainMs?: number | undefined;
   /** Matrices of the base model to be kept in another form than f32, by their names. Such a model is trained by adapters alone. */
@@ -127,6 +129,8 @@ export interface SampleOptions {
   promptLogprobs?: number | undefined;
   /** What the reply may be: the number of a table that setConstraint() gave the model. */
   constraint?: number | undefined;
+  /** Keep what a training pass would compute of these tokens, where there is room, until the weights change. Default false. */
+  keepActivations?: boolean | undefined;
 }
 
 /** `SampleOptions` as the native side takes them. */
@@ -258,6 +262,8 @@ export interface MemoryUse {
   /** What only running replies still hold: earlier versions. */
   versions: number;
   cache: number;
+  /** Reserved for activations of sampling. */
+  activations: number;
 }
 
 export interface EngineStats {
@@ -274,6 +280,12 @@ export interface EngineStats {
   /** Of these, what did not have to be computed. */
   cachedTokens: number;
   sampledTokens: number;
+  /** Reserved for activations of sampling. */
+  activationBytes: number;
+  /** Of forward passes with gradients, so far. */
+  trainedTokens: number;
+  /** Of these, what sampling had computed. */
+  reusedTokens: number;
   /** Of the present weights. */
   version: number;
   /** Versions in use: the present one and those of replies that began earlier. */

@@ -1,9 +1,11 @@
-//! `cargo run --release --example bench -- gemm|train|lora|shared|grpo|decode|prefill|beside [gpt2|smol|starter] [threads] [forms] [batches]`,
+//! `cargo run --release --example bench -- gemm|train|lora|shared|grpo|reuse|reuse-lora|decode|prefill|beside [gpt2|smol|starter] [threads] [forms] [batches]`,
 //! such as `decode smol 2 f32,bf16,q8_0 1,16`; more than one form or batch with `decode` and `prefill` alone, ROUNDS as often.
 //! Times are CPU seconds of the process, so that a busy machine distorts them less.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
+#[path = "parts/reuse.rs"]
+mod reuse;
 
 use common::{STEP, WANT};
 use stateset_engine::buffer::Buffer;
@@ -293,10 +295,18 @@ fn main() {
     match what.as_str() {
         "beside" => beside(&mut m, token),
         _ => {
-            if what == "lora" {
-                m.add_lora(8, 16.0, 0.0, &["q", "k", "v", "o", "up", "down"], 1).unwrap();
-            } else {
-                m.set_trainable(Trainable::Full).unwrap();
+            let learns = |m: &mut Model| {
+                if what.ends_with("lora") {
+                    m.add_lora(8, 16.0, 0.0, &["q", "k", "v", "o", "up", "down"], 1).unwrap();
+                } else {
+                    m.set_trainable(Trainable::Full).unwrap();
+                }
+            };
+            learns(&mut m);
+            if what.starts_with("reuse") {
+                let mut other = model(&shape, threads, form);
+                learns(&mut other);
+                return reuse::reuse([m, other], token, get(5, "32").parse().unwrap());
             }
             let (start, parent): (Vec<u32>, Vec<i32>) = if what == "grpo" {
                 // A system prompt, four questions, eight replies each.

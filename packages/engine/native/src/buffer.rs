@@ -75,6 +75,11 @@ impl Buffer {
         Ok(buffer)
     }
 
+    /// For who writes everything that he will read.
+    pub fn unwritten(len: usize, what: &str) -> Result<Buffer, EngineError> {
+        Self::reserved(len, what, false)
+    }
+
     /// A buffer of its own with the same contents.
     pub fn copy(&self, what: &str) -> Result<Buffer, EngineError> {
         let copy = Self::reserved(self.len, what, false)?;

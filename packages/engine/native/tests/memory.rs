@@ -155,3 +155,31 @@ fn positions_beyond_those_seen_in_decoding() {
     assert!(refused.contains("rotary positions"), "{refused:?}");
     assert!(bits(&logits) == bits(&plenty));
 }
+
+#[test]
+fn activations_that_find_no_memory_are_not_kept() {
+    let mut m = trained("llama", false);
+    let tokens: Vec<u32> = (0..40).collect();
+    let wanted = vec![1; tokens.len()];
+    let batch = TreeBatch { tokens: &tokens, node_start: &[0, 40], node_parent: &[-1], wanted: &wanted, temperature: 1.0 };
+    let want = Want { grad: true, ..WANT };
+    let plenty = bits(&m.forward(&batch, want).unwrap().logprobs);
+    m.set_activation_bytes(64 << 20);
+    let refusing = |on: bool| {
+        ALLOWED.set(0);
+        LARGE.set(if on { 4 * KIB } else { usize::MAX });
+    };
+    let segment = m.new_segment(40).unwrap();
+    refusing(true);
+    assert!(!m.keep_next(&segment, 40));
+    refusing(false);
+    assert!(m.keep_next(&segment, 40));
+    m.infer(&[Chunk { path: &[], segment: &segment, tokens: &tokens[..39], want_logits: false, want_hidden: false }], &mut Vec::new())
+        .unwrap();
+    assert_eq!(segment.kept(), 39);
+    let weights = m.weights().clone();
+    let (refused, pass) =
+        starve(&mut m, 4 * KIB, |m| m.forward_from(&weights, &batch, want, &|_| vec![KvSpan { segment: segment.clone(), used: 39 }]));
+    assert!(refused.contains("activations"), "{refused:?}");
+    assert!(bits(&pass.logprobs) == plenty);
+}

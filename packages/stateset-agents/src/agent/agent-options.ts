@@ -71,9 +71,10 @@ export interface AgentOptions {
   torch?: OpenPolicyOptions["torch"] | undefined;
   /** Threads of the embedded engine. Default: all cores. */
   threads?: number | undefined;
-  /** Replies sampled together, memory for their keys and values, and requests that may wait: see openPolicy(). */
+  /** Replies sampled together, memory for their keys and values and for what training reuses of them, and requests that may wait: see openPolicy(). */
   slots?: number | undefined;
   cacheBytes?: number | undefined;
+  activationBytes?: number | undefined;
   maxWaiting?: number | undefined;
   /** Makes replies repeatable. Without it every reply is drawn anew. */
   seed?: number | undefined;
@@ -142,6 +143,7 @@ const agentOptionsSchema = z.strictObject({
   threads: z.int().min(1).optional(),
   slots: z.int().min(1).optional(),
   cacheBytes: z.int().min(0).optional(),
+  activationBytes: z.int().min(0).optional(),
   maxWaiting: z.int().min(0).optional(),
   memory: z.union([z.instanceof(ConversationMemory), memoryOptionsSchema]).optional(),
   policy: z.custom<Policy>((value) => typeof value === "object" && value !== null && "sample" in value).optional(),
@@ -172,6 +174,7 @@ export interface ResolvedAgentOptions {
   threads: number | undefined;
   slots: number | undefined;
   cacheBytes: number | undefined;
+  activationBytes: number | undefined;
   maxWaiting: number | undefined;
   seed: number | undefined;
   contextWindow: ContextWindowOptions | undefined;
@@ -208,6 +211,7 @@ export function resolveAgentOptions(options: AgentOptions): ResolvedAgentOptions
     threads: parsed.threads,
     slots: parsed.slots,
     cacheBytes: parsed.cacheBytes,
+    activationBytes: parsed.activationBytes,
     maxWaiting: parsed.maxWaiting,
     seed: parsed.seed,
     contextWindow: typeof contextWindow === "string" ? { strategy: contextWindow } : contextWindow,

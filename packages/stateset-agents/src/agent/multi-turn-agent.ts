@@ -88,12 +88,12 @@ export class MultiTurnAgent extends Agent {
 
   async #open(): Promise<void> {
     const { model, lora, precision, referencePrecision, stub, hub, engine, torch } = this.options;
-    const { threads, slots, cacheBytes, maxWaiting, seed } = this.options;
+    const { threads, slots, cacheBytes, activationBytes, maxWaiting, seed } = this.options;
     // Loaded late: an agent on an injected policy needs neither engine nor tokenizer.
     const { openPolicy } = await import("../policy/open-policy.ts");
     const kept = { lora, precision, referencePrecision };
-    const wanted = { ...hub, ...kept, model, stub, engine, torch, threads, slots, cacheBytes, maxWaiting, seed };
-    this.#policy = await openPolicy(defined(wanted));
+    const limits = { threads, slots, cacheBytes, activationBytes, maxWaiting };
+    this.#policy = await openPolicy(defined({ ...hub, ...kept, ...limits, model, stub, engine, torch, seed }));
   }
 
   override get policy(): Policy {
@@ -300,6 +300,7 @@ export class MultiTurnAgent extends Agent {
       templateVariables: mergeVariables(templateVariables, scenario?.templateVariables, options.templateVariables),
       seed: options.seed ?? this.options.seed ?? 0,
       learn: options.learn ?? true,
+      keepActivations: options.keepActivations ?? false,
       reasoning,
       contextWindow,
       chain,

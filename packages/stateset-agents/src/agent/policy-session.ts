@@ -39,6 +39,7 @@ export interface PolicySessionOptions {
   system: string | undefined;
   seed: number;
   learn: boolean;
+  keepActivations: boolean;
   reasoning: boolean;
   tools?: RenderOptions["tools"];
   templateVariables?: RenderOptions["templateVariables"];
@@ -132,7 +133,7 @@ export class PolicySession implements ConversationSession {
   }
 
   async #reply(messages: readonly Turn[], options: ReplyOptions): Promise<Reply> {
-    const { policy, sampling, learn, reasoning, format, constraint } = this.#options;
+    const { policy, sampling, learn, keepActivations, reasoning, format, constraint } = this.#options;
     const seed = options.seed ?? seedOf(this.#options.seed, "turn", messages.length);
     const prompt = await this.prepare(messages, { seed, ...(options.signal && { signal: options.signal }) });
     if (!prompt) return { kind: "context-full", promptTokens: policy.model.contextLength, turns: [] };
@@ -153,6 +154,7 @@ export class PolicySession implements ConversationSession {
         seed,
         samplerLogprobs: learn && (isShaped(sampling) || constraint !== undefined),
         constraint,
+        keepActivations,
       },
       { signal: options.signal, onToken },
     );

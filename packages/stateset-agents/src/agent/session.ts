@@ -22,6 +22,8 @@ export interface ConversationOptions {
   constrain?: boolean | undefined;
   /** False: sampled tokens are recorded but not marked for learning. Default true. */
   learn?: boolean;
+  /** The conversation will be trained on before the weights change: an engine that can keeps what it computes of it. Default false. */
+  keepActivations?: boolean;
 }
 
 export interface ReplyOptions {

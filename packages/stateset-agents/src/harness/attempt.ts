@@ -113,6 +113,7 @@ export class Attempt implements ChatBook {
     return {
       ...{ session, prompt, sampling, seed },
       samplerLogprobs: learn && (isShaped(sampling) || constraint !== undefined),
+      keepActivations: learn,
       keep: ({ sample, turn }, chain) => {
         this.#replies.push({ key, asked, choice: choice++, from, messages, turn, chain });
         this.#tell(told, sample, turn);

@@ -8,6 +8,7 @@ import { wellFormed } from "./tokenizer/well-formed.ts";
 const besideSchema = z.strictObject({
   topLogprobs: z.int().min(0).max(20).optional(),
   samplerLogprobs: z.boolean().optional(),
+  keepActivations: z.boolean().optional(),
   promptLogprobs: z.int().min(0).max(20).optional(),
   // Two names that cannot be written as bytes would be one to the engine.
   namespace: z
@@ -25,10 +26,10 @@ export function checkRequest(
   request: SampleRequest,
   index: number,
 ): void {
-  const { tokens, sampling, seed, topLogprobs, samplerLogprobs, promptLogprobs, namespace } = request;
+  const { tokens, sampling, seed, topLogprobs, samplerLogprobs, promptLogprobs, namespace, keepActivations } = request;
   const schema = promptLogprobs === undefined ? samplingSchema : scoringSchema;
   parseOptions(schema, sampling, `sample() request ${index}: sampling`);
-  const beside = { topLogprobs, samplerLogprobs, promptLogprobs, namespace };
+  const beside = { topLogprobs, samplerLogprobs, promptLogprobs, namespace, keepActivations };
   parseOptions(besideSchema, beside, `sample() request ${index}`);
   const invalid = (what: string) => new StatesetError("INVALID_OPTION", `sample() request ${index}: ${what}`);
   if (!Number.isSafeInteger(seed) || seed < 0) throw invalid(`the seed ${seed} is not a whole number from 0.`);

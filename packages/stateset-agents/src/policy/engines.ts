@@ -17,6 +17,7 @@ export interface EngineOptions {
   seed: number | undefined;
   slots: number | undefined;
   cacheBytes: number | undefined;
+  activationBytes: number | undefined;
   maxWaiting: number | undefined;
   hub: {
     revision: string | undefined;

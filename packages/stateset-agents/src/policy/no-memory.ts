@@ -10,6 +10,7 @@ export const noMemory: MemoryPlan = {
   activations: 0,
   saving: 0,
   cache: 0,
+  keptActivations: 0,
   total: 0,
   available: 0,
 };

@@ -36,6 +36,11 @@ export interface OpenPolicyOptions {
   slots?: number;
   /** Memory for the keys and values of running and recent conversations. Default: a quarter of what is free, at most 1 GiB. */
   cacheBytes?: number;
+  /**
+   * Memory for activations of replies that are sampled for training, so that the first pass over them does not compute them again. 0: none.
+   * Default: a quarter of what is free beside the weights and what trains them, at most 2 GiB. Results do not depend on it.
+   */
+  activationBytes?: number;
   /** Requests that may wait for a slot; further ones fail with BUSY. Default: any number. */
   maxWaiting?: number;
   /** A branch, tag or commit on the hub. Default "main". */
@@ -65,6 +70,7 @@ const schema = z.strictObject({
   threads: z.int().min(1).optional(),
   slots: z.int().min(1).optional(),
   cacheBytes: z.int().min(0).optional(),
+  activationBytes: z.int().min(0).optional(),
   maxWaiting: z.int().min(0).optional(),
   revision: z.string().min(1).optional(),
   token: z.string().min(1).optional(),
@@ -96,7 +102,8 @@ export async function openPolicy(options: OpenPolicyOptions = {}): Promise<Polic
       hint: "Leave out engine, or leave out stub and name a model.",
     });
   }
-  const { lora, precision, referencePrecision, threads, seed, slots, cacheBytes, maxWaiting, torch } = rest;
+  const { lora, precision, referencePrecision, threads, seed, torch } = rest;
+  const { slots, cacheBytes, activationBytes, maxWaiting } = rest;
   if (torch && engine !== "torch") {
     throw new StatesetError("INVALID_OPTION", "openPolicy() is given options of the torch engine for another one.", {
       hint: 'Say engine: "torch", or leave out torch.',
@@ -113,6 +120,7 @@ export async function openPolicy(options: OpenPolicyOptions = {}): Promise<Polic
     seed,
     slots,
     cacheBytes,
+    activationBytes,
     maxWaiting,
     torch,
     hub: { revision, token, offline, cacheDir, onProgress },

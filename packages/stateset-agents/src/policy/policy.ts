@@ -200,6 +200,8 @@ export interface MemoryPlan {
   saving: number;
   /** For the keys and values of conversations. */
   cache: number;
+  /** For activations of sampling that training goes on from, at most; less where memory is short. */
+  keptActivations: number;
   total: number;
   available: number;
 }
@@ -251,6 +253,9 @@ export interface SamplerStats {
   promptTokens: number;
   cachedTokens: number;
   sampledTokens: number;
+  /** Of passes with gradients since then, where the engine goes on from sampling: their tokens, and those of them that did not have to be computed. */
+  trainedTokens?: number;
+  reusedTokens?: number;
   /** Weights that are alive: the present ones and those of replies that began before a change. */
   versions: number;
   /** The engine stopped after a failure of its own: every call is refused with ENGINE_FAILED, until the model is opened anew. */

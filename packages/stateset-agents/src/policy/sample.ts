@@ -82,6 +82,11 @@ export interface SampleRequest {
    * one can tell from the time of a first token what others asked. Results do not depend on it. Default "", the common one.
    */
   namespace?: string | undefined;
+  /**
+   * What is sampled will be trained on: an engine that can keeps what it computes, where it has room, for the first pass over these tokens.
+   * Results do not depend on it. Default false.
+   */
+  keepActivations?: boolean | undefined;
 }
 
 export interface TokenLogprob {

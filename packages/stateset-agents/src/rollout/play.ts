@@ -61,6 +61,7 @@ export function playInEnvironment({ agent, environment, settings }: EnvironmentP
       agent.startConversation({
         scenario,
         learn,
+        keepActivations: learn,
         ...sampling,
         ...(environmentTools.length > 0 && { environmentTools }),
       });

@@ -19,6 +19,8 @@ pub struct Active {
     /// Tokens of the prompt whose keys and values exist.
     pub computed: usize,
     pub cached: usize,
+    /// Its activations are kept, from its first token to here.
+    pub keeps: bool,
     pub queued_ms: f64,
     pub drawn: Vec<Drawn>,
     /// The token drawn last, which has no keys and values yet.

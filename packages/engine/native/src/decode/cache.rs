@@ -57,12 +57,29 @@ impl PrefixCache {
     }
 
     pub fn find(&self, namespace: &Namespace, tokens: &[u32]) -> Found {
-        let mut best = Found { len: 0, end: None };
         let roots = if namespace.is_some() { self.roots.get(namespace) } else { None };
-        let mut open: Vec<(NodeId, usize)> = roots.into_iter().flatten().map(|&root| (root, 0)).collect();
+        self.longest(roots.into_iter().flatten(), tokens, |node| node.tokens.len())
+    }
+
+    /// As `find`, as far as activations are kept.
+    pub fn find_kept(&self, namespace: &Namespace, tokens: &[u32]) -> Found {
+        let roots = if namespace.is_some() { self.roots.get(namespace) } else { None };
+        self.longest(roots.into_iter().flatten(), tokens, |node| node.segment.kept())
+    }
+
+    /// The segments that hold the longest prefix whose activations are kept, whose ever it is: training tells nobody what it finds.
+    pub fn kept_path(&self, tokens: &[u32]) -> Vec<KvSpan> {
+        let found = self.longest(self.roots.values().flatten(), tokens, |node| node.segment.kept());
+        self.spans(found)
+    }
+
+    /// `usable`: how many tokens of a run count.
+    fn longest<'a>(&self, roots: impl Iterator<Item = &'a NodeId>, tokens: &[u32], usable: impl Fn(&Node) -> usize) -> Found {
+        let mut best = Found { len: 0, end: None };
+        let mut open: Vec<(NodeId, usize)> = roots.map(|&root| (root, 0)).collect();
         while let Some((id, base)) = open.pop() {
             let node = self.node(id);
-            let matched = common(&node.tokens, &tokens[base..]);
+            let matched = common(&node.tokens[..usable(node).min(node.tokens.len())], &tokens[base..]);
             if base + matched > best.len {
                 best = Found { len: base + matched, end: Some((id, matched)) };
             }
@@ -80,11 +97,20 @@ impl PrefixCache {
     pub fn path(&mut self, found: Found) -> Vec<KvSpan> {
         self.clock += 1;
         let clock = self.clock;
+        let mut at = found.end;
+        while let Some((id, _)) = at {
+            let node = self.node_mut(id);
+            node.last_use = clock;
+            at = node.parent.map(|parent| (parent, node.attach));
+        }
+        self.spans(found)
+    }
+
+    fn spans(&self, found: Found) -> Vec<KvSpan> {
         let mut spans = Vec::new();
         let mut at = found.end;
         while let Some((id, used)) = at {
-            let node = self.node_mut(id);
-            node.last_use = clock;
+            let node = self.node(id);
             if used > 0 {
                 spans.push(KvSpan { segment: node.segment.clone(), used });
             }
@@ -149,7 +175,14 @@ impl PrefixCache {
         let covered = self
             .siblings(node)
             .iter()
-            .any(|&other| other != id && self.node(other).attach == node.attach && self.node(other).tokens.starts_with(&node.tokens));
+            .map(|&other| (other, self.node(other)))
+            // What is kept of it alone would be lost.
+            .any(|(other, run)| {
+                other != id
+                    && run.attach == node.attach
+                    && run.tokens.starts_with(&node.tokens)
+                    && run.segment.kept() >= node.segment.kept()
+            });
         if covered || node.tokens.is_empty() || node.namespace.is_none() {
             self.remove(id);
         }
@@ -179,6 +212,22 @@ impl PrefixCache {
             self.remove(id);
         }
         oldest.is_some()
+    }
+
+    /// Gives up the activations of the least recently used run behind which none are kept, and to which none are being added. False when there is none.
+    pub fn forget_oldest(&mut self) -> bool {
+        let needs = |id: &NodeId| self.node(*id).holds > 0 || self.node(*id).segment.kept() > 0;
+        let free = |n: &Node| n.holds == 0 && n.segment.kept() > 0 && !n.children.iter().any(needs);
+        let oldest = (0..self.nodes.len()).filter(|&id| self.nodes[id].as_ref().is_some_and(free)).min_by_key(|&id| self.node(id).last_use);
+        if let Some(id) = oldest {
+            self.node(id).segment.forget_activations();
+        }
+        oldest.is_some()
+    }
+
+    /// Gives up all activations.
+    pub fn forget_all(&self) {
+        self.nodes.iter().flatten().for_each(|node| node.segment.forget_activations());
     }
 
     fn remove(&mut self, id: NodeId) {

@@ -1,6 +1,7 @@
 //! One prefix cache for each version of the weights: keys and values of one are wrong for another.
 
 use super::cache::PrefixCache;
+use crate::model::KvSpan;
 
 #[derive(Default)]
 pub struct Caches {
@@ -32,6 +33,21 @@ impl Caches {
             }
         }
         true
+    }
+
+    /// For a training pass: as the cache of that version.
+    pub fn kept_path(&self, version: u64, tokens: &[u32]) -> Vec<KvSpan> {
+        self.list.iter().find(|&&(other, _)| other == version).map_or(Vec::new(), |(_, cache)| cache.kept_path(tokens))
+    }
+
+    /// Gives up the oldest activations. False when there are none.
+    pub fn forget_oldest(&mut self) -> bool {
+        self.list.iter_mut().any(|(_, cache)| cache.forget_oldest())
+    }
+
+    /// Gives up the activations of all versions but one, which alone can be trained from.
+    pub fn forget_all_but(&self, version: Option<u64>) {
+        self.list.iter().filter(|&&(other, _)| Some(other) != version).for_each(|(_, cache)| cache.forget_all());
     }
 
     /// Forgets the versions that nobody needs any more.

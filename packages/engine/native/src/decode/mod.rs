@@ -5,6 +5,7 @@ pub mod cache;
 mod caches;
 pub mod constraint;
 pub mod history;
+mod keeping;
 mod loops;
 pub mod prompt;
 pub mod random;

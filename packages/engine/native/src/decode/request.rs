@@ -29,6 +29,8 @@ pub struct Request {
     /// What the reply may be; none: anything.
     pub constraint: Option<Arc<Constraint>>,
     pub about: AboutPrompt,
+    /// Keep its activations, where there is room: a training pass will go on from them.
+    pub keep: bool,
     pub submitted: Instant,
 }
 
@@ -49,6 +51,7 @@ impl Request {
             sampler_logprobs: false,
             constraint: None,
             about: AboutPrompt::Nothing,
+            keep: false,
             submitted: Instant::now(),
         }
     }

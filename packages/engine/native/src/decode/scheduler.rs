@@ -11,6 +11,7 @@ use super::cache::common;
 use super::caches::Caches;
 use super::constraint::{Allowed, Constraint, Masked, stuck};
 use super::history::{History, Left};
+use super::keeping::begin;
 use super::loops::exp;
 use super::prompt::{AboutPrompt, PromptRead};
 use super::random::uniform;
@@ -29,8 +30,10 @@ const GROWTH: usize = 64;
 pub struct Scheduler {
     limits: Limits,
     waiting: VecDeque<(Request, Weights)>,
-    active: Vec<Active>,
-    caches: Caches,
+    pub(super) active: Vec<Active>,
+    pub(super) caches: Caches,
+    /// The present version when it was last asked.
+    pub(super) swept: u64,
     counts: Counts,
     inferred: Inferred,
     /// Of a few positions of a prompt that is read.
@@ -53,6 +56,7 @@ impl Scheduler {
             waiting: VecDeque::new(),
             active: Vec::new(),
             caches: Caches::default(),
+            swept: 0,
             counts: Counts::default(),
             inferred: Inferred::default(),
             logits: Vec::new(),
@@ -136,12 +140,6 @@ impl Scheduler {
         active
     }
 
-    /// Drops what was computed with weights that neither are the present ones nor have a request left.
-    pub fn sweep(&mut self, present: u64) {
-        let held = self.versions();
-        self.caches.retain(|version| version == present || held.contains(&version));
-    }
-
     pub fn step(&mut self, model: &mut Model) -> Produced {
         let mut produced = Produced::default();
         self.counts.steps += 1;
@@ -167,7 +165,8 @@ impl Scheduler {
             let version = weights.version();
             // The last token of the prompt is always run: its logits are needed.
             let usable = &request.prompt[..request.prompt.len() - 1];
-            let found = self.caches.of(version).find(&request.namespace, usable);
+            let cache = self.caches.of(version);
+            let (found, keeps) = begin(model, cache, request, version, usable);
             let coming = self
                 .active
                 .iter()
@@ -212,6 +211,7 @@ impl Scheduler {
                 node,
                 computed,
                 cached: computed,
+                keeps,
                 queued_ms: waited_ms(&request),
                 drawn: Vec::new(),
                 last: [0],
@@ -267,6 +267,7 @@ impl Scheduler {
         let Some(&(first, _)) = work.first() else {
             return Ok(());
         };
+        self.keep_next(model, &work);
         let chunks: Vec<Chunk<'_>> = work.iter().map(|&(index, count)| self.active[index].chunk(count)).collect();
         model.infer_on(&self.active[first].weights, &chunks, &mut self.inferred)?;
         let wants: Vec<(bool, bool)> = chunks.iter().map(|chunk| (chunk.want_logits, chunk.want_hidden)).collect();

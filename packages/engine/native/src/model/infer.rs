@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::kept::Kept;
 use super::layer::{Net, layer_forward, norm_rows};
 use super::params::ADAPTERS;
 use super::plan::{Keep, embed, lay_out};
@@ -25,6 +26,17 @@ impl Model {
 
     /// As `infer`, with a version of the weights that may not be the present one. A segment belongs to the version that filled it.
     pub fn infer_on(&mut self, weights: &Weights, chunks: &[Chunk<'_>], out: &mut Inferred) -> Result<(), EngineError> {
+        self.run_chunks(weights, chunks, out, true)
+    }
+
+    /// `split`: with the copy of the weights that sampling keeps for the AMX unit.
+    pub(super) fn run_chunks(
+        &mut self,
+        weights: &Weights,
+        chunks: &[Chunk<'_>],
+        out: &mut Inferred,
+        split: bool,
+    ) -> Result<(), EngineError> {
         weights.check_whole()?;
         let rows = Rows::of_chunks(&self.config, &self.shape, chunks)?;
         out.logits.clear();
@@ -47,13 +59,15 @@ impl Model {
                 wanted.push(read.len() - 1);
             }
         }
-        let plan = lay_out(&self.config, &self.params, &rows, Keep::Nothing, false, std::ptr::null_mut());
+        let kept = Kept::of_chunks(&self.config, &self.params, &rows, chunks);
+        let keep = if kept.is_some() { Keep::Layer } else { Keep::Nothing };
+        let plan = lay_out(&self.config, &self.params, &rows, keep, false, std::ptr::null_mut());
         let extra = read.len() * 2 * hp + wanted.len() * (hp + vp);
         self.scratch.reserve(plan.floats.saturating_add(extra), "activations")?;
         reserve(&mut out.logits, wanted.len() * self.config.vocab, "logits")?;
         reserve(&mut out.hidden, given.len() * hidden, "hidden states")?;
-        let plan = lay_out(&self.config, &self.params, &rows, Keep::Nothing, false, self.scratch.pointer());
-        let split = self.split(weights)?;
+        let plan = lay_out(&self.config, &self.params, &rows, keep, false, self.scratch.pointer());
+        let split = if split { self.split(weights)? } else { None };
         let net = Net {
             config: &self.config,
             params: &self.params,
@@ -69,13 +83,24 @@ impl Model {
         };
         unsafe {
             embed(&self.exec, &net, &rows, plan.layers[0].x);
-            let late = rows.late(&self.shape, read.clone());
+            // What is kept of a token is all of it.
+            let whole = kept.iter().flat_map(|(kept, _)| kept.rows());
+            let late = rows.late(&self.shape, read.iter().copied().chain(whole).collect());
+            if let Some((kept, _)) = &kept {
+                kept.save_first(&self.exec, plan.layers[0].x);
+            }
             for (index, acts) in plan.layers.iter().enumerate() {
                 let late = late.as_ref().filter(|_| index + 1 == plan.layers.len());
                 layer_forward(&mut self.exec, &net, &rows, index, acts, late)?;
+                if let Some((kept, _)) = &kept {
+                    kept.save(&self.exec, &self.config, &self.params, index, acts, late);
+                }
             }
             for chunk in chunks {
                 chunk.segment.len.fetch_add(chunk.tokens.len(), Ordering::AcqRel);
+            }
+            for &index in kept.iter().flat_map(|(_, of)| of) {
+                chunks[index].segment.saved(chunks[index].tokens.len());
             }
             if read.is_empty() {
                 return Ok(());

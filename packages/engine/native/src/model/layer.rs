@@ -61,6 +61,40 @@ pub struct Acts {
 }
 unsafe impl Sync for Acts {}
 
+/// A buffer of a layer that backward reads.
+pub struct Part {
+    pub at: *mut f32,
+    /// Floats a row.
+    pub width: usize,
+    /// It holds every row of a step, also in a layer that only late rows leave.
+    pub every: bool,
+}
+
+impl Acts {
+    /// All that `layer_backward` reads beside the stream that enters the layer. A pass that goes on from sampling has these and no others.
+    pub fn parts(&self, c: &Config, params: &Params) -> Vec<Part> {
+        let (hp, qp, kvp, ip) = (pad16(c.hidden), pad16(c.q_width()), pad16(c.kv_width()), pad16(c.inter));
+        let rank = params.lora.map_or(0, |lora| pad16(lora.rank));
+        let adapted = params.layers[0].linear.map(|linear| linear.is_some_and(|linear| linear.lora.is_some()));
+        let (late, every) = (false, true);
+        let lows = (0..adapted.len()).map(|target| (adapted[target], self.lora.low[target], rank, target == K || target == V));
+        let buffers = [
+            (true, self.mid, hp, late),
+            (true, self.q, qp, late),
+            (c.qk_norm, self.q_raw, qp, late),
+            (c.qk_norm, self.k_raw, kvp, every),
+            (true, self.attended, qp, late),
+            (c.mlp == Mlp::SwiGlu, self.gate, ip, late),
+            (true, self.up, ip, late),
+            (true, self.attn_norm, 2, every),
+            (true, self.mlp_norm, 2, late),
+            (true, self.attention, 2 * c.heads, late),
+        ];
+        let kept = buffers.into_iter().chain(lows).filter(|&(kept, ..)| kept);
+        kept.map(|(_, at, width, every)| Part { at, width, every }).collect()
+    }
+}
+
 pub const Q: usize = 0;
 pub const K: usize = 1;
 pub const V: usize = 2;

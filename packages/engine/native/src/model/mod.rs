@@ -1,13 +1,16 @@
 //! The model: parameters, inference, training. The public surface of the compute core.
 
+mod archive;
 mod digest;
 mod infer;
+mod kept;
 mod layer;
 mod layer_backward;
 mod linear;
 mod optimiser;
 mod params;
 mod plan;
+mod recall;
 mod rows;
 mod split;
 mod staged;
@@ -15,8 +18,8 @@ mod tensors;
 mod train;
 mod weights;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::buffer::Buffer;
 use crate::config::Config;
@@ -26,10 +29,12 @@ use crate::kernel::attention::{Shape, Span};
 use crate::kernel::head::{self, RowLogProbs};
 use crate::kernel::rope::Rope;
 use crate::simd::{LANES, Level, pad16};
+use archive::{Archive, Arena};
 use optimiser::Learning;
 pub use optimiser::Training;
 use params::Params;
 pub use params::{Forms, Values};
+pub use recall::Reuse;
 pub use staged::{Purpose, Staged};
 pub use weights::Weights;
 
@@ -73,6 +78,8 @@ pub struct KvSegment {
     capacity: usize,
     len: AtomicUsize,
     data: Buffer,
+    /// Activations of its tokens, for training passes.
+    archive: Mutex<Option<Archive>>,
 }
 
 impl KvSegment {
@@ -211,6 +218,9 @@ pub struct Model {
     backward: Buffer,
     /// Memory of finished passes, for the next one.
     spare: Vec<Buffer>,
+    /// Memory for activations of sampling.
+    arena: Arena,
+    reuse: Reuse,
 }
 
 impl Model {
@@ -258,6 +268,8 @@ impl Model {
             scratch: Buffer::empty(),
             backward: Buffer::empty(),
             spare: Vec::new(),
+            arena: Arena::default(),
+            reuse: Reuse::default(),
         })
     }
 
@@ -310,7 +322,7 @@ impl Model {
     pub fn new_segment(&self, capacity: usize) -> Result<Arc<KvSegment>, EngineError> {
         let floats = self.segment_bytes(capacity) / 4;
         let data = Buffer::zeroed(floats, "cached keys and values")?;
-        Ok(Arc::new(KvSegment { capacity, len: AtomicUsize::new(0), data }))
+        Ok(Arc::new(KvSegment { capacity, len: AtomicUsize::new(0), data, archive: Mutex::new(None) }))
     }
 
     /// More than there can be, where it would not fit 64 bits.

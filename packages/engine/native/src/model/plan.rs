@@ -18,6 +18,8 @@ pub enum Keep {
     Nothing,
     /// Each layer's input; the rest is recomputed.
     Inputs,
+    /// One layer's at a time, which are copied elsewhere or come from there.
+    Layer,
     All,
 }
 
@@ -95,7 +97,7 @@ pub fn lay_out(c: &Config, params: &Params, rows: &Rows, keep: Keep, dropout: bo
             layers[0]
         };
         acts.x = x;
-        if keep != Keep::Nothing {
+        if matches!(keep, Keep::Inputs | Keep::All) || (keep == Keep::Layer && index + 1 == c.layers) {
             x = b.take(t * hp);
         }
         acts.out = x;

@@ -60,7 +60,7 @@ impl Rows {
         Some(Late { rows, index, groups, tiles })
     }
 
-    fn empty() -> Rows {
+    pub fn empty() -> Rows {
         Rows {
             tokens: Vec::new(),
             positions: Vec::new(),

@@ -5,6 +5,7 @@ use super::layer_backward::{Grads, layer_backward, norm_gradient};
 use super::linear::LoraSpace;
 use super::params::{ADAPTERS, BASE, VALUE};
 use super::plan::{Bump, Keep, Plan, embed, lay_out};
+use super::recall::{Prefixes, Recalled};
 use super::rows::Rows;
 use super::{Derivatives, Model, Pass, Trainable, TreeBatch, Want, Weights};
 use crate::buffer::{Buffer, Shared, reserve};
@@ -26,6 +27,8 @@ pub struct Saved {
     rows: Rows,
     plan: Plan,
     keep: Keep,
+    /// What the layers' buffers are filled from, on the way back, where sampling had run them.
+    recalled: Option<Recalled>,
     adapters: bool,
     dropout: Option<(u64, f32)>,
     temperature: f32,
@@ -60,6 +63,17 @@ impl Model {
 
     /// As `forward`, with a version of the weights that may not be the present one: scores only, no gradients.
     pub fn forward_on(&mut self, weights: &Weights, batch: &TreeBatch<'_>, want: Want) -> Result<Pass, EngineError> {
+        self.forward_from(weights, batch, want, &|_| Vec::new())
+    }
+
+    /// As `forward_on`; a pass with gradients goes on from what sampling kept. The same bits.
+    pub fn forward_from(
+        &mut self,
+        weights: &Weights,
+        batch: &TreeBatch<'_>,
+        want: Want,
+        prefixes: Prefixes<'_>,
+    ) -> Result<Pass, EngineError> {
         weights.check_whole()?;
         let mut rows = Rows::of_tree(&self.config, &self.shape, batch)?;
         if want.grad && self.trainable == Trainable::None {
@@ -85,6 +99,9 @@ impl Model {
             (Some(seed), Some(lora)) if want.grad && want.adapters && lora.dropout > 0.0 => Some((seed, lora.dropout)),
             _ => None,
         };
+        let sampled = keep == Keep::All && dropout.is_none() && (want.adapters || !weights.has(ADAPTERS));
+        let recalled = if sampled { self.recall(weights, &rows, batch, prefixes)? } else { None };
+        let keep = if recalled.is_some() { Keep::Layer } else { keep };
         let wanted: Vec<(u32, u32)> =
             (0..t).filter(|&i| batch.wanted[i] != 0 && rows.previous[i] >= 0).map(|i| (i as u32, rows.previous[i] as u32)).collect();
         let targets: Vec<u32> = wanted.iter().map(|&(row, _)| rows.tokens[row as usize]).collect();
@@ -101,6 +118,9 @@ impl Model {
         let floats = measure(std::ptr::null_mut()).5;
         let mut memory =
             if want.grad { self.spare.pop().unwrap_or(Buffer::empty()) } else { std::mem::replace(&mut self.scratch, Buffer::empty()) };
+        if memory.len() < floats {
+            self.arena.trim();
+        }
         memory.reserve(floats, "activations")?;
         let (plan, normed, stats, hidden, logits, _) = measure(memory.pointer());
         unsafe { rows.place(&self.shape, plan.kv, plan.kv_stride) };
@@ -121,15 +141,19 @@ impl Model {
         let mut pass = Pass { logprobs: vec![0.0; t], entropy: Vec::new(), values: Vec::new(), hidden: Vec::new(), saved: None };
         let head_stats;
         unsafe {
-            embed(&self.exec, &net, &rows, plan.layers[0].x);
             let late = if want.grad || want.values || want.hidden {
                 None
             } else {
                 rows.late(&self.shape, wanted.iter().map(|&(_, row)| row as usize).collect())
             };
-            for (index, acts) in plan.layers.iter().enumerate() {
-                let late = late.as_ref().filter(|_| index + 1 == plan.layers.len());
-                layer_forward(&mut self.exec, &net, &rows, index, acts, late)?;
+            if let Some(recalled) = &recalled {
+                recalled.load_last(&self.exec, &plan);
+            } else {
+                embed(&self.exec, &net, &rows, plan.layers[0].x);
+                for (index, acts) in plan.layers.iter().enumerate() {
+                    let late = late.as_ref().filter(|_| index + 1 == plan.layers.len());
+                    layer_forward(&mut self.exec, &net, &rows, index, acts, late)?;
+                }
             }
             let left = late.as_ref().map_or(t, |l| l.rows.len());
             norm_rows(&self.exec, net.norm_row(net.params.final_norm), left, plan.last, normed, stats);
@@ -171,11 +195,14 @@ impl Model {
             head_stats = row_stats;
         }
         if want.grad {
+            self.reuse.tokens += t as u64;
+            self.reuse.reused += recalled.as_ref().map_or(0, |recalled| recalled.reused as u64);
             pass.saved = Some(Box::new(Saved {
                 memory,
                 rows,
                 plan,
                 keep,
+                recalled,
                 adapters: want.adapters,
                 dropout,
                 temperature: batch.temperature,
@@ -292,6 +319,9 @@ impl Model {
                 if s.keep == Keep::Inputs {
                     // The last buffer of the stream is free for the recomputed output: nobody reads it again.
                     layer_forward(exec, &net, &s.rows, index, &Acts { out: s.normed, ..*acts }, None)?;
+                }
+                if let Some(recalled) = &s.recalled {
+                    recalled.load(exec, &net, &s.rows, index, acts);
                 }
                 layer_backward(exec, &net, &s.rows, index, acts, &g, index > 0)?;
             }

@@ -13,6 +13,7 @@ const OPTIONS: Options = Options {
     limits: Limits { slots: 4, cache_bytes: 16 << 20 },
     max_waiting: None,
     version_bytes: None,
+    activation_bytes: 0,
     drain: Duration::from_secs(30),
     fails_after: None,
 };

@@ -207,7 +207,7 @@ unsafe extern "C" fn enter(env: Env, info: CallbackInfo) -> Value {
     })
 }
 
-/// (config, { threads, slots, cacheBytes, forms, maxWaiting?, versionBytes?, drainMs? }, onTokens)
+/// (config, { threads, slots, cacheBytes, forms, maxWaiting?, versionBytes?, activationBytes?, drainMs? }, onTokens)
 fn open(call: &Call) -> Answer {
     let config = read_config(&call.arg(0, "config"))?;
     let o = call.arg(1, "options");
@@ -216,6 +216,7 @@ fn open(call: &Call) -> Answer {
         limits: Limits { slots: o.field("slots")?.size()?, cache_bytes: o.field("cacheBytes")?.size()? },
         max_waiting: optional("maxWaiting")?,
         version_bytes: optional("versionBytes")?,
+        activation_bytes: optional("activationBytes")?.unwrap_or(0),
         drain: Duration::from_millis(optional("drainMs")?.unwrap_or(DRAIN_MS) as u64),
         fails_after: told_to_fail(std::env::var("STATESET_ENGINE_FAILS").ok().as_deref(), FAILURES.load(Ordering::Relaxed)),
     };
@@ -257,6 +258,7 @@ fn memory(call: &Call) -> Answer {
             ("retained", Reply::Number(retained as f64)),
             ("versions", Reply::Number(versions as f64)),
             ("cache", Reply::Number(state.scheduler.cache_bytes() as f64)),
+            ("activations", Reply::Number(state.model.activation_bytes() as f64)),
         ]))
     })
 }
@@ -273,6 +275,9 @@ fn stats(call: &Call) -> Answer {
         ("promptTokens", stats.counts.prompt_tokens),
         ("cachedTokens", stats.counts.cached_tokens),
         ("sampledTokens", stats.counts.sampled_tokens),
+        ("activationBytes", stats.activation_bytes as u64),
+        ("trainedTokens", stats.reuse.tokens),
+        ("reusedTokens", stats.reuse.reused),
         ("version", stats.version),
         ("versions", stats.versions as u64),
         ("drains", stats.drains),

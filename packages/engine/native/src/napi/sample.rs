@@ -78,6 +78,7 @@ fn read_request(id: u64, r: &Arg<'_>) -> Result<Request, EngineError> {
         sampler_logprobs: r.field("samplerLogprobs")?.optional().map_or(Ok(false), |value| value.flag())?,
         constraint: None,
         about: r.field("promptLogprobs")?.optional().map_or(Ok(AboutPrompt::Nothing), |top| top.size().map(AboutPrompt::Logprobs))?,
+        keep: r.field("keepActivations")?.optional().map_or(Ok(false), |value| value.flag())?,
         submitted: Instant::now(),
     })
 }

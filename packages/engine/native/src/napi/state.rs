@@ -8,7 +8,7 @@ use super::value::Reply;
 use crate::buffer::available_memory;
 use crate::decode::{Counts, Limits, Produced, Scheduler};
 use crate::error::EngineError;
-use crate::model::{Model, Pass, Purpose, Staged, Training, TreeBatch, Want, Weights};
+use crate::model::{Model, Pass, Purpose, Reuse, Staged, Training, TreeBatch, Want, Weights};
 
 /// What an engine is opened with.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +18,8 @@ pub struct Options {
     pub max_waiting: Option<usize>,
     /// Bytes for weights that only running replies still need; none: what the machine has free.
     pub version_bytes: Option<usize>,
+    /// Bytes for activations of sampling that training goes on from.
+    pub activation_bytes: usize,
     /// How long a change without room for a second version waits for running replies.
     pub drain: Duration,
     /// Decoding steps after which it fails on purpose.
@@ -64,6 +66,9 @@ pub struct Stats {
     pub slots: usize,
     pub cache_bytes: usize,
     pub counts: Counts,
+    /// For activations of sampling.
+    pub activation_bytes: usize,
+    pub reuse: Reuse,
     /// Of the present weights.
     pub version: u64,
     /// Versions of the weights that are in use: the present one and those of replies that began earlier.
@@ -73,7 +78,8 @@ pub struct Stats {
 }
 
 impl State {
-    pub fn new(model: Model, options: Options) -> State {
+    pub fn new(mut model: Model, options: Options) -> State {
+        model.set_activation_bytes(options.activation_bytes);
         State {
             scheduler: Scheduler::new(options.limits),
             model,
@@ -133,7 +139,28 @@ impl State {
         if want.grad && !self.scheduler.samples_from(&weights) {
             self.model.reclaim_split(&weights);
         }
-        self.model.forward_on(&weights, batch, want)
+        if want.grad {
+            // Who computes twice to save memory has none to spare.
+            self.model.set_activation_bytes(if want.recompute { 0 } else { self.options.activation_bytes });
+        }
+        if want.grad && want.recompute {
+            self.forget_activations();
+        }
+        let scheduler = &self.scheduler;
+        let version = weights.version();
+        let pass = self.model.forward_from(&weights, batch, want, &|tokens| scheduler.kept_path(version, tokens));
+        if pass.as_ref().is_err_and(|error| error.code == "OUT_OF_MEMORY") && self.forget_activations() {
+            return self.model.forward_on(&weights, batch, want);
+        }
+        pass
+    }
+
+    /// Gives the memory of activations back; tells whether there was some.
+    fn forget_activations(&mut self) -> bool {
+        let before = self.model.activation_bytes();
+        self.scheduler.forget_activations();
+        self.model.trim_activations();
+        self.model.activation_bytes() < before
     }
 
     /// Bytes beside the present weights: held by JavaScript (kept or being loaded), and held by replies alone.
@@ -195,6 +222,8 @@ impl State {
             slots: self.options.limits.slots,
             cache_bytes: self.scheduler.cache_bytes(),
             counts: self.scheduler.counts(),
+            activation_bytes: self.model.activation_bytes(),
+            reuse: self.model.reuse(),
             version: present,
             versions: 1 + older,
             drains: self.drains,

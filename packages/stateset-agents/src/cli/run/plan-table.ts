@@ -30,6 +30,7 @@ export function memoryText(plan: MemoryPlan, io: CliIo): string {
   if (plan.scorer > 0) parts.push(`the reward's reference ${bytes(plan.scorer)}`);
   if (plan.undo > 0) parts.push(`taking steps back ${bytes(plan.undo)}`);
   parts.push(`activations up to ${bytes(plan.activations)}`, `conversations up to ${bytes(plan.cache)}`);
+  if (plan.keptActivations > 0) parts.push(`activations kept from sampling up to ${bytes(plan.keptActivations)}`);
   parts.push(`saving up to ${bytes(plan.saving)}`);
   const fits = plan.total <= plan.available;
   const verdict = fits

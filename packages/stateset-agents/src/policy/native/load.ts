@@ -11,7 +11,14 @@ import type { LoraOptions } from "../policy.ts";
 import { loadChatTokenizer } from "../tokenizer/index.ts";
 import { exists } from "../what-lies-at.ts";
 import { onEngine } from "./errors.ts";
-import { availableMemory, defaultCacheBytes, defaultSlots, foresee, parameterCount } from "./memory.ts";
+import {
+  availableMemory,
+  defaultActivationBytes,
+  defaultCacheBytes,
+  defaultSlots,
+  foresee,
+  parameterCount,
+} from "./memory.ts";
 import { readModelConfig } from "./model-config.ts";
 import { createNativePolicy, type NativePolicy } from "./native-policy.ts";
 import { engineAlphas, engineTargets, findTargets, loadAdapter, parseLora } from "./peft.ts";
@@ -49,6 +56,11 @@ export interface NativePolicyOptions {
   slots?: number | undefined;
   /** Memory for the keys and values of running and recent conversations. Default: a quarter of what is free, at most 1 GiB. */
   cacheBytes?: number | undefined;
+  /**
+   * Memory for activations of replies that are sampled for training, so that the first pass over them does not compute them again. 0: none.
+   * Default: a quarter of what is free beside the weights and what trains them, at most 2 GiB. Results do not depend on it.
+   */
+  activationBytes?: number | undefined;
   /** Requests that may wait for a slot; further ones fail with BUSY. Default: any number. */
   maxWaiting?: number | undefined;
   /**
@@ -72,6 +84,7 @@ const schema = z.strictObject({
   seed: z.int().min(0).default(0),
   slots: z.int().min(1).max(4096).default(defaultSlots),
   cacheBytes: z.int().min(0).optional(),
+  activationBytes: z.int().min(0).optional(),
   maxWaiting: z.int().min(0).optional(),
   versionBytes: z.int().min(0).optional(),
   drainMs: z.int().min(0).optional(),
@@ -108,8 +121,14 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
   const cacheBytes = o.cacheBytes ?? defaultCacheBytes(bytes);
   // Elsewhere the engine cannot tell what is free.
   const versionBytes = o.versionBytes ?? (process.platform === "linux" ? undefined : Math.floor(availableMemory() / 2));
-  const limits = { slots: o.slots, cacheBytes, maxWaiting: o.maxWaiting, versionBytes, drainMs: o.drainMs };
-  const model = await onEngine(() => openModel(config.engine, { threads, forms, ...limits }));
+  const modules = linearModules(config.architecture, config.engine);
+  const lora = saved?.lora ?? (o.lora && parseLora(o.lora));
+  const file = saved && join(o.dir, "adapter_config.json");
+  const adapter = lora && { lora, modules: findTargets(lora, modules, file) };
+  const activationBytes = o.activationBytes ?? defaultActivationBytes(config, adapter, bytes);
+  const limits = { slots: o.slots, cacheBytes, activationBytes, maxWaiting: o.maxWaiting };
+  const changes = { versionBytes, drainMs: o.drainMs };
+  const model = await onEngine(() => openModel(config.engine, { threads, forms, ...limits, ...changes }));
   /** One change of the weights. */
   const fill = async (put: (target: TensorTarget) => Promise<void>) => {
     const load = await model.beginLoad();
@@ -120,10 +139,6 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
     return await onEngine(async () => {
       await model.setTrainable("none");
       await fill((load) => loadWeights(base.dir, config, load, forms));
-      const modules = linearModules(config.architecture, config.engine);
-      const lora = saved?.lora ?? (o.lora && parseLora(o.lora));
-      const file = saved && join(o.dir, "adapter_config.json");
-      const adapter = lora && { lora, modules: findTargets(lora, modules, file) };
       if (adapter) {
         const targets = engineTargets(adapter.modules, config.engine.layers);
         const { rank, alpha, dropout } = adapter.lora;
@@ -156,6 +171,7 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
         valueHead,
         seed: o.seed,
         cacheBytes,
+        activationBytes,
       });
     });
   } catch (error) {

@@ -45,6 +45,16 @@ export function defaultCacheBytes(weightBytes: number): number {
   return Math.floor(Math.min(2 ** 30, Math.max(0, availableMemory() - weightBytes) / 4));
 }
 
+/**
+ * For activations of sampling that training goes on from: a quarter of what is free beside the weights and what trains them, at most 2 GiB.
+ * None where dropout makes a training pass another computation than sampling.
+ */
+export function defaultActivationBytes(config: ModelConfig, adapter: Adapter | undefined, weightBytes: number): number {
+  if (adapter && adapter.lora.dropout > 0) return 0;
+  const { weights, optimiser } = memoryNeeds(config, adapter, weightBytes);
+  return Math.floor(Math.min(2 ** 31, Math.max(0, availableMemory() - weights - optimiser) / 4));
+}
+
 /** Bytes that parts of the work take. All numbers that are trained are 32-bit floats. */
 export interface MemoryNeeds {
   /** Of the model and, where there is one, its adapter. */
@@ -93,9 +103,14 @@ export function planMemory(
   weightBytes: number,
   {
     cacheBytes,
+    activationBytes,
     referenceBytes,
     ...options
-  }: PlanOptions & { cacheBytes?: number | undefined; referenceBytes?: number | undefined },
+  }: PlanOptions & {
+    cacheBytes?: number | undefined;
+    activationBytes?: number | undefined;
+    referenceBytes?: number | undefined;
+  },
 ): MemoryPlan {
   const { tokenBudget, recompute, reference, scorer, undo } = options;
   const { engine } = config;
@@ -111,8 +126,12 @@ export function planMemory(
     saving: needs.saving.training,
     cache: cacheBytes ?? defaultCacheBytes(weightBytes),
   };
-  const total = Object.values(parts).reduce((sum, bytes) => sum + bytes, 0);
-  return { ...parts, total, available: availableMemory() };
+  const needed = Object.values(parts).reduce((sum, bytes) => sum + bytes, 0);
+  const available = availableMemory();
+  const most = recompute ? 0 : (activationBytes ?? defaultActivationBytes(config, adapter, weightBytes));
+  // Nothing depends on it: where memory is short the engine keeps less.
+  const keptActivations = Math.min(most, Math.max(0, available - needed));
+  return { ...parts, keptActivations, total: needed + keptActivations, available };
 }
 
 export interface FolderPlanOptions extends PlanOptions {

@@ -34,6 +34,7 @@ export interface NativeParts {
   valueHead: boolean;
   seed: number;
   cacheBytes: number;
+  activationBytes: number;
 }
 
 /** What the parts of a native policy share: the model, how calls reach it, and what has become of it. */

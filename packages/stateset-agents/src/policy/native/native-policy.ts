@@ -37,7 +37,8 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
   const { name, digest, config, model, tokenizer, adapter } = parts;
   const { engine } = config;
   const core = new NativeCore(parts);
-  const kept = { cacheBytes: parts.cacheBytes, referenceBytes: parts.reference?.bytes };
+  const { cacheBytes, activationBytes } = parts;
+  const kept = { cacheBytes, activationBytes, referenceBytes: parts.reference?.bytes };
   const { names } = core;
   const constraints = new Constraints(model, tokenizer, engine.vocab);
   const drawer: Drawer = {

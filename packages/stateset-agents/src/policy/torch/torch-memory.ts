@@ -18,6 +18,7 @@ export function planTorch(
     // Tensor by tensor, in the memory of the machine.
     saving: 0,
     cache: slots * contextLength * bytes.kvPerToken,
+    keptActivations: 0,
   };
   const total = Object.values(parts).reduce((sum, one) => sum + one, 0);
   return { ...parts, total, available: bytes.free + bytes.weights / ranks };

@@ -89,7 +89,9 @@ function refuseMissing({ constraint, promptLogprobs }: DrawRequest): void {
 }
 
 function optionsOf(request: DrawRequest, { contextLength }: { contextLength: number }, stream: boolean) {
-  const { tokens, stopTokens, logitBias, maxTokens, constraint: _, promptLogprobs: __, ...rest } = request;
+  const { tokens, stopTokens, logitBias, maxTokens, ...others } = request;
+  // What it has not, and what would only save time.
+  const { constraint: _, promptLogprobs: __, keepActivations: ___, ...rest } = others;
   return {
     presencePenalty: 0,
     frequencyPenalty: 0,

@@ -20,6 +20,8 @@ export interface OpenedCall {
   seed: number;
   /** Whether log-probs under what is really drawn from are wanted too. */
   samplerLogprobs: boolean;
+  /** Whether what is sampled will be trained on. */
+  keepActivations: boolean;
   /** Told of every reply before its last byte leaves. */
   keep(reply: Choice, chain: ChainBuilder): void;
   /** Told what there was of replies that were broken off. */
@@ -36,7 +38,7 @@ export const servedBook: ChatBook = {
     const session = openSession(model.agent, options, model.chains.find(messages, project));
     const prompt = requireRoom(call, await session.prepare(messages, { seed, signal }));
     const keep: OpenedCall["keep"] = ({ turn }, chain) => model.chains.keep(messages, turn, chain, project);
-    return { session, prompt, sampling, seed, samplerLogprobs: false, keep };
+    return { session, prompt, sampling, seed, samplerLogprobs: false, keepActivations: false, keep };
   },
 };
 

@@ -23,7 +23,7 @@ export async function answerChat(exchange: Exchange, book: ChatBook = servedBook
   if (kept) return new Response(kept, { headers: { "content-type": "application/json", "x-stateset-cached": "1" } });
 
   const opened = await book.open(call, exchange);
-  const { session, prompt, sampling, seed } = opened;
+  const { session, prompt, sampling, seed, samplerLogprobs, keepActivations } = opened;
   exchange.chain = prompt.place !== "again" && prompt.place.kind === "restart" ? "started" : "continued";
 
   const head: ReplyHead = {
@@ -36,7 +36,7 @@ export async function answerChat(exchange: Exchange, book: ChatBook = servedBook
     ? new ChunkWriter(exchange.stream(), head, call, { whole, promptTokens: prompt.tokens })
     : undefined;
   const one = {
-    ...{ tokens: prompt.tokens, seed, constraint, samplerLogprobs: opened.samplerLogprobs },
+    ...{ tokens: prompt.tokens, seed, constraint, samplerLogprobs, keepActivations },
     sampling: shortened(sampling, prompt.room),
     ...(call.topLogprobs !== undefined && { topLogprobs: call.topLogprobs }),
   };

@@ -1,0 +1,54 @@
+//! Which sequences have their activations kept for training: those that ask for it, from their first token on, while there is room. What
+//! is behind a token of which nothing is kept is of no use. Where room is short the oldest that nobody adds to is given up.
+
+use super::cache::{Found, PrefixCache};
+use super::request::Request;
+use super::scheduler::Scheduler;
+use crate::model::{KvSpan, Model};
+
+/// What a request goes on from, and whether its activations are kept. What others computed without keeping it is computed again
+/// where there is room to keep it: training would have to.
+pub fn begin(model: &Model, cache: &PrefixCache, request: &Request, version: u64, usable: &[u32]) -> (Found, bool) {
+    let found = cache.find(&request.namespace, usable);
+    if !request.keep || version != model.version() || !model.can_keep() {
+        return (found, false);
+    }
+    let kept = cache.find_kept(&request.namespace, usable);
+    let keeps = kept.len == found.len || model.has_room_to_keep(found.len - kept.len);
+    (if keeps { kept } else { found }, keeps)
+}
+
+impl Scheduler {
+    /// Drops what was computed with weights that neither are the present ones nor have a request left.
+    pub fn sweep(&mut self, present: u64) {
+        let held = self.versions();
+        self.caches.retain(|version| version == present || held.contains(&version));
+        // Of the others nothing is added any more.
+        if self.swept != present {
+            self.caches.forget_all_but(Some(present));
+            self.swept = present;
+        }
+    }
+
+    /// Makes room for what a step will add: `(index into active, tokens)`.
+    pub(super) fn keep_next(&mut self, model: &Model, work: &[(usize, usize)]) {
+        for &(index, count) in work {
+            let active = &mut self.active[index];
+            active.keeps &= active.version() == model.version();
+            while active.keeps && !model.keep_next(&active.segment, count) {
+                active.keeps = self.caches.forget_oldest();
+            }
+        }
+    }
+
+    /// The segments that hold the beginning of a sequence, as far as the activations of these weights are kept.
+    pub fn kept_path(&self, version: u64, tokens: &[u32]) -> Vec<KvSpan> {
+        self.caches.kept_path(version, tokens)
+    }
+
+    /// Gives up all activations that are kept.
+    pub fn forget_activations(&mut self) {
+        self.active.iter_mut().for_each(|active| active.keeps = false);
+        self.caches.forget_all_but(None);
+    }
+}
