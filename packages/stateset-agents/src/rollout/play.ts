@@ -59,9 +59,7 @@ export function playInEnvironment({ agent, environment, settings }: EnvironmentP
     let episode: Episode;
     const begin = (environmentTools: readonly ToolDefinition[] = []) =>
       agent.startConversation({
-        scenario,
-        learn,
-        keepActivations: learn,
+        ...{ scenario, learn, keepActivations: learn },
         ...sampling,
         ...(environmentTools.length > 0 && { environmentTools }),
       });
