@@ -40,6 +40,8 @@ export interface EngineConfig {
   qkNorm: boolean;
   /** A token attends to itself and at most this many − 1 tokens before it. */
   slidingWindow: number | undefined;
+  /** Layers that attend to everything before them in spite of the window. */
+  fullLayers?: readonly number[] | undefined;
 }
 
 /** How the numbers of a matrix lie in memory: by themselves, or as the blocks of a GGUF file of that type. */

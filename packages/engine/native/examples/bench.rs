@@ -144,6 +144,7 @@ fn config(shape: &str) -> Config {
         mlp_bias: true,
         qk_norm: false,
         sliding_window: None,
+        full_layers: Vec::new(),
     };
     let llama = Config {
         norm: Norm::Rms,

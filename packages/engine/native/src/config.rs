@@ -57,6 +57,8 @@ pub struct Config {
     pub qk_norm: bool,
     /// A token attends to itself and at most this many − 1 tokens before it.
     pub sliding_window: Option<usize>,
+    /// Layers that attend to everything before them in spite of the window.
+    pub full_layers: Vec<usize>,
 }
 
 impl Config {
@@ -66,6 +68,11 @@ impl Config {
 
     pub fn kv_width(&self) -> usize {
         self.kv_heads * self.head_dim
+    }
+
+    /// How many tokens a token of this layer attends to, itself included.
+    pub fn window_of(&self, layer: usize) -> usize {
+        self.sliding_window.filter(|_| !self.full_layers.contains(&layer)).unwrap_or(usize::MAX)
     }
 
     /// Rejects shapes the engine cannot run, before anything is allocated.
@@ -114,6 +121,10 @@ impl Config {
         if self.sliding_window == Some(0) {
             return Err(EngineError::config("sliding_window must be at least 1."));
         }
+        if self.sliding_window.is_none() && !self.full_layers.is_empty() {
+            return Err(EngineError::config("full_layers names layers without a window, but the model has no sliding_window."));
+        }
+        self.check_layers("full_layers", &self.full_layers)?;
         let scaling_ok = match self.rope_scaling {
             RopeScaling::None => true,
             RopeScaling::Linear { factor } => factor > 0.0 && factor.is_finite(),
@@ -125,5 +136,12 @@ impl Config {
             return Err(EngineError::config(format!("rope_scaling {:?} has values out of range.", self.rope_scaling)));
         }
         Ok(())
+    }
+
+    fn check_layers(&self, name: &str, list: &[usize]) -> Result<(), EngineError> {
+        match list.iter().find(|&&layer| layer >= self.layers) {
+            Some(layer) => Err(EngineError::config(format!("{name} names layer {layer}; the model has {} layers.", self.layers))),
+            None => Ok(()),
+        }
     }
 }

@@ -26,6 +26,7 @@ pub fn model() -> Model {
         mlp_bias: false,
         qk_norm: false,
         sliding_window: None,
+        full_layers: Vec::new(),
     };
     Model::new(config, 1).unwrap()
 }

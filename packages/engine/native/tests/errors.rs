@@ -20,6 +20,8 @@ fn impossible_configs_are_refused() {
         Config { rope_theta: -1.0, ..base.clone() },
         Config { norm_eps: f32::NAN, ..base.clone() },
         Config { sliding_window: Some(0), ..base.clone() },
+        Config { full_layers: vec![0], ..base.clone() },
+        Config { sliding_window: Some(7), full_layers: vec![2], ..base.clone() },
         Config { rope_scaling: RopeScaling::Linear { factor: 0.0 }, ..base.clone() },
     ];
     for c in bad {

@@ -38,6 +38,10 @@ CASES = {
     "mistral": (MistralConfig(**SHAPE, sliding_window=7, head_dim=12), {}),
     "qwen2": (Qwen2Config(**SHAPE, tie_word_embeddings=True), dict(dtype=torch.float16)),
     "qwen3": (Qwen3Config(**SHAPE, head_dim=16, tie_word_embeddings=False), {}),
+    # A window in some of the layers: from one on, and as a list says.
+    "qwen2-mixed": (Qwen2Config(**SHAPE, use_sliding_window=True, sliding_window=7, max_window_layers=1), {}),
+    "qwen3-mixed": (Qwen3Config(**{**SHAPE, "num_hidden_layers": 3}, head_dim=16, use_sliding_window=True, sliding_window=5,
+                                layer_types=["sliding_attention", "full_attention", "sliding_attention"]), {}),
 }
 
 

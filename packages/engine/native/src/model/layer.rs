@@ -95,6 +95,11 @@ impl Net<'_> {
         self.split.map_or(std::ptr::null(), |split| split.at(offset))
     }
 
+    /// As this layer attends.
+    pub fn shape_of(&self, index: usize) -> Shape {
+        Shape { window: self.config.window_of(index), ..self.shape }
+    }
+
     pub fn norm_row(&self, p: NormParams) -> NormRow {
         unsafe {
             NormRow {
@@ -172,7 +177,7 @@ pub unsafe fn layer_forward(
         }
         place_keys(exec, net, layer, rows, index, a, late)?;
         let f = attention::Forward {
-            shape: net.shape,
+            shape: net.shape_of(index),
             groups: late.map_or(&rows.groups, |l| &l.groups),
             spans: &rows.spans,
             layer: index,

@@ -69,7 +69,7 @@ pub unsafe fn layer_backward(
             std::ptr::write_bytes(g.dq, 0, m * qp);
         }
         let b = attention_backward::Backward {
-            shape: net.shape,
+            shape: net.shape_of(index),
             groups: &rows.groups,
             spans: &rows.spans,
             layer: index,

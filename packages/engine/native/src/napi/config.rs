@@ -64,5 +64,6 @@ pub fn read_config(c: &Arg<'_>) -> Result<Config, EngineError> {
         mlp_bias: c.field("mlpBias")?.flag()?,
         qk_norm: c.field("qkNorm")?.flag()?,
         sliding_window: c.field("slidingWindow")?.optional().map(|window| window.size()).transpose()?,
+        full_layers: c.field("fullLayers")?.optional().map_or(Ok(Vec::new()), |layers| layers.sizes())?,
     })
 }

@@ -27,6 +27,7 @@ pub fn config(name: &str) -> Config {
         mlp_bias: false,
         qk_norm: false,
         sliding_window: None,
+        full_layers: Vec::new(),
     };
     match name {
         "gpt2" => Config {
@@ -52,11 +53,12 @@ pub fn config(name: &str) -> Config {
         "qwen2" => Config { qkv_bias: true, tied: true, rope_scaling: RopeScaling::Linear { factor: 2.0 }, ..llama },
         "qwen3" => Config { qk_norm: true, tied: true, heads: 6, head_dim: 16, ..llama },
         "mistral" => Config { sliding_window: Some(7), ..llama },
+        "mixed" => Config { layers: 3, sliding_window: Some(7), full_layers: vec![1], ..llama },
         other => panic!("no flavour {other}"),
     }
 }
 
-pub const FLAVOURS: [&str; 7] = ["gpt2", "gelu", "llama", "llama3", "qwen2", "qwen3", "mistral"];
+pub const FLAVOURS: [&str; 8] = ["gpt2", "gelu", "llama", "llama3", "qwen2", "qwen3", "mistral", "mixed"];
 
 pub fn uniform(stream: u64, index: usize) -> f32 {
     2.0 * counter_uniform(42, stream, index as u64) - 1.0

@@ -64,7 +64,9 @@ function refuseUnknown({ architecture, engine: c }: ModelConfig, name: string): 
       ? "the exact GELU (llama.cpp has the tanh form for GPT-2)"
       : architecture === "qwen3" && c.qkvBias
         ? "biases in attention, for Qwen3"
-        : scaling?.type === "llama3" && (scaling.lowFrequency !== 1 || scaling.highFrequency !== 4)
+        : c.fullLayers
+          ? "a sliding window in only some of its layers"
+          : scaling?.type === "llama3" && (scaling.lowFrequency !== 1 || scaling.highFrequency !== 4)
           ? "frequency factors other than Llama 3's"
           : undefined;
   if (what === undefined) return;

@@ -40,9 +40,23 @@ describe("keys that config.json leaves out", () => {
 
   it("are those of Qwen's window, once it is switched on", () => {
     const qwen = { model_type: "qwen2", ...sizes, use_sliding_window: true };
-    expect(() => parse(qwen)).toThrow("a sliding window in only some of the layers");
+    expect(parse(qwen)).toMatchObject({ slidingWindow: 4096, fullLayers: [...Array(28).keys()] });
     expect(parse({ ...qwen, num_hidden_layers: 28 }).slidingWindow).toBeUndefined();
-    expect(parse({ ...qwen, max_window_layers: 0 }).slidingWindow).toBe(4096);
+    expect(parse({ ...qwen, max_window_layers: 0 })).toMatchObject({ slidingWindow: 4096 });
+    expect(parse({ ...qwen, max_window_layers: 0 }).fullLayers).toBeUndefined();
+  });
+
+  it("give way to a list of the kinds of layers, where there is one", () => {
+    const mixed = ["full_attention", "sliding_attention", "sliding_attention", "full_attention"];
+    const given = { ...sizes, num_hidden_layers: 4, sliding_window: 9, use_sliding_window: true, layer_types: mixed };
+    for (const model_type of ["mistral", "qwen2", "qwen3"]) {
+      expect(parse({ model_type, ...given })).toMatchObject({ slidingWindow: 9, fullLayers: [0, 3] });
+      expect(parse({ model_type, ...given, layer_types: Array(4).fill("full_attention") }).slidingWindow).toBeUndefined();
+      const odd = { model_type, ...given, layer_types: [...mixed.slice(1), "linear_attention"] };
+      expect(() => parse(odd)).toThrow('asks for layers of the kind "linear_attention"');
+      expect(() => parse({ model_type, ...given, num_hidden_layers: 5 })).toThrow("layer_types in config.json");
+    }
+    expect(parse({ model_type: "qwen2", ...given, use_sliding_window: false }).slidingWindow).toBeUndefined();
   });
 
   it.skipIf(!python)("mean what they mean to transformers, absent and null", { timeout: 120_000 }, () => {
@@ -50,7 +64,7 @@ describe("keys that config.json leaves out", () => {
       const whole: JsonObject = {
         ...{ model_type, ...sizes, num_key_value_heads: 4, head_dim: 64, max_position_embeddings: 99 },
         ...{ rms_norm_eps: 1e-3, tie_word_embeddings: true, attention_bias: false, sliding_window: 7 },
-        ...{ use_sliding_window: model_type.startsWith("qwen"), max_window_layers: 0, rope_theta: 77 },
+        ...{ use_sliding_window: model_type.startsWith("qwen"), max_window_layers: 3, rope_theta: 77 },
       };
       return Object.keys(whole)
         .filter((key) => key !== "model_type" && !(key in sizes))
@@ -88,7 +102,8 @@ describe("keys that config.json leaves out", () => {
 
 function attempt(json: JsonObject): Record<string, unknown> | undefined {
   try {
-    return { ...parse(json) };
+    const engine = parse(json);
+    return { ...engine, fullLayers: (engine.fullLayers ?? []).join() };
   } catch {
     return undefined;
   }

@@ -1,0 +1,67 @@
+import type { EngineConfig, RopeScaling } from "@stateset-agents/engine";
+import { absentKeys } from "./absent-keys.ts";
+import type { ConfigReader } from "./config-reader.ts";
+import type { Architecture } from "./model-config.ts";
+
+export function rope(read: ConfigReader): Pick<EngineConfig, "ropeTheta" | "ropeScaling"> {
+  const nested = read.object("rope_parameters") ?? read.object("rope_scaling");
+  const partial = nested?.number("partial_rotary_factor", 1) ?? read.number("partial_rotary_factor", 1);
+  if (partial !== 1) throw read.unsupported("a partial_rotary_factor");
+  const ropeTheta = nested?.has("rope_theta") ? nested.number("rope_theta") : read.number("rope_theta", 10_000);
+  return { ropeTheta, ropeScaling: nested && ropeScaling(nested) };
+}
+
+function ropeScaling(scaling: ConfigReader): RopeScaling | undefined {
+  const type = scaling.text("rope_type", () => scaling.text("type", "default"));
+  switch (type) {
+    case "default":
+      return undefined;
+    case "linear":
+      return { type, factor: scaling.number("factor") };
+    case "llama3":
+      return {
+        type,
+        factor: scaling.number("factor"),
+        lowFrequency: scaling.number("low_freq_factor"),
+        highFrequency: scaling.number("high_freq_factor"),
+        originalMaxPositions: scaling.size("original_max_position_embeddings"),
+      };
+    default:
+      throw scaling.unsupported(`rope scaling of type "${type}"`, "Supported: default, linear, llama3.");
+  }
+}
+
+const kinds: readonly unknown[] = ["full_attention", "sliding_attention"];
+
+/** The window, and the layers without it. Mistral's holds for every layer when set; Qwen's only when switched on, and then from some layer on. */
+export function windows(
+  architecture: Architecture,
+  read: ConfigReader,
+  layers: number,
+): Pick<EngineConfig, "slidingWindow" | "fullLayers"> {
+  const absent = absentKeys[architecture];
+  const window = read.absent("sliding_window")
+    ? absent.sliding_window
+    : read.has("sliding_window")
+      ? read.size("sliding_window")
+      : undefined;
+  if (architecture === "llama") return { slidingWindow: undefined };
+  const listed = fullLayers(read, layers);
+  const off = architecture !== "mistral" && !read.flag("use_sliding_window", false);
+  if (window === undefined || off) return { slidingWindow: undefined };
+  const from = architecture === "mistral" ? 0 : read.count("max_window_layers", absent.max_window_layers ?? layers);
+  const full = listed ?? [...Array(Math.min(layers, from)).keys()];
+  if (full.length === layers) return { slidingWindow: undefined };
+  return { slidingWindow: window, ...(full.length > 0 && { fullLayers: full }) };
+}
+
+/** Those that `layer_types` lets attend to everything; undefined where the file has no such list. */
+function fullLayers(read: ConfigReader, layers: number): number[] | undefined {
+  const types = read.list("layer_types");
+  if (!types) return undefined;
+  const odd = types.find((type) => !kinds.includes(type));
+  if (odd !== undefined)
+    throw read.unsupported(`layers of the kind ${JSON.stringify(odd)}`, `Supported: ${kinds.join(", ")}.`);
+  if (types.length !== layers) throw read.invalid("layer_types", `a list of ${layers} kinds, one a layer`);
+  return types.flatMap((type, layer) => (type === "full_attention" ? [layer] : []));
+}
