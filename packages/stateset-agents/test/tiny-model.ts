@@ -12,7 +12,10 @@ export { temporaryFolder };
 
 export const storiesDir = fileURLToPath(new URL("./fixtures/stories260K", import.meta.url));
 
-export const architectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3"] as const;
+/** Those that GGUF files are read and written of. */
+export const ggufArchitectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3"] as const;
+
+export const architectures = [...ggufArchitectures, "gemma3_text"] as const;
 
 /** config.json of a model small enough to test every path: two heads to a key, sizes that are no multiple of 16. */
 export function tinyConfig(architecture: Architecture): Record<string, unknown> {
@@ -65,6 +68,16 @@ export function tinyConfig(architecture: Architecture): Record<string, unknown> 
       head_dim: 16,
       rope_parameters: { rope_type: "linear", factor: 2, rope_theta: 10000 },
     },
+    gemma3_text: {
+      architectures: ["Gemma3ForCausalLM"],
+      hidden_activation: "gelu_pytorch_tanh",
+      head_dim: 16,
+      query_pre_attn_scalar: 24,
+      sliding_window: 12,
+      sliding_window_pattern: 2,
+      rope_theta: 1_000_000,
+      rope_local_base_freq: 10_000,
+    },
   }[architecture];
   return { model_type: architecture, ...common, ...own };
 }
@@ -82,7 +95,7 @@ export async function makeTinyModel(
   const random = createRandom(seed);
   const { engine } = parseModelConfig(json, "test");
   const tensors = tensorPlaces(architecture, engine).map(({ name, shape }): TensorToWrite => {
-    const norm = /(norm|ln_\w+)\.weight$/.test(name);
+    const norm = engine.norm !== "rms-plus-one" && /(norm|ln_\w+)\.weight$/.test(name);
     const data = Float32Array.from(
       { length: shape.reduce((a, b) => a * b, 1) },
       () => (norm ? 1 : 0) + scale * gaussian(random.next),

@@ -143,8 +143,12 @@ fn config(shape: &str) -> Config {
         out_bias: true,
         mlp_bias: true,
         qk_norm: false,
+        post_norm: false,
+        embedding_scale: 1.0,
+        attention_scale: None,
         sliding_window: None,
         full_layers: Vec::new(),
+        local_rope_theta: None,
     };
     let llama = Config {
         norm: Norm::Rms,

@@ -5,6 +5,8 @@ use crate::error::EngineError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Norm {
     Rms,
+    /// Its weights are kept as what they are above one (Gemma).
+    RmsPlusOne,
     Layer,
 }
 
@@ -12,10 +14,18 @@ pub enum Norm {
 pub enum Mlp {
     /// `down(silu(gate x) · up x)`
     SwiGlu,
+    /// `down(gelu_tanh(gate x) · up x)`
+    GeGlu,
     /// `down(gelu_tanh(up x))`
     GeluTanh,
     /// `down(gelu_erf(up x))`
     Gelu,
+}
+
+impl Mlp {
+    pub fn is_gated(self) -> bool {
+        matches!(self, Mlp::SwiGlu | Mlp::GeGlu)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,12 +63,20 @@ pub struct Config {
     pub qkv_bias: bool,
     pub out_bias: bool,
     pub mlp_bias: bool,
-    /// RMS norm over each query and key head before the rotation (Qwen3).
+    /// RMS norm over each query and key head before the rotation (Qwen3, Gemma 3).
     pub qk_norm: bool,
+    /// What attention and the feed-forward block give is normed, too, before it is added to the stream (Gemma).
+    pub post_norm: bool,
+    /// Token embeddings are multiplied by it; 1 where the model says nothing.
+    pub embedding_scale: f32,
+    /// Scores are multiplied by it; none is 1/√head_dim.
+    pub attention_scale: Option<f32>,
     /// A token attends to itself and at most this many − 1 tokens before it.
     pub sliding_window: Option<usize>,
     /// Layers that attend to everything before them in spite of the window.
     pub full_layers: Vec<usize>,
+    /// Of the layers with a window, where it is another one than `rope_theta`; without scaling (Gemma 3).
+    pub local_rope_theta: Option<f32>,
 }
 
 impl Config {
@@ -68,6 +86,11 @@ impl Config {
 
     pub fn kv_width(&self) -> usize {
         self.kv_heads * self.head_dim
+    }
+
+    /// Of scores, by head_dim unless the model says otherwise.
+    pub fn score_scale(&self) -> f32 {
+        self.attention_scale.unwrap_or(1.0 / (self.head_dim as f32).sqrt())
     }
 
     /// How many tokens a token of this layer attends to, itself included.
@@ -112,8 +135,17 @@ impl Config {
         if self.position == Position::Rope && !self.head_dim.is_multiple_of(2) {
             return Err(EngineError::config(format!("head_dim ({}) must be even for rotary positions.", self.head_dim)));
         }
-        if self.position == Position::Rope && !(self.rope_theta > 0.0 && self.rope_theta.is_finite()) {
-            return Err(EngineError::config(format!("rope_theta ({}) must be positive.", self.rope_theta)));
+        let positive = |name: &str, value: f32| {
+            if value > 0.0 && value.is_finite() { Ok(()) } else { Err(EngineError::config(format!("{name} ({value}) must be positive."))) }
+        };
+        if self.position == Position::Rope {
+            positive("rope_theta", self.rope_theta)?;
+            positive("local_rope_theta", self.local_rope_theta.unwrap_or(1.0))?;
+        }
+        positive("embedding_scale", self.embedding_scale)?;
+        positive("attention_scale", self.attention_scale.unwrap_or(1.0))?;
+        if self.position == Position::Learned && self.embedding_scale != 1.0 {
+            return Err(EngineError::config("embedding_scale goes with rotary positions: learned ones are added unscaled."));
         }
         if !(self.norm_eps >= 0.0 && self.norm_eps.is_finite()) {
             return Err(EngineError::config(format!("norm_eps ({}) must be a small positive number.", self.norm_eps)));

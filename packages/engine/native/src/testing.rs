@@ -25,8 +25,12 @@ pub fn model() -> Model {
         out_bias: false,
         mlp_bias: false,
         qk_norm: false,
+        post_norm: false,
+        embedding_scale: 1.0,
+        attention_scale: None,
         sliding_window: None,
         full_layers: Vec::new(),
+        local_rope_theta: None,
     };
     Model::new(config, 1).unwrap()
 }

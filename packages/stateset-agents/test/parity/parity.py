@@ -14,7 +14,7 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from peft.optimizers import create_loraplus_optimizer
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+from transformers import AutoModelForCausalLM, Gemma3TextConfig, GPT2Config, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
 
 torch.set_num_threads(1)
 
@@ -26,6 +26,8 @@ SHAPE = dict(
 )
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=32)
+GEMMA = dict(full_attention=dict(rope_type="linear", rope_theta=5000.0, factor=2.0),
+             sliding_attention=dict(rope_type="default", rope_theta=100.0))
 # name → (config, how it is saved)
 CASES = {
     "gpt2": (GPT2Config(vocab_size=VOCAB, n_embd=48, n_layer=2, n_head=4, n_positions=128, initializer_range=0.15,
@@ -42,6 +44,8 @@ CASES = {
     "qwen2-mixed": (Qwen2Config(**SHAPE, use_sliding_window=True, sliding_window=7, max_window_layers=1), {}),
     "qwen3-mixed": (Qwen3Config(**{**SHAPE, "num_hidden_layers": 3}, head_dim=16, use_sliding_window=True, sliding_window=5,
                                 layer_types=["sliding_attention", "full_attention", "sliding_attention"]), {}),
+    "gemma3": (Gemma3TextConfig(**{**SHAPE, "num_hidden_layers": 3}, head_dim=16, query_pre_attn_scalar=24, sliding_window=5,
+                                sliding_window_pattern=2, rope_parameters=GEMMA), {}),
 }
 
 

@@ -32,7 +32,7 @@ impl Model {
         if rows.len() == 0 {
             return Ok(());
         }
-        self.rope.grow(rows.longest())?;
+        self.ropes.grow(rows.longest())?;
         let (hidden, hp, vp) = (self.config.hidden, pad16(self.config.hidden), pad16(self.config.vocab));
         // The rows that somebody reads, and the places among them of those that logits come from and of those that are given.
         let (mut read, mut wanted, mut given) = (Vec::new(), Vec::new(), Vec::new());
@@ -60,7 +60,7 @@ impl Model {
             weights,
             learning: &self.learning,
             split: split.as_deref(),
-            rope: &self.rope,
+            ropes: &self.ropes,
             shape: self.shape,
             adapters: weights.has(ADAPTERS),
             train_base: false,

@@ -41,12 +41,14 @@ pub fn read_config(c: &Arg<'_>) -> Result<Config, EngineError> {
         max_positions: c.field("maxPositions")?.size()?,
         norm: match c.field("norm")?.text()?.as_str() {
             "rms" => Norm::Rms,
+            "rms-plus-one" => Norm::RmsPlusOne,
             "layer" => Norm::Layer,
             other => return Err(unknown("norm", other)),
         },
         norm_eps: c.field("normEps")?.float()?,
         mlp: match c.field("mlp")?.text()?.as_str() {
             "swiglu" => Mlp::SwiGlu,
+            "geglu" => Mlp::GeGlu,
             "gelu-tanh" => Mlp::GeluTanh,
             "gelu" => Mlp::Gelu,
             other => return Err(unknown("mlp", other)),
@@ -63,7 +65,11 @@ pub fn read_config(c: &Arg<'_>) -> Result<Config, EngineError> {
         out_bias: c.field("outBias")?.flag()?,
         mlp_bias: c.field("mlpBias")?.flag()?,
         qk_norm: c.field("qkNorm")?.flag()?,
+        post_norm: c.field("postNorm")?.optional().map_or(Ok(false), |on| on.flag())?,
+        embedding_scale: c.field("embeddingScale")?.optional().map_or(Ok(1.0), |scale| scale.float())?,
+        attention_scale: c.field("attentionScale")?.optional().map(|scale| scale.float()).transpose()?,
         sliding_window: c.field("slidingWindow")?.optional().map(|window| window.size()).transpose()?,
         full_layers: c.field("fullLayers")?.optional().map_or(Ok(Vec::new()), |layers| layers.sizes())?,
+        local_rope_theta: c.field("localRopeTheta")?.optional().map(|theta| theta.float()).transpose()?,
     })
 }

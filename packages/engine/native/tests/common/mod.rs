@@ -26,8 +26,12 @@ pub fn config(name: &str) -> Config {
         out_bias: false,
         mlp_bias: false,
         qk_norm: false,
+        post_norm: false,
+        embedding_scale: 1.0,
+        attention_scale: None,
         sliding_window: None,
         full_layers: Vec::new(),
+        local_rope_theta: None,
     };
     match name {
         "gpt2" => Config {
@@ -54,11 +58,22 @@ pub fn config(name: &str) -> Config {
         "qwen3" => Config { qk_norm: true, tied: true, heads: 6, head_dim: 16, ..llama },
         "mistral" => Config { sliding_window: Some(7), ..llama },
         "mixed" => Config { layers: 3, sliding_window: Some(7), full_layers: vec![1], ..llama },
+        "gemma" => Config {
+            norm: Norm::RmsPlusOne,
+            mlp: Mlp::GeGlu,
+            qk_norm: true,
+            post_norm: true,
+            embedding_scale: (40f32).sqrt(),
+            attention_scale: Some(0.2),
+            local_rope_theta: Some(100.0),
+            tied: true,
+            ..config("mixed")
+        },
         other => panic!("no flavour {other}"),
     }
 }
 
-pub const FLAVOURS: [&str; 8] = ["gpt2", "gelu", "llama", "llama3", "qwen2", "qwen3", "mistral", "mixed"];
+pub const FLAVOURS: [&str; 9] = ["gpt2", "gelu", "llama", "llama3", "qwen2", "qwen3", "mistral", "mixed", "gemma"];
 
 pub fn uniform(stream: u64, index: usize) -> f32 {
     2.0 * counter_uniform(42, stream, index as u64) - 1.0
@@ -66,7 +81,7 @@ pub fn uniform(stream: u64, index: usize) -> f32 {
 
 pub fn randomise(model: &mut Model) {
     for (stream, spec) in model.tensors().iter().enumerate() {
-        let is_norm = spec.name.ends_with("norm.weight");
+        let is_norm = spec.name.ends_with("norm.weight") && model.config().norm != Norm::RmsPlusOne;
         let size = if spec.rows == 1 { 0.3 } else { 1.2 / (spec.cols as f32).sqrt() };
         let data: Vec<f32> =
             (0..spec.rows * spec.cols).map(|i| uniform(stream as u64, i) * size + if is_norm { 1.0 } else { 0.0 }).collect();

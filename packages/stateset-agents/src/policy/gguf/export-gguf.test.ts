@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { architectures, makeTinyModel, temporaryFolder } from "../../../test/tiny-model.ts";
+import { ggufArchitectures, makeTinyModel, temporaryFolder } from "../../../test/tiny-model.ts";
 import { buildTokenTree } from "../../conversation/token-tree.ts";
 import { readModelConfig } from "../native/model-config.ts";
 import { openPolicy } from "../open-policy.ts";
@@ -18,7 +18,7 @@ async function learn(policy: Policy): Promise<void> {
   await policy.step({ learningRate: 0.05 });
 }
 
-describe.each(architectures)("a GGUF file of a trained %s", (architecture) => {
+describe.each(ggufArchitectures)("a GGUF file of a trained %s", (architecture) => {
   it("is, byte for byte, that of the merged model written to a folder first", async () => {
     const policy = await openPolicy({ model: await makeTinyModel(architecture), lora, threads: 1, seed: 3 });
     await learn(policy);

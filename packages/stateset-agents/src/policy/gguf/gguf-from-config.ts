@@ -1,15 +1,22 @@
 import { StatesetError } from "../../error.ts";
-import type { ModelConfig } from "../native/model-config.ts";
+import type { Architecture, ModelConfig } from "../native/model-config.ts";
 import type { WritableType } from "./quantise.ts";
 import type { GgufEntry } from "./write-gguf.ts";
 
 /** Numbers that llama.cpp gives to files of mostly one type. */
 const fileTypes = { F32: 0, F16: 1, Q8_0: 7 } as const satisfies Record<WritableType, number>;
 
+const written: readonly Architecture[] = ["llama", "mistral", "qwen2", "qwen3", "gpt2"];
+
 /** Metadata of a model, without its tokenizer: the way back from model-from-gguf.ts. */
 export function ggufFromConfig(config: ModelConfig, name: string, type: WritableType): Map<string, GgufEntry> {
   const { architecture: own, engine: c } = config;
   const architecture = own === "mistral" ? "llama" : own;
+  if (!written.includes(own)) {
+    throw new StatesetError("MODEL_UNSUPPORTED", `${name} is a ${own}, which is not written as a GGUF file.`, {
+      hint: `Export it as a folder. GGUF files are written of ${written.join(", ")}.`,
+    });
+  }
   refuseUnknown(config, name);
   const general: [string, GgufEntry][] = [
     ["general.architecture", architecture],

@@ -7,6 +7,7 @@ export interface AbsentKeys {
   max_position_embeddings?: number;
   sliding_window?: number;
   max_window_layers?: number;
+  tie_word_embeddings?: boolean;
 }
 
 /**
@@ -25,5 +26,12 @@ export const absentKeys: Readonly<Record<Architecture, AbsentKeys>> = {
     max_position_embeddings: 32_768,
     sliding_window: 4096,
     max_window_layers: 28,
+  },
+  gemma3_text: {
+    num_key_value_heads: 4,
+    head_dim: 256,
+    max_position_embeddings: 131_072,
+    sliding_window: 4096,
+    tie_word_embeddings: true,
   },
 };

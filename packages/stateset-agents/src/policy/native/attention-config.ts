@@ -3,12 +3,27 @@ import { absentKeys } from "./absent-keys.ts";
 import type { ConfigReader } from "./config-reader.ts";
 import type { Architecture } from "./model-config.ts";
 
-export function rope(read: ConfigReader): Pick<EngineConfig, "ropeTheta" | "ropeScaling"> {
-  const nested = read.object("rope_parameters") ?? read.object("rope_scaling");
+type Rope = Pick<EngineConfig, "ropeTheta" | "ropeScaling">;
+
+export function rope(read: ConfigReader): Rope {
+  return ropeOf(read, read.object("rope_parameters") ?? read.object("rope_scaling"), "rope_theta", 10_000);
+}
+
+/** `nested` says how, and may say the base as well; else `key` of the file does. */
+function ropeOf(read: ConfigReader, nested: ConfigReader | undefined, key: string, absent: number): Rope {
   const partial = nested?.number("partial_rotary_factor", 1) ?? read.number("partial_rotary_factor", 1);
   if (partial !== 1) throw read.unsupported("a partial_rotary_factor");
-  const ropeTheta = nested?.has("rope_theta") ? nested.number("rope_theta") : read.number("rope_theta", 10_000);
+  const ropeTheta = nested?.has("rope_theta") ? nested.number("rope_theta") : read.number(key, absent);
   return { ropeTheta, ropeScaling: nested && ropeScaling(nested) };
+}
+
+/** Gemma 3 turns by one base in layers with a window and by another one, perhaps scaled, in the others. */
+export function gemmaRope(read: ConfigReader): Rope & Pick<EngineConfig, "localRopeTheta"> {
+  const both = read.object("rope_parameters");
+  const full = both ? both.object("full_attention") : read.object("rope_scaling");
+  const sliding = ropeOf(read, both?.object("sliding_attention"), "rope_local_base_freq", 10_000);
+  if (sliding.ropeScaling) throw read.unsupported("rope scaling in layers with a window");
+  return { ...ropeOf(read, full, "rope_theta", 1_000_000), localRopeTheta: sliding.ropeTheta };
 }
 
 function ropeScaling(scaling: ConfigReader): RopeScaling | undefined {
@@ -33,7 +48,10 @@ function ropeScaling(scaling: ConfigReader): RopeScaling | undefined {
 
 const kinds: readonly unknown[] = ["full_attention", "sliding_attention"];
 
-/** The window, and the layers without it. Mistral's holds for every layer when set; Qwen's only when switched on, and then from some layer on. */
+/**
+ * The window, and the layers without it. Mistral's holds for every layer when set; Qwen's only when switched on, and then from some
+ * layer on; Gemma's for all but every sixth. A list of the kinds of layers goes before that.
+ */
 export function windows(
   architecture: Architecture,
   read: ConfigReader,
@@ -47,10 +65,15 @@ export function windows(
       : undefined;
   if (architecture === "llama") return { slidingWindow: undefined };
   const listed = fullLayers(read, layers);
-  const off = architecture !== "mistral" && !read.flag("use_sliding_window", false);
-  if (window === undefined || off) return { slidingWindow: undefined };
-  const from = architecture === "mistral" ? 0 : read.count("max_window_layers", absent.max_window_layers ?? layers);
-  const full = listed ?? [...Array(Math.min(layers, from)).keys()];
+  const switched = architecture === "qwen2" || architecture === "qwen3";
+  if (window === undefined || (switched && !read.flag("use_sliding_window", false))) return { slidingWindow: undefined };
+  const all = [...Array(layers).keys()];
+  const unlisted = () => {
+    if (switched) return all.slice(0, read.count("max_window_layers", absent.max_window_layers ?? layers));
+    const pattern = architecture === "gemma3_text" ? read.size("sliding_window_pattern", 6) : undefined;
+    return all.filter((layer) => pattern !== undefined && (layer + 1) % pattern === 0);
+  };
+  const full = listed ?? unlisted();
   if (full.length === layers) return { slidingWindow: undefined };
   return { slidingWindow: window, ...(full.length > 0 && { fullLayers: full }) };
 }

@@ -15,7 +15,7 @@ const sizes = {
   num_hidden_layers: 32,
   num_attention_heads: 16,
 };
-const llamaLike = ["llama", "mistral", "qwen2", "qwen3"];
+const llamaLike = ["llama", "mistral", "qwen2", "qwen3", "gemma3_text"];
 const parse = (json: JsonObject) => parseModelConfig(json, "config.json").engine;
 
 describe("keys that config.json leaves out", () => {
@@ -24,6 +24,7 @@ describe("keys that config.json leaves out", () => {
     ["llama", 16, undefined, 2048],
     ["qwen2", 32, undefined, 32_768],
     ["qwen3", 32, undefined, 32_768],
+    ["gemma3_text", 4, 4096, 131_072],
   ])(
     "mean for %s: %i key-value heads, a window of %s, %i positions",
     (model_type, kvHeads, slidingWindow, maxPositions) => {
@@ -64,14 +65,15 @@ describe("keys that config.json leaves out", () => {
       const whole: JsonObject = {
         ...{ model_type, ...sizes, num_key_value_heads: 4, head_dim: 64, max_position_embeddings: 99 },
         ...{ rms_norm_eps: 1e-3, tie_word_embeddings: true, attention_bias: false, sliding_window: 7 },
+        ...{ query_pre_attn_scalar: 64, rope_local_base_freq: 55, sliding_window_pattern: 4 },
         ...{ use_sliding_window: model_type.startsWith("qwen"), max_window_layers: 3, rope_theta: 77 },
       };
       return Object.keys(whole)
         .filter((key) => key !== "model_type" && !(key in sizes))
         .flatMap((key) => {
           const { [key]: _, ...rest } = whole;
-          // transformers takes a null rope_theta for a number, and fails later.
-          return key === "rope_theta" ? [rest] : [rest, { ...whole, [key]: null }];
+          // transformers takes a null of these for a number, and fails later.
+          return /^rope_/.test(key) ? [rest] : [rest, { ...whole, [key]: null }];
         });
     });
     const gpt2: JsonObject = { model_type: "gpt2", vocab_size: 96, n_embd: 64, n_head: 4, n_layer: 2, n_inner: 80 };

@@ -8,8 +8,11 @@ import { exists, isFolder } from "../what-lies-at.ts";
 import { absentKeys } from "./absent-keys.ts";
 import { rope, windows } from "./attention-config.ts";
 import { ConfigReader } from "./config-reader.ts";
+import { gemma3 } from "./gemma-config.ts";
 
-export type Architecture = "gpt2" | "llama" | "mistral" | "qwen2" | "qwen3";
+const architectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma3_text"] as const;
+
+export type Architecture = (typeof architectures)[number];
 
 export interface ModelConfig {
   architecture: Architecture;
@@ -20,8 +23,6 @@ export interface ModelConfig {
 
 /** The engine's own limit. */
 const mostLayers = 4096;
-
-const architectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3"] as const;
 
 /** Reads config.json of a Hugging Face model folder, or what a GGUF file says instead. */
 export async function readModelConfig(dir: string): Promise<ModelConfig> {
@@ -61,7 +62,12 @@ export function parseModelConfig(json: JsonObject, where: string): ModelConfig {
       "Use the model's unquantised weights, or a GGUF file of it.",
     );
   }
-  const engine = architecture === "gpt2" ? gpt2(read) : llamaLike(architecture, read);
+  const engine =
+    architecture === "gpt2"
+      ? gpt2(read)
+      : architecture === "gemma3_text"
+        ? gemma3(read)
+        : llamaLike(architecture, read);
   // Before anybody makes a list of the tensors: a damaged file can ask for millions.
   if (engine.layers > mostLayers)
     throw read.unsupported(`${engine.layers} layers`, `At most ${mostLayers} are supported.`);
@@ -104,7 +110,7 @@ function geluOf(read: ConfigReader, activation: string): "gelu-tanh" | "gelu" {
   throw read.unsupported(`activation_function = ${activation}`);
 }
 
-function llamaLike(architecture: Exclude<Architecture, "gpt2">, read: ConfigReader): EngineConfig {
+function llamaLike(architecture: Exclude<Architecture, "gpt2" | "gemma3_text">, read: ConfigReader): EngineConfig {
   const hidden = read.size("hidden_size");
   const layers = read.size("num_hidden_layers");
   const heads = read.size("num_attention_heads");

@@ -139,7 +139,13 @@ function llamaPlaces(c: EngineConfig): TensorPlace[] {
     const hf = `model.layers.${i}`;
     return [
       vector(`${hf}.input_layernorm.weight`, `layers.${i}.attn_norm.weight`, c.hidden),
-      vector(`${hf}.post_attention_layernorm.weight`, `layers.${i}.mlp_norm.weight`, c.hidden),
+      ...(c.postNorm
+        ? [
+            vector(`${hf}.post_attention_layernorm.weight`, `layers.${i}.attn_post_norm.weight`, c.hidden),
+            vector(`${hf}.pre_feedforward_layernorm.weight`, `layers.${i}.mlp_norm.weight`, c.hidden),
+            vector(`${hf}.post_feedforward_layernorm.weight`, `layers.${i}.mlp_post_norm.weight`, c.hidden),
+          ]
+        : [vector(`${hf}.post_attention_layernorm.weight`, `layers.${i}.mlp_norm.weight`, c.hidden)]),
       ...(c.qkNorm
         ? [
             vector(`${hf}.self_attn.q_norm.weight`, `layers.${i}.q_norm.weight`, c.headDim),
