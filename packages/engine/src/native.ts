@@ -51,6 +51,8 @@ export interface EngineConfig {
   fullLayers?: readonly number[] | undefined;
   /** Of the layers with a window, where it is another one than ropeTheta; without scaling (Gemma 3). */
   localRopeTheta?: number | undefined;
+  /** Layers whose queries and keys are not rotated (SmolLM3). */
+  unrotatedLayers?: readonly number[] | undefined;
 }
 
 /** How the numbers of a matrix lie in memory: by themselves, or as the blocks of a GGUF file of that type. */

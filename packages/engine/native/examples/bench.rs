@@ -149,6 +149,7 @@ fn config(shape: &str) -> Config {
         sliding_window: None,
         full_layers: Vec::new(),
         local_rope_theta: None,
+        unrotated_layers: Vec::new(),
     };
     let llama = Config {
         norm: Norm::Rms,

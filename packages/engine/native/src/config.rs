@@ -77,6 +77,8 @@ pub struct Config {
     pub full_layers: Vec<usize>,
     /// Of the layers with a window, where it is another one than `rope_theta`; without scaling (Gemma 3).
     pub local_rope_theta: Option<f32>,
+    /// Layers whose queries and keys are not rotated (SmolLM3).
+    pub unrotated_layers: Vec<usize>,
 }
 
 impl Config {
@@ -157,6 +159,7 @@ impl Config {
             return Err(EngineError::config("full_layers names layers without a window, but the model has no sliding_window."));
         }
         self.check_layers("full_layers", &self.full_layers)?;
+        self.check_layers("unrotated_layers", &self.unrotated_layers)?;
         let scaling_ok = match self.rope_scaling {
             RopeScaling::None => true,
             RopeScaling::Linear { factor } => factor > 0.0 && factor.is_finite(),

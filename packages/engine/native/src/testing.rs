@@ -31,6 +31,7 @@ pub fn model() -> Model {
         sliding_window: None,
         full_layers: Vec::new(),
         local_rope_theta: None,
+        unrotated_layers: Vec::new(),
     };
     Model::new(config, 1).unwrap()
 }

@@ -21,6 +21,7 @@ fn impossible_configs_are_refused() {
         Config { norm_eps: f32::NAN, ..base.clone() },
         Config { sliding_window: Some(0), ..base.clone() },
         Config { full_layers: vec![0], ..base.clone() },
+        Config { unrotated_layers: vec![2], ..base.clone() },
         Config { embedding_scale: f32::INFINITY, ..base.clone() },
         Config { attention_scale: Some(0.0), ..base.clone() },
         Config { local_rope_theta: Some(-1.0), ..base.clone() },

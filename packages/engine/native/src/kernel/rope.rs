@@ -19,11 +19,12 @@ impl Ropes {
             tables.extend(c.local_rope_theta.map(|theta| Rope::new(c.head_dim, theta, RopeScaling::None)));
         }
         let local = |layer: usize| c.local_rope_theta.is_some() && c.window_of(layer) != usize::MAX;
-        let table_of = (0..c.layers).map(|layer| (!tables.is_empty()).then_some(usize::from(local(layer)))).collect();
+        let rotated = |layer: &usize| c.position == Position::Rope && !c.unrotated_layers.contains(layer);
+        let table_of = (0..c.layers).map(|layer| Some(layer).filter(rotated).map(|layer| usize::from(local(layer)))).collect();
         Ropes { tables, table_of }
     }
 
-    /// None where positions are no matter of the layers.
+    /// None where a layer does not rotate.
     pub fn of(&self, layer: usize) -> Option<&Rope> {
         self.table_of[layer].map(|table| &self.tables[table])
     }

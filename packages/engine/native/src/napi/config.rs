@@ -71,5 +71,6 @@ pub fn read_config(c: &Arg<'_>) -> Result<Config, EngineError> {
         sliding_window: c.field("slidingWindow")?.optional().map(|window| window.size()).transpose()?,
         full_layers: c.field("fullLayers")?.optional().map_or(Ok(Vec::new()), |layers| layers.sizes())?,
         local_rope_theta: c.field("localRopeTheta")?.optional().map(|theta| theta.float()).transpose()?,
+        unrotated_layers: c.field("unrotatedLayers")?.optional().map_or(Ok(Vec::new()), |layers| layers.sizes())?,
     })
 }

@@ -32,6 +32,7 @@ pub fn config(name: &str) -> Config {
         sliding_window: None,
         full_layers: Vec::new(),
         local_rope_theta: None,
+        unrotated_layers: Vec::new(),
     };
     match name {
         "gpt2" => Config {
@@ -58,6 +59,7 @@ pub fn config(name: &str) -> Config {
         "qwen3" => Config { qk_norm: true, tied: true, heads: 6, head_dim: 16, ..llama },
         "mistral" => Config { sliding_window: Some(7), ..llama },
         "mixed" => Config { layers: 3, sliding_window: Some(7), full_layers: vec![1], ..llama },
+        "smollm3" => Config { layers: 3, unrotated_layers: vec![1], tied: true, ..llama },
         "gemma" => Config {
             norm: Norm::RmsPlusOne,
             mlp: Mlp::GeGlu,
@@ -73,7 +75,7 @@ pub fn config(name: &str) -> Config {
     }
 }
 
-pub const FLAVOURS: [&str; 9] = ["gpt2", "gelu", "llama", "llama3", "qwen2", "qwen3", "mistral", "mixed", "gemma"];
+pub const FLAVOURS: [&str; 10] = ["gpt2", "gelu", "llama", "llama3", "qwen2", "qwen3", "mistral", "mixed", "gemma", "smollm3"];
 
 pub fn uniform(stream: u64, index: usize) -> f32 {
     2.0 * counter_uniform(42, stream, index as u64) - 1.0

@@ -8,6 +8,7 @@ export interface AbsentKeys {
   sliding_window?: number;
   max_window_layers?: number;
   tie_word_embeddings?: boolean;
+  rope_theta?: number;
 }
 
 /**
@@ -33,5 +34,11 @@ export const absentKeys: Readonly<Record<Architecture, AbsentKeys>> = {
     max_position_embeddings: 131_072,
     sliding_window: 4096,
     tie_word_embeddings: true,
+  },
+  smollm3: {
+    num_key_value_heads: 4,
+    max_position_embeddings: 32_768,
+    tie_word_embeddings: true,
+    rope_theta: 2_000_000,
   },
 };

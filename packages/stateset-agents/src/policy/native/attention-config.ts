@@ -5,8 +5,19 @@ import type { Architecture } from "./model-config.ts";
 
 type Rope = Pick<EngineConfig, "ropeTheta" | "ropeScaling">;
 
-export function rope(read: ConfigReader): Rope {
-  return ropeOf(read, read.object("rope_parameters") ?? read.object("rope_scaling"), "rope_theta", 10_000);
+export function rope(architecture: Architecture, read: ConfigReader): Rope {
+  const nested = read.object("rope_parameters") ?? read.object("rope_scaling");
+  return ropeOf(read, nested, "rope_theta", absentKeys[architecture].rope_theta ?? 10_000);
+}
+
+/** SmolLM3 leaves one layer in four without positions, or those that a list marks with 0. */
+export function unrotatedLayers(read: ConfigReader, layers: number): number[] {
+  const interval = read.size("no_rope_layer_interval", 4);
+  const marks = read.list("no_rope_layers") ?? Array.from({ length: layers }, (_, i) => Number((i + 1) % interval !== 0));
+  if (marks.length !== layers || !marks.every((mark) => mark === 0 || mark === 1)) {
+    throw read.invalid("no_rope_layers", `a list of ${layers} zeros and ones, one a layer`);
+  }
+  return marks.flatMap((mark, layer) => (mark === 0 ? [layer] : []));
 }
 
 /** `nested` says how, and may say the base as well; else `key` of the file does. */
@@ -50,7 +61,7 @@ const kinds: readonly unknown[] = ["full_attention", "sliding_attention"];
 
 /**
  * The window, and the layers without it. Mistral's holds for every layer when set; Qwen's only when switched on, and then from some
- * layer on; Gemma's for all but every sixth. A list of the kinds of layers goes before that.
+ * layer on; Gemma's for all but every sixth; SmolLM3's, switched on, where it does not rotate. A list of the kinds of layers goes before that.
  */
 export function windows(
   architecture: Architecture,
@@ -65,10 +76,14 @@ export function windows(
       : undefined;
   if (architecture === "llama") return { slidingWindow: undefined };
   const listed = fullLayers(read, layers);
-  const switched = architecture === "qwen2" || architecture === "qwen3";
+  const switched = architecture !== "mistral" && architecture !== "gemma3_text";
   if (window === undefined || (switched && !read.flag("use_sliding_window", false))) return { slidingWindow: undefined };
   const all = [...Array(layers).keys()];
   const unlisted = () => {
+    if (architecture === "smollm3") {
+      const unrotated = unrotatedLayers(read, layers);
+      return all.filter((layer) => !unrotated.includes(layer));
+    }
     if (switched) return all.slice(0, read.count("max_window_layers", absent.max_window_layers ?? layers));
     const pattern = architecture === "gemma3_text" ? read.size("sliding_window_pattern", 6) : undefined;
     return all.filter((layer) => pattern !== undefined && (layer + 1) % pattern === 0);

@@ -15,7 +15,7 @@ const sizes = {
   num_hidden_layers: 32,
   num_attention_heads: 16,
 };
-const llamaLike = ["llama", "mistral", "qwen2", "qwen3", "gemma3_text"];
+const llamaLike = ["llama", "mistral", "qwen2", "qwen3", "gemma3_text", "smollm3"];
 const parse = (json: JsonObject) => parseModelConfig(json, "config.json").engine;
 
 describe("keys that config.json leaves out", () => {
@@ -25,6 +25,7 @@ describe("keys that config.json leaves out", () => {
     ["qwen2", 32, undefined, 32_768],
     ["qwen3", 32, undefined, 32_768],
     ["gemma3_text", 4, 4096, 131_072],
+    ["smollm3", 4, undefined, 32_768],
   ])(
     "mean for %s: %i key-value heads, a window of %s, %i positions",
     (model_type, kvHeads, slidingWindow, maxPositions) => {
@@ -66,7 +67,8 @@ describe("keys that config.json leaves out", () => {
         ...{ model_type, ...sizes, num_key_value_heads: 4, head_dim: 64, max_position_embeddings: 99 },
         ...{ rms_norm_eps: 1e-3, tie_word_embeddings: true, attention_bias: false, sliding_window: 7 },
         ...{ query_pre_attn_scalar: 64, rope_local_base_freq: 55, sliding_window_pattern: 4 },
-        ...{ use_sliding_window: model_type.startsWith("qwen"), max_window_layers: 3, rope_theta: 77 },
+        ...{ no_rope_layers: Array.from({ length: 32 }, (_, i) => i % 2), no_rope_layer_interval: 5 },
+        ...{ use_sliding_window: /^(qwen|smollm)/.test(model_type), max_window_layers: 3, rope_theta: 77 },
       };
       return Object.keys(whole)
         .filter((key) => key !== "model_type" && !(key in sizes))
@@ -105,7 +107,8 @@ describe("keys that config.json leaves out", () => {
 function attempt(json: JsonObject): Record<string, unknown> | undefined {
   try {
     const engine = parse(json);
-    return { ...engine, fullLayers: (engine.fullLayers ?? []).join() };
+    const lists = [engine.fullLayers, engine.unrotatedLayers].map((list) => (list ?? []).join());
+    return { ...engine, fullLayers: lists[0], unrotatedLayers: lists[1] };
   } catch {
     return undefined;
   }

@@ -6,11 +6,11 @@ import { readGgufConfig } from "../gguf/gguf-weights.ts";
 import { isObject, type JsonObject, readJsonObject } from "../tokenizer/model-json.ts";
 import { exists, isFolder } from "../what-lies-at.ts";
 import { absentKeys } from "./absent-keys.ts";
-import { rope, windows } from "./attention-config.ts";
+import { rope, unrotatedLayers, windows } from "./attention-config.ts";
 import { ConfigReader } from "./config-reader.ts";
 import { gemma3 } from "./gemma-config.ts";
 
-const architectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma3_text"] as const;
+const architectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma3_text", "smollm3"] as const;
 
 export type Architecture = (typeof architectures)[number];
 
@@ -116,7 +116,7 @@ function llamaLike(architecture: Exclude<Architecture, "gpt2" | "gemma3_text">, 
   const heads = read.size("num_attention_heads");
   const activation = read.text("hidden_act", "silu");
   if (activation !== "silu" && activation !== "swish") throw read.unsupported(`hidden_act = ${activation}`);
-  // Llama and Qwen3 have a switch for biases in attention (q, k, v and o); Qwen2 always has them on q, k and v.
+  // Most have a switch for biases in attention (q, k, v and o); Qwen2 always has them on q, k and v.
   const bias = architecture !== "qwen2" && architecture !== "mistral" && read.flag("attention_bias", false);
   const absent = absentKeys[architecture];
   return {
@@ -136,12 +136,13 @@ function llamaLike(architecture: Exclude<Architecture, "gpt2" | "gemma3_text">, 
     normEps: read.number("rms_norm_eps", 1e-6),
     mlp: "swiglu",
     position: "rope",
-    ...rope(read),
-    tied: read.flag("tie_word_embeddings", false),
+    ...rope(architecture, read),
+    tied: read.flag("tie_word_embeddings", absent.tie_word_embeddings ?? false),
     qkvBias: bias || architecture === "qwen2",
     outBias: bias,
-    mlpBias: architecture === "llama" && read.flag("mlp_bias", false),
+    mlpBias: (architecture === "llama" || architecture === "smollm3") && read.flag("mlp_bias", false),
     qkNorm: architecture === "qwen3",
     ...windows(architecture, read, layers),
+    ...(architecture === "smollm3" && { unrotatedLayers: unrotatedLayers(read, layers) }),
   };
 }
