@@ -43,6 +43,10 @@ export interface EngineConfig {
   postNorm?: boolean | undefined;
   /** Token embeddings are multiplied by it. Default 1. */
   embeddingScale?: number | undefined;
+  /** What attention and the feed-forward block give is multiplied by it before it is added to the stream. Default 1. */
+  residualScale?: number | undefined;
+  /** Logits are multiplied by it. Default 1. */
+  logitScale?: number | undefined;
   /** Scores are multiplied by it. Default 1/√headDim. */
   attentionScale?: number | undefined;
   /** A token attends to itself and at most this many − 1 tokens before it. */

@@ -15,7 +15,7 @@ export const storiesDir = fileURLToPath(new URL("./fixtures/stories260K", import
 /** Those that GGUF files are read and written of. */
 export const ggufArchitectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3"] as const;
 
-export const architectures = [...ggufArchitectures, "gemma3_text", "smollm3"] as const;
+export const architectures = [...ggufArchitectures, "gemma3_text", "smollm3", "granite"] as const;
 
 /** config.json of a model small enough to test every path: two heads to a key, sizes that are no multiple of 16. */
 export function tinyConfig(architecture: Architecture): Record<string, unknown> {
@@ -79,6 +79,14 @@ export function tinyConfig(architecture: Architecture): Record<string, unknown> 
       rope_local_base_freq: 10_000,
     },
     smollm3: { architectures: ["SmolLM3ForCausalLM"], no_rope_layers: [1, 0] },
+    granite: {
+      architectures: ["GraniteForCausalLM"],
+      embedding_multiplier: 3,
+      attention_multiplier: 0.25,
+      residual_multiplier: 0.5,
+      logits_scaling: 2,
+      tie_word_embeddings: true,
+    },
   }[architecture];
   return { model_type: architecture, ...common, ...own };
 }

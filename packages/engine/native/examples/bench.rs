@@ -145,6 +145,8 @@ fn config(shape: &str) -> Config {
         qk_norm: false,
         post_norm: false,
         embedding_scale: 1.0,
+        residual_scale: 1.0,
+        logit_scale: 1.0,
         attention_scale: None,
         sliding_window: None,
         full_layers: Vec::new(),

@@ -69,6 +69,10 @@ pub struct Config {
     pub post_norm: bool,
     /// Token embeddings are multiplied by it; 1 where the model says nothing.
     pub embedding_scale: f32,
+    /// What attention and the feed-forward block give is multiplied by it before it is added to the stream; 1 where the model says nothing.
+    pub residual_scale: f32,
+    /// Logits are multiplied by it; 1 where the model says nothing.
+    pub logit_scale: f32,
     /// Scores are multiplied by it; none is 1/√head_dim.
     pub attention_scale: Option<f32>,
     /// A token attends to itself and at most this many − 1 tokens before it.
@@ -145,6 +149,8 @@ impl Config {
             positive("local_rope_theta", self.local_rope_theta.unwrap_or(1.0))?;
         }
         positive("embedding_scale", self.embedding_scale)?;
+        positive("residual_scale", self.residual_scale)?;
+        positive("logit_scale", self.logit_scale)?;
         positive("attention_scale", self.attention_scale.unwrap_or(1.0))?;
         if self.position == Position::Learned && self.embedding_scale != 1.0 {
             return Err(EngineError::config("embedding_scale goes with rotary positions: learned ones are added unscaled."));
@@ -160,6 +166,9 @@ impl Config {
         }
         self.check_layers("full_layers", &self.full_layers)?;
         self.check_layers("unrotated_layers", &self.unrotated_layers)?;
+        if self.post_norm && self.residual_scale != 1.0 {
+            return Err(EngineError::config("post_norm and residual_scale do not go together: no model has both."));
+        }
         let scaling_ok = match self.rope_scaling {
             RopeScaling::None => true,
             RopeScaling::Linear { factor } => factor > 0.0 && factor.is_finite(),

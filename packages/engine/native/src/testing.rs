@@ -27,6 +27,8 @@ pub fn model() -> Model {
         qk_norm: false,
         post_norm: false,
         embedding_scale: 1.0,
+        residual_scale: 1.0,
+        logit_scale: 1.0,
         attention_scale: None,
         sliding_window: None,
         full_layers: Vec::new(),

@@ -14,7 +14,7 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from peft.optimizers import create_loraplus_optimizer
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, Gemma3TextConfig, GPT2Config, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config, SmolLM3Config
+from transformers import AutoModelForCausalLM, Gemma3TextConfig, GPT2Config, GraniteConfig, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config, SmolLM3Config
 
 torch.set_num_threads(1)
 
@@ -46,6 +46,8 @@ CASES = {
                                 layer_types=["sliding_attention", "full_attention", "sliding_attention"]), {}),
     "gemma3": (Gemma3TextConfig(**{**SHAPE, "num_hidden_layers": 3}, head_dim=16, query_pre_attn_scalar=24, sliding_window=5,
                                 sliding_window_pattern=2, rope_parameters=GEMMA), {}),
+    "granite": (GraniteConfig(**SHAPE, tie_word_embeddings=True, embedding_multiplier=3.0, attention_multiplier=0.2,
+                              residual_multiplier=0.45, logits_scaling=3.0, attention_bias=True, mlp_bias=True), {}),
     "smollm3": (SmolLM3Config(**{**SHAPE, "num_hidden_layers": 4}, rope_parameters=dict(rope_type="default", rope_theta=5000.0)), {}),
 }
 

@@ -17,7 +17,7 @@ import { storiesDir, temporaryFolder } from "../tiny-model.ts";
 
 const python = process.env.STATESET_PYTHON;
 const script = fileURLToPath(new URL("./parity.py", import.meta.url));
-const cases = ["gpt2", "llama", "llama-biased", "llama-bf16", "mistral", "qwen2", "qwen3", "qwen2-mixed", "qwen3-mixed", "gemma3", "smollm3"];
+const cases = ["gpt2", "llama", "llama-biased", "llama-bf16", "mistral", "qwen2", "qwen3", "qwen2-mixed", "qwen3-mixed", "gemma3", "granite", "smollm3"];
 const vocab = 512;
 const lora: LoraOptions = { rank: 3, alpha: 5, dropout: 0, targetModules: "all-linear" };
 

@@ -80,11 +80,12 @@ unsafe fn backward<S: Simd>(kind: Mlp, len: usize, gate: *mut f32, up: *mut f32,
 }
 
 #[inline(always)]
-unsafe fn add_all<S: Simd>(len: usize, x: *const f32, to: *mut f32) {
+unsafe fn add_all<S: Simd>(len: usize, x: *const f32, by: f32, to: *mut f32) {
     unsafe {
+        let by = S::splat(by);
         let mut i = 0;
         while i < len {
-            S::store(to.add(i), S::add(S::load(x.add(i)), S::load(to.add(i))));
+            S::store(to.add(i), S::fma(by, S::load(to.add(i)), S::load(x.add(i))));
             i += LANES;
         }
     }
@@ -105,8 +106,8 @@ unsafe fn scale_all<S: Simd>(len: usize, by: f32, x: *mut f32) {
 simd_dispatch! {
     pub unsafe fn activate = forward(kind: Mlp, len: usize, gate: *const f32, up: *const f32, out: *mut f32);
     pub unsafe fn activate_backward = backward(kind: Mlp, len: usize, gate: *mut f32, up: *mut f32, da: *mut f32);
-    /// `len` a multiple of 16.
-    pub unsafe fn add = add_all(len: usize, x: *const f32, to: *mut f32);
+    /// `to = x + by·to`; `len` a multiple of 16.
+    pub unsafe fn add_scaled = add_all(len: usize, x: *const f32, by: f32, to: *mut f32);
     /// `len` a multiple of 16.
     pub unsafe fn scale = scale_all(len: usize, by: f32, x: *mut f32);
 }

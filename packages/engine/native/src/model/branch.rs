@@ -1,12 +1,12 @@
 //! Where a branch (attention, the feed-forward block) joins the stream. Most models add it in the branch's last product;
-//! Gemma norms it first: `stream = before + norm(branch)`.
+//! Gemma norms it first, Granite scales it: `stream = before + scale·norm(branch)`.
 
 use super::layer::Net;
 use super::layer_backward::{Grads, norm_gradient};
 use super::params::NormParams;
 use crate::buffer::Shared;
 use crate::gemm::Exec;
-use crate::kernel::activation::add;
+use crate::kernel::activation::{add_scaled, scale};
 use crate::kernel::norm::norm_forward;
 use crate::kernel::parallel_rows;
 use crate::simd::pad16;
@@ -14,14 +14,15 @@ use crate::simd::pad16;
 /// One of a layer's two.
 #[derive(Clone, Copy)]
 pub struct Branch {
-    pub norm: NormParams,
+    pub norm: Option<NormParams>,
+    pub scale: f32,
     /// `[rows, hidden]`: what the branch gave.
     pub given: *mut f32,
     /// `[rows, 2]` of the norm, or null.
     pub stats: *mut f32,
 }
 
-/// `out = before + norm(branch)`; the branch may lie in `out`.
+/// `out = before + scale·norm(branch)`; the branch may lie in `out`, and without a norm it does.
 ///
 /// # Safety
 /// Pointers valid for `rows` padded rows.
@@ -29,12 +30,14 @@ pub unsafe fn join(exec: &Exec, net: &Net<'_>, b: Branch, rows: usize, before: *
     let hp = pad16(net.config.hidden);
     let level = exec.level;
     let (given, stats, before, out) = (Shared(b.given), Shared(b.stats), Shared(before.cast_mut()), Shared(out));
-    let n = &net.norm_row(b.norm);
+    let n = &b.norm.map(|norm| net.norm_row(norm));
     parallel_rows(&exec.pool, rows, hp, |r, _| unsafe {
         let at = r.start * hp;
         let stats = if stats.get().is_null() { stats.get() } else { stats.at(2 * r.start) };
-        norm_forward(level, n, r.len(), given.at(at), hp, out.at(at), hp, stats);
-        add(level, r.len() * hp, before.at(at), out.at(at))
+        if let Some(n) = n {
+            norm_forward(level, n, r.len(), given.at(at), hp, out.at(at), hp, stats);
+        }
+        add_scaled(level, r.len() * hp, before.at(at), b.scale, out.at(at))
     });
 }
 
@@ -44,9 +47,15 @@ pub unsafe fn join(exec: &Exec, net: &Net<'_>, b: Branch, rows: usize, before: *
 /// # Safety
 /// As `join`, with statistics.
 pub unsafe fn slope(exec: &Exec, net: &Net<'_>, b: Branch, rows: usize, g: &Grads<'_>) -> *mut f32 {
+    let floats = rows * pad16(net.config.hidden);
     unsafe {
-        std::ptr::write_bytes(g.d_normed, 0, rows * pad16(net.config.hidden));
-        norm_gradient(exec, net, b.norm, rows, b.given, b.stats, g.stream, g.d_normed);
+        if let Some(norm) = b.norm {
+            std::ptr::write_bytes(g.d_normed, 0, floats);
+            norm_gradient(exec, net, norm, rows, b.given, b.stats, g.stream, g.d_normed);
+        } else {
+            std::ptr::copy_nonoverlapping(g.stream, g.d_normed, floats);
+            scale(exec.level, floats, b.scale, g.d_normed);
+        }
     }
     g.d_normed
 }

@@ -12,6 +12,7 @@ use super::{Chunk, Inferred, Model, Weights};
 use crate::buffer::{Buffer, reserve};
 use crate::error::EngineError;
 use crate::gemm::{self, Job};
+use crate::kernel::activation::scale;
 use crate::simd::pad16;
 
 impl Model {
@@ -123,7 +124,7 @@ impl Model {
         self.exec.amx().then(split).transpose()
     }
 
-    /// Adds the logits of `rows` padded rows; behind them there is room for the product.
+    /// Adds the logits of `rows` padded rows, which it may scale; behind them there is room for the product.
     unsafe fn head(
         &mut self,
         weights: &Weights,
@@ -138,6 +139,9 @@ impl Model {
         let (c, p) = (&self.config, &self.params);
         let (hp, vp) = (pad16(c.hidden), pad16(c.vocab));
         unsafe {
+            if c.logit_scale != 1.0 {
+                scale(self.exec.level, rows * hp, c.logit_scale, from);
+            }
             let out = from.add(rows * hp);
             let job = Job {
                 split: split.map_or(std::ptr::null(), |split| split.at(p.head)),

@@ -137,20 +137,22 @@ impl Net<'_> {
         list.iter().map(|&(target, y)| Output { linear: layer.get(target), target, y, add }).collect()
     }
 
-    pub fn mlp_inputs(&self, a: &Acts) -> Vec<(usize, *mut f32)> {
-        if self.config.mlp.is_gated() { vec![(GATE, a.gate), (UP, a.up)] } else { vec![(UP, a.up)] }
-    }
-}
-
-impl Layer {
-    /// What attention gives, where it is normed before it joins the stream.
-    pub fn attn_branch(&self, a: &Acts) -> Option<Branch> {
-        self.attn_post_norm.map(|norm| Branch { norm, given: a.attn_branch, stats: a.attn_post_norm })
+    /// What attention gives, where more is done to it than to add it to the stream.
+    pub fn attn_branch(&self, layer: &Layer, a: &Acts) -> Option<Branch> {
+        self.branch(Branch { norm: layer.attn_post_norm, scale: self.config.residual_scale, given: a.attn_branch, stats: a.attn_post_norm })
     }
 
     /// The same of the feed-forward block.
-    pub fn mlp_branch(&self, a: &Acts) -> Option<Branch> {
-        self.mlp_post_norm.map(|norm| Branch { norm, given: a.mlp_branch, stats: a.mlp_post_norm })
+    pub fn mlp_branch(&self, layer: &Layer, a: &Acts) -> Option<Branch> {
+        self.branch(Branch { norm: layer.mlp_post_norm, scale: self.config.residual_scale, given: a.mlp_branch, stats: a.mlp_post_norm })
+    }
+
+    fn branch(&self, b: Branch) -> Option<Branch> {
+        (b.norm.is_some() || b.scale != 1.0).then_some(b)
+    }
+
+    pub fn mlp_inputs(&self, a: &Acts) -> Vec<(usize, *mut f32)> {
+        if self.config.mlp.is_gated() { vec![(GATE, a.gate), (UP, a.up)] } else { vec![(UP, a.up)] }
     }
 }
 
@@ -218,7 +220,7 @@ pub unsafe fn layer_forward(
         attention::attention(exec, &f, late.map_or(&rows.tiles, |l| &l.tiles))?;
         let m = late.map_or(rows.len(), |l| l.rows.len());
         let before = if late.is_some() { a.normed } else { a.x };
-        let joined = layer.attn_branch(a);
+        let joined = net.attn_branch(layer, a);
         let outputs = net.outputs(layer, &[(O, a.attn_branch)], if joined.is_some() { none } else { before });
         linear::forward(exec, net, index, Input { x: a.attended, row: qp, rows: m }, &outputs, &a.lora)?;
         if let Some(branch) = joined {
@@ -234,7 +236,7 @@ pub unsafe fn layer_forward(
             let gate = if c.mlp.is_gated() { acts.gate.add(at) } else { std::ptr::null_mut() };
             activate(level, c.mlp, r.len() * ip, gate, acts.up.add(at), acts.active.add(at))
         });
-        let joined = layer.mlp_branch(a);
+        let joined = net.mlp_branch(layer, a);
         let outputs = net.outputs(layer, &[(DOWN, a.mlp_branch)], if joined.is_some() { none } else { a.mid });
         linear::forward(exec, net, index, Input { x: a.active, row: ip, rows: m }, &outputs, &a.lora)?;
         if let Some(branch) = joined {

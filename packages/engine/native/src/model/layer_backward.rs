@@ -47,7 +47,7 @@ pub unsafe fn layer_backward(
     let (c, m) = (net.config, rows.len());
     let (hp, qp, ip) = (pad16(c.hidden), pad16(c.q_width()), pad16(c.inter));
     unsafe {
-        let d_mlp = layer.mlp_branch(a).map_or(g.stream, |b| branch::slope(exec, net, b, m, g));
+        let d_mlp = net.mlp_branch(layer, a).map_or(g.stream, |b| branch::slope(exec, net, b, m, g));
         let down = net.outputs(layer, &[(DOWN, d_mlp)], std::ptr::null());
         linear::backward_input(exec, net, index, m, &down, &g.lora, g.d_active)?;
         let (level, acts, grads) = (exec.level, a, g);
@@ -63,7 +63,7 @@ pub unsafe fn layer_backward(
         norm_step(exec, net, layer.mlp_norm, m, a.mid, a.mlp_norm, a.normed, g, true);
         linear::backward_weights(exec, net, index, Input { x: a.normed, row: hp, rows: m }, &outputs, &a.lora, &g.lora)?;
 
-        let d_attn = layer.attn_branch(a).map_or(g.stream, |b| branch::slope(exec, net, b, m, g));
+        let d_attn = net.attn_branch(layer, a).map_or(g.stream, |b| branch::slope(exec, net, b, m, g));
         let out = net.outputs(layer, &[(O, d_attn)], std::ptr::null());
         linear::backward_input(exec, net, index, m, &out, &g.lora, g.d_attended)?;
         linear::backward_weights(exec, net, index, Input { x: a.attended, row: qp, rows: m }, &out, &a.lora, &g.lora)?;

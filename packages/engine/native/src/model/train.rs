@@ -138,6 +138,9 @@ impl Model {
                 let row = late.as_ref().and_then(|l| l.index[row as usize]).unwrap_or(row as usize);
                 std::ptr::copy_nonoverlapping(normed.add(row * hp), hidden.add(i * hp), hp);
             }
+            if c.logit_scale != 1.0 {
+                scale(self.exec.level, wanted.len() * hp, c.logit_scale, hidden);
+            }
             let f = HeadForward {
                 hidden,
                 hidden_row: hp,
@@ -260,6 +263,9 @@ impl Model {
             // d_normed: the derivative of the final norm's output, from the head and the values.
             std::ptr::write_bytes(g.d_normed, 0, t * hp);
             self.head_backward(s, d, d_hidden, logits)?;
+            if c.logit_scale != 1.0 {
+                scale(self.exec.level, s.wanted.len() * hp, c.logit_scale, d_hidden);
+            }
             let at = Shared(g.d_normed);
             let from = Shared(d_hidden);
             let columns = hp.div_ceil(4 * self.exec.pool.threads()).next_multiple_of(LANES);

@@ -30,6 +30,7 @@ pub fn read_config(c: &Arg<'_>) -> Result<Config, EngineError> {
             other => return Err(unknown("rope scaling", other)),
         },
     };
+    let number = |name| c.field(name)?.optional().map(|number| number.float()).transpose();
     Ok(Config {
         vocab: c.field("vocab")?.size()?,
         hidden: c.field("hidden")?.size()?,
@@ -66,11 +67,13 @@ pub fn read_config(c: &Arg<'_>) -> Result<Config, EngineError> {
         mlp_bias: c.field("mlpBias")?.flag()?,
         qk_norm: c.field("qkNorm")?.flag()?,
         post_norm: c.field("postNorm")?.optional().map_or(Ok(false), |on| on.flag())?,
-        embedding_scale: c.field("embeddingScale")?.optional().map_or(Ok(1.0), |scale| scale.float())?,
-        attention_scale: c.field("attentionScale")?.optional().map(|scale| scale.float()).transpose()?,
+        embedding_scale: number("embeddingScale")?.unwrap_or(1.0),
+        residual_scale: number("residualScale")?.unwrap_or(1.0),
+        logit_scale: number("logitScale")?.unwrap_or(1.0),
+        attention_scale: number("attentionScale")?,
         sliding_window: c.field("slidingWindow")?.optional().map(|window| window.size()).transpose()?,
         full_layers: c.field("fullLayers")?.optional().map_or(Ok(Vec::new()), |layers| layers.sizes())?,
-        local_rope_theta: c.field("localRopeTheta")?.optional().map(|theta| theta.float()).transpose()?,
+        local_rope_theta: number("localRopeTheta")?,
         unrotated_layers: c.field("unrotatedLayers")?.optional().map_or(Ok(Vec::new()), |layers| layers.sizes())?,
     })
 }

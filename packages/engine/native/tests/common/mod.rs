@@ -28,6 +28,8 @@ pub fn config(name: &str) -> Config {
         qk_norm: false,
         post_norm: false,
         embedding_scale: 1.0,
+        residual_scale: 1.0,
+        logit_scale: 1.0,
         attention_scale: None,
         sliding_window: None,
         full_layers: Vec::new(),
@@ -60,6 +62,15 @@ pub fn config(name: &str) -> Config {
         "mistral" => Config { sliding_window: Some(7), ..llama },
         "mixed" => Config { layers: 3, sliding_window: Some(7), full_layers: vec![1], ..llama },
         "smollm3" => Config { layers: 3, unrotated_layers: vec![1], tied: true, ..llama },
+        "granite" => Config {
+            embedding_scale: 1.7,
+            residual_scale: 0.4,
+            logit_scale: 0.6,
+            attention_scale: Some(0.15),
+            out_bias: true,
+            tied: true,
+            ..llama
+        },
         "gemma" => Config {
             norm: Norm::RmsPlusOne,
             mlp: Mlp::GeGlu,
@@ -75,7 +86,8 @@ pub fn config(name: &str) -> Config {
     }
 }
 
-pub const FLAVOURS: [&str; 10] = ["gpt2", "gelu", "llama", "llama3", "qwen2", "qwen3", "mistral", "mixed", "gemma", "smollm3"];
+pub const FLAVOURS: [&str; 11] =
+    ["gpt2", "gelu", "llama", "llama3", "qwen2", "qwen3", "mistral", "mixed", "gemma", "smollm3", "granite"];
 
 pub fn uniform(stream: u64, index: usize) -> f32 {
     2.0 * counter_uniform(42, stream, index as u64) - 1.0

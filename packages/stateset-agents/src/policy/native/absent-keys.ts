@@ -41,4 +41,5 @@ export const absentKeys: Readonly<Record<Architecture, AbsentKeys>> = {
     tie_word_embeddings: true,
     rope_theta: 2_000_000,
   },
+  granite: { max_position_embeddings: 2048 },
 };

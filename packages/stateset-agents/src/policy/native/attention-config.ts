@@ -74,7 +74,7 @@ export function windows(
     : read.has("sliding_window")
       ? read.size("sliding_window")
       : undefined;
-  if (architecture === "llama") return { slidingWindow: undefined };
+  if (architecture === "llama" || architecture === "granite") return { slidingWindow: undefined };
   const listed = fullLayers(read, layers);
   const switched = architecture !== "mistral" && architecture !== "gemma3_text";
   if (window === undefined || (switched && !read.flag("use_sliding_window", false))) return { slidingWindow: undefined };

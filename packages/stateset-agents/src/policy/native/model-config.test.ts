@@ -15,7 +15,7 @@ const sizes = {
   num_hidden_layers: 32,
   num_attention_heads: 16,
 };
-const llamaLike = ["llama", "mistral", "qwen2", "qwen3", "gemma3_text", "smollm3"];
+const llamaLike = ["llama", "mistral", "qwen2", "qwen3", "gemma3_text", "smollm3", "granite"];
 const parse = (json: JsonObject) => parseModelConfig(json, "config.json").engine;
 
 describe("keys that config.json leaves out", () => {
@@ -26,6 +26,7 @@ describe("keys that config.json leaves out", () => {
     ["qwen3", 32, undefined, 32_768],
     ["gemma3_text", 4, 4096, 131_072],
     ["smollm3", 4, undefined, 32_768],
+    ["granite", 16, undefined, 2048],
   ])(
     "mean for %s: %i key-value heads, a window of %s, %i positions",
     (model_type, kvHeads, slidingWindow, maxPositions) => {
@@ -68,6 +69,7 @@ describe("keys that config.json leaves out", () => {
         ...{ rms_norm_eps: 1e-3, tie_word_embeddings: true, attention_bias: false, sliding_window: 7 },
         ...{ query_pre_attn_scalar: 64, rope_local_base_freq: 55, sliding_window_pattern: 4 },
         ...{ no_rope_layers: Array.from({ length: 32 }, (_, i) => i % 2), no_rope_layer_interval: 5 },
+        ...{ embedding_multiplier: 12, attention_multiplier: 0.125, residual_multiplier: 0.25, logits_scaling: 8 },
         ...{ use_sliding_window: /^(qwen|smollm)/.test(model_type), max_window_layers: 3, rope_theta: 77 },
       };
       return Object.keys(whole)

@@ -10,7 +10,7 @@ import { rope, unrotatedLayers, windows } from "./attention-config.ts";
 import { ConfigReader } from "./config-reader.ts";
 import { gemma3 } from "./gemma-config.ts";
 
-const architectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma3_text", "smollm3"] as const;
+const architectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma3_text", "smollm3", "granite"] as const;
 
 export type Architecture = (typeof architectures)[number];
 
@@ -140,9 +140,19 @@ function llamaLike(architecture: Exclude<Architecture, "gpt2" | "gemma3_text">, 
     tied: read.flag("tie_word_embeddings", absent.tie_word_embeddings ?? false),
     qkvBias: bias || architecture === "qwen2",
     outBias: bias,
-    mlpBias: (architecture === "llama" || architecture === "smollm3") && read.flag("mlp_bias", false),
+    mlpBias: ["llama", "smollm3", "granite"].includes(architecture) && read.flag("mlp_bias", false),
     qkNorm: architecture === "qwen3",
     ...windows(architecture, read, layers),
     ...(architecture === "smollm3" && { unrotatedLayers: unrotatedLayers(read, layers) }),
+    ...(architecture === "granite" && multipliers(read)),
+  };
+}
+
+function multipliers(read: ConfigReader): Partial<EngineConfig> {
+  return {
+    embeddingScale: read.number("embedding_multiplier", 1),
+    attentionScale: read.number("attention_multiplier", 1),
+    residualScale: read.number("residual_multiplier", 1),
+    logitScale: 1 / read.number("logits_scaling", 1),
   };
 }
