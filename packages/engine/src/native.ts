@@ -34,6 +34,8 @@ export interface EngineConfig {
   position: "rope" | "learned";
   ropeTheta: number;
   ropeScaling: RopeScaling | undefined;
+  /** How many numbers at the start of each head are rotated. Default: all of them. */
+  rotaryDim?: number | undefined;
   tied: boolean;
   qkvBias: boolean;
   outBias: boolean;

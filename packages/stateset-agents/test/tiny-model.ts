@@ -15,7 +15,13 @@ export const storiesDir = fileURLToPath(new URL("./fixtures/stories260K", import
 /** Those that GGUF files are read and written of. */
 export const ggufArchitectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3"] as const;
 
-export const architectures = [...ggufArchitectures, "gemma3_text", "smollm3", "granite"] as const;
+export const architectures = [...ggufArchitectures, "gemma3_text", "smollm3", "granite", "phi3"] as const;
+
+/** The linear layers that are one to PEFT and one to the engine: it trains an adapter for each part of the others. */
+export function plainTargets(architecture: Architecture): "all-linear" | string[] {
+  if (architecture === "gpt2") return ["attn.c_proj", "mlp.c_fc", "mlp.c_proj"];
+  return architecture === "phi3" ? ["self_attn.o_proj", "mlp.down_proj"] : "all-linear";
+}
 
 /** config.json of a model small enough to test every path: two heads to a key, sizes that are no multiple of 16. */
 export function tinyConfig(architecture: Architecture): Record<string, unknown> {
@@ -87,6 +93,7 @@ export function tinyConfig(architecture: Architecture): Record<string, unknown> 
       logits_scaling: 2,
       tie_word_embeddings: true,
     },
+    phi3: { architectures: ["Phi3ForCausalLM"], partial_rotary_factor: 0.5, sliding_window: 12, pad_token_id: 0 },
   }[architecture];
   return { model_type: architecture, ...common, ...own };
 }

@@ -138,6 +138,7 @@ fn config(shape: &str) -> Config {
         position: Position::Learned,
         rope_theta: 10_000.0,
         rope_scaling: RopeScaling::None,
+        rotary_dim: None,
         tied: true,
         qkv_bias: true,
         out_bias: true,

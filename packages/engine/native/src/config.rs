@@ -58,6 +58,8 @@ pub struct Config {
     pub position: Position,
     pub rope_theta: f32,
     pub rope_scaling: RopeScaling,
+    /// How many numbers at the start of each head are rotated; none is all of them (Phi-3).
+    pub rotary_dim: Option<usize>,
     /// The head shares the embedding's matrix.
     pub tied: bool,
     pub qkv_bias: bool,
@@ -92,6 +94,11 @@ impl Config {
 
     pub fn kv_width(&self) -> usize {
         self.kv_heads * self.head_dim
+    }
+
+    /// Numbers of a head that are rotated.
+    pub fn rotated(&self) -> usize {
+        self.rotary_dim.unwrap_or(self.head_dim)
     }
 
     /// Of scores, by head_dim unless the model says otherwise.
@@ -138,13 +145,14 @@ impl Config {
                 self.q_width()
             )));
         }
-        if self.position == Position::Rope && !self.head_dim.is_multiple_of(2) {
-            return Err(EngineError::config(format!("head_dim ({}) must be even for rotary positions.", self.head_dim)));
-        }
         let positive = |name: &str, value: f32| {
             if value > 0.0 && value.is_finite() { Ok(()) } else { Err(EngineError::config(format!("{name} ({value}) must be positive."))) }
         };
         if self.position == Position::Rope {
+            let rotated = self.rotated();
+            if rotated == 0 || rotated > self.head_dim || !rotated.is_multiple_of(2) {
+                return Err(EngineError::config(format!("rotary_dim ({rotated}) must be even, and at most head_dim ({}).", self.head_dim)));
+            }
             positive("rope_theta", self.rope_theta)?;
             positive("local_rope_theta", self.local_rope_theta.unwrap_or(1.0))?;
         }

@@ -20,6 +20,7 @@ pub fn model() -> Model {
         position: Position::Rope,
         rope_theta: 1e4,
         rope_scaling: RopeScaling::None,
+        rotary_dim: None,
         tied: true,
         qkv_bias: false,
         out_bias: false,

@@ -25,6 +25,8 @@ fn impossible_configs_are_refused() {
         Config { residual_scale: f32::NAN, ..base.clone() },
         Config { logit_scale: 0.0, ..base.clone() },
         Config { residual_scale: 0.5, ..config("gemma") },
+        Config { rotary_dim: Some(14), ..base.clone() },
+        Config { rotary_dim: Some(0), ..base.clone() },
         Config { embedding_scale: f32::INFINITY, ..base.clone() },
         Config { attention_scale: Some(0.0), ..base.clone() },
         Config { local_rope_theta: Some(-1.0), ..base.clone() },

@@ -156,7 +156,7 @@ fn activation_gradients_match_finite_differences() {
 
 #[test]
 fn rotation_back_is_the_transpose() {
-    let mut rope = Rope::new(12, 10_000.0, RopeScaling::None);
+    let mut rope = Rope::new(12, 10_000.0, stateset_engine::RopeScaling::None);
     rope.grow(50).unwrap();
     assert_eq!(rope.grow(usize::MAX).unwrap_err().code, "OUT_OF_MEMORY");
     let (a, b) = (noise(1, 12), noise(2, 12));

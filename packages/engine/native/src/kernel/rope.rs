@@ -15,8 +15,8 @@ impl Ropes {
     pub fn new(c: &Config) -> Ropes {
         let mut tables = Vec::new();
         if c.position == Position::Rope {
-            tables.push(Rope::new(c.head_dim, c.rope_theta, c.rope_scaling));
-            tables.extend(c.local_rope_theta.map(|theta| Rope::new(c.head_dim, theta, RopeScaling::None)));
+            tables.push(Rope::new(c.rotated(), c.rope_theta, c.rope_scaling));
+            tables.extend(c.local_rope_theta.map(|theta| Rope::new(c.rotated(), theta, RopeScaling::None)));
         }
         let local = |layer: usize| c.local_rope_theta.is_some() && c.window_of(layer) != usize::MAX;
         let rotated = |layer: &usize| c.position == Position::Rope && !c.unrotated_layers.contains(layer);
@@ -76,7 +76,7 @@ impl Rope {
     /// Rotates one head in place.
     pub fn rotate(&self, x: &mut [f32], position: usize) {
         let row = position * self.half..(position + 1) * self.half;
-        let (a, b) = x.split_at_mut(self.half);
+        let (a, b) = x[..2 * self.half].split_at_mut(self.half);
         for (((a, b), &c), &s) in a.iter_mut().zip(b).zip(&self.cos[row.clone()]).zip(&self.sin[row]) {
             (*a, *b) = (*a * c - *b * s, *b * c + *a * s);
         }
@@ -85,7 +85,7 @@ impl Rope {
     /// The transpose of `rotate`, for derivatives.
     pub fn rotate_back(&self, x: &mut [f32], position: usize) {
         let row = position * self.half..(position + 1) * self.half;
-        let (a, b) = x.split_at_mut(self.half);
+        let (a, b) = x[..2 * self.half].split_at_mut(self.half);
         for (((a, b), &c), &s) in a.iter_mut().zip(b).zip(&self.cos[row.clone()]).zip(&self.sin[row]) {
             (*a, *b) = (*a * c + *b * s, *b * c - *a * s);
         }

@@ -61,6 +61,7 @@ pub fn read_config(c: &Arg<'_>) -> Result<Config, EngineError> {
         },
         rope_theta: c.field("ropeTheta")?.float()?,
         rope_scaling: rope,
+        rotary_dim: c.field("rotaryDim")?.optional().map(|dim| dim.size()).transpose()?,
         tied: c.field("tied")?.flag()?,
         qkv_bias: c.field("qkvBias")?.flag()?,
         out_bias: c.field("outBias")?.flag()?,

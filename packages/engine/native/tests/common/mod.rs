@@ -21,6 +21,7 @@ pub fn config(name: &str) -> Config {
         position: Position::Rope,
         rope_theta: 10_000.0,
         rope_scaling: RopeScaling::None,
+        rotary_dim: None,
         tied: false,
         qkv_bias: false,
         out_bias: false,
@@ -71,6 +72,7 @@ pub fn config(name: &str) -> Config {
             tied: true,
             ..llama
         },
+        "phi3" => Config { rotary_dim: Some(8), sliding_window: Some(9), ..llama },
         "gemma" => Config {
             norm: Norm::RmsPlusOne,
             mlp: Mlp::GeGlu,
@@ -86,8 +88,8 @@ pub fn config(name: &str) -> Config {
     }
 }
 
-pub const FLAVOURS: [&str; 11] =
-    ["gpt2", "gelu", "llama", "llama3", "qwen2", "qwen3", "mistral", "mixed", "gemma", "smollm3", "granite"];
+pub const FLAVOURS: [&str; 12] =
+    ["gpt2", "gelu", "llama", "llama3", "qwen2", "qwen3", "mistral", "mixed", "gemma", "smollm3", "granite", "phi3"];
 
 pub fn uniform(stream: u64, index: usize) -> f32 {
     2.0 * counter_uniform(42, stream, index as u64) - 1.0

@@ -74,8 +74,8 @@ function refuseUnknown({ architecture, engine: c }: ModelConfig, name: string): 
         : c.fullLayers
           ? "a sliding window in only some of its layers"
           : scaling?.type === "llama3" && (scaling.lowFrequency !== 1 || scaling.highFrequency !== 4)
-          ? "frequency factors other than Llama 3's"
-          : undefined;
+            ? "frequency factors other than Llama 3's"
+            : undefined;
   if (what === undefined) return;
   throw new StatesetError("MODEL_UNSUPPORTED", `${name} has ${what}, which a GGUF file cannot say.`, {
     hint: "Export it as a folder.",

@@ -9,6 +9,7 @@ export interface AbsentKeys {
   max_window_layers?: number;
   tie_word_embeddings?: boolean;
   rope_theta?: number;
+  rms_norm_eps?: number;
 }
 
 /**
@@ -42,4 +43,5 @@ export const absentKeys: Readonly<Record<Architecture, AbsentKeys>> = {
     rope_theta: 2_000_000,
   },
   granite: { max_position_embeddings: 2048 },
+  phi3: { max_position_embeddings: 4096, rms_norm_eps: 1e-5 },
 };

@@ -3,17 +3,29 @@ import { absentKeys } from "./absent-keys.ts";
 import type { ConfigReader } from "./config-reader.ts";
 import type { Architecture } from "./model-config.ts";
 
-type Rope = Pick<EngineConfig, "ropeTheta" | "ropeScaling">;
+type Rope = Pick<EngineConfig, "ropeTheta" | "ropeScaling" | "rotaryDim">;
 
-export function rope(architecture: Architecture, read: ConfigReader): Rope {
+export function rope(architecture: Architecture, read: ConfigReader, headDim: number): Rope {
   const nested = read.object("rope_parameters") ?? read.object("rope_scaling");
-  return ropeOf(read, nested, "rope_theta", absentKeys[architecture].rope_theta ?? 10_000);
+  const plain = ropeOf(read, nested, "rope_theta", absentKeys[architecture].rope_theta ?? 10_000);
+  const rotaryDim = Math.floor(headDim * partOf(read, nested));
+  if (rotaryDim === headDim) return plain;
+  if (architecture !== "phi3") throw read.unsupported("a partial_rotary_factor");
+  return { ...plain, rotaryDim };
+}
+
+/** How much of a head is rotated. */
+function partOf(read: ConfigReader, nested: ConfigReader | undefined): number {
+  return nested?.has("partial_rotary_factor")
+    ? nested.number("partial_rotary_factor")
+    : read.number("partial_rotary_factor", 1);
 }
 
 /** SmolLM3 leaves one layer in four without positions, or those that a list marks with 0. */
 export function unrotatedLayers(read: ConfigReader, layers: number): number[] {
   const interval = read.size("no_rope_layer_interval", 4);
-  const marks = read.list("no_rope_layers") ?? Array.from({ length: layers }, (_, i) => Number((i + 1) % interval !== 0));
+  const marks =
+    read.list("no_rope_layers") ?? Array.from({ length: layers }, (_, i) => Number((i + 1) % interval !== 0));
   if (marks.length !== layers || !marks.every((mark) => mark === 0 || mark === 1)) {
     throw read.invalid("no_rope_layers", `a list of ${layers} zeros and ones, one a layer`);
   }
@@ -22,8 +34,6 @@ export function unrotatedLayers(read: ConfigReader, layers: number): number[] {
 
 /** `nested` says how, and may say the base as well; else `key` of the file does. */
 function ropeOf(read: ConfigReader, nested: ConfigReader | undefined, key: string, absent: number): Rope {
-  const partial = nested?.number("partial_rotary_factor", 1) ?? read.number("partial_rotary_factor", 1);
-  if (partial !== 1) throw read.unsupported("a partial_rotary_factor");
   const ropeTheta = nested?.has("rope_theta") ? nested.number("rope_theta") : read.number(key, absent);
   return { ropeTheta, ropeScaling: nested && ropeScaling(nested) };
 }
@@ -34,6 +44,7 @@ export function gemmaRope(read: ConfigReader): Rope & Pick<EngineConfig, "localR
   const full = both ? both.object("full_attention") : read.object("rope_scaling");
   const sliding = ropeOf(read, both?.object("sliding_attention"), "rope_local_base_freq", 10_000);
   if (sliding.ropeScaling) throw read.unsupported("rope scaling in layers with a window");
+  if (partOf(read, full) !== 1) throw read.unsupported("a partial_rotary_factor");
   return { ...ropeOf(read, full, "rope_theta", 1_000_000), localRopeTheta: sliding.ropeTheta };
 }
 
@@ -60,7 +71,7 @@ function ropeScaling(scaling: ConfigReader): RopeScaling | undefined {
 const kinds: readonly unknown[] = ["full_attention", "sliding_attention"];
 
 /**
- * The window, and the layers without it. Mistral's holds for every layer when set; Qwen's only when switched on, and then from some
+ * The window, and the layers without it. Mistral's and Phi-3's hold for every layer when set; Qwen's only when switched on, and then from some
  * layer on; Gemma's for all but every sixth; SmolLM3's, switched on, where it does not rotate. A list of the kinds of layers goes before that.
  */
 export function windows(
@@ -75,9 +86,10 @@ export function windows(
       ? read.size("sliding_window")
       : undefined;
   if (architecture === "llama" || architecture === "granite") return { slidingWindow: undefined };
-  const listed = fullLayers(read, layers);
-  const switched = architecture !== "mistral" && architecture !== "gemma3_text";
-  if (window === undefined || (switched && !read.flag("use_sliding_window", false))) return { slidingWindow: undefined };
+  const listed = architecture === "phi3" ? [] : fullLayers(read, layers);
+  const switched = architecture !== "mistral" && architecture !== "gemma3_text" && architecture !== "phi3";
+  if (window === undefined || (switched && !read.flag("use_sliding_window", false)))
+    return { slidingWindow: undefined };
   const all = [...Array(layers).keys()];
   const unlisted = () => {
     if (architecture === "smollm3") {

@@ -9,7 +9,8 @@ export function gemma3(read: ConfigReader): EngineConfig {
   const [hidden, layers] = [read.size("hidden_size"), read.size("num_hidden_layers")];
   const activation = read.text("hidden_activation", "gelu_pytorch_tanh");
   if (activation !== "gelu_pytorch_tanh") throw read.unsupported(`hidden_activation = ${activation}`);
-  for (const key of ["final_logit_softcapping", "attn_logit_softcapping"]) if (read.has(key)) throw read.unsupported(key);
+  for (const key of ["final_logit_softcapping", "attn_logit_softcapping"])
+    if (read.has(key)) throw read.unsupported(key);
   if (read.flag("use_bidirectional_attention", false)) throw read.unsupported("use_bidirectional_attention");
   const bias = read.flag("attention_bias", false);
   const attending = windows("gemma3_text", read, layers);

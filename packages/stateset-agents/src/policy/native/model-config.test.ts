@@ -15,7 +15,7 @@ const sizes = {
   num_hidden_layers: 32,
   num_attention_heads: 16,
 };
-const llamaLike = ["llama", "mistral", "qwen2", "qwen3", "gemma3_text", "smollm3", "granite"];
+const llamaLike = ["llama", "mistral", "qwen2", "qwen3", "gemma3_text", "smollm3", "granite", "phi3"];
 const parse = (json: JsonObject) => parseModelConfig(json, "config.json").engine;
 
 describe("keys that config.json leaves out", () => {
@@ -27,6 +27,7 @@ describe("keys that config.json leaves out", () => {
     ["gemma3_text", 4, 4096, 131_072],
     ["smollm3", 4, undefined, 32_768],
     ["granite", 16, undefined, 2048],
+    ["phi3", 16, undefined, 4096],
   ])(
     "mean for %s: %i key-value heads, a window of %s, %i positions",
     (model_type, kvHeads, slidingWindow, maxPositions) => {
@@ -54,7 +55,9 @@ describe("keys that config.json leaves out", () => {
     const given = { ...sizes, num_hidden_layers: 4, sliding_window: 9, use_sliding_window: true, layer_types: mixed };
     for (const model_type of ["mistral", "qwen2", "qwen3"]) {
       expect(parse({ model_type, ...given })).toMatchObject({ slidingWindow: 9, fullLayers: [0, 3] });
-      expect(parse({ model_type, ...given, layer_types: Array(4).fill("full_attention") }).slidingWindow).toBeUndefined();
+      expect(
+        parse({ model_type, ...given, layer_types: Array(4).fill("full_attention") }).slidingWindow,
+      ).toBeUndefined();
       const odd = { model_type, ...given, layer_types: [...mixed.slice(1), "linear_attention"] };
       expect(() => parse(odd)).toThrow('asks for layers of the kind "linear_attention"');
       expect(() => parse({ model_type, ...given, num_hidden_layers: 5 })).toThrow("layer_types in config.json");

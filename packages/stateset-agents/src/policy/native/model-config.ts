@@ -10,7 +10,17 @@ import { rope, unrotatedLayers, windows } from "./attention-config.ts";
 import { ConfigReader } from "./config-reader.ts";
 import { gemma3 } from "./gemma-config.ts";
 
-const architectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma3_text", "smollm3", "granite"] as const;
+const architectures = [
+  "gpt2",
+  "llama",
+  "mistral",
+  "qwen2",
+  "qwen3",
+  "gemma3_text",
+  "smollm3",
+  "granite",
+  "phi3",
+] as const;
 
 export type Architecture = (typeof architectures)[number];
 
@@ -117,8 +127,9 @@ function llamaLike(architecture: Exclude<Architecture, "gpt2" | "gemma3_text">, 
   const activation = read.text("hidden_act", "silu");
   if (activation !== "silu" && activation !== "swish") throw read.unsupported(`hidden_act = ${activation}`);
   // Most have a switch for biases in attention (q, k, v and o); Qwen2 always has them on q, k and v.
-  const bias = architecture !== "qwen2" && architecture !== "mistral" && read.flag("attention_bias", false);
+  const bias = !["qwen2", "mistral", "phi3"].includes(architecture) && read.flag("attention_bias", false);
   const absent = absentKeys[architecture];
+  const headDim = read.size("head_dim", absent.head_dim ?? (() => read.divided(hidden, heads)));
   return {
     vocab: read.size("vocab_size"),
     hidden,
@@ -129,14 +140,14 @@ function llamaLike(architecture: Exclude<Architecture, "gpt2" | "gemma3_text">, 
       "num_key_value_heads",
       read.absent("num_key_value_heads") ? (absent.num_key_value_heads ?? heads) : heads,
     ),
-    headDim: read.size("head_dim", absent.head_dim ?? (() => read.divided(hidden, heads))),
+    headDim,
     inter: read.size("intermediate_size"),
     maxPositions: read.size("max_position_embeddings", absent.max_position_embeddings),
     norm: "rms",
-    normEps: read.number("rms_norm_eps", 1e-6),
+    normEps: read.number("rms_norm_eps", absent.rms_norm_eps ?? 1e-6),
     mlp: "swiglu",
     position: "rope",
-    ...rope(architecture, read),
+    ...rope(architecture, read, headDim),
     tied: read.flag("tie_word_embeddings", absent.tie_word_embeddings ?? false),
     qkvBias: bias || architecture === "qwen2",
     outBias: bias,
