@@ -17,6 +17,9 @@ export const ggufArchitectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3"] 
 
 export const architectures = [...ggufArchitectures, "gemma3_text", "smollm3", "granite", "phi3"] as const;
 
+/** The torch engine refuses Granite, whose head scales its logits. */
+export const torchArchitectures = architectures.filter((name) => name !== "granite");
+
 /** The linear layers that are one to PEFT and one to the engine: it trains an adapter for each part of the others. */
 export function plainTargets(architecture: Architecture): "all-linear" | string[] {
   if (architecture === "gpt2") return ["attn.c_proj", "mlp.c_fc", "mlp.c_proj"];
@@ -84,7 +87,7 @@ export function tinyConfig(architecture: Architecture): Record<string, unknown> 
       rope_theta: 1_000_000,
       rope_local_base_freq: 10_000,
     },
-    smollm3: { architectures: ["SmolLM3ForCausalLM"], no_rope_layers: [1, 0] },
+    smollm3: { architectures: ["SmolLM3ForCausalLM"], no_rope_layers: [1, 0], pad_token_id: 0 },
     granite: {
       architectures: ["GraniteForCausalLM"],
       embedding_multiplier: 3,
