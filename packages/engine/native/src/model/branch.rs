@@ -47,15 +47,19 @@ pub unsafe fn join(exec: &Exec, net: &Net<'_>, b: Branch, rows: usize, before: *
 /// # Safety
 /// As `join`, with statistics.
 pub unsafe fn slope(exec: &Exec, net: &Net<'_>, b: Branch, rows: usize, g: &Grads<'_>) -> *mut f32 {
-    let floats = rows * pad16(net.config.hidden);
+    let hp = pad16(net.config.hidden);
     unsafe {
         if let Some(norm) = b.norm {
-            std::ptr::write_bytes(g.d_normed, 0, floats);
+            std::ptr::write_bytes(g.d_normed, 0, rows * hp);
             norm_gradient(exec, net, norm, rows, b.given, b.stats, g.stream, g.d_normed);
-        } else {
-            std::ptr::copy_nonoverlapping(g.stream, g.d_normed, floats);
-            scale(exec.level, floats, b.scale, g.d_normed);
+            return g.d_normed;
         }
     }
+    let (level, from, to) = (exec.level, Shared(g.stream), Shared(g.d_normed));
+    parallel_rows(&exec.pool, rows, hp, |r, _| unsafe {
+        let (at, floats) = (r.start * hp, r.len() * hp);
+        std::ptr::copy_nonoverlapping(from.at(at), to.at(at), floats);
+        scale(level, floats, b.scale, to.at(at))
+    });
     g.d_normed
 }

@@ -1,8 +1,12 @@
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
+import { architectures, tinyConfig } from "../../../test/tiny-model.ts";
 import type { JsonObject } from "../tokenizer/model-json.ts";
+import { parameterCount } from "./memory.ts";
 import { parseModelConfig } from "./model-config.ts";
+import { tensorPlaces } from "./tensor-names.ts";
+import { sizeOf } from "./weights.ts";
 
 const python = process.env.STATESET_PYTHON;
 const script = fileURLToPath(new URL("./fixtures/reference_configs.py", import.meta.url));
@@ -107,6 +111,31 @@ describe("keys that config.json leaves out", () => {
     });
     expect(different).toEqual([]);
   });
+});
+
+describe("what is not run", () => {
+  const named = (json: JsonObject) => () => parse({ ...sizes, ...json });
+  it("is refused by its name", () => {
+    const phi = { model_type: "phi3", rope_scaling: { type: "longrope", short_factor: [1], long_factor: [2] } };
+    expect(named(phi)).toThrow('asks for rope scaling of type "longrope"');
+    expect(named({ model_type: "llama", partial_rotary_factor: 0.5 })).toThrow("asks for a partial_rotary_factor");
+    const gemma = { model_type: "gemma3_text" };
+    expect(named({ ...gemma, final_logit_softcapping: 30 })).toThrow("asks for final_logit_softcapping");
+    expect(named({ ...gemma, use_bidirectional_attention: true })).toThrow("asks for use_bidirectional_attention");
+    expect(named({ ...gemma, hidden_activation: "relu" })).toThrow("asks for hidden_activation = relu");
+    const local = { sliding_attention: { rope_type: "linear", factor: 2 } };
+    expect(named({ ...gemma, rope_parameters: local })).toThrow("asks for rope scaling in layers with a window");
+    expect(named({ model_type: "smollm3", no_rope_layers: [1, 0] })).toThrow("it must be a list of 32 zeros and ones");
+    for (const model_type of ["gemma3", "granitemoe", "phimoe"]) {
+      expect(named({ model_type })).toThrow(`describes a model of type "${model_type}"`);
+    }
+  });
+});
+
+it.each(architectures)("counts every number of a %s", (architecture) => {
+  const { engine } = parseModelConfig(tinyConfig(architecture), "config.json");
+  const numbers = tensorPlaces(architecture, engine).reduce((sum, place) => sum + sizeOf(place), 0);
+  expect(parameterCount(engine)).toBe(numbers);
 });
 
 function attempt(json: JsonObject): Record<string, unknown> | undefined {
