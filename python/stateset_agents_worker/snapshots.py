@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .errors import WorkerError, last_line
 from .lora_options import lora_of
-from .stored_weights import check_shapes, fill, gathered, mismatch, shared_adapter
+from .stored_weights import check_shapes, fill, gathered, mismatch, parts_of, shared_adapter
 from .tensor_files import MOST_BYTES, Entry, StoredTensors, agreed, need, store_json, write_shards
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def check_fit(engine: Engine, state: State, folder: str) -> None:
     for key in ("rank", "alpha", "alphaPattern", "dropout") if own is not None else ():
         if (own.get(key) or 0) != (stored.get(key) or 0):
             raise mismatch(where, f"{key} of its adapter is {json.dumps(stored.get(key))}, here {json.dumps(own.get(key))}")
-    fused = [name for name in state["shapes"] if ".c_attn.lora_" in name]
+    fused = [name for name in state["shapes"] if parts_of(name)]
     if fused and state.get("engine") != "torch":
         raise shared_adapter(where, fused[0])
 

@@ -102,7 +102,7 @@ def check_shapes(masters: Masters, hidden: int, shapes: dict[str, tuple[int, ...
     for name, shape in wanted.items():
         if shapes.get(name) == shape or (name in head and name not in shapes and any_head):
             continue
-        if name in shapes and ".c_attn.lora_" in name:
+        if name in shapes and parts_of(name):
             raise shared_adapter(where, name)
         what = f"has {name} as {list(shapes[name])}" if name in shapes else f"lacks {name}"
         raise mismatch(where, f"it {what}; here it is {list(shape)}")
@@ -120,10 +120,19 @@ def mismatch(where: str, what: str) -> WorkerError:
     )
 
 
+#: Modules that stand for several layers of the embedded engine, each of which has an adapter there.
+_PARTS = {"c_attn": "q, k and v", "qkv_proj": "q, k and v", "gate_up_proj": "gate and up"}
+
+
+def parts_of(name: str) -> str | None:
+    module, lora, _ = name.partition(".lora_")
+    return _PARTS.get(module.rsplit(".", 1)[-1]) if lora else None
+
+
 def shared_adapter(where: str, name: str) -> WorkerError:
     module = name.removeprefix("base_model.model.").split(".lora_")[0]
     return WorkerError(
         "CHECKPOINT_MISMATCH",
-        f"{where} has an adapter for each of the q, k and v of {module}; PyTorch trains one for all three.",
-        "Such a run cannot change engines: go on where it began, or leave c_attn out of targetModules.",
+        f"{where} has an adapter for each of the {parts_of(name)} of {module}; PyTorch trains one for all of them.",
+        f"Such a run cannot change engines: go on where it began, or leave {module.rsplit('.', 1)[-1]} out of targetModules.",
     )

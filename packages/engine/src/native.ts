@@ -27,19 +27,38 @@ export interface EngineConfig {
   /** Width of the feed-forward block. */
   inter: number;
   maxPositions: number;
-  norm: "rms" | "layer";
+  /** The weights of "rms-plus-one" are kept as what they are above one (Gemma). */
+  norm: "rms" | "rms-plus-one" | "layer";
   normEps: number;
-  mlp: "swiglu" | "gelu-tanh" | "gelu";
+  mlp: "swiglu" | "geglu" | "gelu-tanh" | "gelu";
   position: "rope" | "learned";
   ropeTheta: number;
   ropeScaling: RopeScaling | undefined;
+  /** How many numbers at the start of each head are rotated. Default: all of them. */
+  rotaryDim?: number | undefined;
   tied: boolean;
   qkvBias: boolean;
   outBias: boolean;
   mlpBias: boolean;
   qkNorm: boolean;
+  /** What attention and the feed-forward block give is normed, too, before it is added to the stream (Gemma). */
+  postNorm?: boolean | undefined;
+  /** Token embeddings are multiplied by it. Default 1. */
+  embeddingScale?: number | undefined;
+  /** What attention and the feed-forward block give is multiplied by it before it is added to the stream. Default 1. */
+  residualScale?: number | undefined;
+  /** Logits are multiplied by it. Default 1. */
+  logitScale?: number | undefined;
+  /** Scores are multiplied by it. Default 1/√headDim. */
+  attentionScale?: number | undefined;
   /** A token attends to itself and at most this many − 1 tokens before it. */
   slidingWindow: number | undefined;
+  /** Layers that attend to everything before them in spite of the window. */
+  fullLayers?: readonly number[] | undefined;
+  /** Of the layers with a window, where it is another one than ropeTheta; without scaling (Gemma 3). */
+  localRopeTheta?: number | undefined;
+  /** Layers whose queries and keys are not rotated (SmolLM3). */
+  unrotatedLayers?: readonly number[] | undefined;
 }
 
 /** How the numbers of a matrix lie in memory: by themselves, or as the blocks of a GGUF file of that type. */

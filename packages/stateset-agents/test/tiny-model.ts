@@ -12,7 +12,19 @@ export { temporaryFolder };
 
 export const storiesDir = fileURLToPath(new URL("./fixtures/stories260K", import.meta.url));
 
-export const architectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3"] as const;
+/** Those that GGUF files are read and written of. */
+export const ggufArchitectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3"] as const;
+
+export const architectures = [...ggufArchitectures, "gemma3_text", "smollm3", "granite", "phi3"] as const;
+
+/** The torch engine refuses Granite, whose head scales its logits. */
+export const torchArchitectures = architectures.filter((name) => name !== "granite");
+
+/** The linear layers that are one to PEFT and one to the engine: it trains an adapter for each part of the others. */
+export function plainTargets(architecture: Architecture): "all-linear" | string[] {
+  if (architecture === "gpt2") return ["attn.c_proj", "mlp.c_fc", "mlp.c_proj"];
+  return architecture === "phi3" ? ["self_attn.o_proj", "mlp.down_proj"] : "all-linear";
+}
 
 /** config.json of a model small enough to test every path: two heads to a key, sizes that are no multiple of 16. */
 export function tinyConfig(architecture: Architecture): Record<string, unknown> {
@@ -65,6 +77,26 @@ export function tinyConfig(architecture: Architecture): Record<string, unknown> 
       head_dim: 16,
       rope_parameters: { rope_type: "linear", factor: 2, rope_theta: 10000 },
     },
+    gemma3_text: {
+      architectures: ["Gemma3ForCausalLM"],
+      hidden_activation: "gelu_pytorch_tanh",
+      head_dim: 16,
+      query_pre_attn_scalar: 24,
+      sliding_window: 12,
+      sliding_window_pattern: 2,
+      rope_theta: 1_000_000,
+      rope_local_base_freq: 10_000,
+    },
+    smollm3: { architectures: ["SmolLM3ForCausalLM"], no_rope_layers: [1, 0], pad_token_id: 0 },
+    granite: {
+      architectures: ["GraniteForCausalLM"],
+      embedding_multiplier: 3,
+      attention_multiplier: 0.25,
+      residual_multiplier: 0.5,
+      logits_scaling: 2,
+      tie_word_embeddings: true,
+    },
+    phi3: { architectures: ["Phi3ForCausalLM"], partial_rotary_factor: 0.5, sliding_window: 12, pad_token_id: 0 },
   }[architecture];
   return { model_type: architecture, ...common, ...own };
 }
@@ -82,7 +114,7 @@ export async function makeTinyModel(
   const random = createRandom(seed);
   const { engine } = parseModelConfig(json, "test");
   const tensors = tensorPlaces(architecture, engine).map(({ name, shape }): TensorToWrite => {
-    const norm = /(norm|ln_\w+)\.weight$/.test(name);
+    const norm = engine.norm !== "rms-plus-one" && /(norm|ln_\w+)\.weight$/.test(name);
     const data = Float32Array.from(
       { length: shape.reduce((a, b) => a * b, 1) },
       () => (norm ? 1 : 0) + scale * gaussian(random.next),

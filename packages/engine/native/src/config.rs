@@ -5,6 +5,8 @@ use crate::error::EngineError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Norm {
     Rms,
+    /// Its weights are kept as what they are above one (Gemma).
+    RmsPlusOne,
     Layer,
 }
 
@@ -12,10 +14,18 @@ pub enum Norm {
 pub enum Mlp {
     /// `down(silu(gate x) · up x)`
     SwiGlu,
+    /// `down(gelu_tanh(gate x) · up x)`
+    GeGlu,
     /// `down(gelu_tanh(up x))`
     GeluTanh,
     /// `down(gelu_erf(up x))`
     Gelu,
+}
+
+impl Mlp {
+    pub fn is_gated(self) -> bool {
+        matches!(self, Mlp::SwiGlu | Mlp::GeGlu)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,15 +58,33 @@ pub struct Config {
     pub position: Position,
     pub rope_theta: f32,
     pub rope_scaling: RopeScaling,
+    /// How many numbers at the start of each head are rotated; none is all of them (Phi-3).
+    pub rotary_dim: Option<usize>,
     /// The head shares the embedding's matrix.
     pub tied: bool,
     pub qkv_bias: bool,
     pub out_bias: bool,
     pub mlp_bias: bool,
-    /// RMS norm over each query and key head before the rotation (Qwen3).
+    /// RMS norm over each query and key head before the rotation (Qwen3, Gemma 3).
     pub qk_norm: bool,
+    /// What attention and the feed-forward block give is normed, too, before it is added to the stream (Gemma).
+    pub post_norm: bool,
+    /// Token embeddings are multiplied by it; 1 where the model says nothing.
+    pub embedding_scale: f32,
+    /// What attention and the feed-forward block give is multiplied by it before it is added to the stream; 1 where the model says nothing.
+    pub residual_scale: f32,
+    /// Logits are multiplied by it; 1 where the model says nothing.
+    pub logit_scale: f32,
+    /// Scores are multiplied by it; none is 1/√head_dim.
+    pub attention_scale: Option<f32>,
     /// A token attends to itself and at most this many − 1 tokens before it.
     pub sliding_window: Option<usize>,
+    /// Layers that attend to everything before them in spite of the window.
+    pub full_layers: Vec<usize>,
+    /// Of the layers with a window, where it is another one than `rope_theta`; without scaling (Gemma 3).
+    pub local_rope_theta: Option<f32>,
+    /// Layers whose queries and keys are not rotated (SmolLM3).
+    pub unrotated_layers: Vec<usize>,
 }
 
 impl Config {
@@ -66,6 +94,21 @@ impl Config {
 
     pub fn kv_width(&self) -> usize {
         self.kv_heads * self.head_dim
+    }
+
+    /// Numbers of a head that are rotated.
+    pub fn rotated(&self) -> usize {
+        self.rotary_dim.unwrap_or(self.head_dim)
+    }
+
+    /// Of scores, by head_dim unless the model says otherwise.
+    pub fn score_scale(&self) -> f32 {
+        self.attention_scale.unwrap_or(1.0 / (self.head_dim as f32).sqrt())
+    }
+
+    /// How many tokens a token of this layer attends to, itself included.
+    pub fn window_of(&self, layer: usize) -> usize {
+        self.sliding_window.filter(|_| !self.full_layers.contains(&layer)).unwrap_or(usize::MAX)
     }
 
     /// Rejects shapes the engine cannot run, before anything is allocated.
@@ -102,17 +145,37 @@ impl Config {
                 self.q_width()
             )));
         }
-        if self.position == Position::Rope && !self.head_dim.is_multiple_of(2) {
-            return Err(EngineError::config(format!("head_dim ({}) must be even for rotary positions.", self.head_dim)));
+        let positive = |name: &str, value: f32| {
+            if value > 0.0 && value.is_finite() { Ok(()) } else { Err(EngineError::config(format!("{name} ({value}) must be positive."))) }
+        };
+        if self.position == Position::Rope {
+            let rotated = self.rotated();
+            if rotated == 0 || rotated > self.head_dim || !rotated.is_multiple_of(2) {
+                return Err(EngineError::config(format!("rotary_dim ({rotated}) must be even, and at most head_dim ({}).", self.head_dim)));
+            }
+            positive("rope_theta", self.rope_theta)?;
+            positive("local_rope_theta", self.local_rope_theta.unwrap_or(1.0))?;
         }
-        if self.position == Position::Rope && !(self.rope_theta > 0.0 && self.rope_theta.is_finite()) {
-            return Err(EngineError::config(format!("rope_theta ({}) must be positive.", self.rope_theta)));
+        positive("embedding_scale", self.embedding_scale)?;
+        positive("residual_scale", self.residual_scale)?;
+        positive("logit_scale", self.logit_scale)?;
+        positive("attention_scale", self.attention_scale.unwrap_or(1.0))?;
+        if self.position == Position::Learned && self.embedding_scale != 1.0 {
+            return Err(EngineError::config("embedding_scale goes with rotary positions: learned ones are added unscaled."));
         }
         if !(self.norm_eps >= 0.0 && self.norm_eps.is_finite()) {
             return Err(EngineError::config(format!("norm_eps ({}) must be a small positive number.", self.norm_eps)));
         }
         if self.sliding_window == Some(0) {
             return Err(EngineError::config("sliding_window must be at least 1."));
+        }
+        if self.sliding_window.is_none() && !self.full_layers.is_empty() {
+            return Err(EngineError::config("full_layers names layers without a window, but the model has no sliding_window."));
+        }
+        self.check_layers("full_layers", &self.full_layers)?;
+        self.check_layers("unrotated_layers", &self.unrotated_layers)?;
+        if self.post_norm && self.residual_scale != 1.0 {
+            return Err(EngineError::config("post_norm and residual_scale do not go together: no model has both."));
         }
         let scaling_ok = match self.rope_scaling {
             RopeScaling::None => true,
@@ -125,5 +188,12 @@ impl Config {
             return Err(EngineError::config(format!("rope_scaling {:?} has values out of range.", self.rope_scaling)));
         }
         Ok(())
+    }
+
+    fn check_layers(&self, name: &str, list: &[usize]) -> Result<(), EngineError> {
+        match list.iter().find(|&&layer| layer >= self.layers) {
+            Some(layer) => Err(EngineError::config(format!("{name} names layer {layer}; the model has {} layers.", self.layers))),
+            None => Ok(()),
+        }
     }
 }

@@ -20,12 +20,21 @@ pub fn model() -> Model {
         position: Position::Rope,
         rope_theta: 1e4,
         rope_scaling: RopeScaling::None,
+        rotary_dim: None,
         tied: true,
         qkv_bias: false,
         out_bias: false,
         mlp_bias: false,
         qk_norm: false,
+        post_norm: false,
+        embedding_scale: 1.0,
+        residual_scale: 1.0,
+        logit_scale: 1.0,
+        attention_scale: None,
         sliding_window: None,
+        full_layers: Vec::new(),
+        local_rope_theta: None,
+        unrotated_layers: Vec::new(),
     };
     Model::new(config, 1).unwrap()
 }

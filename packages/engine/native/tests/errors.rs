@@ -20,6 +20,18 @@ fn impossible_configs_are_refused() {
         Config { rope_theta: -1.0, ..base.clone() },
         Config { norm_eps: f32::NAN, ..base.clone() },
         Config { sliding_window: Some(0), ..base.clone() },
+        Config { full_layers: vec![0], ..base.clone() },
+        Config { unrotated_layers: vec![2], ..base.clone() },
+        Config { residual_scale: f32::NAN, ..base.clone() },
+        Config { logit_scale: 0.0, ..base.clone() },
+        Config { residual_scale: 0.5, ..config("gemma") },
+        Config { rotary_dim: Some(14), ..base.clone() },
+        Config { rotary_dim: Some(0), ..base.clone() },
+        Config { embedding_scale: f32::INFINITY, ..base.clone() },
+        Config { attention_scale: Some(0.0), ..base.clone() },
+        Config { local_rope_theta: Some(-1.0), ..base.clone() },
+        Config { embedding_scale: 2.0, ..config("gpt2") },
+        Config { sliding_window: Some(7), full_layers: vec![2], ..base.clone() },
         Config { rope_scaling: RopeScaling::Linear { factor: 0.0 }, ..base.clone() },
     ];
     for c in bad {

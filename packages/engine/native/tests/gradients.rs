@@ -97,7 +97,7 @@ fn full_gradients_match_finite_differences_in_every_flavour() {
 
 #[test]
 fn lora_gradients_match_finite_differences() {
-    for flavour in ["gpt2", "llama", "qwen2", "qwen3"] {
+    for flavour in ["gpt2", "llama", "qwen2", "qwen3", "gemma", "granite"] {
         check(flavour, Case { lora: true, values: true, recompute: false, dropout: None, temperature: 1.3 });
         check(flavour, Case { lora: true, values: false, recompute: false, dropout: Some(11), temperature: 1.0 });
     }
@@ -105,7 +105,7 @@ fn lora_gradients_match_finite_differences() {
 
 #[test]
 fn recomputation_gives_the_same_bits() {
-    for flavour in ["gpt2", "qwen3"] {
+    for flavour in ["gpt2", "qwen3", "gemma", "granite"] {
         let mut flat = Vec::new();
         for recompute in [false, true] {
             let mut m = model(flavour, 2, Level::available()[0]);
@@ -174,7 +174,7 @@ fn the_amx_unit_gives_the_same_gradients_to_its_precision_for_any_number_of_thre
         eprintln!("no AMX on this machine: nothing to check");
         return;
     }
-    for flavour in ["gpt2", "qwen3"] {
+    for flavour in ["gpt2", "qwen3", "gemma", "granite"] {
         let mut flat = Vec::new();
         for (amx, threads) in [(false, 1), (true, 1), (true, 3)] {
             let mut m = model(flavour, threads, Level::available()[0]);

@@ -94,7 +94,7 @@ fn slope(x: &mut [f32], i: usize, eps: f32, mut f: impl FnMut(&[f32]) -> f64) ->
 #[test]
 fn norm_gradients_match_finite_differences() {
     let level = Level::available()[0];
-    for kind in [Norm::Rms, Norm::Layer] {
+    for kind in [Norm::Rms, Norm::RmsPlusOne, Norm::Layer] {
         let (h, hp) = (21, 32);
         let padded = |stream: u64| -> Vec<f32> { (0..hp).map(|i| if i < h { uniform(stream, i) } else { 0.0 }).collect() };
         let (mut x, mut w, mut b, d) = (padded(1), padded(2), padded(3), padded(4));
@@ -128,7 +128,7 @@ fn norm_gradients_match_finite_differences() {
 #[test]
 fn activation_gradients_match_finite_differences() {
     let level = Level::available()[0];
-    for kind in [Mlp::SwiGlu, Mlp::GeluTanh, Mlp::Gelu] {
+    for kind in [Mlp::SwiGlu, Mlp::GeGlu, Mlp::GeluTanh, Mlp::Gelu] {
         let n = 64;
         let (mut gate, mut up, d) = (noise(1, n), noise(2, n), noise(3, n));
         for i in 0..n {
@@ -147,7 +147,7 @@ fn activation_gradients_match_finite_differences() {
         for i in 0..n {
             let (g0, u0) = (gate.clone(), up.clone());
             assert!((slope(&mut up, i, 1e-2, |u| total(run(&g0, u))) - f64::from(du[i])).abs() < 2e-3, "{kind:?} up {i}");
-            if kind == Mlp::SwiGlu {
+            if kind.is_gated() {
                 assert!((slope(&mut gate, i, 1e-2, |g| total(run(g, &u0))) - f64::from(dg[i])).abs() < 2e-3, "gate {i}");
             }
         }
@@ -156,7 +156,7 @@ fn activation_gradients_match_finite_differences() {
 
 #[test]
 fn rotation_back_is_the_transpose() {
-    let mut rope = Rope::new(&common::config("llama"));
+    let mut rope = Rope::new(12, 10_000.0, stateset_engine::RopeScaling::None);
     rope.grow(50).unwrap();
     assert_eq!(rope.grow(usize::MAX).unwrap_err().code, "OUT_OF_MEMORY");
     let (a, b) = (noise(1, 12), noise(2, 12));

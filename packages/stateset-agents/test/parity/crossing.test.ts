@@ -9,24 +9,31 @@ import type { NativePolicy } from "../../src/policy/native/native-policy.ts";
 import type { LoraOptions, Policy, TokenTree } from "../../src/policy/policy.ts";
 import { openWeights } from "../../src/policy/weights/index.ts";
 import { readVector } from "../read-vector.ts";
-import { architectures, makeTinyModel, temporaryFolder } from "../tiny-model.ts";
+import { makeTinyModel, plainTargets, temporaryFolder, torchArchitectures } from "../tiny-model.ts";
 
 const python = process.env.STATESET_PYTHON;
 const script = fileURLToPath(new URL("./crossing.py", import.meta.url));
 const lora: LoraOptions = { rank: 3, alpha: 5, dropout: 0.1, targetModules: "all-linear" };
-const withoutAttention: LoraOptions = { ...lora, targetModules: ["attn.c_proj", "mlp.c_fc", "mlp.c_proj"] };
 const cases = [
-  ...architectures.map((architecture) => ({ architecture, adapter: undefined, learn: false })),
-  ...architectures.map((architecture) => ({
+  ...torchArchitectures.map((architecture) => ({ architecture, adapter: undefined, learn: false })),
+  ...torchArchitectures.map((architecture) => ({
     ...{ architecture, learn: false },
-    adapter: architecture === "gpt2" ? withoutAttention : { ...lora, alphaPattern: { "mlp.down_proj": 2 } },
+    adapter: {
+      ...{ ...lora, targetModules: plainTargets(architecture) },
+      ...(architecture !== "gpt2" && { alphaPattern: { "mlp.down_proj": 2 } }),
+    },
   })),
   { architecture: "qwen3", adapter: undefined, learn: true },
   { architecture: "qwen2", adapter: lora, learn: true },
   // Opened from a folder, whose adapter_config.json says what it is.
   { architecture: "llama", adapter: { ...lora, alphaPattern: { v_proj: 11 } }, learn: true, saved: true },
   { architecture: "gpt2", adapter: lora, learn: false },
+  { architecture: "phi3", adapter: lora, learn: false },
 ] as const;
+/** Those with an adapter on layers that are one to PEFT and several to the engine. */
+const refused = cases.filter(
+  ({ architecture, adapter }) => adapter === lora && plainTargets(architecture) !== "all-linear",
+);
 
 const tokens = Int32Array.from({ length: 20 }, (_, i) => 5 + i);
 const tree: TokenTree = {
@@ -114,7 +121,7 @@ describe.skipIf(!python)("a snapshot that crosses to PyTorch and back", { timeou
 
   it.each(
     [...cases.entries()]
-      .filter(([, { architecture, adapter }]) => !(architecture === "gpt2" && adapter === lora))
+      .filter(([, each]) => !refused.includes(each))
       .map(([i, { architecture, adapter, learn }]) => ({
         i,
         of: `${architecture}, ${adapter ? "lora" : "full"}`,
@@ -155,11 +162,16 @@ describe.skipIf(!python)("a snapshot that crosses to PyTorch and back", { timeou
     await Promise.all([policy, back, saved, merged].map((each) => each.close()));
   });
 
-  it("is refused where an adapter sits on GPT-2's c_attn, and says why", () => {
-    const i = cases.findIndex(({ architecture, adapter }) => architecture === "gpt2" && adapter === lora);
-    expect(crossed[i]!.said).toMatchObject({
-      code: "CHECKPOINT_MISMATCH",
-      message: expect.stringMatching(/an adapter for each of the q, k and v of transformer\.h\.0\.attn\.c_attn/),
+  it("is refused where an adapter sits on layers that lie in one matrix, and says why", () => {
+    const messages = refused.map((each) => {
+      const { code, message } = crossed[cases.indexOf(each)]!.said;
+      return `${code} ${message}`;
     });
+    expect(messages).toEqual([
+      expect.stringMatching(/^CHECKPOINT_MISMATCH .*for each of the q, k and v of transformer\.h\.0\.attn\.c_attn/),
+      expect.stringMatching(
+        /^CHECKPOINT_MISMATCH .*for each of the q, k and v of model\.layers\.0\.self_attn\.qkv_proj/,
+      ),
+    ]);
   });
 });

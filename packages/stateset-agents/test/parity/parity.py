@@ -14,7 +14,7 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from peft.optimizers import create_loraplus_optimizer
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+from transformers import AutoModelForCausalLM, Gemma3TextConfig, GPT2Config, GraniteConfig, LlamaConfig, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config, SmolLM3Config
 
 torch.set_num_threads(1)
 
@@ -26,6 +26,8 @@ SHAPE = dict(
 )
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=32)
+GEMMA = dict(full_attention=dict(rope_type="linear", rope_theta=5000.0, factor=2.0),
+             sliding_attention=dict(rope_type="default", rope_theta=100.0))
 # name → (config, how it is saved)
 CASES = {
     "gpt2": (GPT2Config(vocab_size=VOCAB, n_embd=48, n_layer=2, n_head=4, n_positions=128, initializer_range=0.15,
@@ -38,7 +40,23 @@ CASES = {
     "mistral": (MistralConfig(**SHAPE, sliding_window=7, head_dim=12), {}),
     "qwen2": (Qwen2Config(**SHAPE, tie_word_embeddings=True), dict(dtype=torch.float16)),
     "qwen3": (Qwen3Config(**SHAPE, head_dim=16, tie_word_embeddings=False), {}),
+    # A window in some of the layers: from one on, and as a list says.
+    "qwen2-mixed": (Qwen2Config(**SHAPE, use_sliding_window=True, sliding_window=7, max_window_layers=1), {}),
+    "qwen3-mixed": (Qwen3Config(**{**SHAPE, "num_hidden_layers": 3}, head_dim=16, use_sliding_window=True, sliding_window=5,
+                                layer_types=["sliding_attention", "full_attention", "sliding_attention"]), {}),
+    "gemma3": (Gemma3TextConfig(**{**SHAPE, "num_hidden_layers": 3}, head_dim=16, query_pre_attn_scalar=24, sliding_window=5,
+                                sliding_window_pattern=2, rope_parameters=GEMMA), {}),
+    "granite": (GraniteConfig(**SHAPE, tie_word_embeddings=True, embedding_multiplier=3.0, attention_multiplier=0.2,
+                              residual_multiplier=0.45, logits_scaling=3.0, attention_bias=True, mlp_bias=True), {}),
+    "phi3": (Phi3Config(**SHAPE, sliding_window=7, rope_parameters=dict(rope_type="default", rope_theta=500.0,
+                                                                        partial_rotary_factor=0.5)), {}),
+    "smollm3": (SmolLM3Config(**{**SHAPE, "num_hidden_layers": 4}, rope_parameters=dict(rope_type="default", rope_theta=5000.0)), {}),
 }
+
+
+# Where peft has one A for layers that the engine adapts each for itself.
+SHARED = ("gpt2", "phi3")
+SCALED = {"gpt2": {"attn.c_attn": 11}, "phi3": {"qkv_proj": 11, "mlp.down_proj": 2}}
 
 
 def build(config, dtype=torch.float32):
@@ -130,7 +148,7 @@ def make(root, seed, tokenizer):
         adapted.save_pretrained(os.path.join(folder, "adapter"))
         grads = {plain(k): v for k, v in gradients(adapted, tokens, weights).items()}
         save_file({"logits": logits(adapted, tokens), **grads}, os.path.join(folder, "adapter-numbers.safetensors"))
-        if name != "gpt2":
+        if name not in SHARED:
             start = {k: p.detach().clone() for k, p in adapted.named_parameters() if p.requires_grad}
             for kind, learn in (("trained", train), ("plus", train_plus)):
                 with torch.no_grad():
@@ -144,7 +162,7 @@ def make(root, seed, tokenizer):
         # One with a scale of its own for some modules, divided by the root of the rank.
         scaled = get_peft_model(AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32, attn_implementation="eager"),
                                 LoraConfig(r=3, lora_alpha=5, target_modules="all-linear", use_rslora=True,
-                                           alpha_pattern={"attn.c_attn": 11} if name == "gpt2" else {"v_proj": 11, "mlp.down_proj": 2},
+                                           alpha_pattern=SCALED.get(name, {"v_proj": 11, "mlp.down_proj": 2}),
                                            task_type="CAUSAL_LM", fan_in_fan_out=name == "gpt2")).eval()
         with torch.no_grad():
             for key, p in scaled.named_parameters():

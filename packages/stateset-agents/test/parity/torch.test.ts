@@ -9,12 +9,10 @@ import { defaultSampling, type LoraOptions, type Policy, type TokenTree } from "
 import { openWeights } from "../../src/policy/weights/index.ts";
 import { createRandom } from "../../src/random.ts";
 import { readVector } from "../read-vector.ts";
-import { architectures, makeTinyModel, temporaryFolder } from "../tiny-model.ts";
+import { makeTinyModel, plainTargets, temporaryFolder, torchArchitectures } from "../tiny-model.ts";
 import { python, TorchWorkers } from "../torch-workers.ts";
 
 const lora: LoraOptions = { rank: 3, alpha: 5, dropout: 0, targetModules: "all-linear" };
-/** PEFT has one adapter for GPT-2's q, k and v, the embedded engine one for each. */
-const withoutAttention: LoraOptions = { ...lora, targetModules: ["attn.c_proj", "mlp.c_fc", "mlp.c_proj"] };
 const adam = { learningRate: 1e-3, beta1: 0.9, beta2: 0.99, epsilon: 1e-6, weightDecay: 0.1 };
 
 const opened: Policy[] = [];
@@ -108,12 +106,12 @@ function expectClose(a: Float32Array, b: Float32Array, limit: number): void {
 
 describe.skipIf(!python).each([1, 2])("the torch engine and the embedded one, %i rank(s)", (ranks) => {
   const workers = new TorchWorkers(ranks);
-  const models = [...architectures, "starter"] as const;
+  const models = [...torchArchitectures, "starter"] as const;
 
   describe.each(models)("%s", (model) => {
     it.each([
       ["all weights", undefined],
-      ["an adapter", model === "gpt2" ? withoutAttention : lora],
+      ["an adapter", model === "starter" ? lora : { ...lora, targetModules: plainTargets(model) }],
     ])("score, differentiate, step and speak alike with %s", async (_, adapter) => {
       const dir = model === "starter" ? starterModelPath : await makeTinyModel(model);
       const native = await loadNativePolicy({ dir, lora: adapter, precision: "f32" });

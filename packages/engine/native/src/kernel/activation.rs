@@ -1,4 +1,4 @@
-//! SwiGLU and GELU. Backward turns, in place, (pre-activations, dA) into (their derivatives, A): the layer
+//! SwiGLU, GELU and the gated GELU. Backward turns, in place, (pre-activations, dA) into (their derivatives, A): the layer
 //! needs A again for the weight's gradient and has no further use for the rest.
 
 use crate::config::Mlp;
@@ -36,11 +36,13 @@ unsafe fn forward<S: Simd>(kind: Mlp, len: usize, gate: *const f32, up: *const f
         let mut i = 0;
         while i < len {
             let u = S::load(up.add(i));
-            let v = if kind == Mlp::SwiGlu {
-                let g = S::load(gate.add(i));
-                S::mul(S::mul(g, simd::sigmoid::<S>(g)), u)
-            } else {
-                gelu::<S>(kind, u).0
+            let v = match kind {
+                Mlp::SwiGlu => {
+                    let g = S::load(gate.add(i));
+                    S::mul(S::mul(g, simd::sigmoid::<S>(g)), u)
+                }
+                Mlp::GeGlu => S::mul(gelu::<S>(Mlp::GeluTanh, S::load(gate.add(i))).0, u),
+                Mlp::GeluTanh | Mlp::Gelu => gelu::<S>(kind, u).0,
             };
             S::store(out.add(i), v);
             i += LANES;
@@ -55,20 +57,35 @@ unsafe fn backward<S: Simd>(kind: Mlp, len: usize, gate: *mut f32, up: *mut f32,
         let mut i = 0;
         while i < len {
             let (u, d) = (S::load(up.add(i)), S::load(da.add(i)));
-            if kind == Mlp::SwiGlu {
+            if kind.is_gated() {
                 let g = S::load(gate.add(i));
-                let s = simd::sigmoid::<S>(g);
-                let silu = S::mul(g, s);
-                // silu' = s·(1 + g·(1 − s))
-                let slope = S::mul(s, S::fma(g, S::sub(one, s), one));
+                let (value, slope) = if kind == Mlp::SwiGlu {
+                    let s = simd::sigmoid::<S>(g);
+                    // silu' = s·(1 + g·(1 − s))
+                    (S::mul(g, s), S::mul(s, S::fma(g, S::sub(one, s), one)))
+                } else {
+                    gelu::<S>(Mlp::GeluTanh, g)
+                };
                 S::store(gate.add(i), S::mul(S::mul(d, u), slope));
-                S::store(up.add(i), S::mul(d, silu));
-                S::store(da.add(i), S::mul(silu, u));
+                S::store(up.add(i), S::mul(d, value));
+                S::store(da.add(i), S::mul(value, u));
             } else {
                 let (value, slope) = gelu::<S>(kind, u);
                 S::store(up.add(i), S::mul(d, slope));
                 S::store(da.add(i), value);
             }
+            i += LANES;
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn add_all<S: Simd>(len: usize, x: *const f32, by: f32, to: *mut f32) {
+    unsafe {
+        let by = S::splat(by);
+        let mut i = 0;
+        while i < len {
+            S::store(to.add(i), S::fma(by, S::load(to.add(i)), S::load(x.add(i))));
             i += LANES;
         }
     }
@@ -89,6 +106,8 @@ unsafe fn scale_all<S: Simd>(len: usize, by: f32, x: *mut f32) {
 simd_dispatch! {
     pub unsafe fn activate = forward(kind: Mlp, len: usize, gate: *const f32, up: *const f32, out: *mut f32);
     pub unsafe fn activate_backward = backward(kind: Mlp, len: usize, gate: *mut f32, up: *mut f32, da: *mut f32);
+    /// `to = x + by·to`; `len` a multiple of 16.
+    pub unsafe fn add_scaled = add_all(len: usize, x: *const f32, by: f32, to: *mut f32);
     /// `len` a multiple of 16.
     pub unsafe fn scale = scale_all(len: usize, by: f32, x: *mut f32);
 }

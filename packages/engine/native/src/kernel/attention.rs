@@ -40,6 +40,8 @@ pub struct Shape {
     pub heads: usize,
     pub kv_heads: usize,
     pub head_dim: usize,
+    /// What scores are multiplied by.
+    pub scale: f32,
     pub window: usize,
 }
 
@@ -50,9 +52,6 @@ impl Shape {
     /// Floats of keys and values of one layer for `capacity` positions.
     pub fn layer_floats(&self, capacity: usize) -> usize {
         self.kv_heads * capacity * (self.head_dim + pad16(self.head_dim))
-    }
-    pub fn scale(&self) -> f32 {
-        1.0 / (self.head_dim as f32).sqrt()
     }
     /// First position a query at `position` sees.
     pub fn first_visible(&self, position: usize) -> usize {
@@ -262,7 +261,7 @@ unsafe fn forward_tile(level: Level, f: &Forward<'_>, t: &QueryTile, head: usize
         let sums = packed.add(32 * hd + 32);
         for r in 0..rows {
             let position = first + r / repeat;
-            let (max, sum) = softmax_row(level, scores.add(r * length), s.first_visible(position), position + 1, low, end, s.scale());
+            let (max, sum) = softmax_row(level, scores.add(r * length), s.first_visible(position), position + 1, low, end, s.scale);
             let inverse = 1.0 / sum;
             *sums.add(r) = inverse;
             if !f.stats.is_null() {

@@ -139,7 +139,7 @@ unsafe fn backward_tile(level: Level, b: &Backward<'_>, t: &QueryTile, head: usi
             let position = first + r / repeat;
             let stats = b.stats.add(((group.row + t.first + r / repeat) * s.heads + head * repeat + r % repeat) * 2);
             let visible = (s.first_visible(position), position + 1);
-            softmax_slope(level, p.add(r * length), ds.add(r * length), visible, range, s.scale(), (*stats, *stats.add(1)), *dots.add(r));
+            softmax_slope(level, p.add(r * length), ds.add(r * length), visible, range, s.scale, (*stats, *stats.add(1)), *dots.add(r));
         }
         let key_rows = |i: usize| turned(i).key_rows.add(head * spans[i].capacity * hdp).cast_const();
         path_sums(level, spans, key_rows, hdp, rows, range, ds, length, dq);

@@ -182,7 +182,7 @@ fn kernels(case: &Case, level: Level, threads: usize, [q, k, v, d_o]: [&[f32]; 4
 }
 
 fn check(heads: usize, kv_heads: usize, head_dim: usize, window: Option<usize>, lengths: &[usize], parents: &[i32]) {
-    let shape = Shape { heads, kv_heads, head_dim, window: window.unwrap_or(usize::MAX) };
+    let shape = Shape { heads, kv_heads, head_dim, scale: 1.0 / (head_dim as f32).sqrt(), window: window.unwrap_or(usize::MAX) };
     let case = Case { shape, lengths: lengths.to_vec(), parents: parents.to_vec() };
     // Spread so that the softmax is neither flat nor one token.
     let wide = |seed: u64, n: usize| -> Vec<f32> { noise(seed, n).iter().map(|x| 3.0 * x).collect() };

@@ -1,5 +1,5 @@
 //! RMS norm and layer norm over rows of `h` floats (rows padded to 16 with zeros).
-//! rms: `y = x·r·w`, `r = 1/√(mean x² + ε)`;  layer: `y = (x − μ)·r·w + b`, `r = 1/√(var x + ε)`.
+//! rms: `y = x·r·w`, `r = 1/√(mean x² + ε)` (plus one: `y = x·r·(1 + w)`);  layer: `y = (x − μ)·r·w + b`, `r = 1/√(var x + ε)`.
 
 use crate::config::Norm;
 use crate::simd::{LANES, Simd};
@@ -15,6 +15,15 @@ pub struct NormRow {
     pub bias: *const f32,
 }
 unsafe impl Sync for NormRow {}
+
+/// What a row is multiplied by.
+#[inline(always)]
+unsafe fn factor<S: Simd>(n: &NormRow, at: usize) -> S::V {
+    unsafe {
+        let w = S::load(n.weight.add(at));
+        if n.kind == Norm::RmsPlusOne { S::add(S::splat(1.0), w) } else { w }
+    }
+}
 
 /// Mean and reciprocal deviation of one row.
 #[inline(always)]
@@ -66,7 +75,7 @@ unsafe fn apply<S: Simd>(n: &NormRow, x: *const f32, y: *mut f32, mean: f32, rst
         for i in 0..n.h.div_ceil(LANES) {
             let at = i * LANES;
             let hat = S::mul(S::sub(S::load(x.add(at)), m), r);
-            let mut v = S::mul(hat, S::load(n.weight.add(at)));
+            let mut v = S::mul(hat, factor::<S>(n, at));
             if !n.bias.is_null() {
                 v = S::add(v, S::load(n.bias.add(at)));
             }
@@ -84,7 +93,7 @@ unsafe fn again<S: Simd>(n: &NormRow, rows: usize, x: *const f32, x_row: usize, 
     }
 }
 
-/// `dx += r·(g − mean(g) − x̂·mean(g·x̂))` with `g = dy·w` (the rms norm has no `mean(g)`).
+/// `dx += r·(g − mean(g) − x̂·mean(g·x̂))` with `g = dy·w`, or `dy·(1 + w)` (the rms norm has no `mean(g)`).
 #[inline(always)]
 unsafe fn backward<S: Simd>(
     n: &NormRow,
@@ -107,7 +116,7 @@ unsafe fn backward<S: Simd>(
             for i in 0..vectors {
                 let at = i * LANES;
                 let hat = S::mul(S::sub(S::load(x.add(at)), mean), rstd);
-                let g = S::mul(S::load(dy.add(at)), S::load(n.weight.add(at)));
+                let g = S::mul(S::load(dy.add(at)), factor::<S>(n, at));
                 sum = S::add(sum, g);
                 dot = S::fma(g, hat, dot);
             }
@@ -117,7 +126,7 @@ unsafe fn backward<S: Simd>(
             for i in 0..vectors {
                 let at = i * LANES;
                 let hat = S::mul(S::sub(S::load(x.add(at)), mean), rstd);
-                let g = S::mul(S::load(dy.add(at)), S::load(n.weight.add(at)));
+                let g = S::mul(S::load(dy.add(at)), factor::<S>(n, at));
                 let inner = S::sub(S::sub(g, mean_g), S::mul(hat, mean_dot));
                 let mut v = S::fma(inner, rstd, S::load(dx.add(at)));
                 if i + 1 == vectors {

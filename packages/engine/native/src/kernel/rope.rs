@@ -4,6 +4,36 @@ use crate::buffer::reserve;
 use crate::config::{Config, Position, RopeScaling};
 use crate::error::EngineError;
 
+/// The tables of a model: one for all layers, and perhaps another one for those with a window.
+pub struct Ropes {
+    tables: Vec<Rope>,
+    /// By layer.
+    table_of: Vec<Option<usize>>,
+}
+
+impl Ropes {
+    pub fn new(c: &Config) -> Ropes {
+        let mut tables = Vec::new();
+        if c.position == Position::Rope {
+            tables.push(Rope::new(c.rotated(), c.rope_theta, c.rope_scaling));
+            tables.extend(c.local_rope_theta.map(|theta| Rope::new(c.rotated(), theta, RopeScaling::None)));
+        }
+        let local = |layer: usize| c.local_rope_theta.is_some() && c.window_of(layer) != usize::MAX;
+        let rotated = |layer: &usize| c.position == Position::Rope && !c.unrotated_layers.contains(layer);
+        let table_of = (0..c.layers).map(|layer| Some(layer).filter(rotated).map(|layer| usize::from(local(layer)))).collect();
+        Ropes { tables, table_of }
+    }
+
+    /// None where a layer does not rotate.
+    pub fn of(&self, layer: usize) -> Option<&Rope> {
+        self.table_of[layer].map(|table| &self.tables[table])
+    }
+
+    pub fn grow(&mut self, positions: usize) -> Result<(), EngineError> {
+        self.tables.iter_mut().try_for_each(|table| table.grow(positions))
+    }
+}
+
 pub struct Rope {
     half: usize,
     frequencies: Vec<f32>,
@@ -13,24 +43,19 @@ pub struct Rope {
 }
 
 impl Rope {
-    pub fn new(config: &Config) -> Rope {
-        if config.position != Position::Rope {
-            return Rope { half: 0, frequencies: Vec::new(), cos: Vec::new(), sin: Vec::new() };
-        }
-        let half = config.head_dim / 2;
+    /// Of `dim` numbers at the start of each head.
+    pub fn new(dim: usize, theta: f32, scaling: RopeScaling) -> Rope {
+        let half = dim / 2;
         let frequencies = (0..half)
             .map(|i| {
-                let base = 1.0 / (config.rope_theta as f64).powf(2.0 * i as f64 / config.head_dim as f64);
-                scale(base, config.rope_scaling) as f32
+                let base = 1.0 / (theta as f64).powf(2.0 * i as f64 / dim as f64);
+                scale(base, scaling) as f32
             })
             .collect();
         Rope { half, frequencies, cos: Vec::new(), sin: Vec::new() }
     }
 
     pub fn grow(&mut self, positions: usize) -> Result<(), EngineError> {
-        if self.half == 0 {
-            return Ok(());
-        }
         let have = self.cos.len() / self.half;
         let want = if positions > have { positions.max(2 * have) } else { have };
         let more = (want - have).saturating_mul(self.half);
@@ -48,14 +73,10 @@ impl Rope {
         Ok(())
     }
 
-    pub fn is_on(&self) -> bool {
-        self.half > 0
-    }
-
     /// Rotates one head in place.
     pub fn rotate(&self, x: &mut [f32], position: usize) {
         let row = position * self.half..(position + 1) * self.half;
-        let (a, b) = x.split_at_mut(self.half);
+        let (a, b) = x[..2 * self.half].split_at_mut(self.half);
         for (((a, b), &c), &s) in a.iter_mut().zip(b).zip(&self.cos[row.clone()]).zip(&self.sin[row]) {
             (*a, *b) = (*a * c - *b * s, *b * c + *a * s);
         }
@@ -64,7 +85,7 @@ impl Rope {
     /// The transpose of `rotate`, for derivatives.
     pub fn rotate_back(&self, x: &mut [f32], position: usize) {
         let row = position * self.half..(position + 1) * self.half;
-        let (a, b) = x.split_at_mut(self.half);
+        let (a, b) = x[..2 * self.half].split_at_mut(self.half);
         for (((a, b), &c), &s) in a.iter_mut().zip(b).zip(&self.cos[row.clone()]).zip(&self.sin[row]) {
             (*a, *b) = (*a * c + *b * s, *b * c - *a * s);
         }

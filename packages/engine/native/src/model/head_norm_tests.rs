@@ -47,7 +47,7 @@ fn gradients_of_the_norm_over_heads_match_differences_on_every_path() {
                     weights: &m.weights,
                     learning: &m.learning,
                     split: None,
-                    rope: &m.rope,
+                    ropes: &m.ropes,
                     shape: m.shape,
                     adapters: false,
                     train_base: true,

@@ -13,6 +13,7 @@ use super::{Chunk, Inferred, Model, Weights};
 use crate::buffer::{Buffer, reserve};
 use crate::error::EngineError;
 use crate::gemm::{self, Job};
+use crate::kernel::activation::scale;
 use crate::simd::pad16;
 
 impl Model {
@@ -44,7 +45,7 @@ impl Model {
         if rows.len() == 0 {
             return Ok(());
         }
-        self.rope.grow(rows.longest())?;
+        self.ropes.grow(rows.longest())?;
         let (hidden, hp, vp) = (self.config.hidden, pad16(self.config.hidden), pad16(self.config.vocab));
         // The rows that somebody reads, and the places among them of those that logits come from and of those that are given.
         let (mut read, mut wanted, mut given) = (Vec::new(), Vec::new(), Vec::new());
@@ -74,7 +75,7 @@ impl Model {
             weights,
             learning: &self.learning,
             split: split.as_deref(),
-            rope: &self.rope,
+            ropes: &self.ropes,
             shape: self.shape,
             adapters: weights.has(ADAPTERS),
             train_base: false,
@@ -148,7 +149,7 @@ impl Model {
         self.exec.amx().then(split).transpose()
     }
 
-    /// Adds the logits of `rows` padded rows; behind them there is room for the product.
+    /// Adds the logits of `rows` padded rows, which it may scale; behind them there is room for the product.
     unsafe fn head(
         &mut self,
         weights: &Weights,
@@ -163,6 +164,9 @@ impl Model {
         let (c, p) = (&self.config, &self.params);
         let (hp, vp) = (pad16(c.hidden), pad16(c.vocab));
         unsafe {
+            if c.logit_scale != 1.0 {
+                scale(self.exec.level, rows * hp, c.logit_scale, from);
+            }
             let out = from.add(rows * hp);
             let job = Job {
                 split: split.map_or(std::ptr::null(), |split| split.at(p.head)),

@@ -1,5 +1,6 @@
 //! One transformer layer, written once: sampling and training run this same forward, which is what makes their bits equal.
 
+use super::branch::{self, Branch};
 use super::linear::{self, Input, LoraSpace, Output};
 use super::optimiser::Learning;
 use super::params::{BASE, Layer, NormParams, Params};
@@ -7,7 +8,7 @@ use super::rows::{Late, Rows};
 use super::split::Split;
 use super::weights::Weights;
 use crate::buffer::Shared;
-use crate::config::{Config, Mlp, Norm};
+use crate::config::{Config, Norm};
 use crate::error::EngineError;
 use crate::form::{Form, Matrix};
 use crate::gemm::Exec;
@@ -15,7 +16,7 @@ use crate::kernel::activation::activate;
 use crate::kernel::attention::{self, Shape, write_cache};
 use crate::kernel::norm::{NormRow, norm_forward};
 use crate::kernel::parallel_rows;
-use crate::kernel::rope::Rope;
+use crate::kernel::rope::Ropes;
 use crate::simd::pad16;
 
 /// The weights and how this pass uses them.
@@ -27,7 +28,7 @@ pub struct Net<'a> {
     pub learning: &'a [Learning; 3],
     /// The weights split for the AMX unit, where that is kept.
     pub split: Option<&'a Split>,
-    pub rope: &'a Rope,
+    pub ropes: &'a Ropes,
     pub shape: Shape,
     pub adapters: bool,
     pub train_base: bool,
@@ -57,6 +58,12 @@ pub struct Acts {
     pub attn_norm: *mut f32,
     pub mlp_norm: *mut f32,
     pub attention: *mut f32,
+    /// With post-norms, `[rows, hidden]`: what attention and the feed-forward block give before them. Otherwise `mid` and `out`.
+    pub attn_branch: *mut f32,
+    pub mlp_branch: *mut f32,
+    /// `[rows, 2]` of the post-norms; null without them, or when nothing is kept.
+    pub attn_post_norm: *mut f32,
+    pub mlp_post_norm: *mut f32,
     pub lora: LoraSpace,
 }
 unsafe impl Sync for Acts {}
@@ -84,14 +91,24 @@ impl Acts {
             (c.qk_norm, self.q_raw, qp, late),
             (c.qk_norm, self.k_raw, kvp, every),
             (true, self.attended, qp, late),
-            (c.mlp == Mlp::SwiGlu, self.gate, ip, late),
+            (c.mlp.is_gated(), self.gate, ip, late),
             (true, self.up, ip, late),
             (true, self.attn_norm, 2, every),
             (true, self.mlp_norm, 2, late),
             (true, self.attention, 2 * c.heads, late),
+            (c.post_norm, self.attn_branch, hp, late),
+            (c.post_norm, self.mlp_branch, hp, late),
+            (c.post_norm, self.attn_post_norm, 2, late),
+            (c.post_norm, self.mlp_post_norm, 2, late),
         ];
         let kept = buffers.into_iter().chain(lows).filter(|&(kept, ..)| kept);
         kept.map(|(_, at, width, every)| Part { at, width, every }).collect()
+    }
+
+    /// The same with another place for the stream that leaves the layer.
+    pub fn leaving_in(&self, out: *mut f32) -> Acts {
+        let mlp_branch = if self.mlp_branch == self.out { out } else { self.mlp_branch };
+        Acts { out, mlp_branch, ..*self }
     }
 }
 
@@ -129,6 +146,11 @@ impl Net<'_> {
         self.split.map_or(std::ptr::null(), |split| split.at(offset))
     }
 
+    /// As this layer attends.
+    pub fn shape_of(&self, index: usize) -> Shape {
+        Shape { window: self.config.window_of(index), ..self.shape }
+    }
+
     pub fn norm_row(&self, p: NormParams) -> NormRow {
         unsafe {
             NormRow {
@@ -143,15 +165,30 @@ impl Net<'_> {
 
     pub fn head_norm(&self, weight: usize) -> NormRow {
         let weight = unsafe { self.data(BASE, weight) };
-        NormRow { kind: Norm::Rms, h: self.shape.head_dim, eps: self.config.norm_eps, weight, bias: std::ptr::null() }
+        let kind = if self.config.norm == Norm::Layer { Norm::Rms } else { self.config.norm };
+        NormRow { kind, h: self.shape.head_dim, eps: self.config.norm_eps, weight, bias: std::ptr::null() }
     }
 
     pub fn outputs<'b>(&self, layer: &'b Layer, list: &[(usize, *mut f32)], add: *const f32) -> Vec<Output<'b>> {
         list.iter().map(|&(target, y)| Output { linear: layer.get(target), target, y, add }).collect()
     }
 
+    /// What attention gives, where more is done to it than to add it to the stream.
+    pub fn attn_branch(&self, layer: &Layer, a: &Acts) -> Option<Branch> {
+        self.branch(Branch { norm: layer.attn_post_norm, scale: self.config.residual_scale, given: a.attn_branch, stats: a.attn_post_norm })
+    }
+
+    /// The same of the feed-forward block.
+    pub fn mlp_branch(&self, layer: &Layer, a: &Acts) -> Option<Branch> {
+        self.branch(Branch { norm: layer.mlp_post_norm, scale: self.config.residual_scale, given: a.mlp_branch, stats: a.mlp_post_norm })
+    }
+
+    fn branch(&self, b: Branch) -> Option<Branch> {
+        (b.norm.is_some() || b.scale != 1.0).then_some(b)
+    }
+
     pub fn mlp_inputs(&self, a: &Acts) -> Vec<(usize, *mut f32)> {
-        if self.config.mlp == Mlp::SwiGlu { vec![(GATE, a.gate), (UP, a.up)] } else { vec![(UP, a.up)] }
+        if self.config.mlp.is_gated() { vec![(GATE, a.gate), (UP, a.up)] } else { vec![(UP, a.up)] }
     }
 }
 
@@ -206,7 +243,7 @@ pub unsafe fn layer_forward(
         }
         place_keys(exec, net, layer, rows, index, a, late)?;
         let f = attention::Forward {
-            shape: net.shape,
+            shape: net.shape_of(index),
             groups: late.map_or(&rows.groups, |l| &l.groups),
             spans: &rows.spans,
             layer: index,
@@ -218,8 +255,13 @@ pub unsafe fn layer_forward(
         };
         attention::attention(exec, &f, late.map_or(&rows.tiles, |l| &l.tiles))?;
         let m = late.map_or(rows.len(), |l| l.rows.len());
-        let outputs = net.outputs(layer, &[(O, a.mid)], if late.is_some() { a.normed } else { a.x });
+        let before = if late.is_some() { a.normed } else { a.x };
+        let joined = net.attn_branch(layer, a);
+        let outputs = net.outputs(layer, &[(O, a.attn_branch)], if joined.is_some() { none } else { before });
         linear::forward(exec, net, index, Input { x: a.attended, row: qp, rows: m }, &outputs, &a.lora)?;
+        if let Some(branch) = joined {
+            branch::join(exec, net, branch, m, before, a.mid);
+        }
         norm_rows(exec, net.norm_row(layer.mlp_norm), m, a.mid, a.normed, a.mlp_norm);
         let outputs = net.outputs(layer, &net.mlp_inputs(a), none);
         linear::forward(exec, net, index, Input { x: a.normed, row: hp, rows: m }, &outputs, &a.lora)?;
@@ -227,11 +269,16 @@ pub unsafe fn layer_forward(
         let (level, acts) = (exec.level, a);
         parallel_rows(&exec.pool, m, 4 * ip, |r, _| {
             let at = r.start * ip;
-            let gate = if c.mlp == Mlp::SwiGlu { acts.gate.add(at) } else { std::ptr::null_mut() };
+            let gate = if c.mlp.is_gated() { acts.gate.add(at) } else { std::ptr::null_mut() };
             activate(level, c.mlp, r.len() * ip, gate, acts.up.add(at), acts.active.add(at))
         });
-        let outputs = net.outputs(layer, &[(DOWN, a.out)], a.mid);
-        linear::forward(exec, net, index, Input { x: a.active, row: ip, rows: m }, &outputs, &a.lora)
+        let joined = net.mlp_branch(layer, a);
+        let outputs = net.outputs(layer, &[(DOWN, a.mlp_branch)], if joined.is_some() { none } else { a.mid });
+        linear::forward(exec, net, index, Input { x: a.active, row: ip, rows: m }, &outputs, &a.lora)?;
+        if let Some(branch) = joined {
+            branch::join(exec, net, branch, m, a.mid, a.out);
+        }
+        Ok(())
     }
 }
 
@@ -250,6 +297,7 @@ unsafe fn place_keys(
     let (qp, kvp) = (pad16(s.heads * hd), pad16(s.kv_heads * hd));
     let locals = exec.local(2 * hdp + kvp)?;
     let level = exec.level;
+    let rope = net.ropes.of(index);
     parallel_rows(&exec.pool, rows.len(), 2 * (qp + 2 * kvp), |range, thread| unsafe {
         let temp = locals.of(thread);
         let k_row = temp.add(2 * hdp);
@@ -262,8 +310,8 @@ unsafe fn place_keys(
             } else if !std::ptr::eq(from, to) {
                 std::ptr::copy_nonoverlapping(from, to, hd);
             }
-            if net.rope.is_on() {
-                net.rope.rotate(std::slice::from_raw_parts_mut(to, hd), position);
+            if let Some(rope) = rope {
+                rope.rotate(std::slice::from_raw_parts_mut(to, hd), position);
             }
         };
         for row in range {

@@ -1,11 +1,11 @@
 //! The backward pass of one layer.
 
+use super::branch;
 use super::layer::{Acts, DOWN, K, Net, O, Q, V};
 use super::linear::{self, Input, LoraSpace};
 use super::params::{BASE, Layer, NormParams};
 use super::rows::Rows;
 use crate::buffer::Shared;
-use crate::config::Mlp;
 use crate::error::EngineError;
 use crate::gemm::Exec;
 use crate::kernel::activation::activate_backward;
@@ -47,12 +47,13 @@ pub unsafe fn layer_backward(
     let (c, m) = (net.config, rows.len());
     let (hp, qp, ip) = (pad16(c.hidden), pad16(c.q_width()), pad16(c.inter));
     unsafe {
-        let down = net.outputs(layer, &[(DOWN, g.stream)], std::ptr::null());
+        let d_mlp = net.mlp_branch(layer, a).map_or(g.stream, |b| branch::slope(exec, net, b, m, g));
+        let down = net.outputs(layer, &[(DOWN, d_mlp)], std::ptr::null());
         linear::backward_input(exec, net, index, m, &down, &g.lora, g.d_active)?;
         let (level, acts, grads) = (exec.level, a, g);
         parallel_rows(&exec.pool, m, 6 * ip, |r, _| {
             let at = r.start * ip;
-            let gate = if c.mlp == Mlp::SwiGlu { acts.gate.add(at) } else { std::ptr::null_mut() };
+            let gate = if c.mlp.is_gated() { acts.gate.add(at) } else { std::ptr::null_mut() };
             activate_backward(level, c.mlp, r.len() * ip, gate, acts.up.add(at), grads.d_active.add(at))
         });
         let input = Input { x: g.d_active, row: ip, rows: m };
@@ -62,14 +63,15 @@ pub unsafe fn layer_backward(
         norm_step(exec, net, layer.mlp_norm, m, a.mid, a.mlp_norm, a.normed, g, true);
         linear::backward_weights(exec, net, index, Input { x: a.normed, row: hp, rows: m }, &outputs, &a.lora, &g.lora)?;
 
-        let out = net.outputs(layer, &[(O, g.stream)], std::ptr::null());
+        let d_attn = net.attn_branch(layer, a).map_or(g.stream, |b| branch::slope(exec, net, b, m, g));
+        let out = net.outputs(layer, &[(O, d_attn)], std::ptr::null());
         linear::backward_input(exec, net, index, m, &out, &g.lora, g.d_attended)?;
         linear::backward_weights(exec, net, index, Input { x: a.attended, row: qp, rows: m }, &out, &a.lora, &g.lora)?;
         if qp != c.q_width() {
             std::ptr::write_bytes(g.dq, 0, m * qp);
         }
         let b = attention_backward::Backward {
-            shape: net.shape,
+            shape: net.shape_of(index),
             groups: &rows.groups,
             spans: &rows.spans,
             layer: index,
@@ -82,7 +84,7 @@ pub unsafe fn layer_backward(
             turned: g.turned,
         };
         attention_backward::attention_backward(exec, &b, &rows.own, &rows.tiles, &rows.trees, &rows.span_node)?;
-        unplace_keys(exec, net, layer, rows, a, g)?;
+        unplace_keys(exec, net, layer, rows, index, a, g)?;
         let outputs = net.outputs(layer, &[(Q, g.dq), (K, g.dk), (V, g.dv)], std::ptr::null());
         let needed = need_input || net.train_base;
         linear::backward_input(exec, net, index, m, &outputs, &g.lora, if needed { g.d_normed } else { std::ptr::null_mut() })?;
@@ -159,11 +161,20 @@ pub unsafe fn norm_gradient(
 }
 
 /// Derivatives of keys and values back to rows, through rotation and q/k norm.
-unsafe fn unplace_keys(exec: &mut Exec, net: &Net<'_>, layer: &Layer, rows: &Rows, a: &Acts, g: &Grads<'_>) -> Result<(), EngineError> {
+unsafe fn unplace_keys(
+    exec: &mut Exec,
+    net: &Net<'_>,
+    layer: &Layer,
+    rows: &Rows,
+    index: usize,
+    a: &Acts,
+    g: &Grads<'_>,
+) -> Result<(), EngineError> {
     let s = &net.shape;
     let (hd, hdp) = (s.head_dim, pad16(s.head_dim));
     let (qp, kvp) = (pad16(s.heads * hd), pad16(s.kv_heads * hd));
     let (acts, grads) = (a, g);
+    let rope = net.ropes.of(index);
     parallel_rows(&exec.pool, rows.len(), 2 * (qp + 2 * kvp), |range, _| unsafe {
         for row in range {
             let position = rows.positions[row] as usize;
@@ -178,13 +189,13 @@ unsafe fn unplace_keys(exec: &mut Exec, net: &Net<'_>, layer: &Layer, rows: &Row
                 let to = row * kvp + head * hd;
                 std::ptr::copy_nonoverlapping(turned.d_values.add(from), grads.dv.add(to), hd);
                 std::ptr::copy_nonoverlapping(turned.d_keys.add(from), grads.dk.add(to), hd);
-                if net.rope.is_on() {
-                    net.rope.rotate_back(std::slice::from_raw_parts_mut(grads.dk.add(to), hd), position);
+                if let Some(rope) = rope {
+                    rope.rotate_back(std::slice::from_raw_parts_mut(grads.dk.add(to), hd), position);
                 }
             }
-            if net.rope.is_on() {
+            if let Some(rope) = rope {
                 for head in 0..s.heads {
-                    net.rope.rotate_back(std::slice::from_raw_parts_mut(grads.dq.add(row * qp + head * hd), hd), position);
+                    rope.rotate_back(std::slice::from_raw_parts_mut(grads.dq.add(row * qp + head * hd), hd), position);
                 }
             }
         }

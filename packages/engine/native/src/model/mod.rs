@@ -1,6 +1,7 @@
 //! The model: parameters, inference, training. The public surface of the compute core.
 
 mod archive;
+mod branch;
 mod digest;
 mod infer;
 mod kept;
@@ -27,7 +28,7 @@ use crate::error::EngineError;
 use crate::gemm::Exec;
 use crate::kernel::attention::{Shape, Span};
 use crate::kernel::head::{self, RowLogProbs};
-use crate::kernel::rope::Rope;
+use crate::kernel::rope::Ropes;
 use crate::simd::{LANES, Level, pad16};
 use archive::{Archive, Arena};
 use optimiser::Learning;
@@ -208,7 +209,7 @@ pub struct Model {
     /// How many versions there have been.
     versions: u64,
     learning: [Learning; 3],
-    rope: Rope,
+    ropes: Ropes,
     trainable: Trainable,
     /// Optimiser steps of the policy and of the value head.
     steps: (u64, u64),
@@ -248,12 +249,13 @@ impl Model {
             heads: config.heads,
             kv_heads: config.kv_heads,
             head_dim: config.head_dim,
+            scale: config.score_scale(),
             window: config.sliding_window.unwrap_or(usize::MAX),
         };
         let params = Params::new(&config, forms)?;
         let mut base = Buffer::zeroed(params.used[params::BASE], "the model's parameters")?;
-        params.fill_base(&mut base);
-        let rope = Rope::new(&config);
+        params.fill_base(config.norm, &mut base);
+        let ropes = Ropes::new(&config);
         Ok(Model {
             config,
             shape,
@@ -262,7 +264,7 @@ impl Model {
             weights: Weights::new(base),
             versions: 0,
             learning: [Learning::none(), Learning::none(), Learning::none()],
-            rope,
+            ropes,
             trainable: Trainable::None,
             steps: (0, 0),
             scratch: Buffer::empty(),

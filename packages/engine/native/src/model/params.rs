@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::config::{Config, Mlp, Norm, Position};
+use crate::config::{Config, Norm, Position};
 use crate::error::EngineError;
 use crate::form::{Form, Matrix, pack_bytes, pack_floats};
 use crate::kernel::counter_uniform;
@@ -139,6 +139,9 @@ pub struct NormParams {
 pub struct Layer {
     pub attn_norm: NormParams,
     pub mlp_norm: NormParams,
+    /// Of what attention and the feed-forward block give.
+    pub attn_post_norm: Option<NormParams>,
+    pub mlp_post_norm: Option<NormParams>,
     /// By `TARGETS`; `gate` is absent without a gated activation.
     pub linear: [Option<Linear>; 7],
     pub q_norm: Option<usize>,
@@ -213,13 +216,15 @@ impl Params {
         for i in 0..c.layers {
             let attn_norm = norm(&mut d, format!("layers.{i}.attn_norm"));
             let mlp_norm = norm(&mut d, format!("layers.{i}.mlp_norm"));
+            let attn_post_norm = c.post_norm.then(|| norm(&mut d, format!("layers.{i}.attn_post_norm")));
+            let mlp_post_norm = c.post_norm.then(|| norm(&mut d, format!("layers.{i}.mlp_post_norm")));
             let (qw, kvw) = (c.q_width(), c.kv_width());
             let shapes = [
                 Some((qw, c.hidden, c.qkv_bias)),
                 Some((kvw, c.hidden, c.qkv_bias)),
                 Some((kvw, c.hidden, c.qkv_bias)),
                 Some((c.hidden, qw, c.out_bias)),
-                (c.mlp == Mlp::SwiGlu).then_some((c.inter, c.hidden, c.mlp_bias)),
+                c.mlp.is_gated().then_some((c.inter, c.hidden, c.mlp_bias)),
                 Some((c.inter, c.hidden, c.mlp_bias)),
                 Some((c.hidden, c.inter, c.mlp_bias)),
             ];
@@ -235,7 +240,7 @@ impl Params {
             }
             let q_norm = c.qk_norm.then(|| d.vector(format!("layers.{i}.q_norm.weight"), c.head_dim));
             let k_norm = c.qk_norm.then(|| d.vector(format!("layers.{i}.k_norm.weight"), c.head_dim));
-            layers.push(Layer { attn_norm, mlp_norm, linear, q_norm, k_norm });
+            layers.push(Layer { attn_norm, mlp_norm, attn_post_norm, mlp_post_norm, linear, q_norm, k_norm });
         }
         let final_norm = norm(&mut d, "final_norm".into());
         let head = if c.tied { embed } else { d.add("head".into(), c.vocab, c.hidden, Place::Panels, BASE, true) };
@@ -273,8 +278,11 @@ impl Params {
         self.by_name.get(name).copied().ok_or_else(|| EngineError::tensor(format!("The model has no tensor named \"{name}\".")))
     }
 
-    /// Norm weights are one until set; everything else is zero.
-    pub fn fill_base(&self, data: &mut [f32]) {
+    /// Norms multiply by one until their weights are set; everything else is zero.
+    pub fn fill_base(&self, norm: Norm, data: &mut [f32]) {
+        if norm == Norm::RmsPlusOne {
+            return;
+        }
         for p in self.all.iter().filter(|p| p.name.ends_with("norm.weight")) {
             data[p.offset..p.offset + p.cols].fill(1.0);
         }

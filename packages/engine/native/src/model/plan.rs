@@ -5,7 +5,7 @@ use super::linear::LoraSpace;
 use super::params::{BASE, Params};
 use super::rows::Rows;
 use crate::buffer::Shared;
-use crate::config::{Config, Mlp};
+use crate::config::Config;
 use crate::form::Form;
 use crate::gemm::Exec;
 use crate::kernel::embedding::{Table, read_row};
@@ -58,6 +58,7 @@ pub fn lay_out(c: &Config, params: &Params, rows: &Rows, keep: Keep, dropout: bo
     let t = rows.len();
     let (hp, qp, kvp, ip) = (pad16(c.hidden), pad16(c.q_width()), pad16(c.kv_width()), pad16(c.inter));
     let stats = keep != Keep::Nothing;
+    let branches = c.post_norm && stats;
     let normed = b.take(t * hp);
     let (k_shared, v) = (b.take(t * kvp), b.take(t * kvp));
     let active = b.take(t * ip);
@@ -85,12 +86,16 @@ pub fn lay_out(c: &Config, params: &Params, rows: &Rows, keep: Keep, dropout: bo
                 k_raw: if c.qk_norm { b.take(t * kvp) } else { k_shared },
                 v,
                 attended: b.take(t * qp),
-                gate: b.take_if(c.mlp == Mlp::SwiGlu, t * ip),
+                gate: b.take_if(c.mlp.is_gated(), t * ip),
                 up: b.take(t * ip),
                 active,
                 attn_norm: b.take_if(stats, 2 * t),
                 mlp_norm: b.take_if(stats, 2 * t),
                 attention: b.take_if(stats, 2 * t * c.heads),
+                attn_branch: b.take_if(branches, t * hp),
+                mlp_branch: b.take_if(branches, t * hp),
+                attn_post_norm: b.take_if(branches, 2 * t),
+                mlp_post_norm: b.take_if(branches, 2 * t),
                 lora: LoraSpace { low: lora, dropped },
             }
         } else {
@@ -101,12 +106,15 @@ pub fn lay_out(c: &Config, params: &Params, rows: &Rows, keep: Keep, dropout: bo
             x = b.take(t * hp);
         }
         acts.out = x;
+        if !branches {
+            (acts.attn_branch, acts.mlp_branch) = (acts.mid, acts.out);
+        }
         layers.push(acts);
     }
     Plan { layers, last: x, kv, kv_stride, floats: b.used }
 }
 
-/// Token (and position) embeddings into the stream.
+/// Token embeddings, scaled, (and position embeddings) into the stream.
 ///
 /// # Safety
 /// `x` holds the rows.
@@ -130,6 +138,9 @@ pub unsafe fn embed(exec: &Exec, net: &Net<'_>, rows: &Rows, x: *mut f32) {
                     read_row(level, matrix, token, c.hidden, to);
                 } else {
                     tokens.read(token, to, false);
+                }
+                if c.embedding_scale != 1.0 {
+                    std::slice::from_raw_parts_mut(to, c.hidden).iter_mut().for_each(|x| *x *= c.embedding_scale);
                 }
                 if let Some(table) = positions {
                     table.read(rows.positions[row] as usize, to, true);

@@ -1,6 +1,6 @@
 //! Forward over a token tree, backward from derivatives of what it returned.
 
-use super::layer::{Acts, Net, layer_forward, norm_rows};
+use super::layer::{Net, layer_forward, norm_rows};
 use super::layer_backward::{Grads, layer_backward, norm_gradient};
 use super::linear::LoraSpace;
 use super::params::{ADAPTERS, BASE, VALUE};
@@ -11,6 +11,7 @@ use super::{Derivatives, Model, Pass, Trainable, TreeBatch, Want, Weights};
 use crate::buffer::{Buffer, Shared, reserve};
 use crate::error::EngineError;
 use crate::gemm::{self, GradInput, GradWeight, Job, Mode};
+use crate::kernel::activation::scale;
 use crate::kernel::attention_backward::{Turned, row_dot};
 use crate::kernel::embedding::{self, Table};
 use crate::kernel::head::{self, HeadForward, RowStats};
@@ -85,7 +86,7 @@ impl Model {
         if want.values && !weights.has(VALUE) {
             return Err(EngineError::input("Values were asked for, but the model has no value head."));
         }
-        self.rope.grow(rows.longest())?;
+        self.ropes.grow(rows.longest())?;
         let (t, c) = (rows.len(), self.config.clone());
         let (hp, vp) = (pad16(c.hidden), pad16(c.vocab));
         let keep = if !want.grad {
@@ -131,7 +132,7 @@ impl Model {
             weights,
             learning: &self.learning,
             split: None,
-            rope: &self.rope,
+            ropes: &self.ropes,
             shape: self.shape,
             adapters: want.adapters && weights.has(ADAPTERS),
             train_base: false,
@@ -160,6 +161,9 @@ impl Model {
             for (i, &(_, row)) in wanted.iter().enumerate() {
                 let row = late.as_ref().and_then(|l| l.index[row as usize]).unwrap_or(row as usize);
                 std::ptr::copy_nonoverlapping(normed.add(row * hp), hidden.add(i * hp), hp);
+            }
+            if c.logit_scale != 1.0 {
+                scale(self.exec.level, wanted.len() * hp, c.logit_scale, hidden);
             }
             let f = HeadForward {
                 hidden,
@@ -286,6 +290,9 @@ impl Model {
             // d_normed: the derivative of the final norm's output, from the head and the values.
             std::ptr::write_bytes(g.d_normed, 0, t * hp);
             self.head_backward(s, d, d_hidden, logits)?;
+            if c.logit_scale != 1.0 {
+                scale(self.exec.level, s.wanted.len() * hp, c.logit_scale, d_hidden);
+            }
             let at = Shared(g.d_normed);
             let from = Shared(d_hidden);
             let columns = hp.div_ceil(4 * self.exec.pool.threads()).next_multiple_of(LANES);
@@ -306,7 +313,7 @@ impl Model {
                 weights: &self.weights,
                 learning: &self.learning,
                 split: None,
-                rope: &self.rope,
+                ropes: &self.ropes,
                 shape: self.shape,
                 adapters: s.adapters,
                 train_base: self.trainable == Trainable::Full,
@@ -318,7 +325,7 @@ impl Model {
                 let acts = &s.plan.layers[index];
                 if s.keep == Keep::Inputs {
                     // The last buffer of the stream is free for the recomputed output: nobody reads it again.
-                    layer_forward(exec, &net, &s.rows, index, &Acts { out: s.normed, ..*acts }, None)?;
+                    layer_forward(exec, &net, &s.rows, index, &acts.leaving_in(s.normed), None)?;
                 }
                 if let Some(recalled) = &s.recalled {
                     recalled.load(exec, &net, &s.rows, index, acts);
@@ -327,6 +334,9 @@ impl Model {
             }
             if net.train_base {
                 let tokens = Table { at: net.grad(BASE, net.params.embed), h: c.hidden, panels: c.tied };
+                if c.embedding_scale != 1.0 {
+                    scale(exec.level, t * hp, c.embedding_scale, g.stream);
+                }
                 let ids = &s.rows.tokens;
                 embedding::scatter(&exec.pool, tokens, |i| ids[i] as usize, t, g.stream, hp);
                 if let Some(position) = net.params.position {

@@ -30,6 +30,7 @@ pub fn read_config(c: &Arg<'_>) -> Result<Config, EngineError> {
             other => return Err(unknown("rope scaling", other)),
         },
     };
+    let number = |name| c.field(name)?.optional().map(|number| number.float()).transpose();
     Ok(Config {
         vocab: c.field("vocab")?.size()?,
         hidden: c.field("hidden")?.size()?,
@@ -41,12 +42,14 @@ pub fn read_config(c: &Arg<'_>) -> Result<Config, EngineError> {
         max_positions: c.field("maxPositions")?.size()?,
         norm: match c.field("norm")?.text()?.as_str() {
             "rms" => Norm::Rms,
+            "rms-plus-one" => Norm::RmsPlusOne,
             "layer" => Norm::Layer,
             other => return Err(unknown("norm", other)),
         },
         norm_eps: c.field("normEps")?.float()?,
         mlp: match c.field("mlp")?.text()?.as_str() {
             "swiglu" => Mlp::SwiGlu,
+            "geglu" => Mlp::GeGlu,
             "gelu-tanh" => Mlp::GeluTanh,
             "gelu" => Mlp::Gelu,
             other => return Err(unknown("mlp", other)),
@@ -58,11 +61,20 @@ pub fn read_config(c: &Arg<'_>) -> Result<Config, EngineError> {
         },
         rope_theta: c.field("ropeTheta")?.float()?,
         rope_scaling: rope,
+        rotary_dim: c.field("rotaryDim")?.optional().map(|dim| dim.size()).transpose()?,
         tied: c.field("tied")?.flag()?,
         qkv_bias: c.field("qkvBias")?.flag()?,
         out_bias: c.field("outBias")?.flag()?,
         mlp_bias: c.field("mlpBias")?.flag()?,
         qk_norm: c.field("qkNorm")?.flag()?,
+        post_norm: c.field("postNorm")?.optional().map_or(Ok(false), |on| on.flag())?,
+        embedding_scale: number("embeddingScale")?.unwrap_or(1.0),
+        residual_scale: number("residualScale")?.unwrap_or(1.0),
+        logit_scale: number("logitScale")?.unwrap_or(1.0),
+        attention_scale: number("attentionScale")?,
         sliding_window: c.field("slidingWindow")?.optional().map(|window| window.size()).transpose()?,
+        full_layers: c.field("fullLayers")?.optional().map_or(Ok(Vec::new()), |layers| layers.sizes())?,
+        local_rope_theta: number("localRopeTheta")?,
+        unrotated_layers: c.field("unrotatedLayers")?.optional().map_or(Ok(Vec::new()), |layers| layers.sizes())?,
     })
 }

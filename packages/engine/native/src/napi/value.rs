@@ -207,15 +207,23 @@ impl<'a> Arg<'a> {
     }
 
     pub fn texts(&self) -> Result<Vec<String>, EngineError> {
+        self.items("an array of strings", |item| item.text())
+    }
+
+    pub fn sizes(&self) -> Result<Vec<usize>, EngineError> {
+        self.items("an array of whole numbers", |item| item.size())
+    }
+
+    fn items<T>(&self, wanted: &str, read: impl Fn(Arg<'a>) -> Result<T, EngineError>) -> Result<Vec<T>, EngineError> {
         let mut count = 0;
         if unsafe { (api().napi_get_array_length)(self.env, self.value, &mut count) } != api::OK {
-            return Err(self.wrong("an array of strings"));
+            return Err(self.wrong(wanted));
         }
         (0..count)
             .map(|index| {
                 let mut value: Value = null_mut();
                 unsafe { (api().napi_get_element)(self.env, self.value, index, &mut value) };
-                Arg { env: self.env, value, name: self.name }.text()
+                read(Arg { env: self.env, value, name: self.name })
             })
             .collect()
     }

@@ -21,12 +21,21 @@ pub fn config(name: &str) -> Config {
         position: Position::Rope,
         rope_theta: 10_000.0,
         rope_scaling: RopeScaling::None,
+        rotary_dim: None,
         tied: false,
         qkv_bias: false,
         out_bias: false,
         mlp_bias: false,
         qk_norm: false,
+        post_norm: false,
+        embedding_scale: 1.0,
+        residual_scale: 1.0,
+        logit_scale: 1.0,
+        attention_scale: None,
         sliding_window: None,
+        full_layers: Vec::new(),
+        local_rope_theta: None,
+        unrotated_layers: Vec::new(),
     };
     match name {
         "gpt2" => Config {
@@ -52,11 +61,35 @@ pub fn config(name: &str) -> Config {
         "qwen2" => Config { qkv_bias: true, tied: true, rope_scaling: RopeScaling::Linear { factor: 2.0 }, ..llama },
         "qwen3" => Config { qk_norm: true, tied: true, heads: 6, head_dim: 16, ..llama },
         "mistral" => Config { sliding_window: Some(7), ..llama },
+        "mixed" => Config { layers: 3, sliding_window: Some(7), full_layers: vec![1], ..llama },
+        "smollm3" => Config { layers: 3, unrotated_layers: vec![1], tied: true, ..llama },
+        "granite" => Config {
+            embedding_scale: 1.7,
+            residual_scale: 0.4,
+            logit_scale: 0.6,
+            attention_scale: Some(0.15),
+            out_bias: true,
+            tied: true,
+            ..llama
+        },
+        "phi3" => Config { rotary_dim: Some(8), sliding_window: Some(9), ..llama },
+        "gemma" => Config {
+            norm: Norm::RmsPlusOne,
+            mlp: Mlp::GeGlu,
+            qk_norm: true,
+            post_norm: true,
+            embedding_scale: (40f32).sqrt(),
+            attention_scale: Some(0.2),
+            local_rope_theta: Some(100.0),
+            tied: true,
+            ..config("mixed")
+        },
         other => panic!("no flavour {other}"),
     }
 }
 
-pub const FLAVOURS: [&str; 7] = ["gpt2", "gelu", "llama", "llama3", "qwen2", "qwen3", "mistral"];
+pub const FLAVOURS: [&str; 12] =
+    ["gpt2", "gelu", "llama", "llama3", "qwen2", "qwen3", "mistral", "mixed", "gemma", "smollm3", "granite", "phi3"];
 
 pub fn uniform(stream: u64, index: usize) -> f32 {
     2.0 * counter_uniform(42, stream, index as u64) - 1.0
@@ -64,7 +97,7 @@ pub fn uniform(stream: u64, index: usize) -> f32 {
 
 pub fn randomise(model: &mut Model) {
     for (stream, spec) in model.tensors().iter().enumerate() {
-        let is_norm = spec.name.ends_with("norm.weight");
+        let is_norm = spec.name.ends_with("norm.weight") && model.config().norm != Norm::RmsPlusOne;
         let size = if spec.rows == 1 { 0.3 } else { 1.2 / (spec.cols as f32).sqrt() };
         let data: Vec<f32> =
             (0..spec.rows * spec.cols).map(|i| uniform(stream as u64, i) * size + if is_norm { 1.0 } else { 0.0 }).collect();

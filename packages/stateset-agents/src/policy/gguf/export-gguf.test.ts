@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { architectures, makeTinyModel, temporaryFolder } from "../../../test/tiny-model.ts";
+import { architectures, ggufArchitectures, makeTinyModel, temporaryFolder } from "../../../test/tiny-model.ts";
 import { buildTokenTree } from "../../conversation/token-tree.ts";
 import { readModelConfig } from "../native/model-config.ts";
 import { openPolicy } from "../open-policy.ts";
@@ -18,7 +18,7 @@ async function learn(policy: Policy): Promise<void> {
   await policy.step({ learningRate: 0.05 });
 }
 
-describe.each(architectures)("a GGUF file of a trained %s", (architecture) => {
+describe.each(ggufArchitectures)("a GGUF file of a trained %s", (architecture) => {
   it("is, byte for byte, that of the merged model written to a folder first", async () => {
     const policy = await openPolicy({ model: await makeTinyModel(architecture), lora, threads: 1, seed: 3 });
     await learn(policy);
@@ -83,6 +83,22 @@ describe("writing a GGUF file", () => {
     }
     await policy.close();
     expect(readFileSync(file).equals(before)).toBe(true);
+  });
+
+  it("refuses by name what it does not know, before anything is there", async () => {
+    const dir = temporaryFolder();
+    const others = architectures.filter((name) => !(ggufArchitectures as readonly string[]).includes(name));
+    expect(others).toContain("gemma3_text");
+    const write = async (model: string) =>
+      exportGguf({ dir: model, file: join(dir, "x.gguf"), type: "F16", name: "x" });
+    for (const name of others) {
+      await expect(write(await makeTinyModel(name))).rejects.toThrow(`x is a ${name}, which is not written as a GGUF`);
+    }
+    const mixed = { use_sliding_window: true, sliding_window: 7, max_window_layers: 1 };
+    await expect(write(await makeTinyModel("qwen2", mixed))).rejects.toThrow(
+      "a sliding window in only some of its layers",
+    );
+    expect(readdirSync(dir)).toEqual([]);
   });
 
   it("takes no option that it does not know", async () => {

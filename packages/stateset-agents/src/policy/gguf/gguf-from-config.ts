@@ -1,15 +1,22 @@
 import { StatesetError } from "../../error.ts";
-import type { ModelConfig } from "../native/model-config.ts";
+import type { Architecture, ModelConfig } from "../native/model-config.ts";
 import type { WritableType } from "./quantise.ts";
 import type { GgufEntry } from "./write-gguf.ts";
 
 /** Numbers that llama.cpp gives to files of mostly one type. */
 const fileTypes = { F32: 0, F16: 1, Q8_0: 7 } as const satisfies Record<WritableType, number>;
 
+const written: readonly Architecture[] = ["llama", "mistral", "qwen2", "qwen3", "gpt2"];
+
 /** Metadata of a model, without its tokenizer: the way back from model-from-gguf.ts. */
 export function ggufFromConfig(config: ModelConfig, name: string, type: WritableType): Map<string, GgufEntry> {
   const { architecture: own, engine: c } = config;
   const architecture = own === "mistral" ? "llama" : own;
+  if (!written.includes(own)) {
+    throw new StatesetError("MODEL_UNSUPPORTED", `${name} is a ${own}, which is not written as a GGUF file.`, {
+      hint: `Export it as a folder. GGUF files are written of ${written.join(", ")}.`,
+    });
+  }
   refuseUnknown(config, name);
   const general: [string, GgufEntry][] = [
     ["general.architecture", architecture],
@@ -64,9 +71,11 @@ function refuseUnknown({ architecture, engine: c }: ModelConfig, name: string): 
       ? "the exact GELU (llama.cpp has the tanh form for GPT-2)"
       : architecture === "qwen3" && c.qkvBias
         ? "biases in attention, for Qwen3"
-        : scaling?.type === "llama3" && (scaling.lowFrequency !== 1 || scaling.highFrequency !== 4)
-          ? "frequency factors other than Llama 3's"
-          : undefined;
+        : c.fullLayers
+          ? "a sliding window in only some of its layers"
+          : scaling?.type === "llama3" && (scaling.lowFrequency !== 1 || scaling.highFrequency !== 4)
+            ? "frequency factors other than Llama 3's"
+            : undefined;
   if (what === undefined) return;
   throw new StatesetError("MODEL_UNSUPPORTED", `${name} has ${what}, which a GGUF file cannot say.`, {
     hint: "Export it as a folder.",

@@ -2,7 +2,7 @@ import { cp, mkdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promi
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { chatModel } from "../../../test/cli.ts";
-import { architectures, makeTinyModel, temporaryFolder } from "../../../test/tiny-model.ts";
+import { ggufArchitectures, makeTinyModel, temporaryFolder } from "../../../test/tiny-model.ts";
 import { buildTokenTree } from "../../conversation/token-tree.ts";
 import { StatesetError } from "../../error.ts";
 import { createRandom } from "../../random.ts";
@@ -37,7 +37,7 @@ async function replies(policy: Policy) {
 }
 
 /** The file says the same as the folder it was made from: another sign, row or axis anywhere would show. */
-describe.each(architectures)("a GGUF file of %s", (architecture) => {
+describe.each(ggufArchitectures)("a GGUF file of %s", (architecture) => {
   it("has configuration and tensors of the folder it was made from, to the bit", async () => {
     const dir = await makeTinyModel(architecture);
     const file = await ggufOf(dir);

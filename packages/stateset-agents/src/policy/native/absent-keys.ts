@@ -7,6 +7,9 @@ export interface AbsentKeys {
   max_position_embeddings?: number;
   sliding_window?: number;
   max_window_layers?: number;
+  tie_word_embeddings?: boolean;
+  rope_theta?: number;
+  rms_norm_eps?: number;
 }
 
 /**
@@ -26,4 +29,19 @@ export const absentKeys: Readonly<Record<Architecture, AbsentKeys>> = {
     sliding_window: 4096,
     max_window_layers: 28,
   },
+  gemma3_text: {
+    num_key_value_heads: 4,
+    head_dim: 256,
+    max_position_embeddings: 131_072,
+    sliding_window: 4096,
+    tie_word_embeddings: true,
+  },
+  smollm3: {
+    num_key_value_heads: 4,
+    max_position_embeddings: 32_768,
+    tie_word_embeddings: true,
+    rope_theta: 2_000_000,
+  },
+  granite: { max_position_embeddings: 2048 },
+  phi3: { max_position_embeddings: 4096, rms_norm_eps: 1e-5 },
 };

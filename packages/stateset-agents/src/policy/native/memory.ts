@@ -22,11 +22,11 @@ export function parameterCount(c: EngineConfig): number {
   const norm = (c.norm === "layer" ? 2 : 1) * c.hidden;
   const attention = c.hidden * (q + 2 * kv) + q * c.hidden;
   const attentionBias = (c.qkvBias ? q + 2 * kv : 0) + (c.outBias ? c.hidden : 0) + (c.qkNorm ? 2 * c.headDim : 0);
-  const gates = c.mlp === "swiglu" ? 2 : 1;
+  const gates = c.mlp === "swiglu" || c.mlp === "geglu" ? 2 : 1;
   const mlp = (gates + 1) * c.hidden * c.inter + (c.mlpBias ? gates * c.inter + c.hidden : 0);
   const positions = c.position === "learned" ? c.maxPositions * c.hidden : 0;
   const embeddings = (c.tied ? 1 : 2) * c.vocab * c.hidden;
-  return embeddings + positions + norm + c.layers * (attention + attentionBias + mlp + 2 * norm);
+  return embeddings + positions + norm + c.layers * (attention + attentionBias + mlp + (c.postNorm ? 4 : 2) * norm);
 }
 
 /** How many numbers an adapter has. */
@@ -96,7 +96,7 @@ export function memoryNeeds(
   };
 }
 
-/** Activations per token and layer: about 10 vectors of the hidden size and 3 of the feed-forward block. */
+/** Activations per token and layer: about 10 vectors of the hidden size, 2 more with post-norms, and 3 of the feed-forward block. */
 export function planMemory(
   config: ModelConfig,
   adapter: Adapter | undefined,
@@ -115,7 +115,8 @@ export function planMemory(
   const { tokenBudget, recompute, reference, scorer, undo } = options;
   const { engine } = config;
   const needs = memoryNeeds(config, adapter, weightBytes, referenceBytes);
-  const perLayer = recompute ? engine.hidden : 10 * engine.hidden + 3 * engine.inter;
+  const kept = (engine.postNorm ? 12 : 10) * engine.hidden + 3 * engine.inter;
+  const perLayer = recompute ? engine.hidden : kept;
   const parts = {
     weights: needs.weights,
     optimiser: needs.optimiser,

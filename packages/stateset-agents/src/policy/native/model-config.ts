@@ -1,13 +1,28 @@
 import { join } from "node:path";
-import type { EngineConfig, RopeScaling } from "@stateset-agents/engine";
+import type { EngineConfig } from "@stateset-agents/engine";
 import { StatesetError } from "../../error.ts";
 import { ggufOfFolder, isGgufFile } from "../gguf/find-gguf.ts";
 import { readGgufConfig } from "../gguf/gguf-weights.ts";
 import { isObject, type JsonObject, readJsonObject } from "../tokenizer/model-json.ts";
 import { exists, isFolder } from "../what-lies-at.ts";
 import { absentKeys } from "./absent-keys.ts";
+import { rope, unrotatedLayers, windows } from "./attention-config.ts";
+import { ConfigReader } from "./config-reader.ts";
+import { gemma3 } from "./gemma-config.ts";
 
-export type Architecture = "gpt2" | "llama" | "mistral" | "qwen2" | "qwen3";
+const architectures = [
+  "gpt2",
+  "llama",
+  "mistral",
+  "qwen2",
+  "qwen3",
+  "gemma3_text",
+  "smollm3",
+  "granite",
+  "phi3",
+] as const;
+
+export type Architecture = (typeof architectures)[number];
 
 export interface ModelConfig {
   architecture: Architecture;
@@ -18,8 +33,6 @@ export interface ModelConfig {
 
 /** The engine's own limit. */
 const mostLayers = 4096;
-
-const architectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3"] as const;
 
 /** Reads config.json of a Hugging Face model folder, or what a GGUF file says instead. */
 export async function readModelConfig(dir: string): Promise<ModelConfig> {
@@ -59,7 +72,12 @@ export function parseModelConfig(json: JsonObject, where: string): ModelConfig {
       "Use the model's unquantised weights, or a GGUF file of it.",
     );
   }
-  const engine = architecture === "gpt2" ? gpt2(read) : llamaLike(architecture, read);
+  const engine =
+    architecture === "gpt2"
+      ? gpt2(read)
+      : architecture === "gemma3_text"
+        ? gemma3(read)
+        : llamaLike(architecture, read);
   // Before anybody makes a list of the tensors: a damaged file can ask for millions.
   if (engine.layers > mostLayers)
     throw read.unsupported(`${engine.layers} layers`, `At most ${mostLayers} are supported.`);
@@ -102,166 +120,50 @@ function geluOf(read: ConfigReader, activation: string): "gelu-tanh" | "gelu" {
   throw read.unsupported(`activation_function = ${activation}`);
 }
 
-function llamaLike(architecture: Exclude<Architecture, "gpt2">, read: ConfigReader): EngineConfig {
+function llamaLike(architecture: Exclude<Architecture, "gpt2" | "gemma3_text">, read: ConfigReader): EngineConfig {
   const hidden = read.size("hidden_size");
+  const layers = read.size("num_hidden_layers");
   const heads = read.size("num_attention_heads");
   const activation = read.text("hidden_act", "silu");
   if (activation !== "silu" && activation !== "swish") throw read.unsupported(`hidden_act = ${activation}`);
-  // Llama and Qwen3 have a switch for biases in attention (q, k, v and o); Qwen2 always has them on q, k and v.
-  const bias = architecture !== "qwen2" && architecture !== "mistral" && read.flag("attention_bias", false);
+  // Most have a switch for biases in attention (q, k, v and o); Qwen2 always has them on q, k and v.
+  const bias = !["qwen2", "mistral", "phi3"].includes(architecture) && read.flag("attention_bias", false);
   const absent = absentKeys[architecture];
+  const headDim = read.size("head_dim", absent.head_dim ?? (() => read.divided(hidden, heads)));
   return {
     vocab: read.size("vocab_size"),
     hidden,
-    layers: read.size("num_hidden_layers"),
+    layers,
     heads,
     // Null is what older files say for "as many as heads".
     kvHeads: read.size(
       "num_key_value_heads",
       read.absent("num_key_value_heads") ? (absent.num_key_value_heads ?? heads) : heads,
     ),
-    headDim: read.size("head_dim", absent.head_dim ?? (() => read.divided(hidden, heads))),
+    headDim,
     inter: read.size("intermediate_size"),
     maxPositions: read.size("max_position_embeddings", absent.max_position_embeddings),
     norm: "rms",
-    normEps: read.number("rms_norm_eps", 1e-6),
+    normEps: read.number("rms_norm_eps", absent.rms_norm_eps ?? 1e-6),
     mlp: "swiglu",
     position: "rope",
-    ...rope(read),
-    tied: read.flag("tie_word_embeddings", false),
+    ...rope(architecture, read, headDim),
+    tied: read.flag("tie_word_embeddings", absent.tie_word_embeddings ?? false),
     qkvBias: bias || architecture === "qwen2",
     outBias: bias,
-    mlpBias: architecture === "llama" && read.flag("mlp_bias", false),
+    mlpBias: ["llama", "smollm3", "granite"].includes(architecture) && read.flag("mlp_bias", false),
     qkNorm: architecture === "qwen3",
-    slidingWindow: slidingWindow(architecture, read),
+    ...windows(architecture, read, layers),
+    ...(architecture === "smollm3" && { unrotatedLayers: unrotatedLayers(read, layers) }),
+    ...(architecture === "granite" && multipliers(read)),
   };
 }
 
-function rope(read: ConfigReader): Pick<EngineConfig, "ropeTheta" | "ropeScaling"> {
-  const nested = read.object("rope_parameters") ?? read.object("rope_scaling");
-  const partial = nested?.number("partial_rotary_factor", 1) ?? read.number("partial_rotary_factor", 1);
-  if (partial !== 1) throw read.unsupported("a partial_rotary_factor");
-  const ropeTheta = nested?.has("rope_theta") ? nested.number("rope_theta") : read.number("rope_theta", 10_000);
-  return { ropeTheta, ropeScaling: nested && ropeScaling(nested) };
-}
-
-function ropeScaling(scaling: ConfigReader): RopeScaling | undefined {
-  const type = scaling.text("rope_type", () => scaling.text("type", "default"));
-  switch (type) {
-    case "default":
-      return undefined;
-    case "linear":
-      return { type, factor: scaling.number("factor") };
-    case "llama3":
-      return {
-        type,
-        factor: scaling.number("factor"),
-        lowFrequency: scaling.number("low_freq_factor"),
-        highFrequency: scaling.number("high_freq_factor"),
-        originalMaxPositions: scaling.size("original_max_position_embeddings"),
-      };
-    default:
-      throw scaling.unsupported(`rope scaling of type "${type}"`, "Supported: default, linear, llama3.");
-  }
-}
-
-/** Mistral's window holds for every layer when set; Qwen's only when switched on, and then from some layer on. */
-function slidingWindow(architecture: Architecture, read: ConfigReader): number | undefined {
-  const absent = absentKeys[architecture];
-  const window = read.absent("sliding_window")
-    ? absent.sliding_window
-    : read.has("sliding_window")
-      ? read.size("sliding_window")
-      : undefined;
-  if (window === undefined || architecture === "mistral") return window;
-  if (architecture === "llama" || !read.flag("use_sliding_window", false)) return undefined;
-  const layers = read.size("num_hidden_layers");
-  const types = read.list("layer_types");
-  const full = types
-    ? types.filter((type) => type === "full_attention").length
-    : Math.min(layers, read.count("max_window_layers", absent.max_window_layers ?? layers));
-  if (full === layers) return undefined;
-  if (full === 0) return window;
-  throw read.unsupported("a sliding window in only some of the layers");
-}
-
-/** Typed access to a JSON object. For a fallback what is null counts as absent. */
-class ConfigReader {
-  readonly #json: JsonObject;
-  readonly #where: string;
-
-  constructor(json: JsonObject, where: string) {
-    this.#json = json;
-    this.#where = where;
-  }
-
-  unsupported(what: string, hint = "Choose another model, or ask for this feature."): StatesetError {
-    return new StatesetError("MODEL_UNSUPPORTED", `${this.#where} asks for ${what}, which the engine does not have.`, {
-      hint,
-    });
-  }
-
-  #invalid(key: string, wanted: string): StatesetError {
-    const value = JSON.stringify(this.#json[key]) ?? "missing";
-    return new StatesetError("MODEL_INVALID", `${key} in ${this.#where} is ${value}; it must be ${wanted}.`, {
-      hint: "The file is damaged, or no language model: download or convert the model again.",
-    });
-  }
-
-  /** Not there at all; `null` is there. */
-  absent(key: string): boolean {
-    return this.#json[key] === undefined;
-  }
-
-  has(key: string): boolean {
-    return this.#json[key] !== undefined && this.#json[key] !== null;
-  }
-
-  #read<T>(key: string, fallback: T | (() => T) | undefined, wanted: string, ok: (value: unknown) => boolean): T {
-    if (!this.has(key) && fallback !== undefined) return fallback instanceof Function ? fallback() : fallback;
-    if (!ok(this.#json[key])) throw this.#invalid(key, wanted);
-    return this.#json[key] as T;
-  }
-
-  size(key: string, fallback?: number | (() => number)): number {
-    const ok = (value: unknown) => Number.isInteger(value) && (value as number) > 0 && (value as number) <= 2 ** 24;
-    return this.#read(key, fallback, "a whole number from 1 to 16777216", ok);
-  }
-
-  count(key: string, fallback: number): number {
-    return this.#read(key, fallback, "a whole number", (value) => Number.isInteger(value) && (value as number) >= 0);
-  }
-
-  number(key: string, fallback?: number): number {
-    const ok = (value: unknown) => Number.isFinite(value) && (value as number) >= 0;
-    return this.#read(key, fallback, "a number that is not negative", ok);
-  }
-
-  flag(key: string, fallback: boolean): boolean {
-    return this.#read(key, fallback, "true or false", (value) => typeof value === "boolean");
-  }
-
-  text(key: string, fallback: string | (() => string)): string {
-    return this.#read(key, fallback, "a string", (value) => typeof value === "string");
-  }
-
-  list(key: string): unknown[] | undefined {
-    if (!this.has(key)) return undefined;
-    return this.#read<unknown[]>(key, undefined, "a list", Array.isArray);
-  }
-
-  object(key: string): ConfigReader | undefined {
-    if (!this.has(key)) return undefined;
-    const value = this.#json[key];
-    if (!isObject(value)) throw this.#invalid(key, "an object");
-    return new ConfigReader(value, `${key} in ${this.#where}`);
-  }
-
-  divided(hidden: number, heads: number): number {
-    if (hidden % heads === 0) return hidden / heads;
-    throw new StatesetError(
-      "MODEL_INVALID",
-      `${this.#where}: the hidden size ${hidden} is not a multiple of the ${heads} heads.`,
-    );
-  }
+function multipliers(read: ConfigReader): Partial<EngineConfig> {
+  return {
+    embeddingScale: read.number("embedding_multiplier", 1),
+    attentionScale: read.number("attention_multiplier", 1),
+    residualScale: read.number("residual_multiplier", 1),
+    logitScale: 1 / read.number("logits_scaling", 1),
+  };
 }

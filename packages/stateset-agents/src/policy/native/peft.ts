@@ -210,7 +210,7 @@ async function loadModule(
       if (line.some((value, col) => value !== 0 && Math.floor(col / rank) !== block)) {
         throw new StatesetError(
           "MODEL_UNSUPPORTED",
-          `The adapter of ${path} in ${file} mixes q, k and v in one factor.`,
+          `The adapter of ${path} in ${file} mixes ${targets.map(({ target }) => target).join(", ")} in one factor.`,
         );
       }
       partB.set(line.subarray(block * rank, (block + 1) * rank), i * rank);

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { architectures, makeTinyModel, temporaryFolder } from "../../../test/tiny-model.ts";
+import { ggufArchitectures, makeTinyModel, temporaryFolder } from "../../../test/tiny-model.ts";
 import { withoutAmx } from "../../../test/without-amx.ts";
 import { buildTokenTree } from "../../conversation/token-tree.ts";
 import { exportGguf } from "../gguf/export-gguf.ts";
@@ -18,7 +18,7 @@ const lora = { rank: 4, alpha: 8, dropout: 0, targetModules: "all-linear" } as c
 withoutAmx();
 
 /** Rows of 64, so that whole blocks fit. */
-const wide = (architecture: (typeof architectures)[number]) =>
+const wide = (architecture: (typeof ggufArchitectures)[number]) =>
   makeTinyModel(architecture, architecture === "gpt2" ? { n_embd: 64 } : { hidden_size: 64, intermediate_size: 96 });
 
 async function gguf(dir: string, type: WritableType): Promise<string> {
@@ -51,7 +51,7 @@ async function outcome(policy: Policy): Promise<unknown> {
   return [samples.map(({ tokens, logprobs }) => [[...tokens], [...logprobs]]), scores];
 }
 
-describe.each(architectures)("small weights of %s", (architecture) => {
+describe.each(ggufArchitectures)("small weights of %s", (architecture) => {
   it.each(["F16", "Q8_0"] as const)("sample, score and learn as the same numbers in f32 do: %s", async (type) => {
     const model = await gguf(await wide(architecture), type);
     const results = [];

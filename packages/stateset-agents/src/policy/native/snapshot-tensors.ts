@@ -104,7 +104,7 @@ export class SnapshotTensors {
   async weightsInto(target: TensorTarget): Promise<void> {
     for (const place of this.#present()) {
       const data = await this.#read(place.name);
-      if (!isApart(place, data)) throw sharedAdapter(this.#dir, place.name);
+      if (!isApart(place, data)) throw sharedAdapter(this.#dir, place);
       for (const part of place.parts) await target.setTensor(part.engine, extractPart(place, part, data));
     }
   }
@@ -140,7 +140,7 @@ function checkShapes(dir: string, places: readonly TensorPlace[], { shapes }: Sn
     const shape = shapes[name];
     if (!shape && anyHead && kindOf(name) === "value") continue;
     if (shape?.join() === here.join()) continue;
-    if (shape && kindOf(name) === "adapter" && parts.length > 1) throw sharedAdapter(dir, name);
+    if (shape && kindOf(name) === "adapter" && parts.length > 1) throw sharedAdapter(dir, { name, parts });
     throw mismatch(dir, `${name} is [${here.join(", ")}] here`);
   }
   const known = new Set(places.map(({ name }) => name));
@@ -158,13 +158,14 @@ function isApart(place: TensorPlace, data: Float32Array): boolean {
   return data.every((value, i) => value === whole[i]);
 }
 
-function sharedAdapter(dir: string, name: string): StatesetError {
+function sharedAdapter(dir: string, { name, parts: all }: Pick<TensorPlace, "name" | "parts">): StatesetError {
+  const parts = all.map(({ engine }) => engine.split(".")[2]!);
   const module = name.replace(/^base_model\.model\./, "").replace(/\.lora_[AB]\.weight$/, "");
   return new StatesetError(
     "CHECKPOINT_MISMATCH",
-    `The snapshot in ${dir} has one adapter for the q, k and v of ${module}; this engine trains one for each.`,
+    `The snapshot in ${dir} has one adapter for the ${parts.slice(0, -1).join(", ")} and ${parts.at(-1)} of ${module}; this engine trains one for each.`,
     {
-      hint: "Such a run cannot change engines: go on where it began, leave c_attn out of targetModules, or load the adapter that save() wrote and begin a new run with it.",
+      hint: `Such a run cannot change engines: go on where it began, leave ${module.split(".").at(-1)} out of targetModules, or load the adapter that save() wrote and begin a new run with it.`,
     },
   );
 }

@@ -30,13 +30,13 @@ export interface LinearModule {
 
 /** Every tensor of a model, under the names `transformers` writes. */
 export function tensorPlaces(architecture: Architecture, c: EngineConfig): TensorPlace[] {
-  return architecture === "gpt2" ? gpt2Places(c) : llamaPlaces(c);
+  return architecture === "gpt2" ? gpt2Places(c) : llamaPlaces(c, linearsOf(architecture, c));
 }
 
 /** Every linear layer inside the blocks (PEFT's "all-linear" means these). */
 export function linearModules(architecture: Architecture, c: EngineConfig): LinearModule[] {
   return Array.from({ length: c.layers }, (_, layer) =>
-    (architecture === "gpt2" ? gpt2Linears(c) : llamaLinears(c)).map(({ path, ...rest }) => ({
+    linearsOf(architecture, c).map(({ path, ...rest }) => ({
       path: `${architecture === "gpt2" ? "transformer.h" : "model.layers"}.${layer}.${path}`,
       layer,
       ...rest,
@@ -46,7 +46,7 @@ export function linearModules(architecture: Architecture, c: EngineConfig): Line
 
 /**
  * The tensors of an adapter, under the names `peft` writes. One module of Hugging Face can stand for several layers of the engine
- * (GPT-2's c_attn is q, k and v side by side), with an A [rank, in] and a B [rows, rank] for each: their As are stacked, and their
+ * (GPT-2's c_attn and Phi-3's qkv_proj are q, k and v side by side), with an A [rank, in] and a B [rows, rank] for each: their As are stacked, and their
  * Bs stand on the diagonal of one matrix. With rank and alpha of that module as many times as large it is the same function, exactly.
  */
 export function adapterPlaces(modules: readonly LinearModule[], rank: number): TensorPlace[] {
@@ -99,6 +99,22 @@ function llamaLinears(c: EngineConfig): Linear[] {
   ];
 }
 
+/** Phi-3 has q, k and v in one matrix, gate and up in another. */
+function phi3Linears(c: EngineConfig): Linear[] {
+  const [q, k, v, o, gate, up, down] = llamaLinears(c) as [Linear, Linear, Linear, Linear, Linear, Linear, Linear];
+  const joined = (path: string, ...parts: Linear[]): Linear => ({
+    ...parts[0]!,
+    path,
+    targets: parts.flatMap(({ targets }) => targets),
+  });
+  return [joined("self_attn.qkv_proj", q, k, v), o, joined("mlp.gate_up_proj", gate, up), down];
+}
+
+function linearsOf(architecture: Architecture, c: EngineConfig): Linear[] {
+  if (architecture === "gpt2") return gpt2Linears(c);
+  return architecture === "phi3" ? phi3Linears(c) : llamaLinears(c);
+}
+
 function gpt2Linears(c: EngineConfig): Linear[] {
   const h = c.hidden;
   const qkv = ["q", "k", "v"].map((target) => ({ target, rows: h }));
@@ -134,19 +150,25 @@ function linearPlaces(path: string, layer: number, linear: Linear, transposed: b
   return linear.bias ? [weight, bias] : [weight];
 }
 
-function llamaPlaces(c: EngineConfig): TensorPlace[] {
+function llamaPlaces(c: EngineConfig, linears: readonly Linear[]): TensorPlace[] {
   const layers = Array.from({ length: c.layers }, (_, i) => {
     const hf = `model.layers.${i}`;
     return [
       vector(`${hf}.input_layernorm.weight`, `layers.${i}.attn_norm.weight`, c.hidden),
-      vector(`${hf}.post_attention_layernorm.weight`, `layers.${i}.mlp_norm.weight`, c.hidden),
+      ...(c.postNorm
+        ? [
+            vector(`${hf}.post_attention_layernorm.weight`, `layers.${i}.attn_post_norm.weight`, c.hidden),
+            vector(`${hf}.pre_feedforward_layernorm.weight`, `layers.${i}.mlp_norm.weight`, c.hidden),
+            vector(`${hf}.post_feedforward_layernorm.weight`, `layers.${i}.mlp_post_norm.weight`, c.hidden),
+          ]
+        : [vector(`${hf}.post_attention_layernorm.weight`, `layers.${i}.mlp_norm.weight`, c.hidden)]),
       ...(c.qkNorm
         ? [
             vector(`${hf}.self_attn.q_norm.weight`, `layers.${i}.q_norm.weight`, c.headDim),
             vector(`${hf}.self_attn.k_norm.weight`, `layers.${i}.k_norm.weight`, c.headDim),
           ]
         : []),
-      ...llamaLinears(c).flatMap((linear) => linearPlaces(`${hf}.${linear.path}`, i, linear, false)),
+      ...linears.flatMap((linear) => linearPlaces(`${hf}.${linear.path}`, i, linear, false)),
     ];
   });
   return [

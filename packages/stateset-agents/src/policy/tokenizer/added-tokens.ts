@@ -24,13 +24,26 @@ export function addedTokens(tokenizerJson: JsonObject, config: JsonObject): Adde
   return [...own, ...more];
 }
 
+/**
+ * Without those of pictures and sounds that the model has no output for: the text models of a family share its vocabulary
+ * (Gemma 3), and such a token can be neither given to them nor sampled. Any other token beyond the outputs is a wrong tokenizer.
+ */
+export function withoutMedia(
+  added: readonly AddedToken[],
+  config: JsonObject,
+  outputs: number | undefined,
+): AddedToken[] {
+  const media = ["image_token", "audio_token", "video_token"].map((key) => config[key]);
+  return added.filter(({ id, content }) => id < (outputs ?? Infinity) || !media.includes(content));
+}
+
 function isAddedToken(value: unknown): value is AddedToken {
   return isObject(value) && Number.isInteger(value.id) && typeof value.content === "string" && value.content !== "";
 }
 
 /**
- * Which of them are control tokens, and which are text, whoever writes it: runs of spaces that some vocabularies add to save
- * tokens, and signs that the model's own alphabet has under the same id, since it could not write them otherwise.
+ * Which of them are control tokens, and which are text, whoever writes it: runs of spaces (or "▁", which stands for one) that some
+ * vocabularies add to save tokens, and signs that the model's own alphabet has under the same id, since it could not write them otherwise.
  */
 export function sortTokens(
   added: readonly AddedToken[],
@@ -40,6 +53,6 @@ export function sortTokens(
   const isPiece = ({ id, content }: AddedToken) =>
     Array.isArray(vocab) ? vocab[id]?.[0] === content : isObject(vocab) && vocab[content] === id;
   const isText = (token: AddedToken) =>
-    token.content.trim() === "" ? token.special !== true : [...token.content].length === 1 && isPiece(token);
+    /^[\s▁]+$/.test(token.content) ? token.special !== true : [...token.content].length === 1 && isPiece(token);
   return { control: added.filter((token) => !isText(token)), text: added.filter(isText) };
 }

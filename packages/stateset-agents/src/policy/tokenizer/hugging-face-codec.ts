@@ -1,6 +1,6 @@
 import { Tokenizer } from "@huggingface/tokenizers";
 import { messageOf, StatesetError } from "../../error.ts";
-import { addedTokens, sortTokens } from "./added-tokens.ts";
+import { addedTokens, sortTokens, withoutMedia } from "./added-tokens.ts";
 import type { TextCodec } from "./codec.ts";
 import { isObject, type JsonObject } from "./model-json.ts";
 import { rememberRecent } from "./recent.ts";
@@ -8,15 +8,20 @@ import { createSignedEncoder, type SignedEncoder } from "./signed-encoder.ts";
 import { tokenBytesOf } from "./token-bytes.ts";
 import { withUnicodeWords } from "./unicode-words.ts";
 
-/** A codec from a parsed tokenizer.json and tokenizer_config.json. `where` names the folder in errors. */
-export function createHuggingFaceCodec(written: JsonObject, config: JsonObject, where: string): TextCodec {
+/** A codec from a parsed tokenizer.json and tokenizer_config.json. `where` names the folder in errors, `outputs` is the model's number of them. */
+export function createHuggingFaceCodec(
+  written: JsonObject,
+  config: JsonObject,
+  where: string,
+  outputs?: number,
+): TextCodec {
   const tokenizerJson: JsonObject = { ...written, pre_tokenizer: withUnicodeWords(written.pre_tokenizer) };
   const fail = (what: string, cause?: unknown) =>
     new StatesetError("TOKENIZER_INVALID", `The tokenizer in ${where} ${what}.`, {
       hint: "Its tokenizer.json is damaged or of a kind that is not supported; download the model again.",
       cause,
     });
-  const added = addedTokens(tokenizerJson, config);
+  const added = withoutMedia(addedTokens(tokenizerJson, config), config, outputs);
   const tokens = sortTokens(added, tokenizerJson.model);
   let reader: Tokenizer;
   let writer: SignedEncoder;

@@ -36,8 +36,10 @@ export async function loadChatTokenizer(
   const config = (await readJsonObject(source, "tokenizer_config.json")) ?? {};
   const modelConfig = (await readJsonObject(source, "config.json")) ?? {};
   const generationConfig = (await readJsonObject(source, "generation_config.json")) ?? {};
-  const codec = createHuggingFaceCodec(tokenizerJson, config, dir);
-  checkVocabulary(codec, options.vocabSize ?? modelConfig.vocab_size, dir);
+  const outputs = options.vocabSize ?? modelConfig.vocab_size;
+  const known = typeof outputs === "number" ? outputs : undefined;
+  const codec = createHuggingFaceCodec(tokenizerJson, config, dir, known);
+  checkVocabulary(codec, known, dir);
 
   const eosIds = endIds(generationConfig.eos_token_id ?? modelConfig.eos_token_id, codec, dir);
   const bosId = generationConfig.bos_token_id ?? modelConfig.bos_token_id;
@@ -73,8 +75,8 @@ export async function loadChatTokenizer(
   });
 }
 
-function checkVocabulary(codec: TextCodec, outputs: unknown, dir: string): void {
-  if (typeof outputs === "number" && codec.vocabSize > outputs) {
+function checkVocabulary(codec: TextCodec, outputs: number | undefined, dir: string): void {
+  if (outputs !== undefined && codec.vocabSize > outputs) {
     throw new StatesetError(
       "TOKENIZER_INVALID",
       `The tokenizer in ${dir} has ${codec.vocabSize} tokens, but the model knows only ${outputs}.`,
