@@ -330,6 +330,8 @@ unsafe fn run_packed(exec: &Exec, locals: &Locals, packed: *mut f32, groups: Gro
     let mut items = Vec::new();
     for (j, job) in jobs.iter().enumerate() {
         let count = job.n.div_ceil(16);
+        // Pieces of nearly equal size: with few rows and few panels there are only two or three.
+        let width = if m <= 6 { count.div_ceil(count.div_ceil(width)).next_multiple_of(4) } else { width };
         let mut p = 0;
         while p < count {
             items.push((j, p, width.min(count - p)));
