@@ -1,5 +1,5 @@
 /**
- * `npm run bench:engine [-- --json] [--shape <name>] [--part <names>] [--rounds <n>] [--save <file>]`: the engine against PyTorch and transformers,
+ * `npm run bench:engine [-- --json] [--shape <name>] [--part <names>] [--rounds <n>] [--save <file>] [--check]`: the engine against PyTorch and transformers,
  * in one run, as ratios (above 1: ours is better). The other side needs STATESET_PYTHON; without it our numbers are printed alone. Run it on a quiet
  * machine, or in several rounds: the sides take turns, and the best of each counts.
  */
@@ -10,8 +10,9 @@ import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { describeMachine, machineKind, measureRoofline, rooflineText } from "../machine.ts";
+import { compareWithCommitted, requirePeer } from "../regressions.ts";
 import { keepRecord } from "../results.ts";
-import { cite, type EngineRecord, rowsTable } from "./report.ts";
+import { cite, type EngineRecord, flatRatios, rowsTable } from "./report.ts";
 import { type Measurements, type Metric, type PartName, parts, rival, type ShapeName, shapes, work } from "./shapes.ts";
 
 const { values: options } = parseArgs({
@@ -21,6 +22,7 @@ const { values: options } = parseArgs({
     part: { type: "string" },
     rounds: { type: "string", default: "1" },
     save: { type: "string" },
+    check: { type: "boolean", default: false },
   },
 });
 const wanted = (options.part?.split(",") ?? Object.keys(parts)) as PartName[];
@@ -31,6 +33,7 @@ if (options.part && options.save) throw new Error("--save keeps a record of all 
 const rounds = Number(options.rounds);
 if (!(Number.isInteger(rounds) && rounds > 0)) throw new Error("--rounds must be a whole number from 1 on.");
 const python = process.env.STATESET_PYTHON;
+requirePeer(options.check, python);
 const here = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
 function child(command: string, args: string[]): Measurements {
@@ -120,5 +123,15 @@ if (options.save) {
     const readme = here("./README.md");
     writeFileSync(readme, cite(readFileSync(readme, "utf8"), records));
   }
+}
+if (python) {
+  const compare = { check: options.check };
+  compareWithCommitted<EngineRecord>(
+    here("../results/engine.json"),
+    machineKind(),
+    flatRatios,
+    flatRatios({ ratios }),
+    compare,
+  );
 }
 if (options.json) console.log(JSON.stringify(ratios));

@@ -10,6 +10,14 @@ export interface EngineRecord extends MachineRecord {
   measured: Record<string, { ours: Measurements; peer?: Measurements }>;
 }
 
+/** "starter-12m decode16": 5.1 */
+export function flatRatios({ ratios }: Pick<EngineRecord, "ratios">): Record<string, number> {
+  const named = Object.entries(ratios).flatMap(([shape, of]) =>
+    Object.entries(of).map(([metric, ratio]) => [`${shape} ${metric}`, ratio]),
+  );
+  return Object.fromEntries(named);
+}
+
 const row = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
 const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
   [row(head), row(head.map(() => "---")), ...rows.map(row)].join("\n");

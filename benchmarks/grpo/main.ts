@@ -1,7 +1,7 @@
 /**
  * `npm run bench:grpo`: one whole GRPO step (sampling, reward, update) on the starter model, all weights trained, beside TRL's GRPOTrainer
  * on the same model, prompts, group size and lengths, in one run. Needs STATESET_PYTHON (a Python with trl) for TRL's side.
- * --json (last line: {"short": ratio, "longPrompt": ratio}), --steps N, --quick (no table over group sizes), --no-write.
+ * --json (last line: {"short": ratio, "longPrompt": ratio}), --steps N, --quick (no table over group sizes), --check, --no-write.
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -12,7 +12,9 @@ import { parseArgs } from "node:util";
 import { ConversationEnvironment, MultiTurnAgent, RewardFunction, type RewardInput, train } from "stateset-agents";
 import { buildTokenTree } from "stateset-agents/policy";
 import { describeMachine, machineKind, measureRoofline, rooflineText } from "../machine.ts";
+import { compareWithCommitted, requirePeer } from "../regressions.ts";
 import { keepRecord } from "../results.ts";
+import { type GrpoRecord, ratiosOf, type Timed } from "./record.ts";
 import { endlessStarter, longSystem, prompts, shortSystem, users } from "./workload.ts";
 
 const { values: flags } = parseArgs({
@@ -20,13 +22,16 @@ const { values: flags } = parseArgs({
     json: { type: "boolean", default: false },
     steps: { type: "string", default: "5" },
     quick: { type: "boolean", default: false },
+    check: { type: "boolean", default: false },
     write: { type: "boolean", default: true },
   },
   allowNegative: true,
 });
 const steps = Number(flags.steps);
 const replyTokens = 48;
+const file = fileURLToPath(new URL("../results/grpo.json", import.meta.url));
 const python = process.env.STATESET_PYTHON;
+requirePeer(flags.check, python);
 
 class DistinctWords extends RewardFunction {
   constructor() {
@@ -36,18 +41,6 @@ class DistinctWords extends RewardFunction {
     const score = new Set(turns.at(-1)!.content.split(" ")).size;
     return { score, breakdown: { distinct: score } };
   }
-}
-
-interface Timed {
-  /** Seconds of each step, the first (warm-up) left out. */
-  seconds: number[];
-  median: number;
-  /** Processor seconds of the middle step: what is left of the comparison when other work shares the machine. */
-  cpu: number;
-  meanTokens: number;
-  /** Of which sampling, seconds of the median step. */
-  rollout?: number;
-  update?: number;
 }
 
 const model = await endlessStarter();
@@ -79,10 +72,7 @@ async function main(): Promise<void> {
   const lengths = { short: promptTokens(systems.short), longPrompt: promptTokens(systems.longPrompt) };
   await counter.close();
 
-  const results: Record<
-    string,
-    { ours: Timed; trl?: Timed; ratio?: number; promptTokens: { total: number; distinct: number } }
-  > = {};
+  const results: GrpoRecord["results"] = {};
   for (const name of ["short", "longPrompt"] as const) {
     const ours = await timeOurs(systems[name], 8, steps);
     const trl = python ? timeTrl(systems[name], 8) : undefined;
@@ -97,7 +87,7 @@ async function main(): Promise<void> {
   }
   if (!python) console.log("STATESET_PYTHON is not set: TRL was not measured.");
 
-  const bySize: { group: number; seconds: number; distinctTokens: number; allTokens: number }[] = [];
+  const bySize: GrpoRecord["bySize"] = [];
   for (const group of flags.quick ? [] : [2, 4, 8, 16, 32]) {
     const { median } = await timeOurs(systems.longPrompt, group, 3);
     const replies = users.length * group * replyTokens;
@@ -115,7 +105,7 @@ async function main(): Promise<void> {
     }
   }
   if (flags.write) {
-    keepRecord(fileURLToPath(new URL("../results/grpo.json", import.meta.url)), machineKind(), {
+    keepRecord<GrpoRecord>(file, machineKind(), {
       machine,
       date: new Date().toISOString().slice(0, 10),
       ...(roofline && { roofline }),
@@ -125,6 +115,8 @@ async function main(): Promise<void> {
       bySize,
     });
   }
+  if (python)
+    compareWithCommitted<GrpoRecord>(file, machineKind(), ratiosOf, ratiosOf({ results }), { check: flags.check });
   if (flags.json) {
     const ratios = { short: results.short!.ratio ?? null, longPrompt: results.longPrompt!.ratio ?? null };
     console.log(JSON.stringify(ratios));

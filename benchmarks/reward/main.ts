@@ -1,7 +1,7 @@
 /**
  * `npm run bench:reward`: CPU seconds and seconds by the clock until the demo's task, in its single-turn form, reaches a mean reward of 0.9,
  * beside TRL's GRPOTrainer in the same run. Needs STATESET_PYTHON (a Python with trl) for TRL's side.
- * --seeds N,N (default 1,2,3), --quick (seed 1), --json (last line: the ratios), --no-write.
+ * --seeds N,N (default 1,2,3), --quick (seed 1), --json (last line: the ratios), --check, --no-write.
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -14,6 +14,7 @@ import { resolveConfig } from "stateset-agents/algorithms";
 import { algorithmDefaults } from "../../packages/stateset-agents/src/algorithm/algorithms.ts";
 import { demoAgent } from "../../packages/stateset-agents/src/cli/demo/parts.ts";
 import { describeMachine, machineKind, measureRoofline, rooflineText } from "../machine.ts";
+import { compareWithCommitted, requirePeer } from "../regressions.ts";
 import { keepRecord } from "../results.ts";
 import { type PeerSetting, ratiosOf, reachedAt, type Side, type Training } from "./measure.ts";
 import { cite, headline, page, type RewardRecord, trainingLine } from "./report.ts";
@@ -24,15 +25,18 @@ const { values: flags } = parseArgs({
     seeds: { type: "string", default: "1,2,3" },
     quick: { type: "boolean", default: false },
     json: { type: "boolean", default: false },
+    check: { type: "boolean", default: false },
     write: { type: "boolean", default: true },
   },
   allowNegative: true,
 });
 const seeds = flags.quick ? [1] : flags.seeds.split(",").map(Number);
 const python = process.env.STATESET_PYTHON;
+requirePeer(flags.check, python);
 const cores = availableParallelism();
 const threadCounts = [...new Set([cores, 1])];
 const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+const file = at("../results/reward.json");
 
 const child = execFileSync(process.execPath, [at("../bundle.mjs"), at("child.ts"), "reward-child"], {
   encoding: "utf8",
@@ -122,11 +126,16 @@ for (const [i, seed] of seeds.entries()) {
   const record = { machine, date, ...(roofline && { roofline }), load, seeds: done, ours, trl, tried };
   if (trl.length > 0) console.log(headline(record));
   if (flags.write) {
-    const records = keepRecord<RewardRecord>(at("../results/reward.json"), machineKind(), record);
+    const records = keepRecord<RewardRecord>(file, machineKind(), record);
     const task = { target, window, temperature, maxTokens, ...settings };
     writeFileSync(at("../../docs/results/reward.md"), page(records, task));
     const readme = at("../../README.md");
     if (trl.length > 0) writeFileSync(readme, cite(readFileSync(readme, "utf8"), record));
   }
+}
+if (trl.length > 0) {
+  const ratios = (record: Pick<RewardRecord, "ours" | "trl">) =>
+    record.trl.length > 0 ? { ...ratiosOf(record.ours, record.trl) } : {};
+  compareWithCommitted<RewardRecord>(file, machineKind(), ratios, ratios({ ours, trl }), { check: flags.check });
 }
 if (flags.json) console.log(JSON.stringify(trl.length > 0 ? ratiosOf(ours, trl) : {}));

@@ -219,7 +219,7 @@ fn beside(m: &mut Model, token: impl Fn(usize) -> u32) {
         for t in 0..length {
             let chunks: Vec<Chunk> = segments
                 .iter()
-                .map(|segment| Chunk { path: &[], segment, tokens: &tokens[t..t + 1], want_logits: true, want_hidden: false })
+                .map(|segment| Chunk { path: &[], segment, tokens: &tokens[t..t + 1], want_logits: Some(1.0), want_hidden: false })
                 .collect();
             let w0 = std::time::Instant::now();
             m.infer(&chunks, &mut logits).unwrap();
@@ -256,11 +256,17 @@ fn infer(what: &str, shape: &str, threads: usize, forms: &[Form], batches: &[usi
         let begin = |m: &Model| (0..batch).map(|_| m.new_segment(length).unwrap()).collect::<Vec<_>>();
         let mut segments: Vec<Vec<_>> = models.iter().map(begin).collect();
         let mut fastest = vec![(f64::MAX, f64::MAX); forms.len()];
-        let mut logits = Vec::new();
+        let mut out = Inferred::default();
         let mut run = |m: &mut Model, segments: &[std::sync::Arc<KvSegment>], from: usize, to: usize| {
-            let chunk =
-                |b: usize| Chunk { path: &[], segment: &segments[b], tokens: &tokens[b][from..to], want_logits: true, want_hidden: false };
-            m.infer(&(0..batch).map(chunk).collect::<Vec<_>>(), &mut logits).unwrap();
+            let chunk = |b: usize| Chunk {
+                path: &[],
+                segment: &segments[b],
+                tokens: &tokens[b][from..to],
+                want_logits: Some(1.0),
+                want_hidden: false,
+            };
+            let weights = m.weights().clone();
+            m.infer_on(&weights, &(0..batch).map(chunk).collect::<Vec<_>>(), &mut out).unwrap();
         };
         for (m, segments) in models.iter_mut().zip(&segments).filter(|_| prompt > 0) {
             run(m, segments, 0, prompt);

@@ -17,6 +17,6 @@ mod testing;
 pub use config::{Config, Mlp, Norm, Position, RopeScaling};
 pub use error::EngineError;
 pub use model::{
-    Chunk, Derivatives, Flat, Forms, Inferred, KvSegment, KvSpan, Model, Pass, Scope, StepOptions, StepReport, TensorSpec, Trainable,
-    TreeBatch, Values, Want, Weights,
+    Chunk, Derivatives, Flat, Forms, Inferred, KvSegment, KvSpan, Logits, Model, Pass, Scope, StepOptions, StepReport, TensorSpec,
+    Trainable, TreeBatch, Values, Want, Weights,
 };

@@ -67,8 +67,8 @@ impl Ran {
                     assert!(m.keep_next(&segment, piece));
                 }
                 let chunk = |segment, tokens, want_logits| Chunk { path: &[], segment, tokens, want_logits, want_hidden: false };
-                let own = Chunk { path: &path, ..chunk(&segment, &tokens[at..at + piece], random(2) == 0) };
-                m.infer(&[chunk(&beside, &tokens[..1], random(2) == 0), own], &mut logits).unwrap();
+                let own = Chunk { path: &path, ..chunk(&segment, &tokens[at..at + piece], (random(2) == 0).then_some(1.0)) };
+                m.infer(&[chunk(&beside, &tokens[..1], (random(2) == 0).then_some(1.0)), own], &mut logits).unwrap();
                 at += piece;
             }
             path.push(KvSpan { used: segment.capacity(), segment });
@@ -317,7 +317,7 @@ fn a_pass_holds_what_it_goes_on_from() {
     let held: Vec<Arc<KvSegment>> = (0..4).map(|_| m.new_segment(32).unwrap()).collect();
     for segment in &held {
         assert!(m.keep_next(segment, 32));
-        m.infer(&[Chunk { path: &[], segment, tokens: &tokens[..32], want_logits: false, want_hidden: false }], &mut Vec::new()).unwrap();
+        m.infer(&[Chunk { path: &[], segment, tokens: &tokens[..32], want_logits: None, want_hidden: false }], &mut Vec::new()).unwrap();
     }
     assert!(gradients(&mut m, passes) == plain);
 }

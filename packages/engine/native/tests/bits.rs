@@ -16,7 +16,7 @@ fn decode(model: &mut Model, sequences: &[Vec<u32>], prompt: usize, share: bool,
     // With sharing, all but the prompt's last token are computed once and attached at that offset.
     let used = prompt - 1;
     if share {
-        let chunk = Chunk { path: &[], segment: &shared, tokens: &sequences[0][..prompt], want_logits: false, want_hidden: false };
+        let chunk = Chunk { path: &[], segment: &shared, tokens: &sequences[0][..prompt], want_logits: None, want_hidden: false };
         model.infer(&[chunk], &mut logits).unwrap();
     }
     let path = if share { vec![KvSpan { segment: shared.clone(), used }] } else { vec![] };
@@ -33,7 +33,13 @@ fn decode(model: &mut Model, sequences: &[Vec<u32>], prompt: usize, share: bool,
                 } else {
                     0
                 };
-                Chunk { path: &path, segment: &segments[i], tokens: &sequences[i][from..position], want_logits: true, want_hidden: false }
+                Chunk {
+                    path: &path,
+                    segment: &segments[i],
+                    tokens: &sequences[i][from..position],
+                    want_logits: Some(1.0),
+                    want_hidden: false,
+                }
             })
             .collect();
         model.infer(&chunks, &mut logits).unwrap();

@@ -219,7 +219,7 @@ fn forced_tokens_and_what_was_taken_away_are_told_and_log_probs_are_of_the_whole
 fn log_probs(m: &mut Model, context: &[u32]) -> Vec<f32> {
     let segment = m.new_segment(context.len()).unwrap();
     let mut logits = Vec::new();
-    m.infer(&[Chunk { path: &[], segment: &segment, tokens: context, want_logits: true, want_hidden: false }], &mut logits).unwrap();
+    m.infer(&[Chunk { path: &[], segment: &segment, tokens: context, want_logits: Some(1.0), want_hidden: false }], &mut logits).unwrap();
     let row = m.log_softmax(&logits, 1.0);
     logits.iter().map(|&logit| row.at(logit)).collect()
 }

@@ -164,7 +164,7 @@ fn inference_steps_are_checked() {
     let mut m = small();
     let (a, b) = (m.new_segment(4).unwrap(), m.new_segment(200).unwrap());
     let mut logits = Vec::new();
-    let chunk = |segment, tokens| Chunk { path: &[], segment, tokens, want_logits: true, want_hidden: false };
+    let chunk = |segment, tokens| Chunk { path: &[], segment, tokens, want_logits: Some(1.0), want_hidden: false };
     assert_eq!(code(m.infer(&[chunk(&a, &[])], &mut logits)), "INVALID_INPUT");
     assert_eq!(code(m.infer(&[chunk(&a, &[1, 2, 3, 4, 5])], &mut logits)), "INVALID_INPUT");
     assert_eq!(code(m.infer(&[chunk(&a, &[1]), chunk(&a, &[2])], &mut logits)), "INVALID_INPUT");
@@ -172,7 +172,7 @@ fn inference_steps_are_checked() {
     assert_eq!(code(m.infer(&[chunk(&b, &[1; 129])], &mut logits)), "CONTEXT_LENGTH");
     let path = [KvSpan { segment: b.clone(), used: 1 }];
     assert_eq!(
-        code(m.infer(&[Chunk { path: &path, segment: &a, tokens: &[1], want_logits: true, want_hidden: false }], &mut logits)),
+        code(m.infer(&[Chunk { path: &path, segment: &a, tokens: &[1], want_logits: Some(1.0), want_hidden: false }], &mut logits)),
         "INVALID_INPUT"
     );
     assert!(a.is_empty() && b.is_empty(), "a refused step leaves the segments as they were");

@@ -80,7 +80,13 @@ fn outcome(m: &mut Model) -> Vec<Vec<u32>> {
         let segments: Vec<_> = (0..rows).map(|_| m.new_segment(8).unwrap()).collect();
         let tokens: Vec<[u32; 2]> = (0..rows as u32).map(|i| [3 * i + 1, 1069 - i]).collect();
         let chunks: Vec<Chunk> = (0..rows)
-            .map(|i| Chunk { path: &[], segment: &segments[i], tokens: &tokens[i][..1 + i % 2], want_logits: true, want_hidden: false })
+            .map(|i| Chunk {
+                path: &[],
+                segment: &segments[i],
+                tokens: &tokens[i][..1 + i % 2],
+                want_logits: Some(1.0),
+                want_hidden: false,
+            })
             .collect();
         m.infer(&chunks, &mut logits).unwrap();
         out.push(bits(&logits));

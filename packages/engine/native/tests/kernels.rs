@@ -5,7 +5,7 @@ use common::uniform;
 use stateset_engine::gemm::{Exec, GradInput, GradWeight, Job, Mode, forward, grad_input, grad_weight};
 use stateset_engine::kernel::activation::{activate, activate_backward};
 use stateset_engine::kernel::adamw::{self, Range, Update};
-use stateset_engine::kernel::head::{HeadForward, head_forward, head_slopes, log_softmax_at};
+use stateset_engine::kernel::head::{CHUNK, HeadForward, RowLogProbs, head_forward, head_rows, head_slopes, largest, log_softmax_at};
 use stateset_engine::kernel::norm::{NormRow, norm_backward, norm_forward, norm_parameters};
 use stateset_engine::kernel::rope::Rope;
 use stateset_engine::pool::Pool;
@@ -186,19 +186,26 @@ fn the_head_gives_log_softmax_entropy_and_their_gradients() {
             hidden_row: kp,
             rows,
             w: w.as_ptr().into(),
+            split: std::ptr::null(),
             vocab,
             k,
-            temperature,
+            temperatures: &[temperature; 5],
             entropy: true,
             keep: logits.as_mut_ptr(),
         };
         let (log_probs, stats) = unsafe { head_forward(&mut exec, &f, &targets).unwrap() };
+        // As sampling has them: of rows that are kept, by threads that share a chunk.
+        let parts = unsafe { head_rows(&mut exec, &f).unwrap() };
+        let of_row = |t: usize| &parts[t * vocab.div_ceil(CHUNK)..(t + 1) * vocab.div_ceil(CHUNK)];
         let (g, h) = (noise(21, rows), noise(22, rows));
         let kept = logits.clone();
         unsafe { head_slopes(&exec, logits.as_mut_ptr(), vp, (0, vocab), temperature, &stats, &targets, &g, Some(&h)) };
         for t in 0..rows {
             let row = &kept[t * vp..t * vp + vocab];
             assert_eq!(log_softmax_at(level, row, temperature, targets[t] as usize).to_bits(), log_probs[t].to_bits());
+            let sampled = RowLogProbs::of_parts(of_row(t), temperature).at(row[targets[t] as usize]);
+            assert_eq!(sampled.to_bits(), log_probs[t].to_bits());
+            assert_eq!(largest(of_row(t)), row.iter().copied().fold(f32::MIN, f32::max));
             let z: Vec<f64> = row.iter().map(|x| f64::from(*x) / f64::from(temperature)).collect();
             let log_sum = z.iter().map(|z| z.exp()).sum::<f64>().ln();
             let entropy: f64 = z.iter().map(|z| -(z - log_sum).exp() * (z - log_sum)).sum();
@@ -211,6 +218,32 @@ fn the_head_gives_log_softmax_entropy_and_their_gradients() {
                 near(logits[t * vp + v], expected, 0.0, "slope");
             }
             assert!(logits[t * vp + vocab..(t + 1) * vp].iter().all(|x| *x == 0.0));
+        }
+    }
+}
+
+#[test]
+fn a_logit_that_is_no_number_is_seen_wherever_it_is() {
+    for level in Level::available() {
+        let (mut exec, vocab) = (Exec::new(level, 2), 1203);
+        for broken in [0, 500, 1023, 1024, 1202] {
+            let mut rows = noise(3, vocab);
+            rows[broken] = f32::NAN;
+            let (w, mut logits) = (panels(&rows, vocab, 1), vec![0f32; pad16(vocab)]);
+            let f = HeadForward {
+                hidden: [1.0].as_ptr(),
+                hidden_row: 16,
+                rows: 1,
+                w: w.as_ptr().into(),
+                split: std::ptr::null(),
+                vocab,
+                k: 1,
+                temperatures: &[1.0],
+                entropy: false,
+                keep: logits.as_mut_ptr(),
+            };
+            let parts = unsafe { head_rows(&mut exec, &f).unwrap() };
+            assert!(largest(&parts).is_nan(), "{broken} on {level:?}");
         }
     }
 }

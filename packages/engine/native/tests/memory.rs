@@ -142,7 +142,7 @@ fn positions_beyond_those_seen_in_decoding() {
     let tokens: Vec<u32> = (0..1500u32).map(|i| i % 1000).collect();
     let run = |m: &mut Model, segment: &Arc<KvSegment>| {
         let mut logits = Vec::new();
-        m.infer(&[Chunk { path: &[], segment, tokens: &tokens, want_logits: true, want_hidden: false }], &mut logits).map(|()| logits)
+        m.infer(&[Chunk { path: &[], segment, tokens: &tokens, want_logits: Some(1.0), want_hidden: false }], &mut logits).map(|()| logits)
     };
     let mut m = long_model();
     let segment = m.new_segment(1500).unwrap();
@@ -174,7 +174,7 @@ fn activations_that_find_no_memory_are_not_kept() {
     assert!(!m.keep_next(&segment, 40));
     refusing(false);
     assert!(m.keep_next(&segment, 40));
-    m.infer(&[Chunk { path: &[], segment: &segment, tokens: &tokens[..39], want_logits: false, want_hidden: false }], &mut Vec::new())
+    m.infer(&[Chunk { path: &[], segment: &segment, tokens: &tokens[..39], want_logits: None, want_hidden: false }], &mut Vec::new())
         .unwrap();
     assert_eq!(segment.kept(), 39);
     let weights = m.weights().clone();

@@ -36,6 +36,23 @@ describe("dynamic sampling", () => {
   });
 });
 
+describe("a step", () => {
+  it("plays all of its groups at the same time, those of accumulation too", async () => {
+    const given = plan(createAlgorithm({ algorithm: "grpo" }));
+    const config = { ...given.config, groupsPerStep: 2, accumulation: 3, groupSize: 4 };
+    let [playing, most] = [0, 0];
+    const rollout: CollectPlan["rollout"] = {
+      ...given.rollout,
+      async play(...request) {
+        most = Math.max(most, ++playing);
+        return await given.rollout.play(...request).finally(() => playing--);
+      },
+    };
+    const { groups, drawn } = await collect({ ...given, config, rollout });
+    expect({ groups: groups.length, drawn, most }).toEqual({ groups: 6, drawn: 6, most: 24 });
+  });
+});
+
 describe("a lost scenario", () => {
   const grpo = createAlgorithm({ algorithm: "grpo" });
   /** Scenarios of the environment that were lost, in that order, after one that it does not have. */

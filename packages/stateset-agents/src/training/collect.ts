@@ -63,12 +63,10 @@ export async function collect(plan: CollectPlan): Promise<Collected> {
   const maxRounds = algorithm.keepGroup ? Math.max(1, algorithm.maxSamplingRounds ?? 1) : 1;
   while (collected.groups.length < wanted && collected.rounds < maxRounds) {
     collected.rounds++;
-    const missing = wanted - collected.groups.length;
-    for (let first = 0; first < missing; first += config.groupsPerStep) {
-      const requests = Array.from({ length: Math.min(config.groupsPerStep, missing - first) }, draw);
-      for (const group of await sampleGroups(rollout, requests, options)) {
-        (keeps(plan, group) ? collected.groups : collected.refused).push(group);
-      }
+    // All of them in one wave: the engine decodes faster the more rows a step has.
+    const requests = Array.from({ length: wanted - collected.groups.length }, draw);
+    for (const group of await sampleGroups(rollout, requests, options)) {
+      (keeps(plan, group) ? collected.groups : collected.refused).push(group);
     }
   }
   return collected;

@@ -24,8 +24,12 @@ export const trainingConfigSchema = z.strictObject({
     .describe(
       "Conversations in all, instead of `steps`: steps = ceil(episodes / (groupsPerStep × accumulation × groupSize)).",
     ),
-  groupsPerStep: count.default(4).describe("Scenarios per round of sampling."),
-  accumulation: count.default(1).describe("Rounds of sampling before the policy learns from all of them together."),
+  groupsPerStep: count.default(4).describe("Scenarios per step."),
+  accumulation: count
+    .default(1)
+    .describe(
+      "So many times `groupsPerStep` scenarios are sampled, together, before the policy learns from all of them.",
+    ),
   groupSize: count
     .default(8)
     .describe(

@@ -61,7 +61,8 @@ impl Active {
     }
 
     pub fn chunk(&self, count: usize) -> Chunk<'_> {
-        let want_logits = !self.prefilling() || (self.computed + count == self.request.prompt.len() && self.request.max_tokens > 0);
+        let draws = !self.prefilling() || (self.computed + count == self.request.prompt.len() && self.request.max_tokens > 0);
+        let want_logits = draws.then(|| self.request.sampling.recorded_temperature());
         let want_hidden = self.prefilling() && self.request.about != AboutPrompt::Nothing;
         Chunk { path: &self.path, segment: &self.segment, tokens: self.tokens(count), want_logits, want_hidden }
     }

@@ -23,15 +23,15 @@ pub fn wide<W: Wide>(work: W) -> W::Output {
     work.run()
 }
 
-/// First index of the maximum. NaN makes the maximum NaN.
-pub struct Argmax<'a> {
+/// The largest logit. NaN when one is.
+pub struct Largest<'a> {
     pub logits: &'a [f32],
 }
 
-impl Wide for Argmax<'_> {
-    type Output = (u32, f32);
+impl Wide for Largest<'_> {
+    type Output = f32;
     #[inline(always)]
-    fn run(self) -> (u32, f32) {
+    fn run(self) -> f32 {
         let mut lanes = [f32::NEG_INFINITY; 16];
         // A sum is NaN when any of its terms is (or when infinities of both signs meet, which is as bad).
         let mut sums = [0.0f32; 16];
@@ -46,9 +46,24 @@ impl Wide for Argmax<'_> {
                 *lane = if l > *lane { l } else { *lane };
             }
         }
-        let max = lanes.into_iter().fold(f32::NEG_INFINITY, f32::max);
-        let best = self.logits.iter().position(|&l| l == max).unwrap_or(0);
-        (best as u32, if sums.iter().any(|sum| sum.is_nan()) { f32::NAN } else { max })
+        if sums.iter().any(|sum| sum.is_nan()) { f32::NAN } else { lanes.into_iter().fold(f32::NEG_INFINITY, f32::max) }
+    }
+}
+
+/// The first token with this logit.
+pub struct FirstOf<'a> {
+    pub logits: &'a [f32],
+    pub value: f32,
+}
+
+impl Wide for FirstOf<'_> {
+    type Output = u32;
+    #[inline(always)]
+    fn run(self) -> u32 {
+        let holds = |chunk: &[f32]| chunk.iter().fold(false, |found, &l| found | (l == self.value));
+        let chunk = self.logits.chunks(CHUNK).position(holds).unwrap_or(0);
+        let within = self.logits[chunk * CHUNK..].iter().position(|&l| l == self.value).unwrap_or(0);
+        (chunk * CHUNK + within) as u32
     }
 }
 
@@ -69,24 +84,31 @@ impl Wide for Exponentials<'_> {
     }
 }
 
-/// Running sums of chunks of weights.
-pub struct ChunkSums<'a> {
-    pub weights: &'a [f32],
+/// Running sums of chunks of the weights `e^((l − max)·inverse)`, which nobody keeps.
+pub struct RunningSums<'a> {
+    pub logits: &'a [f32],
+    pub max: f32,
+    pub inverse: f32,
     pub sums: &'a mut Vec<f64>,
 }
 
-impl Wide for ChunkSums<'_> {
+impl Wide for RunningSums<'_> {
     type Output = f64;
     #[inline(always)]
     fn run(self) -> f64 {
         self.sums.clear();
         let mut total = 0.0f64;
-        for chunk in self.weights.chunks(CHUNK) {
+        for chunk in self.logits.chunks(CHUNK) {
             let mut lanes = [0.0f32; 16];
-            for part in chunk.chunks(16) {
-                for (lane, &w) in lanes.iter_mut().zip(part) {
-                    *lane += w;
+            let parts = chunk.chunks_exact(16);
+            let rest = parts.remainder();
+            for part in parts {
+                for (lane, &l) in lanes.iter_mut().zip(part) {
+                    *lane += exp((l - self.max) * self.inverse);
                 }
+            }
+            for (lane, &l) in lanes.iter_mut().zip(rest) {
+                *lane += exp((l - self.max) * self.inverse);
             }
             total += lanes.iter().map(|&l| l as f64).sum::<f64>();
             self.sums.push(total);

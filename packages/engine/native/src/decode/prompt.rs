@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use super::request::Request;
 use super::sampler::{likeliest, not_finite};
 use crate::error::EngineError;
-use crate::model::{Model, Weights};
+use crate::model::{Logits, Model, Weights};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AboutPrompt {
@@ -40,7 +40,7 @@ impl PromptRead {
         request: &Request,
         at: usize,
         hidden: &[f32],
-        logits: &mut Vec<f32>,
+        logits: &mut Logits,
     ) -> Result<(), EngineError> {
         match request.about {
             AboutPrompt::Nothing => Ok(()),
@@ -70,9 +70,9 @@ impl PromptRead {
         top: usize,
         at: usize,
         hidden: &[f32],
-        logits: &mut Vec<f32>,
+        logits: &mut Logits,
     ) -> Result<(), EngineError> {
-        let (vocab, width) = (model.config().vocab, model.config().hidden);
+        let width = model.config().hidden;
         let temperature = request.sampling.recorded_temperature();
         if at == 0 {
             self.logprobs.push(0.0);
@@ -80,13 +80,13 @@ impl PromptRead {
         // A token's log-prob comes from the state before it; the last state is that of the reply.
         let targets = &request.prompt[at + 1..(at + 1 + hidden.len() / width).min(request.prompt.len())];
         for (states, targets) in hidden.chunks(ROWS * width).zip(targets.chunks(ROWS)) {
-            model.logits_of(weights, &states[..targets.len() * width], logits)?;
+            model.logits_of(weights, &states[..targets.len() * width], temperature, logits)?;
             let scored: Vec<OnceLock<(f32, Vec<(u32, f32)>)>> = targets.iter().map(|_| OnceLock::new()).collect();
             model.pool().run(targets.len(), |row, _| {
-                let logits = &logits[row * vocab..(row + 1) * vocab];
-                let distribution = model.log_softmax(logits, temperature);
-                let of = |token: u32| distribution.at(logits[token as usize]);
-                let best = likeliest(logits, top).into_iter().map(|token| (token, of(token))).collect();
+                let logits = logits.row(row);
+                let distribution = logits.distribution();
+                let of = |token: u32| distribution.at(logits.logits[token as usize]);
+                let best = likeliest(logits.logits, top).into_iter().map(|token| (token, of(token))).collect();
                 let _ = scored[row].set((of(targets[row]), best));
             });
             for (logprob, best) in scored.into_iter().filter_map(OnceLock::into_inner) {

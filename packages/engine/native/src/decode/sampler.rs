@@ -3,7 +3,7 @@
 //! uniform.
 
 use super::history::{History, Left};
-use super::loops::{Argmax, CHUNK, ChunkSums, Exponentials, wide};
+use super::loops::{CHUNK, Exponentials, FirstOf, Largest, RunningSums, exp, wide};
 use crate::error::EngineError;
 
 #[derive(Debug, Clone)]
@@ -69,25 +69,32 @@ pub struct Choice {
     pub share: f64,
 }
 
-/// One of the tokens that are `left` is chosen. `u` is uniform in [0, 1).
-pub fn choose(row: &[f32], o: &Sampling, history: &History, left: Left<'_>, u: f64, s: &mut Scratch) -> Result<Choice, EngineError> {
+/// One of the tokens that are `left` is chosen from a row of logits, of which the largest is known (NaN: one of them is). `u` is uniform in [0, 1).
+pub fn choose(
+    (row, largest): (&[f32], f32),
+    o: &Sampling,
+    history: &History,
+    left: Left<'_>,
+    u: f64,
+    s: &mut Scratch,
+) -> Result<Choice, EngineError> {
     let logits = history.shape(row, o, left, &mut s.logits);
-    let (best, max) = wide(Argmax { logits });
+    let max = if std::ptr::eq(logits, row) { largest } else { wide(Largest { logits }) };
     if !max.is_finite() {
         return Err(not_finite());
     }
-    let certain = Choice { token: best, share: 1.0 };
-    if o.temperature == 0.0 {
-        return Ok(certain);
-    }
     let inverse = 1.0 / o.temperature;
-    s.weights.resize(logits.len(), 0.0);
-    wide(Exponentials { logits, max, inverse, out: &mut s.weights });
-    if !o.truncates() {
-        return Ok(draw_all(&s.weights, &mut s.sums, u).unwrap_or(certain));
-    }
-    keep(o, &s.weights, &mut s.kept);
-    Ok(draw_kept(&s.kept, u).unwrap_or(certain))
+    let drawn = if o.temperature == 0.0 {
+        None
+    } else if o.truncates() {
+        s.weights.resize(logits.len(), 0.0);
+        wide(Exponentials { logits, max, inverse, out: &mut s.weights });
+        keep(o, &s.weights, &mut s.kept);
+        draw_kept(&s.kept, u)
+    } else {
+        draw_all(logits, (max, inverse), &mut s.sums, u)
+    };
+    Ok(drawn.unwrap_or_else(|| Choice { token: wide(FirstOf { logits, value: max }), share: 1.0 }))
 }
 
 pub fn not_finite() -> EngineError {
@@ -112,24 +119,25 @@ pub fn likeliest(row: &[f32], count: usize) -> Vec<u32> {
     best
 }
 
-/// Inverse of the cumulative distribution over all weights, in two levels.
-fn draw_all(weights: &[f32], sums: &mut Vec<f64>, u: f64) -> Option<Choice> {
-    let total = wide(ChunkSums { weights, sums });
+/// Inverse of the cumulative distribution over all weights `e^((l − max)·inverse)`, in two levels: only those of one chunk are made again.
+fn draw_all(logits: &[f32], (max, inverse): (f32, f32), sums: &mut Vec<f64>, u: f64) -> Option<Choice> {
+    let total = wide(RunningSums { logits, max, inverse, sums });
     let target = u * total;
     let chunk = sums.partition_point(|&sum| sum <= target).min(sums.len().checked_sub(1)?);
     let mut sum = if chunk == 0 { 0.0 } else { sums[chunk - 1] };
     let start = chunk * CHUNK;
     let mut last = None;
-    for (i, &w) in weights[start..(start + CHUNK).min(weights.len())].iter().enumerate() {
-        if w > 0.0 {
-            last = Some(start + i);
-            sum += w as f64;
+    for (i, &l) in logits[start..(start + CHUNK).min(logits.len())].iter().enumerate() {
+        let weight = f64::from(exp((l - max) * inverse));
+        if weight > 0.0 {
+            last = Some((start + i, weight));
+            sum += weight;
             if sum > target {
                 break;
             }
         }
     }
-    last.map(|token| Choice { token: token as u32, share: weights[token] as f64 / total })
+    last.map(|(token, weight)| Choice { token: token as u32, share: weight / total })
 }
 
 /// Larger weight first; ties in order of token id.
@@ -200,7 +208,8 @@ mod tests {
     use super::*;
 
     fn choose(row: &[f32], o: &Sampling, prompt: &[u32], u: f64, s: &mut Scratch) -> Result<u32, EngineError> {
-        super::choose(row, o, &History::of_prompt(o, prompt), Left::default(), u, s).map(|choice| choice.token)
+        super::choose((row, wide(Largest { logits: row })), o, &History::of_prompt(o, prompt), Left::default(), u, s)
+            .map(|choice| choice.token)
     }
 
     fn row(n: usize) -> Vec<f32> {
@@ -232,6 +241,39 @@ mod tests {
             let chi2: f64 = got.iter().zip(&want).map(|(g, w)| (g - w).powi(2) / w * draws as f64).sum();
             // 199 degrees of freedom: mean 199, standard deviation 20.
             assert!(chi2 < 290.0, "chi2 {chi2} at temperature {temperature}");
+        }
+    }
+
+    #[test]
+    fn draws_are_those_of_weights_that_are_all_kept() {
+        for n in [1, 15, 63, 64, 65, 200, 5003] {
+            let (row, mut scratch) = (row(n), Scratch::default());
+            for (i, temperature) in [0.3f32, 1.0, 1.7].into_iter().enumerate() {
+                let (max, inverse) = (row.iter().copied().fold(f32::MIN, f32::max), 1.0 / temperature);
+                let weights: Vec<f32> = row.iter().map(|l| exp((l - max) * inverse)).collect();
+                // Sixteen sums a chunk in f32, and over chunks in f64: the order that seeds have always drawn by.
+                let chunk_sum = |chunk: &[f32]| {
+                    let lanes = (0..16).map(|lane| chunk.iter().skip(lane).step_by(16).fold(0f32, |sum, w| sum + w));
+                    lanes.map(f64::from).sum::<f64>()
+                };
+                let sums: Vec<f64> = weights.chunks(64).map(chunk_sum).collect();
+                let total = sums.iter().fold(0.0, |sum, chunk| sum + chunk);
+                for draw in 0..300 {
+                    let u = uniform(40 + i as u64, draw);
+                    let (mut sum, mut chunk) = (0.0, 0);
+                    while chunk + 1 < sums.len() && sum + sums[chunk] <= u * total {
+                        sum += sums[chunk];
+                        chunk += 1;
+                    }
+                    let within = weights[64 * chunk..].iter().take(64).position(|&w| {
+                        sum += f64::from(w);
+                        sum > u * total
+                    });
+                    let want = 64 * chunk + within.unwrap_or(63.min(n - 64 * chunk - 1));
+                    let got = choose(&row, &Sampling { temperature, ..PLAIN }, &[], u, &mut scratch).unwrap();
+                    assert_eq!(got as usize, want, "{n} tokens at {temperature}");
+                }
+            }
         }
     }
 
@@ -297,7 +339,8 @@ mod tests {
         let row: Vec<f32> = [0.5f32, 0.25, 0.125, 0.0625, 0.0625].iter().map(|p| p.ln()).collect();
         let share = |o: Sampling, forbidden: &[u32]| {
             let history = History::of_prompt(&o, &[]);
-            super::choose(&row, &o, &history, Left { forbidden, allowed: None }, 0.0, &mut Scratch::default()).unwrap()
+            let left = Left { forbidden, allowed: None };
+            super::choose((&row, wide(Largest { logits: &row })), &o, &history, left, 0.0, &mut Scratch::default()).unwrap()
         };
         let near =
             |choice: Choice, token: u32, want: f64| assert!(choice.token == token && (choice.share - want).abs() < 1e-6, "{choice:?}");

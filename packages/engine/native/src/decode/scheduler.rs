@@ -18,7 +18,8 @@ use super::random::uniform;
 use super::request::{Counts, Drawn, Finish, Limits, Outcome, Request, Sampled, waited_ms};
 use super::sampler::{Scratch, choose, likeliest, not_finite};
 use crate::error::EngineError;
-use crate::model::{Chunk, Inferred, KvSpan, Model, Weights};
+use crate::kernel::parallel_rows;
+use crate::model::{Chunk, Inferred, KvSpan, Logits, Model, Row, Weights};
 
 /// Prompt tokens run in one step, so that long prompts do not stall those that decode.
 const PREFILL_TOKENS: usize = 256;
@@ -37,7 +38,7 @@ pub struct Scheduler {
     counts: Counts,
     inferred: Inferred,
     /// Of a few positions of a prompt that is read.
-    logits: Vec<f32>,
+    logits: Logits,
     /// One a thread.
     scratch: Vec<Mutex<Scratch>>,
 }
@@ -59,7 +60,7 @@ impl Scheduler {
             swept: 0,
             counts: Counts::default(),
             inferred: Inferred::default(),
-            logits: Vec::new(),
+            logits: Logits::default(),
             scratch: Vec::new(),
         }
     }
@@ -270,7 +271,7 @@ impl Scheduler {
         self.keep_next(model, &work);
         let chunks: Vec<Chunk<'_>> = work.iter().map(|&(index, count)| self.active[index].chunk(count)).collect();
         model.infer_on(&self.active[first].weights, &chunks, &mut self.inferred)?;
-        let wants: Vec<(bool, bool)> = chunks.iter().map(|chunk| (chunk.want_logits, chunk.want_hidden)).collect();
+        let wants: Vec<(bool, bool)> = chunks.iter().map(|chunk| (chunk.want_logits.is_some(), chunk.want_hidden)).collect();
         drop(chunks);
 
         let drawing: Vec<usize> = work.iter().zip(&wants).filter(|(_, (want, _))| *want).map(|(&(index, _), _)| index).collect();
@@ -332,15 +333,14 @@ impl Scheduler {
 
     /// The next token of each of these sequences, from the rows of logits in the same order.
     fn draw(&mut self, model: &Model, drawing: &[usize]) -> Vec<Option<Result<Drawn, EngineError>>> {
-        let vocab = model.config().vocab;
         let pool = model.pool();
         self.scratch.resize_with(pool.threads().max(self.scratch.len()), Mutex::default);
         let draws: Vec<OnceLock<Result<Drawn, EngineError>>> = drawing.iter().map(|_| OnceLock::new()).collect();
-        pool.run(drawing.len(), |row, thread| {
-            let active = &self.active[drawing[row]];
-            let logits = &self.inferred.logits[row * vocab..(row + 1) * vocab];
+        parallel_rows(pool, drawing.len(), model.config().vocab, |rows, thread| {
             let mut scratch = self.scratch[thread].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            let _ = draws[row].set(next_token(model, active, logits, &mut scratch));
+            for row in rows {
+                let _ = draws[row].set(next_token(&self.active[drawing[row]], self.inferred.logits.row(row), &mut scratch));
+            }
         });
         draws.into_iter().map(OnceLock::into_inner).collect()
     }
@@ -356,9 +356,9 @@ fn distinct(versions: impl Iterator<Item = u64>) -> Vec<u64> {
     found
 }
 
-fn next_token(model: &Model, active: &Active, logits: &[f32], scratch: &mut Scratch) -> Result<Drawn, EngineError> {
+fn next_token(active: &Active, row: Row<'_>, scratch: &mut Scratch) -> Result<Drawn, EngineError> {
     let request = &active.request;
-    let sampling = &request.sampling;
+    let (sampling, logits) = (&request.sampling, row.logits);
     let allowed = active.allowed();
     // Where nothing but the end is left, a smallest length cannot be kept.
     let forbidden = if allowed.as_ref().is_some_and(Allowed::only_ends) { &[] } else { active.forbidden() };
@@ -367,8 +367,8 @@ fn next_token(model: &Model, active: &Active, logits: &[f32], scratch: &mut Scra
         return Err(stuck());
     }
     let u = uniform(request.seed, active.drawn.len() as u64);
-    let choice = choose(logits, sampling, &active.history, Left { forbidden, allowed: allowed.as_ref() }, u, scratch)?;
-    let distribution = model.log_softmax(logits, sampling.recorded_temperature());
+    let choice = choose((logits, row.largest()), sampling, &active.history, Left { forbidden, allowed: allowed.as_ref() }, u, scratch)?;
+    let distribution = row.distribution();
     let logprob = distribution.at(logits[choice.token as usize]);
     // A forbidden token may have hidden a broken logit from the choice.
     if !logprob.is_finite() {

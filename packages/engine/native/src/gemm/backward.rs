@@ -1,7 +1,7 @@
 //! `dX = dY·W` and `dW += dYᵀ·X`.
 
 use super::Exec;
-use super::forward::{Groups, pack_rows, row_groups};
+use super::forward::{Groups, pack_rows, row_groups, shares};
 use super::tile::{Mode, Tile, tile_packed};
 use crate::buffer::Shared;
 use crate::error::EngineError;
@@ -26,8 +26,10 @@ impl GradInput {
     }
 }
 
-/// Steps of n whose turned weights are packed at a time: two panels of them stay in the second-level cache.
+/// Steps of n whose turned weights are packed at a time: the panels of a tile stay in the second-level cache.
 const N_BLOCK: usize = 1024;
+/// Panels that one tile takes at the most.
+const WIDEST: usize = 3;
 
 /// Turns rows `n0..n0+len` (n0 a multiple of 16), columns `16·panel..` of W into `[len][16]`.
 #[inline(always)]
@@ -101,17 +103,15 @@ pub unsafe fn grad_input(
         unsafe { pack_rows(exec, job.dy, job.dy_row, groups, job.n, packed.add(offset)) };
         offset += m * job.n;
     }
-    let locals = exec.local(2 * N_BLOCK * 16)?;
-    let panels = k.div_ceil(16);
+    let locals = exec.local(WIDEST * N_BLOCK * 16)?;
+    let columns: Vec<(usize, usize)> = shares(k.div_ceil(16), level.together()).collect();
     let threads = exec.pool.threads();
     // With few panels the rows are split too.
-    let pairs = panels.div_ceil(2);
-    let splits = (4 * threads).div_ceil(pairs).clamp(1, groups.count);
+    let splits = (4 * threads).div_ceil(columns.len()).clamp(1, groups.count);
     let per_split = groups.count.div_ceil(splits);
     let (packed, dx) = (Shared(packed), Shared(dx));
-    exec.pool.run(pairs * splits, |chunk, thread| {
-        let first = chunk / splits * 2;
-        let count = 2.min(panels - first);
+    exec.pool.run(columns.len() * splits, |chunk, thread| {
+        let (first, count) = columns[chunk / splits];
         let range = chunk % splits * per_split..((chunk % splits + 1) * per_split).min(groups.count);
         let turned = locals.of(thread);
         let mut offset = 0;
@@ -153,8 +153,8 @@ pub unsafe fn grad_input(
     Ok(())
 }
 
-/// Tokens whose derivatives (two panels) are packed at a time: they stay in the first-level cache.
-const T_BLOCK: usize = 192;
+/// Tokens whose derivatives (a tile's panels) are packed at a time: they stay in the first-level cache.
+const T_BLOCK: usize = 160;
 
 /// x to `[group][token][columns of the group]`; group `i` starts at `start(i)·tokens`.
 unsafe fn pack_columns(exec: &Exec, x: *const f32, x_row: usize, tokens: usize, groups: Groups, to: *mut f32) {
@@ -236,21 +236,20 @@ pub unsafe fn grad_weight(
     }
     exec.pack.reserve(tokens * k + 16, "packed activations")?;
     let packed = exec.pack.pointer();
-    let locals = exec.local(T_BLOCK * 32)?;
+    let locals = exec.local(WIDEST * T_BLOCK * 16)?;
     let level = exec.level;
     let groups = row_groups(k, level.mr());
     unsafe { pack_columns(exec, x, x_row, tokens, groups, packed) };
-    // Pairs of panels of all jobs: `(job, first panel)`.
-    let pairs: Vec<(usize, usize)> =
-        plain.iter().enumerate().flat_map(|(j, job)| (0..job.n.div_ceil(16)).step_by(2).map(move |p| (j, p))).collect();
+    // Panels of all jobs, as tiles take them.
+    let of_job = |(j, job): (usize, &GradWeight)| shares(job.n.div_ceil(16), level.together()).map(move |panels| (j, panels));
+    let columns: Vec<(usize, (usize, usize))> = plain.iter().enumerate().flat_map(of_job).collect();
     let threads = exec.pool.threads();
-    let splits = (4 * threads).div_ceil(pairs.len()).clamp(1, groups.count);
+    let splits = (4 * threads).div_ceil(columns.len()).clamp(1, groups.count);
     let per_split = groups.count.div_ceil(splits);
     let x = Shared(packed);
-    exec.pool.run(pairs.len() * splits, |chunk, thread| {
-        let (j, first) = pairs[chunk / splits];
+    exec.pool.run(columns.len() * splits, |chunk, thread| {
+        let (j, (first, count)) = columns[chunk / splits];
         let job = &plain[j];
-        let count = 2.min(job.n.div_ceil(16) - first);
         let range = chunk % splits * per_split..((chunk % splits + 1) * per_split).min(groups.count);
         weight_item(level, &x, job, tokens, k, first, count, range, groups, locals.of(thread));
     });

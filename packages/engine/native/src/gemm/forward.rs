@@ -54,6 +54,21 @@ pub fn row_groups(m: usize, mr: usize) -> Groups {
     Groups { count, base: m / count, extra: m % count }
 }
 
+/// How many of the panels that are left one tile takes: none stays behind alone where three go together.
+pub fn share(left: usize, together: usize) -> usize {
+    if together == 3 && left == 4 { 2 } else { together.min(left) }
+}
+
+/// Panels `first..first+count` for one tile after the other.
+pub fn shares(panels: usize, together: usize) -> impl Iterator<Item = (usize, usize)> {
+    let mut first = 0;
+    std::iter::from_fn(move || {
+        let (at, count) = (first, share(panels - first, together));
+        first += count;
+        (count > 0).then_some((at, count))
+    })
+}
+
 impl Groups {
     pub fn rows(self) -> usize {
         self.count * self.base + self.extra
@@ -73,25 +88,20 @@ unsafe fn pack<S: Simd>(x: *const f32, stride: usize, rows: usize, k: usize, to:
             return;
         }
         let mut at = 0;
-        // 16 columns at a time through turned blocks of 16 rows; rows beyond the group are not read.
+        // 16 columns at a time through a turned block; rows beyond the group are not read.
+        let (mut square, mut block) = ([0f32; 256], [0f32; 256]);
         while at + 16 <= k {
-            let mut blocks = [[0f32; 256]; 2];
-            for (first, block) in (0..rows).step_by(16).zip(&mut blocks) {
-                let mut square = [0f32; 256];
-                for r in first..rows.min(first + 16) {
-                    S::store(square.as_mut_ptr().add((r - first) * 16), S::load(x.add(r * stride + at)));
-                }
-                S::transpose(square.as_ptr(), 16, block.as_mut_ptr(), 16);
+            for r in 0..rows {
+                S::store(square.as_mut_ptr().add(r * 16), S::load(x.add(r * stride + at)));
             }
+            S::transpose(square.as_ptr(), 16, block.as_mut_ptr(), 16);
             for j in 0..16 {
-                for (first, block) in (0..rows).step_by(16).zip(&blocks) {
-                    // Writes 16 floats, of which later steps overwrite what is not the block's; at the group's end exactly that.
-                    let (from, start) = (block.as_ptr().add(j * 16), (at + j) * rows + first);
-                    if start + 16 <= k * rows {
-                        S::store(to.add(start), S::load(from));
-                    } else {
-                        std::ptr::copy_nonoverlapping(from, to.add(start), (rows - first).min(16));
-                    }
+                // Writes 16 floats, of which later steps overwrite those beyond the rows; at the group's end exactly the rows.
+                let (from, start) = (block.as_ptr().add(j * 16), (at + j) * rows);
+                if start + 16 <= k * rows {
+                    S::store(to.add(start), S::load(from));
+                } else {
+                    std::ptr::copy_nonoverlapping(from, to.add(start), rows);
                 }
             }
             at += 16;
@@ -105,9 +115,12 @@ unsafe fn pack<S: Simd>(x: *const f32, stride: usize, rows: usize, k: usize, to:
 }
 
 simd_dispatch! {
-    /// `[rows][k]` with `stride` to `[k][rows]`; `rows` ≤ 32.
+    /// `[rows][k]` with `stride` to `[k][rows]`; `rows` ≤ 16.
     pub unsafe fn pack_group = pack(x: *const f32, stride: usize, rows: usize, k: usize, to: *mut f32);
 }
+
+/// Floats from which packing is worth more than one thread.
+const PACK_ALONE: usize = 1 << 14;
 
 /// Packs all row groups of `x[m, k]`, in parallel when it pays. Group `i` starts at `start(i)·k`.
 ///
@@ -115,12 +128,17 @@ simd_dispatch! {
 /// `x` must hold the groups' rows of k, `to` as many floats.
 pub unsafe fn pack_rows(exec: &Exec, x: *const f32, stride: usize, groups: Groups, k: usize, to: *mut f32) {
     let level = exec.level;
-    let per_chunk = if groups.rows() * k < 1 << 15 { groups.count } else { groups.count.div_ceil(4 * exec.pool.threads()) }.max(1);
     let (x, to) = (Shared(x.cast_mut()), Shared(to));
-    exec.pool.run(groups.count.div_ceil(per_chunk), |chunk, _| {
+    // Groups where there are enough, else pieces of k as well.
+    let shares = if groups.rows() * k < PACK_ALONE { 1 } else { 4 * exec.pool.threads() };
+    let per_chunk = groups.count.div_ceil(shares).max(1);
+    let width = k.div_ceil(shares.div_ceil(groups.count.max(1))).next_multiple_of(LANES);
+    let across = k.div_ceil(width);
+    exec.pool.run(groups.count.div_ceil(per_chunk) * across, |chunk, _| {
+        let (chunk, from) = (chunk / across, chunk % across * width);
         for g in chunk * per_chunk..((chunk + 1) * per_chunk).min(groups.count) {
             let (start, rows) = groups.get(g);
-            unsafe { pack_group(level, x.at(start * stride), stride, rows, k, to.at(start * k)) }
+            unsafe { pack_group(level, x.at(start * stride + from), stride, rows, width.min(k - from), to.at(start * k + from * rows)) }
         }
     });
 }
@@ -157,8 +175,7 @@ pub unsafe fn forward_on(
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = amx;
-    // Few enough rows for one tile are one group, so that the weights are read once.
-    let groups = row_groups(m, if m <= exec.level.tall() { m } else { exec.level.mr() });
+    let groups = row_groups(m, exec.level.mr());
     exec.pack.reserve(m * k + 16, "packed activations")?;
     let packed = if m == 1 { x.cast_mut() } else { exec.pack.pointer() };
     if m > 1 {
@@ -171,6 +188,11 @@ pub unsafe fn forward_on(
 
 /// Floats of weights that are decoded at a time: they stay in the first-level cache.
 pub const DECODED: usize = 4096;
+/// Floats of weights that several groups of rows take one after the other.
+const L1_WEIGHTS: usize = 7680;
+
+/// With more rows than these the multiply-adds take so long that the weights come in time by themselves.
+pub const STREAMED_ROWS: usize = 24;
 
 /// A range of row groups times a range of panels.
 pub struct Strip {
@@ -227,27 +249,33 @@ impl Strip {
         let step = match rows {
             1 if self.w.is_plain() => 8,
             1..=6 => 4,
-            _ => 2,
+            _ if self.w.form.blocks().is_some() => 2,
+            _ => self.level.together(),
         };
         let mut p = 0;
         while p < self.panels {
-            let n = step.min(self.panels - p);
+            let n = share(self.panels - p, step);
             let follow = if p + 2 * n <= self.panels + self.left { n } else { 0 };
             unsafe { if self.w.is_plain() { self.plain(p, n, follow) } else { self.small(p, n, follow, rows) } }
             p += n;
         }
     }
 
+    /// Several groups take the weights in pieces of k that stay in the first-level cache.
     unsafe fn plain(&self, p: usize, n: usize, follow: usize) {
         let panel = LANES * self.k;
-        for g in self.range.clone() {
-            let tile = Tile { ahead: follow * panel, ..self.tile(g, p, 0, self.k, self.w.at.wrapping_add(p * panel), panel) };
-            let rows = self.groups.get(g).1;
-            unsafe {
-                if self.streamed {
-                    tile_streamed(self.level, rows, n, &tile);
-                } else {
-                    tile_packed(self.level, rows, n, &tile);
+        let most = if self.range.len() > 1 { L1_WEIGHTS / LANES / n } else { self.k };
+        for from in (0..self.k).step_by(most) {
+            let w = self.w.at.wrapping_add(p * panel + from * LANES);
+            for g in self.range.clone() {
+                let tile = Tile { ahead: follow * panel, ..self.tile(g, p, from, most.min(self.k - from), w, panel) };
+                let rows = self.groups.get(g).1;
+                unsafe {
+                    if self.streamed && g == self.range.start {
+                        tile_streamed(self.level, rows, n, &tile);
+                    } else {
+                        tile_packed(self.level, rows, n, &tile);
+                    }
                 }
             }
         }
@@ -295,13 +323,15 @@ unsafe fn run_packed(exec: &Exec, locals: &Locals, packed: *mut f32, groups: Gro
     // Panels per item: enough items to balance the threads, at least ~64 k multiply-adds each.
     let wanted = (8 * threads).div_ceil(blocks).max(1);
     let least = (4096 / (k * m.min(block * level.mr())).max(1)).max(1);
-    let mut width = panels.div_ceil(wanted).max(least).next_multiple_of(2);
+    let mut width = panels.div_ceil(wanted).max(least).next_multiple_of(level.together());
     if m <= 6 {
         width = width.next_multiple_of(if m <= 4 { 8 } else { 4 });
     }
     let mut items = Vec::new();
     for (j, job) in jobs.iter().enumerate() {
         let count = job.n.div_ceil(16);
+        // Pieces of nearly equal size: with few rows and few panels there are only two or three.
+        let width = if m <= 6 { count.div_ceil(count.div_ceil(width)).next_multiple_of(4) } else { width };
         let mut p = 0;
         while p < count {
             items.push((j, p, width.min(count - p)));
@@ -330,7 +360,7 @@ unsafe fn run_packed(exec: &Exec, locals: &Locals, packed: *mut f32, groups: Gro
             bias: if job.bias.is_null() { null() } else { job.bias.wrapping_add(first * LANES) },
             add: if job.add.is_null() { null() } else { job.add.wrapping_add(at) },
             mode: job.mode,
-            streamed: m <= 2 * level.mr(),
+            streamed: m <= STREAMED_ROWS,
         };
         unsafe { strip.run() };
     });

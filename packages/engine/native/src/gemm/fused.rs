@@ -59,7 +59,8 @@ const fn wide<S: Simd>(form: Form, rows: usize) -> usize {
     }
     match (rows, S::NP >= 2, form.blocks().is_some()) {
         (..=3, true, _) | (..=6, true, false) | (1, false, false) => 4,
-        (..=6, true, _) | (1, false, true) | (..=3, false, false) => 2,
+        (7.., true, false) => 3,
+        (4.., true, true) | (1, false, true) | (..=3, false, false) => 2,
         _ => 1,
     }
 }
@@ -67,8 +68,9 @@ const fn wide<S: Simd>(form: Form, rows: usize) -> usize {
 #[inline(always)]
 unsafe fn rows_of<S: Simd, const F: usize, const R: usize>(w: Matrix, count: usize, part: Part, t: &Tile) {
     unsafe {
-        match const { if R > S::TALL { 0 } else { wide::<S>(Form::numbered(F), R) } } {
+        match const { if R > S::MR { 0 } else { wide::<S>(Form::numbered(F), R) } } {
             4 => panels::<S, R, 4, F>(w, count, part, t),
+            3 => panels::<S, R, 3, F>(w, count, part, t),
             2 => panels::<S, R, 2, F>(w, count, part, t),
             1 => panels::<S, R, 1, F>(w, count, part, t),
             _ => unreachable!("no tile of so many rows"),
@@ -101,9 +103,9 @@ pub unsafe fn tile_fused(level: Level, rows: usize, count: usize, w: Matrix, par
         ($($r:literal),*) => {
             by_form!(w.form, F => match rows {
                 $($r => unsafe { fused::<F, $r>(level, w, count, part, t) },)*
-                _ => unreachable!("a tile has 1 to 24 rows"),
+                _ => unreachable!("a tile has 1 to 8 rows"),
             })
         };
     }
-    run!(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24)
+    run!(1, 2, 3, 4, 5, 6, 7, 8)
 }

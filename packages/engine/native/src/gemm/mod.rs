@@ -8,7 +8,7 @@ mod fused;
 pub mod tile;
 
 pub use backward::{GradInput, GradWeight, grad_input, grad_weight};
-pub use forward::{DECODED, Groups, Job, Strip, forward, forward_on, pack_group, pack_rows, row_groups};
+pub use forward::{DECODED, Groups, Job, STREAMED_ROWS, Strip, forward, forward_on, pack_group, pack_rows, row_groups};
 pub use tile::{Mode, Tile};
 
 use crate::buffer::Buffer;

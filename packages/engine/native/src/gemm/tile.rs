@@ -125,17 +125,31 @@ unsafe fn tile<S: Simd, const A: u8, const R: usize, const P: usize>(t: &Tile, p
     }
 }
 
-/// Wide first, then what is left one panel at a time.
+/// Wide first, then what is left; none alone where that can be.
 #[inline(always)]
 unsafe fn panels<S: Simd, const A: u8, const R: usize, const P: usize>(t: &Tile, count: usize) {
     let mut panel = 0;
-    while panel + P <= count {
-        unsafe { tile::<S, A, R, P>(t, panel) };
-        panel += P;
-    }
-    while panel < count {
-        unsafe { tile::<S, A, R, 1>(t, panel) };
-        panel += 1;
+    unsafe {
+        while panel + P <= count && !(P == 3 && panel + 4 == count) {
+            tile::<S, A, R, P>(t, panel);
+            panel += P;
+        }
+        if P > 4 && panel + 4 <= count {
+            tile::<S, A, R, 4>(t, panel);
+            panel += 4;
+        }
+        if P > 3 && panel + 3 == count {
+            tile::<S, A, R, 3>(t, panel);
+            panel += 3;
+        }
+        while P > 2 && panel + 2 <= count {
+            tile::<S, A, R, 2>(t, panel);
+            panel += 2;
+        }
+        while panel < count {
+            tile::<S, A, R, 1>(t, panel);
+            panel += 1;
+        }
     }
 }
 
@@ -149,14 +163,11 @@ unsafe fn by_rows<S: Simd, const A: u8>(rows: usize, count: usize, t: &Tile) {
                     if S::NP >= 2 { panels::<S, A, $r, $wide>(t, count) }
                     else if $r <= S::MR { panels::<S, A, $r, $narrow>(t, count) }
                 },)*
-                _ => unreachable!("a tile has 1 to 24 rows"),
+                _ => unreachable!("a tile has 1 to 8 rows"),
             }
         };
     }
-    run!(
-        1: 8/4, 2: 4/2, 3: 4/2, 4: 4/1, 5: 4/1, 6: 4/1, 7: 2/1, 8: 2/1, 9: 2/1, 10: 2/1, 11: 2/1, 12: 2/1,
-        13: 1/1, 14: 1/1, 15: 1/1, 16: 1/1, 17: 1/1, 18: 1/1, 19: 1/1, 20: 1/1, 21: 1/1, 22: 1/1, 23: 1/1, 24: 1/1
-    )
+    run!(1: 8/4, 2: 4/2, 3: 4/2, 4: 4/1, 5: 4/1, 6: 4/1, 7: 3/1, 8: 3/1)
 }
 
 #[inline(always)]
@@ -205,7 +216,7 @@ unsafe fn rows_pair<S: Simd>(rows: usize, count: usize, t: &Tile) {
 }
 
 simd_dispatch! {
-    /// `rows` ≤ TALL rows packed as `[k][rows]`, `count` panels.
+    /// `rows` ≤ MR rows packed as `[k][rows]`, `count` panels.
     pub unsafe fn tile_packed = packed(rows: usize, count: usize, t: &Tile);
     /// As `tile_packed`, for weights that come from memory: meanwhile fetches the panels `ahead`.
     pub unsafe fn tile_streamed = streamed(rows: usize, count: usize, t: &Tile);

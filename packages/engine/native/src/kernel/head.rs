@@ -1,10 +1,12 @@
 //! Log-softmax over the vocabulary, in chunks of fixed width: each chunk gives (largest z, Σ e^(z−m), Σ (z−m)·e^(z−m)) with
 //! `z = logit / temperature`, and the chunks are combined in order. Sampling and scoring use the same functions.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::buffer::Shared;
 use crate::error::EngineError;
 use crate::form::Matrix;
-use crate::gemm::{DECODED, Exec, Job, Mode, Strip, forward_on, pack_rows, row_groups};
+use crate::gemm::{DECODED, Exec, Job, Mode, STREAMED_ROWS, Strip, forward_on, pack_rows, row_groups};
 use crate::simd::{self, LANES, Level, Simd, pad16};
 use crate::simd_dispatch;
 
@@ -14,9 +16,13 @@ pub const CHUNK: usize = 1024;
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct Part {
+    /// The largest logit, and the largest z.
+    largest: f32,
     max: f32,
     sum: f32,
     weighted: f32,
+    /// Σ logits, for nothing but to be NaN when one of them is.
+    total: f32,
 }
 
 /// What a row's distribution comes to.
@@ -34,19 +40,24 @@ unsafe fn part_of<S: Simd>(logits: *const f32, n: usize, inverse_temperature: f3
         let tail = n - (vectors - 1) * LANES;
         let scale = S::splat(inverse_temperature);
         let least = S::splat(f32::MIN);
-        let (mut a, mut b) = (least, least);
+        let (mut a, mut b, mut total) = (least, least, S::zero());
         for i in 0..vectors {
-            let mut z = S::mul(S::load(logits.add(i * LANES)), scale);
+            let mut l = S::load(logits.add(i * LANES));
             if i + 1 == vectors {
-                z = S::select(z, 0, tail, least);
+                total = S::add(total, S::select(l, 0, tail, S::zero()));
+                l = S::select(l, 0, tail, least);
+            } else {
+                total = S::add(total, l);
             }
             if i % 2 == 0 {
-                a = S::max(z, a);
+                a = S::max(l, a);
             } else {
-                b = S::max(z, b);
+                b = S::max(l, b);
             }
         }
-        let max = S::reduce_max(S::max(a, b));
+        let largest = S::reduce_max(S::max(a, b));
+        // Rounding keeps order: the z of the largest logit is the largest z.
+        let max = (largest * inverse_temperature).max(f32::MIN);
         let m = S::splat(max);
         let (mut sum, mut weighted) = (S::zero(), S::zero());
         for i in 0..vectors {
@@ -64,7 +75,8 @@ unsafe fn part_of<S: Simd>(logits: *const f32, n: usize, inverse_temperature: f3
                 weighted = S::add(weighted, w);
             }
         }
-        Part { max, sum: S::reduce_add(sum), weighted: if entropy { S::reduce_add(weighted) } else { 0.0 } }
+        let weighted = if entropy { S::reduce_add(weighted) } else { 0.0 };
+        Part { largest, max, sum: S::reduce_add(sum), weighted, total: S::reduce_add(total) }
     }
 }
 
@@ -135,10 +147,20 @@ impl RowLogProbs {
         RowLogProbs { inverse_temperature, stats: combine(&parts) }
     }
 
+    /// Of a row whose parts are known.
+    pub fn of_parts(parts: &[Part], temperature: f32) -> RowLogProbs {
+        RowLogProbs { inverse_temperature: 1.0 / temperature, stats: combine(parts) }
+    }
+
     /// The log-probability of the token that has this logit.
     pub fn at(&self, logit: f32) -> f32 {
         log_prob(logit, self.inverse_temperature, self.stats)
     }
+}
+
+/// The largest logit of a row; NaN when one of them is.
+pub fn largest(parts: &[Part]) -> f32 {
+    parts.iter().fold(f32::MIN, |largest, part| if part.total.is_nan() || largest.is_nan() { f32::NAN } else { largest.max(part.largest) })
 }
 
 /// The log-probability of `token` under one row of logits.
@@ -149,28 +171,80 @@ pub fn log_softmax_at(level: Level, logits: &[f32], temperature: f32, token: usi
 /// Rows of one block of the head: their logits for one chunk stay in the second-level cache.
 const ROW_BLOCK: usize = 96;
 
-pub struct HeadForward {
+pub struct HeadForward<'a> {
     pub hidden: *const f32,
     pub hidden_row: usize,
     pub rows: usize,
     /// `[vocab, k]`.
     pub w: Matrix,
+    /// Null, or the same split for the AMX unit; then the logits are kept.
+    pub split: *const u8,
     pub vocab: usize,
     pub k: usize,
-    pub temperature: f32,
+    /// Of each row.
+    pub temperatures: &'a [f32],
     pub entropy: bool,
     /// Null, or `[rows][vocab padded]` to keep the logits in.
     pub keep: *mut f32,
 }
-unsafe impl Sync for HeadForward {}
+unsafe impl Sync for HeadForward<'_> {}
 
 /// Log-probs of `targets` (one a row), the rows' statistics.
 ///
 /// # Safety
 /// Pointers valid for the shapes.
-pub unsafe fn head_forward(exec: &mut Exec, f: &HeadForward, targets: &[u32]) -> Result<(Vec<f32>, Vec<RowStats>), EngineError> {
+pub unsafe fn head_forward(exec: &mut Exec, f: &HeadForward<'_>, targets: &[u32]) -> Result<(Vec<f32>, Vec<RowStats>), EngineError> {
+    let (parts, picked) = unsafe { head_parts(exec, f, Some(targets))? };
+    let stats: Vec<RowStats> = parts.chunks(f.chunks()).map(combine).collect();
+    let log_probs = (0..f.rows).map(|row| log_prob(picked[row], f.inverse(row), stats[row])).collect();
+    Ok((log_probs, stats))
+}
+
+/// Of rows that tokens are drawn from: the parts of each, `[rows][chunks]`. The logits are kept.
+///
+/// # Safety
+/// As `head_forward`.
+pub unsafe fn head_rows(exec: &mut Exec, f: &HeadForward<'_>) -> Result<Vec<Part>, EngineError> {
+    Ok(unsafe { head_parts(exec, f, None)?.0 })
+}
+
+impl HeadForward<'_> {
+    fn chunks(&self) -> usize {
+        self.vocab.div_ceil(CHUNK)
+    }
+
+    fn inverse(&self, row: usize) -> f32 {
+        1.0 / self.temperatures[row]
+    }
+
+    /// Of one chunk of one row, whose logits have just been made; and the target's, when it lies there.
+    unsafe fn note(&self, level: Level, (row, chunk): (usize, usize), logits: *const f32, targets: Option<&[u32]>, found: &Found) {
+        let width = CHUNK.min(self.vocab - chunk * CHUNK);
+        unsafe {
+            *found.parts.at(row * self.chunks() + chunk) = chunk_part(level, logits, width, self.inverse(row), self.entropy);
+            match targets.map(|targets| targets[row] as usize) {
+                Some(target) if target / CHUNK == chunk => *found.picked.at(row) = *logits.add(target % CHUNK),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Where the parts go, `[rows][chunks]`, and the targets' logits.
+struct Found {
+    parts: Shared<Part>,
+    picked: Shared<f32>,
+}
+
+/// Products and statistics chunk by chunk, while a chunk's logits are in the cache.
+unsafe fn head_parts(exec: &mut Exec, f: &HeadForward<'_>, targets: Option<&[u32]>) -> Result<(Vec<Part>, Vec<f32>), EngineError> {
+    let chunks = f.chunks();
+    let mut parts = vec![Part::default(); f.rows * chunks];
+    let mut picked = vec![0f32; if targets.is_some() { f.rows } else { 0 }];
+    let found = Found { parts: Shared(parts.as_mut_ptr()), picked: Shared(picked.as_mut_ptr()) };
     if exec.on_amx(f.vocab, f.k) && f.w.is_plain() {
-        return unsafe { head_by_blocks(exec, f, targets) };
+        unsafe { parts_by_blocks(exec, f, targets, &found)? };
+        return Ok((parts, picked));
     }
     exec.pack.reserve(f.rows * f.k + 16, "packed activations")?;
     let packed = exec.pack.pointer();
@@ -181,16 +255,22 @@ pub unsafe fn head_forward(exec: &mut Exec, f: &HeadForward, targets: &[u32]) ->
     unsafe { pack_rows(exec, f.hidden, f.hidden_row, groups, f.k, packed) };
     let per_block = (ROW_BLOCK / level.mr()).max(1);
     let blocks = groups.count.div_ceil(per_block);
-    let chunks = f.vocab.div_ceil(CHUNK);
-    let mut parts = vec![Part::default(); f.rows * chunks];
-    let mut picked = vec![0f32; f.rows];
-    let (parts_at, picked_at, x) = (Shared(parts.as_mut_ptr()), Shared(picked.as_mut_ptr()), Shared(packed));
-    let row_floats = pad16(f.vocab);
-    exec.pool.run(blocks * chunks, |item, thread| {
+    // Where there are few chunks for the threads, several share one, and the last of them makes its statistics.
+    let all = CHUNK / LANES;
+    let wanted = if f.keep.is_null() { 1 } else { (8 * exec.pool.threads()).div_ceil((blocks * chunks).max(1)).min(all / 8) };
+    let width = all.div_ceil(wanted).next_multiple_of(8);
+    let pieces = all.div_ceil(width);
+    let made: Vec<AtomicUsize> = (0..blocks * chunks).map(|_| AtomicUsize::new(0)).collect();
+    let x = Shared(packed);
+    let (row_floats, panels) = (pad16(f.vocab), f.vocab.div_ceil(LANES));
+    exec.pool.run(blocks * chunks * pieces, |item, thread| {
+        let (piece, item) = (item % pieces, item / pieces);
         let (block, chunk) = (item / chunks, item % chunks);
-        let width = CHUNK.min(f.vocab - chunk * CHUNK);
         let range = block * per_block..((block + 1) * per_block).min(groups.count);
-        let first_row = groups.get(range.start).0;
+        let (first_row, (last_start, last_rows)) = (groups.get(range.start).0, groups.get(range.end - 1));
+        let first = piece * width;
+        // None where the last chunk is narrow.
+        let count = width.min((panels - chunk * all).saturating_sub(first));
         unsafe {
             let (c, c_row) = if f.keep.is_null() {
                 (locals.of(thread), CHUNK)
@@ -203,76 +283,55 @@ pub unsafe fn head_forward(exec: &mut Exec, f: &HeadForward, targets: &[u32]) ->
                 x: x.get(),
                 k: f.k,
                 groups,
-                range: range.clone(),
-                w: f.w.from_panel(chunk * CHUNK / LANES, f.k),
-                panels: width.div_ceil(LANES),
-                left: 0,
-                c,
+                range,
+                w: f.w.from_panel(chunk * all + first, f.k),
+                panels: count,
+                left: panels - (chunk * all + first + count).min(panels),
+                c: c.wrapping_add(first * LANES),
                 c_row,
                 bias: std::ptr::null(),
                 add: std::ptr::null(),
                 mode: Mode::Set,
-                streamed: false,
+                streamed: f.rows <= STREAMED_ROWS,
             };
             strip.run();
-            let (last_start, last_rows) = groups.get(range.end - 1);
+            if made[item].fetch_add(1, Ordering::AcqRel) + 1 < pieces {
+                return;
+            }
             for row in first_row..last_start + last_rows {
-                let logits = c.add((row - first_row) * c_row);
-                *parts_at.at(row * chunks + chunk) = chunk_part(level, logits, width, 1.0 / f.temperature, f.entropy);
-                let target = targets[row] as usize;
-                if target / CHUNK == chunk {
-                    *picked_at.at(row) = *logits.add(target % CHUNK);
-                }
+                f.note(level, (row, chunk), c.add((row - first_row) * c_row), targets, &found);
             }
         }
     });
-    Ok(finish(f, &parts, &picked))
-}
-
-fn finish(f: &HeadForward, parts: &[Part], picked: &[f32]) -> (Vec<f32>, Vec<RowStats>) {
-    let stats: Vec<RowStats> = parts.chunks(f.vocab.div_ceil(CHUNK)).map(combine).collect();
-    let inverse = 1.0 / f.temperature;
-    let log_probs = picked.iter().zip(&stats).map(|(&logit, &s)| log_prob(logit, inverse, s)).collect();
-    (log_probs, stats)
+    Ok((parts, picked))
 }
 
 /// The same with the AMX unit: a block of the vocabulary for all rows, then its statistics.
-unsafe fn head_by_blocks(exec: &mut Exec, f: &HeadForward, targets: &[u32]) -> Result<(Vec<f32>, Vec<RowStats>), EngineError> {
-    const BLOCK: usize = 4 * CHUNK;
-    let chunks = f.vocab.div_ceil(CHUNK);
-    let mut parts = vec![Part::default(); f.rows * chunks];
-    let mut picked = vec![0f32; f.rows];
+unsafe fn parts_by_blocks(exec: &mut Exec, f: &HeadForward<'_>, targets: Option<&[u32]>, found: &Found) -> Result<(), EngineError> {
+    // What is split already is taken as a whole.
+    let block = if f.split.is_null() { 4 * CHUNK } else { f.vocab.next_multiple_of(CHUNK) };
     if f.keep.is_null() {
-        exec.logits.reserve(f.rows * BLOCK, "logits")?;
+        exec.logits.reserve(f.rows * block, "logits")?;
     }
     let mut first = 0;
     while first < f.vocab {
-        let width = BLOCK.min(f.vocab - first);
-        let (c, c_row) = if f.keep.is_null() { (exec.logits.pointer(), BLOCK) } else { (f.keep.wrapping_add(first), pad16(f.vocab)) };
+        let width = block.min(f.vocab - first);
+        let (c, c_row) = if f.keep.is_null() { (exec.logits.pointer(), block) } else { (f.keep.wrapping_add(first), pad16(f.vocab)) };
         unsafe {
-            let job = Job::of(f.w.from_panel(first / LANES, f.k), width, c, c_row);
+            let job = Job { split: f.split, ..Job::of(f.w.from_panel(first / LANES, f.k), width, c, c_row) };
             forward_on(exec, true, f.hidden, f.hidden_row, f.rows, f.k, &[job])?;
         }
-        let level = exec.level;
-        let (c, parts_at, picked_at) = (Shared(c), Shared(parts.as_mut_ptr()), Shared(picked.as_mut_ptr()));
+        let (level, c) = (exec.level, Shared(c));
         super::parallel_rows(&exec.pool, f.rows, 4 * width, |range, _| {
             for row in range {
                 for at in (0..width).step_by(CHUNK) {
-                    unsafe {
-                        let (logits, chunk) = (c.at(row * c_row + at), (first + at) / CHUNK);
-                        let len = CHUNK.min(width - at);
-                        *parts_at.at(row * chunks + chunk) = chunk_part(level, logits, len, 1.0 / f.temperature, f.entropy);
-                        let target = targets[row] as usize;
-                        if target / CHUNK == chunk {
-                            *picked_at.at(row) = *logits.add(target % CHUNK);
-                        }
-                    }
+                    unsafe { f.note(level, (row, (first + at) / CHUNK), c.at(row * c_row + at), targets, found) };
                 }
             }
         });
         first += width;
     }
-    Ok(finish(f, &parts, &picked))
+    Ok(())
 }
 
 /// Turns logits of vocabulary entries `first..first+width` into derivatives, in place.

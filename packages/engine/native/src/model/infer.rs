@@ -9,20 +9,22 @@ use super::params::ADAPTERS;
 use super::plan::{Keep, embed, lay_out};
 use super::rows::Rows;
 use super::split::Split;
-use super::{Chunk, Inferred, Model, Weights};
+use super::{Chunk, Inferred, Logits, Model, Weights};
 use crate::buffer::{Buffer, reserve};
 use crate::error::EngineError;
-use crate::gemm::{self, Job};
 use crate::kernel::activation::scale;
+use crate::kernel::head::{HeadForward, head_rows};
 use crate::simd::pad16;
 
 impl Model {
-    /// Runs every chunk one step with the present weights. `logits` becomes what `Inferred` says.
+    /// Runs every chunk one step with the present weights. `logits` becomes `[chunks that want them, vocab]`.
     pub fn infer(&mut self, chunks: &[Chunk<'_>], logits: &mut Vec<f32>) -> Result<(), EngineError> {
-        let mut out = Inferred { logits: std::mem::take(logits), hidden: Vec::new() };
-        let done = self.infer_on(&self.weights.clone(), chunks, &mut out);
-        *logits = out.logits;
-        done
+        let mut out = Inferred::default();
+        logits.clear();
+        self.infer_on(&self.weights.clone(), chunks, &mut out)?;
+        reserve(logits, out.logits.len() * self.config.vocab, "logits")?;
+        out.logits.rows().for_each(|row| logits.extend_from_slice(row.logits));
+        Ok(())
     }
 
     /// As `infer`, with a version of the weights that may not be the present one. A segment belongs to the version that filled it.
@@ -40,32 +42,31 @@ impl Model {
     ) -> Result<(), EngineError> {
         weights.check_whole()?;
         let rows = Rows::of_chunks(&self.config, &self.shape, chunks)?;
-        out.logits.clear();
+        out.logits.begin(self.config.vocab, chunks.iter().filter_map(|chunk| chunk.want_logits).collect())?;
         out.hidden.clear();
         if rows.len() == 0 {
             return Ok(());
         }
         self.ropes.grow(rows.longest())?;
-        let (hidden, hp, vp) = (self.config.hidden, pad16(self.config.hidden), pad16(self.config.vocab));
+        let (hidden, hp) = (self.config.hidden, pad16(self.config.hidden));
         // The rows that somebody reads, and the places among them of those that logits come from and of those that are given.
         let (mut read, mut wanted, mut given) = (Vec::new(), Vec::new(), Vec::new());
         for (group, chunk) in rows.groups.iter().zip(chunks) {
             let end = group.row + group.rows;
-            let from = if chunk.want_hidden { group.row } else { end - usize::from(chunk.want_logits) };
+            let from = if chunk.want_hidden { group.row } else { end - usize::from(chunk.want_logits.is_some()) };
             if chunk.want_hidden {
                 given.extend(read.len()..read.len() + group.rows);
             }
             read.extend(from..end);
-            if chunk.want_logits {
+            if chunk.want_logits.is_some() {
                 wanted.push(read.len() - 1);
             }
         }
         let kept = Kept::of_chunks(&self.config, &self.params, &rows, chunks);
         let keep = if kept.is_some() { Keep::Layer } else { Keep::Nothing };
         let plan = lay_out(&self.config, &self.params, &rows, keep, false, std::ptr::null_mut());
-        let extra = read.len() * 2 * hp + wanted.len() * (hp + vp);
+        let extra = (2 * read.len() + wanted.len()) * hp;
         self.scratch.reserve(plan.floats.saturating_add(extra), "activations")?;
-        reserve(&mut out.logits, wanted.len() * self.config.vocab, "logits")?;
         reserve(&mut out.hidden, given.len() * hidden, "hidden states")?;
         let plan = lay_out(&self.config, &self.params, &rows, keep, false, self.scratch.pointer());
         let split = if split { self.split(weights)? } else { None };
@@ -120,17 +121,16 @@ impl Model {
             for (i, place) in wanted.iter().enumerate() {
                 std::ptr::copy_nonoverlapping(normed.add(place * hp), from.add(i * hp), hp);
             }
-            self.head(weights, split.as_deref(), from, wanted.len(), &mut out.logits)
+            self.head(weights, split.as_deref(), from, &mut out.logits)
         }
     }
 
     /// The logits of these hidden states, `[rows, hidden]` after the final norm: the same bits as those of a step.
-    pub fn logits_of(&mut self, weights: &Weights, hidden: &[f32], logits: &mut Vec<f32>) -> Result<(), EngineError> {
-        let (width, hp, vp) = (self.config.hidden, pad16(self.config.hidden), pad16(self.config.vocab));
+    pub fn logits_of(&mut self, weights: &Weights, hidden: &[f32], temperature: f32, logits: &mut Logits) -> Result<(), EngineError> {
+        let (width, hp) = (self.config.hidden, pad16(self.config.hidden));
         let rows = hidden.len() / width;
-        logits.clear();
-        self.scratch.reserve(rows * (hp + vp), "logits")?;
-        reserve(logits, rows * self.config.vocab, "logits")?;
+        logits.begin(self.config.vocab, vec![temperature; rows])?;
+        self.scratch.reserve(rows * hp, "hidden states")?;
         let split = self.split(weights)?;
         let from = self.scratch.pointer();
         unsafe {
@@ -138,7 +138,7 @@ impl Model {
             for (i, row) in hidden.chunks(width).enumerate() {
                 std::ptr::copy_nonoverlapping(row.as_ptr(), from.add(i * hp), width);
             }
-            self.head(weights, split.as_deref(), from, rows, logits)
+            self.head(weights, split.as_deref(), from, logits)
         }
     }
 
@@ -149,34 +149,35 @@ impl Model {
         self.exec.amx().then(split).transpose()
     }
 
-    /// Adds the logits of `rows` padded rows, which it may scale; behind them there is room for the product.
+    /// `hidden`: padded rows, as many as there is room for. It may scale them.
     unsafe fn head(
         &mut self,
         weights: &Weights,
         split: Option<&Split>,
-        from: *mut f32,
-        rows: usize,
-        logits: &mut Vec<f32>,
+        hidden: *mut f32,
+        logits: &mut Logits,
     ) -> Result<(), EngineError> {
-        if rows == 0 {
+        if logits.is_empty() {
             return Ok(());
         }
         let (c, p) = (&self.config, &self.params);
-        let (hp, vp) = (pad16(c.hidden), pad16(c.vocab));
-        unsafe {
-            if c.logit_scale != 1.0 {
-                scale(self.exec.level, rows * hp, c.logit_scale, from);
-            }
-            let out = from.add(rows * hp);
-            let job = Job {
-                split: split.map_or(std::ptr::null(), |split| split.at(p.head)),
-                ..Job::of(weights.matrix(p.head, p.head_form), c.vocab, out, vp)
-            };
-            gemm::forward(&mut self.exec, from, hp, rows, c.hidden, &[job])?;
-            for i in 0..rows {
-                logits.extend_from_slice(std::slice::from_raw_parts(out.add(i * vp), c.vocab));
-            }
+        if c.logit_scale != 1.0 {
+            unsafe { scale(self.exec.level, logits.len() * pad16(c.hidden), c.logit_scale, hidden) };
         }
+        let f = HeadForward {
+            hidden,
+            hidden_row: pad16(c.hidden),
+            rows: logits.len(),
+            w: unsafe { weights.matrix(p.head, p.head_form) },
+            split: split.map_or(std::ptr::null(), |split| split.at(p.head)),
+            vocab: c.vocab,
+            k: c.hidden,
+            temperatures: logits.temperatures(),
+            entropy: false,
+            keep: logits.pointer(),
+        };
+        let parts = unsafe { head_rows(&mut self.exec, &f)? };
+        logits.found(parts);
         Ok(())
     }
 }

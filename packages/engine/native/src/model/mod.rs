@@ -8,6 +8,7 @@ mod kept;
 mod layer;
 mod layer_backward;
 mod linear;
+mod logits;
 mod optimiser;
 mod params;
 mod plan;
@@ -31,6 +32,7 @@ use crate::kernel::head::{self, RowLogProbs};
 use crate::kernel::rope::Ropes;
 use crate::simd::{LANES, Level, pad16};
 use archive::{Archive, Arena};
+pub use logits::{Logits, Row};
 use optimiser::Learning;
 pub use optimiser::Training;
 use params::Params;
@@ -116,8 +118,9 @@ pub struct Chunk<'a> {
     pub path: &'a [KvSpan],
     pub segment: &'a Arc<KvSegment>,
     pub tokens: &'a [u32],
-    /// False: only fill the cache, no logits row for this chunk (all chunks but the last of a long prompt).
-    pub want_logits: bool,
+    /// The temperature that log-probs of its last token's row of logits will be asked for. None: only fill the cache, no such row (all
+    /// chunks but the last of a long prompt).
+    pub want_logits: Option<f32>,
     /// The hidden state of each of its tokens is wanted, too.
     pub want_hidden: bool,
 }
@@ -125,8 +128,8 @@ pub struct Chunk<'a> {
 /// What a step gave, in the order of the chunks that wanted it.
 #[derive(Default)]
 pub struct Inferred {
-    /// `[chunks with want_logits, vocab]`: the row of each such chunk's last new token.
-    pub logits: Vec<f32>,
+    /// The row of the last new token of each chunk with `want_logits`.
+    pub logits: Logits,
     /// `[tokens of chunks with want_hidden, hidden]`, after the final norm.
     pub hidden: Vec<f32>,
 }

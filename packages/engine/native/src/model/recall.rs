@@ -86,7 +86,7 @@ impl Model {
                 .filter_map(|(node, group)| {
                     let (segment, _) = node.run.as_ref().filter(|(_, depth)| *depth == wave)?;
                     let tokens = &batch.tokens[group.row + node.len.saturating_sub(group.start)..group.row + group.rows];
-                    Some(Chunk { path: &node.spans, segment, tokens, want_logits: false, want_hidden: false })
+                    Some(Chunk { path: &node.spans, segment, tokens, want_logits: None, want_hidden: false })
                 })
                 .collect();
             self.run_chunks(weights, &chunks, &mut Inferred::default(), false)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::params::{ADAPTERS, Lora, Param, Params, TARGETS, VALUE, Values};
 use super::weights::{Store, Weights};
 use super::{Flat, Model, Scope, TensorSpec, Trainable, Training};
-use crate::buffer::{Buffer, reserve, zeros};
+use crate::buffer::{Buffer, reserve};
 use crate::error::EngineError;
 use crate::form::{Form, file_row};
 

@@ -170,9 +170,10 @@ impl Model {
                 hidden_row: hp,
                 rows: wanted.len(),
                 w: net.matrix(net.params.head, net.params.head_form),
+                split: std::ptr::null(),
                 vocab: c.vocab,
                 k: c.hidden,
-                temperature: batch.temperature,
+                temperatures: &vec![batch.temperature; wanted.len()],
                 entropy: want.entropy,
                 keep: logits,
             };

@@ -36,8 +36,6 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// Rows and panels of the main matrix-product tile; `MR * NP` accumulators must fit the registers.
     const MR: usize;
     const NP: usize;
-    /// Rows of the tallest tile, which is one panel wide: it reads weights that come from memory once, where two tiles would read them twice.
-    const TALL: usize = Self::MR;
     /// Rows of the tile whose left operand is not packed (one pointer a row).
     const UR: usize;
     const UP: usize;
@@ -186,17 +184,18 @@ impl Level {
         })
     }
 
-    /// Rows of a group when it is the only one.
-    pub fn tall(self) -> usize {
-        match self {
-            Level::Scalar => Scalar::TALL,
+    /// Panels that a tile of many rows takes at once; where that is one, two share what is made ready for them.
+    pub fn together(self) -> usize {
+        let at_once = match self {
+            Level::Scalar => Scalar::NP,
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => Avx2::TALL,
+            Level::Avx2 => Avx2::NP,
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => Avx512::TALL,
+            Level::Avx512 => Avx512::NP,
             #[cfg(target_arch = "aarch64")]
-            Level::Neon => Neon::TALL,
-        }
+            Level::Neon => Neon::NP,
+        };
+        at_once.max(2)
     }
 
     /// Rows per packed group of the matrix product.
