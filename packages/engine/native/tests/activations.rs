@@ -179,7 +179,7 @@ fn everything_but_the_last_tokens_is_reused_where_all_was_kept() {
     learn_from(&mut m, &f.batch(1.0), SCORES, &|tokens| ran.longest(tokens, kept));
     let leaves = f.paths().len();
     assert_eq!(m.reuse().reused as usize, f.tokens.len() - leaves);
-    // Dropout, recomputation, other adapters and scores without gradients have no use for it.
+    // Passes that compute twice, and scores without gradients, do not ask.
     for want in [Want { recompute: true, ..SCORES }, Want { grad: false, ..SCORES }] {
         let weights = m.weights().clone();
         m.forward_from(&weights, &f.batch(1.0), want, &|_| panic!("nobody should ask")).unwrap();
