@@ -179,11 +179,12 @@ fn scoring_a_few_tokens_gives_the_bits_of_scoring_all_with_or_without_gradients(
 #[test]
 fn weights_after_steps_do_not_depend_on_threads_or_simd() {
     for flavour in ["gpt2", "qwen3"] {
-        for lora in [false, true] {
+        for (lora, precision) in [(false, Precision::F32), (true, Precision::F32), (false, Precision::Bf16)] {
             let mut reference: Option<Vec<u32>> = None;
             for level in Level::available() {
                 for threads in [1, 2, 3] {
                     let mut m = model(flavour, threads, level);
+                    m.set_moment_precision(precision).unwrap();
                     if lora {
                         m.add_lora(4, 8.0, 0.1, &["q", "v", "o", "up", "down"], 5).unwrap();
                     } else {
@@ -197,7 +198,11 @@ fn weights_after_steps_do_not_depend_on_threads_or_simd() {
                         m.step(&STEP).unwrap();
                     }
                     let now = bits(&m.read_flat(Flat::Parameters).unwrap());
-                    assert_eq!(*reference.get_or_insert_with(|| now.clone()), now, "{flavour} lora {lora} {level:?} threads {threads}");
+                    assert_eq!(
+                        *reference.get_or_insert_with(|| now.clone()),
+                        now,
+                        "{flavour} lora {lora} {precision:?} {level:?} threads {threads}"
+                    );
                 }
             }
         }

@@ -5,6 +5,7 @@ mod infer;
 mod layer;
 mod layer_backward;
 mod linear;
+mod moments;
 mod optimiser;
 mod params;
 mod plan;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::buffer::Buffer;
-use crate::config::Config;
+use crate::config::{Config, Precision};
 use crate::error::EngineError;
 use crate::gemm::Exec;
 use crate::kernel::attention::{Shape, Span};
@@ -201,6 +202,7 @@ pub struct Model {
     /// How many versions there have been.
     versions: u64,
     learning: [Learning; 3],
+    moment_precision: Precision,
     rope: Rope,
     trainable: Trainable,
     /// Optimiser steps of the policy and of the value head.
@@ -252,6 +254,7 @@ impl Model {
             weights: Weights::new(base),
             versions: 0,
             learning: [Learning::none(), Learning::none(), Learning::none()],
+            moment_precision: Precision::F32,
             rope,
             trainable: Trainable::None,
             steps: (0, 0),

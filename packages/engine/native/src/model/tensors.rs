@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::params::{ADAPTERS, Lora, Param, Params, TARGETS, VALUE, Values};
 use super::weights::{Store, Weights};
 use super::{Flat, Model, Scope, TensorSpec, Trainable, Training};
-use crate::buffer::{Buffer, reserve, zeros};
+use crate::buffer::{Buffer, reserve};
 use crate::error::EngineError;
 use crate::form::{Form, file_row};
 
@@ -63,9 +63,7 @@ impl Model {
         let p = self.params.find(name)?;
         check_len(name, p.rows * p.cols, m.len())?;
         check_len(name, p.rows * p.cols, v.len())?;
-        let moments = training.moments(p.store);
-        read_or_zero(p, &moments.m, m);
-        read_or_zero(p, &moments.v, v);
+        training.moments(p.store).read(p, m, v);
         Ok(())
     }
 

@@ -19,6 +19,8 @@ import { readAdapterConfig } from "./peft-config.ts";
 import {
   defaultPrecision,
   leastBytesPerNumber,
+  type MomentPrecision,
+  momentPrecisions,
   type Precision,
   precisions,
   type ReferencePrecision,
@@ -41,6 +43,8 @@ export interface NativePolicyOptions {
   precision?: Precision | undefined;
   /** How a frozen copy of the weights lies in memory, where all of them are trained. Default "f32". */
   referencePrecision?: ReferencePrecision | undefined;
+  /** How AdamW's two moments lie in memory. Default "f32". */
+  moments?: MomentPrecision | undefined;
   /** Default: all cores. Results do not depend on it. */
   threads?: number | undefined;
   /** Of an adapter's first values and of dropout. Default 0. */
@@ -68,6 +72,7 @@ const schema = z.strictObject({
   lora: z.custom<LoraOptions>((value) => typeof value === "object" && value !== null, "not an object").optional(),
   precision: z.enum(precisions).optional(),
   referencePrecision: z.enum(referencePrecisions).optional(),
+  moments: z.enum(momentPrecisions).default("f32"),
   threads: z.int().min(1).max(1024).optional(),
   seed: z.int().min(0).default(0),
   slots: z.int().min(1).max(4096).default(defaultSlots),
@@ -109,7 +114,7 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
   // Elsewhere the engine cannot tell what is free.
   const versionBytes = o.versionBytes ?? (process.platform === "linux" ? undefined : Math.floor(availableMemory() / 2));
   const limits = { slots: o.slots, cacheBytes, maxWaiting: o.maxWaiting, versionBytes, drainMs: o.drainMs };
-  const model = await onEngine(() => openModel(config.engine, { threads, forms, ...limits }));
+  const model = await onEngine(() => openModel(config.engine, { threads, forms, moments: o.moments, ...limits }));
   /** One change of the weights. */
   const fill = async (put: (target: TensorTarget) => Promise<void>) => {
     const load = await model.beginLoad();
@@ -147,6 +152,7 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
         forms,
         weightBytes: bytes,
         reference,
+        moments: o.moments,
         threads,
         model,
         tokenizer,

@@ -7,6 +7,7 @@ import { type ModelConfig, readModelConfig } from "./model-config.ts";
 import { type Adapter, findTargets } from "./peft.ts";
 import {
   defaultPrecision,
+  type MomentPrecision,
   type Precision,
   type ReferencePrecision,
   smallReference,
@@ -45,7 +46,7 @@ export function defaultCacheBytes(weightBytes: number): number {
   return Math.floor(Math.min(2 ** 30, Math.max(0, availableMemory() - weightBytes) / 4));
 }
 
-/** Bytes that parts of the work take. All numbers that are trained are 32-bit floats. */
+/** Bytes that parts of the work take. All numbers that are trained are 32-bit floats, and so are their gradients. */
 export interface MemoryNeeds {
   /** Of the model and, where there is one, its adapter. */
   weights: number;
@@ -59,12 +60,19 @@ export interface MemoryNeeds {
   version: number;
 }
 
-/** `weightBytes`: of the base model, as it is kept. `referenceBytes`: of a frozen copy, where it is not kept as what is trained. */
+/** How a model is kept. */
+export interface Kept {
+  /** Of the base model. */
+  weightBytes: number;
+  moments: MomentPrecision;
+  /** Of a frozen copy, where it is not kept as what is trained. */
+  referenceBytes: number | undefined;
+}
+
 export function memoryNeeds(
   { engine, architecture }: ModelConfig,
   adapter: Adapter | undefined,
-  weightBytes: number,
-  referenceBytes?: number,
+  { weightBytes, moments, referenceBytes }: Kept,
 ): MemoryNeeds {
   const parameters = parameterCount(engine);
   const own = adapter ? adapterParameters(adapter) : 0;
@@ -80,7 +88,7 @@ export function memoryNeeds(
       weights: 8 * largest,
     },
     weights: weightBytes + 4 * own,
-    optimiser: 12 * trained,
+    optimiser: (moments === "bf16" ? 8 : 12) * trained,
     reference: referenceBytes ?? 4 * trained,
     version: 4 * trained,
   };
@@ -90,16 +98,11 @@ export function memoryNeeds(
 export function planMemory(
   config: ModelConfig,
   adapter: Adapter | undefined,
-  weightBytes: number,
-  {
-    cacheBytes,
-    referenceBytes,
-    ...options
-  }: PlanOptions & { cacheBytes?: number | undefined; referenceBytes?: number | undefined },
+  kept: Kept & { cacheBytes?: number | undefined },
+  { tokenBudget, recompute, reference, scorer, undo }: PlanOptions,
 ): MemoryPlan {
-  const { tokenBudget, recompute, reference, scorer, undo } = options;
   const { engine } = config;
-  const needs = memoryNeeds(config, adapter, weightBytes, referenceBytes);
+  const needs = memoryNeeds(config, adapter, kept);
   const perLayer = recompute ? engine.hidden : 10 * engine.hidden + 3 * engine.inter;
   const parts = {
     weights: needs.weights,
@@ -109,7 +112,7 @@ export function planMemory(
     undo: undo ? needs.version : 0,
     activations: 4 * tokenBudget * engine.layers * perLayer,
     saving: needs.saving.training,
-    cache: cacheBytes ?? defaultCacheBytes(weightBytes),
+    cache: kept.cacheBytes ?? defaultCacheBytes(kept.weightBytes),
   };
   const total = Object.values(parts).reduce((sum, bytes) => sum + bytes, 0);
   return { ...parts, total, available: availableMemory() };
@@ -119,20 +122,25 @@ export interface FolderPlanOptions extends PlanOptions {
   lora?: LoraOptions | undefined;
   precision?: Precision | undefined;
   referencePrecision?: ReferencePrecision | undefined;
+  moments?: MomentPrecision | undefined;
 }
 
 /** From a model's folder, without opening it. */
 export async function planFolder(
   dir: string,
-  { lora, precision, referencePrecision, ...options }: FolderPlanOptions,
+  { lora, precision, referencePrecision, moments = "f32", ...options }: FolderPlanOptions,
 ): Promise<MemoryPlan & { parameters: number }> {
   const config = await readModelConfig(dir);
   const { engine, architecture } = config;
   const adapter = lora && { lora, modules: findTargets(lora, linearModules(architecture, engine)) };
   const stored = await checkWeights(dir, config);
-  const bytes = weightBytes(stored, weightForms(stored, precision ?? defaultPrecision(stored, adapter !== undefined)));
+  const weights = weightBytes(
+    stored,
+    weightForms(stored, precision ?? defaultPrecision(stored, adapter !== undefined)),
+  );
   const referenceBytes = smallReference(stored, referencePrecision, adapter !== undefined)?.bytes;
-  return { ...planMemory(config, adapter, bytes, { ...options, referenceBytes }), parameters: parameterCount(engine) };
+  const kept = { weightBytes: weights, moments, referenceBytes };
+  return { ...planMemory(config, adapter, kept, options), parameters: parameterCount(engine) };
 }
 
 /** Bytes this process can still get: what the system calls available, or less in a container with a limit. */

@@ -8,7 +8,7 @@ import { onEngine } from "./errors.ts";
 import { foresee, type MemoryNeeds, memoryNeeds, parameterCount } from "./memory.ts";
 import type { ModelConfig } from "./model-config.ts";
 import type { Adapter } from "./peft.ts";
-import { requireTrainable, type WeightForms } from "./precision.ts";
+import { type MomentPrecision, requireTrainable, type WeightForms } from "./precision.ts";
 
 /** A loaded model and what was decided about it. */
 export interface NativeParts {
@@ -23,6 +23,8 @@ export interface NativeParts {
   weightBytes: number;
   /** What a frozen copy of all weights is kept as; undefined: f32, sharing what has not changed. */
   reference: { forms: WeightForms; bytes: number } | undefined;
+  /** What the optimiser's moments are kept as. */
+  moments: MomentPrecision;
   threads: number;
   model: Model;
   tokenizer: LoadedTokenizer;
@@ -57,7 +59,8 @@ export class NativeCore {
   constructor(parts: NativeParts) {
     this.parts = parts;
     this.parameters = parameterCount(parts.config.engine);
-    this.needs = memoryNeeds(parts.config, parts.adapter, parts.weightBytes, parts.reference?.bytes);
+    const { weightBytes, moments, reference } = parts;
+    this.needs = memoryNeeds(parts.config, parts.adapter, { weightBytes, moments, referenceBytes: reference?.bytes });
     this.valueHead = parts.valueHead;
     this.opened = loadedVersion(parts.digest);
     this.openedCount = parts.model.version;

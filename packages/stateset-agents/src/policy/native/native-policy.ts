@@ -37,7 +37,8 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
   const { name, digest, config, model, tokenizer, adapter } = parts;
   const { engine } = config;
   const core = new NativeCore(parts);
-  const kept = { cacheBytes: parts.cacheBytes, referenceBytes: parts.reference?.bytes };
+  const { cacheBytes, weightBytes, moments } = parts;
+  const kept = { cacheBytes, weightBytes, moments, referenceBytes: parts.reference?.bytes };
   const { names } = core;
   const constraints = new Constraints(model, tokenizer, engine.vocab);
   const drawer: Drawer = {
@@ -64,6 +65,7 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
         contextLength: engine.maxPositions,
         endTokens: tokenizer.endTokens,
         ...(adapter && { lora: adapter.lora }),
+        ...(moments !== "f32" && { moments }),
         valueHead: core.valueHead,
         stub: false,
       };
@@ -80,7 +82,7 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
       return names.now;
     },
     stats: () => model.stats(),
-    plan: (options) => planMemory(config, adapter, parts.weightBytes, { ...options, ...kept }),
+    plan: (options) => planMemory(config, adapter, kept, options),
 
     sample: (requests, options) => core.run(() => sampleReplies(drawer, requests, options)),
 
