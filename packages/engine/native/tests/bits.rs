@@ -97,6 +97,25 @@ fn sampled_log_probs_are_the_scored_ones_on_the_amx_unit() {
 }
 
 #[test]
+fn sampled_log_probs_under_adapters_of_rank_32_are_the_scored_ones_before_and_after_a_step() {
+    for amx in [false, stateset_engine::gemm::amx_available()] {
+        let mut m = model("qwen3", 2, Level::available()[0]);
+        m.set_amx(amx);
+        m.add_lora(32, 8.0, 0.0, &["q", "k", "o", "up", "down"], 5).unwrap();
+        common::randomise(&mut m);
+        let s = sequences(3, 1070, 19);
+        for _ in 0..2 {
+            let sampled: Vec<Vec<u32>> = decode(&mut m, &s, 19, true, 1.0).iter().map(|x| bits(x)).collect();
+            let scored: Vec<Vec<u32>> = score(&mut m, &s, 19, true, 1.0).iter().map(|x| bits(x)).collect();
+            assert_eq!(sampled, scored, "amx {amx}");
+            // What was split belongs to the weights it was made from.
+            learn(&mut m);
+            assert_ne!(sampled, score(&mut m, &s, 19, true, 1.0).iter().map(|x| bits(x)).collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
 fn the_amx_unit_scores_to_the_precision_of_f32() {
     for flavour in FLAVOURS {
         let scores = [false, true].map(|amx| {

@@ -1,13 +1,12 @@
 //! One ragged step of inference: prefill and decode rows mixed, keys and values appended to their segments.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::layer::{Net, layer_forward, norm_rows};
-use super::params::ADAPTERS;
+use super::params::{ADAPTERS, BASE};
 use super::plan::{Keep, embed, lay_out};
 use super::rows::Rows;
-use super::split::Split;
+use super::split::Splits;
 use super::{Chunk, Inferred, Model, Weights};
 use crate::buffer::{Buffer, reserve};
 use crate::error::EngineError;
@@ -59,7 +58,7 @@ impl Model {
             params: &self.params,
             weights,
             learning: &self.learning,
-            split: split.as_deref(),
+            split: split.as_ref(),
             rope: &self.rope,
             shape: self.shape,
             adapters: weights.has(ADAPTERS),
@@ -94,7 +93,7 @@ impl Model {
             for (i, place) in wanted.iter().enumerate() {
                 std::ptr::copy_nonoverlapping(normed.add(place * hp), from.add(i * hp), hp);
             }
-            self.head(weights, split.as_deref(), from, wanted.len(), &mut out.logits)
+            self.head(weights, split.as_ref(), from, wanted.len(), &mut out.logits)
         }
     }
 
@@ -112,22 +111,25 @@ impl Model {
             for (i, row) in hidden.chunks(width).enumerate() {
                 std::ptr::copy_nonoverlapping(row.as_ptr(), from.add(i * hp), width);
             }
-            self.head(weights, split.as_deref(), from, rows, logits)
+            self.head(weights, split.as_ref(), from, rows, logits)
         }
     }
 
     /// Where the AMX unit is used: the weights as it takes them.
-    fn split(&mut self, weights: &Weights) -> Result<Option<Arc<Split>>, EngineError> {
-        let spare = &mut self.spare;
-        let split = || weights.split(&self.exec, &self.params, || spare.pop().unwrap_or(Buffer::empty()));
-        self.exec.amx().then(split).transpose()
+    fn split(&mut self, weights: &Weights) -> Result<Option<Splits>, EngineError> {
+        if !self.exec.amx() {
+            return Ok(None);
+        }
+        let (exec, params, spare) = (&self.exec, &self.params, &mut self.spare);
+        let base = weights.split(exec, params, BASE, || spare.pop().unwrap_or(Buffer::empty()))?;
+        Ok(Some(Splits { base, adapters: weights.split(exec, params, ADAPTERS, Buffer::empty)? }))
     }
 
     /// Adds the logits of `rows` padded rows; behind them there is room for the product.
     unsafe fn head(
         &mut self,
         weights: &Weights,
-        split: Option<&Split>,
+        split: Option<&Splits>,
         from: *mut f32,
         rows: usize,
         logits: &mut Vec<f32>,
@@ -140,7 +142,7 @@ impl Model {
         unsafe {
             let out = from.add(rows * hp);
             let job = Job {
-                split: split.map_or(std::ptr::null(), |split| split.at(p.head)),
+                split: split.map_or(std::ptr::null(), |split| split.at(BASE, p.head)),
                 ..Job::of(weights.matrix(p.head, p.head_form), c.vocab, out, vp)
             };
             gemm::forward(&mut self.exec, from, hp, rows, c.hidden, &[job])?;

@@ -197,7 +197,7 @@ impl Model {
 
     /// Bytes of a copy of a store, with what the AMX unit needs of it.
     fn copy_cost(&self, store: usize) -> usize {
-        let split = if store == BASE && self.exec.amx() { 3 } else { 0 };
+        let split = if store != VALUE && self.exec.amx() { 3 } else { 0 };
         self.params.used[store] * (4 + split)
     }
 
