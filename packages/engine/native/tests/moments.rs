@@ -2,9 +2,9 @@
 
 mod common;
 use common::*;
+use stateset_engine::form::from_bf16;
 use stateset_engine::kernel::adamw::{self, At, Chance, Range, Update};
 use stateset_engine::pool::Pool;
-use stateset_engine::form::from_bf16;
 use stateset_engine::simd::Level;
 use stateset_engine::*;
 

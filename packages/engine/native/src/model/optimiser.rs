@@ -163,6 +163,16 @@ impl Model {
         Ok(())
     }
 
+    /// What the products of the backward pass with weights and activations take their operands as.
+    pub fn set_gradient_precision(&mut self, precision: Precision) {
+        self.exec.gradients = precision;
+    }
+
+    /// Whether a step in scope has all the moments it needs.
+    pub fn has_moments(&self, scope: Scope) -> bool {
+        self.stores_in(scope).iter().all(|&store| !self.learning[store].moments.is_empty())
+    }
+
     /// What the optimiser knows now. It stays what it is, and costs memory only once a step is made beside it.
     pub fn training(&self) -> Training {
         let of = |store: usize| self.learning[store].moments.clone();

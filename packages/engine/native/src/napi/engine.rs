@@ -72,12 +72,14 @@ pub struct Build {
     pub threads: usize,
     pub forms: Forms,
     pub moments: Precision,
+    pub gradients: Precision,
 }
 
 impl Build {
     fn model(self) -> Result<Model, EngineError> {
         let mut model = Model::with_forms(self.config, self.threads, &self.forms)?;
         model.set_moment_precision(self.moments)?;
+        model.set_gradient_precision(self.gradients);
         Ok(model)
     }
 }

@@ -208,7 +208,7 @@ unsafe extern "C" fn enter(env: Env, info: CallbackInfo) -> Value {
     })
 }
 
-/// (config, { threads, slots, cacheBytes, forms, moments?, maxWaiting?, versionBytes?, drainMs? }, onTokens)
+/// (config, { threads, slots, cacheBytes, forms, moments?, gradients?, maxWaiting?, versionBytes?, drainMs? }, onTokens)
 fn open(call: &Call) -> Answer {
     let config = read_config(&call.arg(0, "config"))?;
     let o = call.arg(1, "options");
@@ -220,11 +220,13 @@ fn open(call: &Call) -> Answer {
         drain: Duration::from_millis(optional("drainMs")?.unwrap_or(DRAIN_MS) as u64),
         fails_after: told_to_fail(std::env::var("STATESET_ENGINE_FAILS").ok().as_deref(), FAILURES.load(Ordering::Relaxed)),
     };
+    let precision = |of| o.field(of)?.optional().map_or(Ok(Precision::F32), |name| Precision::of(of, &name.text()?));
     let build = Build {
         config,
         threads: threads_of(&o.field("threads")?)?,
         forms: read_forms(&o.field("forms")?)?,
-        moments: o.field("moments")?.optional().map_or(Ok(Precision::F32), |name| Precision::of("moments", &name.text()?))?,
+        moments: precision("moments")?,
+        gradients: precision("gradients")?,
     };
     unsafe { Engine::start(call.env, build, options, call.args[2]) }
 }
