@@ -136,10 +136,11 @@ impl Scheduler {
         active
     }
 
-    /// Drops what was computed with weights that neither are the present ones nor have a request left.
-    pub fn sweep(&mut self, present: u64) {
+    /// Drops what was computed with weights that neither are the present ones nor have a request left. None: the present ones are
+    /// about to change, so that nobody will ask for what was computed with them.
+    pub fn sweep(&mut self, present: Option<u64>) {
         let held = self.versions();
-        self.caches.retain(|version| version == present || held.contains(&version));
+        self.caches.retain(|version| Some(version) == present || held.contains(&version));
     }
 
     pub fn step(&mut self, model: &mut Model) -> Produced {
@@ -155,7 +156,7 @@ impl Scheduler {
                 }
             }
         }
-        self.sweep(model.version());
+        self.sweep(Some(model.version()));
         produced
     }
 
