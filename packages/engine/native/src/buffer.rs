@@ -192,3 +192,24 @@ pub fn zeros(count: usize, what: &str) -> Result<Vec<f32>, EngineError> {
 pub fn reserve(out: &mut Vec<f32>, more: usize, what: &str) -> Result<(), EngineError> {
     out.try_reserve_exact(more).map_err(|_| EngineError::memory(what, more.saturating_mul(size_of::<f32>())))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_buffer_has_to_spare_is_zero_once_it_is_needed_and_not_counted_before() {
+        let mut buffer = Buffer::empty();
+        buffer.reserve(1000, "a test").unwrap();
+        assert_eq!(buffer.len(), 1000);
+        buffer.fill(1.0);
+        let at = buffer.pointer();
+        buffer.reserve(1100, "a test").unwrap();
+        assert_eq!((buffer.pointer(), buffer.len()), (at, 1100));
+        assert!(buffer[..1000].iter().all(|&x| x == 1.0) && buffer[1000..].iter().all(|&x| x == 0.0));
+        buffer.reserve(10, "a test").unwrap();
+        assert_eq!(buffer.len(), 1100);
+        buffer.reserve(2000, "a test").unwrap();
+        assert!(buffer.len() == 2000 && buffer.iter().all(|&x| x == 0.0));
+    }
+}

@@ -87,11 +87,11 @@ export class MultiTurnAgent extends Agent {
   }
 
   async #open(): Promise<void> {
-    const { model, lora, precision, referencePrecision, moments, stub, hub, engine, torch } = this.options;
+    const { model, lora, precision, referencePrecision, moments, gradients, stub, hub, engine, torch } = this.options;
     const { threads, slots, cacheBytes, maxWaiting, seed } = this.options;
     // Loaded late: an agent on an injected policy needs neither engine nor tokenizer.
     const { openPolicy } = await import("../policy/open-policy.ts");
-    const kept = { lora, precision, referencePrecision, moments };
+    const kept = { lora, precision, referencePrecision, moments, gradients };
     const wanted = { ...hub, ...kept, model, stub, engine, torch, threads, slots, cacheBytes, maxWaiting, seed };
     this.#policy = await openPolicy(defined(wanted));
   }

@@ -5,12 +5,12 @@ import { type EngineChoice, withEngineName } from "./engine-choice.ts";
 import { engineNames, engines } from "./engines.ts";
 import type { DownloadProgress } from "./hub/resolve-model.ts";
 import {
-  type MomentPrecision,
-  momentPrecisions,
   type Precision,
   precisions,
   type ReferencePrecision,
   referencePrecisions,
+  type TrainingPrecision,
+  trainingPrecisions,
 } from "./native/precision.ts";
 import { loraSchema } from "./option-schemas.ts";
 import type { LoraOptions, Policy } from "./policy.ts";
@@ -36,7 +36,12 @@ export interface OpenPolicyOptions {
    * How AdamW's two moments lie in memory: "f32", or "bf16" in half the bytes, rounded up or down by chance so that nothing is lost on
    * average. A run that goes on needs the same. Default "f32".
    */
-  moments?: MomentPrecision;
+  moments?: TrainingPrecision;
+  /**
+   * What the products of the backward pass take their operands as: "f32", or "bf16", rounded, with sums in f32. Where the machine has an AMX
+   * unit that is one product for three; elsewhere it brings no speed. Default "f32".
+   */
+  gradients?: TrainingPrecision;
   /**
    * What computes: "native" (the embedded engine), "torch" (PyTorch, on GPUs), or `torch://host:port`, a PyTorch worker that runs there.
    * Default: the stub where scripted replies are asked for, else the embedded engine.
@@ -73,7 +78,8 @@ const schema = z.strictObject({
   lora: loraSchema.optional(),
   precision: z.enum(precisions).optional(),
   referencePrecision: z.enum(referencePrecisions).optional(),
-  moments: z.enum(momentPrecisions).optional(),
+  moments: z.enum(trainingPrecisions).optional(),
+  gradients: z.enum(trainingPrecisions).optional(),
   engine: z.enum(engineNames).optional(),
   threads: z.int().min(1).optional(),
   slots: z.int().min(1).optional(),
@@ -109,7 +115,19 @@ export async function openPolicy(options: OpenPolicyOptions = {}): Promise<Polic
       hint: "Leave out engine, or leave out stub and name a model.",
     });
   }
-  const { lora, precision, referencePrecision, moments, threads, seed, slots, cacheBytes, maxWaiting, torch } = rest;
+  const {
+    lora,
+    precision,
+    referencePrecision,
+    moments,
+    gradients,
+    threads,
+    seed,
+    slots,
+    cacheBytes,
+    maxWaiting,
+    torch,
+  } = rest;
   if (torch && engine !== "torch") {
     throw new StatesetError("INVALID_OPTION", "openPolicy() is given options of the torch engine for another one.", {
       hint: 'Say engine: "torch", or leave out torch.',
@@ -123,6 +141,7 @@ export async function openPolicy(options: OpenPolicyOptions = {}): Promise<Polic
     precision,
     referencePrecision,
     moments,
+    gradients,
     threads,
     seed,
     slots,

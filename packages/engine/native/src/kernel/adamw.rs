@@ -30,6 +30,7 @@ pub struct Range {
     pub len: usize,
     pub update: Update,
 }
+unsafe impl Sync for Range {}
 
 /// Where a range's moments lie, and as what.
 #[derive(Clone, Copy)]
@@ -47,7 +48,6 @@ pub struct Chance {
     /// Where the range begins in its store.
     pub first: usize,
 }
-unsafe impl Sync for Range {}
 
 /// Floats of one chunk; also fixes the order in which squares are added up.
 const CHUNK: usize = 1 << 16;

@@ -19,13 +19,13 @@ import { readAdapterConfig } from "./peft-config.ts";
 import {
   defaultPrecision,
   leastBytesPerNumber,
-  type MomentPrecision,
-  momentPrecisions,
   type Precision,
   precisions,
   type ReferencePrecision,
   referencePrecisions,
   smallReference,
+  type TrainingPrecision,
+  trainingPrecisions,
   weightBytes,
   weightForms,
 } from "./precision.ts";
@@ -44,7 +44,9 @@ export interface NativePolicyOptions {
   /** How a frozen copy of the weights lies in memory, where all of them are trained. Default "f32". */
   referencePrecision?: ReferencePrecision | undefined;
   /** How AdamW's two moments lie in memory. Default "f32". */
-  moments?: MomentPrecision | undefined;
+  moments?: TrainingPrecision | undefined;
+  /** What the products of the backward pass take their operands as. Default "f32". */
+  gradients?: TrainingPrecision | undefined;
   /** Default: all cores. Results do not depend on it. */
   threads?: number | undefined;
   /** Of an adapter's first values and of dropout. Default 0. */
@@ -72,7 +74,8 @@ const schema = z.strictObject({
   lora: z.custom<LoraOptions>((value) => typeof value === "object" && value !== null, "not an object").optional(),
   precision: z.enum(precisions).optional(),
   referencePrecision: z.enum(referencePrecisions).optional(),
-  moments: z.enum(momentPrecisions).default("f32"),
+  moments: z.enum(trainingPrecisions).default("f32"),
+  gradients: z.enum(trainingPrecisions).default("f32"),
   threads: z.int().min(1).max(1024).optional(),
   seed: z.int().min(0).default(0),
   slots: z.int().min(1).max(4096).default(defaultSlots),
@@ -114,7 +117,9 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
   // Elsewhere the engine cannot tell what is free.
   const versionBytes = o.versionBytes ?? (process.platform === "linux" ? undefined : Math.floor(availableMemory() / 2));
   const limits = { slots: o.slots, cacheBytes, maxWaiting: o.maxWaiting, versionBytes, drainMs: o.drainMs };
-  const model = await onEngine(() => openModel(config.engine, { threads, forms, moments: o.moments, ...limits }));
+  const model = await onEngine(() =>
+    openModel(config.engine, { threads, forms, moments: o.moments, gradients: o.gradients, ...limits }),
+  );
   /** One change of the weights. */
   const fill = async (put: (target: TensorTarget) => Promise<void>) => {
     const load = await model.beginLoad();
@@ -153,6 +158,7 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
         weightBytes: bytes,
         reference,
         moments: o.moments,
+        gradients: o.gradients,
         threads,
         model,
         tokenizer,

@@ -7,10 +7,10 @@ import { type ModelConfig, readModelConfig } from "./model-config.ts";
 import { type Adapter, findTargets } from "./peft.ts";
 import {
   defaultPrecision,
-  type MomentPrecision,
   type Precision,
   type ReferencePrecision,
   smallReference,
+  type TrainingPrecision,
   weightBytes,
   weightForms,
 } from "./precision.ts";
@@ -64,7 +64,7 @@ export interface MemoryNeeds {
 export interface Kept {
   /** Of the base model. */
   weightBytes: number;
-  moments: MomentPrecision;
+  moments: TrainingPrecision;
   /** Of a frozen copy, where it is not kept as what is trained. */
   referenceBytes: number | undefined;
 }
@@ -122,7 +122,7 @@ export interface FolderPlanOptions extends PlanOptions {
   lora?: LoraOptions | undefined;
   precision?: Precision | undefined;
   referencePrecision?: ReferencePrecision | undefined;
-  moments?: MomentPrecision | undefined;
+  moments?: TrainingPrecision | undefined;
 }
 
 /** From a model's folder, without opening it. */

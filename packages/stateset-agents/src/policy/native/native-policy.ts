@@ -37,7 +37,7 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
   const { name, digest, config, model, tokenizer, adapter } = parts;
   const { engine } = config;
   const core = new NativeCore(parts);
-  const { cacheBytes, weightBytes, moments } = parts;
+  const { cacheBytes, weightBytes, moments, gradients } = parts;
   const kept = { cacheBytes, weightBytes, moments, referenceBytes: parts.reference?.bytes };
   const { names } = core;
   const constraints = new Constraints(model, tokenizer, engine.vocab);
@@ -66,6 +66,7 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
         endTokens: tokenizer.endTokens,
         ...(adapter && { lora: adapter.lora }),
         ...(moments !== "f32" && { moments }),
+        ...(gradients !== "f32" && { gradients }),
         valueHead: core.valueHead,
         stub: false,
       };

@@ -5,7 +5,7 @@ import { StatesetError } from "../../error.ts";
 import { openWeightFiles, type Weights } from "../weights/index.ts";
 import type { ModelConfig } from "./model-config.ts";
 import type { Adapter } from "./peft.ts";
-import type { MomentPrecision } from "./precision.ts";
+import type { TrainingPrecision } from "./precision.ts";
 import { kindOf, mismatch, type SnapshotState, type TensorKind } from "./snapshot.ts";
 import { adapterPlaces, extractPart, insertPart, type TensorPlace, tensorPlaces, valuePlaces } from "./tensor-names.ts";
 import { sizeOf, type TensorTarget } from "./weights.ts";
@@ -90,7 +90,7 @@ export class SnapshotTensors {
   }
 
   /** Refuses moments of another precision: rounded once more, they would not be those of the run that wrote them. */
-  requireMoments(here: MomentPrecision): void {
+  requireMoments(here: TrainingPrecision): void {
     const place = this.#present()[0];
     const there = place && this.#weights.info(`${place.name}:m`).dtype === "BF16" ? "bf16" : "f32";
     if (there === here) return;

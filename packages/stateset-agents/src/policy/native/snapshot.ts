@@ -11,7 +11,7 @@ import { type StoredFile, storeJson } from "../stored-file.ts";
 import { readJsonObject } from "../tokenizer/model-json.ts";
 import { isShardOf, type TensorToWrite, writeShards } from "../weights/index.ts";
 import { exists } from "../what-lies-at.ts";
-import type { MomentPrecision } from "./precision.ts";
+import type { TrainingPrecision } from "./precision.ts";
 import { insertPart, isDirect, type TensorPlace } from "./tensor-names.ts";
 import { sizeOf, wholeTensor } from "./weights.ts";
 
@@ -85,7 +85,7 @@ export async function writeSnapshot(
   dir: string,
   trained: RetainedTraining,
   places: readonly TensorPlace[],
-  { architecture, lora, moments, dropoutPasses, version }: WrittenState & { moments: MomentPrecision },
+  { architecture, lora, moments, dropoutPasses, version }: WrittenState & { moments: TrainingPrecision },
   mostBytes?: number,
 ): Promise<StoredFile[]> {
   // Both moments come in one reading and are written one after the other.
