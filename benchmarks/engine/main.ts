@@ -46,12 +46,14 @@ const ours = (shape: ShapeName, which: string) =>
 const peer = (shape: ShapeName, which: string, threads: number) =>
   child(python!, [here("./peer.py"), shape, which, String(threads), JSON.stringify(work)]);
 
+const isMemory = (metric: Metric) => metric.startsWith("peakMemory");
+
 /** The better of both, metric by metric. */
 function better(a: Measurements, b: Measurements): Measurements {
   const best = { ...a };
   for (const [metric, value] of Object.entries(b) as [Metric, number][]) {
     const before = best[metric] ?? value;
-    best[metric] = metric === "peakMemory" ? Math.min(before, value) : Math.max(before, value);
+    best[metric] = isMemory(metric) ? Math.min(before, value) : Math.max(before, value);
   }
   return best;
 }
@@ -62,10 +64,12 @@ function measure(
   threadCounts: readonly number[],
   asked: readonly PartName[] = wanted,
 ): Measurements {
-  const speed = asked.filter((part) => part !== "memory").join(",");
+  const memory = (["memory", "moments"] as const).filter((part) => asked.includes(part));
+  const speed = asked.filter((part) => !memory.some((other) => other === part)).join(",");
   let best: Measurements = {};
   if (speed) for (const threads of threadCounts) best = better(best, run(speed, threads));
-  return asked.includes("memory") ? { ...best, ...run("memory", threadCounts.at(-1)!) } : best;
+  for (const part of memory) best = { ...best, ...run(part, threadCounts.at(-1)!) };
+  return best;
 }
 
 const cores = availableParallelism();
@@ -84,6 +88,8 @@ const ratios: Record<string, Measurements> = {};
 const measured: EngineRecord["measured"] = {};
 /** Nobody is compared with ours by rows. */
 const compared = wanted.filter((part) => part !== "rows");
+/** There all moments are f32. */
+const theirParts = [...new Set(compared.map((part) => (part === "moments" ? "memory" : part)))];
 for (const name of names) {
   let mine: Measurements = {};
   let theirs: Measurements | undefined;
@@ -95,7 +101,7 @@ for (const name of names) {
     if (python)
       theirs = better(
         theirs ?? {},
-        measure((which, threads) => peer(name, which, threads), threadCounts, compared),
+        measure((which, threads) => peer(name, which, threads), threadCounts, theirParts),
       );
   }
   measured[name] = { ours: mine, ...(theirs && { peer: theirs }) };
@@ -106,8 +112,8 @@ for (const name of names) {
   for (const metric of compared.flatMap((part): readonly Metric[] => parts[part])) {
     const [a, b] = [mine[metric]!, theirs && rival(metric, theirs)];
     const show = (value: number) =>
-      metric === "peakMemory" ? `${(value / 2 ** 20).toFixed(0)} MiB` : `${value.toFixed(value < 100 ? 1 : 0)} tok/s`;
-    const ratio = b === undefined ? undefined : metric === "peakMemory" ? b / a : a / b;
+      isMemory(metric) ? `${(value / 2 ** 20).toFixed(0)} MiB` : `${value.toFixed(value < 100 ? 1 : 0)} tok/s`;
+    const ratio = b === undefined ? undefined : isMemory(metric) ? b / a : a / b;
     if (ratio !== undefined) ratios[name][metric] = Number(ratio.toFixed(3));
     const other = b === undefined ? "" : show(b).padStart(14) + `${ratio!.toFixed(2)}×`.padStart(10);
     console.log(`  ${metric}`.padEnd(15) + show(a).padStart(14) + other);

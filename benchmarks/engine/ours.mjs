@@ -23,9 +23,9 @@ function formsOf(form) {
   return Object.fromEntries(["embed", ...layers.flat()].map((name) => [name, form]));
 }
 
-async function open(form = "f32") {
+async function open(form = "f32", moments = "f32") {
   const forms = form === "f32" ? {} : formsOf(form);
-  const model = await openModel(config, { threads, slots: 64, cacheBytes: 2 ** 30, forms });
+  const model = await openModel(config, { threads, slots: 64, cacheBytes: 2 ** 30, forms, moments });
   for (const { name, rows, cols } of await model.tensors()) {
     const norm = /norm\.weight$/.test(name);
     await model.setTensor(
@@ -147,15 +147,24 @@ async function measureSpeed() {
 }
 
 /** Of sampling a batch and training on one, as a run does. */
-async function measureMemory() {
-  const model = await open();
+async function measureMemory(moments) {
+  const model = await open("f32", moments);
   await decode(model, 16);
   await model.setTrainable("full");
   await trainStep(model, trainBatch());
   await trainStep(model, trainBatch());
   await model.close();
   const peak = /VmHWM:\s+(\d+) kB/.exec(readFileSync("/proc/self/status", "utf8"));
-  return { peakMemory: peak ? Number(peak[1]) * 1024 : process.resourceUsage().maxRSS * 1024 };
+  const bytes = peak ? Number(peak[1]) * 1024 : process.resourceUsage().maxRSS * 1024;
+  return { [moments === "bf16" ? "peakMemoryBf16" : "peakMemory"]: bytes };
 }
 
-console.log(JSON.stringify(await (parts.includes("memory") ? measureMemory() : measureSpeed())));
+console.log(
+  JSON.stringify(
+    await (parts.includes("memory")
+      ? measureMemory("f32")
+      : parts.includes("moments")
+        ? measureMemory("bf16")
+        : measureSpeed()),
+  ),
+);

@@ -30,7 +30,7 @@ const columns: Record<string, readonly Metric[]> = {
   "train full": ["trainFull"],
   "train LoRA": ["trainLora"],
   "shared prefix": ["sharedPrefix"],
-  "peak memory": ["peakMemory"],
+  "peak memory / bf16 moments": ["peakMemory", "peakMemoryBf16"],
 };
 
 const ratio = (value: number | undefined) => (value === undefined ? "–" : value.toFixed(1));

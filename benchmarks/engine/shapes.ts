@@ -14,15 +14,18 @@ export const parts = {
   prefill: ["prefill"],
   train: ["trainFull", "trainLora", "sharedPrefix"],
   memory: ["peakMemory"],
+  /** The same with the optimiser's moments in bf16: theirs are f32. */
+  moments: ["peakMemoryBf16"],
 } as const;
 export type PartName = keyof typeof parts;
 export type Metric = (typeof parts)[PartName][number];
 
-/** Tokens per second, and bytes for peakMemory. */
+/** Tokens per second, and bytes of memory. */
 export type Measurements = Partial<Record<Metric, number>>;
 
 /** What the other side is compared by: it has no weights of 8 bits, and those of 16 are not always faster than those of 32. */
 export function rival(metric: Metric, peer: Measurements): number | undefined {
+  if (metric === "peakMemoryBf16") return peer.peakMemory;
   const decode = /^(decode\d+)(Bf16|Int8)$/.exec(metric)?.[1] as "decode1" | undefined;
   return decode ? Math.max(peer[decode] ?? 0, peer[`${decode}Bf16`] ?? 0) : peer[metric];
 }

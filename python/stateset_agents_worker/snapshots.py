@@ -1,6 +1,7 @@
 """
 Snapshots, as every engine writes them: what is trained under the names of Hugging Face and PEFT, AdamW's moments beside each (`NAME:m`,
-`NAME:v`), all f32, in shards, and a small file that says what they are, comes last and makes them valid (native/snapshot.ts).
+`NAME:v`), all f32, in shards, and a small file that says what they are, comes last and makes them valid (native/snapshot.ts). Moments that
+the embedded engine keeps as bf16 are read as f32.
 """
 
 from __future__ import annotations

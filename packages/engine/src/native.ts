@@ -83,6 +83,10 @@ export interface OpenOptions {
   drainMs?: number | undefined;
   /** Matrices of the base model to be kept in another form than f32, by their names. Such a model is trained by adapters alone. */
   forms?: Readonly<Record<string, WeightForm>> | undefined;
+  /** What AdamW's two moments are kept as; bf16 is rounded by chance, so that nothing is lost on average. Default f32. */
+  moments?: "f32" | "bf16" | undefined;
+  /** What the products of the backward pass take their operands as; only an AMX unit is faster with bf16. Default f32. */
+  gradients?: "f32" | "bf16" | undefined;
 }
 
 /** `OpenOptions` as the native side takes them: names of tensors and forms in turn. */

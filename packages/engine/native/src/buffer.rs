@@ -44,6 +44,19 @@ pub fn available_memory() -> Option<u64> {
     None
 }
 
+/// What was freed goes back to the system. The allocator keeps what lies between things that are still used, as the keys and values of short
+/// runs of tokens do.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub fn give_back() {
+    unsafe extern "C" {
+        fn malloc_trim(pad: usize) -> i32;
+    }
+    unsafe { malloc_trim(0) };
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub fn give_back() {}
+
 #[cfg(target_os = "linux")]
 unsafe extern "C" {
     fn madvise(address: *mut u8, length: usize, advice: i32) -> i32;
@@ -52,6 +65,8 @@ unsafe extern "C" {
 pub struct Buffer {
     pointer: *mut f32,
     len: usize,
+    /// Floats that are reserved. Those behind `len` were never written to, so that the system has not given memory for them yet.
+    capacity: usize,
 }
 
 unsafe impl Send for Buffer {}
@@ -59,7 +74,7 @@ unsafe impl Sync for Buffer {}
 
 impl Buffer {
     pub const fn empty() -> Buffer {
-        Buffer { pointer: std::ptr::NonNull::<f32>::dangling().as_ptr(), len: 0 }
+        Buffer { pointer: std::ptr::NonNull::<f32>::dangling().as_ptr(), len: 0, capacity: 0 }
     }
 
     fn layout(len: usize) -> Option<Layout> {
@@ -108,14 +123,19 @@ impl Buffer {
             const MADV_HUGEPAGE: i32 = 14;
             unsafe { madvise(pointer, layout.size() & !(HUGE_PAGE - 1), MADV_HUGEPAGE) };
         }
-        Ok(Buffer { pointer: pointer.cast(), len })
+        Ok(Buffer { pointer: pointer.cast(), len, capacity: len })
     }
 
-    /// At least `len` floats; contents are lost when it has to grow.
+    /// At least `len` floats; contents are lost when it has to grow. It then has room for a little more.
     pub fn reserve(&mut self, len: usize, what: &str) -> Result<(), EngineError> {
-        if self.len < len {
+        if self.capacity < len {
             *self = Buffer::empty();
-            *self = Buffer::zeroed(len.saturating_add(len / 8), what)?;
+            *self = Self::reserved(len.saturating_add(len / 8), what, false)?;
+            self.len = 0;
+        }
+        if self.len < len {
+            unsafe { std::ptr::write_bytes(self.pointer.add(self.len), 0, len - self.len) };
+            self.len = len;
         }
         Ok(())
     }
@@ -127,8 +147,8 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if self.len > 0
-            && let Some(layout) = Self::layout(self.len)
+        if self.capacity > 0
+            && let Some(layout) = Self::layout(self.capacity)
         {
             unsafe { dealloc(self.pointer.cast(), layout) }
         }
@@ -176,4 +196,25 @@ pub fn zeros(count: usize, what: &str) -> Result<Vec<f32>, EngineError> {
 /// Room for so many more.
 pub fn reserve(out: &mut Vec<f32>, more: usize, what: &str) -> Result<(), EngineError> {
     out.try_reserve_exact(more).map_err(|_| EngineError::memory(what, more.saturating_mul(size_of::<f32>())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_buffer_has_to_spare_is_zero_once_it_is_needed_and_not_counted_before() {
+        let mut buffer = Buffer::empty();
+        buffer.reserve(1000, "a test").unwrap();
+        assert_eq!(buffer.len(), 1000);
+        buffer.fill(1.0);
+        let at = buffer.pointer();
+        buffer.reserve(1100, "a test").unwrap();
+        assert_eq!((buffer.pointer(), buffer.len()), (at, 1100));
+        assert!(buffer[..1000].iter().all(|&x| x == 1.0) && buffer[1000..].iter().all(|&x| x == 0.0));
+        buffer.reserve(10, "a test").unwrap();
+        assert_eq!(buffer.len(), 1100);
+        buffer.reserve(2000, "a test").unwrap();
+        assert!(buffer.len() == 2000 && buffer.iter().all(|&x| x == 0.0));
+    }
 }

@@ -2,6 +2,24 @@
 
 use crate::error::EngineError;
 
+/// Of numbers that training keeps or multiplies with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    F32,
+    Bf16,
+}
+
+impl Precision {
+    /// `what`: of which numbers, for the message.
+    pub fn of(what: &str, name: &str) -> Result<Precision, EngineError> {
+        match name {
+            "f32" => Ok(Precision::F32),
+            "bf16" => Ok(Precision::Bf16),
+            other => Err(EngineError::config(format!("The precision of {what} is \"{other}\"; it must be f32 or bf16."))),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Norm {
     Rms,

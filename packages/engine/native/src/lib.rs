@@ -14,7 +14,7 @@ pub mod simd;
 #[cfg(test)]
 mod testing;
 
-pub use config::{Config, Mlp, Norm, Position, RopeScaling};
+pub use config::{Config, Mlp, Norm, Position, Precision, RopeScaling};
 pub use error::EngineError;
 pub use model::{
     Chunk, Derivatives, Flat, Forms, Inferred, KvSegment, KvSpan, Logits, Model, Pass, Scope, StepOptions, StepReport, TensorSpec,

@@ -103,6 +103,25 @@ fn sampled_log_probs_are_the_scored_ones_on_the_amx_unit() {
 }
 
 #[test]
+fn sampled_log_probs_under_adapters_of_rank_32_are_the_scored_ones_before_and_after_a_step() {
+    for amx in [false, stateset_engine::gemm::amx_available()] {
+        let mut m = model("qwen3", 2, Level::available()[0]);
+        m.set_amx(amx);
+        m.add_lora(32, 8.0, 0.0, &["q", "k", "o", "up", "down"], 5).unwrap();
+        common::randomise(&mut m);
+        let s = sequences(3, 1070, 19);
+        for _ in 0..2 {
+            let sampled: Vec<Vec<u32>> = decode(&mut m, &s, 19, true, 1.0).iter().map(|x| bits(x)).collect();
+            let scored: Vec<Vec<u32>> = score(&mut m, &s, 19, true, 1.0).iter().map(|x| bits(x)).collect();
+            assert_eq!(sampled, scored, "amx {amx}");
+            // What was split belongs to the weights it was made from.
+            learn(&mut m);
+            assert_ne!(sampled, score(&mut m, &s, 19, true, 1.0).iter().map(|x| bits(x)).collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
 fn the_amx_unit_scores_to_the_precision_of_f32() {
     for flavour in FLAVOURS {
         let scores = [false, true].map(|amx| {
@@ -185,11 +204,12 @@ fn scoring_a_few_tokens_gives_the_bits_of_scoring_all_with_or_without_gradients(
 #[test]
 fn weights_after_steps_do_not_depend_on_threads_or_simd() {
     for flavour in ["gpt2", "qwen3"] {
-        for lora in [false, true] {
+        for (lora, precision) in [(false, Precision::F32), (true, Precision::F32), (false, Precision::Bf16)] {
             let mut reference: Option<Vec<u32>> = None;
             for level in Level::available() {
                 for threads in [1, 2, 3] {
                     let mut m = model(flavour, threads, level);
+                    m.set_moment_precision(precision).unwrap();
                     if lora {
                         m.add_lora(4, 8.0, 0.1, &["q", "v", "o", "up", "down"], 5).unwrap();
                     } else {
@@ -203,7 +223,11 @@ fn weights_after_steps_do_not_depend_on_threads_or_simd() {
                         m.step(&STEP).unwrap();
                     }
                     let now = bits(&m.read_flat(Flat::Parameters).unwrap());
-                    assert_eq!(*reference.get_or_insert_with(|| now.clone()), now, "{flavour} lora {lora} {level:?} threads {threads}");
+                    assert_eq!(
+                        *reference.get_or_insert_with(|| now.clone()),
+                        now,
+                        "{flavour} lora {lora} {precision:?} {level:?} threads {threads}"
+                    );
                 }
             }
         }

@@ -4,7 +4,7 @@ mod common;
 use common::uniform;
 use stateset_engine::gemm::{Exec, GradInput, GradWeight, Job, Mode, forward, grad_input, grad_weight};
 use stateset_engine::kernel::activation::{activate, activate_backward};
-use stateset_engine::kernel::adamw::{self, Range, Update};
+use stateset_engine::kernel::adamw::{self, At, Range, Update};
 use stateset_engine::kernel::head::{CHUNK, HeadForward, RowLogProbs, head_forward, head_rows, head_slopes, largest, log_softmax_at};
 use stateset_engine::kernel::norm::{NormRow, norm_backward, norm_forward, norm_parameters};
 use stateset_engine::kernel::rope::Rope;
@@ -269,7 +269,8 @@ fn adamw_follows_its_formula() {
             correction1: (1.0 - b1.powi(t)) as f32,
             correction2_sqrt: (1.0 - b2.powi(t)).sqrt() as f32,
         };
-        let range = Range { data: p.as_mut_ptr(), grad: g.as_mut_ptr(), m: m.as_mut_ptr(), v: v.as_mut_ptr(), len: n, update };
+        let moments = At::F32 { m: m.as_mut_ptr(), v: v.as_mut_ptr() };
+        let range = Range { data: p.as_mut_ptr(), grad: g.as_mut_ptr(), moments, len: n, update };
         unsafe { adamw::adamw(Level::available()[0], &Pool::new(2), &[range]) };
         assert!(g.iter().all(|x| *x == 0.0), "the gradient is cleared");
         for (i, e) in expected.iter_mut().enumerate() {

@@ -28,10 +28,20 @@ fn copy_all(m: &mut Model, staged: &mut Staged, from: &Model, in_place: bool) {
 
 #[test]
 fn a_load_is_seen_whole_or_not_at_all_and_brings_the_optimiser_along() {
-    for (lora, in_place) in [(false, false), (true, false), (false, true), (true, true)] {
-        let mut source = trained("gpt2", lora);
+    for (lora, in_place, precision) in [
+        (false, false, Precision::F32),
+        (true, false, Precision::F32),
+        (false, true, Precision::F32),
+        (true, true, Precision::F32),
+        (false, false, Precision::Bf16),
+        (true, true, Precision::Bf16),
+    ] {
+        let [mut source, mut m] = [0; 2].map(|_| {
+            let mut m = trained("gpt2", lora);
+            m.set_moment_precision(precision).unwrap();
+            m
+        });
         (0..3).for_each(|_| learn(&mut source));
-        let mut m = trained("gpt2", lora);
         learn(&mut m);
         let before = present(&mut m);
         let version = m.version();
@@ -50,7 +60,7 @@ fn a_load_is_seen_whole_or_not_at_all_and_brings_the_optimiser_along() {
         assert_eq!(
             bits(&m.read_flat(Flat::Parameters).unwrap()),
             bits(&source.read_flat(Flat::Parameters).unwrap()),
-            "lora {lora} in place {in_place}"
+            "lora {lora} in place {in_place} {precision:?}"
         );
     }
 }

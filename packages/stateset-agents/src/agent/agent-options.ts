@@ -6,7 +6,7 @@ import { StatesetError } from "../error.ts";
 import { parseOptions } from "../options.ts";
 import { withEngineName } from "../policy/engine-choice.ts";
 import { type EngineName, engineNames } from "../policy/engines.ts";
-import { precisions, referencePrecisions } from "../policy/native/precision.ts";
+import { precisions, referencePrecisions, trainingPrecisions } from "../policy/native/precision.ts";
 import type { OpenPolicyOptions } from "../policy/open-policy.ts";
 import { loraSchema, samplingSchema } from "../policy/option-schemas.ts";
 import { defaultSampling, type LoraOptions, type Policy, type Sampling } from "../policy/policy.ts";
@@ -34,6 +34,10 @@ export interface AgentOptions {
   precision?: OpenPolicyOptions["precision"] | undefined;
   /** How the frozen copy lies that training compares with: see openPolicy(). */
   referencePrecision?: OpenPolicyOptions["referencePrecision"] | undefined;
+  /** How the optimiser's moments lie in memory: see openPolicy(). */
+  moments?: OpenPolicyOptions["moments"] | undefined;
+  /** What gradients are computed from: see openPolicy(). */
+  gradients?: OpenPolicyOptions["gradients"] | undefined;
   /** No model: play these replies. For trying things out; never trainable, and marked as a stub everywhere. */
   stub?: OpenPolicyOptions["stub"] | undefined;
   /** Where and how models named by a hub id are downloaded. */
@@ -140,6 +144,8 @@ const agentOptionsSchema = z.strictObject({
   torch: torchSchema.optional(),
   precision: z.enum(precisions).optional(),
   referencePrecision: z.enum(referencePrecisions).optional(),
+  moments: z.enum(trainingPrecisions).optional(),
+  gradients: z.enum(trainingPrecisions).optional(),
   threads: z.int().min(1).optional(),
   slots: z.int().min(1).optional(),
   cacheBytes: z.int().min(0).optional(),
@@ -156,6 +162,8 @@ export interface ResolvedAgentOptions {
   lora: LoraOptions | undefined;
   precision: OpenPolicyOptions["precision"] | undefined;
   referencePrecision: OpenPolicyOptions["referencePrecision"] | undefined;
+  moments: OpenPolicyOptions["moments"] | undefined;
+  gradients: OpenPolicyOptions["gradients"] | undefined;
   stub: OpenPolicyOptions["stub"] | undefined;
   hub: HubOptions | undefined;
   tools: readonly ToolDefinition[] | undefined;
@@ -208,6 +216,8 @@ export function resolveAgentOptions(options: AgentOptions): ResolvedAgentOptions
     torch: parsed.torch && defined(parsed.torch),
     precision: parsed.precision,
     referencePrecision: parsed.referencePrecision,
+    moments: parsed.moments,
+    gradients: parsed.gradients,
     threads: parsed.threads,
     slots: parsed.slots,
     cacheBytes: parsed.cacheBytes,

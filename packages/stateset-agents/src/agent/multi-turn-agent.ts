@@ -87,11 +87,11 @@ export class MultiTurnAgent extends Agent {
   }
 
   async #open(): Promise<void> {
-    const { model, lora, precision, referencePrecision, stub, hub, engine, torch } = this.options;
+    const { model, lora, precision, referencePrecision, moments, gradients, stub, hub, engine, torch } = this.options;
     const { threads, slots, cacheBytes, activationBytes, maxWaiting, seed } = this.options;
     // Loaded late: an agent on an injected policy needs neither engine nor tokenizer.
     const { openPolicy } = await import("../policy/open-policy.ts");
-    const kept = { lora, precision, referencePrecision };
+    const kept = { lora, precision, referencePrecision, moments, gradients };
     const limits = { threads, slots, cacheBytes, activationBytes, maxWaiting };
     this.#policy = await openPolicy(defined({ ...hub, ...kept, ...limits, model, stub, engine, torch, seed }));
   }

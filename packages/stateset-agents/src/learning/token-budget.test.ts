@@ -23,8 +23,8 @@ describe("the token budget where none is given", () => {
       planMemory(
         { architecture: "llama", engine: { ...shape, vocab: 1, heads: 1, kvHeads: 1, headDim: 1 } } as ModelConfig,
         undefined,
-        0,
-        { ...options, cacheBytes: 0 },
+        { weightBytes: 0, moments: "f32", referenceBytes: undefined, cacheBytes: 0 },
+        options,
       ),
   });
   const smol = shaped({ hidden: 576, inter: 1536, layers: 30 });

@@ -2,7 +2,7 @@
 import { StatesetError } from "../error.ts";
 import type { DownloadProgress } from "./hub/resolve-model.ts";
 import type { FolderPlanOptions } from "./native/memory.ts";
-import type { Precision, ReferencePrecision } from "./native/precision.ts";
+import type { Precision, ReferencePrecision, TrainingPrecision } from "./native/precision.ts";
 import { noMemory } from "./no-memory.ts";
 import type { LoraOptions, MemoryPlan, Policy } from "./policy.ts";
 import type { StubOptions } from "./stub/stub-policy.ts";
@@ -13,6 +13,8 @@ export interface EngineOptions {
   lora: LoraOptions | undefined;
   precision: Precision | undefined;
   referencePrecision: ReferencePrecision | undefined;
+  moments: TrainingPrecision | undefined;
+  gradients: TrainingPrecision | undefined;
   threads: number | undefined;
   seed: number | undefined;
   slots: number | undefined;

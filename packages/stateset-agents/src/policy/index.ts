@@ -2,7 +2,7 @@ export type { EngineChoice } from "./engine-choice.ts";
 export { type Engine, type EngineName, engines } from "./engines.ts";
 export type { GgmlType } from "./gguf/ggml-types.ts";
 export { type DownloadProgress, type ResolveOptions, resolveModel } from "./hub/resolve-model.ts";
-export type { Precision, ReferencePrecision } from "./native/precision.ts";
+export type { Precision, ReferencePrecision, TrainingPrecision } from "./native/precision.ts";
 export { type OpenPolicyOptions, openPolicy } from "./open-policy.ts";
 export * from "./policy.ts";
 export {

@@ -4,7 +4,14 @@ import { parseOptions } from "../options.ts";
 import { type EngineChoice, withEngineName } from "./engine-choice.ts";
 import { engineNames, engines } from "./engines.ts";
 import type { DownloadProgress } from "./hub/resolve-model.ts";
-import { type Precision, precisions, type ReferencePrecision, referencePrecisions } from "./native/precision.ts";
+import {
+  type Precision,
+  precisions,
+  type ReferencePrecision,
+  referencePrecisions,
+  type TrainingPrecision,
+  trainingPrecisions,
+} from "./native/precision.ts";
 import { loraSchema } from "./option-schemas.ts";
 import type { LoraOptions, Policy } from "./policy.ts";
 import type { StubOptions, StubReplies } from "./stub/stub-policy.ts";
@@ -25,6 +32,16 @@ export interface OpenPolicyOptions {
    * bytes. Rounded, it is no longer the very model that training began with: its log-probs differ by about 0.01. Default "f32".
    */
   referencePrecision?: ReferencePrecision;
+  /**
+   * How AdamW's two moments lie in memory: "f32", or "bf16" in half the bytes, rounded up or down by chance so that nothing is lost on
+   * average. A run that goes on needs the same. Default "f32".
+   */
+  moments?: TrainingPrecision;
+  /**
+   * What the products of the backward pass take their operands as: "f32", or "bf16", rounded, with sums in f32. Where the machine has an AMX
+   * unit that is one product for three; elsewhere it brings no speed. Default "f32".
+   */
+  gradients?: TrainingPrecision;
   /**
    * What computes: "native" (the embedded engine), "torch" (PyTorch, on GPUs), or `torch://host:port`, a PyTorch worker that runs there.
    * Default: the stub where scripted replies are asked for, else the embedded engine.
@@ -66,6 +83,8 @@ const schema = z.strictObject({
   lora: loraSchema.optional(),
   precision: z.enum(precisions).optional(),
   referencePrecision: z.enum(referencePrecisions).optional(),
+  moments: z.enum(trainingPrecisions).optional(),
+  gradients: z.enum(trainingPrecisions).optional(),
   engine: z.enum(engineNames).optional(),
   threads: z.int().min(1).optional(),
   slots: z.int().min(1).optional(),
@@ -102,7 +121,7 @@ export async function openPolicy(options: OpenPolicyOptions = {}): Promise<Polic
       hint: "Leave out engine, or leave out stub and name a model.",
     });
   }
-  const { lora, precision, referencePrecision, threads, seed, torch } = rest;
+  const { lora, precision, referencePrecision, moments, gradients, threads, seed, torch } = rest;
   const { slots, cacheBytes, activationBytes, maxWaiting } = rest;
   if (torch && engine !== "torch") {
     throw new StatesetError("INVALID_OPTION", "openPolicy() is given options of the torch engine for another one.", {
@@ -116,6 +135,8 @@ export async function openPolicy(options: OpenPolicyOptions = {}): Promise<Polic
     lora,
     precision,
     referencePrecision,
+    moments,
+    gradients,
     threads,
     seed,
     slots,

@@ -120,6 +120,10 @@ export interface ModelInfo {
   /** Tokens that end a reply. */
   endTokens: readonly number[];
   lora?: LoraOptions;
+  /** What the optimiser's moments are kept as, where that is not f32. */
+  moments?: "bf16";
+  /** What gradients are computed from, where that is not f32. */
+  gradients?: "bf16";
   valueHead: boolean;
   stub: boolean;
 }

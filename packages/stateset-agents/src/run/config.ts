@@ -19,6 +19,9 @@ export interface RunConfig {
   learner: LearnerKind;
   model: Pick<ModelInfo, "name" | "digest" | "architecture" | "parameters"> & {
     lora: Facts | null;
+    /** Of training, where they are not f32. */
+    moments?: ModelInfo["moments"];
+    gradients?: ModelInfo["gradients"];
   };
   /** Resolved: every setting is there. */
   settings: Facts;
@@ -35,10 +38,11 @@ export interface RunConfig {
 }
 
 export function modelFacts(model: ModelInfo): RunConfig["model"] {
-  const { digest, architecture, parameters, lora } = model;
+  const { digest, architecture, parameters, lora, moments, gradients } = model;
   // A path in full: a checkpoint is opened from elsewhere. A hub id, and what is no file, as it is.
   const name = existsSync(model.name) ? resolve(model.name) : model.name;
-  return { name, digest, architecture, parameters, lora: lora ? { ...lora } : null };
+  const kept = { ...(moments && { moments }), ...(gradients && { gradients }) };
+  return { name, digest, architecture, parameters, lora: lora ? { ...lora } : null, ...kept };
 }
 
 /** Whether digests of two models can be compared: each engine, and each way to round a frozen base, makes them of a length of its own. */

@@ -62,7 +62,7 @@ pub fn reuse(mut models: [Model; 2], token: impl Fn(usize) -> u32, slots: usize)
         let c3 = cpu();
         m.step(&StepOptions { learning_rate: 1e-7, ..STEP }).unwrap();
         let c4 = cpu();
-        scheduler.sweep(m.version());
+        scheduler.sweep(Some(m.version()));
         let now = m.reuse();
         shares[usize::from(keep)] = (now.reused - before.reused) as f64 / (now.tokens - before.tokens) as f64;
         for (best, time) in fastest[usize::from(keep)].iter_mut().zip([c1 - c0, c2 - c1, c3 - c2, c4 - c3]) {

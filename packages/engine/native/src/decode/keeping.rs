@@ -19,13 +19,14 @@ pub fn begin(model: &Model, cache: &PrefixCache, request: &Request, version: u64
 }
 
 impl Scheduler {
-    /// Drops what was computed with weights that neither are the present ones nor have a request left.
-    pub fn sweep(&mut self, present: u64) {
+    /// Drops what was computed with weights that neither are the present ones nor have a request left. None: the present ones are
+    /// about to change, so that nobody will ask for what was computed with them.
+    pub fn sweep(&mut self, present: Option<u64>) {
         let held = self.versions();
-        self.caches.retain(|version| version == present || held.contains(&version));
+        self.caches.retain(|version| Some(version) == present || held.contains(&version));
         // Of the others nothing is added any more.
         if self.swept != present {
-            self.caches.forget_all_but(Some(present));
+            self.caches.forget_all_but(present);
             self.swept = present;
         }
     }

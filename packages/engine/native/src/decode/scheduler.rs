@@ -34,7 +34,7 @@ pub struct Scheduler {
     pub(super) active: Vec<Active>,
     pub(super) caches: Caches,
     /// The present version when it was last asked.
-    pub(super) swept: u64,
+    pub(super) swept: Option<u64>,
     counts: Counts,
     inferred: Inferred,
     /// Of a few positions of a prompt that is read.
@@ -57,7 +57,7 @@ impl Scheduler {
             waiting: VecDeque::new(),
             active: Vec::new(),
             caches: Caches::default(),
-            swept: 0,
+            swept: None,
             counts: Counts::default(),
             inferred: Inferred::default(),
             logits: Logits::default(),
@@ -154,7 +154,7 @@ impl Scheduler {
                 }
             }
         }
-        self.sweep(model.version());
+        self.sweep(Some(model.version()));
         produced
     }
 

@@ -8,7 +8,7 @@ mod half;
 
 pub use decode::{Part, Sink, decode, decode_panel, walk};
 pub use ggml::{file_row, pack_bytes, pack_floats};
-pub use half::{from_bf16, from_f16};
+pub use half::{from_bf16, from_f16, to_bf16};
 
 use crate::error::EngineError;
 use crate::simd::LANES;

@@ -2,8 +2,10 @@
 
 use super::Exec;
 use super::forward::{Groups, pack_rows, row_groups, shares};
+use super::rounded::{round, round_here};
 use super::tile::{Mode, Tile, tile_packed};
 use crate::buffer::Shared;
+use crate::config::Precision;
 use crate::error::EngineError;
 use crate::form::{Matrix, decode_panel};
 use crate::simd::{Level, Simd};
@@ -91,7 +93,11 @@ pub unsafe fn grad_input(
     }
     #[cfg(target_arch = "x86_64")]
     if exec.amx && m >= 32 && k >= 32 {
-        return unsafe { super::amx::input_gradient(exec, (m, k), jobs, (dx, dx_row), mode == Mode::Chain) };
+        let (shape, to, add) = ((m, k), (dx, dx_row), mode == Mode::Chain);
+        return match exec.gradients {
+            Precision::F32 => unsafe { super::amx::input_gradient::<2>(exec, shape, jobs, to, add) },
+            Precision::Bf16 => unsafe { super::amx::input_gradient::<1>(exec, shape, jobs, to, add) },
+        };
     }
     let total: usize = jobs.iter().map(|j| j.n).sum();
     exec.pack.reserve(m * total + 16, "packed derivatives")?;
@@ -102,6 +108,10 @@ pub unsafe fn grad_input(
     for job in jobs {
         unsafe { pack_rows(exec, job.dy, job.dy_row, groups, job.n, packed.add(offset)) };
         offset += m * job.n;
+    }
+    let half = exec.gradients == Precision::Bf16;
+    if half {
+        unsafe { round(exec, packed, offset) };
     }
     let locals = exec.local(WIDEST * N_BLOCK * 16)?;
     let columns: Vec<(usize, usize)> = shares(k.div_ceil(16), level.together()).collect();
@@ -122,7 +132,11 @@ pub unsafe fn grad_input(
                 let len = N_BLOCK.min(job.n - n0);
                 unsafe {
                     for p in 0..count {
-                        turn(level, job.w, k, first + p, n0, len, turned.add(p * N_BLOCK * 16));
+                        let to = turned.add(p * N_BLOCK * 16);
+                        turn(level, job.w, k, first + p, n0, len, to);
+                        if half {
+                            round_here(level, to, 16 * len);
+                        }
                     }
                     for g in range.clone() {
                         let (start, rows) = groups.get(g);
@@ -223,7 +237,10 @@ pub unsafe fn grad_weight(
     let plain: Vec<GradWeight> = if exec.amx && tokens >= 32 && k >= 32 {
         let (tiled, plain): (Vec<GradWeight>, Vec<GradWeight>) = jobs.iter().partition(|j| j.n >= 32);
         if !tiled.is_empty() {
-            unsafe { super::amx::weight_gradients(exec, (tokens, k), (x, x_row), &tiled)? };
+            match exec.gradients {
+                Precision::F32 => unsafe { super::amx::weight_gradients::<2>(exec, (tokens, k), (x, x_row), &tiled)? },
+                Precision::Bf16 => unsafe { super::amx::weight_gradients::<1>(exec, (tokens, k), (x, x_row), &tiled)? },
+            }
         }
         plain
     } else {
@@ -240,6 +257,10 @@ pub unsafe fn grad_weight(
     let level = exec.level;
     let groups = row_groups(k, level.mr());
     unsafe { pack_columns(exec, x, x_row, tokens, groups, packed) };
+    let half = exec.gradients == Precision::Bf16;
+    if half {
+        unsafe { round(exec, packed, tokens * k) };
+    }
     // Panels of all jobs, as tiles take them.
     let of_job = |(j, job): (usize, &GradWeight)| shares(job.n.div_ceil(16), level.together()).map(move |panels| (j, panels));
     let columns: Vec<(usize, (usize, usize))> = plain.iter().enumerate().flat_map(of_job).collect();
@@ -251,7 +272,7 @@ pub unsafe fn grad_weight(
         let (j, (first, count)) = columns[chunk / splits];
         let job = &plain[j];
         let range = chunk % splits * per_split..((chunk % splits + 1) * per_split).min(groups.count);
-        weight_item(level, &x, job, tokens, k, first, count, range, groups, locals.of(thread));
+        weight_item(level, &x, job, tokens, k, first, count, range, groups, locals.of(thread), half);
     });
     Ok(())
 }
@@ -268,12 +289,16 @@ fn weight_item(
     range: std::ops::Range<usize>,
     groups: Groups,
     local: *mut f32,
+    half: bool,
 ) {
     let mut t0 = 0;
     while t0 < tokens {
         let len = T_BLOCK.min(tokens - t0);
         unsafe {
             pack_panels(job.dy.add(t0 * job.dy_row + first * 16), job.dy_row, len, count * 16, local);
+            if half {
+                round_here(level, local, len * count * 16);
+            }
             for g in range.clone() {
                 let (start, rows) = groups.get(g);
                 let tile = Tile {

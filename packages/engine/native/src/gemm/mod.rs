@@ -5,6 +5,7 @@ mod amx;
 mod backward;
 mod forward;
 mod fused;
+mod rounded;
 pub mod tile;
 
 pub use backward::{GradInput, GradWeight, grad_input, grad_weight};
@@ -12,6 +13,7 @@ pub use forward::{DECODED, Groups, Job, STREAMED_ROWS, Strip, forward, forward_o
 pub use tile::{Mode, Tile};
 
 use crate::buffer::Buffer;
+use crate::config::Precision;
 use crate::error::EngineError;
 use crate::pool::Pool;
 use crate::simd::Level;
@@ -28,6 +30,8 @@ pub struct Exec {
     split: Buffer,
     /// Whether products run on the AMX unit.
     amx: bool,
+    /// Of the operands of the gradient products.
+    pub gradients: Precision,
     /// Logits of a block of the vocabulary, where they are not kept.
     pub logits: Buffer,
 }
@@ -65,7 +69,16 @@ impl Exec {
     pub fn new(level: Level, threads: usize) -> Exec {
         let pool = Pool::new(threads);
         let local = (0..pool.threads()).map(|_| Buffer::empty()).collect();
-        Exec { level, pool, pack: Buffer::empty(), local, split: Buffer::empty(), amx: false, logits: Buffer::empty() }
+        Exec {
+            level,
+            pool,
+            pack: Buffer::empty(),
+            local,
+            split: Buffer::empty(),
+            amx: false,
+            gradients: Precision::F32,
+            logits: Buffer::empty(),
+        }
     }
 
     /// Has no effect on a machine without the unit.

@@ -1,5 +1,6 @@
 //! AdamW (decoupled weight decay, torch's formula) and the global norm of the gradient.
 
+use super::counter_random;
 use crate::buffer::Shared;
 use crate::pool::Pool;
 use crate::simd::{LANES, Level, Simd};
@@ -24,18 +25,63 @@ pub struct Update {
 pub struct Range {
     pub data: *mut f32,
     pub grad: *mut f32,
-    pub m: *mut f32,
-    pub v: *mut f32,
+    pub moments: At,
     /// A multiple of 16.
     pub len: usize,
     pub update: Update,
 }
 unsafe impl Sync for Range {}
 
+/// Where a range's moments lie, and as what.
+#[derive(Clone, Copy)]
+pub enum At {
+    F32 { m: *mut f32, v: *mut f32 },
+    Bf16 { m: *mut u16, v: *mut u16, chance: Chance },
+}
+
+/// What decides which way moments are rounded. It is counted and not drawn, so that threads do not matter and a run that goes on rounds as
+/// it would have.
+#[derive(Clone, Copy)]
+pub struct Chance {
+    pub step: u64,
+    pub store: usize,
+    /// Where the range begins in its store.
+    pub first: usize,
+}
+
 /// Floats of one chunk; also fixes the order in which squares are added up.
 const CHUNK: usize = 1 << 16;
 
-/// Clears the gradient on the way.
+impl At {
+    #[inline(always)]
+    unsafe fn load<S: Simd>(&self, i: usize) -> (S::V, S::V) {
+        unsafe {
+            match *self {
+                At::F32 { m, v } => (S::load(m.add(i)), S::load(v.add(i))),
+                At::Bf16 { m, v, .. } => (S::from_bf16(m.add(i)), S::from_bf16(v.add(i))),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store<S: Simd>(&self, i: usize, new_m: S::V, new_v: S::V) {
+        unsafe {
+            match *self {
+                At::F32 { m, v } => {
+                    S::store(m.add(i), new_m);
+                    S::store(v.add(i), new_v);
+                }
+                At::Bf16 { m, v, chance } => {
+                    let vector = ((chance.first + i) / LANES) as u64;
+                    let key = (counter_random(chance.step, chance.store as u64, vector) >> 32) as u32;
+                    S::store_bf16_by_chance(m.add(i), new_m, v.add(i), new_v, key);
+                }
+            }
+        }
+    }
+}
+
+/// Clears the gradient on the way. The parameters move by the moments as they are before they are rounded.
 #[inline(always)]
 unsafe fn update<S: Simd>(r: &Range, first: usize, len: usize) {
     unsafe {
@@ -49,13 +95,13 @@ unsafe fn update<S: Simd>(r: &Range, first: usize, len: usize) {
         let mut i = first;
         while i < first + len {
             let g = S::mul(S::load(r.grad.add(i)), scale);
-            let m = S::fma(S::load(r.m.add(i)), b1, S::mul(c1, g));
-            let v = S::fma(S::load(r.v.add(i)), b2, S::mul(S::mul(c2, g), g));
+            let (m, v) = r.moments.load::<S>(i);
+            let m = S::fma(m, b1, S::mul(c1, g));
+            let v = S::fma(v, b2, S::mul(S::mul(c2, g), g));
             let denominator = S::fma(S::sqrt(v), root, eps);
             let p = S::fma(step, S::div(m, denominator), S::mul(S::load(r.data.add(i)), keep));
             S::store(r.data.add(i), p);
-            S::store(r.m.add(i), m);
-            S::store(r.v.add(i), v);
+            r.moments.store::<S>(i, m, v);
             S::store(r.grad.add(i), S::zero());
             i += LANES;
         }

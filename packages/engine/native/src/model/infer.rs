@@ -1,14 +1,13 @@
 //! One ragged step of inference: prefill and decode rows mixed, keys and values appended to their segments.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::kept::Kept;
 use super::layer::{Net, layer_forward, norm_rows};
-use super::params::ADAPTERS;
+use super::params::{ADAPTERS, BASE};
 use super::plan::{Keep, embed, lay_out};
 use super::rows::Rows;
-use super::split::Split;
+use super::split::Splits;
 use super::{Chunk, Inferred, Logits, Model, Weights};
 use crate::buffer::{Buffer, reserve};
 use crate::error::EngineError;
@@ -75,7 +74,7 @@ impl Model {
             params: &self.params,
             weights,
             learning: &self.learning,
-            split: split.as_deref(),
+            split: split.as_ref(),
             ropes: &self.ropes,
             shape: self.shape,
             adapters: weights.has(ADAPTERS),
@@ -121,7 +120,7 @@ impl Model {
             for (i, place) in wanted.iter().enumerate() {
                 std::ptr::copy_nonoverlapping(normed.add(place * hp), from.add(i * hp), hp);
             }
-            self.head(weights, split.as_deref(), from, &mut out.logits)
+            self.head(weights, split.as_ref(), from, &mut out.logits)
         }
     }
 
@@ -138,22 +137,25 @@ impl Model {
             for (i, row) in hidden.chunks(width).enumerate() {
                 std::ptr::copy_nonoverlapping(row.as_ptr(), from.add(i * hp), width);
             }
-            self.head(weights, split.as_deref(), from, logits)
+            self.head(weights, split.as_ref(), from, logits)
         }
     }
 
     /// Where the AMX unit is used: the weights as it takes them.
-    fn split(&mut self, weights: &Weights) -> Result<Option<Arc<Split>>, EngineError> {
-        let spare = &mut self.spare;
-        let split = || weights.split(&self.exec, &self.params, || spare.pop().unwrap_or(Buffer::empty()));
-        self.exec.amx().then(split).transpose()
+    fn split(&mut self, weights: &Weights) -> Result<Option<Splits>, EngineError> {
+        if !self.exec.amx() {
+            return Ok(None);
+        }
+        let (exec, params, spare) = (&self.exec, &self.params, &mut self.spare);
+        let base = weights.split(exec, params, BASE, || spare.pop().unwrap_or(Buffer::empty()))?;
+        Ok(Some(Splits { base, adapters: weights.split(exec, params, ADAPTERS, Buffer::empty)? }))
     }
 
     /// `hidden`: padded rows, as many as there is room for. It may scale them.
     unsafe fn head(
         &mut self,
         weights: &Weights,
-        split: Option<&Split>,
+        split: Option<&Splits>,
         hidden: *mut f32,
         logits: &mut Logits,
     ) -> Result<(), EngineError> {
@@ -169,7 +171,7 @@ impl Model {
             hidden_row: pad16(c.hidden),
             rows: logits.len(),
             w: unsafe { weights.matrix(p.head, p.head_form) },
-            split: split.map_or(std::ptr::null(), |split| split.at(p.head)),
+            split: split.map_or(std::ptr::null(), |split| split.at(BASE, p.head)),
             vocab: c.vocab,
             k: c.hidden,
             temperatures: logits.temperatures(),

@@ -5,7 +5,7 @@ use super::linear::{self, Input, LoraSpace, Output};
 use super::optimiser::Learning;
 use super::params::{BASE, Layer, NormParams, Params};
 use super::rows::{Late, Rows};
-use super::split::Split;
+use super::split::Splits;
 use super::weights::Weights;
 use crate::buffer::Shared;
 use crate::config::{Config, Norm};
@@ -27,7 +27,7 @@ pub struct Net<'a> {
     /// By store: where backward adds its gradients.
     pub learning: &'a [Learning; 3],
     /// The weights split for the AMX unit, where that is kept.
-    pub split: Option<&'a Split>,
+    pub split: Option<&'a Splits>,
     pub ropes: &'a Ropes,
     pub shape: Shape,
     pub adapters: bool,
@@ -141,9 +141,9 @@ impl Net<'_> {
         unsafe { self.learning[store].gradient(offset) }
     }
 
-    /// Null, or the split of the matrix at this offset of the base store.
-    pub fn split_at(&self, offset: usize) -> *const u8 {
-        self.split.map_or(std::ptr::null(), |split| split.at(offset))
+    /// Null, or the split of the matrix at this offset of a store.
+    pub fn split_at(&self, store: usize, offset: usize) -> *const u8 {
+        self.split.map_or(std::ptr::null(), |split| split.at(store, offset))
     }
 
     /// As this layer attends.

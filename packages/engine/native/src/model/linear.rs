@@ -89,7 +89,7 @@ pub unsafe fn forward(
     for o in outputs {
         unsafe {
             jobs.push(Job {
-                split: net.split_at(o.linear.w),
+                split: net.split_at(BASE, o.linear.w),
                 bias: o.linear.bias.map_or(std::ptr::null(), |b| net.data(BASE, b)),
                 add: o.add,
                 ..Job::of(net.matrix(o.linear.w, o.linear.form), o.linear.n, o.y, o.row())
@@ -101,7 +101,9 @@ pub unsafe fn forward(
         return unsafe { gemm::forward(exec, input.x, input.row, input.rows, k, &jobs) };
     };
     let rank_row = pad16(lora.rank);
-    let low_job = |o: &Output<'_>, a: usize| unsafe { Job::of(net.data(ADAPTERS, a), lora.rank, space.low[o.target], rank_row) };
+    let low_job = |o: &Output<'_>, a: usize| unsafe {
+        Job { split: net.split_at(ADAPTERS, a), ..Job::of(net.data(ADAPTERS, a), lora.rank, space.low[o.target], rank_row) }
+    };
     unsafe {
         if net.dropout.is_none() {
             jobs.extend(outputs.iter().filter_map(|o| o.linear.lora.map(|(a, _)| low_job(o, a))));
@@ -116,7 +118,8 @@ pub unsafe fn forward(
                 gemm::forward(exec, space.dropped, input.row, input.rows, k, &[low_job(o, a)])?;
             }
             activation::scale(exec.level, input.rows * rank_row, lora.scale[o.target], space.low[o.target]);
-            let up = Job { mode: Mode::Chain, ..Job::of(net.data(ADAPTERS, b), o.linear.n, o.y, o.row()) };
+            let split = net.split_at(ADAPTERS, b);
+            let up = Job { split, mode: Mode::Chain, ..Job::of(net.data(ADAPTERS, b), o.linear.n, o.y, o.row()) };
             gemm::forward(exec, space.low[o.target], rank_row, input.rows, lora.rank, &[up])?;
         }
     }

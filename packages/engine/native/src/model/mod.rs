@@ -9,6 +9,7 @@ mod layer;
 mod layer_backward;
 mod linear;
 mod logits;
+mod moments;
 mod optimiser;
 mod params;
 mod plan;
@@ -24,7 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::buffer::Buffer;
-use crate::config::Config;
+use crate::config::{Config, Precision};
 use crate::error::EngineError;
 use crate::gemm::Exec;
 use crate::kernel::attention::{Shape, Span};
@@ -212,6 +213,7 @@ pub struct Model {
     /// How many versions there have been.
     versions: u64,
     learning: [Learning; 3],
+    moment_precision: Precision,
     ropes: Ropes,
     trainable: Trainable,
     /// Optimiser steps of the policy and of the value head.
@@ -267,6 +269,7 @@ impl Model {
             weights: Weights::new(base),
             versions: 0,
             learning: [Learning::none(), Learning::none(), Learning::none()],
+            moment_precision: Precision::F32,
             ropes,
             trainable: Trainable::None,
             steps: (0, 0),

@@ -2,38 +2,14 @@
 
 use std::sync::Arc;
 
+use super::moments::Moments;
 use super::params::{ADAPTERS, BASE, VALUE};
 use super::{Model, Scope, StepOptions, StepReport, Trainable};
 use crate::buffer::Buffer;
+use crate::config::Precision;
 use crate::error::EngineError;
 use crate::form::Form;
 use crate::kernel::adamw::{self, Range, Update};
-
-/// AdamW's first and second moments of a store, in its layout. Empty until the first step.
-pub struct Moments {
-    pub m: Buffer,
-    pub v: Buffer,
-}
-
-impl Moments {
-    pub const fn none() -> Moments {
-        Moments { m: Buffer::empty(), v: Buffer::empty() }
-    }
-
-    pub fn zeros(floats: usize) -> Result<Moments, EngineError> {
-        let zeros = |what| Buffer::zeroed(floats, what);
-        Ok(Moments { m: zeros("the optimiser's first moments")?, v: zeros("the optimiser's second moments")? })
-    }
-
-    fn copy(&self) -> Result<Moments, EngineError> {
-        let copy = |of: &Buffer| of.copy("the optimiser's state beside the one that is kept");
-        Ok(Moments { m: copy(&self.m)?, v: copy(&self.v)? })
-    }
-
-    pub fn bytes(&self) -> usize {
-        4 * (self.m.len() + self.v.len())
-    }
-}
 
 /// What training keeps beside a store of parameters, in the same layout.
 pub struct Learning {
@@ -77,9 +53,9 @@ impl Learning {
     }
 
     /// The moments to write to: zeros where there are none yet, a copy when somebody else holds them.
-    fn own_moments(&mut self, floats: usize) -> Result<(), EngineError> {
-        if self.moments.m.is_empty() {
-            self.moments = Arc::new(Moments::zeros(floats)?);
+    fn own_moments(&mut self, precision: Precision, parameters: usize) -> Result<(), EngineError> {
+        if self.moments.is_empty() {
+            self.moments = Arc::new(Moments::zeros(precision, parameters)?);
         } else if Arc::strong_count(&self.moments) > 1 {
             self.moments = Arc::new(self.moments.copy()?);
         }
@@ -87,17 +63,16 @@ impl Learning {
     }
 
     /// The memory of the moments, cleared.
-    pub fn take_moments(&mut self, floats: usize) -> Result<Moments, EngineError> {
-        if self.moments.m.is_empty() || Arc::strong_count(&self.moments) > 1 {
-            return Moments::zeros(floats);
+    pub fn take_moments(&mut self, precision: Precision, parameters: usize) -> Result<Moments, EngineError> {
+        if self.moments.is_empty() || Arc::strong_count(&self.moments) > 1 {
+            return Moments::zeros(precision, parameters);
         }
         match Arc::into_inner(std::mem::replace(&mut self.moments, Arc::new(Moments::none()))) {
             Some(mut taken) => {
-                taken.m.fill(0.0);
-                taken.v.fill(0.0);
+                taken.clear();
                 Ok(taken)
             }
-            None => Moments::zeros(floats),
+            None => Moments::zeros(precision, parameters),
         }
     }
 }
@@ -179,6 +154,25 @@ impl Model {
         }
     }
 
+    /// What moments are kept as from now on; before the first of them.
+    pub fn set_moment_precision(&mut self, precision: Precision) -> Result<(), EngineError> {
+        if self.learning.iter().any(|learning| !learning.moments.is_empty()) {
+            return Err(EngineError::input("The optimiser has moments already; what they are kept as is said before training."));
+        }
+        self.moment_precision = precision;
+        Ok(())
+    }
+
+    /// What the products of the backward pass with weights and activations take their operands as.
+    pub fn set_gradient_precision(&mut self, precision: Precision) {
+        self.exec.gradients = precision;
+    }
+
+    /// Whether a step in scope has all the moments it needs.
+    pub fn has_moments(&self, scope: Scope) -> bool {
+        self.stores_in(scope).iter().all(|&store| !self.learning[store].moments.is_empty())
+    }
+
     /// What the optimiser knows now. It stays what it is, and costs memory only once a step is made beside it.
     pub fn training(&self) -> Training {
         let of = |store: usize| self.learning[store].moments.clone();
@@ -200,7 +194,7 @@ impl Model {
         }
         let stores = self.stores_in(o.scope);
         for &s in &stores {
-            self.learning[s].own_moments(self.params.used[s])?;
+            self.learning[s].own_moments(self.moment_precision, self.params.used[s])?;
         }
         let grads: Vec<&[f32]> = stores.iter().map(|&s| &*self.learning[s].grad).collect();
         let norm = adamw::sum_of_squares(&self.exec.pool, &grads).sqrt();
@@ -226,7 +220,7 @@ impl Model {
         let mut ranges: Vec<Range> = Vec::new();
         for p in self.params.all.iter().filter(|p| stores.contains(&p.store)) {
             let value = p.store == VALUE;
-            let t = if value { self.steps.1 } else { self.steps.0 } as f64;
+            let t = if value { self.steps.1 } else { self.steps.0 };
             let learning = &self.learning[p.store];
             let update = Update {
                 rate: match p.store {
@@ -239,15 +233,14 @@ impl Model {
                 eps: o.eps,
                 decay: if p.decay { o.weight_decay } else { 0.0 },
                 gradient_scale,
-                correction1: (1.0 - f64::from(o.beta1).powf(t)) as f32,
-                correction2_sqrt: (1.0 - f64::from(o.beta2).powf(t)).sqrt() as f32,
+                correction1: (1.0 - f64::from(o.beta1).powf(t as f64)) as f32,
+                correction2_sqrt: (1.0 - f64::from(o.beta2).powf(t as f64)).sqrt() as f32,
             };
             unsafe {
                 ranges.push(Range {
                     data: data[p.store].add(p.offset),
                     grad: learning.grad.pointer().add(p.offset),
-                    m: learning.moments.m.pointer().add(p.offset),
-                    v: learning.moments.v.pointer().add(p.offset),
+                    moments: learning.moments.at(p.offset, p.store, t),
                     len: p.floats(),
                     update,
                 });

@@ -98,19 +98,28 @@ impl Param {
     }
 
     pub fn write(&self, to: &mut [f32], from: &[f32]) {
+        self.write_as(to, from, |x| x);
+    }
+
+    pub fn read(&self, from: &[f32], to: &mut [f32]) {
+        self.read_as(from, to, |x| x);
+    }
+
+    /// Into numbers of another kind that lie as the parameters do.
+    pub fn write_as<T>(&self, to: &mut [T], from: &[f32], of: impl Fn(f32) -> T) {
         for (row, values) in from.chunks_exact(self.cols).enumerate() {
             let (first, step) = self.row(row);
             for (to, &value) in to[first..].iter_mut().step_by(step).zip(values) {
-                *to = value;
+                *to = of(value);
             }
         }
     }
 
-    pub fn read(&self, from: &[f32], to: &mut [f32]) {
+    pub fn read_as<T: Copy>(&self, from: &[T], to: &mut [f32], of: impl Fn(T) -> f32) {
         for (row, values) in to.chunks_exact_mut(self.cols).enumerate() {
             let (first, step) = self.row(row);
             for (value, &from) in values.iter_mut().zip(from[first..].iter().step_by(step)) {
-                *value = from;
+                *value = of(from);
             }
         }
     }

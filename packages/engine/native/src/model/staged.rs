@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::Model;
-use super::optimiser::Moments;
+use super::moments::{Moments, moment_bytes};
 use super::params::{ADAPTERS, BASE, VALUE, Values};
 use super::tensors::{check_len, check_values};
 use super::weights::{Store, Weights};
@@ -81,7 +81,7 @@ impl Model {
         let Ok(store) = self.store_of(name) else { return 0 };
         let floats = self.params.used[store];
         match moments {
-            true if staged.moments[store].is_none() => 8 * floats,
+            true if staged.moments[store].is_none() => moment_bytes(self.moment_precision, floats),
             false if staged.weights.is_shared(store) => self.copy_cost(store),
             _ => 0,
         }
@@ -118,11 +118,11 @@ impl Model {
         let store = p.store;
         if staged.moments[store].is_none() {
             let floats = self.params.used[store];
-            staged.moments[store] = Some(if in_place { self.take_moments(staged, store)? } else { Moments::zeros(floats)? });
+            staged.moments[store] =
+                Some(if in_place { self.take_moments(staged, store)? } else { Moments::zeros(self.moment_precision, floats)? });
         }
         if let (p, Some(moments)) = (self.params.find(name)?, &mut staged.moments[store]) {
-            p.write(&mut moments.m, m);
-            p.write(&mut moments.v, v);
+            moments.write(p, m, v);
         }
         Ok(())
     }
@@ -132,7 +132,7 @@ impl Model {
         if !self.check_staged(staged, store)? && !staged.taken[store] {
             staged.weights.stores[store] = self.weights.stores[store].clone();
         }
-        let taken = self.learning[store].take_moments(self.params.used[store])?;
+        let taken = self.learning[store].take_moments(self.moment_precision, self.params.used[store])?;
         staged.take(&mut self.weights, store);
         Ok(taken)
     }
@@ -197,7 +197,7 @@ impl Model {
 
     /// Bytes of a copy of a store, with what the AMX unit needs of it.
     fn copy_cost(&self, store: usize) -> usize {
-        let split = if store == BASE && self.exec.amx() { 3 } else { 0 };
+        let split = if store != VALUE && self.exec.amx() { 3 } else { 0 };
         self.params.used[store] * (4 + split)
     }
 

@@ -63,9 +63,7 @@ impl Model {
         let p = self.params.find(name)?;
         check_len(name, p.rows * p.cols, m.len())?;
         check_len(name, p.rows * p.cols, v.len())?;
-        let moments = training.moments(p.store);
-        read_or_zero(p, &moments.m, m);
-        read_or_zero(p, &moments.v, v);
+        training.moments(p.store).read(p, m, v);
         Ok(())
     }
 

@@ -17,7 +17,8 @@ use crate::kernel::embedding::{self, Table};
 use crate::kernel::head::{self, HeadForward, RowStats};
 use crate::simd::{LANES, pad16};
 
-/// Logits up to this many floats (256 MB) are kept from forward for backward.
+/// Logits up to this many floats (256 MB) are kept from forward for backward, unless it is to compute again what it can: that costs a third of
+/// the head's products.
 const KEEP_LOGITS: usize = 64 << 20;
 /// Vocabulary entries whose derivatives are worked on at a time.
 const HEAD_BLOCK: usize = 4 * head::CHUNK;
@@ -106,7 +107,7 @@ impl Model {
         let wanted: Vec<(u32, u32)> =
             (0..t).filter(|&i| batch.wanted[i] != 0 && rows.previous[i] >= 0).map(|i| (i as u32, rows.previous[i] as u32)).collect();
         let targets: Vec<u32> = wanted.iter().map(|&(row, _)| rows.tokens[row as usize]).collect();
-        let keep_logits = want.grad && wanted.len() * vp <= KEEP_LOGITS;
+        let keep_logits = want.grad && !want.recompute && wanted.len() * vp <= KEEP_LOGITS;
         let measure = |base: *mut f32| {
             let plan = lay_out(&c, &self.params, &rows, keep, dropout.is_some(), base);
             let mut b = Bump { base, used: plan.floats };

@@ -17,7 +17,7 @@ pub struct Store {
     pub data: Buffer,
     /// Of the last write to it; no other write in this process has this number.
     pub written: u64,
-    /// Its matrices split for the AMX unit, while sampling needs them; of the base model only.
+    /// Its matrices split for the AMX unit, while sampling needs them.
     split: Mutex<Option<Arc<Split>>>,
     /// Taken away by a load that works in place and has not been committed.
     missing: bool,
@@ -129,17 +129,17 @@ impl Weights {
         Ok(&mut store.data)
     }
 
-    /// The base matrices split for the AMX unit; `memory` lends a buffer when they have to be split.
-    pub fn split(&self, exec: &Exec, params: &Params, memory: impl FnOnce() -> Buffer) -> Result<Arc<Split>, EngineError> {
-        let store = &self.stores[BASE];
-        let mut kept = store.split();
+    /// A store's matrices split for the AMX unit; `memory` lends a buffer when they have to be split.
+    pub fn split(&self, exec: &Exec, params: &Params, store: usize, memory: impl FnOnce() -> Buffer) -> Result<Arc<Split>, EngineError> {
+        let data = &self.stores[store].data;
+        let mut kept = self.stores[store].split();
         match &*kept {
             Some(split) => Ok(split.clone()),
-            None => Ok(kept.insert(Arc::new(Split::of(exec, params, &store.data, memory())?)).clone()),
+            None => Ok(kept.insert(Arc::new(Split::of(exec, params, store, data, memory())?)).clone()),
         }
     }
 
-    /// See `Store::take_split`.
+    /// See `Store::take_split`; an adapter's is small.
     pub fn take_split(&self) -> Option<Buffer> {
         self.stores[BASE].take_split()
     }

@@ -251,7 +251,7 @@ impl<T> Desk<T> {
                     }
                 },
             }
-            state.scheduler.sweep(state.model.version());
+            state.scheduler.sweep(Some(state.model.version()));
             // Before anybody hears of it, so that who has an answer finds it counted.
             self.publish(state, requests);
             if !sampled.is_empty() {

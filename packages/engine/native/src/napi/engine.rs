@@ -12,7 +12,7 @@ use super::desk::{Desk, Event, Job, Work, guarded};
 use super::sample::tokens_to_js;
 use super::state::{Options, State, Stats};
 use super::value::{Reply, error_to_js, string, to_js};
-use crate::config::Config;
+use crate::config::{Config, Precision};
 use crate::decode::{Automaton, Constraint, Request, Vocabulary};
 use crate::error::EngineError;
 use crate::model::{Forms, Model};
@@ -66,6 +66,24 @@ struct Constraints {
 unsafe impl Send for Engine {}
 unsafe impl Sync for Engine {}
 
+/// What a model is made by.
+pub struct Build {
+    pub config: Config,
+    pub threads: usize,
+    pub forms: Forms,
+    pub moments: Precision,
+    pub gradients: Precision,
+}
+
+impl Build {
+    fn model(self) -> Result<Model, EngineError> {
+        let mut model = Model::with_forms(self.config, self.threads, &self.forms)?;
+        model.set_moment_precision(self.moments)?;
+        model.set_gradient_precision(self.gradients);
+        Ok(model)
+    }
+}
+
 /// What JavaScript holds: the model itself (id 0), or a thing of its (a pass, weights, a load).
 pub struct Held {
     pub engine: Arc<Engine>,
@@ -74,7 +92,7 @@ pub struct Held {
 
 impl Engine {
     /// Starts the thread and builds the model on it. The promise resolves to the handle.
-    pub unsafe fn start(env: Env, config: Config, size: (usize, Forms), options: Options, on_tokens: Value) -> Result<Value, EngineError> {
+    pub unsafe fn start(env: Env, build: Build, options: Options, on_tokens: Value) -> Result<Value, EngineError> {
         let mut function: ThreadsafeFunction = null_mut();
         let status = unsafe {
             let name = string(env, "stateset-engine");
@@ -107,7 +125,7 @@ impl Engine {
         let hook = Arc::into_raw(engine.clone()) as *mut c_void;
         unsafe { (api().napi_add_env_cleanup_hook)(env, on_teardown, hook) };
         let worker = engine.clone();
-        let spawned = std::thread::Builder::new().name("stateset-engine".into()).spawn(move || worker.main(config, size, options, ticket));
+        let spawned = std::thread::Builder::new().name("stateset-engine".into()).spawn(move || worker.main(build, options, ticket));
         if let Err(error) = spawned {
             let error = EngineError::new("ENGINE_FAILED", format!("The engine's thread could not start: {error}."));
             unsafe { engine.unhook(env) };
@@ -203,8 +221,8 @@ impl Engine {
         }
     }
 
-    fn main(self: Arc<Self>, config: Config, size: (usize, Forms), options: Options, ready: Ticket) {
-        match guarded(|| Model::with_forms(config, size.0, &size.1)) {
+    fn main(self: Arc<Self>, build: Build, options: Options, ready: Ticket) {
+        match guarded(|| build.model()) {
             Ok(model) => {
                 let reply = vec![("handle", Reply::Held(0)), ("simd", Reply::Text(model.simd_name().into()))];
                 let mut state = State::new(model, options);

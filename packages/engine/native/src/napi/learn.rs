@@ -93,6 +93,7 @@ pub fn step(call: &Call) -> Answer {
     call.change(
         move |state| state.model.change_cost(&state.model.stores_in(options.scope)),
         move |state| {
+            state.make_room_for_moments(options.scope);
             let report = state.model.step(&options)?;
             Ok(vec![("gradNorm", Reply::Number(report.grad_norm)), ("applied", Reply::Flag(report.applied))])
         },

@@ -20,7 +20,7 @@ use std::time::Duration;
 use api::{CallbackInfo, Env, Value, api};
 use config::{read_config, read_forms};
 use desk::Work;
-use engine::{Engine, Held};
+use engine::{Build, Engine, Held};
 use learn::{backward, forward, read_flat, set_trainable, step, write_flat, zero_gradients};
 use sample::{cancel, embed, sample, set_constraint, set_vocabulary};
 use state::{FAILURES, Options, State, told_to_fail};
@@ -30,6 +30,7 @@ use weights::{
     release, retain, set_tensor, tensors,
 };
 
+use crate::config::Precision;
 use crate::decode::Limits;
 use crate::error::EngineError;
 use crate::model::{Model, Staged};
@@ -207,7 +208,7 @@ unsafe extern "C" fn enter(env: Env, info: CallbackInfo) -> Value {
     })
 }
 
-/// (config, { threads, slots, cacheBytes, forms, maxWaiting?, versionBytes?, activationBytes?, drainMs? }, onTokens)
+/// (config, { threads, slots, cacheBytes, forms, moments?, gradients?, maxWaiting?, versionBytes?, activationBytes?, drainMs? }, onTokens)
 fn open(call: &Call) -> Answer {
     let config = read_config(&call.arg(0, "config"))?;
     let o = call.arg(1, "options");
@@ -220,8 +221,15 @@ fn open(call: &Call) -> Answer {
         drain: Duration::from_millis(optional("drainMs")?.unwrap_or(DRAIN_MS) as u64),
         fails_after: told_to_fail(std::env::var("STATESET_ENGINE_FAILS").ok().as_deref(), FAILURES.load(Ordering::Relaxed)),
     };
-    let size = (threads_of(&o.field("threads")?)?, read_forms(&o.field("forms")?)?);
-    unsafe { Engine::start(call.env, config, size, options, call.args[2]) }
+    let precision = |of| o.field(of)?.optional().map_or(Ok(Precision::F32), |name| Precision::of(of, &name.text()?));
+    let build = Build {
+        config,
+        threads: threads_of(&o.field("threads")?)?,
+        forms: read_forms(&o.field("forms")?)?,
+        moments: precision("moments")?,
+        gradients: precision("gradients")?,
+    };
+    unsafe { Engine::start(call.env, build, options, call.args[2]) }
 }
 
 const DRAIN_MS: usize = 30_000;

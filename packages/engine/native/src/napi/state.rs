@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::value::Reply;
-use crate::buffer::available_memory;
+use crate::buffer::{available_memory, give_back};
 use crate::decode::{Counts, Limits, Produced, Scheduler};
 use crate::error::EngineError;
-use crate::model::{Model, Pass, Purpose, Reuse, Staged, Training, TreeBatch, Want, Weights};
+use crate::model::{Model, Pass, Purpose, Reuse, Scope, Staged, Training, TreeBatch, Want, Weights};
 
 /// What an engine is opened with.
 #[derive(Debug, Clone, Copy)]
@@ -163,6 +163,16 @@ impl State {
         self.model.activation_bytes() < before
     }
 
+    /// The first step reserves moments, and most memory is taken then. The prefixes that are kept for the present weights would be dropped
+    /// after it anyway.
+    pub fn make_room_for_moments(&mut self, scope: Scope) {
+        if self.model.has_moments(scope) {
+            return;
+        }
+        self.scheduler.sweep(None);
+        give_back();
+    }
+
     /// Bytes beside the present weights: held by JavaScript (kept or being loaded), and held by replies alone.
     pub fn beside(&self) -> (usize, usize) {
         let mut known = Vec::new();
@@ -228,5 +238,51 @@ impl State {
             versions: 1 + older,
             drains: self.drains,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::Request;
+    use crate::model::{StepOptions, Trainable};
+
+    const STEP: StepOptions = StepOptions {
+        learning_rate: 1e-3,
+        value_learning_rate: None,
+        lora_plus_ratio: 1.0,
+        beta1: 0.9,
+        beta2: 0.999,
+        eps: 1e-8,
+        weight_decay: 0.0,
+        clip_norm: None,
+        scope: Scope::All,
+    };
+
+    fn kept_after(tokens: usize, state: &mut State) -> usize {
+        state.scheduler.submit(&state.model, Request::plain(7, vec![1, 2, 3, 4], tokens)).unwrap();
+        (0..4).for_each(|_| drop(state.scheduler.step(&mut state.model)));
+        state.scheduler.cache_bytes()
+    }
+
+    #[test]
+    fn the_first_step_takes_the_memory_of_prefixes_that_no_reply_needs() {
+        let limits = Limits { slots: 4, cache_bytes: 16 << 20 };
+        let options = Options { limits, max_waiting: None, version_bytes: None,
+            activation_bytes: 0, drain: Duration::ZERO, fails_after: None };
+        let mut state = State::new(crate::testing::model(), options);
+        state.model.set_trainable(Trainable::Full).unwrap();
+        // A reply that still runs.
+        let kept = kept_after(50, &mut state);
+        state.make_room_for_moments(Scope::All);
+        assert_eq!((kept > 0, state.scheduler.cache_bytes()), (true, kept));
+        state.scheduler.cancel(7);
+        state.make_room_for_moments(Scope::All);
+        assert_eq!(state.scheduler.cache_bytes(), 0);
+        // Later steps reserve nothing.
+        state.model.step(&STEP).unwrap();
+        let kept = kept_after(2, &mut state);
+        state.make_room_for_moments(Scope::All);
+        assert_eq!((kept > 0, state.scheduler.cache_bytes()), (true, kept));
     }
 }

@@ -1,5 +1,6 @@
 //! AVX2 with FMA: two registers of eight lanes.
 
+use super::chance::{FACTORS, LANE_STEP};
 use super::{LANES, Simd};
 use std::arch::x86_64::*;
 
@@ -159,6 +160,32 @@ impl Simd for Avx2 {
         unsafe {
             let (both, mask) = (_mm_loadu_si128(p.cast()), _mm_set1_epi8(15));
             (wide(_mm_and_si128(both, mask)), wide(_mm_and_si128(_mm_srli_epi16::<4>(both), mask)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_bf16_by_chance(to_a: *mut u16, a: Self::V, to_b: *mut u16, b: Self::V, key: u32) {
+        #[inline(always)]
+        unsafe fn chance(key: u32, lanes: __m256i) -> __m256i {
+            unsafe {
+                let factor = |at: usize| _mm256_set1_epi32(FACTORS[at] as i32);
+                let mut x = _mm256_add_epi32(_mm256_set1_epi32(key as i32), _mm256_mullo_epi32(lanes, _mm256_set1_epi32(LANE_STEP as i32)));
+                x = _mm256_mullo_epi32(_mm256_xor_si256(x, _mm256_srli_epi32::<16>(x)), factor(0));
+                x = _mm256_mullo_epi32(_mm256_xor_si256(x, _mm256_srli_epi32::<15>(x)), factor(1));
+                _mm256_xor_si256(x, _mm256_srli_epi32::<16>(x))
+            }
+        }
+        unsafe {
+            let low = chance(key, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+            let high = chance(key, _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15));
+            let round = |v, chance| _mm256_srli_epi32::<16>(_mm256_add_epi32(_mm256_castps_si256(v), chance));
+            // Packing goes by halves of a register: they are put in order after it.
+            let store = |to: *mut u16, low, high| {
+                let packed = _mm256_permute4x64_epi64::<0xd8>(_mm256_packus_epi32(low, high));
+                _mm256_storeu_si256(to.cast(), packed)
+            };
+            store(to_a, round(a.0, _mm256_srli_epi32::<16>(low)), round(a.1, _mm256_srli_epi32::<16>(high)));
+            let mask = _mm256_set1_epi32(0xffff);
+            store(to_b, round(b.0, _mm256_and_si256(low, mask)), round(b.1, _mm256_and_si256(high, mask)));
         }
     }
     #[inline(always)]

@@ -1,5 +1,6 @@
 //! AVX-512: one register.
 
+use super::chance::{FACTORS, LANE_STEP};
 use super::{LANES, Simd};
 use std::arch::x86_64::*;
 
@@ -120,6 +121,20 @@ impl Simd for Avx512 {
             // The upper half within the last bits of 2¹⁹, whose unit is a sixteenth.
             let upper = _mm512_ternarylogic_epi32::<0xf8>(_mm512_set1_epi32(0x4900_0000), both, _mm512_set1_epi32(0xf0));
             (_mm512_permutexvar_ps(both, table), _mm512_sub_ps(_mm512_castsi512_ps(upper), _mm512_set1_ps(524_288.0)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_bf16_by_chance(to_a: *mut u16, a: Self::V, to_b: *mut u16, b: Self::V, key: u32) {
+        unsafe {
+            let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+            let factor = |at: usize| _mm512_set1_epi32(FACTORS[at] as i32);
+            let mut x = _mm512_add_epi32(_mm512_set1_epi32(key as i32), _mm512_mullo_epi32(lanes, _mm512_set1_epi32(LANE_STEP as i32)));
+            x = _mm512_mullo_epi32(_mm512_xor_si512(x, _mm512_srli_epi32::<16>(x)), factor(0));
+            x = _mm512_mullo_epi32(_mm512_xor_si512(x, _mm512_srli_epi32::<15>(x)), factor(1));
+            x = _mm512_xor_si512(x, _mm512_srli_epi32::<16>(x));
+            let round = |v, chance| _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(_mm512_add_epi32(_mm512_castps_si512(v), chance)));
+            _mm256_storeu_si256(to_a.cast(), round(a, _mm512_srli_epi32::<16>(x)));
+            _mm256_storeu_si256(to_b.cast(), round(b, _mm512_and_si512(x, _mm512_set1_epi32(0xffff))));
         }
     }
     #[inline(always)]

@@ -5,6 +5,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod chance;
 mod math;
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -86,6 +87,20 @@ pub trait Simd: Copy + Send + Sync + 'static {
     #[inline(always)]
     unsafe fn nibbles(p: *const u8) -> (Self::V, Self::V) {
         unsafe { (lanes::<Self>(|i| f32::from(*p.add(i) & 15)), lanes::<Self>(|i| f32::from(*p.add(i) >> 4))) }
+    }
+    /// Two vectors as numbers of two bytes, rounded by chance: of a lane's 32 bits the upper half is `a`'s, the lower one `b`'s.
+    #[inline(always)]
+    unsafe fn store_bf16_by_chance(to_a: *mut u16, a: Self::V, to_b: *mut u16, b: Self::V, key: u32) {
+        let (mut wide_a, mut wide_b) = ([0f32; LANES], [0f32; LANES]);
+        unsafe {
+            Self::store(wide_a.as_mut_ptr(), a);
+            Self::store(wide_b.as_mut_ptr(), b);
+            for lane in 0..LANES {
+                let chance = chance::lane_chance(key, lane);
+                to_a.add(lane).write_unaligned(chance::bf16_by_chance(wide_a[lane], chance >> 16));
+                to_b.add(lane).write_unaligned(chance::bf16_by_chance(wide_b[lane], chance & 0xffff));
+            }
+        }
     }
     /// `v + x` in the lanes whose bit is set.
     #[inline(always)]

@@ -31,6 +31,8 @@ import {
   type ReferencePrecision,
   referencePrecisions,
   smallReference,
+  type TrainingPrecision,
+  trainingPrecisions,
   weightBytes,
   weightForms,
 } from "./precision.ts";
@@ -48,6 +50,10 @@ export interface NativePolicyOptions {
   precision?: Precision | undefined;
   /** How a frozen copy of the weights lies in memory, where all of them are trained. Default "f32". */
   referencePrecision?: ReferencePrecision | undefined;
+  /** How AdamW's two moments lie in memory. Default "f32". */
+  moments?: TrainingPrecision | undefined;
+  /** What the products of the backward pass take their operands as. Default "f32". */
+  gradients?: TrainingPrecision | undefined;
   /** Default: all cores. Results do not depend on it. */
   threads?: number | undefined;
   /** Of an adapter's first values and of dropout. Default 0. */
@@ -80,6 +86,8 @@ const schema = z.strictObject({
   lora: z.custom<LoraOptions>((value) => typeof value === "object" && value !== null, "not an object").optional(),
   precision: z.enum(precisions).optional(),
   referencePrecision: z.enum(referencePrecisions).optional(),
+  moments: z.enum(trainingPrecisions).default("f32"),
+  gradients: z.enum(trainingPrecisions).default("f32"),
   threads: z.int().min(1).max(1024).optional(),
   seed: z.int().min(0).default(0),
   slots: z.int().min(1).max(4096).default(defaultSlots),
@@ -125,10 +133,14 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
   const lora = saved?.lora ?? (o.lora && parseLora(o.lora));
   const file = saved && join(o.dir, "adapter_config.json");
   const adapter = lora && { lora, modules: findTargets(lora, modules, file) };
-  const activationBytes = o.activationBytes ?? defaultActivationBytes(config, adapter, bytes);
+  const { moments, gradients } = o;
+  const kept = { weightBytes: bytes, moments, referenceBytes: reference?.bytes };
+  const activationBytes = o.activationBytes ?? defaultActivationBytes(config, adapter, kept);
   const limits = { slots: o.slots, cacheBytes, activationBytes, maxWaiting: o.maxWaiting };
   const changes = { versionBytes, drainMs: o.drainMs };
-  const model = await onEngine(() => openModel(config.engine, { threads, forms, ...limits, ...changes }));
+  const model = await onEngine(() =>
+    openModel(config.engine, { threads, forms, moments, gradients, ...limits, ...changes }),
+  );
   /** One change of the weights. */
   const fill = async (put: (target: TensorTarget) => Promise<void>) => {
     const load = await model.beginLoad();
@@ -162,6 +174,8 @@ export async function loadNativePolicy(options: NativePolicyOptions): Promise<Na
         forms,
         weightBytes: bytes,
         reference,
+        moments,
+        gradients,
         threads,
         model,
         tokenizer,

@@ -10,6 +10,7 @@ import {
   type Precision,
   type ReferencePrecision,
   smallReference,
+  type TrainingPrecision,
   weightBytes,
   weightForms,
 } from "./precision.ts";
@@ -49,13 +50,13 @@ export function defaultCacheBytes(weightBytes: number): number {
  * For activations of sampling that training goes on from: a quarter of what is free beside the weights and what trains them, at most 2 GiB.
  * None where dropout makes a training pass another computation than sampling.
  */
-export function defaultActivationBytes(config: ModelConfig, adapter: Adapter | undefined, weightBytes: number): number {
+export function defaultActivationBytes(config: ModelConfig, adapter: Adapter | undefined, kept: Kept): number {
   if (adapter && adapter.lora.dropout > 0) return 0;
-  const { weights, optimiser } = memoryNeeds(config, adapter, weightBytes);
+  const { weights, optimiser } = memoryNeeds(config, adapter, kept);
   return Math.floor(Math.min(2 ** 31, Math.max(0, availableMemory() - weights - optimiser) / 4));
 }
 
-/** Bytes that parts of the work take. All numbers that are trained are 32-bit floats. */
+/** Bytes that parts of the work take. All numbers that are trained are 32-bit floats, and so are their gradients. */
 export interface MemoryNeeds {
   /** Of the model and, where there is one, its adapter. */
   weights: number;
@@ -69,12 +70,19 @@ export interface MemoryNeeds {
   version: number;
 }
 
-/** `weightBytes`: of the base model, as it is kept. `referenceBytes`: of a frozen copy, where it is not kept as what is trained. */
+/** How a model is kept. */
+export interface Kept {
+  /** Of the base model. */
+  weightBytes: number;
+  moments: TrainingPrecision;
+  /** Of a frozen copy, where it is not kept as what is trained. */
+  referenceBytes: number | undefined;
+}
+
 export function memoryNeeds(
   { engine, architecture }: ModelConfig,
   adapter: Adapter | undefined,
-  weightBytes: number,
-  referenceBytes?: number,
+  { weightBytes, moments, referenceBytes }: Kept,
 ): MemoryNeeds {
   const parameters = parameterCount(engine);
   const own = adapter ? adapterParameters(adapter) : 0;
@@ -90,7 +98,7 @@ export function memoryNeeds(
       weights: 8 * largest,
     },
     weights: weightBytes + 4 * own,
-    optimiser: 12 * trained,
+    optimiser: (moments === "bf16" ? 8 : 12) * trained,
     reference: referenceBytes ?? 4 * trained,
     version: 4 * trained,
   };
@@ -100,23 +108,13 @@ export function memoryNeeds(
 export function planMemory(
   config: ModelConfig,
   adapter: Adapter | undefined,
-  weightBytes: number,
-  {
-    cacheBytes,
-    activationBytes,
-    referenceBytes,
-    ...options
-  }: PlanOptions & {
-    cacheBytes?: number | undefined;
-    activationBytes?: number | undefined;
-    referenceBytes?: number | undefined;
-  },
+  kept: Kept & { cacheBytes?: number | undefined; activationBytes?: number | undefined },
+  { tokenBudget, recompute, reference, scorer, undo }: PlanOptions,
 ): MemoryPlan {
-  const { tokenBudget, recompute, reference, scorer, undo } = options;
   const { engine } = config;
-  const needs = memoryNeeds(config, adapter, weightBytes, referenceBytes);
-  const kept = (engine.postNorm ? 12 : 10) * engine.hidden + 3 * engine.inter;
-  const perLayer = recompute ? engine.hidden : kept;
+  const needs = memoryNeeds(config, adapter, kept);
+  const ofLayer = (engine.postNorm ? 12 : 10) * engine.hidden + 3 * engine.inter;
+  const perLayer = recompute ? engine.hidden : ofLayer;
   const parts = {
     weights: needs.weights,
     optimiser: needs.optimiser,
@@ -125,11 +123,11 @@ export function planMemory(
     undo: undo ? needs.version : 0,
     activations: 4 * tokenBudget * engine.layers * perLayer,
     saving: needs.saving.training,
-    cache: cacheBytes ?? defaultCacheBytes(weightBytes),
+    cache: kept.cacheBytes ?? defaultCacheBytes(kept.weightBytes),
   };
   const needed = Object.values(parts).reduce((sum, bytes) => sum + bytes, 0);
   const available = availableMemory();
-  const most = recompute ? 0 : (activationBytes ?? defaultActivationBytes(config, adapter, weightBytes));
+  const most = recompute ? 0 : (kept.activationBytes ?? defaultActivationBytes(config, adapter, kept));
   // Nothing depends on it: where memory is short the engine keeps less.
   const keptActivations = Math.min(most, Math.max(0, available - needed));
   return { ...parts, keptActivations, total: needed + keptActivations, available };
@@ -139,20 +137,25 @@ export interface FolderPlanOptions extends PlanOptions {
   lora?: LoraOptions | undefined;
   precision?: Precision | undefined;
   referencePrecision?: ReferencePrecision | undefined;
+  moments?: TrainingPrecision | undefined;
 }
 
 /** From a model's folder, without opening it. */
 export async function planFolder(
   dir: string,
-  { lora, precision, referencePrecision, ...options }: FolderPlanOptions,
+  { lora, precision, referencePrecision, moments = "f32", ...options }: FolderPlanOptions,
 ): Promise<MemoryPlan & { parameters: number }> {
   const config = await readModelConfig(dir);
   const { engine, architecture } = config;
   const adapter = lora && { lora, modules: findTargets(lora, linearModules(architecture, engine)) };
   const stored = await checkWeights(dir, config);
-  const bytes = weightBytes(stored, weightForms(stored, precision ?? defaultPrecision(stored, adapter !== undefined)));
+  const weights = weightBytes(
+    stored,
+    weightForms(stored, precision ?? defaultPrecision(stored, adapter !== undefined)),
+  );
   const referenceBytes = smallReference(stored, referencePrecision, adapter !== undefined)?.bytes;
-  return { ...planMemory(config, adapter, bytes, { ...options, referenceBytes }), parameters: parameterCount(engine) };
+  const kept = { weightBytes: weights, moments, referenceBytes };
+  return { ...planMemory(config, adapter, kept, options), parameters: parameterCount(engine) };
 }
 
 /** Bytes this process can still get: what the system calls available, or less in a container with a limit. */

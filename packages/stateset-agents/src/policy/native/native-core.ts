@@ -8,7 +8,7 @@ import { onEngine } from "./errors.ts";
 import { foresee, type MemoryNeeds, memoryNeeds, parameterCount } from "./memory.ts";
 import type { ModelConfig } from "./model-config.ts";
 import type { Adapter } from "./peft.ts";
-import { requireTrainable, type WeightForms } from "./precision.ts";
+import { requireTrainable, type TrainingPrecision, type WeightForms } from "./precision.ts";
 
 /** A loaded model and what was decided about it. */
 export interface NativeParts {
@@ -23,6 +23,10 @@ export interface NativeParts {
   weightBytes: number;
   /** What a frozen copy of all weights is kept as; undefined: f32, sharing what has not changed. */
   reference: { forms: WeightForms; bytes: number } | undefined;
+  /** What the optimiser's moments are kept as. */
+  moments: TrainingPrecision;
+  /** What gradients are computed from. */
+  gradients: TrainingPrecision;
   threads: number;
   model: Model;
   tokenizer: LoadedTokenizer;
@@ -58,7 +62,8 @@ export class NativeCore {
   constructor(parts: NativeParts) {
     this.parts = parts;
     this.parameters = parameterCount(parts.config.engine);
-    this.needs = memoryNeeds(parts.config, parts.adapter, parts.weightBytes, parts.reference?.bytes);
+    const { weightBytes, moments, reference } = parts;
+    this.needs = memoryNeeds(parts.config, parts.adapter, { weightBytes, moments, referenceBytes: reference?.bytes });
     this.valueHead = parts.valueHead;
     this.opened = loadedVersion(parts.digest);
     this.openedCount = parts.model.version;
@@ -84,13 +89,19 @@ export class NativeCore {
   /** Gradients and moments are reserved when training begins, so that serving a model does not pay for them. */
   async prepareTraining(): Promise<void> {
     if (this.#prepared) return;
-    const { name, adapter, model } = this.parts;
+    const { name, adapter, model, gradients } = this.parts;
     if (!adapter) {
       requireTrainable(name, this.parts.forms);
       foresee(
         this.needs.optimiser,
         `Training all ${this.parameters} parameters of ${name} (gradients and optimiser state)`,
         "Use LoRA (the `lora` option), a smaller model, or a machine with more memory.",
+      );
+    }
+    if (gradients === "bf16" && model.simd !== "amx") {
+      process.emitWarning(
+        `gradients: "bf16" brings no speed here: without an AMX unit (the engine is on ${model.simd}) what is rounded is multiplied as f32.`,
+        { type: "StatesetWarning" },
       );
     }
     await model.setTrainable(adapter ? "adapters" : "full");

@@ -37,8 +37,8 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
   const { name, digest, config, model, tokenizer, adapter } = parts;
   const { engine } = config;
   const core = new NativeCore(parts);
-  const { cacheBytes, activationBytes } = parts;
-  const kept = { cacheBytes, activationBytes, referenceBytes: parts.reference?.bytes };
+  const { cacheBytes, activationBytes, weightBytes, moments, gradients } = parts;
+  const kept = { cacheBytes, activationBytes, weightBytes, moments, referenceBytes: parts.reference?.bytes };
   const { names } = core;
   const constraints = new Constraints(model, tokenizer, engine.vocab);
   const drawer: Drawer = {
@@ -65,6 +65,8 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
         contextLength: engine.maxPositions,
         endTokens: tokenizer.endTokens,
         ...(adapter && { lora: adapter.lora }),
+        ...(moments !== "f32" && { moments }),
+        ...(gradients !== "f32" && { gradients }),
         valueHead: core.valueHead,
         stub: false,
       };
@@ -81,7 +83,7 @@ export function createNativePolicy(parts: NativeParts): NativePolicy {
       return names.now;
     },
     stats: () => model.stats(),
-    plan: (options) => planMemory(config, adapter, parts.weightBytes, { ...options, ...kept }),
+    plan: (options) => planMemory(config, adapter, kept, options),
 
     sample: (requests, options) => core.run(() => sampleReplies(drawer, requests, options)),
 

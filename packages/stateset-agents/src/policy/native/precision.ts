@@ -15,6 +15,10 @@ export type Precision = (typeof precisions)[number];
 export const referencePrecisions = ["f32", "bf16"] as const;
 export type ReferencePrecision = (typeof referencePrecisions)[number];
 
+/** Of what training adds: AdamW's two moments, or the operands of gradient products. */
+export const trainingPrecisions = ["f32", "bf16"] as const;
+export type TrainingPrecision = (typeof trainingPrecisions)[number];
+
 /** By names of the engine; what is not named is f32. */
 export type WeightForms = Readonly<Record<string, WeightForm>>;
 

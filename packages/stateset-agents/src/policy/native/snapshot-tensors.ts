@@ -5,6 +5,7 @@ import { StatesetError } from "../../error.ts";
 import { openWeightFiles, type Weights } from "../weights/index.ts";
 import type { ModelConfig } from "./model-config.ts";
 import type { Adapter } from "./peft.ts";
+import type { TrainingPrecision } from "./precision.ts";
 import { kindOf, mismatch, type SnapshotState, type TensorKind } from "./snapshot.ts";
 import { adapterPlaces, extractPart, insertPart, type TensorPlace, tensorPlaces, valuePlaces } from "./tensor-names.ts";
 import { sizeOf, type TensorTarget } from "./weights.ts";
@@ -85,6 +86,18 @@ export class SnapshotTensors {
     throw new StatesetError(
       "CHECKPOINT_INVALID",
       `The snapshot in ${this.#dir} lacks ${full}, or has it in another size.`,
+    );
+  }
+
+  /** Refuses moments of another precision: rounded once more, they would not be those of the run that wrote them. */
+  requireMoments(here: TrainingPrecision): void {
+    const place = this.#present()[0];
+    const there = place && this.#weights.info(`${place.name}:m`).dtype === "BF16" ? "bf16" : "f32";
+    if (there === here) return;
+    throw new StatesetError(
+      "CHECKPOINT_MISMATCH",
+      `The snapshot in ${this.#dir} has the optimiser's moments in ${there}, and they are kept in ${here} here.`,
+      { hint: `Open the model with moments: "${there}" to go on with it, or begin a new run from its weights.` },
     );
   }
 

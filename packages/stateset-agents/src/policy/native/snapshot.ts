@@ -11,12 +11,13 @@ import { type StoredFile, storeJson } from "../stored-file.ts";
 import { readJsonObject } from "../tokenizer/model-json.ts";
 import { isShardOf, type TensorToWrite, writeShards } from "../weights/index.ts";
 import { exists } from "../what-lies-at.ts";
+import type { TrainingPrecision } from "./precision.ts";
 import { insertPart, isDirect, type TensorPlace } from "./tensor-names.ts";
 import { sizeOf, wholeTensor } from "./weights.ts";
 
 /**
  * A snapshot is what training needs to go on, for every engine: the trained tensors under the names of Hugging Face and PEFT, and
- * AdamW's moments beside each (`NAME:m`, `NAME:v`), all f32, in shards; and a small file that says what they are and makes them valid.
+ * AdamW's moments beside each (`NAME:m`, `NAME:v`), in shards, all f32 but moments that are kept as bf16; and a small file that says what they are and makes them valid.
  * Format 2, which is still read, had the names of the embedded engine and one file.
  */
 export interface SnapshotState {
@@ -84,7 +85,7 @@ export async function writeSnapshot(
   dir: string,
   trained: RetainedTraining,
   places: readonly TensorPlace[],
-  { architecture, lora, dropoutPasses, version }: WrittenState,
+  { architecture, lora, moments, dropoutPasses, version }: WrittenState & { moments: TrainingPrecision },
   mostBytes?: number,
 ): Promise<StoredFile[]> {
   // Both moments come in one reading and are written one after the other.
@@ -93,12 +94,14 @@ export async function writeSnapshot(
     if (last?.place !== place) last = { place, moments: wholeMoments(place, trained.readMoments) };
     return last.moments;
   };
+  // Numbers of two bytes are what they were in a file of such.
+  const dtype = moments === "bf16" ? "BF16" : "F32";
   const tensors = places.flatMap((place): TensorToWrite[] => {
     const { name, shape } = place;
     return [
       { name, shape, data: () => wholeTensor(place, trained.readTensor) },
-      { name: `${name}:m`, shape, data: async () => (await momentsOf(place))[0] },
-      { name: `${name}:v`, shape, data: async () => (await momentsOf(place))[1] },
+      { name: `${name}:m`, shape, dtype, data: async () => (await momentsOf(place))[0] },
+      { name: `${name}:v`, shape, dtype, data: async () => (await momentsOf(place))[1] },
     ];
   });
   await makeFolder(dir);

@@ -32,7 +32,7 @@ const saveSchema = z.strictObject({ merge: z.boolean().optional(), dtype: z.enum
 export function createStoredWeights(
   core: NativeCore,
 ): Pick<Required<Policy>, "save" | "saveGguf" | "load" | "snapshot" | "restore"> {
-  const { name, base, tokenizerFiles, config, model, adapter } = core.parts;
+  const { name, base, tokenizerFiles, config, model, adapter, moments } = core.parts;
   const { engine, architecture } = config;
 
   const { saving } = core.needs;
@@ -116,7 +116,7 @@ export function createStoredWeights(
         try {
           const version = await core.names.at(trained.version);
           const places = placesOf({ config, adapter, specs }, trainedKinds(adapter));
-          const state = { architecture, lora: adapter?.lora ?? null, dropoutPasses, version };
+          const state = { architecture, lora: adapter?.lora ?? null, moments, dropoutPasses, version };
           return { files: await writeSnapshot(target, trained, places, state) };
         } finally {
           await trained.close();
@@ -133,6 +133,7 @@ export function createStoredWeights(
         if (state.valueHead) await core.addValueHead();
         const tensors = await SnapshotTensors.open(source, { config, adapter, specs: await model.tensors() }, state);
         try {
+          tensors.requireMoments(moments);
           const changed = await change((load) => tensors.allInto(load), state.version);
           core.dropoutPasses = state.dropoutPasses;
           return changed;

@@ -35,7 +35,8 @@ it("writes each tensor of a snapshot, and its moments, before it reads the next"
     readTensor: async () => from.give(64 * 64),
     readMoments: async () => [from.give(64 * 64), new Float32Array(64 * 64)],
   } as unknown as RetainedTraining;
-  await writeSnapshot(dir, trained, places, { architecture: "llama", lora: null, dropoutPasses: 0, version: "v" });
+  const state = { architecture: "llama", lora: null, moments: "f32", dropoutPasses: 0, version: "v" } as const;
+  await writeSnapshot(dir, trained, places, state);
   expect(from.given()).toBe(2 * 40 * 4 * 64 * 64);
   expect(from.held()).toBeLessThanOrEqual(0);
 });

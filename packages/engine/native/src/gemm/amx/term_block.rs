@@ -1,4 +1,4 @@
-//! The tile kernel of the backward products: 32×32 outputs from operands split into two bf16 terms.
+//! The tile kernel of the backward products: 32×32 outputs from operands split into two bf16 terms, or rounded to one.
 
 use std::arch::asm;
 
@@ -16,11 +16,15 @@ pub struct Target {
 
 /// One 32×32 output block over `length` steps, set or added to.
 #[inline(always)]
-pub unsafe fn block(a: *const u16, b: *const u16, length: usize, target: &Target, add: bool) {
+pub unsafe fn block<const TERMS: usize>(a: *const u16, b: *const u16, length: usize, target: &Target, add: bool) {
     unsafe {
         through_edge(target, add, |c, stride, col_step| {
             begin(c, stride, col_step, add);
-            run(a, b, length);
+            if TERMS == 2 {
+                run_split(a, b, length);
+            } else {
+                run_rounded(a, b, length);
+            }
             end(c, stride, col_step);
         });
     }
@@ -75,7 +79,7 @@ unsafe fn begin(c: *mut f32, stride: usize, col_step: usize, add: bool) {
 }
 
 #[inline(always)]
-unsafe fn run(a: *const u16, b: *const u16, length: usize) {
+unsafe fn run_split(a: *const u16, b: *const u16, length: usize) {
     unsafe {
         asm!(
             "2:",
@@ -101,6 +105,30 @@ unsafe fn run(a: *const u16, b: *const u16, length: usize) {
             "tdpbf16ps tmm3, tmm5, tmm7",
             "add {a}, 4096",
             "add {b}, 4096",
+            "dec {n}",
+            "jnz 2b",
+            a = inout(reg) a => _, b = inout(reg) b => _, n = inout(reg) length => _, s = in(reg) 64usize,
+            options(nostack, readonly)
+        );
+    }
+}
+
+/// Steps of half the length: there are no m tiles.
+#[inline(always)]
+unsafe fn run_rounded(a: *const u16, b: *const u16, length: usize) {
+    unsafe {
+        asm!(
+            "2:",
+            "tileloaddt1 tmm4, [{a} + {s}]",
+            "tileloadd tmm6, [{b} + {s}]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm7, [{b} + {s} + 1024]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "tileloaddt1 tmm5, [{a} + {s} + 1024]",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            "add {a}, 2048",
+            "add {b}, 2048",
             "dec {n}",
             "jnz 2b",
             a = inout(reg) a => _, b = inout(reg) b => _, n = inout(reg) length => _, s = in(reg) 64usize,

@@ -1,4 +1,4 @@
-//! Splitting f32 into two bf16 terms, laid out as tiles.
+//! Splitting f32 into two bf16 terms, or rounding it to one (`TERMS`), laid out as tiles.
 
 use std::arch::x86_64::*;
 
@@ -40,10 +40,10 @@ unsafe fn split_pairs(even: __m512, odd: __m512) -> (__m512i, __m512i) {
     }
 }
 
-/// Where half `half` of a step has its h tile and its m tile.
+/// Where half `half` of a step has its h tile and its m tile, of which there is none with one term.
 #[inline(always)]
-unsafe fn tiles_of(step: *mut u16, half: usize) -> (*mut u16, *mut u16) {
-    unsafe { (step.add(half * TILE), step.add((2 + half) * TILE)) }
+unsafe fn tiles_of<const TERMS: usize>(step: *mut u16, half: usize) -> (*mut u16, Option<*mut u16>) {
+    unsafe { (step.add(half * TILE), (TERMS == 2).then(|| step.add((2 + half) * TILE))) }
 }
 
 #[inline(always)]
@@ -53,9 +53,9 @@ unsafe fn store_row(tile: *mut u16, row: usize, v: __m512i) {
 
 /// A left-hand tile whose rows are rows of `source`: 16 rows × 32 along the contraction, both as far as they exist.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub unsafe fn rows(source: *const f32, stride: usize, rows: usize, depth: usize, step: *mut u16, half: usize) {
+pub unsafe fn rows<const TERMS: usize>(source: *const f32, stride: usize, rows: usize, depth: usize, step: *mut u16, half: usize) {
     unsafe {
-        let (h, m) = tiles_of(step, half);
+        let (h, m) = tiles_of::<TERMS>(step, half);
         for i in 0..16 {
             let (h_row, m_row) = if i < rows {
                 let p = source.add(i * stride);
@@ -64,14 +64,16 @@ pub unsafe fn rows(source: *const f32, stride: usize, rows: usize, depth: usize,
                 (_mm512_setzero_si512(), _mm512_setzero_si512())
             };
             store_row(h, i, h_row);
-            store_row(m, i, m_row);
+            if let Some(m) = m {
+                store_row(m, i, m_row);
+            }
         }
     }
 }
 
 /// A right-hand tile from weight panels: contraction over 32 outputs (two panels), columns are 16 inputs.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub unsafe fn turned_panels(source: *const f32, panel: usize, cols: usize, depth: usize, step: *mut u16, half: usize) {
+pub unsafe fn turned_panels<const TERMS: usize>(source: *const f32, panel: usize, cols: usize, depth: usize, step: *mut u16, half: usize) {
     unsafe {
         let mut h = [_mm512_setzero_si512(); 16];
         let mut m = h;
@@ -81,13 +83,21 @@ pub unsafe fn turned_panels(source: *const f32, panel: usize, cols: usize, depth
             let second = if depth > 16 { _mm512_loadu_ps(p.add(panel)) } else { _mm512_setzero_ps() };
             (h[i], m[i]) = split32(_mm512_loadu_ps(p), second);
         }
-        store_turned(&mut h, &mut m, step, half);
+        store_turned::<TERMS>(&mut h, &mut m, step, half);
     }
 }
 
 /// A tile of pairs of rows: contraction over 32 rows of `source`, 16 columns. Turned, it is a left operand; as it is, a right one.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub unsafe fn row_pairs(source: *const f32, stride: usize, depth: usize, cols: usize, step: *mut u16, half: usize, turned: bool) {
+pub unsafe fn row_pairs<const TERMS: usize>(
+    source: *const f32,
+    stride: usize,
+    depth: usize,
+    cols: usize,
+    step: *mut u16,
+    half: usize,
+    turned: bool,
+) {
     unsafe {
         let mut h = [_mm512_setzero_si512(); 16];
         let mut m = h;
@@ -100,22 +110,25 @@ pub unsafe fn row_pairs(source: *const f32, stride: usize, depth: usize, cols: u
             (h[i], m[i]) = split_pairs(even, odd);
         }
         if turned {
-            store_turned(&mut h, &mut m, step, half);
+            store_turned::<TERMS>(&mut h, &mut m, step, half);
             return;
         }
-        let tiles = tiles_of(step, half);
-        for i in 0..16 {
-            store_row(tiles.0, i, h[i]);
-            store_row(tiles.1, i, m[i]);
+        let tiles = tiles_of::<TERMS>(step, half);
+        for (rows, tile) in [(&h, Some(tiles.0)), (&m, tiles.1)] {
+            let Some(tile) = tile else { continue };
+            for i in 0..16 {
+                store_row(tile, i, rows[i]);
+            }
         }
     }
 }
 
 #[inline(always)]
-unsafe fn store_turned(h: &mut [__m512i; 16], m: &mut [__m512i; 16], step: *mut u16, half: usize) {
+unsafe fn store_turned<const TERMS: usize>(h: &mut [__m512i; 16], m: &mut [__m512i; 16], step: *mut u16, half: usize) {
     unsafe {
-        let tiles = tiles_of(step, half);
-        for (rows, tile) in [(h, tiles.0), (m, tiles.1)] {
+        let tiles = tiles_of::<TERMS>(step, half);
+        for (rows, tile) in [(h, Some(tiles.0)), (m, tiles.1)] {
+            let Some(tile) = tile else { continue };
             turn(rows);
             for i in 0..16 {
                 store_row(tile, i, rows[i]);
