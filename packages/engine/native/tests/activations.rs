@@ -252,7 +252,7 @@ fn a_rollout_is_kept_where_its_requests_ask_for_it() {
         assert_eq!(train_on(&mut m, &off, &whole).0, 0);
         // Other weights: nothing is left of it, once the scheduler has seen them.
         m.step(&STEP).unwrap();
-        on.sweep(m.version());
+        on.sweep(Some(m.version()));
         assert_eq!(train_on(&mut m, &on, &whole).0, 0);
         m.trim_activations();
         assert_eq!(m.activation_bytes(), 0);

@@ -152,13 +152,7 @@ impl Model {
     }
 
     /// `hidden`: padded rows, as many as there is room for. It may scale them.
-    unsafe fn head(
-        &mut self,
-        weights: &Weights,
-        split: Option<&Splits>,
-        hidden: *mut f32,
-        logits: &mut Logits,
-    ) -> Result<(), EngineError> {
+    unsafe fn head(&mut self, weights: &Weights, split: Option<&Splits>, hidden: *mut f32, logits: &mut Logits) -> Result<(), EngineError> {
         if logits.is_empty() {
             return Ok(());
         }

@@ -268,8 +268,8 @@ mod tests {
     #[test]
     fn the_first_step_takes_the_memory_of_prefixes_that_no_reply_needs() {
         let limits = Limits { slots: 4, cache_bytes: 16 << 20 };
-        let options = Options { limits, max_waiting: None, version_bytes: None,
-            activation_bytes: 0, drain: Duration::ZERO, fails_after: None };
+        let options =
+            Options { limits, max_waiting: None, version_bytes: None, activation_bytes: 0, drain: Duration::ZERO, fails_after: None };
         let mut state = State::new(crate::testing::model(), options);
         state.model.set_trainable(Trainable::Full).unwrap();
         // A reply that still runs.
