@@ -1,5 +1,7 @@
 //! Forward over a token tree, backward from derivatives of what it returned.
 
+mod heads;
+
 use super::layer::{Net, layer_forward, norm_rows};
 use super::layer_backward::{Grads, layer_backward, norm_gradient};
 use super::linear::LoraSpace;
@@ -10,7 +12,6 @@ use super::rows::Rows;
 use super::{Derivatives, Model, Pass, Trainable, TreeBatch, Want, Weights};
 use crate::buffer::{Buffer, Shared, reserve};
 use crate::error::EngineError;
-use crate::gemm::{self, GradInput, GradWeight, Job, Mode};
 use crate::kernel::activation::scale;
 use crate::kernel::attention_backward::{Turned, row_dot};
 use crate::kernel::embedding::{self, Table};
@@ -349,60 +350,6 @@ impl Model {
             }
         }
         Ok(())
-    }
-
-    /// `d_hidden[wanted, hidden]` and the head's gradient, block by block of the vocabulary.
-    unsafe fn head_backward(&mut self, s: &Saved, d: &Derivatives<'_>, d_hidden: *mut f32, scratch: *mut f32) -> Result<(), EngineError> {
-        let c = &self.config;
-        let (hp, vp) = (pad16(c.hidden), pad16(c.vocab));
-        let m = s.wanted.len();
-        let g: Vec<f32> = s.wanted.iter().map(|&(row, _)| d.logprobs[row as usize]).collect();
-        let h: Option<Vec<f32>> = d.entropy.map(|e| s.wanted.iter().map(|&(row, _)| e[row as usize]).collect());
-        let head = self.params.head;
-        let mut first = 0;
-        while first < c.vocab && m > 0 {
-            let width = HEAD_BLOCK.min(c.vocab - first);
-            unsafe {
-                let w = self.weights.matrix(head, self.params.head_form).from_panel(first / LANES, c.hidden);
-                let (logits, row) = if s.logits.is_null() { (scratch, HEAD_BLOCK) } else { (s.logits.add(first), vp) };
-                if s.logits.is_null() {
-                    let job = Job::of(w, width, logits, row);
-                    gemm::forward(&mut self.exec, s.hidden, hp, m, c.hidden, &[job])?;
-                }
-                head::head_slopes(&self.exec, logits, row, (first, width), s.temperature, &s.head_stats, &s.targets, &g, h.as_deref());
-                let job = GradInput::of(w, width, logits, row);
-                let mode = if first == 0 { Mode::Set } else { Mode::Chain };
-                gemm::grad_input(&mut self.exec, &[job], m, c.hidden, d_hidden, hp, mode)?;
-                if self.trainable == Trainable::Full {
-                    let dw = self.learning[BASE].gradient(head).add(first / LANES * LANES * c.hidden);
-                    gemm::grad_weight(&mut self.exec, s.hidden, hp, m, c.hidden, &[GradWeight { dy: logits, dy_row: row, n: width, dw }])?;
-                }
-            }
-            first += width;
-        }
-        Ok(())
-    }
-
-    /// The value head's gradient, and its share of `d_normed` when it flows into the trunk.
-    unsafe fn value_backward(&mut self, s: &Saved, d: &Derivatives<'_>, d_normed: *mut f32) {
-        let (Some(dv), Some((w, b))) = (d.values, self.params.value) else {
-            return;
-        };
-        let hidden = self.config.hidden;
-        let hp = pad16(hidden);
-        unsafe {
-            let weight = self.weights.at(VALUE, w);
-            let (dw, db) = (self.learning[VALUE].gradient(w), self.learning[VALUE].gradient(b));
-            for (t, &g) in dv.iter().enumerate().filter(|(_, g)| **g != 0.0) {
-                *db += g;
-                for i in 0..hidden {
-                    *dw.add(i) += g * *s.normed.add(t * hp + i);
-                    if d.value_into_trunk {
-                        *d_normed.add(t * hp + i) += g * *weight.add(i);
-                    }
-                }
-            }
-        }
     }
 }
 
