@@ -15,12 +15,13 @@ from tests.scenario import run
 from tests.two_ranks import run_two_ranks
 
 torch.set_num_threads(1)
-#: ‖two − one‖ / ‖one‖ of scores and weights; and of what is a gradient or made of nothing else: those after a step, moments, the value
-#: head's bias, which began at zero. Ranks add the same products in another order, and that is all: computed in f64 the same stretch is
-#: apart by 1e-14 at most, 2^29 times less as f64 is finer by 2^29. Gradients are sums that cancel, and differ six times as much as the
-#: weights they are taken at, whose last bits differ after a step. (GPT-2's own weights would be apart by 6e-4: its keys' bias has no
-#: gradient but rounding, and AdamW, which divides by its size, makes whole moves of it.)
-MOST, MOST_OF_GRADIENTS = 1e-6, 1e-5
+#: ‖two − one‖ / ‖one‖ of scores before a step; of scores and weights after steps; and of what is a gradient or made of nothing else: those
+#: after a step, moments, the value head's bias, which began at zero. Ranks add the same products in another order, and that is all:
+#: computed in f64 the same stretch is apart by 1e-14 at most, 2^29 times less as f64 is finer by 2^29. How much of it there is depends on
+#: the processor's products: after a step 1e-6 at most was seen on an AMD EPYC, 2.4e-6 on an Ice Lake Xeon. Gradients are sums that cancel,
+#: and differ more than the weights they are taken at, whose last bits differ after a step. (GPT-2's own weights would be apart by 6e-4:
+#: its keys' bias has no gradient but rounding, and AdamW, which divides by its size, makes whole moves of it.)
+MOST, MOST_AFTER_STEPS, MOST_OF_GRADIENTS = 1e-6, 5e-6, 1e-5
 
 
 def two_ranks(cases: list[tuple[str, dict]]) -> list[dict[str, torch.Tensor]]:
@@ -37,8 +38,9 @@ class RanksTest(unittest.TestCase):
             self.assertEqual(alone.keys(), together.keys())
             for key, values in alone.items():
                 of_gradients = key.startswith(("step 1 gradients", "step 2 gradients", "moments", "end value.bias"))
+                most = MOST_OF_GRADIENTS if of_gradients else MOST if key.startswith("step 0") else MOST_AFTER_STEPS
                 apart = ((together[key] - values).norm() / values.norm()).item()
-                self.assertLess(apart, MOST_OF_GRADIENTS if of_gradients else MOST, key)
+                self.assertLess(apart, most, key)
 
     def test_a_rank_without_a_gpu_says_how_many_there_are(self) -> None:
         shown = mock.patch.multiple(torch.cuda, is_available=lambda: True, device_count=lambda: 1)

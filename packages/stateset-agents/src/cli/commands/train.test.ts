@@ -137,7 +137,8 @@ describe("train", () => {
     // A reward that asks how likely replies are keeps the first weights, unless a reference holds them already.
     const { weights, total, ...others } = await memory("");
     expect(others).toMatchObject({ reference: 0, scorer: weights });
-    expect(total).toBe(2 * weights + others.optimiser + others.activations + others.cache + others.saving);
+    const { optimiser, activations, cache, saving, keptActivations } = others;
+    expect(total).toBe(2 * weights + optimiser + activations + cache + saving + keptActivations);
     expect(await memory(" --auto-adjust")).toMatchObject({ reference: weights, scorer: 0, undo: weights });
     expect(await memory(" --kl 0.1 --set kl.renewEvery=2")).toMatchObject({ reference: weights, scorer: weights });
     const { stdout } = await run(`train --dry-run --model ${place.model}`, { cwd: await optionsProject() });

@@ -323,23 +323,27 @@ it("plans the memory of a model from its folder, and of one that is open", async
   const whole = await planFolder(storiesDir, options);
   const weights = 4 * 260_032;
   expect(whole).toMatchObject({ parameters: 260_032, weights, optimiser: 3 * weights, reference: weights });
-  const { activations, cache, saving } = whole;
+  const { activations, cache, saving, keptActivations } = whole;
   // The embedding of 512 tokens by 64, with its two moments.
   expect(saving).toBe(3 * 4 * 512 * 64);
-  expect(whole.total).toBe(weights + 3 * weights + weights + activations + cache + saving);
+  expect(whole.total).toBe(weights + 3 * weights + weights + activations + cache + saving + keptActivations);
+  expect(keptActivations).toBeGreaterThan(0);
   expect(await planFolder(storiesDir, { ...options, scorer: true })).toMatchObject({ scorer: weights });
   // Without its adapter the model is there anyway.
   expect(await planFolder(storiesDir, { ...options, lora, scorer: true })).toMatchObject({ scorer: 0 });
   const part = await planFolder(storiesDir, { ...options, lora, recompute: true });
   expect(part.activations).toBeLessThan(activations / 10);
+  // Who computes twice to save memory has none to spare.
+  expect(part.keptActivations).toBe(0);
   expect(part.saving).toBe(3 * 4 * lora.rank * 172);
-  const policy = await loadNativePolicy({ dir: storiesDir, lora, cacheBytes: 5 });
+  const policy = await loadNativePolicy({ dir: storiesDir, lora, cacheBytes: 5, activationBytes: 7 });
   const trained = 4 * policy.model.trainableParameters;
   expect(part).toMatchObject({ weights: weights + trained, optimiser: 3 * trained, reference: trained });
   expect(policy.plan({ ...options, reference: false })).toMatchObject({
     optimiser: 3 * trained,
     reference: 0,
     cache: 5,
+    keptActivations: 7,
   });
   await policy.close();
 });
