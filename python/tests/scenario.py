@@ -14,7 +14,7 @@ from tests.models import VOCAB, derivatives, open_engine, spread_lora
 from tests.trees import arrays, random_tree
 
 torch.set_num_threads(1)
-STEP = dict(learningRate=2e-3, weightDecay=0.1, clipNorm=1.0)
+STEP = dict(learningRate=2e-3, weightDecay=0.1, clipNorm=1.0, epsilon=1e-3)
 
 
 def work(engine: Engine) -> dict[str, torch.Tensor]:

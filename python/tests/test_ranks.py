@@ -15,13 +15,12 @@ from tests.scenario import run
 from tests.two_ranks import run_two_ranks
 
 torch.set_num_threads(1)
-#: ‖two − one‖ / ‖one‖ of scores before a step; of scores and weights after steps; and of what is a gradient or made of nothing else: those
-#: after a step, moments, the value head's bias, which began at zero. Ranks add the same products in another order, and that is all:
-#: computed in f64 the same stretch is apart by 1e-14 at most, 2^29 times less as f64 is finer by 2^29. How much of it there is depends on
-#: the processor's products: after a step 1e-6 at most was seen on an AMD EPYC, 2.4e-6 on an Ice Lake Xeon. Gradients are sums that cancel,
-#: and differ more than the weights they are taken at, whose last bits differ after a step. (GPT-2's own weights would be apart by 6e-4:
-#: its keys' bias has no gradient but rounding, and AdamW, which divides by its size, makes whole moves of it.)
-MOST, MOST_AFTER_STEPS, MOST_OF_GRADIENTS = 1e-6, 5e-6, 1e-5
+#: ‖two − one‖ / ‖one‖ of scores and weights; and of what is a gradient or made of nothing else: those after a step, moments, the value
+#: head's bias, which began at zero. Ranks add the same products in another order, and that is all: computed in f64 the same stretch is
+#: apart by 1e-14 at most, 2^29 times less as f64 is finer by 2^29. How much of it there is depends on the processor's products: over six
+#: kinds of instructions, 1.0e-6 and 2.7e-6 were the most. Gradients are sums that cancel, and differ more than the weights they are taken
+#: at. AdamW's epsilon is large here: a key's bias has hardly a gradient but rounding, and whole moves of that would be compared.
+MOST, MOST_OF_GRADIENTS = 5e-6, 2e-5
 
 
 def two_ranks(cases: list[tuple[str, dict]]) -> list[dict[str, torch.Tensor]]:
@@ -31,14 +30,14 @@ def two_ranks(cases: list[tuple[str, dict]]) -> list[dict[str, torch.Tensor]]:
 
 
 class RanksTest(unittest.TestCase):
-    def test_two_ranks(self) -> None:
+    def test_two_ranks_give_what_one_does(self) -> None:
         cases = [(make(CONFIGS[name]), options) for name, options in (("mistral", {}), ("qwen2", {}), ("gpt2", {"lora": LORA}))]
         for (model, options), together in zip(cases, two_ranks(cases)):
             alone = run(Ranks(1, 0, torch.device("cpu")), model, options)
             self.assertEqual(alone.keys(), together.keys())
             for key, values in alone.items():
                 of_gradients = key.startswith(("step 1 gradients", "step 2 gradients", "moments", "end value.bias"))
-                most = MOST_OF_GRADIENTS if of_gradients else MOST if key.startswith("step 0") else MOST_AFTER_STEPS
+                most = MOST_OF_GRADIENTS if of_gradients else MOST
                 apart = ((together[key] - values).norm() / values.norm()).item()
                 self.assertLess(apart, most, key)
 

@@ -265,8 +265,7 @@ class StorageTest(unittest.TestCase):
         for _, shard in shards:
             self.assertTrue(len(shard) == 1 or sum(entry.bytes for entry in shard) <= 200)
 
-    def test_two_ranks(self) -> None:
-        
+    def test_two_ranks_write_what_one_does(self) -> None:
         cases, alone = [], []
         for name, lora in (("qwen3", None), ("mistral", LORA)):
             model, options = make(CONFIGS[name]), {"lora": lora}
