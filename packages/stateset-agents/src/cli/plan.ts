@@ -69,7 +69,7 @@ export async function planTime(
 }
 
 export interface DiskNeeds {
-  model: Pick<ModelInfo, "trainableParameters">;
+  model: Pick<ModelInfo, "trainableParameters" | "moments">;
   /** Played for the plan; the others are taken to be of its size. */
   groups: readonly TrajectoryGroup[];
   /** Whether the run keeps a reference and a value head. */
@@ -82,9 +82,8 @@ export interface DiskNeeds {
 export function planDisk(config: TrainingConfig, needs: DiskNeeds): DiskPlan {
   const { model, reference, heldOut, groups } = needs;
   const { steps, checkpoint: own, evaluation, trajectories: wanted } = config;
-  const weights = 4 * model.trainableParameters;
-  // What is trained, with AdamW's two moments, and the reference beside it.
-  const checkpoint = (reference ? 4 : 3) * weights;
+  const { weights, moments } = storedBytes(model);
+  const checkpoint = weights + moments + (reference ? weights : 0);
   const due = own.every > 0 ? Math.ceil(steps / own.every) : 1;
   const better = heldOut > 0 && evaluation.every > 0 ? Math.ceil(steps / evaluation.every) : 0;
   const checkpoints = Math.min(due + better, own.keep + (better > 0 ? 1 : 0));
@@ -98,6 +97,11 @@ export function planDisk(config: TrainingConfig, needs: DiskNeeds): DiskPlan {
     recorded * groupsEach * bytesOfGroup(needs, wanted.tokens) + Math.ceil(evaluated * bytesOfGroup(needs, false));
   const total = checkpoints * checkpoint + weights + trajectories;
   return { checkpoint, checkpoints, final: weights, trajectories, total };
+}
+
+/** What files of it take: the weights that are trained, and AdamW's two moments of them. */
+export function storedBytes({ trainableParameters, moments }: Pick<ModelInfo, "trainableParameters" | "moments">) {
+  return { weights: 4 * trainableParameters, moments: (moments === "bf16" ? 4 : 8) * trainableParameters };
 }
 
 function bytesOfGroup({ groups, reference, values }: DiskNeeds, tokens: boolean): number {

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { cli, type Json, tableProject } from "../../../test/cli.ts";
@@ -143,6 +143,18 @@ describe("train", () => {
     expect(await memory(" --kl 0.1 --set kl.renewEvery=2")).toMatchObject({ reference: weights, scorer: weights });
     const { stdout } = await run(`train --dry-run --model ${place.model}`, { cwd: await optionsProject() });
     expect(stdout).toMatch(/memory .*the reward's reference \d/);
+  });
+  it.each(["f32", "bf16"])("train --dry-run foresees the size of a checkpoint with moments in %s", async (moments) => {
+    const cwd = await optionsProject(`agent:\n  moments: ${moments}\nreward:\n  politeness: 1\n`);
+    const args = `train --json --model ${place.model}`;
+    const { checkpoint, final } = (await run(`${args} --dry-run`, { cwd })).json[0]!.disk;
+    expect((await run(`${args} --name sized`, { cwd })).status).toBe(0);
+    const tensors = (dir: string) =>
+      readdirSync(join(cwd, "runs/sized", dir), { recursive: true, withFileTypes: true })
+        .filter(({ name }) => name.endsWith(".safetensors"))
+        .reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0);
+    expect(tensors("checkpoints/step-000001") / checkpoint).toBeCloseTo(1, 1);
+    expect(tensors("final") / final).toBeCloseTo(1, 1);
   });
   flag("train --stub", async () => {
     const empty = await temporaryFolder();

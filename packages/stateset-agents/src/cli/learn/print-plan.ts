@@ -10,6 +10,7 @@ import { bytes, duration, quantity } from "../../telemetry/format.ts";
 import { changedSettings } from "../../telemetry/view-texts.ts";
 import { type CliIo, colorsOf, printJson } from "../io.ts";
 import { modelText } from "../model-label.ts";
+import { storedBytes } from "../plan.ts";
 import { memoryText, printPlanTable, refuseUnfit } from "../run/plan-table.ts";
 import type { Settings } from "../settings.ts";
 import type { Data, Learner } from "./learner.ts";
@@ -97,9 +98,8 @@ async function measure(policy: Policy, batch: readonly TreeChain[], tokenBudget:
 }
 
 function diskOf({ model }: Policy, { checkpoint: own, evaluateEvery }: FitSettings, steps: number, evaluates: boolean) {
-  const final = 4 * model.trainableParameters;
-  // With AdamW's two moments.
-  const checkpoint = 3 * final;
+  const { weights: final, moments } = storedBytes(model);
+  const checkpoint = final + moments;
   const due = own.every > 0 ? Math.ceil(steps / own.every) : 1;
   const better = evaluates ? 1 + (evaluateEvery > 0 ? Math.ceil(steps / evaluateEvery) : 0) : 0;
   const checkpoints = Math.min(due + better, own.keep + (better > 0 ? 1 : 0));
