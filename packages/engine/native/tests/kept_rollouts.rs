@@ -125,7 +125,6 @@ fn under_a_limit_some_is_kept_and_the_rest_is_made() {
         scheduler.forget_activations();
         m.trim_activations();
     }
-    println!("{} {seen:?}", most(&whole));
     assert_eq!((seen[0], seen[16]), ((0, 0), (most(&whole), DRAWN)));
     let some = |(reused, logits): &(usize, usize)| *reused > 0 && (1..DRAWN).contains(logits);
     assert!(seen.iter().any(some), "rows of logits of some only: {seen:?}");
