@@ -77,7 +77,7 @@ export interface OpenOptions {
    * instead. Default: what the machine has free at that time, where the engine can tell (Linux).
    */
   versionBytes?: number | undefined;
-  /** For activations of sampling that training passes go on from, where requests ask for them to be kept. Default 0: none. */
+  /** For activations and logits of sampling that training passes go on from, where requests ask for them to be kept. Default 0: none. */
   activationBytes?: number | undefined;
   /** How long such a change waits before it fails with DRAIN_TIMEOUT. Default 30,000. */
   drainMs?: number | undefined;

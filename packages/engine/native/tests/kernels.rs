@@ -199,7 +199,7 @@ fn the_head_gives_log_softmax_entropy_and_their_gradients() {
         let of_row = |t: usize| &parts[t * vocab.div_ceil(CHUNK)..(t + 1) * vocab.div_ceil(CHUNK)];
         let (g, h) = (noise(21, rows), noise(22, rows));
         let kept = logits.clone();
-        unsafe { head_slopes(&exec, logits.as_mut_ptr(), vp, (0, vocab), temperature, &stats, &targets, &g, Some(&h)) };
+        unsafe { head_slopes(&exec, (logits.as_mut_ptr(), vp), None, (0, vocab), (temperature, &stats, &targets), &g, Some(&h)) };
         for t in 0..rows {
             let row = &kept[t * vp..t * vp + vocab];
             assert_eq!(log_softmax_at(level, row, temperature, targets[t] as usize).to_bits(), log_probs[t].to_bits());

@@ -204,7 +204,7 @@ export interface MemoryPlan {
   saving: number;
   /** For the keys and values of conversations. */
   cache: number;
-  /** For activations of sampling that training goes on from, at most; less where memory is short. */
+  /** For activations and logits of sampling that training goes on from, at most; less where memory is short. */
   keptActivations: number;
   total: number;
   available: number;

@@ -1,6 +1,8 @@
 //! Log-softmax over the vocabulary, in chunks of fixed width: each chunk gives (largest z, Σ e^(z−m), Σ (z−m)·e^(z−m)) with
 //! `z = logit / temperature`, and the chunks are combined in order. Sampling and scoring use the same functions.
 
+mod known;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::buffer::Shared;
@@ -9,6 +11,7 @@ use crate::form::Matrix;
 use crate::gemm::{DECODED, Exec, Job, Mode, STREAMED_ROWS, Strip, forward_on, pack_rows, row_groups};
 use crate::simd::{self, LANES, Level, Simd, pad16};
 use crate::simd_dispatch;
+pub use known::head_of;
 
 /// Vocabulary entries per chunk.
 pub const CHUNK: usize = 1024;
@@ -334,19 +337,16 @@ unsafe fn parts_by_blocks(exec: &mut Exec, f: &HeadForward<'_>, targets: Option<
     Ok(())
 }
 
-/// Turns logits of vocabulary entries `first..first+width` into derivatives, in place.
+/// Turns logits of vocabulary entries `first..first+width` into derivatives, in place or on the way from where they are.
 ///
 /// # Safety
-/// `logits` points at column `first` of row 0.
-#[allow(clippy::too_many_arguments)]
+/// `logits`, with the floats from one row to the next, and `from` point at column `first`.
 pub unsafe fn head_slopes(
     exec: &Exec,
-    logits: *mut f32,
-    row_floats: usize,
+    (logits, row_floats): (*mut f32, usize),
+    from: Option<&[Shared<f32>]>,
     (first, width): (usize, usize),
-    temperature: f32,
-    stats: &[RowStats],
-    targets: &[u32],
+    (temperature, stats, targets): (f32, &[RowStats], &[u32]),
     g: &[f32],
     h: Option<&[f32]>,
 ) {
@@ -361,6 +361,9 @@ pub unsafe fn head_slopes(
                 if g[row] == 0.0 && h == 0.0 {
                     std::ptr::write_bytes(logits, 0, pad16(width));
                     continue;
+                }
+                if let Some(from) = from {
+                    std::ptr::copy_nonoverlapping(from[row].get(), logits, pad16(width));
                 }
                 chunk_slope(level, logits, width, inverse, stats[row], g[row], h);
                 let target = targets[row] as usize;

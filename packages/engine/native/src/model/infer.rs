@@ -120,8 +120,12 @@ impl Model {
             for (i, place) in wanted.iter().enumerate() {
                 std::ptr::copy_nonoverlapping(normed.add(place * hp), from.add(i * hp), hp);
             }
-            self.head(weights, split.as_ref(), from, &mut out.logits)
+            self.head(weights, split.as_ref(), from, &mut out.logits)?;
+            if let Some((_, of)) = &kept {
+                self.keep_logits(chunks, of, &out.logits);
+            }
         }
+        Ok(())
     }
 
     /// The logits of these hidden states, `[rows, hidden]` after the final norm: the same bits as those of a step.

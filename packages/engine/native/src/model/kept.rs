@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::archive::{Archive, PAGE, Page};
+use super::archive::{Archive, PAGE};
+use super::arena::Page;
 use super::layer::{Acts, Part};
 use super::params::Params;
 use super::plan::{Keep, lay_out};

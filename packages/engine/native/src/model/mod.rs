@@ -1,10 +1,12 @@
 //! The model: parameters, inference, training. The public surface of the compute core.
 
 mod archive;
+mod arena;
 mod branch;
 mod digest;
 mod infer;
 mod kept;
+mod kept_logits;
 mod layer;
 mod layer_backward;
 mod linear;
@@ -32,7 +34,8 @@ use crate::kernel::attention::{Shape, Span};
 use crate::kernel::head::{self, RowLogProbs};
 use crate::kernel::rope::Ropes;
 use crate::simd::{LANES, Level, pad16};
-use archive::{Archive, Arena};
+use archive::Archive;
+use arena::Arena;
 pub use logits::{Logits, Row};
 use optimiser::Learning;
 pub use optimiser::Training;
@@ -224,7 +227,7 @@ pub struct Model {
     backward: Buffer,
     /// Memory of finished passes, for the next one.
     spare: Vec<Buffer>,
-    /// Memory for activations of sampling.
+    /// Memory for activations of sampling and its logits.
     arena: Arena,
     reuse: Reuse,
 }

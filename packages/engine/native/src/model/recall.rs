@@ -5,11 +5,13 @@
 use std::sync::Arc;
 
 use super::archive::{Archive, PAGE};
+use super::arena::Page;
 use super::kept::{Kept, Run};
 use super::layer::{Acts, Net};
 use super::plan::Plan;
 use super::rows::Rows;
 use super::{Chunk, Inferred, KvSegment, KvSpan, Model, TreeBatch, Weights};
+use crate::buffer::Buffer;
 use crate::error::EngineError;
 use crate::gemm::Exec;
 use crate::kernel::attention::{Shape, Span};
@@ -22,6 +24,8 @@ pub struct Reuse {
     pub tokens: u64,
     /// Of these, those that were not run again.
     pub reused: u64,
+    /// Rows of logits that the head did not make again.
+    pub logits: u64,
 }
 
 /// For the beginning of a sequence: the segments of the present weights that hold it from its first token on, as far as their activations are kept.
@@ -40,6 +44,8 @@ pub struct Recalled {
     pub reused: usize,
     sources: Vec<Source>,
     kept: Kept,
+    /// Of each row whose logits sampling kept.
+    logits: Vec<Option<Arc<Page>>>,
 }
 
 /// A node of the tree: what is there of the path to its end.
@@ -96,8 +102,10 @@ impl Model {
 
     /// Segments, with room for their activations, for what is to be run. None where there is no memory for that.
     fn make_room(&self, mut nodes: Vec<Known>, rows: &Rows, batch: &TreeBatch<'_>, missing: usize) -> Option<Vec<Known>> {
-        let pages: Option<Vec<_>> = (0..missing.div_ceil(PAGE)).map(|_| self.arena.page(PAGE * self.row_floats())).collect();
-        let pages = pages?;
+        // Of the pass's own memory, of which an ordinary one takes more: what sampling left of its own may be nothing.
+        let (count, floats) = (missing.div_ceil(PAGE), PAGE * self.row_floats());
+        let slab = Arc::new(Buffer::unwritten(count * floats, "activations").ok()?);
+        let pages: Vec<Arc<Page>> = (0..count).map(|i| Page::lone(slab.clone(), i * floats)).collect();
         let mut at = 0;
         for node in 0..nodes.len() {
             let group = &rows.groups[node];
@@ -120,7 +128,7 @@ impl Model {
             }
             let segment = self.new_segment(count).ok()?;
             let own = pages[at / PAGE..(at + count).div_ceil(PAGE)].to_vec();
-            *segment.archive() = Some(Archive { pages: own, first: at % PAGE, rows: 0 });
+            *segment.archive() = Some(Archive { pages: own, first: at % PAGE, ..Archive::default() });
             at += count;
             nodes[node].run = Some((segment, depth));
         }
@@ -171,6 +179,7 @@ impl Recalled {
     fn of(model: &Model, nodes: &[Known], rows: &Rows, reused: usize) -> Recalled {
         let mut sources = Vec::new();
         let mut runs = Vec::new();
+        let mut logits = vec![None; rows.len()];
         for (node, group) in nodes.iter().zip(&rows.groups) {
             let end = group.start + group.rows;
             let mut before = 0;
@@ -181,13 +190,21 @@ impl Recalled {
                     let (row, slot, count) = (group.row + from - group.start, from - before, to - from);
                     if let Some(archive) = segment.archive().as_ref() {
                         Run::of(archive, slot, row, count, &mut runs);
+                        for (token, page) in archive.logits.iter().filter(|(token, _)| (slot..slot + count).contains(token)) {
+                            logits[row + token - slot] = Some(page.clone());
+                        }
                     }
                     sources.push(Source { row, count, segment, slot });
                 }
                 before += used;
             }
         }
-        Recalled { reused, sources, kept: Kept::new(&model.config, &model.params, runs) }
+        Recalled { reused, sources, kept: Kept::new(&model.config, &model.params, runs), logits }
+    }
+
+    /// Those of a row, where sampling kept them.
+    pub fn logits(&self, row: usize) -> Option<*mut f32> {
+        self.logits[row].as_ref().map(|page| page.at())
     }
 
     /// The stream that left the last layer.

@@ -1,6 +1,7 @@
 //! Forward over a token tree, backward from derivatives of what it returned.
 
 mod heads;
+mod logits;
 
 use super::layer::{Net, layer_forward, norm_rows};
 use super::layer_backward::{Grads, layer_backward, norm_gradient};
@@ -15,11 +16,12 @@ use crate::error::EngineError;
 use crate::kernel::activation::scale;
 use crate::kernel::attention_backward::{Turned, row_dot};
 use crate::kernel::embedding::{self, Table};
-use crate::kernel::head::{self, HeadForward, RowStats};
+use crate::kernel::head::{self, RowStats};
 use crate::simd::{LANES, pad16};
+use logits::HeadRows;
 
-/// Logits up to this many floats (256 MB) are kept from forward for backward, unless it is to compute again what it can: that costs a third of
-/// the head's products.
+/// Logits that a pass makes, up to this many floats (256 MB), are kept from forward for backward, unless it is to compute again what it can:
+/// that costs a third of the head's products.
 const KEEP_LOGITS: usize = 64 << 20;
 /// Vocabulary entries whose derivatives are worked on at a time.
 const HEAD_BLOCK: usize = 4 * head::CHUNK;
@@ -42,9 +44,9 @@ pub struct Saved {
     wanted: Vec<(u32, u32)>,
     targets: Vec<u32>,
     head_stats: Vec<RowStats>,
-    /// `[wanted, hidden]`, and `[wanted, vocab]` or null.
+    /// `[wanted, hidden]`
     hidden: *mut f32,
-    logits: *mut f32,
+    head: HeadRows,
     entropy: bool,
     values: bool,
     version: u64,
@@ -90,7 +92,7 @@ impl Model {
         }
         self.ropes.grow(rows.longest())?;
         let (t, c) = (rows.len(), self.config.clone());
-        let (hp, vp) = (pad16(c.hidden), pad16(c.vocab));
+        let hp = pad16(c.hidden);
         let keep = if !want.grad {
             Keep::Nothing
         } else if want.recompute {
@@ -108,24 +110,25 @@ impl Model {
         let wanted: Vec<(u32, u32)> =
             (0..t).filter(|&i| batch.wanted[i] != 0 && rows.previous[i] >= 0).map(|i| (i as u32, rows.previous[i] as u32)).collect();
         let targets: Vec<u32> = wanted.iter().map(|&(row, _)| rows.tokens[row as usize]).collect();
-        let keep_logits = want.grad && !want.recompute && wanted.len() * vp <= KEEP_LOGITS;
-        let measure = |base: *mut f32| {
+        let kept = |&(_, row): &(u32, u32)| recalled.as_ref().and_then(|recalled| recalled.logits(row as usize));
+        let mut head = HeadRows::new(wanted.iter().map(|wanted| kept(wanted).unwrap_or(std::ptr::null_mut())).collect());
+        let mut measure = |base: *mut f32| {
             let plan = lay_out(&c, &self.params, &rows, keep, dropout.is_some(), base);
             let mut b = Bump { base, used: plan.floats };
             let normed = b.take(t * hp);
             let stats = b.take(2 * t);
             let hidden = b.take(wanted.len() * hp);
-            let logits = b.take_if(keep_logits, wanted.len() * vp);
-            (plan, normed, stats, hidden, logits, b.used)
+            head.place(&mut b, &c, hidden, want.grad && !want.recompute);
+            (plan, normed, stats, hidden, b.used)
         };
-        let floats = measure(std::ptr::null_mut()).5;
+        let floats = measure(std::ptr::null_mut()).4;
         let mut memory =
             if want.grad { self.spare.pop().unwrap_or(Buffer::empty()) } else { std::mem::replace(&mut self.scratch, Buffer::empty()) };
         if memory.len() < floats {
             self.arena.trim();
         }
         memory.reserve(floats, "activations")?;
-        let (plan, normed, stats, hidden, logits, _) = measure(memory.pointer());
+        let (plan, normed, stats, hidden, _) = measure(memory.pointer());
         unsafe { rows.place(&self.shape, plan.kv, plan.kv_stride) };
 
         let net = Net {
@@ -167,19 +170,8 @@ impl Model {
             if c.logit_scale != 1.0 {
                 scale(self.exec.level, wanted.len() * hp, c.logit_scale, hidden);
             }
-            let f = HeadForward {
-                hidden,
-                hidden_row: hp,
-                rows: wanted.len(),
-                w: net.matrix(net.params.head, net.params.head_form),
-                split: std::ptr::null(),
-                vocab: c.vocab,
-                k: c.hidden,
-                temperatures: &vec![batch.temperature; wanted.len()],
-                entropy: want.entropy,
-                keep: logits,
-            };
-            let (log_probs, row_stats) = head::head_forward(&mut self.exec, &f, &targets)?;
+            let w = net.matrix(net.params.head, net.params.head_form);
+            let (log_probs, row_stats) = head.forward(&mut self.exec, &c, w, hidden, (batch.temperature, want.entropy), &targets)?;
             for (&(row, _), lp) in wanted.iter().zip(log_probs) {
                 pass.logprobs[row as usize] = lp;
             }
@@ -204,6 +196,7 @@ impl Model {
         if want.grad {
             self.reuse.tokens += t as u64;
             self.reuse.reused += recalled.as_ref().map_or(0, |recalled| recalled.reused as u64);
+            self.reuse.logits += head.known() as u64;
             pass.saved = Some(Box::new(Saved {
                 memory,
                 rows,
@@ -219,7 +212,7 @@ impl Model {
                 targets,
                 head_stats,
                 hidden,
-                logits,
+                head,
                 entropy: want.entropy,
                 values: want.values,
                 version: weights.version,
@@ -278,7 +271,7 @@ impl Model {
             let low = [0; 7].map(|_: i32| b.take_if(rank > 0, t * rank));
             let dropped = b.take_if(s.dropout.is_some(), t * widest);
             let spans: Vec<*mut f32> = own.iter().map(|&n| b.take(n)).collect();
-            let logits = b.take_if(s.logits.is_null(), s.wanted.len() * HEAD_BLOCK);
+            let logits = b.take(s.head.scratch());
             let grads = (stream, d_normed, d_attended, dq, dk, dv, d_active, LoraSpace { low, dropped });
             (grads, d_hidden, spans, logits, b.used)
         };

@@ -218,3 +218,35 @@ pub fn trained(flavour: &str, lora: bool) -> Model {
     }
     m
 }
+
+/// Bytes for what is kept of sampling.
+pub const ROOM: usize = 64 << 20;
+
+pub fn learner(flavour: &str, lora: bool, level: Level, amx: bool) -> Model {
+    let mut m = model(flavour, 2, level);
+    m.set_amx(amx);
+    m.add_value_head().unwrap();
+    if lora {
+        m.add_lora(4, 8.0, 0.0, &["q", "k", "o", "up", "down"], 5).unwrap();
+    } else {
+        m.set_trainable(Trainable::Full).unwrap();
+    }
+    randomise(&mut m);
+    m.set_activation_bytes(ROOM);
+    m
+}
+
+pub const SCORES: Want = Want { grad: true, entropy: true, values: true, hidden: true, ..WANT };
+
+/// Everything a pass gives, and the gradients after it.
+pub fn learn_from(m: &mut Model, batch: &TreeBatch<'_>, want: Want, prefixes: &dyn Fn(&[u32]) -> Vec<KvSpan>) -> Vec<Vec<u32>> {
+    m.zero_gradients();
+    let weights = m.weights().clone();
+    let pass = m.forward_from(&weights, batch, want, prefixes).unwrap();
+    let numbers = [&pass.logprobs, &pass.entropy, &pass.values, &pass.hidden].map(|some| bits(some));
+    let d: Vec<Vec<f32>> = (3..6).map(|stream| (0..batch.tokens.len()).map(|i| uniform(stream, i)).collect()).collect();
+    let values = want.values.then_some(d[2].as_slice());
+    m.backward(pass, &Derivatives { logprobs: &d[0], entropy: Some(&d[1]), values, value_into_trunk: true }).unwrap();
+    let gradients = bits(&m.read_flat(Flat::Gradients).unwrap());
+    numbers.into_iter().chain([gradients]).collect()
+}

@@ -63,7 +63,7 @@ export interface NativePolicyOptions {
   /** Memory for the keys and values of running and recent conversations. Default: a quarter of what is free, at most 1 GiB. */
   cacheBytes?: number | undefined;
   /**
-   * Memory for activations of replies that are sampled for training, so that the first pass over them does not compute them again. 0: none.
+   * Memory for activations and logits of replies that are sampled for training, so that the first pass over them does not compute them again. 0: none.
    * Default: a quarter of what is free beside the weights and what trains them, at most 2 GiB. Results do not depend on it.
    */
   activationBytes?: number | undefined;

@@ -47,7 +47,7 @@ export function defaultCacheBytes(weightBytes: number): number {
 }
 
 /**
- * For activations of sampling that training goes on from: a quarter of what is free beside the weights and what trains them, at most 2 GiB.
+ * For activations and logits of sampling that training goes on from: a quarter of what is free beside the weights and what trains them, at most 2 GiB.
  * None where dropout makes a training pass another computation than sampling.
  */
 export function defaultActivationBytes(config: ModelConfig, adapter: Adapter | undefined, kept: Kept): number {

@@ -1,8 +1,9 @@
 //! Where derivatives enter the model: through the head, from log-probs and entropies, and through the value head.
 
+use super::logits::Block;
 use super::{HEAD_BLOCK, Saved};
 use crate::error::EngineError;
-use crate::gemm::{self, GradInput, GradWeight, Job, Mode};
+use crate::gemm::{self, GradInput, GradWeight, Mode};
 use crate::kernel::head;
 use crate::model::params::{BASE, VALUE};
 use crate::model::{Derivatives, Model, Trainable};
@@ -18,7 +19,7 @@ impl Model {
         scratch: *mut f32,
     ) -> Result<(), EngineError> {
         let c = &self.config;
-        let (hp, vp) = (pad16(c.hidden), pad16(c.vocab));
+        let hp = pad16(c.hidden);
         let m = s.wanted.len();
         let g: Vec<f32> = s.wanted.iter().map(|&(row, _)| d.logprobs[row as usize]).collect();
         let h: Option<Vec<f32>> = d.entropy.map(|e| s.wanted.iter().map(|&(row, _)| e[row as usize]).collect());
@@ -28,18 +29,15 @@ impl Model {
             let width = HEAD_BLOCK.min(c.vocab - first);
             unsafe {
                 let w = self.weights.matrix(head, self.params.head_form).from_panel(first / LANES, c.hidden);
-                let (logits, row) = if s.logits.is_null() { (scratch, HEAD_BLOCK) } else { (s.logits.add(first), vp) };
-                if s.logits.is_null() {
-                    let job = Job::of(w, width, logits, row);
-                    gemm::forward(&mut self.exec, s.hidden, hp, m, c.hidden, &[job])?;
-                }
-                head::head_slopes(&self.exec, logits, row, (first, width), s.temperature, &s.head_stats, &s.targets, &g, h.as_deref());
-                let job = GradInput::of(w, width, logits, row);
+                let Block { at, row, from } = s.head.block(&mut self.exec, c, w, (first, width), scratch)?;
+                let given = (s.temperature, s.head_stats.as_slice(), s.targets.as_slice());
+                head::head_slopes(&self.exec, (at, row), from.as_deref(), (first, width), given, &g, h.as_deref());
+                let job = GradInput::of(w, width, at, row);
                 let mode = if first == 0 { Mode::Set } else { Mode::Chain };
                 gemm::grad_input(&mut self.exec, &[job], m, c.hidden, d_hidden, hp, mode)?;
                 if self.trainable == Trainable::Full {
                     let dw = self.learning[BASE].gradient(head).add(first / LANES * LANES * c.hidden);
-                    gemm::grad_weight(&mut self.exec, s.hidden, hp, m, c.hidden, &[GradWeight { dy: logits, dy_row: row, n: width, dw }])?;
+                    gemm::grad_weight(&mut self.exec, s.hidden, hp, m, c.hidden, &[GradWeight { dy: at, dy_row: row, n: width, dw }])?;
                 }
             }
             first += width;
