@@ -71,7 +71,8 @@ class Graphs(unittest.TestCase):
             done = self.requests(sampler)
             self.assertEqual([done[id].tokens for id in range(14)], [wanted[id].tokens for id in range(14)])
             for id in range(14):
-                torch.testing.assert_close(done[id].logprobs, wanted[id].logprobs, atol=1e-5, rtol=0)
+                # Other sizes of a product round otherwise: 1.2e-5 was seen at a log-prob of -4.6.
+                torch.testing.assert_close(done[id].logprobs, wanted[id].logprobs, atol=1e-5, rtol=1e-5)
         self.assertEqual({one.finish for one in wanted.values()}, {"stop", "length"})
 
     def test_a_size_is_captured_once_until_weights_or_cache_lie_elsewhere(self) -> None:
