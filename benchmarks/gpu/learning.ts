@@ -1,8 +1,5 @@
 /** Whole steps of GRPO on the torch engine: how much of them the GPU waits, and how long a task takes to be learnt. */
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { evaluate } from "stateset-agents";
 import { MultiTurnAgent } from "../../packages/stateset-agents/src/agent/multi-turn-agent.ts";
@@ -126,30 +123,16 @@ export async function secondsToReward(policy: Policy, { target = 0.9, most = 40,
   return { before, reward, steps, seconds, reached: reward >= target };
 }
 
-/** The demo as it is, for each seed with both signs of its reward: the mean reward of the first and the last three steps. */
-export async function bothSigns(policy: Policy, seeds: readonly number[]) {
-  const start = mkdtempSync(join(tmpdir(), "stateset-signs-"));
-  const mean = (rewards: readonly number[]) => rewards.reduce((sum, one) => sum + one, 0) / rewards.length;
-  const found: Record<string, number> = {};
-  try {
-    await policy.snapshot(start);
-    for (const seed of seeds) {
-      for (const kind of ["polite", "flipped"] as const) {
-        await policy.restore(start);
-        const { run } = await train({
-          agent: agentOf(policy),
-          environment: politeTask.training(),
-          reward: trainingReward(politeTask, kind),
-          ...politeTask.settings,
-          ...{ seed, dir: false },
-        });
-        const rewards = run.metrics.map(({ reward = 0 }) => (kind === "flipped" ? -reward : reward));
-        found[`${kind} ${seed}: first`] = mean(rewards.slice(0, 3));
-        found[`${kind} ${seed}: last`] = mean(rewards.slice(-3));
-      }
-    }
-    return found;
-  } finally {
-    rmSync(start, { recursive: true, force: true });
-  }
+/** The demo as it is, with its reward or with the sign flipped: the mean reward of the first and the last three steps, by the reward as it is. */
+export async function demoRun(policy: Policy, seed: number, kind: "polite" | "flipped") {
+  const { run } = await train({
+    agent: agentOf(policy),
+    environment: politeTask.training(),
+    reward: trainingReward(politeTask, kind),
+    ...politeTask.settings,
+    ...{ seed, dir: false },
+  });
+  const rewards = run.metrics.map(({ reward = 0 }) => (kind === "flipped" ? -reward : reward));
+  const mean = (some: readonly number[]) => some.reduce((sum, one) => sum + one, 0) / some.length;
+  return { first: mean(rewards.slice(0, 3)), last: mean(rewards.slice(-3)) };
 }

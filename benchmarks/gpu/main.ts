@@ -13,7 +13,7 @@ import { starterModelPath } from "@stateset-agents/starter-model";
 import { openPolicy } from "../../packages/stateset-agents/src/policy/open-policy.ts";
 import type { LoraOptions, Policy } from "../../packages/stateset-agents/src/policy/policy.ts";
 import { decodeSpeed, mismatch } from "./decode.ts";
-import { bothSigns, idleShare, secondsToReward } from "./learning.ts";
+import { demoRun, idleShare, secondsToReward } from "./learning.ts";
 import { batchOf, chainsOf, passSeconds } from "./passes.ts";
 import { type Figures, keep } from "./report.ts";
 import { flopsPerToken, modelOf, type Shape } from "./shapes.ts";
@@ -158,9 +158,17 @@ await measure(["embedded"], async () => {
   tell("demo to held-out 0.9, embedded engine on two cores", await secondsToReward(policy));
   await policy.close();
 });
-await measure(["signs"], () =>
-  on(starterModelPath, {}, async (policy) => tell("demo with both signs", await bothSigns(policy, [1, 2, 3]))),
-);
+await measure(["signs"], async () => {
+  // Side by side on the one GPU, a worker each: nothing is timed here.
+  const runs = [1, 2, 3].flatMap((seed) => (["polite", "flipped"] as const).map((kind) => ({ seed, kind })));
+  await Promise.all(
+    runs.map(({ seed, kind }) =>
+      on(starterModelPath, {}, async (policy) =>
+        tell(`demo, ${kind}, seed ${seed}`, await demoRun(policy, seed, kind)),
+      ),
+    ),
+  );
+});
 await measure(["idle-0.6B"], () =>
   on(small(), {}, async (policy) => tell("GRPO step, 0.6B shape", await idleShare(policy, { steps: 12, warm: 6 }))),
 );
