@@ -34,7 +34,7 @@ ${commands.map(section).join("\n")}
 | \`FORCE_COLOR=1\` | colours also where the output is no terminal |
 | \`STATESET_PYTHON\` | the Python that runs the worker of the torch engine, which \`doctor\` looks at and this library's own tests compare with |
 | \`STATESET_WORKER_TOKEN\` | what a PyTorch worker at an address (\`--engine torch://host:port\`) and its client both know |
-| \`STATESET_SIMD\` | the engine's instructions: \`amx\`, \`avx512\`, \`avx2\`, \`neon\`, \`scalar\` |
+| \`STATESET_SIMD\` | the engine's instructions: \`amx\`, \`avx512_bf16\` (avx512, with its products for gradients in bf16), \`avx512\`, \`avx2\`, \`neon\`, \`scalar\` |
 | \`HF_TOKEN\`, \`HF_HUB_OFFLINE\` | access to private models; use only what was downloaded before |
 
 ## Errors

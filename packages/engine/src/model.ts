@@ -47,6 +47,8 @@ export type TokenListener = (token: number, logprob: number, extras: SampledExtr
 export interface Model {
   /** What does the arithmetic: amx, avx512, avx2, neon or scalar. */
   readonly simd: string;
+  /** Whether gradient products of bf16 are faster here than those of f32: by the AMX unit, or by AVX512-BF16. */
+  readonly gainsByBf16: boolean;
   /** Of the present weights: goes up with every change. */
   readonly version: number;
   tensors(): Promise<TensorSpec[]>;
@@ -97,19 +99,24 @@ export async function openModel(config: EngineConfig, { forms = {}, ...options }
   const native = loadNative();
   // The native side holds this map's callback, not the model, so that a forgotten model can be collected.
   const listeners = new Map<number, TokenListener>();
-  const { handle, simd } = await settled(() =>
+  const { handle, simd, gainsByBf16 } = await settled(() =>
     native.open(config, { ...options, forms: Object.entries(forms).flat() }, (ids, tokens, logprobs, extras) => {
       ids.forEach((id, i) => {
         listeners.get(id)?.(tokens[i]!, logprobs[i]!, extras?.[i]);
       });
     }),
   );
-  return createModel(native, handle, simd, listeners);
+  return createModel(native, handle, { simd, gainsByBf16 }, listeners);
 }
 
-function createModel(native: NativeEngine, handle: Handle, simd: string, listeners: Map<number, TokenListener>): Model {
+function createModel(
+  native: NativeEngine,
+  handle: Handle,
+  machine: Pick<Model, "simd" | "gainsByBf16">,
+  listeners: Map<number, TokenListener>,
+): Model {
   return {
-    simd,
+    ...machine,
     get version() {
       return native.stats(handle).version;
     },

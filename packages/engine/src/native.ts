@@ -329,7 +329,7 @@ export interface NativeEngine {
       logprobs: Float32Array,
       extras: readonly SampledExtras[] | undefined,
     ) => void,
-  ): Promise<{ handle: Handle; simd: string }>;
+  ): Promise<{ handle: Handle; simd: string; gainsByBf16: boolean }>;
   close(handle: Handle): Promise<void>;
   tensors(handle: Handle): Promise<TensorSpec[]>;
   setTensor(handle: Handle, name: string, data: Float32Array): Promise<WeightChange>;

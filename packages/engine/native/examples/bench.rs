@@ -12,7 +12,7 @@ use stateset_engine::buffer::Buffer;
 use stateset_engine::form::Form;
 use stateset_engine::gemm::{Exec, GradInput, GradWeight, Job, Mode, forward, grad_input, grad_weight};
 use stateset_engine::kernel::counter_uniform;
-use stateset_engine::simd::Level;
+use stateset_engine::simd::Instructions;
 use stateset_engine::*;
 
 #[repr(C)]
@@ -75,9 +75,10 @@ fn peak() -> f64 {
 }
 
 fn gemm(threads: usize) {
-    let (level, amx) = Level::choose().unwrap();
+    let Instructions { level, amx, pairs } = Instructions::choose().unwrap();
     let mut exec = Exec::new(level, threads);
     exec.set_amx(amx);
+    exec.set_pairs(pairs);
     let rounds = 8;
     for (m, k, n) in [
         (1024usize, 768usize, 768usize),
@@ -106,21 +107,26 @@ fn gemm(threads: usize) {
             }
         });
         let back = GradInput::of(w.as_ptr(), n, y.as_ptr(), np);
-        let i = best(rounds, || {
-            for _ in 0..reps {
-                unsafe { grad_input(&mut exec, &[back], m, k, dx.as_mut_ptr(), k, Mode::Set).unwrap() }
-            }
-        });
-        let g = best(rounds, || {
-            for _ in 0..reps {
-                unsafe {
-                    grad_weight(&mut exec, x.as_ptr(), k, m, k, &[GradWeight { dy: y.as_ptr(), dy_row: np, n, dw: dw.as_mut_ptr() }])
-                        .unwrap()
+        let weight = GradWeight { dy: y.as_ptr(), dy_row: np, n, dw: dw.as_mut_ptr() };
+        let [(i, g), (i16, g16)] = [Precision::F32, Precision::Bf16].map(|precision| {
+            exec.gradients = precision;
+            let of_input = best(rounds, || {
+                for _ in 0..reps {
+                    unsafe { grad_input(&mut exec, &[back], m, k, dx.as_mut_ptr(), k, Mode::Set).unwrap() }
                 }
-            }
+            });
+            let of_weight = best(rounds, || {
+                for _ in 0..reps {
+                    unsafe { grad_weight(&mut exec, x.as_ptr(), k, m, k, &[weight]).unwrap() }
+                }
+            });
+            (of_input, of_weight)
         });
-        let rate = |t: (f64, f64)| format!("{:6.0} ({:6.0} wall)", flop * reps as f64 / t.0, flop * reps as f64 / t.1);
-        println!("peak {:4.0}; m {m:5} k {k:5} n {n:5}: forward {} dx {} dw {}", peak(), rate(f), rate(i), rate(g));
+        let rates = [("forward", f), ("dx", i), ("dw", g), ("bf16 dx", i16), ("dw", g16)].map(|(what, t)| {
+            let rate = |seconds| flop * reps as f64 / seconds;
+            format!("{what} {:6.0} ({:6.0} wall)", rate(t.0), rate(t.1))
+        });
+        println!("peak {:4.0}; m {m:5} k {k:5} n {n:5}: {}", peak(), rates.join(" "));
     }
 }
 

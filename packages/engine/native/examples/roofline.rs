@@ -4,7 +4,7 @@
 
 use stateset_engine::buffer::Buffer;
 use stateset_engine::pool::Pool;
-use stateset_engine::simd::{LANES, Level, Simd};
+use stateset_engine::simd::{Instructions, LANES, Level, Simd};
 use stateset_engine::simd_dispatch;
 use std::hint::black_box;
 use std::time::Instant;
@@ -90,7 +90,7 @@ fn bytes_read(level: Level, pool: &Pool, memory: &[f32]) -> f64 {
 }
 
 fn main() {
-    let (level, amx) = Level::choose().unwrap_or_else(|error| panic!("{error}"));
+    let Instructions { level, amx, .. } = Instructions::choose().unwrap_or_else(|error| panic!("{error}"));
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let (one, all) = (Pool::new(1), Pool::new(threads));
     // 512 MiB: more than the caches of a processor hold. Written, or every page would be the same one of zeros.

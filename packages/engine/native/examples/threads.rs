@@ -4,7 +4,7 @@
 use stateset_engine::buffer::Buffer;
 use stateset_engine::gemm::{Exec, Job, forward};
 use stateset_engine::kernel::counter_uniform;
-use stateset_engine::simd::{Level, pad16};
+use stateset_engine::simd::{Instructions, pad16};
 
 /// As many matrices of a kind as the model has layers: one alone would stay in the second-level cache.
 const LAYERS: usize = 8;
@@ -32,7 +32,7 @@ fn times(rounds: usize, mut run: impl FnMut(usize)) -> (f64, f64) {
 
 fn main() {
     let threads: usize = std::env::args().nth(1).map_or(2, |count| count.parse().unwrap());
-    let (level, _) = Level::choose().unwrap();
+    let level = Instructions::choose().unwrap().level;
     let mut execs = [Exec::new(level, 1), Exec::new(level, threads)];
     for chunks in [2, 8, 32] {
         let (least, middle) = times(20_000, |_| {

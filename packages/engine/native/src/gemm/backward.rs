@@ -1,10 +1,11 @@
 //! `dX = dY·W` and `dW += dYᵀ·X`.
 
 use super::Exec;
-use super::forward::{Groups, pack_rows, row_groups, shares};
-use super::rounded::{round, round_here};
-use super::tile::{Mode, Tile, tile_packed};
+use super::forward::{Groups, row_groups, shares};
+use super::operands::Operands;
+use super::tile::{Mode, Tile};
 use crate::buffer::Shared;
+#[cfg(target_arch = "x86_64")]
 use crate::config::Precision;
 use crate::error::EngineError;
 use crate::form::{Matrix, decode_panel};
@@ -28,12 +29,11 @@ impl GradInput {
     }
 }
 
-/// Steps of n whose turned weights are packed at a time: the panels of a tile stay in the second-level cache.
+/// Rows of weights that are turned at a time: the panels of a tile stay in the second-level cache.
 const N_BLOCK: usize = 1024;
 /// Panels that one tile takes at the most.
 const WIDEST: usize = 3;
 
-/// Turns rows `n0..n0+len` (n0 a multiple of 16), columns `16·panel..` of W into `[len][16]`.
 #[inline(always)]
 unsafe fn turn_weights<S: Simd>(w: Matrix, k: usize, panel: usize, n0: usize, len: usize, to: *mut f32) {
     let columns = 16.min(k - 16 * panel);
@@ -60,7 +60,7 @@ unsafe fn turn_weights<S: Simd>(w: Matrix, k: usize, panel: usize, n0: usize, le
 
 /// Steps `k0..k0+len` of the first panel as f32, at most 16: where they lie, or decoded into `square`.
 #[inline(always)]
-unsafe fn square_of<S: Simd>(w: Matrix, k0: usize, len: usize, square: &mut [f32; 256]) -> *const f32 {
+pub(super) unsafe fn square_of<S: Simd>(w: Matrix, k0: usize, len: usize, square: &mut [f32; 256]) -> *const f32 {
     unsafe {
         if w.is_plain() {
             return w.at.add(k0 * 16);
@@ -72,7 +72,8 @@ unsafe fn square_of<S: Simd>(w: Matrix, k0: usize, len: usize, square: &mut [f32
 
 simd_dispatch! {
     unsafe fn gather_columns = gather(x: *const f32, x_row: usize, tokens: usize, groups: Groups, from: usize, until: usize, to: *mut f32);
-    unsafe fn turn = turn_weights(w: Matrix, k: usize, panel: usize, n0: usize, len: usize, to: *mut f32);
+    /// Rows `n0..n0+len` (n0 a multiple of 16), columns `16·panel..` of W: to `[len][16]`.
+    pub unsafe fn turn = turn_weights(w: Matrix, k: usize, panel: usize, n0: usize, len: usize, to: *mut f32);
 }
 
 /// `dX[m, k] (mode)= Σ_jobs dY·W`, each product chained after the one before.
@@ -99,19 +100,19 @@ pub unsafe fn grad_input(
             Precision::Bf16 => unsafe { super::amx::input_gradient::<1>(exec, shape, jobs, to, add) },
         };
     }
-    let total: usize = jobs.iter().map(|j| j.n).sum();
-    exec.pack.reserve(m * total + 16, "packed derivatives")?;
+    let operands = Operands::of(exec);
+    let steps: Vec<usize> = jobs.iter().map(|job| operands.steps(job.n)).collect();
+    let total: usize = steps.iter().sum();
+    // Behind what is packed, what it is packed from.
+    let widest = steps.iter().max().map_or(0, |steps| operands.scratch(m * steps));
+    exec.pack.reserve(m * total + widest + 16, "packed derivatives")?;
     let packed = exec.pack.pointer();
     let level = exec.level;
     let groups = row_groups(m, level.mr());
     let mut offset = 0;
-    for job in jobs {
-        unsafe { pack_rows(exec, job.dy, job.dy_row, groups, job.n, packed.add(offset)) };
-        offset += m * job.n;
-    }
-    let half = exec.gradients == Precision::Bf16;
-    if half {
-        unsafe { round(exec, packed, offset) };
+    for (job, steps) in jobs.iter().zip(&steps) {
+        unsafe { operands.pack_rows(exec, (job.dy, job.dy_row), groups, job.n, packed.add(offset), packed.add(m * total)) };
+        offset += m * steps;
     }
     let locals = exec.local(WIDEST * N_BLOCK * 16)?;
     let columns: Vec<(usize, usize)> = shares(k.div_ceil(16), level.together()).collect();
@@ -126,27 +127,23 @@ pub unsafe fn grad_input(
         let turned = locals.of(thread);
         let mut offset = 0;
         let mut fresh = mode;
-        for job in jobs {
+        for (job, steps) in jobs.iter().zip(&steps) {
             let mut n0 = 0;
             while n0 < job.n {
                 let len = N_BLOCK.min(job.n - n0);
                 unsafe {
                     for p in 0..count {
-                        let to = turned.add(p * N_BLOCK * 16);
-                        turn(level, job.w, k, first + p, n0, len, to);
-                        if half {
-                            round_here(level, to, 16 * len);
-                        }
+                        operands.turn(level, job.w, k, first + p, n0, len, turned.add(p * N_BLOCK * 16));
                     }
                     for g in range.clone() {
                         let (start, rows) = groups.get(g);
                         let tile = Tile {
-                            x: packed.at(offset + start * job.n + n0 * rows),
+                            x: packed.at(offset + start * steps + operands.steps(n0) * rows),
                             x_stride: 0,
                             w: turned,
                             w_panel: N_BLOCK * 16,
                             w_step: 16,
-                            k: len,
+                            k: operands.steps(len),
                             c: dx.at(start * dx_row + first * 16),
                             c_row: dx_row,
                             c_panel: 16,
@@ -155,13 +152,13 @@ pub unsafe fn grad_input(
                             mode: fresh,
                             ahead: 0,
                         };
-                        tile_packed(level, rows, count, &tile);
+                        operands.multiply(level, rows, count, &tile);
                     }
                 }
                 fresh = Mode::Chain;
                 n0 += len;
             }
-            offset += m * job.n;
+            offset += m * steps;
         }
     });
     Ok(())
@@ -171,7 +168,7 @@ pub unsafe fn grad_input(
 const T_BLOCK: usize = 160;
 
 /// x to `[group][token][columns of the group]`; group `i` starts at `start(i)·tokens`.
-unsafe fn pack_columns(exec: &Exec, x: *const f32, x_row: usize, tokens: usize, groups: Groups, to: *mut f32) {
+pub(super) unsafe fn pack_columns(exec: &Exec, x: *const f32, x_row: usize, tokens: usize, groups: Groups, to: *mut f32) {
     let level = exec.level;
     let per = groups.count.div_ceil(4 * exec.pool.threads());
     let (x, to) = (Shared(x.cast_mut()), Shared(to));
@@ -197,12 +194,6 @@ unsafe fn gather<S: Simd>(x: *const f32, x_row: usize, tokens: usize, groups: Gr
                 }
             }
         }
-    }
-}
-
-unsafe fn pack_panels(dy: *const f32, dy_row: usize, tokens: usize, columns: usize, to: *mut f32) {
-    for t in 0..tokens {
-        unsafe { std::ptr::copy_nonoverlapping(dy.add(t * dy_row), to.add(t * columns), columns) };
     }
 }
 
@@ -251,16 +242,14 @@ pub unsafe fn grad_weight(
     if plain.is_empty() {
         return Ok(());
     }
-    exec.pack.reserve(tokens * k + 16, "packed activations")?;
+    let operands = Operands::of(exec);
+    let size = operands.steps(tokens) * k;
+    exec.pack.reserve(size + operands.scratch(size) + 16, "packed activations")?;
     let packed = exec.pack.pointer();
     let locals = exec.local(WIDEST * T_BLOCK * 16)?;
     let level = exec.level;
     let groups = row_groups(k, level.mr());
-    unsafe { pack_columns(exec, x, x_row, tokens, groups, packed) };
-    let half = exec.gradients == Precision::Bf16;
-    if half {
-        unsafe { round(exec, packed, tokens * k) };
-    }
+    unsafe { operands.pack_columns(exec, (x, x_row), tokens, groups, packed, packed.add(size)) };
     // Panels of all jobs, as tiles take them.
     let of_job = |(j, job): (usize, &GradWeight)| shares(job.n.div_ceil(16), level.together()).map(move |panels| (j, panels));
     let columns: Vec<(usize, (usize, usize))> = plain.iter().enumerate().flat_map(of_job).collect();
@@ -272,7 +261,7 @@ pub unsafe fn grad_weight(
         let (j, (first, count)) = columns[chunk / splits];
         let job = &plain[j];
         let range = chunk % splits * per_split..((chunk % splits + 1) * per_split).min(groups.count);
-        weight_item(level, &x, job, tokens, k, first, count, range, groups, locals.of(thread), half);
+        weight_item(level, operands, &x, job, tokens, k, first, count, range, groups, locals.of(thread));
     });
     Ok(())
 }
@@ -280,6 +269,7 @@ pub unsafe fn grad_weight(
 #[allow(clippy::too_many_arguments)]
 fn weight_item(
     level: Level,
+    operands: Operands,
     x: &Shared<f32>,
     job: &GradWeight,
     tokens: usize,
@@ -289,25 +279,21 @@ fn weight_item(
     range: std::ops::Range<usize>,
     groups: Groups,
     local: *mut f32,
-    half: bool,
 ) {
     let mut t0 = 0;
     while t0 < tokens {
         let len = T_BLOCK.min(tokens - t0);
         unsafe {
-            pack_panels(job.dy.add(t0 * job.dy_row + first * 16), job.dy_row, len, count * 16, local);
-            if half {
-                round_here(level, local, len * count * 16);
-            }
+            operands.pack_panels(level, (job.dy.add(t0 * job.dy_row + first * 16), job.dy_row), len, count * 16, local);
             for g in range.clone() {
                 let (start, rows) = groups.get(g);
                 let tile = Tile {
-                    x: x.at(start * tokens + t0 * rows),
+                    x: x.at(start * operands.steps(tokens) + operands.steps(t0) * rows),
                     x_stride: 0,
                     w: local,
                     w_panel: 16,
                     w_step: count * 16,
-                    k: len,
+                    k: operands.steps(len),
                     c: job.dw.add((first * k + start) * 16),
                     c_row: 16,
                     c_panel: k * 16,
@@ -316,7 +302,7 @@ fn weight_item(
                     mode: Mode::Chain,
                     ahead: 0,
                 };
-                tile_packed(level, rows, count, &tile);
+                operands.multiply(level, rows, count, &tile);
             }
         }
         t0 += len;

@@ -5,6 +5,9 @@ mod amx;
 mod backward;
 mod forward;
 mod fused;
+mod operands;
+#[cfg(target_arch = "x86_64")]
+mod pairs;
 mod rounded;
 pub mod tile;
 
@@ -30,6 +33,8 @@ pub struct Exec {
     split: Buffer,
     /// Whether products run on the AMX unit.
     amx: bool,
+    /// Whether gradient products of bf16 take pairs at once.
+    pairs: bool,
     /// Of the operands of the gradient products.
     pub gradients: Precision,
     /// Logits of a block of the vocabulary, where they are not kept.
@@ -40,6 +45,14 @@ pub struct Exec {
 pub fn amx_available() -> bool {
     #[cfg(target_arch = "x86_64")]
     return amx::available();
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
+/// Whether this machine multiplies pairs of bf16 numbers by one instruction (AVX512-BF16).
+pub fn pairs_available() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return pairs::available();
     #[cfg(not(target_arch = "x86_64"))]
     return false;
 }
@@ -76,6 +89,7 @@ impl Exec {
             local,
             split: Buffer::empty(),
             amx: false,
+            pairs: false,
             gradients: Precision::F32,
             logits: Buffer::empty(),
         }
@@ -88,6 +102,15 @@ impl Exec {
 
     pub fn amx(&self) -> bool {
         self.amx
+    }
+
+    /// Has no effect on a machine without the instruction, or where a lesser set was asked for.
+    pub fn set_pairs(&mut self, on: bool) {
+        self.pairs = on && pairs_available() && self.level == Level::available()[0];
+    }
+
+    pub fn pairs(&self) -> bool {
+        self.pairs
     }
 
     /// Whether the product with this matrix runs on the AMX unit. Depends on the matrix alone, never on the batch: the bits must not either.

@@ -33,7 +33,7 @@ use crate::gemm::Exec;
 use crate::kernel::attention::{Shape, Span};
 use crate::kernel::head::{self, RowLogProbs};
 use crate::kernel::rope::Ropes;
-use crate::simd::{LANES, Level, pad16};
+use crate::simd::{Instructions, LANES, Level, pad16};
 use archive::Archive;
 use arena::Arena;
 pub use logits::{Logits, Row};
@@ -240,9 +240,10 @@ impl Model {
 
     /// As `new`, with some matrices kept in other forms than f32. Such a model cannot be trained in full.
     pub fn with_forms(config: Config, threads: usize, forms: &Forms) -> Result<Model, EngineError> {
-        let (level, amx) = Level::choose()?;
-        let mut model = Self::with_forms_on(config, threads, level, forms)?;
-        model.exec.set_amx(amx);
+        let instructions = Instructions::choose()?;
+        let mut model = Self::with_forms_on(config, threads, instructions.level, forms)?;
+        model.exec.set_amx(instructions.amx);
+        model.exec.set_pairs(instructions.pairs);
         Ok(model)
     }
 
@@ -291,6 +292,16 @@ impl Model {
     /// `amx`, `avx512`, `avx2`, `neon` or `scalar`.
     pub fn simd_name(&self) -> &'static str {
         if self.exec.amx() { "amx" } else { self.exec.level.name() }
+    }
+
+    /// Whether gradient products of bf16 are faster here than those of f32.
+    pub fn gains_by_bf16(&self) -> bool {
+        self.exec.amx() || self.exec.pairs()
+    }
+
+    /// Whether those products take pairs at once, where the machine can.
+    pub fn set_pairs(&mut self, on: bool) {
+        self.exec.set_pairs(on);
     }
 
     /// Whether products run on the AMX unit, where there is one.

@@ -224,7 +224,8 @@ impl Engine {
     fn main(self: Arc<Self>, build: Build, options: Options, ready: Ticket) {
         match guarded(|| build.model()) {
             Ok(model) => {
-                let reply = vec![("handle", Reply::Held(0)), ("simd", Reply::Text(model.simd_name().into()))];
+                let simd = Reply::Text(model.simd_name().into());
+                let reply = vec![("handle", Reply::Held(0)), ("simd", simd), ("gainsByBf16", Reply::Flag(model.gains_by_bf16()))];
                 let mut state = State::new(model, options);
                 self.send(Event::Settle(ready, Ok(Reply::Object(reply))));
                 self.desk.serve(&mut state, &|event| self.send(event));

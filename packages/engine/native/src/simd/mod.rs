@@ -6,6 +6,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod chance;
+mod instructions;
 mod math;
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -15,12 +16,12 @@ mod scalar;
 pub use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub use avx512::Avx512;
+pub use instructions::Instructions;
 pub use math::{erf, exp, exp_neg, sigmoid, tanh};
 #[cfg(target_arch = "aarch64")]
 pub use neon::Neon;
 pub use scalar::Scalar;
 
-use crate::error::EngineError;
 use crate::form::{from_bf16, from_f16};
 
 /// Lanes of the abstract vector, and outputs per weight panel.
@@ -176,27 +177,6 @@ impl Level {
         levels.push(Level::Neon);
         levels.push(Level::Scalar);
         levels
-    }
-
-    /// The best the machine has, or what `STATESET_SIMD` asks for; and whether the AMX unit is used.
-    pub fn choose() -> Result<(Level, bool), EngineError> {
-        let available = Self::available();
-        let amx = crate::gemm::amx_available();
-        let name = match std::env::var("STATESET_SIMD") {
-            Ok(name) if !name.is_empty() => name,
-            _ => return Ok((available[0], amx)),
-        };
-        if name == "amx" && amx {
-            return Ok((available[0], true));
-        }
-        let found = available.iter().copied().find(|level| level.name() == name);
-        found.map(|level| (level, false)).ok_or_else(|| {
-            let mut names: Vec<_> = available.iter().map(|level| level.name()).collect();
-            if amx {
-                names.insert(0, "amx");
-            }
-            EngineError::config(format!("STATESET_SIMD is \"{name}\", which this machine cannot run. Use one of: {}.", names.join(", ")))
-        })
     }
 
     /// Panels that a tile of many rows takes at once; where that is one, two share what is made ready for them.

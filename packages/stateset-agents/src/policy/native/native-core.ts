@@ -98,9 +98,9 @@ export class NativeCore {
         "Use LoRA (the `lora` option), a smaller model, or a machine with more memory.",
       );
     }
-    if (gradients === "bf16" && model.simd !== "amx") {
+    if (gradients === "bf16" && !model.gainsByBf16) {
       process.emitWarning(
-        `gradients: "bf16" brings no speed here: without an AMX unit (the engine is on ${model.simd}) what is rounded is multiplied as f32.`,
+        `gradients: "bf16" brings no speed here: the engine is on ${model.simd}, without the AMX unit and AVX512-BF16, and what is rounded is multiplied as f32.`,
         { type: "StatesetWarning" },
       );
     }
