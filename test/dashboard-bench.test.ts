@@ -129,5 +129,6 @@ describe("many runs", () => {
     } finally {
       await server.end();
     }
-  });
+    // Longer than what is waited for in it.
+  }, 120_000);
 });

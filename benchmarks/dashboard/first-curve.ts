@@ -26,6 +26,8 @@ interface Place {
 }
 
 const calmMs = 1500;
+/** A page that never rests is looked at all the same. */
+const restlessMs = 20_000;
 const mostMs = 60_000;
 
 export async function firstCurve(browser: Browser, url: string, chart: string, cookies?: Cookies): Promise<FirstCurve> {
@@ -46,7 +48,8 @@ export async function firstCurve(browser: Browser, url: string, chart: string, c
     let at: number | undefined;
     while (at === undefined) {
       if (Date.now() - began > mostMs) throw new Error(`No curve was drawn on ${url}.`);
-      for (let seen = -1; seen !== shots.length && Date.now() - began < mostMs; ) {
+      const waiting = Date.now();
+      for (let seen = -1; seen !== shots.length && Date.now() - waiting < restlessMs; ) {
         seen = shots.length;
         await sleep(calmMs);
       }
