@@ -116,19 +116,23 @@ describe("many runs", () => {
     expect(bytes.toString("latin1").split("reward").length - 1).toBe(100);
   });
 
-  it.skipIf(!chromiumPath)("are drawn by the command's page, whose first curve is found", async () => {
-    const server = await startDashboard(runs, `${folder}/cache-of-command`);
-    try {
-      const cookies = await signIn(browser!, server);
-      const place = `${server.url}/ui/#/compare?runs=${nameOf(0)},${nameOf(1)}`;
-      const found = await firstCurve(browser!, place, ".chart-box", cookies);
-      expect(found.ms).toBeGreaterThan(0);
-      expect(found.bytes).toBeGreaterThan(found.dataBytes);
-      expect(found.dataBytes).toBeGreaterThan(1000);
-      if (process.platform === "linux") expect(memoryOf(server.pid).most).toBeGreaterThan(10);
-    } finally {
-      await server.end();
-    }
-    // Longer than what is waited for in it.
-  }, 120_000);
+  it.skipIf(!chromiumPath)(
+    "are drawn by the command's page, whose first curve is found",
+    async () => {
+      const server = await startDashboard(runs, `${folder}/cache-of-command`);
+      try {
+        const cookies = await signIn(browser!, server);
+        const place = `${server.url}/ui/#/compare?runs=${nameOf(0)},${nameOf(1)}`;
+        const found = await firstCurve(browser!, place, ".chart-box", cookies);
+        expect(found.ms).toBeGreaterThan(0);
+        expect(found.bytes).toBeGreaterThan(found.dataBytes);
+        expect(found.dataBytes).toBeGreaterThan(1000);
+        if (process.platform === "linux") expect(memoryOf(server.pid).most).toBeGreaterThan(10);
+      } finally {
+        await server.end();
+      }
+      // Longer than what is waited for in it.
+    },
+    120_000,
+  );
 });
