@@ -2,9 +2,12 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { availableParallelism, cpus, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
-import { openModel } from "@stateset-agents/engine";
+import { type Model, openModel } from "@stateset-agents/engine";
 
-const instructions = await instructionSet();
+const { simd: instructions, gainsByBf16 } = await whatTheEngineSays();
+
+/** Whether `gradients: "bf16"` brings speed here. */
+export { gainsByBf16 };
 
 /** What results are worth nothing without: "2 cores (Intel Xeon …, engine on avx512), 8 GiB, linux x64, Node 20.20.0". */
 export function describeMachine(): string {
@@ -61,7 +64,7 @@ function processorName(): string {
 }
 
 /** Which instructions the engine chose: weights are the same bits on machines with the same ones alone. Told by the smallest model it opens. */
-async function instructionSet(): Promise<string> {
+async function whatTheEngineSays(): Promise<Pick<Model, "simd" | "gainsByBf16">> {
   const model = await openModel(
     {
       ...{ vocab: 8, hidden: 8, layers: 1, heads: 1, kvHeads: 1, headDim: 8, inter: 8, maxPositions: 8 },
@@ -70,7 +73,7 @@ async function instructionSet(): Promise<string> {
     },
     { threads: 1, slots: 1, cacheBytes: 1 << 20 },
   );
-  const { simd } = model;
+  const { simd, gainsByBf16 } = model;
   await model.close();
-  return simd;
+  return { simd, gainsByBf16 };
 }

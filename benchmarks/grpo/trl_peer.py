@@ -18,6 +18,7 @@ parser.add_argument("--prompts", required=True, help="JSON file: a list of lists
 parser.add_argument("--group", type=int, required=True)
 parser.add_argument("--tokens", type=int, required=True)
 parser.add_argument("--steps", type=int, required=True)
+parser.add_argument("--dtype", required=True, choices=["float32", "bfloat16"])
 parser.add_argument("--out", required=True)
 args = parser.parse_args()
 
@@ -56,7 +57,8 @@ config = GRPOConfig(
     lr_scheduler_type="constant",
     temperature=1.0,
     beta=0.0,
-    bf16=False,
+    # Products; weights stay in f32.
+    bf16=args.dtype == "bfloat16",
     use_cpu=True,
     gradient_checkpointing=False,
     logging_steps=1000,

@@ -1,10 +1,10 @@
 /**
  * The processes that main.ts starts, bundled for plain Node so that no compiling is measured:
- *   ours '{"seed","threads"}'   trains until the reward is reached and prints a Training as JSON
+ *   ours '{"seed","threads","gradients"}'   trains until the reward is reached and prints a Training as JSON
  *   rewards '{"threads"}'       computes rewards for trl_peer.py: a line of JSON in, a line out
  */
 import { createInterface } from "node:readline";
-import { type TrajectoryGroup, train } from "stateset-agents";
+import { MultiTurnAgent, type TrajectoryGroup, train } from "stateset-agents";
 import { demoAgent } from "../../packages/stateset-agents/src/cli/demo/parts.ts";
 import { createReferenceScorer } from "../../packages/stateset-agents/src/reward/reference-scorer.ts";
 import { type GroupTokens, leastWork, type ModelWork, reachedAt, type Training } from "./measure.ts";
@@ -13,18 +13,29 @@ import { environment, maxSteps, type Reply, reward, rewardsOf, settings, target,
 /** Of the starter model: 8 layers of width 320, 160 for keys and for values, 864 inside; 8,192 tokens. */
 const starterWork: ModelWork = { layers: 8 * (2 * 320 * 320 + 2 * 320 * 160 + 3 * 320 * 864), output: 8192 * 320 };
 
+interface Asked {
+  threads?: number;
+  gradients?: "bf16";
+}
+
+/** The demo's, with these options. */
+function agentOf(asked: Asked): MultiTurnAgent {
+  const { systemPrompt, sampling } = demoAgent().options;
+  return new MultiTurnAgent({ systemPrompt, sampling, ...asked });
+}
+
 const cpuSeconds = () => {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1e6;
 };
 
 const [what, given = "{}"] = process.argv.slice(2);
-const { seed = 1, threads } = JSON.parse(given) as { seed?: number; threads?: number };
+const { seed = 1, ...asked } = JSON.parse(given) as Asked & { seed?: number };
 if (what === "ours") await ours();
 else await serveRewards();
 
 async function ours(): Promise<void> {
-  const agent = demoAgent(threads === undefined ? {} : { threads });
+  const agent = agentOf(asked);
   await agent.initialize();
   const setupSeconds = performance.now() / 1000;
   const rewards: number[] = [];
@@ -77,7 +88,7 @@ function tokensOf({ trajectories }: TrajectoryGroup): GroupTokens {
 }
 
 async function serveRewards(): Promise<void> {
-  const agent = demoAgent(threads === undefined ? {} : { threads });
+  const agent = agentOf(asked);
   await agent.initialize();
   const { tokenizer } = agent.policy;
   const parts = { reward: reward(), scorer: createReferenceScorer(agent.policy), tokenizer };

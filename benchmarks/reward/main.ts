@@ -13,7 +13,7 @@ import { starterModelPath } from "@stateset-agents/starter-model";
 import { resolveConfig } from "stateset-agents/algorithms";
 import { algorithmDefaults } from "../../packages/stateset-agents/src/algorithm/algorithms.ts";
 import { demoAgent } from "../../packages/stateset-agents/src/cli/demo/parts.ts";
-import { describeMachine, machineKind, measureRoofline, rooflineText } from "../machine.ts";
+import { describeMachine, gainsByBf16, machineKind, measureRoofline, rooflineText } from "../machine.ts";
 import { compareWithCommitted, requirePeer } from "../regressions.ts";
 import { keepRecord } from "../results.ts";
 import { type PeerSetting, ratiosOf, reachedAt, type Side, type Training } from "./measure.ts";
@@ -51,8 +51,8 @@ function lastLine(command: string, args: string[]): Training {
   return JSON.parse(stdout.trim().split("\n").at(-1)!) as Training;
 }
 
-function byOurs(seed: number, threads: number): Training {
-  return lastLine(process.execPath, [child, "ours", JSON.stringify({ seed, threads })]);
+function byOurs(seed: number, { threads, gradients }: Side): Training {
+  return lastLine(process.execPath, [child, "ours", JSON.stringify({ seed, threads, gradients })]);
 }
 
 /** As far as TRL knows the settings they are those that train() resolves for itself. */
@@ -109,21 +109,35 @@ if (python) {
 const best = [...tried].sort((a, b) => a.cpuSecondsAStep - b.cpuSecondsAStep)[0]?.setting;
 
 const ours: Side[] = threadCounts.map((threads) => ({ threads, trainings: [] }));
+const oursBf16: Side[] = gainsByBf16
+  ? threadCounts.map((threads) => ({ threads, gradients: "bf16", trainings: [] }))
+  : [];
 const trl: Side[] = best
   ? threadCounts.map((threads) => ({ threads, setting: { ...best, threads }, trainings: [] }))
   : [];
 const date = new Date().toISOString().slice(0, 10);
 // Seed by seed, so that what disturbs the machine meets both sides; and what is measured is kept if the rest is interrupted.
 for (const [i, seed] of seeds.entries()) {
-  for (const { threads, trainings } of ours) {
-    trainings.push(reached(`ours, ${threads} threads`, seed, byOurs(seed, threads)));
+  for (const side of [...ours, ...oursBf16]) {
+    const who = `ours, ${side.threads} threads${side.gradients ? `, gradients in ${side.gradients}` : ""}`;
+    side.trainings.push(reached(who, seed, byOurs(seed, side)));
   }
   for (const { threads, setting, trainings } of trl) {
     trainings.push(reached(`TRL, ${threads} threads`, seed, byTrl(seed, setting!, maxSteps)));
   }
   const done = seeds.slice(0, i + 1);
   const load = { before, after: loadavg()[0]! };
-  const record = { machine, date, ...(roofline && { roofline }), load, seeds: done, ours, trl, tried };
+  const record = {
+    machine,
+    date,
+    ...(roofline && { roofline }),
+    load,
+    seeds: done,
+    ours,
+    trl,
+    tried,
+    ...(gainsByBf16 && { oursBf16 }),
+  };
   if (trl.length > 0) console.log(headline(record));
   if (flags.write) {
     const records = keepRecord<RewardRecord>(file, machineKind(), record);
@@ -134,8 +148,16 @@ for (const [i, seed] of seeds.entries()) {
   }
 }
 if (trl.length > 0) {
-  const ratios = (record: Pick<RewardRecord, "ours" | "trl">) =>
-    record.trl.length > 0 ? { ...ratiosOf(record.ours, record.trl) } : {};
-  compareWithCommitted<RewardRecord>(file, machineKind(), ratios, ratios({ ours, trl }), { check: flags.check });
+  const named = (sides: readonly Side[], suffix: string, peers: readonly Side[]) =>
+    Object.entries(ratiosOf(sides, peers)).map(([key, ratio]) => [key + suffix, ratio] as const);
+  const ratios = (record: Pick<RewardRecord, "ours" | "oursBf16" | "trl">): Record<string, number> =>
+    record.trl.length === 0
+      ? {}
+      : Object.fromEntries([
+          ...named(record.ours, "", record.trl),
+          ...(record.oursBf16 ? named(record.oursBf16, ", gradients in bf16", record.trl) : []),
+        ]);
+  const found = { ours, ...(gainsByBf16 && { oursBf16 }), trl };
+  compareWithCommitted<RewardRecord>(file, machineKind(), ratios, ratios(found), { check: flags.check });
 }
 if (flags.json) console.log(JSON.stringify(trl.length > 0 ? ratiosOf(ours, trl) : {}));

@@ -48,6 +48,8 @@ export function median(values: readonly number[]): number {
 export interface Side {
   threads: number;
   setting?: PeerSetting;
+  /** Ours, where it is not f32. */
+  gradients?: "bf16";
   /** By seed, in order. */
   trainings: Training[];
 }

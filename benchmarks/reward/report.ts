@@ -11,6 +11,8 @@ export interface RewardRecord extends MachineRecord {
   seeds: number[];
   /** With every core first, which is the default. */
   ours: Side[];
+  /** The same with `gradients: "bf16"`, where that brings speed. */
+  oursBf16?: Side[];
   trl: Side[];
   /** Processor seconds of a few steps under each setting tried; the trainings have the one with the fewest. */
   tried: { setting: PeerSetting; cpuSecondsAStep: number }[];
@@ -36,6 +38,13 @@ export function cite(readme: string, { ours, trl }: Pick<RewardRecord, "ours" | 
   const sentence = /(`GRPOTrainer` needs )\S+(× the CPU seconds)/;
   if (!sentence.test(readme)) throw new Error("The README has no sentence on TRL's CPU seconds; adapt cite().");
   return readme.replace(sentence, `$1${times(ratiosOf(ours, trl).cpuSeconds).slice(0, -1)}$2`);
+}
+
+/** What rounded gradients bring, where they were measured. */
+function bf16Text({ oursBf16, trl }: RewardRecord): string {
+  if (!oursBf16 || trl.length === 0) return "";
+  const { cpuSeconds, seconds, steps } = ratiosOf(oursBf16, trl);
+  return ` With \`gradients: "bf16"\` it needs ${times(cpuSeconds)} ours in CPU seconds, ${times(seconds)} by the clock and ${times(steps)} the steps.`;
 }
 
 function sideRow(who: string, { threads, trainings }: Side): string {
@@ -68,14 +77,15 @@ function boundText({ ours, trl, roofline }: RewardRecord): string {
   const ratio = ratiosOf(ours, trl).cpuSeconds * (cpuSeconds / least);
   return `
 
-The arithmetic: sampling, the fluency check and learning (forward once, backward twice) multiply every distinct token with every weight five times in all. That is ${(median(work) / 1e9).toFixed(0)} billion multiply-adds a training,
-${seconds(least)} CPU s at the rate that one thread reaches with everything in registers; ours takes ${seconds(cpuSeconds)} on one thread. With nothing but these products, at that rate, TRL would need ${times(ratio)}.`;
+The arithmetic: sampling, the fluency check and learning (forward once, backward twice) multiply every distinct token with every weight five times in all, four where learning goes on from what sampling computed. That is ${(median(work) / 1e9).toFixed(0)} billion multiply-adds a training,
+${seconds(least)} CPU s at the rate that one thread reaches with everything in registers; ours takes ${seconds(cpuSeconds)} on one thread. With nothing but five such products, at that rate, TRL would need ${times(ratio)}.`;
 }
 
 function section(kind: string, record: RewardRecord): string {
-  const { machine, date, roofline, load, seeds, ours, trl, tried } = record;
+  const { machine, date, roofline, load, seeds, ours, oursBf16 = [], trl, tried } = record;
   const compared = trl.length > 0;
-  const sides = [...ours.map((side) => sideRow("ours", side)), ...trl.map((side) => sideRow("TRL", side))];
+  const rounded = oursBf16.map((side) => sideRow('ours, `gradients: "bf16"`', side));
+  const sides = [...ours.map((side) => sideRow("ours", side)), ...rounded, ...trl.map((side) => sideRow("TRL", side))];
   const settings = tried.map(
     ({ setting, cpuSecondsAStep }) => `${settingText(setting)}: ${seconds(cpuSecondsAStep)} CPU s a step`,
   );
@@ -83,7 +93,7 @@ function section(kind: string, record: RewardRecord): string {
   const share = ours[0]!.trainings[0]!.samplingShare;
   return `## ${kind}
 
-${compared ? `${headline({ ours, trl })}. ` : "Ours alone: there was no Python to run TRL with. "}Medians of ${seeds.length === 1 ? "one seed" : `${seeds.length} seeds`}, each seed in brackets. Ratios are TRL's best over its rows to the best over ours, for each figure by itself.
+${compared ? `${headline({ ours, trl })}. ` : "Ours alone: there was no Python to run TRL with. "}Medians of ${seeds.length === 1 ? "one seed" : `${seeds.length} seeds`}, each seed in brackets. Ratios are TRL's best over its rows to the best over ours, for each figure by itself.${bf16Text(record)}
 
 | | threads | steps | CPU s | s by the clock | CPU s a step | CPU s of the whole process |
 | --- | --: | --: | --: | --: | --: | --: |
@@ -93,7 +103,7 @@ ${chosen ? `TRL trains with ${settingText(chosen)}, the best of what was tried i
 
 | | seed | tokens a reply | mean reward of each step |
 | --- | --: | --: | --- |
-${[...curveRows("ours", ours[0]!, seeds), ...(compared ? curveRows("TRL", trl[0]!, seeds) : [])].join("\n")}
+${[...curveRows("ours", ours[0]!, seeds), ...(oursBf16[0] ? curveRows("ours, bf16", oursBf16[0], seeds) : []), ...(compared ? curveRows("TRL", trl[0]!, seeds) : [])].join("\n")}
 
 ${date}, ${machine}; load ${load.before.toFixed(1)} before, ${load.after.toFixed(1)} after.${roofline ? ` Measured in the same run, ${rooflineText(roofline)}.` : ""}
 `;
