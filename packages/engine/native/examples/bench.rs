@@ -6,8 +6,11 @@
 mod common;
 #[path = "parts/reuse.rs"]
 mod reuse;
+#[path = "parts/shapes.rs"]
+mod shapes;
 
 use common::{STEP, WANT};
+use shapes::config;
 use stateset_engine::buffer::Buffer;
 use stateset_engine::form::Form;
 use stateset_engine::gemm::{Exec, GradInput, GradWeight, Job, Mode, forward, grad_input, grad_weight};
@@ -127,54 +130,6 @@ fn gemm(threads: usize) {
             format!("{what} {:6.0} ({:6.0} wall)", rate(t.0), rate(t.1))
         });
         println!("peak {:4.0}; m {m:5} k {k:5} n {n:5}: {}", peak(), rates.join(" "));
-    }
-}
-
-fn config(shape: &str) -> Config {
-    let gpt2 = Config {
-        vocab: 50257,
-        hidden: 768,
-        layers: 12,
-        heads: 12,
-        kv_heads: 12,
-        head_dim: 64,
-        inter: 3072,
-        max_positions: 1024,
-        norm: Norm::Layer,
-        norm_eps: 1e-5,
-        mlp: Mlp::GeluTanh,
-        position: Position::Learned,
-        rope_theta: 10_000.0,
-        rope_scaling: RopeScaling::None,
-        rotary_dim: None,
-        tied: true,
-        qkv_bias: true,
-        out_bias: true,
-        mlp_bias: true,
-        qk_norm: false,
-        post_norm: false,
-        embedding_scale: 1.0,
-        residual_scale: 1.0,
-        logit_scale: 1.0,
-        attention_scale: None,
-        sliding_window: None,
-        full_layers: Vec::new(),
-        local_rope_theta: None,
-        unrotated_layers: Vec::new(),
-    };
-    let llama = Config {
-        norm: Norm::Rms,
-        mlp: Mlp::SwiGlu,
-        position: Position::Rope,
-        qkv_bias: false,
-        out_bias: false,
-        mlp_bias: false,
-        ..gpt2.clone()
-    };
-    match shape {
-        "smol" => Config { vocab: 49152, hidden: 576, layers: 30, heads: 9, kv_heads: 3, inter: 1536, max_positions: 2048, ..llama },
-        "gpt2" => gpt2,
-        _ => Config { vocab: 8192, hidden: 320, layers: 8, heads: 10, kv_heads: 5, head_dim: 32, inter: 864, max_positions: 2048, ..llama },
     }
 }
 

@@ -1,6 +1,9 @@
 //! Threads that claim chunks of a job from one atomic word. The caller works too, and waits only for chunks
 //! somebody claimed: a thread that wakes late finds nothing to claim and is never waited for.
 
+#[cfg(feature = "division")]
+pub mod division;
+
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -123,11 +126,20 @@ impl Pool {
     }
 
     pub fn threads(&self) -> usize {
+        #[cfg(feature = "division")]
+        if let Some(threads) = division::threads() {
+            return threads;
+        }
         self.workers.len() + 1
     }
 
     /// Runs `job(chunk, thread)` for every chunk below `chunks`; `thread` is below `threads()` and is never in two chunks at once.
+    #[cfg_attr(feature = "division", track_caller)]
     pub fn run(&self, chunks: usize, job: impl Fn(usize, usize) + Sync) {
+        #[cfg(feature = "division")]
+        if division::threads().is_some() {
+            return division::deal(chunks, job);
+        }
         // More than the counter can hold are run in several rounds.
         for first in (0..chunks).step_by(MAX_CHUNKS) {
             self.run_round((chunks - first).min(MAX_CHUNKS), |chunk, thread| job(first + chunk, thread));
