@@ -19,6 +19,7 @@ import type { TrainingStepEnd } from "./callbacks.ts";
 import { type Collected, collect } from "./collect.ts";
 import type { TrainingConfig } from "./config.ts";
 import { followKl, type TrainingControls } from "./controls.ts";
+import { countReused } from "./count-reused.ts";
 import { countLost, dropKl, reportFailures, reportLearning, reportSkipped, stopOf } from "./failures.ts";
 import type { HeldOutEvaluation } from "./held-out.ts";
 import type { Recall } from "./recall.ts";
@@ -100,8 +101,10 @@ async function runStep(loop: Loop): Promise<void> {
   await run.tell("rollouts", step, rolloutFacts(collected), { groups, report });
 
   const record = openRecord(run, config, step, collected);
+  const reusedShare = countReused(loop.learner.policy);
   const learnt = await learnFromStep(loop, step, learningRate, collected, record?.learnt);
   const updatedAt = performance.now();
+  const reused = reusedShare();
   run.step = step;
   for (const one of [recall, scenarios.sampler]) one?.note([...groups, ...collected.refused]);
   state.position += collected.drawn;
@@ -115,6 +118,7 @@ async function runStep(loop: Loop): Promise<void> {
     rolloutMs: sampledAt - startedAt,
     updateMs: updatedAt - sampledAt,
     tokensPerSecond: (1000 * report.sampledTokens) / Math.max(1, sampledAt - startedAt),
+    ...(reused !== undefined && { reused }),
   };
   // Before the checkpoint, because callbacks may change the controls and their own state.
   const vocabulary = loop.learner.policy.model.vocabSize;
