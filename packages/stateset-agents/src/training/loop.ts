@@ -19,7 +19,6 @@ import type { TrainingStepEnd } from "./callbacks.ts";
 import { type Collected, collect } from "./collect.ts";
 import type { TrainingConfig } from "./config.ts";
 import { followKl, type TrainingControls } from "./controls.ts";
-import { countReused } from "./count-reused.ts";
 import { countLost, dropKl, reportFailures, reportLearning, reportSkipped, stopOf } from "./failures.ts";
 import type { HeldOutEvaluation } from "./held-out.ts";
 import type { Recall } from "./recall.ts";
@@ -28,6 +27,7 @@ import { type SavedState, saveLoop } from "./saved-loop.ts";
 import type { ScenarioOrder } from "./scenario-order.ts";
 import { evaluateStep } from "./selection.ts";
 import { rolloutFacts, rolloutMetrics } from "./step-metrics.ts";
+import { StepTimer } from "./step-timing.ts";
 
 /** Everything that changes while a run goes on, as plain data: with the policy's snapshot, this is a checkpoint. */
 export interface LoopState extends SkippedUpdates {
@@ -88,23 +88,21 @@ async function runStep(loop: Loop): Promise<void> {
   const learningRate = learningRateAt(step, config) * state.controls.learningRateScale;
   await run.stepStart({ step, totalSteps: config.steps, learningRate });
 
-  const startedAt = performance.now();
+  const timer = new StepTimer(step, loop.learner.policy);
   const rollout = { ...loop.rollout, watch: run.live?.of(step) };
   const { position, lowestReward, controls } = state;
   const { algorithm } = loop.learner;
   const plan = { step, position, lowestReward, config, controls, algorithm, rollout, scenarios, recall, signal };
   const collected = await collect(plan);
-  const sampledAt = performance.now();
+  timer.sampled();
   const { groups, report } = collected;
   await reportFailures(loop, step, collected);
   countLost(state, collected);
   await run.tell("rollouts", step, rolloutFacts(collected), { groups, report });
 
   const record = openRecord(run, config, step, collected);
-  const reusedShare = countReused(loop.learner.policy);
   const learnt = await learnFromStep(loop, step, learningRate, collected, record?.learnt);
-  const updatedAt = performance.now();
-  const reused = reusedShare();
+  const timing = timer.updated(report.sampledTokens);
   run.step = step;
   for (const one of [recall, scenarios.sampler]) one?.note([...groups, ...collected.refused]);
   state.position += collected.drawn;
@@ -113,13 +111,6 @@ async function runStep(loop: Loop): Promise<void> {
   const metrics = finiteMetrics(step, rolloutMetrics(collected), learnt, { learningRate, optimiserSteps, notFinite });
   state.pending = metrics;
   record?.write();
-  const timing = {
-    step,
-    rolloutMs: sampledAt - startedAt,
-    updateMs: updatedAt - sampledAt,
-    tokensPerSecond: (1000 * report.sampledTokens) / Math.max(1, sampledAt - startedAt),
-    ...(reused !== undefined && { reused }),
-  };
   // Before the checkpoint, because callbacks may change the controls and their own state.
   const vocabulary = loop.learner.policy.model.vocabSize;
   const { stop, tellFinding: tell } = run;
@@ -127,7 +118,7 @@ async function runStep(loop: Loop): Promise<void> {
   await run.tell("step", step, { metrics }, told satisfies Omit<TrainingStepEnd, "step" | "metrics">);
   const broken = stopOf(loop, step, collected);
   await endStep(loop, metrics, broken !== undefined);
-  run.time({ ...timing, otherMs: performance.now() - updatedAt });
+  run.time(timer.ended(timing));
   if (broken) throw broken;
 }
 
