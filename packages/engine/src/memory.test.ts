@@ -38,7 +38,15 @@ describe.skipIf(!limits)("a process that may take no more memory", () => {
       after: number;
       reusedTokens: number;
     }
-    const outcomes = starve<Record<"without" | "givenUp" | "reused" | "plenty", Outcome>>("gives-up.mjs");
+    interface OutcomeBack {
+      code: string;
+      gradient?: number[];
+      before: number;
+      after: number;
+    }
+    type Way = "without" | "givenUp" | "reused" | "plenty";
+    type WayBack = "backWithout" | "backGivenUp" | "backPlenty";
+    const outcomes = starve<Record<Way, Outcome> & Record<WayBack, OutcomeBack>>("gives-up.mjs");
     const { without, givenUp, reused, plenty } = outcomes;
     expect(without).toMatchObject({ code: "OUT_OF_MEMORY" });
     expect(givenUp.before).toBeGreaterThan(32 * 2 ** 20);
@@ -46,5 +54,11 @@ describe.skipIf(!limits)("a process that may take no more memory", () => {
     expect(reused).toMatchObject({ after: reused.before, logprobs: plenty.logprobs });
     expect(reused.reusedTokens).toBeGreaterThan(1_500);
     expect(plenty.logprobs!.every((logprob) => logprob < 0)).toBe(true);
+    const { backWithout, backGivenUp, backPlenty } = outcomes;
+    expect(backWithout.code).toBe("OUT_OF_MEMORY");
+    expect(backGivenUp).toMatchObject({ code: "none", gradient: backPlenty.gradient });
+    // What the pass goes on from is still there.
+    expect(backGivenUp.after).toBeGreaterThan(0);
+    expect(backGivenUp.after).toBeLessThan(backGivenUp.before);
   });
 });

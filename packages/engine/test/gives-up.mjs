@@ -1,6 +1,6 @@
 // `node --expose-gc gives-up.mjs` samples with activations kept, then takes nearly all memory that the process may still have, and trains
 // on what was sampled. Prints as JSON what came of it: without activations, with some to give up, with some and room for both, and with
-// plenty of memory.
+// plenty of memory; and of the way back of a pass, without and with activations of another reply to give up.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { openModel } from "../dist/index.mjs";
@@ -19,10 +19,14 @@ function limit(bytes) {
   execFileSync("prlimit", ["--pid", String(process.pid), `--as=${bytes}:`]);
 }
 
-async function train(model, batch, room) {
+function leave(room) {
   gc();
   gc();
   limit(1024 * Number(/VmSize:\s+(\d+)/.exec(readFileSync("/proc/self/status", "utf8"))[1]) + room);
+}
+
+async function train(model, batch, room) {
+  leave(room);
   const answer = model.forward(batch, { ...wants, temperature: 1, dropoutSeed: undefined });
   const result = await answer.then(
     async ({ pass, logprobs }) => {
@@ -36,7 +40,7 @@ async function train(model, batch, room) {
   return { ...result, after: activationBytes, reusedTokens };
 }
 
-async function run(activationBytes, room) {
+async function open(activationBytes) {
   const model = await openModel(shape, { threads: 1, slots: 1, cacheBytes: 256 * MIB, activationBytes });
   for (const { name, rows, cols } of await model.tensors()) {
     const data = new Float32Array(rows * cols);
@@ -46,15 +50,47 @@ async function run(activationBytes, room) {
     );
   }
   await model.setTrainable("full");
+  return model;
+}
+
+/** What trains on a reply that is sampled. */
+async function sampled(model, prompt) {
   const request = { ...sampling, tokens: prompt, stopTokens: new Int32Array(), maxTokens: 8, keepActivations: true };
   const reply = await model.sample(request).reply;
   const tokens = Int32Array.of(...prompt, ...reply.tokens);
   const nodes = { nodeStart: Int32Array.of(0, tokens.length), nodeParent: Int32Array.of(-1) };
-  const batch = { tokens, ...nodes, wanted: new Uint8Array(tokens.length).fill(1, prompt.length) };
+  return { tokens, ...nodes, wanted: new Uint8Array(tokens.length).fill(1, prompt.length) };
+}
+
+async function run(activationBytes, room) {
+  const model = await open(activationBytes);
+  const batch = await sampled(model, prompt);
   const { activationBytes: before } = await model.stats();
   const result = { before, ...(await train(model, batch, room)) };
   await model.close();
   return result;
+}
+
+async function wayBack(activationBytes, room) {
+  const model = await open(activationBytes);
+  const batch = await sampled(model, prompt);
+  await sampled(
+    model,
+    prompt.map((token) => 63 - token),
+  );
+  const { activationBytes: before } = await model.stats();
+  const { pass } = await model.forward(batch, { ...wants, temperature: 1, dropoutSeed: undefined });
+  leave(room);
+  const logprobs = new Float32Array(batch.tokens.length).fill(1, prompt.length);
+  const code = await model.backward(pass, { logprobs, valuesIntoTrunk: false }).then(
+    () => "none",
+    (error) => error.code,
+  );
+  limit("unlimited");
+  const { activationBytes: after } = await model.stats();
+  const gradient = code === "none" ? [...(await model.readFlat("gradients")).subarray(0, 1000)] : undefined;
+  await model.close();
+  return { before, after, code, gradient };
 }
 
 const kept = 512 * MIB;
@@ -64,5 +100,8 @@ console.log(
     givenUp: await run(kept, 32 * MIB),
     reused: await run(kept, 64 * MIB),
     plenty: await run(0, 2048 * MIB),
+    backWithout: await wayBack(0, 16 * MIB),
+    backGivenUp: await wayBack(kept, 16 * MIB),
+    backPlenty: await wayBack(0, 2048 * MIB),
   }),
 );

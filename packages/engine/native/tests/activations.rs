@@ -155,3 +155,75 @@ fn everything_but_the_last_tokens_is_reused_where_all_was_kept() {
         m.forward_from(&weights, &f.batch(1.0), want, &|_| panic!("nobody should ask")).unwrap();
     }
 }
+
+/// All tokens of the forest, each kept.
+fn ran_whole(m: &mut Model, f: &Forest) -> Ran {
+    let mut ran = Ran::default();
+    for path in f.paths() {
+        let tokens: Vec<u32> = path.iter().map(|&i| f.tokens[i]).collect();
+        ran.run(m, &tokens, tokens.len(), &mut |_| 0);
+    }
+    ran
+}
+
+#[test]
+fn what_sampling_did_not_compute_is_not_taken_from_it() {
+    for (dropout, want) in [(0.3, Want { dropout_seed: Some(7), ..SCORES }), (0.0, Want { adapters: false, ..SCORES })] {
+        let mut m = model("llama", 2, Level::available()[0]);
+        m.add_value_head().unwrap();
+        m.add_lora(4, 8.0, dropout, &["q", "v", "down"], 5).unwrap();
+        randomise(&mut m);
+        m.set_activation_bytes(ROOM);
+        assert_eq!(m.can_keep(), dropout == 0.0);
+        let f = forest(m.config().vocab);
+        let ran = ran_whole(&mut m, &f);
+        let from = |tokens: &[u32]| ran.longest(tokens, kept);
+        let plain = learn_from(&mut m, &f.batch(1.0), want, &|_| Vec::new());
+        assert!(learn_from(&mut m, &f.batch(1.0), want, &from) == plain);
+        assert_eq!(m.reuse().reused, 0);
+        // It was kept: what sampling did compute is taken.
+        let sampled = learn_from(&mut m, &f.batch(1.0), SCORES, &from);
+        assert!(m.reuse().reused > 0 && sampled != plain);
+    }
+}
+
+#[test]
+fn without_adapters_there_is_nothing_to_turn_off() {
+    let mut m = learner("gpt2", false, Level::available()[0], false);
+    let f = forest(m.config().vocab);
+    let ran = ran_whole(&mut m, &f);
+    let want = Want { adapters: false, ..SCORES };
+    let plain = learn_from(&mut m, &f.batch(1.0), want, &|_| Vec::new());
+    assert!(learn_from(&mut m, &f.batch(1.0), want, &|tokens| ran.longest(tokens, kept)) == plain);
+    assert!(m.reuse().reused > 0);
+}
+
+#[test]
+fn a_pass_says_all_that_it_holds() {
+    let mut m = learner("llama", false, Level::available()[0], false);
+    let f = forest(m.config().vocab);
+    let weights = m.weights().clone();
+    let held = |m: &mut Model, ran: &Ran, want: Want| {
+        let pass = m.forward_from(&weights, &f.batch(1.0), want, &|tokens| ran.longest(tokens, kept)).unwrap();
+        let held = pass.bytes();
+        let d = vec![0.0; f.tokens.len()];
+        m.backward(pass, &Derivatives { logprobs: &d, entropy: None, values: None, value_into_trunk: false }).unwrap();
+        held
+    };
+    let want = Want { grad: true, ..WANT };
+    let logits = 4 * 1072 * f.wanted.iter().filter(|&&wanted| wanted != 0).count();
+    // Before the memory of a larger pass is at hand.
+    let twice = held(&mut m, &Ran::default(), Want { recompute: true, ..want });
+    assert!(twice < logits, "{twice}: a pass that computes twice keeps no logits");
+    let whole = ran_whole(&mut m, &f);
+    let nothing_missing = held(&mut m, &whole, want);
+    let mut lacking = Ran::default();
+    for path in f.paths() {
+        let tokens: Vec<u32> = path.iter().map(|&i| f.tokens[i]).collect();
+        lacking.run(&mut m, &tokens[..tokens.len() - 1], tokens.len(), &mut |_| 0);
+    }
+    // Keys and values of one token a path, in segments of 16, beside the page of what was run.
+    let segments = f.paths().len() * m.segment_bytes(1);
+    let some_missing = held(&mut m, &lacking, want);
+    assert!(some_missing > nothing_missing + segments, "{some_missing} beside {nothing_missing} and {segments}");
+}

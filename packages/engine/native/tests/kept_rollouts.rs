@@ -229,3 +229,84 @@ fn a_pass_holds_what_it_goes_on_from() {
     }
     assert!(gradients(&mut m, passes) == plain);
 }
+
+/// Replies to a prompt that has nothing in common with the rollout's.
+fn others(m: &mut Model, scheduler: &mut Scheduler) {
+    let prompt: Vec<u32> = (0..PROMPT as u32).map(|i| 5 * i + 2).collect();
+    (50..56).for_each(|id| scheduler.submit(m, Request { keep: true, ..Request::plain(id, prompt.clone(), REPLY) }).unwrap());
+    while !scheduler.idle() {
+        scheduler.step(m);
+    }
+}
+
+#[test]
+fn what_is_kept_of_these_weights_is_not_given_up_for_more_of_it() {
+    let mut m = learner("llama", false, Level::available()[0], false);
+    let whole = rollout(&mut m, &mut scheduler(), false);
+    let all = (most(&whole), DRAWN);
+    let mut kept_by = |limit: usize, more: bool| {
+        m.trim_activations();
+        m.set_activation_bytes(limit);
+        let mut scheduler = scheduler();
+        rollout(&mut m, &mut scheduler, true);
+        if more {
+            others(&mut m, &mut scheduler);
+        }
+        train_on(&mut m, &scheduler, &whole)
+    };
+    let just_enough = (1..64).map(|share| share << 15).find(|&limit| kept_by(limit, false) == all).unwrap();
+    assert_eq!(kept_by(just_enough, true), all);
+}
+
+#[test]
+fn a_running_reply_whose_beginning_was_given_up_is_computed_anew_and_the_others_are_not() {
+    const LONG: usize = 30;
+    let mut m = learner("qwen2", false, Level::available()[0], false);
+    let mut scheduler = scheduler();
+    let prompt: Vec<u32> = (0..PROMPT as u32).map(|i| 3 * i + 1).collect();
+    let ask = |id: u64, tokens: usize| Request { keep: true, ..Request::plain(id, prompt.clone(), tokens) };
+    scheduler.submit(&m, ask(0, LONG)).unwrap();
+    (0..3).for_each(|_| drop(scheduler.step(&mut m)));
+    // As before an optimiser step that then changes nothing.
+    scheduler.sweep(None);
+    (1..4).for_each(|id| scheduler.submit(&m, ask(id, REPLY)).unwrap());
+    let mut whole = vec![prompt.clone(); 4];
+    while !scheduler.idle() {
+        for outcome in scheduler.step(&mut m).finished.into_iter().map(Result::unwrap) {
+            whole[outcome.id as usize].extend(outcome.drawn.iter().map(|drawn| drawn.token));
+        }
+    }
+    assert_eq!(train_on(&mut m, &scheduler, &whole).0, most(&whole) - (LONG - 1));
+}
+
+#[test]
+fn other_weights_learn_nothing_from_it() {
+    let moved = |m: &mut Model| {
+        let data: Vec<f32> = (0..40).map(|i| uniform(77, i)).collect();
+        let mut staged = m.stage(stateset_engine::model::Purpose::Present);
+        m.stage_tensor(&mut staged, "final_norm.weight", Values::Floats(&data), false).unwrap();
+        m.commit(staged).unwrap();
+    };
+    // Loaded between sampling and training.
+    let mut m = learner("llama", false, Level::available()[0], false);
+    let mut scheduler = scheduler();
+    let whole = rollout(&mut m, &mut scheduler, true);
+    moved(&mut m);
+    assert_eq!(train_on(&mut m, &scheduler, &whole), (0, 0));
+    // Changed while replies run: these go on with their own weights, and are kept no more.
+    scheduler = self::scheduler();
+    (0..4).for_each(|id| scheduler.submit(&m, Request { keep: true, ..Request::plain(id, whole[0][..PROMPT].to_vec(), 30) }).unwrap());
+    (0..5).for_each(|_| drop(scheduler.step(&mut m)));
+    let before = m.version();
+    moved(&mut m);
+    let mut whole = vec![whole[0][..PROMPT].to_vec(); 4];
+    while !scheduler.idle() {
+        for outcome in scheduler.step(&mut m).finished.into_iter().map(Result::unwrap) {
+            assert_eq!(outcome.version, before);
+            whole[outcome.id as usize].extend(outcome.drawn.iter().map(|drawn| drawn.token));
+        }
+    }
+    assert_eq!(train_on(&mut m, &scheduler, &whole), (0, 0));
+    m.trim_activations();
+    assert_eq!(m.activation_bytes(), 0, "nothing of it is left");
+}

@@ -34,7 +34,7 @@ export interface DiskPlan {
 
 /** Plays one group, scores it once, and sees whether the reward asks how likely replies are. Sampling whole steps batches more groups together, so this is rather too long than too short. */
 export async function planTime(
-  project: Project,
+  project: Pick<Project, "agent" | "environment" | "reward">,
   config: TrainingConfig,
 ): Promise<{ time: TimePlan; groups: TrajectoryGroup[]; asksScores: boolean }> {
   const scenario = project.environment.scenarios[0]!;

@@ -33,6 +33,7 @@ export interface AttemptOptions {
   /** The trainer's. */
   sampling: Readonly<Sampling>;
   learn: boolean;
+  keepActivations: boolean | undefined;
   /** Replies of one conversation at most. */
   maxTurns: number;
   onReply?: ((tokens: number) => void) | undefined;
@@ -97,7 +98,7 @@ export class Attempt implements ChatBook {
 
   async open(call: ChatCall, exchange: Exchange): Promise<OpenedCall> {
     const { messages, constraint, request } = call;
-    const { sampling: trainer, seed: own, attempt, learn } = this.#options;
+    const { sampling: trainer, seed: own, attempt, learn, keepActivations = false } = this.#options;
     const { sampling, overridden } = ownSampling(request, call.sampling, trainer);
     for (const field of overridden) this.overridden.add(field);
     const { session, prompt, from } = await this.#place(call, sampling, exchange.signal);
@@ -113,7 +114,7 @@ export class Attempt implements ChatBook {
     return {
       ...{ session, prompt, sampling, seed },
       samplerLogprobs: learn && (isShaped(sampling) || constraint !== undefined),
-      keepActivations: learn,
+      keepActivations,
       keep: ({ sample, turn }, chain) => {
         this.#replies.push({ key, asked, choice: choice++, from, messages, turn, chain });
         this.#tell(told, sample, turn);

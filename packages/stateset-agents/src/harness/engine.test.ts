@@ -71,6 +71,7 @@ describe("a harness on the engine", { timeout: 120_000 }, () => {
     const { run } = await train({ ...small, agent, harness, dir: false });
     expect(run.metrics[0]).toMatchObject({ firstRatioMax: 1, conversations: 4 });
     expect(run.metrics[0]!.gradNorm).toBeGreaterThan(0);
+    expect(agent.policy.stats().reusedTokens).toBeGreaterThan(0);
   });
 
   it("gives a client less than the trainer's shortest reply, and what room there is, where that is less still", async () => {

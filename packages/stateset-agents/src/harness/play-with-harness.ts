@@ -148,9 +148,17 @@ function attemptOf(
   request: PlayRequest,
   { number, agent, harness, settings }: Pick<HarnessPlay, "agent" | "harness" | "settings"> & { number: number },
 ): Attempt {
-  const { id, scenario, seed, member, learn, onReply } = request;
+  const { id, scenario, seed, member, learn, keepActivations, onReply } = request;
   return new Attempt({
-    ...{ scenarioId: scenario.id, trajectoryId: id, attempt: number, learn, onReply, onCall: harness.onCall },
+    ...{
+      scenarioId: scenario.id,
+      trajectoryId: id,
+      attempt: number,
+      learn,
+      keepActivations,
+      onReply,
+      onCall: harness.onCall,
+    },
     seed: seedOf(seed, "member", member),
     sampling: samplingOf(agent, request),
     maxTurns: settings.maxTurns,

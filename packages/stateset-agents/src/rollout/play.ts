@@ -26,6 +26,8 @@ export interface PlayRequest {
   sampling: RolloutSettings["sampling"] & Pick<RolloutSettings, "constrain">;
   /** False: tokens are recorded, not marked for learning. */
   learn: boolean;
+  /** The engine keeps what it computes, for the update that comes next. */
+  keepActivations?: boolean | undefined;
   /** Told of every reply, with the tokens that were sampled for it. */
   onReply?: ((tokens: number) => void) | undefined;
 }
@@ -55,11 +57,11 @@ export interface EnvironmentPlay {
  */
 export function playInEnvironment({ agent, environment, settings }: EnvironmentPlay): Play {
   return async (request, signal) => {
-    const { scenario, id, learn, sampling } = request;
+    const { scenario, id, learn, keepActivations = false, sampling } = request;
     let episode: Episode;
     const begin = (environmentTools: readonly ToolDefinition[] = []) =>
       agent.startConversation({
-        ...{ scenario, learn, keepActivations: learn },
+        ...{ scenario, learn, keepActivations },
         ...sampling,
         ...(environmentTools.length > 0 && { environmentTools }),
       });

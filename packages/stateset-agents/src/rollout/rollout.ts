@@ -26,6 +26,8 @@ export interface Rollout {
   settings: RolloutSettings;
   /** False in evaluations: tokens are recorded, not marked for learning. */
   learn: boolean;
+  /** What is sampled is trained on next: the engine keeps what it computes. Left out: no. */
+  keepActivations?: boolean;
   /** What rewards may ask how likely replies are. Left out: one for each call of sampleGroups(). */
   scorer?: ReferenceScorer | undefined;
   /** Whose model samples, and scores for rewards. None, and none for a stub: rewards go without. */
@@ -102,14 +104,15 @@ async function sampleAll(
   requests: readonly GroupRequest[],
   { report, minimum = 2, signal, stop }: SampleOptions & { stop: () => void },
 ): Promise<TrajectoryGroup[]> {
-  const { learn } = rollout;
+  const { learn, keepActivations } = rollout;
   const slots = rollout.agent?.policy.stats().slots ?? 0;
   const { constrain, concurrency = Math.max(leastConcurrency, slots) } = rollout.settings;
   const sampling = { ...rollout.settings.sampling, constrain };
   const progress = progressOf(rollout, requests, report);
   const conversations = requests.flatMap(({ id, scenario, size, seed }) =>
     Array.from({ length: size }, (_, member) => async () => {
-      const request = { id: `${id}-m${member}`, scenario, seed, member, sampling, learn, onReply: progress.replied };
+      const own = { id: `${id}-m${member}`, scenario, seed, member, sampling };
+      const request = { ...own, learn, keepActivations, onReply: progress.replied };
       const one = await rollout.play(request, signal);
       rollout.watch?.ended(id, one.trajectory);
       progress.ended(1);

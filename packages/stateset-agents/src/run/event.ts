@@ -7,7 +7,7 @@ import type { Metrics } from "./metrics.ts";
 /** The numbers of one step; metrics.jsonl has them with those of the evaluation that followed. Same seed, same bytes: nothing here depends on the clock. */
 export type StepMetrics = { step: number } & Metrics;
 
-/** Wall-clock numbers of one step. */
+/** What depends on the clock or on the machine, of one step. */
 export interface StepTiming {
   step: number;
   /** Sampling conversations; 0 for learners that sample none. */
@@ -15,9 +15,14 @@ export interface StepTiming {
   updateMs: number;
   /** Tokens sampled per second of rollout, or learnt from per second of update. */
   tokensPerSecond: number;
+  /**
+   * Share of the tokens of its updates' passes that were not computed again, because sampling had. It follows from the memory there was. Missing
+   * where nothing was learnt, and where the engine does not count it.
+   */
+  reused?: number;
 }
 
-/** A line of timing.jsonl, which is apart from the metrics because it depends on the clock. */
+/** A line of timing.jsonl, which is apart from the metrics because it depends on the clock and the machine. */
 export interface TimingRecord extends StepTiming {
   /** Callbacks, evaluation and checkpoint of the step. */
   otherMs: number;

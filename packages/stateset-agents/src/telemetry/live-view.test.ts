@@ -43,7 +43,7 @@ function stepEnd(step: number, reward: number): StepEnd {
     step,
     totalSteps: 4,
     metrics: { step, reward, rewardStd: 0.2, kl: 0.0125, entropy: 1.5, clipFraction: 0.034, gradNorm: 0.9 },
-    timing: { step, rolloutMs: 700, updateMs: 300, tokensPerSecond: 1234 },
+    timing: { step, rolloutMs: 700, updateMs: 300, tokensPerSecond: 1234, reused: 0.97 },
     stop: () => {},
     tell: async () => {},
   };
@@ -117,7 +117,7 @@ describe("createLiveView", () => {
     expect(text).toMatch(/step +3\/4 {2}━+─+ {2}75% {3}eta 10s/);
     expect(text).toMatch(/reward +0.500 ± 0.200 {2}▁▃█\n/);
     expect(text).toContain("kl 0.013   entropy 1.500   clip 3.4%   grad 0.900");
-    expect(text).toContain("1.2k tokens/s   rollout 70%   update 30%");
+    expect(text).toContain("1.2k tokens/s   rollout 70%   update 30%   reused 97%");
     expect(text).toContain("3 of 72 (environment 3, reward 0) rollouts");
     expect(text).toContain("held-out selection reward 0.450 [0.400, 0.500] n=9 at step 3");
     expect(text).toContain("held-out report    reward 0.300 (n=2 is too small) at step 3 (weights of step 2)");
@@ -199,7 +199,7 @@ describe("createLiveView", () => {
     const text = play({}).join("");
     expect(text).not.toContain("\u001b");
     expect(text).toContain(
-      "step 2/4  reward 0.300 ± 0.200  kl 0.013  entropy 1.500  clip 3.4%  1234 tokens/s  rollout 70%  failed 1  eta 20s\n",
+      "step 2/4  reward 0.300 ± 0.200  kl 0.013  entropy 1.500  clip 3.4%  1234 tokens/s  rollout 70%  reused 97%  failed 1  eta 20s\n",
     );
     expect(text).toContain("held-out (selection) at step 3: reward 0.450");
     expect(text).toContain("held-out (report) at step 3 (weights of step 2): reward 0.300");

@@ -19,6 +19,7 @@ export function stepLine(state: ViewState, nowMs: number): string {
     metrics.mismatch === undefined ? undefined : `mismatch ${number(metrics.mismatch)}`,
     `${Math.round(timing.tokensPerSecond)} tokens/s`,
     timing.rolloutMs === 0 ? undefined : `rollout ${percent(timing.rolloutMs / total)}`,
+    timing.reused === undefined ? undefined : `reused ${percent(timing.reused)}`,
     state.conversations === 0 ? undefined : `failed ${state.failed.environment + state.failed.reward}`,
     `eta ${duration(state.etaMs(nowMs) ?? Number.NaN)}`,
   ]

@@ -142,6 +142,7 @@ function learningLines(state: ViewState, frame: ViewFrame): string[] {
     ...(rolloutMs === 0
       ? []
       : [fact("rollout", percent(rolloutMs / total), frame), fact("update", percent(updateMs / total), frame)]),
+    ...stated("reused", timing.reused, percent),
     ...(spacious && timing.rolloutMs + timing.updateMs >= 1000
       ? [fact("last step", duration(timing.rolloutMs + timing.updateMs), frame)]
       : []),

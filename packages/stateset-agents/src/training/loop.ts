@@ -27,6 +27,7 @@ import { type SavedState, saveLoop } from "./saved-loop.ts";
 import type { ScenarioOrder } from "./scenario-order.ts";
 import { evaluateStep } from "./selection.ts";
 import { rolloutFacts, rolloutMetrics } from "./step-metrics.ts";
+import { StepTimer } from "./step-timing.ts";
 
 /** Everything that changes while a run goes on, as plain data: with the policy's snapshot, this is a checkpoint. */
 export interface LoopState extends SkippedUpdates {
@@ -87,13 +88,13 @@ async function runStep(loop: Loop): Promise<void> {
   const learningRate = learningRateAt(step, config) * state.controls.learningRateScale;
   await run.stepStart({ step, totalSteps: config.steps, learningRate });
 
-  const startedAt = performance.now();
+  const timer = new StepTimer(step, loop.learner.policy);
   const rollout = { ...loop.rollout, watch: run.live?.of(step) };
   const { position, lowestReward, controls } = state;
   const { algorithm } = loop.learner;
   const plan = { step, position, lowestReward, config, controls, algorithm, rollout, scenarios, recall, signal };
   const collected = await collect(plan);
-  const sampledAt = performance.now();
+  timer.sampled();
   const { groups, report } = collected;
   await reportFailures(loop, step, collected);
   countLost(state, collected);
@@ -101,7 +102,7 @@ async function runStep(loop: Loop): Promise<void> {
 
   const record = openRecord(run, config, step, collected);
   const learnt = await learnFromStep(loop, step, learningRate, collected, record?.learnt);
-  const updatedAt = performance.now();
+  const timing = timer.updated(report.sampledTokens);
   run.step = step;
   for (const one of [recall, scenarios.sampler]) one?.note([...groups, ...collected.refused]);
   state.position += collected.drawn;
@@ -110,12 +111,6 @@ async function runStep(loop: Loop): Promise<void> {
   const metrics = finiteMetrics(step, rolloutMetrics(collected), learnt, { learningRate, optimiserSteps, notFinite });
   state.pending = metrics;
   record?.write();
-  const timing = {
-    step,
-    rolloutMs: sampledAt - startedAt,
-    updateMs: updatedAt - sampledAt,
-    tokensPerSecond: (1000 * report.sampledTokens) / Math.max(1, sampledAt - startedAt),
-  };
   // Before the checkpoint, because callbacks may change the controls and their own state.
   const vocabulary = loop.learner.policy.model.vocabSize;
   const { stop, tellFinding: tell } = run;
@@ -123,7 +118,7 @@ async function runStep(loop: Loop): Promise<void> {
   await run.tell("step", step, { metrics }, told satisfies Omit<TrainingStepEnd, "step" | "metrics">);
   const broken = stopOf(loop, step, collected);
   await endStep(loop, metrics, broken !== undefined);
-  run.time({ ...timing, otherMs: performance.now() - updatedAt });
+  run.time(timer.ended(timing));
   if (broken) throw broken;
 }
 

@@ -131,7 +131,8 @@ function drive({ parts, config }: ResolvedRun, run: OpenedRun<SavedState>["run"]
   const { agent, environment, harness, reward } = parts;
   const scorer = scorerOf(agent);
   const onProgress = (progress: Omit<RunProgress, "step" | "totalSteps">) => run.progress(progress);
-  return openRollout({ agent, environment, harness, reward, settings: config, learn: true, scorer, onProgress });
+  const driven = { agent, environment, harness, reward, settings: config, scorer, onProgress };
+  return openRollout({ ...driven, learn: true, keepActivations: true });
 }
 
 async function openLoop(

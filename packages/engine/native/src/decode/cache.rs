@@ -214,17 +214,6 @@ impl PrefixCache {
         oldest.is_some()
     }
 
-    /// Gives up the activations of the least recently used run behind which none are kept, and to which none are being added. False when there is none.
-    pub fn forget_oldest(&mut self) -> bool {
-        let needs = |id: &NodeId| self.node(*id).holds > 0 || self.node(*id).segment.kept() > 0;
-        let free = |n: &Node| n.holds == 0 && n.segment.kept() > 0 && !n.children.iter().any(needs);
-        let oldest = (0..self.nodes.len()).filter(|&id| self.nodes[id].as_ref().is_some_and(free)).min_by_key(|&id| self.node(id).last_use);
-        if let Some(id) = oldest {
-            self.node(id).segment.forget_activations();
-        }
-        oldest.is_some()
-    }
-
     /// Gives up all activations.
     pub fn forget_all(&self) {
         self.nodes.iter().flatten().for_each(|node| node.segment.forget_activations());

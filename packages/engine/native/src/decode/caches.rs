@@ -40,11 +40,6 @@ impl Caches {
         self.list.iter().find(|&&(other, _)| other == version).map_or(Vec::new(), |(_, cache)| cache.kept_path(tokens))
     }
 
-    /// Gives up the oldest activations. False when there are none.
-    pub fn forget_oldest(&mut self) -> bool {
-        self.list.iter_mut().any(|(_, cache)| cache.forget_oldest())
-    }
-
     /// Gives up the activations of all versions but one, which alone can be trained from.
     pub fn forget_all_but(&self, version: Option<u64>) {
         self.list.iter().filter(|&&(other, _)| Some(other) != version).for_each(|(_, cache)| cache.forget_all());

@@ -1,5 +1,6 @@
 //! Which sequences have their activations kept for training: those that ask for it, from their first token on, while there is room. What
-//! is behind a token of which nothing is kept is of no use. Where room is short the oldest that nobody adds to is given up.
+//! is behind a token of which nothing is kept is of no use. Where room is short nothing is given up: what was kept of these weights is worth
+//! as much to the training as what would take its place, and it has been copied already.
 
 use super::cache::{Found, PrefixCache};
 use super::request::Request;
@@ -17,6 +18,10 @@ pub fn begin(model: &Model, cache: &PrefixCache, request: &Request, version: u64
     let keeps = kept.len == found.len || model.has_room_to_keep(found.len - kept.len);
     (if keeps { kept } else { found }, keeps)
 }
+
+/// Steps without a reply that is to be kept, after which nobody trains for now. Taking the memory anew costs less than so many steps, so
+/// evaluations between two updates may well be longer.
+const REST: u64 = 2048;
 
 impl Scheduler {
     /// Drops what was computed with weights that neither are the present ones nor have a request left. None: the present ones are
@@ -36,9 +41,16 @@ impl Scheduler {
         for &(index, count) in work {
             let active = &mut self.active[index];
             active.keeps &= active.version() == model.version();
-            while active.keeps && !model.keep_next(&active.segment, count) {
-                active.keeps = self.caches.forget_oldest();
-            }
+            active.keeps = active.keeps && model.keep_next(&active.segment, count);
+        }
+    }
+
+    /// Who trained and now only samples holds no memory for training.
+    pub(super) fn rest(&mut self, model: &Model) {
+        self.unkept = if self.active.iter().any(|active| active.request.keep) { 0 } else { self.unkept + 1 };
+        if self.unkept == REST {
+            self.forget_activations();
+            model.trim_activations();
         }
     }
 

@@ -35,6 +35,8 @@ pub struct Scheduler {
     pub(super) caches: Caches,
     /// The present version when it was last asked.
     pub(super) swept: Option<u64>,
+    /// Steps since the last one with a reply that is to be kept.
+    pub(super) unkept: u64,
     counts: Counts,
     inferred: Inferred,
     /// Of a few positions of a prompt that is read.
@@ -58,6 +60,7 @@ impl Scheduler {
             active: Vec::new(),
             caches: Caches::default(),
             swept: None,
+            unkept: 0,
             counts: Counts::default(),
             inferred: Inferred::default(),
             logits: Logits::default(),
@@ -145,6 +148,7 @@ impl Scheduler {
         let mut produced = Produced::default();
         self.counts.steps += 1;
         self.admit(model, &mut produced);
+        self.rest(model);
         self.grow(model, &mut produced);
         let mut budget = PREFILL_TOKENS;
         for version in distinct(self.active.iter().map(Active::version)) {

@@ -256,55 +256,59 @@ pub unsafe fn grad_weight(
     let threads = exec.pool.threads();
     let splits = (4 * threads).div_ceil(columns.len()).clamp(1, groups.count);
     let per_split = groups.count.div_ceil(splits);
-    let x = Shared(packed);
+    let tiles = WeightTiles { level, operands, x: Shared(packed), tokens, k, groups };
     exec.pool.run(columns.len() * splits, |chunk, thread| {
-        let (j, (first, count)) = columns[chunk / splits];
-        let job = &plain[j];
+        let (j, panels) = columns[chunk / splits];
         let range = chunk % splits * per_split..((chunk % splits + 1) * per_split).min(groups.count);
-        weight_item(level, operands, &x, job, tokens, k, first, count, range, groups, locals.of(thread));
+        unsafe { tiles.add(&plain[j], panels, range, locals.of(thread)) };
     });
     Ok(())
 }
 
-#[allow(clippy::too_many_arguments)]
-fn weight_item(
+/// What is the same for all tiles of some matrices' gradients.
+struct WeightTiles {
     level: Level,
     operands: Operands,
-    x: &Shared<f32>,
-    job: &GradWeight,
+    /// Packed: `[group][token][columns of the group]`.
+    x: Shared<f32>,
     tokens: usize,
     k: usize,
-    first: usize,
-    count: usize,
-    range: std::ops::Range<usize>,
     groups: Groups,
-    local: *mut f32,
-) {
-    let mut t0 = 0;
-    while t0 < tokens {
-        let len = T_BLOCK.min(tokens - t0);
-        unsafe {
-            operands.pack_panels(level, (job.dy.add(t0 * job.dy_row + first * 16), job.dy_row), len, count * 16, local);
-            for g in range.clone() {
-                let (start, rows) = groups.get(g);
-                let tile = Tile {
-                    x: x.at(start * operands.steps(tokens) + operands.steps(t0) * rows),
-                    x_stride: 0,
-                    w: local,
-                    w_panel: 16,
-                    w_step: count * 16,
-                    k: operands.steps(len),
-                    c: job.dw.add((first * k + start) * 16),
-                    c_row: 16,
-                    c_panel: k * 16,
-                    bias: std::ptr::null(),
-                    add: std::ptr::null(),
-                    mode: Mode::Chain,
-                    ahead: 0,
-                };
-                operands.multiply(level, rows, count, &tile);
+}
+
+impl WeightTiles {
+    /// Panels `first..first + count` of a matrix, of these groups of columns.
+    ///
+    /// # Safety
+    /// As `grad_weight`; `local` has room for a block of tokens of these panels, and no other thread uses it.
+    unsafe fn add(&self, job: &GradWeight, (first, count): (usize, usize), range: std::ops::Range<usize>, local: *mut f32) {
+        let WeightTiles { level, operands, ref x, tokens, k, groups } = *self;
+        let mut t0 = 0;
+        while t0 < tokens {
+            let len = T_BLOCK.min(tokens - t0);
+            unsafe {
+                operands.pack_panels(level, (job.dy.add(t0 * job.dy_row + first * 16), job.dy_row), len, count * 16, local);
+                for g in range.clone() {
+                    let (start, rows) = groups.get(g);
+                    let tile = Tile {
+                        x: x.at(start * operands.steps(tokens) + operands.steps(t0) * rows),
+                        x_stride: 0,
+                        w: local,
+                        w_panel: 16,
+                        w_step: count * 16,
+                        k: operands.steps(len),
+                        c: job.dw.add((first * k + start) * 16),
+                        c_row: 16,
+                        c_panel: k * 16,
+                        bias: std::ptr::null(),
+                        add: std::ptr::null(),
+                        mode: Mode::Chain,
+                        ahead: 0,
+                    };
+                    operands.multiply(level, rows, count, &tile);
+                }
             }
+            t0 += len;
         }
-        t0 += len;
     }
 }

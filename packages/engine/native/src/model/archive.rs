@@ -71,17 +71,17 @@ impl Model {
     }
 
     pub fn has_room_to_keep(&self, tokens: usize) -> bool {
-        self.arena.room(Kind::Activations) >= 4 * self.row_floats() * tokens.next_multiple_of(PAGE)
+        self.arena.room(Kind::Activations) >= 4 * self.page_floats() * tokens.div_ceil(PAGE)
     }
 
     /// Makes room to keep the activations of the next `tokens` of a segment. False where there is none, or where some before them were not
-    /// kept: then the next ones are not, either.
+    /// kept or were given up: then the next ones are not, either.
     pub fn keep_next(&self, segment: &KvSegment, tokens: usize) -> bool {
         let mut archive = segment.archive();
         let archive = archive.get_or_insert_with(Archive::default);
         let needed = segment.len() + tokens;
         while archive.rows == segment.len() && archive.room() < needed {
-            let Some(page) = self.arena.page(Kind::Activations, PAGE * self.row_floats()) else {
+            let Some(page) = self.arena.page(Kind::Activations, self.page_floats()) else {
                 break;
             };
             archive.pages.push(page);

@@ -161,8 +161,8 @@ impl Kept {
 }
 
 impl Model {
-    /// Floats of a token's activations.
-    pub(super) fn row_floats(&self) -> usize {
-        self.config.layers * layer_floats(&self.config, &self.params) + pad16(self.config.hidden)
+    /// Floats of a page of activations.
+    pub(super) fn page_floats(&self) -> usize {
+        PAGE * (self.config.layers * layer_floats(&self.config, &self.params) + pad16(self.config.hidden))
     }
 }

@@ -42,6 +42,8 @@ struct Source {
 pub struct Recalled {
     /// Tokens that were not run again.
     pub reused: usize,
+    /// Held for those that were: their activations, keys and values.
+    pub own_bytes: usize,
     sources: Vec<Source>,
     kept: Kept,
     /// Of each row whose logits sampling kept.
@@ -97,13 +99,13 @@ impl Model {
                 .collect();
             self.run_chunks(weights, &chunks, &mut Inferred::default(), false)?;
         }
-        Ok(Some(Recalled::of(self, &nodes, rows, rows.len() - missing)))
+        Ok(Some(Recalled::of(self, &nodes, rows, missing)))
     }
 
     /// Segments, with room for their activations, for what is to be run. None where there is no memory for that.
     fn make_room(&self, mut nodes: Vec<Known>, rows: &Rows, batch: &TreeBatch<'_>, missing: usize) -> Option<Vec<Known>> {
         // Of the pass's own memory, of which an ordinary one takes more: what sampling left of its own may be nothing.
-        let (count, floats) = (missing.div_ceil(PAGE), PAGE * self.row_floats());
+        let (count, floats) = (missing.div_ceil(PAGE), self.page_floats());
         let slab = Arc::new(Buffer::unwritten(count * floats, "activations").ok()?);
         let pages: Vec<Arc<Page>> = (0..count).map(|i| Page::lone(slab.clone(), i * floats)).collect();
         let mut at = 0;
@@ -176,7 +178,7 @@ fn whole(spans: Vec<KvSpan>, most: usize) -> (Vec<KvSpan>, usize) {
 }
 
 impl Recalled {
-    fn of(model: &Model, nodes: &[Known], rows: &Rows, reused: usize) -> Recalled {
+    fn of(model: &Model, nodes: &[Known], rows: &Rows, missing: usize) -> Recalled {
         let mut sources = Vec::new();
         let mut runs = Vec::new();
         let mut logits = vec![None; rows.len()];
@@ -199,7 +201,9 @@ impl Recalled {
                 before += used;
             }
         }
-        Recalled { reused, sources, kept: Kept::new(&model.config, &model.params, runs), logits }
+        let segments: usize = nodes.iter().filter_map(|node| Some(node.run.as_ref()?.0.bytes())).sum();
+        let own_bytes = 4 * model.page_floats() * missing.div_ceil(PAGE) + segments;
+        Recalled { reused: rows.len() - missing, own_bytes, sources, kept: Kept::new(&model.config, &model.params, runs), logits }
     }
 
     /// Those of a row, where sampling kept them.

@@ -2,10 +2,10 @@
 
 mod heads;
 mod logits;
+mod space;
 
 use super::layer::{Net, layer_forward, norm_rows};
 use super::layer_backward::{Grads, layer_backward, norm_gradient};
-use super::linear::LoraSpace;
 use super::params::{ADAPTERS, BASE, VALUE};
 use super::plan::{Bump, Keep, Plan, embed, lay_out};
 use super::recall::{Prefixes, Recalled};
@@ -19,6 +19,7 @@ use crate::kernel::embedding::{self, Table};
 use crate::kernel::head::{self, RowStats};
 use crate::simd::{LANES, pad16};
 use logits::HeadRows;
+use space::Space;
 
 /// Logits that a pass makes, up to this many floats (256 MB), are kept from forward for backward, unless it is to compute again what it can:
 /// that costs a third of the head's products.
@@ -55,9 +56,9 @@ pub struct Saved {
 unsafe impl Send for Saved {}
 
 impl Pass {
-    /// What it holds until backward.
+    /// What it holds until backward. What sampling kept is counted where it is kept.
     pub fn bytes(&self) -> usize {
-        self.saved.as_ref().map_or(0, |saved| 4 * saved.memory.len())
+        self.saved.as_ref().map_or(0, |saved| 4 * saved.memory.len() + saved.recalled.as_ref().map_or(0, |recalled| recalled.own_bytes))
     }
 }
 
@@ -255,32 +256,13 @@ impl Model {
 
     fn run_backward(&mut self, s: &Saved, d: &Derivatives<'_>) -> Result<(), EngineError> {
         let c = self.config.clone();
-        let t = s.rows.len();
-        let (hp, qp, kvp, ip) = (pad16(c.hidden), pad16(c.q_width()), pad16(c.kv_width()), pad16(c.inter));
-        let widest = hp.max(qp).max(ip);
-        let rank = self.params.lora.map_or(0, |l| pad16(l.rank));
-        let own: Vec<usize> = s.rows.own.iter().map(|span| Turned::floats(&self.shape, span.capacity)).collect();
-        let measure = |base: *mut f32| {
-            let mut b = Bump { base, used: 0 };
-            let stream = b.take(t * hp);
-            let d_normed = b.take(t * hp);
-            let d_hidden = b.take(s.wanted.len() * hp);
-            let (d_attended, dq) = (b.take(t * qp), b.take(t * qp));
-            let (dk, dv) = (b.take(t * kvp), b.take(t * kvp));
-            let d_active = b.take(t * ip);
-            let low = [0; 7].map(|_: i32| b.take_if(rank > 0, t * rank));
-            let dropped = b.take_if(s.dropout.is_some(), t * widest);
-            let spans: Vec<*mut f32> = own.iter().map(|&n| b.take(n)).collect();
-            let logits = b.take(s.head.scratch());
-            let grads = (stream, d_normed, d_attended, dq, dk, dv, d_active, LoraSpace { low, dropped });
-            (grads, d_hidden, spans, logits, b.used)
-        };
-        let floats = measure(std::ptr::null_mut()).4;
-        self.backward.reserve(floats, "the backward pass")?;
-        let (p, d_hidden, spans, logits, _) = measure(self.backward.pointer());
+        let (t, hp) = (s.rows.len(), pad16(c.hidden));
+        self.reserve_space(s)?;
+        let space = Space::lay_out(self, s, self.backward.pointer()).0;
+        let Space { stream, d_normed, d_hidden, d_attended, dq, dk, dv, d_active, lora, spans, logits } = space;
         let turned: Vec<Turned> =
             s.rows.own.iter().zip(&spans).map(|(span, &base)| unsafe { Turned::at(&self.shape, span.capacity, base) }).collect();
-        let g = Grads { stream: p.0, d_normed: p.1, d_attended: p.2, dq: p.3, dk: p.4, dv: p.5, d_active: p.6, lora: p.7, turned: &turned };
+        let g = Grads { stream, d_normed, d_attended, dq, dk, dv, d_active, lora, turned: &turned };
 
         unsafe {
             // d_normed: the derivative of the final norm's output, from the head and the values.

@@ -230,7 +230,8 @@ impl<T> Desk<T> {
                 }
                 Some(Job::Forget(id)) => state.forget(id),
                 Some(Job::Leave) => self.lock().closed = Some(closed()),
-                None if state.scheduler.idle() => {}
+                // Nobody knows when more will be kept.
+                None if state.scheduler.idle() => state.model.trim_activations(),
                 None => match guarded(|| Ok(state.step())) {
                     Ok(produced) => {
                         sampled = produced.sampled;
@@ -298,7 +299,11 @@ impl<T> Desk<T> {
             if job.is_some() || !cancelled.is_empty() || !state.scheduler.idle() {
                 return Some(Turn { job, overdue, cancelled, unheard });
             }
-            queue = self.wake.wait(queue).unwrap_or_else(|poisoned| poisoned.into_inner());
+            let (woken, waited) = self.wake.wait_timeout(queue, state.options.rest).unwrap_or_else(|poisoned| poisoned.into_inner());
+            if waited.timed_out() && state.model.activation_bytes() > 0 {
+                return Some(Turn { job: None, overdue: false, cancelled, unheard });
+            }
+            queue = woken;
         }
     }
 }

@@ -15,6 +15,7 @@ const OPTIONS: Options = Options {
     version_bytes: None,
     activation_bytes: 0,
     drain: Duration::from_secs(30),
+    rest: Duration::from_secs(30),
     fails_after: None,
 };
 
@@ -390,3 +391,6 @@ fn an_engine_that_is_told_to_fails_in_that_step() {
     assert_eq!((code(&answers, LONG), state.stats().counts.steps), ("ENGINE_FAILED", 7));
     assert!(desk.failed());
 }
+
+#[path = "kept_tests.rs"]
+mod kept;

@@ -57,7 +57,7 @@ pub fn backward(call: &Call) -> Answer {
         let pass = state.passes.remove(&id);
         let pass = pass.ok_or_else(|| EngineError::input("This forward pass was already used or released."))?;
         let d = Derivatives { logprobs: &logprobs, entropy: entropy.as_deref(), values: values.as_deref(), value_into_trunk };
-        state.model.backward(pass, &d).map(|()| Reply::None)
+        state.backward(pass, &d).map(|()| Reply::None)
     })
 }
 

@@ -219,6 +219,7 @@ fn open(call: &Call) -> Answer {
         version_bytes: optional("versionBytes")?,
         activation_bytes: optional("activationBytes")?.unwrap_or(0),
         drain: Duration::from_millis(optional("drainMs")?.unwrap_or(DRAIN_MS) as u64),
+        rest: REST,
         fails_after: told_to_fail(std::env::var("STATESET_ENGINE_FAILS").ok().as_deref(), FAILURES.load(Ordering::Relaxed)),
     };
     let precision = |of| o.field(of)?.optional().map_or(Ok(Precision::F32), |name| Precision::of(of, &name.text()?));
@@ -233,6 +234,8 @@ fn open(call: &Call) -> Answer {
 }
 
 const DRAIN_MS: usize = 30_000;
+/// Longer than what is between two pieces of work of a training that computes its rewards fast.
+const REST: Duration = Duration::from_secs(10);
 
 fn close(call: &Call) -> Answer {
     unsafe { call.engine()?.close(call.env) }

@@ -8,7 +8,7 @@ use super::value::Reply;
 use crate::buffer::{available_memory, give_back};
 use crate::decode::{Counts, Limits, Produced, Scheduler};
 use crate::error::EngineError;
-use crate::model::{Model, Pass, Purpose, Reuse, Scope, Staged, Training, TreeBatch, Want, Weights};
+use crate::model::{Derivatives, Model, Pass, Purpose, Reuse, Scope, Staged, Training, TreeBatch, Want, Weights};
 
 /// What an engine is opened with.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +22,8 @@ pub struct Options {
     pub activation_bytes: usize,
     /// How long a change without room for a second version waits for running replies.
     pub drain: Duration,
+    /// How long nothing is to be done before memory that waits for more to be kept is given back.
+    pub rest: Duration,
     /// Decoding steps after which it fails on purpose.
     pub fails_after: Option<u64>,
 }
@@ -155,21 +157,40 @@ impl State {
         pass
     }
 
-    /// Gives the memory of activations back; tells whether there was some.
-    fn forget_activations(&mut self) -> bool {
-        let before = self.model.activation_bytes();
-        self.scheduler.forget_activations();
-        self.model.trim_activations();
-        self.model.activation_bytes() < before
+    /// As the model's. Where it finds no memory, all that is kept for other passes is given up.
+    pub fn backward(&mut self, pass: Pass, d: &Derivatives<'_>) -> Result<(), EngineError> {
+        let room = self.model.reserve_backward(&pass);
+        if room.as_ref().is_err_and(|error| error.code == "OUT_OF_MEMORY") && self.forget_activations() {
+            self.model.reserve_backward(&pass)?;
+        }
+        self.model.backward(pass, d)
     }
 
-    /// The first step reserves moments, and most memory is taken then. The prefixes that are kept for the present weights would be dropped
-    /// after it anyway.
+    /// Gives the memory of activations back; tells whether there was some.
+    fn forget_activations(&mut self) -> bool {
+        self.scheduler.forget_activations();
+        self.trim_activations()
+    }
+
+    /// Gives back what of that nobody uses; tells whether there was some.
+    fn trim_activations(&self) -> bool {
+        let before = self.model.activation_bytes();
+        self.model.trim_activations();
+        let some = self.model.activation_bytes() < before;
+        if some {
+            give_back();
+        }
+        some
+    }
+
+    /// The first step reserves moments, and most memory is taken then. What is kept of the present weights, prefixes and activations, would be
+    /// dropped after it anyway.
     pub fn make_room_for_moments(&mut self, scope: Scope) {
         if self.model.has_moments(scope) {
             return;
         }
         self.scheduler.sweep(None);
+        self.model.trim_activations();
         give_back();
     }
 
@@ -191,7 +212,8 @@ impl State {
         }
         let allowed = self.options.version_bytes.is_none_or(|limit| self.beside().1 + bytes <= limit);
         // The rest is for keys and values, and for others on this machine.
-        allowed && available_memory().is_none_or(|free| bytes as u64 <= free / 4 * 3)
+        let fits = || available_memory().is_none_or(|free| bytes as u64 <= free / 4 * 3);
+        allowed && (fits() || (self.trim_activations() && fits()))
     }
 
     /// Puts something into a load; `cost` says what that reserves.
@@ -268,8 +290,15 @@ mod tests {
     #[test]
     fn the_first_step_takes_the_memory_of_prefixes_that_no_reply_needs() {
         let limits = Limits { slots: 4, cache_bytes: 16 << 20 };
-        let options =
-            Options { limits, max_waiting: None, version_bytes: None, activation_bytes: 0, drain: Duration::ZERO, fails_after: None };
+        let options = Options {
+            limits,
+            max_waiting: None,
+            version_bytes: None,
+            activation_bytes: 0,
+            drain: Duration::ZERO,
+            rest: Duration::ZERO,
+            fails_after: None,
+        };
         let mut state = State::new(crate::testing::model(), options);
         state.model.set_trainable(Trainable::Full).unwrap();
         // A reply that still runs.

@@ -127,7 +127,8 @@ export function planMemory(
   };
   const needed = Object.values(parts).reduce((sum, bytes) => sum + bytes, 0);
   const available = availableMemory();
-  const most = recompute ? 0 : (kept.activationBytes ?? defaultActivationBytes(config, adapter, kept));
+  const computedTwice = recompute || (adapter !== undefined && adapter.lora.dropout > 0);
+  const most = computedTwice ? 0 : (kept.activationBytes ?? defaultActivationBytes(config, adapter, kept));
   // Nothing depends on it: where memory is short the engine keeps less.
   const keptActivations = Math.min(most, Math.max(0, available - needed));
   return { ...parts, keptActivations, total: needed + keptActivations, available };
