@@ -14,7 +14,7 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
 from torch._dynamo.utils import counters
-from transformers import AutoConfig, AutoModelForCausalLM, BloomConfig, Gemma2Config, GraniteConfig, MambaConfig
+from transformers import AutoConfig, AutoModelForCausalLM, BloomConfig, Gemma2Config, MambaConfig
 
 from stateset_agents_worker import lora
 from stateset_agents_worker.errors import WorkerError
@@ -102,7 +102,6 @@ class LoadTest(unittest.TestCase):
         )
         for config in (
             Gemma2Config(**shape, num_key_value_heads=2, head_dim=12),
-            GraniteConfig(**shape, logits_scaling=3.0, initializer_range=0.2),
             BloomConfig(vocab_size=VOCAB, hidden_size=48, n_layer=2, n_head=4),
             MambaConfig(vocab_size=VOCAB, hidden_size=48, num_hidden_layers=2),
         ):
