@@ -15,6 +15,7 @@ from . import __version__
 from .errors import WorkerError
 from .frames import MAX_FIRST_FRAME_BYTES, MAX_FRAME_BYTES, MAX_SAFE_INTEGER, Frame, FrameError, FrameReader, encode
 from .lifeline import end, log
+from .listen import cannot_listen
 from .turn import Arrays
 from .worker import QUIET, Gone, Request, Worker
 
@@ -41,9 +42,9 @@ class Door:
 
 
 class Server:
-    """`stacks()` asks every rank for its stacks; what it returns reads them a moment later."""
+    """`stacks()` asks every rank for its stacks; what it returns reads them a moment later, with the ranks that gave none."""
 
-    def __init__(self, door: Door, worker: Worker, stacks: Callable[[], Callable[[], str]]) -> None:
+    def __init__(self, door: Door, worker: Worker, stacks: Callable[[], Callable[[], tuple[str, list[int]]]]) -> None:
         self.door = door
         self.worker = worker
         self.stacks = stacks
@@ -62,7 +63,11 @@ class Server:
         door = self.door
         make = self.loop.create_unix_server if is_unix(door.listener) else self.loop.create_server
         handshake = {} if door.tls is None else {"ssl_handshake_timeout": GREETING_SECONDS}
-        self.loop.run_until_complete(make(lambda: Connection(self), sock=door.listener, ssl=door.tls, **handshake))
+        try:
+            self.loop.run_until_complete(make(lambda: Connection(self), sock=door.listener, ssl=door.tls, **handshake))
+        except OSError as problem:
+            # Another one was bound to the same port, and listened first.
+            end(2, str(cannot_listen(*door.listener.getsockname()[:2], problem)))
         if door.ends_with_client:
             self.loop.call_later(FIRST_CLIENT_SECONDS, self._nobody_came)
         started.set()
@@ -218,7 +223,11 @@ class Connection(asyncio.Protocol):
                 self.send({"id": request.id, "ok": False, "error": error.envelope()})
         elif request.op == "stacks":
             read = server.stacks()
-            answer = lambda: self.send({"id": request.id, "ok": True, "text": read()})  # noqa: E731
+
+            def answer() -> None:
+                text, silent = read()
+                self.send({"id": request.id, "ok": True, "text": text, "silent": silent})
+
             server.loop.call_later(STACKS_SECONDS, answer)
         elif request.op == "hello":
             error = WorkerError("INVALID_OPTION", "The client has greeted already.")
