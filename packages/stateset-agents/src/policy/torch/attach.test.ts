@@ -1,6 +1,10 @@
-import { createServer, type Server } from "node:net";
+import { readFileSync } from "node:fs";
+import { connect, createServer, type Server } from "node:net";
+import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { storiesDir } from "../../../test/tiny-model.ts";
+import { storiesDir, temporaryFolder } from "../../../test/tiny-model.ts";
+import { packageVersion } from "../../package-version.ts";
+import { startFakeWorker } from "../../test-support/fake-worker.ts";
 import { addressOf, attachWorker } from "./attach.ts";
 import { loadTorchPolicy } from "./load.ts";
 import type { TorchOptions } from "./torch-options.ts";
@@ -90,5 +94,49 @@ describe("a worker that cannot be attached to", () => {
       code: "INVALID_OPTION",
       message: expect.stringContaining("/nowhere.pem"),
     });
+  });
+});
+
+describe("a worker that stalls", () => {
+  const greeting = {
+    ...{ protocol: 1, version: packageVersion(), world: 2, device: "cpu", gpus: [], pids: [1, 2], host: "elsewhere" },
+    ...{ torch: "2.13", transformers: "5.22", peft: "0.21", bitsandbytes: false },
+  };
+
+  /** What a call gets whose worker answers all but that. */
+  async function stalled(logDir: string | undefined): Promise<unknown> {
+    const worker = await startFakeWorker(temporaryFolder(), ({ op, answer }) => {
+      if (op === "hello") answer({ ok: true, ...greeting });
+      if (op === "ping") answer({ ok: true, busy: null });
+      if (op === "stacks") answer({ ok: true, text: "Rank 0:\nin forward, line 3\nRank 1:\n(no answer)", silent: [1] });
+    });
+    const server = createServer((socket) =>
+      socket
+        .on("error", () => {})
+        .pipe(connect(worker.path))
+        .pipe(socket),
+    );
+    servers.push(server);
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    vi.stubEnv("STATESET_WORKER_TOKEN", "a token of the tests");
+    const url = `torch://127.0.0.1:${(server.address() as { port: number }).port}`;
+    const { connection } = await attachWorker({ url, deadlineMs: 100, pingMs: 20, logDir });
+    const reason = await connection.call("forward").catch((error: unknown) => error);
+    await worker.close();
+    return reason;
+  }
+
+  const lost = (hint: RegExp) => ({
+    code: "WORKER_LOST",
+    message: expect.stringMatching(/got nowhere with forward .*, and rank 1 did not say where/),
+    hint: expect.stringMatching(hint),
+  });
+
+  it("is told of with its stacks, also where there is no folder for them or that cannot be written", async () => {
+    expect(await stalled(undefined)).toMatchObject(lost(/^It was doing this:\nRank 0:\nin forward, line 3/));
+    expect(await stalled("/dev/null/logs")).toMatchObject(lost(/^It was doing this:\nRank 0:\nin forward, line 3/));
+    const logDir = join(temporaryFolder(), "logs");
+    expect(await stalled(logDir)).toMatchObject(lost(/^What it was doing is in .*worker-stacks\.txt\.$/));
+    expect(readFileSync(join(logDir, "worker-stacks.txt"), "utf8")).toContain("in forward, line 3");
   });
 });

@@ -7,6 +7,7 @@ import { withGrace } from "../../abort.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import { Connection, type Loss } from "./connection.ts";
 import { greet } from "./greet.ts";
+import { silence, wasDoing } from "./what-happened.ts";
 import type { WorkerLink } from "./worker-link.ts";
 
 export interface AttachOptions {
@@ -38,12 +39,14 @@ export async function attachWorker({ url, tls, logDir, ...options }: AttachOptio
   const socket = await open(host, port, loopback && !tls ? undefined : (tls ?? {}), url);
   let greeted = false;
   const explain = (loss: Loss) => {
-    const file = loss.stacks === undefined ? undefined : keepStacks(logDir, loss.stacks);
+    const { stacks } = loss;
+    const file = stacks === undefined ? undefined : keepStacks(logDir, stacks);
     const unknown = tls
       ? "Is it a worker?"
       : "Is it a worker, and does it speak TLS? torch.tls.ca then names its certificates.";
-    return new StatesetError("WORKER_LOST", `The PyTorch worker at ${url} ${loss.what}.`, {
-      hint: !greeted ? unknown : file === undefined ? "What it printed says more." : `What it was doing is in ${file}.`,
+    const doing = file !== undefined ? `What it was doing is in ${file}.` : stacks !== undefined && wasDoing(stacks);
+    return new StatesetError("WORKER_LOST", `The PyTorch worker at ${url} ${loss.what}${silence(loss)}.`, {
+      hint: !greeted ? unknown : doing || "What it printed says more.",
     });
   };
   const connection = new Connection(socket, { ...options, explain });
@@ -121,10 +124,15 @@ function readCertificates(file: string): string {
   }
 }
 
+/** Undefined where there is no place for them: they are then part of the error. */
 function keepStacks(logDir: string | undefined, stacks: string): string | undefined {
   if (logDir === undefined) return undefined;
   const file = join(logDir, "worker-stacks.txt");
-  mkdirSync(logDir, { recursive: true });
-  writeFileSync(file, stacks);
-  return file;
+  try {
+    mkdirSync(logDir, { recursive: true });
+    writeFileSync(file, stacks);
+    return file;
+  } catch {
+    return undefined;
+  }
 }
