@@ -29,6 +29,13 @@ MAX_IN_FLIGHT = 1 << 16
 SAME_VERSION = "Install the same version on both sides."
 
 
+class Busy(WorkerError):
+    """It may be worth asking again: a client whose network broke counts as the one it is busy with, until TCP gives that one up."""
+
+    def envelope(self) -> dict[str, Any]:
+        return {**super().envelope(), "busy": True}
+
+
 @dataclass
 class Door:
     """`listener` is bound already. `token`: what a client must know; None on a private socket. `facts`: what the greeting tells."""
@@ -92,7 +99,7 @@ class Server:
             theirs = ascii(hello.get("version"))[:40]
             raise refused(f"The client is version {theirs}, the worker {__version__}.", SAME_VERSION)
         if self.client is not None:
-            raise refused("The worker is busy with another client.", "It takes one at a time; wait until that one is done.")
+            raise Busy("WORKER_REFUSED", "The worker is busy with another client.", "It takes one at a time; wait until that one is done.")
         return {"protocol": PROTOCOL, "version": __version__, "maxFrameBytes": self.door.max_frame_bytes, **self.door.facts}
 
     def gone(self, client: Connection) -> None:

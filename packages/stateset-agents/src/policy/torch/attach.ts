@@ -2,11 +2,13 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { connect, isIP, type Socket } from "node:net";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { connect as connectTls, rootCertificates } from "node:tls";
 import { withGrace } from "../../abort.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import { Connection, type Loss } from "./connection.ts";
 import { greet } from "./greet.ts";
+import { isBusy } from "./reply.ts";
 import { silence, wasDoing } from "./what-happened.ts";
 import type { WorkerLink } from "./worker-link.ts";
 
@@ -19,12 +21,32 @@ export interface AttachOptions {
   pingMs?: number | undefined;
   logDir?: string | undefined;
   onBeat?: (() => void) | undefined;
+  /** How long to ask again where it is busy with another client. Default 0. */
+  busyMs?: number | undefined;
 }
 
 const connectMs = 20_000;
 const leaveMs = 5_000;
+const askAgainMs = 1_000;
 
-export async function attachWorker({ url, tls, logDir, ...options }: AttachOptions): Promise<WorkerLink> {
+export async function attachWorker({ busyMs = 0, ...options }: AttachOptions): Promise<WorkerLink> {
+  const until = performance.now() + busyMs;
+  for (;;) {
+    try {
+      return await attachOnce(options);
+    } catch (error) {
+      if (busyMs === 0 || !isBusy(error)) throw error;
+      if (performance.now() + askAgainMs > until) {
+        throw new StatesetError("WORKER_REFUSED", `${messageOf(error)} It was asked for ${busyMs / 1000} s.`, {
+          cause: error,
+        });
+      }
+    }
+    await sleep(askAgainMs);
+  }
+}
+
+async function attachOnce({ url, tls, logDir, ...options }: Omit<AttachOptions, "busyMs">): Promise<WorkerLink> {
   const { host, port, loopback } = addressOf(url);
   const token = process.env.STATESET_WORKER_TOKEN;
   if (!token) {

@@ -100,7 +100,11 @@ describe.skipIf(!python)("a real worker", { timeout: 300_000 }, () => {
       /got nowhere with zeroGradients .*, and rank 1 did not say where/,
       /Rank 0:\n.*in (share|gather).*Rank 1:\n\(no answer\)/s,
     ],
-    [0, /3 heartbeats without an answer, and rank 0 did not say where/, /Rank 0:\n\(no answer\)\nRank 1:\n.*in (share|gather)/s],
+    [
+      0,
+      /3 heartbeats without an answer, and rank 0 did not say where/,
+      /Rank 0:\n\(no answer\)\nRank 1:\n.*in (share|gather)/s,
+    ],
   ])(
     "of two ranks that is lost to a stop of rank %i says which one it was, and what both were doing",
     async (rank, message, hint) => {
