@@ -16,7 +16,7 @@ from typing import Any
 from . import __version__
 from .frames import MAX_FIRST_FRAME_BYTES, MAX_FRAME_BYTES
 from .lifeline import Stacks, die_with_parent, end, log, watch
-from .listen import ListenError, listen_tcp, listen_unix, shown, split_address, stays_here, tls_context
+from .listen import ListenError, bind_tcp, listen_unix, shown, split_address, stays_here, tls_context
 from .ranks import Ranks
 from .serve import PROTOCOL, Door, Server, is_unix
 from .turn import Hands
@@ -70,9 +70,9 @@ def serve(door: Door, hands: Hands, about: list[dict[str, Any]], stacks: Stacks)
     }
     here = {rank: one["pid"] for rank, one in enumerate(about) if one["host"] == host}
 
-    def ask() -> Callable[[], str]:
+    def ask() -> Callable[[], tuple[str, list[int]]]:
         asked = stacks.ask(here)
-        return lambda: stacks.answers(asked) if asked else stacks.of_this_process()
+        return lambda: stacks.answers(asked) if asked else (stacks.of_this_process(), [])
 
     worker = Worker(hands, door.ends_with_client)
     Server(door, worker, ask).start()
@@ -110,7 +110,7 @@ def make_door(options: argparse.Namespace, token: str | None) -> Door:
         raise ListenError(f"--listen needs a token: set {TOKEN} to a long random text, here and for the client.")
     tls = None if options.tls_cert is None else tls_context(options.tls_cert, options.tls_key)
     host, port = split_address(options.listen)
-    listener = listen_tcp(host, port)
+    listener = bind_tcp(host, port)
     if tls is None and not stays_here(listener):
         hint = "give --tls-cert and --tls-key, or listen on 127.0.0.1."
         raise ListenError(f"--listen {options.listen} can be reached by other machines: {hint}")

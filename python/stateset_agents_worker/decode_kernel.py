@@ -13,7 +13,6 @@ import triton.language as tl
 from torch import Tensor
 
 
-
 class Way(NamedTuple):
     """How a program reads: keys at a time, warps, and blocks that are on their way at once."""
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from .scores import multiply
+from .scores import logits_divisor, multiply
 
 
 class Burst(Protocol):
@@ -35,6 +35,7 @@ class Decoder:
         self.device: torch.device = parameter.device
         self.dtype: torch.dtype = dtype or parameter.dtype
         self.vocabulary: int = self.head.weight.shape[0]
+        self._divisor = logits_divisor(self.config)
         self.sharded = sharded
         self.blocks = _blocks(self.trunk, self.config.get_text_config().num_hidden_layers)
 
@@ -49,7 +50,8 @@ class Decoder:
         """[rows, hidden] → [rows, vocabulary] f32."""
         logits = multiply(hidden, self.head.weight.t())
         bias = getattr(self.head, "bias", None)
-        return logits if bias is None else logits + bias
+        logits = logits if bias is None else logits + bias
+        return logits if self._divisor == 1 else logits / self._divisor
 
 
 def _blocks(trunk: nn.Module, layers: int) -> list[nn.Module]:

@@ -46,8 +46,7 @@ class Engine:
             self.masters = Masters(model.trained(), model.compute, ranks)
         if ranks.device.type == "cuda":
             join_adapters(model)
-        compiled = options.get("compile")
-        self.blocks = Blocks(model, ranks.device.type == "cuda" if compiled is None else bool(compiled))
+        self.blocks = Blocks(model, compiled=ranks.device.type == "cuda")
         self.shards = Shards(self.scorer, model, ranks)
         if ranks.world > 1:
             # Sharding makes the parameters others.
@@ -114,7 +113,8 @@ class Engine:
         }
 
     def _bytes(self, text: Any) -> dict[str, int]:
-        """`perToken`: what a pass keeps of a token until backward; `perTokenRecompute` the same where blocks are computed again."""
+        """`perToken`: what a pass keeps of a token until backward; `perTokenRecompute` the same where blocks are computed again;
+        `cache`: what keys and values take at most."""
         size = self.model.compute.itemsize
         hidden, inter = self.model.hidden, getattr(text, "intermediate_size", None) or 4 * self.model.hidden
         heads = text.num_attention_heads
@@ -125,12 +125,13 @@ class Engine:
         cuda = self.ranks.device.type == "cuda"
         free, total = torch.cuda.mem_get_info(self.ranks.device) if cuda else _memory()
         return {
-            "weights": sum(p.numel() * p.element_size() for p in self.model.causal.parameters()),
-            # Masters where they lie apart, gradients and both moments.
-            "trainable": self.vectors.length * (16 if self.model.compute != torch.float32 and self.ranks.world == 1 else 12),
+            # With the masters, where they lie apart: they are there already.
+            "weights": sum(p.numel() * p.element_size() for p in self.model.causal.parameters()) + self.masters.bytes_apart,
+            # Gradients and both moments.
+            "trainable": self.vectors.length * 12,
             "perToken": layers * in_block,
             "perTokenRecompute": layers * size * hidden + in_block,
-            "kvPerToken": layers * size * kv,
+            "cache": self.sampler.most_cache_bytes,
             "free": free,
             "total": total,
         }

@@ -19,7 +19,7 @@ class WorkerError(Exception):
         # Exceptions are pickled by their args alone, and this one crosses ranks.
         return (WorkerError, (self.code, self.message, self.hint))
 
-    def envelope(self) -> dict[str, str]:
+    def envelope(self) -> dict[str, Any]:
         body = {"code": self.code, "message": self.message}
         return body if self.hint is None else {**body, "hint": self.hint}
 

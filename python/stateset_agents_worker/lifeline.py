@@ -126,11 +126,11 @@ class Stacks:
                 continue
         return before
 
-    def answers(self, before: dict[int, int]) -> str:
-        """What was written since, by rank."""
-        parts = []
+    def answers(self, before: dict[int, int]) -> tuple[str, list[int]]:
+        """What was written since, by rank, and which ranks wrote nothing: they are stopped, or gone."""
+        written = {}
         for rank, size in before.items():
             file = self.folder / f"rank-{rank}.txt" if self.folder else None
-            text = file.read_text()[size:] if file is not None and file.exists() else ""
-            parts.append(f"Rank {rank}:\n{text or '(no answer)'}")
-        return "\n".join(parts)
+            written[rank] = file.read_bytes()[size:].decode(errors="replace") if file is not None and file.exists() else ""
+        text = "\n".join(f"Rank {rank}:\n{text or '(no answer)'}" for rank, text in written.items())
+        return text, [rank for rank, text in written.items() if not text]

@@ -36,27 +36,32 @@ def listen_unix(path: str) -> socket.socket:
     return listener
 
 
-def listen_tcp(host: str, port: int) -> socket.socket:
+def bind_tcp(host: str, port: int) -> socket.socket:
+    """Only bound: a port that is taken is known at once, and a client that comes before all ranks have met is turned away, not kept."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError as problem:
-        raise ListenError(f"cannot listen on {shown(host, port)}: {problem.strerror or problem}.") from None
+        raise cannot_listen(host, port, problem) from None
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Accepted connections take this over: a client whose machine is gone does not keep the worker for ever.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4)):
+        # The last, in ms, where something was sent and never acknowledged: then keepalive is not asked. The client waits for this long.
+        for name, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4), ("TCP_USER_TIMEOUT", 60_000)):
             if hasattr(socket, name):
                 listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         listener.bind(address)
-        listener.listen()
     except OSError as problem:
         listener.close()
-        if problem.errno == errno.EADDRINUSE:
-            raise ListenError(f"{shown(host, port)} is taken by another process.") from None
-        raise ListenError(f"cannot listen on {shown(host, port)}: {problem.strerror or problem}.") from None
+        raise cannot_listen(host, port, problem) from None
     return listener
+
+
+def cannot_listen(host: str, port: int, problem: OSError) -> ListenError:
+    if problem.errno == errno.EADDRINUSE:
+        return ListenError(f"{shown(host, port)} is taken by another process.")
+    return ListenError(f"cannot listen on {shown(host, port)}: {problem.strerror or problem}.")
 
 
 def split_address(text: str) -> tuple[str, int]:

@@ -53,6 +53,10 @@ class Masters:
         return collect
 
     @property
+    def bytes_apart(self) -> int:
+        return sum(master.nbytes for master in self._masters)
+
+    @property
     def policy(self) -> int:
         """How many of them are no value head's."""
         return len(self.names) - (2 if self.value else 0)

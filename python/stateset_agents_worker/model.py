@@ -119,7 +119,7 @@ def load_model(options: dict[str, Any], device: torch.device, world: int) -> Mod
     causal.get_input_embeddings().padding_idx = None
     if quantise is None and world == 1:
         causal.to(device)
-    model = _describe(causal, compute, options)
+    model = _describe(causal, compute)
     if adapted:
         _adapt(model, options)
     return model
@@ -167,7 +167,7 @@ def _check_loaded(folder: str, report: dict[str, Any]) -> None:
             )
 
 
-def _describe(causal: Any, compute: torch.dtype, options: dict[str, Any]) -> Model:
+def _describe(causal: Any, compute: torch.dtype) -> Model:
     text = causal.config.get_text_config()
     odd = set(getattr(text, "layer_types", None) or ()) - _LAYER_TYPES
     if odd:
@@ -177,12 +177,11 @@ def _describe(causal: Any, compute: torch.dtype, options: dict[str, Any]) -> Mod
     if not lists:
         raise WorkerError("MODEL_UNSUPPORTED", f"The worker finds no list of the {layers} blocks of a {text.model_type}.")
     window = getattr(text, "sliding_window", None)
-    own = options.get("contextLength")
     most = int(getattr(text, "max_position_embeddings", 0) or getattr(text, "n_positions", 0) or 1 << 20)
     head = causal.get_output_embeddings()
     if head is None:
         raise WorkerError("MODEL_UNSUPPORTED", f"{text.model_type} has no head over the vocabulary.")
-    return Model(causal, None, compute, list(lists[0]), {None, window}, head.weight.shape[0], text.hidden_size, min(own or most, most))
+    return Model(causal, None, compute, list(lists[0]), {None, window}, head.weight.shape[0], text.hidden_size, most)
 
 
 def _adapt(model: Model, options: dict[str, Any]) -> None:

@@ -84,12 +84,15 @@ def _reference(engine: Engine, options: dict[str, Any], arrays: dict[str, Tensor
     elif of == "base":
         now = engine.count == 0
         made = references.keep("opened", references.present() if now else references.of(engine.opened()))
-    else:
+    elif isinstance(of, dict):
         from . import storage
 
-        kind, tensors = storage.read_reference(engine, of["from"])
+        folder = _folder("reference", of, "from")
+        kind, tensors = storage.read_reference(engine, folder)
         made = references.keep(kind, None if tensors is None else references.of(tensors))
-        named = storage.reference_name(engine, of["from"])
+        named = storage.reference_name(engine, folder)
+    else:
+        raise WorkerError("INVALID_OPTION", f"A reference cannot be made of {ascii(of)[:80]}.")
     return {"reference": made, "kind": references.get(made).kind, "count": engine.count, **named}, {}
 
 
@@ -137,10 +140,21 @@ def _vector_release(engine: Engine, options: dict[str, Any], arrays: dict[str, T
     return {}, {}
 
 
-def _stored(name: str) -> Callable[[Engine, dict[str, Any], dict[str, Tensor]], Result]:
+def _folder(op: str, options: dict[str, Any], name: str) -> str:
+    """Looked at before the ranks share work out: one that stumbles over it alone would be missed."""
+    folder = options.get(name)
+    if not isinstance(folder, str) or folder == "" or "\0" in folder:
+        raise WorkerError("INVALID_OPTION", f"{op}() got {name} = {ascii(folder)[:80]}; it must be the path of a folder.")
+    return folder
+
+
+def _stored(name: str, wants_version: bool = False) -> Callable[[Engine, dict[str, Any], dict[str, Tensor]], Result]:
     def run(engine: Engine, options: dict[str, Any], arrays: dict[str, Tensor]) -> Result:
         from . import storage
 
+        _folder(name, options, "dir")
+        if wants_version and not isinstance(options.get("version"), str):
+            raise WorkerError("INVALID_OPTION", f"{name}() got version = {ascii(options.get('version'))[:80]}; it must be a text.")
         engine.shards.end_burst()
         return getattr(storage, name)(engine, options), {}
 
@@ -157,7 +171,7 @@ OPERATIONS: dict[str, Callable[[Engine, dict[str, Any], dict[str, Tensor]], Resu
     "reference": _reference,
     "referenceLogprobs": _reference_logprobs,
     "referenceBlend": _reference_blend,
-    "referenceSave": _stored("save_reference"),
+    "referenceSave": _stored("save_reference", wants_version=True),
     "referenceClose": _reference_close,
     "vector": _vector,
     "vectorDot": lambda engine, options, arrays: ({"dot": engine.vectors.dot(options["a"], options["b"])}, {}),
@@ -169,6 +183,6 @@ OPERATIONS: dict[str, Callable[[Engine, dict[str, Any], dict[str, Tensor]], Resu
     "vectorRelease": _vector_release,
     "save": _stored("save"),
     "load": _stored("load"),
-    "snapshot": _stored("snapshot"),
+    "snapshot": _stored("snapshot", wants_version=True),
     "restore": _stored("restore"),
 }

@@ -165,6 +165,8 @@ class Passes:
         for name in ("logprobs", "entropy", "values"):
             if name in arrays and len(arrays[name]) != made.tokens:
                 raise WorkerError("INVALID_OPTION", f"backward() got {len(arrays[name])} derivatives of {name} for {made.tokens} tokens.")
+            if name in arrays and arrays[name].dtype != torch.float32:
+                raise WorkerError("INVALID_OPTION", f"backward() got derivatives of {name} as {arrays[name].dtype}; they must be F32.")
         for name, asked in (("entropy", made.wants.entropy), ("values", made.wants.values)):
             if name in arrays and not asked:
                 raise WorkerError("INVALID_OPTION", f"Derivatives of the {name} were given, but forward was not asked for the {name}.")

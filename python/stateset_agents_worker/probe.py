@@ -21,7 +21,7 @@ from .tree_attention import TreeAttention, dense_mask
 def probe(model: Model) -> None:
     """
     The second branch of a tree against the same tokens as a plain sequence through the whole model. A layer that our attention does not
-    reach, a head that scales or caps its logits, positions that are ignored: each makes them differ.
+    reach, a head that caps its logits, positions that are ignored: each makes them differ.
     """
     tokens = np.arange(1, 9) % model.vocab
     # Two tokens, then two branches of three.

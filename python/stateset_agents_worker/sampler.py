@@ -17,7 +17,7 @@ from .decoder import Burst, Decoder
 from .draw import Variant
 from .errors import WorkerError
 from .graphs import Steps
-from .kv_cache import rounded_length
+from .kv_cache import KvShape, rounded_length, token_budget
 from .places import Places
 from .prefill_attention import Piece, Prefill, without_plans
 from .prefixes import common
@@ -108,6 +108,13 @@ class Sampler:
     @property
     def idle(self) -> bool:
         return not (self._waiting or self._replies or self._outs)
+
+    @property
+    def most_cache_bytes(self) -> int:
+        """What keys and values would take if every slot were as long as the context, or the most that they may."""
+        shape = KvShape.of(self.decoder.config, self.decoder.dtype, self.decoder.device)
+        tokens = min(self._most * rounded_length(self._context), token_budget(shape, self._cache_tokens))
+        return tokens * shape.bytes_per_token
 
     def forget(self) -> None:
         """The weights have changed: what was computed with the old ones is void."""

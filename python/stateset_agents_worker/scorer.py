@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from . import attention
 from .errors import last_line
 from .model import Model
 from .ranks import Ranks
-from .scores import Wanted, score
+from .scores import Wanted, logits_divisor, score
 from .tree_attention import TreeAttention
 
 
@@ -23,12 +24,15 @@ class Scorer(nn.Module):
     def __init__(self, model: Model) -> None:
         super().__init__()
         self.causal = model.causal
+        self._divisor = logits_divisor(model.config)
 
     def forward(self, tokens: Tensor, positions: Tensor, wanted: Wanted) -> tuple[Tensor, Tensor, Tensor]:
         """Hidden states after the final norm [1, rows, size], log-probs and entropies of what is wanted."""
         # As it comes: FSDP hangs its hooks on what a root returns, and a view could lose them.
         hidden = self.causal.base_model(input_ids=tokens[None], position_ids=positions[None], use_cache=False).last_hidden_state
         head = self.causal.get_output_embeddings()
+        # A temperature divides logits, too; in f32, and its derivatives are there.
+        wanted = replace(wanted, temperature=wanted.temperature * self._divisor)
         logprobs, entropy = score(hidden[0], head.weight, getattr(head, "bias", None), wanted)
         return hidden, logprobs, entropy
 

@@ -59,6 +59,11 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
     return a.float() @ b.float()
 
 
+def logits_divisor(config: Any) -> float:
+    """What a model divides its logits by before anybody sees them: Granite's do."""
+    return float(getattr(config.get_text_config(), "logits_scaling", None) or 1.0)
+
+
 def fused(function: Callable[..., Any]) -> Callable[..., Any]:
     """On CUDA a sweep over logits is what it costs to read them: one kernel for all that is done to a number, not one for each."""
     compiled = cache(lambda: torch.compile(function))

@@ -15,6 +15,7 @@ from . import __version__
 from .errors import WorkerError
 from .frames import MAX_FIRST_FRAME_BYTES, MAX_FRAME_BYTES, MAX_SAFE_INTEGER, Frame, FrameError, FrameReader, encode
 from .lifeline import end, log
+from .listen import cannot_listen
 from .turn import Arrays
 from .worker import QUIET, Gone, Request, Worker
 
@@ -26,6 +27,13 @@ STACKS_SECONDS = 0.5
 MAX_STRANGERS = 16
 MAX_IN_FLIGHT = 1 << 16
 SAME_VERSION = "Install the same version on both sides."
+
+
+class Busy(WorkerError):
+    """It may be worth asking again: a client whose network broke counts as the one it is busy with, until TCP gives that one up."""
+
+    def envelope(self) -> dict[str, Any]:
+        return {**super().envelope(), "busy": True}
 
 
 @dataclass
@@ -41,9 +49,9 @@ class Door:
 
 
 class Server:
-    """`stacks()` asks every rank for its stacks; what it returns reads them a moment later."""
+    """`stacks()` asks every rank for its stacks; what it returns reads them a moment later, with the ranks that gave none."""
 
-    def __init__(self, door: Door, worker: Worker, stacks: Callable[[], Callable[[], str]]) -> None:
+    def __init__(self, door: Door, worker: Worker, stacks: Callable[[], Callable[[], tuple[str, list[int]]]]) -> None:
         self.door = door
         self.worker = worker
         self.stacks = stacks
@@ -62,7 +70,11 @@ class Server:
         door = self.door
         make = self.loop.create_unix_server if is_unix(door.listener) else self.loop.create_server
         handshake = {} if door.tls is None else {"ssl_handshake_timeout": GREETING_SECONDS}
-        self.loop.run_until_complete(make(lambda: Connection(self), sock=door.listener, ssl=door.tls, **handshake))
+        try:
+            self.loop.run_until_complete(make(lambda: Connection(self), sock=door.listener, ssl=door.tls, **handshake))
+        except OSError as problem:
+            # Another one was bound to the same port, and listened first.
+            end(2, str(cannot_listen(*door.listener.getsockname()[:2], problem)))
         if door.ends_with_client:
             self.loop.call_later(FIRST_CLIENT_SECONDS, self._nobody_came)
         started.set()
@@ -87,7 +99,7 @@ class Server:
             theirs = ascii(hello.get("version"))[:40]
             raise refused(f"The client is version {theirs}, the worker {__version__}.", SAME_VERSION)
         if self.client is not None:
-            raise refused("The worker is busy with another client.", "It takes one at a time; wait until that one is done.")
+            raise Busy("WORKER_REFUSED", "The worker is busy with another client.", "It takes one at a time; wait until that one is done.")
         return {"protocol": PROTOCOL, "version": __version__, "maxFrameBytes": self.door.max_frame_bytes, **self.door.facts}
 
     def gone(self, client: Connection) -> None:
@@ -218,7 +230,11 @@ class Connection(asyncio.Protocol):
                 self.send({"id": request.id, "ok": False, "error": error.envelope()})
         elif request.op == "stacks":
             read = server.stacks()
-            answer = lambda: self.send({"id": request.id, "ok": True, "text": read()})  # noqa: E731
+
+            def answer() -> None:
+                text, silent = read()
+                self.send({"id": request.id, "ok": True, "text": text, "silent": silent})
+
             server.loop.call_later(STACKS_SECONDS, answer)
         elif request.op == "hello":
             error = WorkerError("INVALID_OPTION", "The client has greeted already.")

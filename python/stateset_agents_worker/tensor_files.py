@@ -7,6 +7,8 @@ import hashlib
 import json
 import os
 import secrets
+import sys
+import traceback
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from .errors import WorkerError, last_line
+from .errors import WorkerError, as_worker_error, last_line
 from .ranks import Ranks
 
 #: Bytes of tensors in one file, unless a single tensor has more.
@@ -46,10 +48,13 @@ def agreed(ranks: Ranks, work: Callable[[], T]) -> T:
     found, error = None, None
     try:
         found = work()
-    except WorkerError as thrown:
-        error = thrown
     except OSError as thrown:
         error = write_failed(thrown.filename or "A file", thrown)
+    except Exception as thrown:
+        # Nobody foresaw it, or so it is said; the others wait for this rank all the same.
+        error = as_worker_error(thrown, "Work on files")
+        if error is not thrown:
+            traceback.print_exception(thrown, file=sys.stderr)
     errors = [each for each in ranks.gather(error) if each is not None]
     if errors:
         raise errors[0]

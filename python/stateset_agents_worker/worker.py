@@ -135,6 +135,9 @@ class Worker:
 
     def _cancel(self, message: Request) -> None:
         target = message.options.get("target")
+        if type(target) is not int:
+            log(f"cancel: its target {ascii(target)[:40]} is no number of a request.")
+            return
         if target in self._running:
             self._cancels.append(target)
             return

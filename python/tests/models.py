@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig, PreTrainedConfig, Qwen2Config, Qwen3Config
+from transformers import AutoModelForCausalLM, GPT2Config, GraniteConfig, LlamaConfig, MistralConfig, PreTrainedConfig, Qwen2Config, Qwen3Config
 from transformers.utils import logging
 
 from stateset_agents_worker.engine import Engine
@@ -34,6 +34,9 @@ CONFIGS: dict[str, PreTrainedConfig] = {
     "mistral": MistralConfig(**_SHAPE, sliding_window=7, head_dim=12),
     "qwen2": Qwen2Config(**_SHAPE, tie_word_embeddings=True),
     "qwen3": Qwen3Config(**_SHAPE, head_dim=16, tie_word_embeddings=False),
+    "granite": GraniteConfig(
+        **_SHAPE, embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.45, logits_scaling=3.0, tie_word_embeddings=True
+    ),
 }
 LORA: dict[str, Any] = dict(rank=3, alpha=5, alphaPattern=None, dropout=0.0, targetModules="all-linear")
 

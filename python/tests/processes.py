@@ -46,12 +46,13 @@ class Processes(unittest.TestCase):
     def path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
-    def start(self, *arguments: str, runner: list[str] | None = None, **environment: str) -> subprocess.Popen[str]:
-        """Its output goes to files, which `ready` and `log` read."""
+    def start(self, *arguments: str, runner: list[str] | None = None, program: list[str] | None = None, **environment: str) -> subprocess.Popen[str]:
+        """`program`: what is run, the fake worker where not said. Its output goes to files, which `ready` and `log` read."""
         before = {name: value for name, value in os.environ.items() if name != "STATESET_WORKER_TOKEN"}
         with open(self.path("out"), "w") as out, open(self.path("err"), "w") as err:
             process = subprocess.Popen(
-                [sys.executable, *(runner or []), PROGRAM, *arguments],
+                [sys.executable, *(runner or []), *(program or [PROGRAM]), *arguments],
+                cwd=self.folder,
                 stdout=out,
                 stderr=err,
                 text=True,

@@ -59,7 +59,9 @@ def work(engine: Engine) -> dict[str, torch.Tensor]:
     engine.call("vectorAdd", {"a": there, "b": parameters, "scale": 0.01}, {})
     engine.call("vectorMove", {"a": there}, {})
     note("end", {name: engine.masters.read(name) for name in engine.masters.names})
-    note("moments", {engine.masters.names[i]: engine.masters.whole(i, v) for i, (_, v) in engine.optimiser.moments.items()})
+    for which, kind in enumerate(("first", "second")):
+        moments = {i: both[which] for i, both in engine.optimiser.moments.items()}
+        note(f"moments {kind}", {engine.masters.names[i]: engine.masters.whole(i, part) for i, part in moments.items()})
     return found
 
 

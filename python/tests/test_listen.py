@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import tempfile
 import unittest
 
-from stateset_agents_worker.listen import ListenError, listen_unix, split_address
+from stateset_agents_worker.listen import ListenError, bind_tcp, listen_unix, split_address
 
 
 class Listening(unittest.TestCase):
@@ -26,6 +27,14 @@ class Listening(unittest.TestCase):
                 listen_unix(os.path.join(folder, "x" * 200))
             with self.assertRaisesRegex(ListenError, "No such file"):
                 listen_unix(os.path.join(folder, "absent", "socket"))
+
+    def test_turns_clients_away_until_it_is_ready(self) -> None:
+        with contextlib.closing(bind_tcp("127.0.0.1", 0)) as listener:
+            with self.assertRaises(ConnectionRefusedError):
+                socket.create_connection(listener.getsockname())
+            listener.listen()
+            with self.assertRaisesRegex(ListenError, "is taken by another process"):
+                bind_tcp(*listener.getsockname())
 
     def test_reads_addresses(self) -> None:
         self.assertEqual(split_address("localhost:80"), ("localhost", 80))

@@ -6,6 +6,7 @@ import torch
 
 from stateset_agents_worker.draw import Variant
 from stateset_agents_worker.sampler import Sampler
+from stateset_agents_worker.kv_cache import CPU_BYTES
 from tests.tiny import (
     CONFIGS,
     VOCABULARY,
@@ -261,6 +262,19 @@ class Ends(unittest.TestCase):
         self.assertTrue(self.sampler.idle)
         self.sampler.decoder.hidden = hidden  # type: ignore[method-assign]
         self.assertEqual(sample_one(self.sampler, self.prompt).tokens, good.tokens)
+
+
+class CacheTest(unittest.TestCase):
+    def test_says_how_much_memory_it_may_come_to_take(self) -> None:
+        model = make_model("llama")
+        per_token = 2 * 2 * 2 * 8 * 4
+        few = make_sampler(model, slots=2, context_length=200)
+        self.assertEqual(few.most_cache_bytes, 2 * 256 * per_token)
+        # A long context and many slots, as of a real model: not what they would take together, but what they are given.
+        many = make_sampler(model, slots=64, context_length=1 << 20, cache_tokens=None)
+        self.assertLess(CPU_BYTES - per_token, many.most_cache_bytes)
+        self.assertLessEqual(many.most_cache_bytes, CPU_BYTES)
+        self.assertEqual(make_sampler(model, slots=64, context_length=1 << 20, cache_tokens=500).most_cache_bytes, 500 * per_token)
 
 
 if __name__ == "__main__":

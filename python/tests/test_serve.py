@@ -12,12 +12,13 @@ import time
 import types
 import unittest
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from stateset_agents_worker import __version__
 from stateset_agents_worker.frames import encode
-from stateset_agents_worker.listen import listen_tcp
+from stateset_agents_worker.listen import bind_tcp
 from stateset_agents_worker.ranks import Ranks
 from stateset_agents_worker.serve import MAX_STRANGERS, Door, Server
 from stateset_agents_worker.turn import Hands
@@ -31,9 +32,9 @@ TOKEN = "a long and random text"
 
 def start(**door: Any) -> tuple[Server, tuple[str, int]]:
     """A listening worker whose threads end with this process."""
-    listener = listen_tcp("127.0.0.1", 0)
+    listener = bind_tcp("127.0.0.1", 0)
     worker = Worker(Hands(Ranks(1, 0, types.SimpleNamespace(type="cpu")), open_fake), ends_with_client=False)
-    server = Server(Door(listener, {"world": 1}, TOKEN, **door), worker, lambda: lambda: "stacks")
+    server = Server(Door(listener, {"world": 1}, TOKEN, **door), worker, lambda: lambda: ("stacks", []))
     server.start()
     threading.Thread(target=worker.run, daemon=True).start()
     return server, listener.getsockname()
@@ -110,10 +111,11 @@ class Serving(unittest.TestCase):
         first = self.opened()
         second = self.stranger()
         error = second.hello(token=TOKEN)["error"]
-        self.assertEqual((error["code"], "busy" in error["message"]), ("WORKER_REFUSED", True))
+        self.assertEqual((error["code"], "busy" in error["message"], error["busy"]), ("WORKER_REFUSED", True, True))
         self.assert_closed(second)
         # Somebody without the token does not even learn that.
-        self.assertIn("no token", self.stranger().hello()["error"]["message"])
+        stranger = self.stranger().hello()["error"]
+        self.assertEqual(("no token" in stranger["message"], "busy" in stranger), (True, False))
         running = first.sample(100_000)
         first.close()
         while self.server.client is not None:
@@ -134,6 +136,15 @@ class Serving(unittest.TestCase):
         while self.server.strangers == MAX_STRANGERS:
             time.sleep(0.01)
         self.client()
+
+    def test_ends_where_another_one_was_bound_to_its_port_and_listened_first(self) -> None:
+        with contextlib.closing(bind_tcp("127.0.0.1", 0)) as listener, contextlib.closing(bind_tcp(*listener.getsockname())) as other:
+            other.listen()
+            server = Server(Door(listener, {}), self.server.worker, self.server.stacks)
+            self.addCleanup(server.loop.close)
+            with mock.patch("stateset_agents_worker.serve.end", side_effect=SystemExit) as ended, self.assertRaises(SystemExit):
+                server._run(threading.Event())
+            self.assertIn("is taken by another process", ended.call_args.args[1])
 
     # What is done in which order.
 

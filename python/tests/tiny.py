@@ -34,6 +34,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "mistral": dict(LLAMA_LIKE, sliding_window=7),
     "qwen2": LLAMA_LIKE,
     "qwen3": dict(LLAMA_LIKE, head_dim=16),
+    "granite": dict(LLAMA_LIKE, embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.45, logits_scaling=3.0),
 }
 
 

@@ -17,9 +17,6 @@ export const ggufArchitectures = ["gpt2", "llama", "mistral", "qwen2", "qwen3"] 
 
 export const architectures = [...ggufArchitectures, "gemma3_text", "smollm3", "granite", "phi3"] as const;
 
-/** The torch engine refuses Granite, whose head scales its logits. */
-export const torchArchitectures = architectures.filter((name) => name !== "granite");
-
 /** The linear layers that are one to PEFT and one to the engine: it trains an adapter for each part of the others. */
 export function plainTargets(architecture: Architecture): "all-linear" | string[] {
   if (architecture === "gpt2") return ["attn.c_proj", "mlp.c_fc", "mlp.c_proj"];

@@ -11,7 +11,7 @@ import { storiesDir, temporaryFolder } from "./tiny-model.ts";
 import { python } from "./torch-workers.ts";
 
 /** How many processes are killed: the full proof is STATESET_KILLS=50, as in `npm run soak`. */
-const kills = Number(process.env.STATESET_KILLS ?? (process.env.STATESET_SOAK ? 50 : 3));
+const kills = Number(process.env.STATESET_KILLS ?? (process.env.STATESET_SOAK ? 50 : 5));
 /** Who is killed and when: the same each time, and others with another seed. */
 const chance = createRandom(Number(process.env.STATESET_KILL_SEED ?? 1));
 /** After the last sign of life; a run takes a few steps in that time. */

@@ -1,6 +1,7 @@
 /** A real worker that listens with TLS and a token, and who comes to it. Needs STATESET_PYTHON, and openssl for a certificate. */
 import { type ChildProcess, spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { loadTorchPolicy } from "../src/policy/torch/load.ts";
@@ -51,6 +52,33 @@ describe.skipIf(!python || !openssl)("a worker that listens with a certificate o
     });
     await policy.close();
     await (await attach()).close();
+  });
+
+  it("takes a client back whose network broke, once it has given up the connection that was cut", async () => {
+    const port = Number(url.split(":").at(-1));
+    const cut: { here: Socket; there: Socket }[] = [];
+    // A network in between, that can break on one side before the other knows.
+    const network = createServer((here) => {
+      const there = connect(port, "127.0.0.1").on("error", () => {});
+      here.on("error", () => {}).on("data", (chunk) => there.write(chunk));
+      there.on("data", (chunk) => here.write(chunk)).on("close", () => here.destroy());
+      cut.push({ here, there });
+    });
+    await new Promise<void>((resolve) => network.listen(0, "127.0.0.1", resolve));
+    const between = `torch://127.0.0.1:${(network.address() as AddressInfo).port}`;
+    const policy = await attach({ url: between, tls: { ca } });
+    cut[0]!.here.destroy();
+    await expect(policy.zeroGradients()).rejects.toMatchObject({ code: "WORKER_LOST" });
+    const before = said().length;
+    const revived = policy.revive();
+    await vi.waitFor(() => expect(said().slice(before)).toContain("busy with another client"), { timeout: 30_000 });
+    cut[0]!.there.destroy();
+    await revived;
+    await policy.zeroGradients();
+    await policy.close();
+    for (const { there } of cut) there.destroy();
+    network.close();
+    await vi.waitFor(async () => (await attach()).close(), { timeout: 30_000 });
   });
 
   it("is not spoken to by whoever does not trust it, or speaks no TLS", async () => {

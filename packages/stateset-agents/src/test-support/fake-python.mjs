@@ -33,7 +33,7 @@ const model = {
     ...{ exact: false, seeded: false, entropy: true, values: true, hidden: true, vectors: true, loraPlus: true },
     ...{ constrain: false, promptLogprobs: false, embed: false },
   },
-  bytes: { weights: 1, trainable: 1, perToken: 1, perTokenRecompute: 1, kvPerToken: 1, free: 1, total: 1 },
+  bytes: { weights: 1, trainable: 1, perToken: 1, perTokenRecompute: 1, cache: 1, free: 1, total: 1 },
   ...info,
 };
 

@@ -9,14 +9,14 @@ import type { NativePolicy } from "../../src/policy/native/native-policy.ts";
 import type { LoraOptions, Policy, TokenTree } from "../../src/policy/policy.ts";
 import { openWeights } from "../../src/policy/weights/index.ts";
 import { readVector } from "../read-vector.ts";
-import { makeTinyModel, plainTargets, temporaryFolder, torchArchitectures } from "../tiny-model.ts";
+import { architectures, makeTinyModel, plainTargets, temporaryFolder } from "../tiny-model.ts";
 
 const python = process.env.STATESET_PYTHON;
 const script = fileURLToPath(new URL("./crossing.py", import.meta.url));
 const lora: LoraOptions = { rank: 3, alpha: 5, dropout: 0.1, targetModules: "all-linear" };
 const cases = [
-  ...torchArchitectures.map((architecture) => ({ architecture, adapter: undefined, learn: false })),
-  ...torchArchitectures.map((architecture) => ({
+  ...architectures.map((architecture) => ({ architecture, adapter: undefined, learn: false })),
+  ...architectures.map((architecture) => ({
     ...{ architecture, learn: false },
     adapter: {
       ...{ ...lora, targetModules: plainTargets(architecture) },

@@ -87,12 +87,13 @@ function expectSame({ run, followed }: Awaited<ReturnType<typeof curves>>): void
 
 describe.skipIf(!python)("learning on the torch engine", () => {
   const workers = new TorchWorkers();
+  const pairs = new TorchWorkers(2);
 
   /** Both with the same weights: adapters begin with random numbers, each engine with its own. */
-  async function openBoth(adapter?: LoraOptions): Promise<readonly [Policy, Policy]> {
+  async function openBoth(adapter?: LoraOptions, from = workers): Promise<readonly [Policy, Policy]> {
     const native = await loadNativePolicy({ dir: storiesDir, lora: adapter, precision: "f32" });
     opened.push(native);
-    const torch = await workers.open({ dir: storiesDir, lora: adapter });
+    const torch = await from.open({ dir: storiesDir, lora: adapter });
     opened.push(torch);
     const start = temporaryFolder();
     await native.snapshot(start);
@@ -105,18 +106,23 @@ describe.skipIf(!python)("learning on the torch engine", () => {
   });
 
   it.each([
-    ["all weights", undefined],
-    ["an adapter", lora],
-  ])("learns for twenty steps of GRPO what the embedded engine learns with %s", async (_, adapter) => {
-    const [torch, native] = await openBoth(adapter);
-    // The embedded engine samples here, the torch engine above.
-    expectSame(await curves([native, torch], "grpo", 20));
-    const request = {
-      tokens: Int32Array.of(1, 403, 9),
-      sampling: { ...defaultSampling, temperature: 0, maxTokens: 24 },
-      seed: 1,
-    };
-    const [[said], [wanted]] = [await torch.sample([request]), await native.sample([request])];
-    expect([...said!.tokens]).toEqual([...wanted!.tokens]);
-  });
+    ["all weights", 1, undefined],
+    ["an adapter", 1, lora],
+    ["all weights", 2, undefined],
+    ["an adapter", 2, lora],
+  ])(
+    "learns for twenty steps of GRPO what the embedded engine learns with %s, on %i rank(s)",
+    async (_, ranks, adapter) => {
+      const [torch, native] = await openBoth(adapter, ranks === 2 ? pairs : workers);
+      // The embedded engine samples here, the torch engine above.
+      expectSame(await curves([native, torch], "grpo", 20));
+      const request = {
+        tokens: Int32Array.of(1, 403, 9),
+        sampling: { ...defaultSampling, temperature: 0, maxTokens: 24 },
+        seed: 1,
+      };
+      const [[said], [wanted]] = [await torch.sample([request]), await native.sample([request])];
+      expect([...said!.tokens]).toEqual([...wanted!.tokens]);
+    },
+  );
 });

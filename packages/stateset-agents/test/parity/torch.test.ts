@@ -9,7 +9,7 @@ import { defaultSampling, type LoraOptions, type Policy, type TokenTree } from "
 import { openWeights } from "../../src/policy/weights/index.ts";
 import { createRandom } from "../../src/random.ts";
 import { readVector } from "../read-vector.ts";
-import { makeTinyModel, plainTargets, temporaryFolder, torchArchitectures } from "../tiny-model.ts";
+import { architectures, makeTinyModel, plainTargets, temporaryFolder } from "../tiny-model.ts";
 import { python, TorchWorkers } from "../torch-workers.ts";
 
 const lora: LoraOptions = { rank: 3, alpha: 5, dropout: 0, targetModules: "all-linear" };
@@ -106,7 +106,7 @@ function expectClose(a: Float32Array, b: Float32Array, limit: number): void {
 
 describe.skipIf(!python).each([1, 2])("the torch engine and the embedded one, %i rank(s)", (ranks) => {
   const workers = new TorchWorkers(ranks);
-  const models = [...torchArchitectures, "starter"] as const;
+  const models = [...architectures, "starter"] as const;
 
   describe.each(models)("%s", (model) => {
     it.each([

@@ -2,11 +2,14 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { connect, isIP, type Socket } from "node:net";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { connect as connectTls, rootCertificates } from "node:tls";
 import { withGrace } from "../../abort.ts";
 import { messageOf, StatesetError } from "../../error.ts";
 import { Connection, type Loss } from "./connection.ts";
 import { greet } from "./greet.ts";
+import { isBusy } from "./reply.ts";
+import { silence, wasDoing } from "./what-happened.ts";
 import type { WorkerLink } from "./worker-link.ts";
 
 export interface AttachOptions {
@@ -18,12 +21,32 @@ export interface AttachOptions {
   pingMs?: number | undefined;
   logDir?: string | undefined;
   onBeat?: (() => void) | undefined;
+  /** How long to ask again where it is busy with another client. Default 0. */
+  busyMs?: number | undefined;
 }
 
 const connectMs = 20_000;
 const leaveMs = 5_000;
+const askAgainMs = 1_000;
 
-export async function attachWorker({ url, tls, logDir, ...options }: AttachOptions): Promise<WorkerLink> {
+export async function attachWorker({ busyMs = 0, ...options }: AttachOptions): Promise<WorkerLink> {
+  const until = performance.now() + busyMs;
+  for (;;) {
+    try {
+      return await attachOnce(options);
+    } catch (error) {
+      if (busyMs === 0 || !isBusy(error)) throw error;
+      if (performance.now() + askAgainMs > until) {
+        throw new StatesetError("WORKER_REFUSED", `${messageOf(error)} It was asked for ${busyMs / 1000} s.`, {
+          cause: error,
+        });
+      }
+    }
+    await sleep(askAgainMs);
+  }
+}
+
+async function attachOnce({ url, tls, logDir, ...options }: Omit<AttachOptions, "busyMs">): Promise<WorkerLink> {
   const { host, port, loopback } = addressOf(url);
   const token = process.env.STATESET_WORKER_TOKEN;
   if (!token) {
@@ -38,12 +61,14 @@ export async function attachWorker({ url, tls, logDir, ...options }: AttachOptio
   const socket = await open(host, port, loopback && !tls ? undefined : (tls ?? {}), url);
   let greeted = false;
   const explain = (loss: Loss) => {
-    const file = loss.stacks === undefined ? undefined : keepStacks(logDir, loss.stacks);
+    const { stacks } = loss;
+    const file = stacks === undefined ? undefined : keepStacks(logDir, stacks);
     const unknown = tls
       ? "Is it a worker?"
       : "Is it a worker, and does it speak TLS? torch.tls.ca then names its certificates.";
-    return new StatesetError("WORKER_LOST", `The PyTorch worker at ${url} ${loss.what}.`, {
-      hint: !greeted ? unknown : file === undefined ? "What it printed says more." : `What it was doing is in ${file}.`,
+    const doing = file !== undefined ? `What it was doing is in ${file}.` : stacks !== undefined && wasDoing(stacks);
+    return new StatesetError("WORKER_LOST", `The PyTorch worker at ${url} ${loss.what}${silence(loss)}.`, {
+      hint: !greeted ? unknown : doing || "What it printed says more.",
     });
   };
   const connection = new Connection(socket, { ...options, explain });
@@ -121,10 +146,15 @@ function readCertificates(file: string): string {
   }
 }
 
+/** Undefined where there is no place for them: they are then part of the error. */
 function keepStacks(logDir: string | undefined, stacks: string): string | undefined {
   if (logDir === undefined) return undefined;
   const file = join(logDir, "worker-stacks.txt");
-  mkdirSync(logDir, { recursive: true });
-  writeFileSync(file, stacks);
-  return file;
+  try {
+    mkdirSync(logDir, { recursive: true });
+    writeFileSync(file, stacks);
+    return file;
+  } catch {
+    return undefined;
+  }
 }

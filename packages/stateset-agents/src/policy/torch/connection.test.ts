@@ -165,6 +165,16 @@ describe("everything that waits is told when the worker", () => {
     expect(losses[0]).toMatchObject({ stalled: true, stacks: "in forward, line 3" });
   });
 
+  it("is told of a loss that cannot be explained, too", async () => {
+    const explain = () => {
+      throw new Error("the disk is full");
+    };
+    const { connection } = await connected(({ socket }) => socket.destroy(), { explain });
+    await expect(connection.call("forward")).rejects.toMatchObject({
+      ...{ code: "WORKER_LOST", hint: "Why could not be found out: the disk is full." },
+    });
+  });
+
   it("is lost to whoever noticed it first, and only once", async () => {
     const { connection, losses } = await connected(() => {});
     const waiting = connection.call("forward");

@@ -1,6 +1,6 @@
 /** Calls over one socket: many at once, each answered, refused, or lost with the worker. Nothing waits for ever. */
 import type { Socket } from "node:net";
-import { messageOf, type StatesetError } from "../../error.ts";
+import { messageOf, StatesetError } from "../../error.ts";
 import { isObject } from "../tokenizer/model-json.ts";
 import { encodeFrame, type Frame, type FrameArray, FrameReader, maxFrameBytes } from "./frame.ts";
 import { Reply, refusal } from "./reply.ts";
@@ -13,6 +13,8 @@ export interface Loss {
   stalled: boolean;
   /** What its threads were doing, where it could still say so. */
   stacks?: string;
+  /** Ranks that did not even answer that. */
+  silent?: readonly number[];
 }
 
 export interface ConnectionOptions {
@@ -181,14 +183,21 @@ export class Connection {
   }
 
   async #settle(loss: Loss): Promise<StatesetError> {
-    const stacks = loss.stalled ? await this.#askForStacks() : undefined;
-    const error = await this.#options.explain({ ...loss, ...(stacks !== undefined && { stacks }) });
+    const whole = { ...loss, ...(loss.stalled && (await this.#askForStacks())) };
+    // Whoever waits must hear of it, whatever becomes of the explanation.
+    const error = await (async () => this.#options.explain(whole))().catch(
+      (cause: unknown) =>
+        new StatesetError("WORKER_LOST", `The PyTorch worker ${loss.what}.`, {
+          hint: `Why could not be found out: ${messageOf(cause)}.`,
+          cause,
+        }),
+    );
     this.#end(error);
     return error;
   }
 
   /** Its own thread answers this, also while another hangs. */
-  async #askForStacks(): Promise<string | undefined> {
+  async #askForStacks(): Promise<Pick<Loss, "stacks" | "silent">> {
     const id = ++this.#lastId;
     const reply = new Promise<Reply>((resolve, reject) => {
       this.#waiting.set(id, { op: "stacks", since: 0, resolve, reject, onEvent: undefined });
@@ -196,8 +205,11 @@ export class Connection {
     });
     reply.catch(() => {});
     const late = new Promise<undefined>((resolve) => setTimeout(resolve, stacksMs, undefined).unref());
-    const text = (await Promise.race([reply, late]))?.fields.text;
-    return typeof text === "string" ? text : undefined;
+    // Lost in the meantime, it says no more.
+    const fields = (await Promise.race([reply, late]).catch(() => undefined))?.fields;
+    if (typeof fields?.text !== "string") return {};
+    const silent = Array.isArray(fields.silent) ? fields.silent.filter((rank) => Number.isInteger(rank)) : [];
+    return { stacks: fields.text, silent: silent as number[] };
   }
 
   #end(error: StatesetError): void {

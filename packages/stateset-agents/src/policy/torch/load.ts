@@ -10,7 +10,7 @@ import { loraSchema } from "../option-schemas.ts";
 import type { LoraOptions } from "../policy.ts";
 import { loadChatTokenizer } from "../tokenizer/index.ts";
 import { exists } from "../what-lies-at.ts";
-import { attachWorker } from "./attach.ts";
+import { addressOf, attachWorker } from "./attach.ts";
 import { spawnWorker } from "./spawn.ts";
 import { type OpenWorker, TorchCore } from "./torch-core.ts";
 import { type TorchOptions, torchSchema } from "./torch-options.ts";
@@ -27,7 +27,7 @@ export interface TorchPolicyOptions {
   lora?: LoraOptions | undefined;
   /** Of an adapter's first values and of dropout. Default 0. */
   seed?: number | undefined;
-  /** Replies sampled together on one rank. Default: what the worker has room for. */
+  /** Replies sampled together on one rank, at most. Default 64. */
   slots?: number | undefined;
   maxWaiting?: number | undefined;
   hub?: ResolveOptions | undefined;
@@ -49,6 +49,7 @@ const schema = z.strictObject({
 export async function loadTorchPolicy(options: TorchPolicyOptions): Promise<TorchPolicy> {
   const o = parseOptions(schema, options, "loadTorchPolicy()");
   const { torch } = o;
+  checkWhere(torch);
   const whole = await exists(join(o.dir, "config.json"));
   if (!whole && (await isGgufFile(o.dir))) throw noGguf(o.dir);
   const saved = whole ? undefined : await readAdapterConfig(o.dir);
@@ -68,8 +69,8 @@ export async function loadTorchPolicy(options: TorchPolicyOptions): Promise<Torc
   const lora = saved?.lora ?? o.lora;
 
   let beat = () => {};
-  const launch = async (): Promise<OpenWorker> => {
-    const link = await connect(torch, () => beat());
+  const launch = async (again: boolean): Promise<OpenWorker> => {
+    const link = await connect(torch, () => beat(), again);
     try {
       checkDevice(link, torch);
       const reply = await link.connection.call("open", {
@@ -99,17 +100,37 @@ export async function loadTorchPolicy(options: TorchPolicyOptions): Promise<Torc
       maxWaiting: o.maxWaiting,
       launch,
     },
-    await launch(),
+    await launch(false),
   );
   const { policy, onBeat } = createTorchPolicy(core);
   beat = onBeat;
   return policy;
 }
 
-async function connect(torch: z.output<typeof torchSchema>, onBeat: () => void): Promise<WorkerLink> {
+/** Options that nothing would read are refused, not ignored. */
+function checkWhere({ url, tls, python }: z.output<typeof torchSchema>): void {
+  const refused = (what: string, hint: string) => new StatesetError("INVALID_OPTION", what, { hint });
+  if (tls !== undefined && url === undefined) {
+    throw refused(
+      "torch.tls is for a worker elsewhere, and there is no torch.url.",
+      "Name the worker, or leave torch.tls out: a worker of this machine is spoken to through a private socket.",
+    );
+  }
+  if (python !== undefined && url !== undefined) {
+    throw refused(
+      `torch.python is for a worker that is started here, and torch.url names one that runs already: ${addressOf(url).host}.`,
+      "Leave one of them out.",
+    );
+  }
+}
+
+/** Longer than a worker holds on to a client whose network broke. */
+const busyMs = 90_000;
+
+async function connect(torch: z.output<typeof torchSchema>, onBeat: () => void, again: boolean): Promise<WorkerLink> {
   const { url, tls, python, gpus, device = "cuda", logDir, deadlineSeconds = 600 } = torch;
   const common = { deadlineMs: 1000 * deadlineSeconds, logDir, onBeat };
-  if (url !== undefined) return attachWorker({ ...common, url, tls });
+  if (url !== undefined) return attachWorker({ ...common, url, tls, ...(again && { busyMs }) });
   return spawnWorker({ ...common, python, device, ranks: gpus ?? 1 });
 }
 

@@ -98,6 +98,11 @@ export function refusal(op: string, error: unknown): StatesetError {
   return new StatesetError(
     known ? (code as ErrorCode) : "ENGINE_FAILED",
     typeof message === "string" ? message : `The PyTorch worker failed at ${op} without saying why.`,
-    typeof hint === "string" ? { hint } : {},
+    { ...(typeof hint === "string" && { hint }), cause: error },
   );
+}
+
+/** Whether a worker refuses this client for the sake of another one. */
+export function isBusy(error: unknown): boolean {
+  return StatesetError.isInstance(error) && isObject(error.cause) && error.cause.busy === true;
 }

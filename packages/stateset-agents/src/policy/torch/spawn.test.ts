@@ -72,7 +72,14 @@ describe("a worker that cannot be had is an error that says what to do", () => {
       /4 GPUs are asked for, and PyTorch sees 1\. Ask for fewer/,
     ],
     ["no CUDA", {}, { device: "cuda" }, "ENGINE_UNAVAILABLE", /sees no GPU.*nvidia-smi.*setup-gpu/],
-    ["no bitsandbytes", {}, { quantise: "nf4" }, "ENGINE_UNAVAILABLE", /nf4.*no GPU/],
+    ["no GPU for four bits", {}, { quantise: "nf4" }, "ENGINE_UNAVAILABLE", /nf4.*no GPU/],
+    [
+      "no bitsandbytes",
+      { hello: { device: "cuda" } },
+      { device: "cuda", quantise: "nf4" },
+      "ENGINE_UNAVAILABLE",
+      /nf4.*the worker has no bitsandbytes.*install bitsandbytes/,
+    ],
     ["another version", { hello: { version: "9.9.9" } }, {}, "WORKER_REFUSED", /9\.9\.9.*setup-gpu/],
     ["another protocol", { hello: { protocol: 2 } }, {}, "WORKER_REFUSED", /protocol 2/],
     ["no greeting", { hello: { world: "one" } }, {}, "WORKER_REFUSED", /greeting.*world/],
@@ -211,6 +218,10 @@ it("refuses what it does not know, or what is of another engine", async () => {
   await expect(openPolicy({ engine: "torch", torch: { gpu: 1 } as TorchOptions })).rejects.toMatchObject(
     invalid(/gpus/),
   );
+  for (const torch of [{ tls: { ca: "ca.pem" } }, { url: "torch://there:1", python: "python3" }]) {
+    const named = "tls" in torch ? /^torch\.tls .*no torch\.url/ : /^torch\.python .*torch\.url names/;
+    await expect(loadTorchPolicy({ dir: storiesDir, torch })).rejects.toMatchObject(invalid(named));
+  }
   await expect(openPolicy({ torch: { gpus: 1 } })).rejects.toMatchObject(invalid(/engine: "torch"/));
   await expect(openPolicy({ engine: "torch", threads: 2 })).rejects.toMatchObject(invalid(/threads/));
   await expect(openPolicy({ engine: "torch", stub: {} })).rejects.toMatchObject(invalid(/scripted/));

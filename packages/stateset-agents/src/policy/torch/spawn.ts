@@ -1,6 +1,6 @@
 /** A worker of this process: started for one policy, ended with it. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
@@ -40,7 +40,8 @@ export async function spawnWorker(options: SpawnOptions): Promise<WorkerLink> {
   const log = new LogLines(options.logDir, redactor([["token", process.env.STATESET_WORKER_TOKEN]]));
   const dir = privateFolder();
   const socketPath = join(dir, "socket");
-  const child = start(python, module, socketPath, options);
+  const stacksDir = join(options.logDir ?? dir, "stacks");
+  const child = start(python, module, socketPath, stacksDir, options);
   const ending = endingOf(child);
   let hello: WorkerFacts | undefined;
   const cleanUp = async () => {
@@ -52,10 +53,10 @@ export async function spawnWorker(options: SpawnOptions): Promise<WorkerLink> {
     alive.delete(child);
   };
   const explain = async (loss: Loss): Promise<StatesetError> => {
-    if (loss.stalled) await signalStacks(hello);
+    const whole = { ...loss, ...(loss.stalled && loss.stacks === undefined && (await askForStacks(stacksDir, hello))) };
     const ended = loss.stalled ? undefined : await within(ending, endingMs);
     await cleanUp();
-    return lostWorker(loss, { ended, log, ranks: options.ranks });
+    return lostWorker(whole, { ended, log, ranks: options.ranks });
   };
 
   try {
@@ -99,9 +100,14 @@ function privateFolder(): string {
   }
 }
 
-function start(python: string, module: string, socketPath: string, { ranks, device, logDir }: SpawnOptions) {
-  const own = ["--socket", socketPath, "--parent", String(process.pid)];
-  if (logDir !== undefined) own.push("--stacks-dir", join(logDir, "stacks"));
+function start(
+  python: string,
+  module: string,
+  socketPath: string,
+  stacksDir: string,
+  { ranks, device }: SpawnOptions,
+): ChildProcess {
+  const own = ["--socket", socketPath, "--parent", String(process.pid), "--stacks-dir", stacksDir];
   const torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", String(ranks)];
   // Where it is ended it cleans up no more.
   torchrun.push("--local-addr", "127.0.0.1", "--log-dir", join(dirname(socketPath), "torchrun"));
@@ -180,10 +186,18 @@ function attend(child: ChildProcess, wait: boolean): void {
   }
 }
 
-/** Each rank then writes what its threads are doing, whatever holds them up. */
-async function signalStacks(hello: WorkerFacts | undefined): Promise<void> {
-  for (const pid of hello?.pids ?? []) send(pid, "SIGUSR1");
+/** Where rank 0 does not answer: each rank writes what its threads are doing by itself, whatever holds them up. */
+async function askForStacks(dir: string, hello: WorkerFacts | undefined): Promise<Pick<Loss, "stacks" | "silent">> {
+  const ranks = (hello?.pids ?? []).map((pid, rank) => ({ pid, rank, file: join(dir, `rank-${rank}.txt`) }));
+  const read = (file: string) => (existsSync(file) ? readFileSync(file) : Buffer.alloc(0));
+  const before = ranks.map(({ file }) => read(file).length);
+  for (const { pid } of ranks) send(pid, "SIGUSR1");
   await new Promise((resolve) => setTimeout(resolve, 500));
+  const written = ranks.map(({ file, rank }) => ({ rank, text: read(file).subarray(before[rank]).toString() }));
+  return {
+    stacks: written.map(({ rank, text }) => `Rank ${rank}:\n${text || "(no answer)"}`).join("\n"),
+    silent: written.filter(({ text }) => text === "").map(({ rank }) => rank),
+  };
 }
 
 /** With torchrun its ranks end; those that are known are told themselves, since each has a group of its own. */

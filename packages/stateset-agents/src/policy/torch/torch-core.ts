@@ -24,8 +24,8 @@ export interface TorchParts {
   adapterDir: string | undefined;
   passesInFlight: number;
   maxWaiting: number | undefined;
-  /** Starts or finds a worker, and opens the model in it. */
-  launch(): Promise<OpenWorker>;
+  /** Starts or finds a worker, and opens the model in it. `again`: after one was lost, which may count as its client still. */
+  launch(again: boolean): Promise<OpenWorker>;
 }
 
 /** What the parts of a torch policy share: the worker, how calls reach it, and what has become of it. */
@@ -92,7 +92,7 @@ export class TorchCore {
     this.#reviving ??= this.run(async () => {
       if (!this.link.connection.lost) return;
       await this.link.close(new StatesetError("WORKER_LOST", "The PyTorch worker was given up for another one."));
-      const worker = await this.parts.launch();
+      const worker = await this.parts.launch(true);
       const closed = new StatesetError("POLICY_CLOSED", `${this.parts.name} was used after close().`);
       if (this.closed) {
         await worker.link.close(closed);

@@ -3,7 +3,7 @@ import type { WorkerInfo } from "./worker-info.ts";
 
 /** What training needs on each rank, from what the worker says of itself. `available` counts what the model takes already. */
 export function planTorch(
-  { bytes, slots, contextLength, trainableParameters }: WorkerInfo,
+  { bytes, trainableParameters }: WorkerInfo,
   { tokenBudget, recompute, reference, scorer, undo }: PlanOptions,
   { adapted, ranks }: { adapted: boolean; ranks: number },
 ): MemoryPlan {
@@ -17,7 +17,7 @@ export function planTorch(
     activations: tokenBudget * (recompute ? bytes.perTokenRecompute : bytes.perToken),
     // Tensor by tensor, in the memory of the machine.
     saving: 0,
-    cache: slots * contextLength * bytes.kvPerToken,
+    cache: bytes.cache,
     keptActivations: 0,
   };
   const total = Object.values(parts).reduce((sum, one) => sum + one, 0);

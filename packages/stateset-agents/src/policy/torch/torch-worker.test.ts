@@ -95,6 +95,35 @@ describe.skipIf(!python)("a real worker", { timeout: 300_000 }, () => {
   });
 
   it.each([
+    [
+      1,
+      /got nowhere with zeroGradients .*, and rank 1 did not say where/,
+      /Rank 0:\n.*in (share|gather).*Rank 1:\n\(no answer\)/s,
+    ],
+    [
+      0,
+      /3 heartbeats without an answer, and rank 0 did not say where/,
+      /Rank 0:\n\(no answer\)\nRank 1:\n.*in (share|gather)/s,
+    ],
+  ])(
+    "of two ranks that is lost to a stop of rank %i says which one it was, and what both were doing",
+    async (rank, message, hint) => {
+      const { connection, hello } = await spawnWorker({ device: "cpu", ranks: 2, deadlineMs: 200_000, pingMs: 300 });
+      await connection.call("open", { model: storiesDir, adapter: null, lora: null });
+      process.kill(hello.pids[rank]!, "SIGSTOP");
+      const waiting = connection.call("zeroGradients");
+      // The deadline is over at once.
+      const now = performance.now();
+      if (rank === 1) vi.spyOn(performance, "now").mockReturnValue(now + 300_000);
+      await expect(waiting).rejects.toMatchObject({
+        ...{ code: "WORKER_LOST", message: expect.stringMatching(message), hint: expect.stringMatching(hint) },
+      });
+      vi.restoreAllMocks();
+      await expect.poll(() => hello.pids.filter(isAlive)).toEqual([]);
+    },
+  );
+
+  it.each([
     ["killed", 2, "wait"],
     ["done, and does not wait for what nobody closed", 1, "end"],
   ])("does not outlive its parent that is %s", async (_, ranks, then) => {

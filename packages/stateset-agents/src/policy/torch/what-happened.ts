@@ -25,15 +25,23 @@ export function lostWorker(
     log.file === undefined
       ? ""
       : `All it said is in ${log.file}${loss.stalled ? ", what it was doing in stacks/ beside it" : ""}.`,
-    loss.stacks !== undefined && log.file === undefined ? `It was doing this:\n${loss.stacks}` : "",
+    loss.stacks !== undefined && log.file === undefined ? wasDoing(loss.stacks) : "",
   ];
   const hint = hints.filter(Boolean).join(" ");
   return new StatesetError(
     "WORKER_LOST",
-    `The PyTorch worker ${loss.what}${how}.${lastLines(log)}`,
+    `The PyTorch worker ${loss.what}${silence(loss)}${how}.${lastLines(log)}`,
     hint ? { hint } : {},
   );
 }
+
+/** Which ranks are stopped or hang where no signal reaches them; the others wait for them. */
+export function silence({ silent = [] }: Loss): string {
+  if (silent.length === 0) return "";
+  return `, and rank${silent.length === 1 ? "" : "s"} ${silent.join(", ")} did not say where`;
+}
+
+export const wasDoing = (stacks: string) => `It was doing this:\n${stacks}`;
 
 /** Of one that ended, or said nothing, before it took calls. */
 export function unstarted(

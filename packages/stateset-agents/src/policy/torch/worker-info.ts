@@ -39,8 +39,8 @@ const schema = z.object({
     /** What a pass keeps for backward, for each of its tokens, and the same where blocks are computed again. */
     perToken: bytes,
     perTokenRecompute: bytes,
-    /** Keys and values of one token of a conversation. */
-    kvPerToken: bytes,
+    /** What keys and values of the replies take at most on each rank: all slots as long as the context, or the share of its free memory that the worker gives them. */
+    cache: bytes,
     free: bytes,
     total: bytes,
   }),
