@@ -131,6 +131,8 @@ describe.skipIf(!chromiumPath)("the guide to the dashboard", () => {
     await page.locator(".chart-title", { hasText: "part/helpful" }).waitFor();
     const settings = page.locator(".compare-settings tbody tr");
     await expect.poll(async () => (await settings.allInnerTexts()).join(" ")).toContain("reward.name");
+    const pair = page.locator(".compare-pairs li").first();
+    await expect.poll(() => pair.textContent()).toContain("measured by different rewards");
     await picture(page, "compare", 800);
     await page.close();
     expect(site.faults).toEqual([]);

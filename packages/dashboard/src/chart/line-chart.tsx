@@ -36,7 +36,7 @@ export interface LineChartProps {
   log?: boolean;
   stack?: boolean;
   height?: number;
-  /** Charts of one name share their cursor, and the button that shows all again, which is then not theirs. */
+  /** Charts of one name share their cursor. */
   sync?: string;
   /** What of x is shown; left out: all. */
   range?: Partial<ChartRange>;
@@ -134,11 +134,6 @@ export function LineChart(props: LineChartProps) {
         </span>
         <span class="chart-actions">
           {props.actions}
-          {props.range && props.onRange && sync === undefined && (
-            <button type="button" class="button small" onClick={() => props.onRange?.(null)}>
-              Show all
-            </button>
-          )}
           <button type="button" class="button small quiet" aria-pressed={table} onClick={() => setTable(!table)}>
             Table
           </button>

@@ -2,8 +2,9 @@
 import { useMemo } from "preact/hooks";
 import type { EvaluationsData, RunData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { type ChartMark, LineChart, type XAxis } from "../../chart/line-chart.tsx";
+import { useZoom } from "../../chart/zoom.tsx";
 import { splitNames } from "../../data/list.ts";
-import { link, place, setQuery } from "../../data/url.ts";
+import { link, place } from "../../data/url.ts";
 import { Loading } from "../parts/loading.tsx";
 import { Problem, Problems } from "../parts/problem.tsx";
 import { ChartBar } from "./chart-bar.tsx";
@@ -43,13 +44,7 @@ export function Curves({ run, happenings, evaluations, changes }: Props) {
   );
   const series = useSeries(run.key, { metrics: names, x, from, to }, changes);
   const answer = series.data;
-  const zoom = useMemo(
-    () =>
-      from === undefined && to === undefined
-        ? undefined
-        : { ...(from && { from: Number(from) }), ...(to && { to: Number(to) }) },
-    [from, to],
-  );
+  const zoom = useZoom();
   const marks = useMemo(
     () => (answer ? folded(happenings).map((one) => markOf(one, run, answer.place)) : []),
     [happenings, answer, run],
@@ -77,13 +72,11 @@ export function Curves({ run, happenings, evaluations, changes }: Props) {
     smoothing,
     marks,
     sync: `run ${run.key}`,
-    ...(zoom && { range: zoom }),
-    onRange: (range: { from: number; to: number } | null) =>
-      setQuery({ from: range ? exact(range.from) : undefined, to: range ? exact(range.to) : undefined }),
+    ...zoom,
   };
   return (
     <div class="curves">
-      <ChartBar run={run.key} x={x} smoothing={smoothing} log={log} zoomed={zoom !== undefined} charts={charts} />
+      <ChartBar run={run.key} x={x} smoothing={smoothing} log={log} charts={charts} />
       {series.error && <Problem error={series.error} />}
       <Problems
         list={charts.unaskable.map((where) => ({ where, message: "is a name with half of a character in it" }))}
@@ -146,6 +139,3 @@ function markOf(one: Happening, run: RunData, at: (step: number) => number): Cha
     ...(near !== undefined && { href: link(["run", run.key, "step", String(near)], query) }),
   };
 }
-
-/** As short as tells the place. */
-const exact = (value: number) => String(Number(value.toPrecision(7)));

@@ -46,7 +46,8 @@ describe("stopping", () => {
   });
 
   it("asks once: a run that was asked twice would end unsaved", async () => {
-    const program = "process.on('SIGTERM', () => console.log('asked')); setInterval(() => {}, 1000); console.log('on');";
+    const program =
+      "process.on('SIGTERM', () => console.log('asked')); setInterval(() => {}, 1000); console.log('on');";
     const child = await worker(program);
     let said = "";
     child.stdout!.on("data", (text) => {
