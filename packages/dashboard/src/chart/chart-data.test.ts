@@ -82,8 +82,24 @@ describe("columns of a chart", () => {
       ["top", [1, 2]],
       ["base", [0, 2]],
       ["top", [-1, 5]],
-      ["base", [1, 5]],
-      ["top", [5, 5]],
+      ["base", [1, undefined]],
+      ["top", [5, undefined]],
+    ]);
+  });
+
+  it("leaves a gap in a stack where a part is no number, for it and for what would lie on it", () => {
+    const { columns } = chartColumns(
+      [
+        { name: "a", x: [1, 2], y: [1, 1] },
+        { name: "b", x: [1, 2], y: [Number.NaN, 2] },
+        { name: "c", x: [1, 2], y: [3, 3] },
+      ],
+      { stack: true },
+    );
+    expect(columns.filter(({ role }) => role === "top").map(({ values }) => values)).toEqual([
+      [1, 1],
+      [null, 3],
+      [null, 6],
     ]);
   });
 });

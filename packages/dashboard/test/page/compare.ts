@@ -58,6 +58,9 @@ export function compare(stage: Stage): void {
     await expect.poll(() => again.locator(".chart").count()).toBe(2);
     await again.locator(".chart-title", { hasText: "reward, difference from ppo" }).waitFor();
     await again.close();
+    await page.locator(".chart", { hasText: "entropy" }).getByRole("button", { name: "Remove" }).click();
+    await expect.poll(() => page.locator(".chart").count()).toBe(1);
+    expect(query(page).metrics).toBe("reward");
     await page.close();
   });
 

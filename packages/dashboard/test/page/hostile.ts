@@ -60,6 +60,43 @@ export function hostile(stage: Stage): void {
     await page.close();
   });
 
+  it("folds reasoning, shows calls as trees, and says what a turn was rewarded with", async () => {
+    const page = await site.open(`#/trajectory/${key(hostileKey, 1, 0)}?colour=text`);
+    const replies = page.locator(".message-assistant");
+    await replies.first().waitFor();
+    const reasoning = replies.first().locator(".reasoning");
+    const thought = reasoning.locator(".foreign").filter({ hasText: badShown });
+    expect(await thought.first().isVisible()).toBe(false);
+    await reasoning.locator("summary").click();
+    await thought.first().waitFor();
+    const calls = replies.first().locator(".call");
+    expect(await calls.count()).toBe(2);
+    // Arguments as fields and entries; those that are no JSON, as they are.
+    await texts(calls.first().locator(".json-branch > summary .faint")).toEqual(["1 field", "2 entries", "1 field"]);
+    await calls.nth(1).getByText("Its arguments are no JSON:").waitFor();
+    await texts(page.locator(".message .chip-below")).toEqual(["reward −1"]);
+    await page.close();
+  });
+
+  it("shows no failure of another filter, and asks by the new one at once", async () => {
+    const page = await site.open(`#/run/${run}/step/2`);
+    const shown = page.getByTestId("conversation");
+    await shown.first().waitFor();
+    const failing = { status: 500, json: { error: { message: "The disk is gone." } } };
+    await page.route("**/trajectories?*cursor=*", (route) => route.fulfill(failing));
+    const alert = page.getByRole("alert").filter({ hasText: "The disk is gone." });
+    await page.keyboard.press("End");
+    await alert.waitFor();
+    await page.getByLabel("What was said").fill("Answer 7");
+    await alert.waitFor({ state: "detached" });
+    await page.unroute("**/trajectories?*cursor=*");
+    await page.getByLabel("What was said").fill("");
+    await page.getByText("50 so far").waitFor();
+    await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+    await page.getByText("100 so far").waitFor();
+    await page.close();
+  });
+
   it("names what it could not read, and where", async () => {
     const page = await site.open("#/runs");
     const row = (name: string) => page.getByTestId("run-row").filter({ has: page.locator(`[data-run="${name}"]`) });

@@ -16,7 +16,8 @@ const known = {
   grpo: ["log-prob", "ratio", "advantage", "reference"],
   ppo: ["log-prob", "ratio", "advantage", "value"],
   dapo: ["log-prob", "ratio", "advantage"],
-  dpo: ["log-prob", "reference"],
+  dpo: ["log-prob", "advantage", "reference"],
+  sft: ["log-prob"],
 } as const satisfies Record<string, readonly (keyof typeof shown)[]>;
 
 export function tokens(stage: Stage): void {

@@ -57,6 +57,15 @@ export function trajectory(stage: Stage): void {
     await page.close();
   });
 
+  it("marks the tokens that the clip held back", async () => {
+    const bound = 0.0001;
+    const step = [1, 2, 3].find((one) => clippedIn(stage.runs, one, bound) > 0)!;
+    const page = await open(`grpo:${step}:0`, "?special=1");
+    await page.locator("[data-token]").first().waitFor();
+    await expect.poll(() => page.locator(".token.clipped").count()).toBe(clippedIn(stage.runs, step, bound));
+    await page.close();
+  });
+
   it("remembers the token that was chosen in the address", async () => {
     const page = await open("grpo:2:0");
     await page.locator("[data-token]").nth(3).click();
@@ -127,4 +136,10 @@ export function trajectory(stage: Stage): void {
     expect(await page.getByRole("button", { name: /^Copy as/ }).count()).toBe(2);
     await page.close();
   });
+}
+
+/** Of the first conversation of a step of the grpo run: those whose ratio went beyond a bound on the side the advantage pushes to. */
+function clippedIn(runs: string, step: number, bound: number): number {
+  const { ratio, advantage } = readTrajectories(`${runs}/grpo`, step)[0]!.chains[0]!.columns!;
+  return advantage.reduce((sum, a, i) => sum + Number(a > 0 ? ratio[i]! > 1 + bound : ratio[i]! < 1 - bound), 0);
 }

@@ -10,7 +10,7 @@ import { Problem, Problems } from "../parts/problem.tsx";
 import { ChartBar } from "./chart-bar.tsx";
 import { chooseCharts } from "./choose-charts.ts";
 import { folded, type Happening, nearestStep } from "./marks.ts";
-import { evaluationPoints, line, withSpread } from "./series.ts";
+import { addUp, evaluationPoints, line, withSpread } from "./series.ts";
 import { useSeries } from "./use-series.ts";
 
 interface Props {
@@ -60,9 +60,11 @@ export function Curves({ run, happenings, evaluations, changes }: Props) {
       const points = evaluationPoints(evaluations!, set, answer.place, i + 1);
       if (points) drawn.push(points);
     });
+    const made = parts.map((name, i) => line(data, name, name.slice("part/".length), i));
     return {
       main: drawn,
-      parts: parts.map((name, i) => line(data, name, name.slice("part/".length), i)),
+      parts: made,
+      stack: main === "reward" && addUp(made, drawn[0]!),
       rest: new Map(rest.map((name) => [name, [line(data, name, name, 0)]])),
     };
   }, [answer, evaluations, charts, spread]);
@@ -106,9 +108,13 @@ export function Curves({ run, happenings, evaluations, changes }: Props) {
             <LineChart
               {...shared}
               title="Parts of the reward"
-              meaning="Mean of each part, on top of each other."
+              meaning={
+                lines.stack
+                  ? "Mean of each part, on top of each other: they make up the reward."
+                  : "Mean of each part, as it was measured: weights are not in it."
+              }
               series={lines.parts}
-              stack
+              stack={lines.stack}
             />
           )}
           {parts.length === 1 && <LineChart {...shared} title={parts[0]!} series={lines.parts} log={log} />}
