@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { boundedRange } from "./bounded-range.ts";
 import { chartColumns, nearest } from "./chart-data.ts";
 import { smooth } from "./smooth.ts";
 import { summary } from "./summary.ts";
@@ -107,6 +108,14 @@ describe("columns of a chart", () => {
 it("smooths what is stacked before it is stacked", () => {
   const [, top] = chartColumns([{ name: "a", x: [1, 2], y: [0, 2] }], { stack: true, smoothing: 0.5 }).columns;
   expect(top!.values[1]).toBeCloseTo(4 / 3);
+});
+
+it("ends an axis where values end, unless one lies beyond", () => {
+  const range = (...values: (number | null)[]) => boundedRange([0, 1], values);
+  expect(range(0, 1, null)).toEqual([-0.03, 1.03]);
+  expect(range(0.4, 0.5)).toEqual([0.37, 0.53]);
+  expect(range(0.5, 1.2)).toBeUndefined();
+  expect(range(null)).toBeUndefined();
 });
 
 it("finds the nearest of rising numbers", () => {

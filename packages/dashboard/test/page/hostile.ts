@@ -91,9 +91,10 @@ export function hostile(stage: Stage): void {
     await alert.waitFor({ state: "detached" });
     await page.unroute("**/trajectories?*cursor=*");
     await page.getByLabel("What was said").fill("");
-    await page.getByText("50 so far").waitFor();
+    await shown.first().waitFor();
+    expect(await alert.count()).toBe(0);
     await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
-    await page.getByText("100 so far").waitFor();
+    await page.getByText(/^1\d\d so far$/).waitFor();
     await page.close();
   });
 

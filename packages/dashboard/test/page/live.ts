@@ -93,7 +93,7 @@ export function live(stage: Stage): void {
       ({ failure }) => failure,
     );
     await expect.poll(() => shown.count()).toBeGreaterThanOrEqual(failed.length);
-    for (const text of await shown.allTextContents()) expect(text).toContain("failed");
+    for (const text of await shown.allTextContents()) expect(text).toContain("the judge is gone");
     await page.close();
   });
 

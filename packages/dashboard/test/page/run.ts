@@ -79,7 +79,7 @@ export function run(stage: Stage): void {
     await page.close();
   });
 
-  it("opens the demo's run, what it said and what it was evaluated at", async () => {
+  it("opens the demo's run and what it said", async () => {
     const demo = readdirSync(stage.runs).find((name) => name.startsWith("demo"))!;
     const page = await open(`#/run/${demo}`);
     await page.locator(".run-head [data-state=finished]").waitFor();
@@ -90,8 +90,8 @@ export function run(stage: Stage): void {
     const conversations = page.getByTestId("conversation");
     await expect.poll(() => conversations.count()).toBe(said.length);
     await page.goto(`${stage.site.url}/ui/#/evaluation/${demo}`);
-    await page.locator(".evaluation-verdict").waitFor();
-    expect(await page.locator(".scenario").count()).toBeGreaterThan(5);
+    // The demo asks its questions before and after itself: they are not the run's.
+    await page.getByText("This run was not evaluated").waitFor();
     await page.close();
   });
 

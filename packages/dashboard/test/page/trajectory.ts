@@ -28,6 +28,8 @@ export function trajectory(stage: Stage): void {
       await colours.filter({ hasText: name }).first().click();
       await expect.poll(() => page.locator("[aria-pressed=true]").first().textContent()).toBe(name);
       seen.add((await page.locator(".token-legend figcaption").textContent())!);
+      // Nothing is likelier than certain.
+      if (name === "Log-prob") expect(await page.locator(".token-legend-ticks span").last().textContent()).toBe("0");
     }
     expect(seen.size).toBe(names.length - 1);
     await page.locator("body").press("t");

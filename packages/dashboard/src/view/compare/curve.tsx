@@ -51,6 +51,7 @@ export function Curve({ metric, isFirst, data, colours, changes, x, shown, base,
       log={log}
       sync="compare"
       height={260}
+      {...(metric === "reward" && shown !== "difference" && { bounds: [0, 1] })}
       {...zoom}
       actions={
         remove && (

@@ -74,6 +74,7 @@ export function Curves({ run, happenings, evaluations, changes }: Props) {
     smoothing,
     marks,
     sync: `run ${run.key}`,
+    allIn: "the CSV",
     ...zoom,
   };
   return (
@@ -98,6 +99,7 @@ export function Curves({ run, happenings, evaluations, changes }: Props) {
                     : meaning(main)
                 }
                 series={lines.main}
+                {...(main === "reward" && { bounds: [0, 1] })}
                 listMarks
                 log={log}
                 height={280}

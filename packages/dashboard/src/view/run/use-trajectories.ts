@@ -1,5 +1,5 @@
 /** Conversations as a filter asks for them, a page at a time. */
-import { useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { TrajectoriesData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { ApiError, askJson, type Query } from "../../data/ask.ts";
 import { useFollowed } from "../../data/follow.ts";
@@ -16,6 +16,8 @@ export function useTrajectories(run: string, query: Query, changes: number): Tra
   /** What a page is being asked for of: another filter need not wait for it, and its failure is none of theirs. */
   const asking = useRef<string>(undefined);
   const [problem, setProblem] = useState<{ of: string; error: ApiError }>();
+  // Who comes back to a filter tries again.
+  useEffect(() => setProblem(undefined), [key]);
   const first = useFollowed(key, changes, (signal) => askJson<TrajectoriesData>(path, query, signal));
   // Pages that follow belong to the first one they were asked after, also where that was asked for again and is the same.
   const begun = useMemo(() => JSON.stringify([first.data?.next, first.data?.rows.map((row) => row.key)]), [first.data]);

@@ -50,6 +50,8 @@ export const compareSeriesQuerySchema = compareQuerySchema.extend({
  */
 export interface CompareSeriesHead {
   metric: string;
+  /** As SeriesHead's. */
+  capped: boolean;
   families: { name: string; runs: string[]; x: string }[];
 }
 

@@ -223,6 +223,7 @@ describe("a reader of real runs", { timeout: 60_000 }, () => {
     expect(each.head.families.map(({ x }) => [...each.columns[x]!])).toEqual(["one", "two", "other"].map(steps));
     // Said once where it is the same.
     expect(each.head.families[1]!.x).toBe("0.x");
+    expect([each.head.capped, (await curve({ points: "9999" })).head.capped]).toEqual([false, true]);
     const unnamed = await reader.compareSeries({ runs: "one,two,other" });
     expect(unnamed).toEqual(await reader.compareSeries({ runs: "one,two,other", metric: "reward" }));
     const difference = await curve({ base: "one" });
