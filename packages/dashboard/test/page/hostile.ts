@@ -48,9 +48,10 @@ export function hostile(stage: Stage): void {
     const page = await site.open(place);
     await page.locator(where).filter({ hasText: badShown }).first().waitFor();
     // What is folded is shown too.
-    for (const fold of await page.locator("main details:not([open]) > summary").all())
-      if (await fold.isVisible()) await fold.click();
     for (const fold of await page.locator("main [aria-expanded=false]").all())
+      if (await fold.isVisible()) await fold.click();
+    // Last: what opens over the rest covers it.
+    for (const fold of await page.locator("main details:not([open]) > summary").all())
       if (await fold.isVisible()) await fold.click();
     await page.locator("main").filter({ hasText: badShown }).waitFor();
     // What turns text around or hides has a sign.
