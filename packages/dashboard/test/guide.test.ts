@@ -131,7 +131,7 @@ describe.skipIf(!chromiumPath)("the guide to the dashboard", () => {
     await page.locator(".chart-title", { hasText: "part/helpful" }).waitFor();
     const settings = page.locator(".compare-settings tbody tr");
     await expect.poll(async () => (await settings.allInnerTexts()).join(" ")).toContain("reward.name");
-    const pair = page.locator(".compare-pairs li").first();
+    const pair = page.locator(".compare-pairs li", { hasText: "kind" }).filter({ hasText: "mended" }).first();
     await expect.poll(() => pair.textContent()).toContain("measured by different rewards");
     await picture(page, "compare", 800);
     await page.close();

@@ -12,5 +12,10 @@ export function boundedRange(
   if (low > high || low < least || high > most) return undefined;
   const around = 0.03 * (most - least);
   const room = Math.max(around, 0.1 * (high - low));
-  return [Math.max(least - around, low - room), Math.min(most + around, high + room)];
+  // A bound that is nearly there is shown.
+  const near = 0.1 * (most - least);
+  return [
+    low - room < least + near ? least - around : low - room,
+    high + room > most - near ? most + around : high + room,
+  ];
 }

@@ -114,6 +114,7 @@ it("ends an axis where values end, unless one lies beyond", () => {
   const range = (...values: (number | null)[]) => boundedRange([0, 1], values);
   expect(range(0, 1, null)).toEqual([-0.03, 1.03]);
   expect(range(0.4, 0.5)).toEqual([0.37, 0.53]);
+  expect(range(0.12, 0.7)).toEqual([-0.03, expect.closeTo(0.758)]);
   expect(range(0.5, 1.2)).toBeUndefined();
   expect(range(null)).toBeUndefined();
 });

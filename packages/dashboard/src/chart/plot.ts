@@ -178,13 +178,16 @@ function drawPoints(plot: uPlot, columns: ChartColumns["columns"], colour: (seri
 /** Curves that have an interval of their own are not given room for what they cannot reach; others as uPlot has it. */
 function yScale(bounds: PlotOptions["bounds"], columns: ChartColumns["columns"]): uPlot.Scale {
   if (!bounds) return {};
+  // Bands may reach beyond; whiskers of single values may not.
+  const isBand = ({ series, role }: ChartColumns["columns"][number]) =>
+    (role === "low" || role === "high") && !columns.some((one) => one.series === series && one.role === "points");
   const usual: uPlot.Range.Function = (_, low, high) => uPlot.rangeNum(low ?? 0, high ?? 1, 0.1, true);
   return {
     range: (plot, low, high, key) =>
       boundedRange(
         bounds,
-        // What is drawn now; bands may reach beyond.
-        columns.flatMap(({ role }, i) => (role === "low" || role === "high" ? [] : Array.from(plot.data[i + 1] ?? []))),
+        // What is drawn now.
+        columns.flatMap((column, i) => (isBand(column) ? [] : Array.from(plot.data[i + 1] ?? []))),
       ) ?? usual(plot, low, high, key),
   };
 }
