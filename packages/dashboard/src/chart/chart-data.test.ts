@@ -116,6 +116,9 @@ it("ends an axis where values end, unless one lies beyond", () => {
   expect(range(0.4, 0.5)).toEqual([0.37, 0.53]);
   expect(range(0.12, 0.7)).toEqual([-0.03, expect.closeTo(0.758)]);
   expect(range(0.5, 1.2)).toBeUndefined();
+  // A band is shown as far as the bounds.
+  expect(boundedRange([0, 1], [0.4, 0.5], [0.3, 0.7])).toEqual([0.26, 0.74]);
+  expect(boundedRange([0, 1], [0.4, 0.5], [-3, 4])).toEqual([-0.03, 1.03]);
   expect(range(null)).toBeUndefined();
 });
 

@@ -183,12 +183,12 @@ function yScale(bounds: PlotOptions["bounds"], columns: ChartColumns["columns"])
     (role === "low" || role === "high") && !columns.some((one) => one.series === series && one.role === "points");
   const usual: uPlot.Range.Function = (_, low, high) => uPlot.rangeNum(low ?? 0, high ?? 1, 0.1, true);
   return {
-    range: (plot, low, high, key) =>
-      boundedRange(
-        bounds,
-        // What is drawn now.
-        columns.flatMap((column, i) => (isBand(column) ? [] : Array.from(plot.data[i + 1] ?? []))),
-      ) ?? usual(plot, low, high, key),
+    range(plot, low, high, key) {
+      // What is drawn now.
+      const values = (wanted: boolean) =>
+        columns.flatMap((column, i) => (isBand(column) === wanted ? Array.from(plot.data[i + 1] ?? []) : []));
+      return boundedRange(bounds, values(false), values(true)) ?? usual(plot, low, high, key);
+    },
   };
 }
 
