@@ -80,22 +80,22 @@ export function hostile(stage: Stage): void {
   });
 
   it("shows no failure of another filter, and asks by the new one at once", async () => {
-    const page = await site.open(`#/run/${run}/step/2`);
-    const shown = page.getByTestId("conversation");
-    await shown.first().waitFor();
+    const page = await site.open("#/runs");
     const failing = { status: 500, json: { error: { message: "The disk is gone." } } };
     await page.route("**/trajectories?*cursor=*", (route) => route.fulfill(failing));
+    await page.goto(`${site.url}/ui/#/run/${run}/step/2`);
+    const shown = page.getByTestId("conversation");
+    await shown.first().waitFor();
     const alert = page.getByRole("alert").filter({ hasText: "The disk is gone." });
-    await page.keyboard.press("End");
-    await alert.waitFor();
+    const toTheEnd = () => page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+    await expect.poll(() => toTheEnd().then(() => alert.count())).toBe(1);
     await page.getByLabel("What was said").fill("Answer 7");
     await alert.waitFor({ state: "detached" });
     await page.unroute("**/trajectories?*cursor=*");
     await page.getByLabel("What was said").fill("");
     await shown.first().waitFor();
     expect(await alert.count()).toBe(0);
-    await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
-    await page.getByText(/^1\d\d so far$/).waitFor();
+    await expect.poll(() => toTheEnd().then(() => page.getByText(/^1\d\d so far$/).count())).toBe(1);
     await page.close();
   });
 

@@ -93,6 +93,8 @@ export function steps(stage: Stage): void {
     ] as const) {
       await page.locator("body").press(key);
       await expect.poll(() => query(page).row).toBe(row);
+      // Enter opens what has the focus, which follows in the frame after.
+      await page.locator(`[data-row="${row}"]:focus`).waitFor();
     }
     await page.locator("body").press("Enter");
     await expect.poll(() => placeOf(page)).toMatch(/^#\/trajectory\/grpo%3A2%3A0/);
