@@ -52,6 +52,7 @@ const steps = [
       "packages/dashboard/src",
       "packages/dashboard/index.html",
       "packages/dashboard/vite.config.ts",
+      "packages/stateset-agents/src/dashboard/api/csv-cell.ts",
       "packages/stateset-agents/src/dashboard/api/first-metric.ts",
       "packages/stateset-agents/src/dashboard/api/packed.ts",
     ],

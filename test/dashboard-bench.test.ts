@@ -6,10 +6,11 @@ import { writeEventFiles } from "../benchmarks/dashboard/event-files.ts";
 import { firstCurve } from "../benchmarks/dashboard/first-curve.ts";
 import { slowerBy } from "../benchmarks/dashboard/listeners.ts";
 import { makeManyRuns, nameOf } from "../benchmarks/dashboard/make-runs.ts";
+import { merged } from "../benchmarks/dashboard/merge.ts";
 import { trimmedMean } from "../benchmarks/dashboard/numbers.ts";
 import { signIn } from "../benchmarks/dashboard/pages.ts";
 import { memoryOf, startDashboard } from "../benchmarks/dashboard/processes.ts";
-import { type DashboardRecord, page } from "../benchmarks/dashboard/report.ts";
+import { type DashboardRecord, linesOf, page } from "../benchmarks/dashboard/report.ts";
 import { frameWork } from "../benchmarks/dashboard/trace.ts";
 import { readRecords } from "../benchmarks/results.ts";
 import { chromiumPath, launch } from "../packages/dashboard/test/support/chromium.ts";
@@ -22,6 +23,42 @@ const at = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url
 it("docs/results/dashboard.md says what benchmarks/results/dashboard.json holds", () => {
   const records = readRecords<DashboardRecord>(at("benchmarks/results/dashboard.json"));
   expect(readFileSync(at("docs/results/dashboard.md"), "utf8")).toBe(page(records));
+});
+
+describe("parts that are measured again", () => {
+  const [old] = Object.values(readRecords<DashboardRecord>(at("benchmarks/results/dashboard.json")));
+  const now = { ...old!, date: "2030-01-01", load: { before: 1, after: 2 }, browser: "200" };
+  const occasion = { date: now.date, load: now.load, browser: now.browser };
+
+  it("replace their own numbers and no others", () => {
+    const listeners = { ...old!.listeners, slower: 0.5 };
+    const record = merged(old, now, { listeners })!;
+    expect(record).toEqual({ ...old, listeners, apart: { listeners: occasion } });
+    expect(page({ it: record })).toContain("Measured apart: listeners, Chromium 200, 2030-01-01; load 1.0 → 2.0.");
+    // And the rest after them.
+    const { against: _, listeners: __, ...rest } = old!;
+    expect(merged(record, { ...now, date: "2031-01-01" }, rest)!.apart).toMatchObject({ listeners: occasion });
+    expect(merged(undefined, now, { listeners })).toBeUndefined();
+  });
+
+  it("do not lose TensorBoard's numbers to a run without it", () => {
+    const { tensorBoard, ...alone } = old!.against;
+    expect(tensorBoard).toBeDefined();
+    const { views, motion, live, listeners } = old!;
+    const record = merged(old, now, { views, motion, live, listeners, against: { ...alone, serverMemory: 399 } })!;
+    expect(record.date).toBe(now.date);
+    expect(record.against).toEqual(old!.against);
+    expect(record.apart).toEqual({ against: { date: old!.date, load: old!.load, browser: old!.browser } });
+  });
+
+  it("say what the server held at its most, whatever it was asked for", () => {
+    const { views, motion, against, overlaid } = old!;
+    const lines = linesOf({ overlaid, views, motion, against: { ...against, serverMemory: 401 } });
+    expect(lines.find(({ what }) => what === "memory of the server")).toMatchObject({
+      value: 401,
+      about: expect.stringMatching(/while indexing \S+, with all runs compared 401$/),
+    });
+  });
 });
 
 it("the work of a frame is that of the tasks from one that was drawn to the next", () => {

@@ -1,5 +1,5 @@
-/** All measures, one after another: they share the machine. */
-import { mkdirSync } from "node:fs";
+/** The measures, one after another: they share the machine. */
+import { mkdirSync, mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { measureListeners } from "./listeners.ts";
@@ -7,7 +7,7 @@ import { measureLive } from "./live.ts";
 import type { ManyRuns } from "./make-runs.ts";
 import { measureMotion } from "./motion.ts";
 import { measureAgainst } from "./peer.ts";
-import type { DashboardRecord } from "./report.ts";
+import type { Part, Parts } from "./report.ts";
 import { measureViews } from "./views.ts";
 
 export interface Size extends ManyRuns {
@@ -30,26 +30,38 @@ export const quick: Size = {
   ...{ watchedSteps: 3, fours: 2, blockSteps: 2 },
 };
 
-type Measured = Omit<DashboardRecord, "machine" | "date" | "load" | "browser">;
+/** Those that look at the many runs, which are made for them. */
+export const ofManyRuns: readonly Part[] = ["views", "motion", "against"];
 
 export async function measureAll(
   browser: Browser,
   folder: { runs: string; work: string },
   size: Size,
-  { python, say = () => {} }: { python?: string | undefined; say?: (text: string) => void } = {},
-): Promise<Measured> {
+  {
+    only,
+    python,
+    say = () => {},
+  }: { only: readonly Part[]; python?: string | undefined; say?: (text: string) => void },
+): Promise<Partial<Parts>> {
   const { runs, steps, overlaid, rounds } = size;
-  const views = await measureViews(browser, folder, { overlaid, rounds });
-  say(`Views: ${JSON.stringify(views)}`);
-  const motion = await measureMotion(browser, { runs: folder.runs, cache: views.cache }, { steps, overlaid });
-  say(`Frames: ${JSON.stringify(motion)}`);
-  const against = await measureAgainst(browser, folder, { runs, steps, rounds, python });
-  say(`First curves: ${JSON.stringify(against)}`);
+  const measured: Partial<Parts> = {};
+  const measure = async <P extends Part>(part: P, how: () => Promise<Parts[P]>) => {
+    if (!only.includes(part)) return;
+    measured[part] = await how();
+    say(`${part}: ${JSON.stringify(measured[part])}`);
+  };
+  // What indexing took is part of the views; whoever scrolls finds an index.
+  let cache = mkdtempSync(join(folder.work, "cache-"));
+  await measure("views", async () => {
+    const { cache: warm, ...views } = await measureViews(browser, folder, { overlaid, rounds });
+    cache = warm;
+    return views;
+  });
+  await measure("motion", () => measureMotion(browser, { runs: folder.runs, cache }, { steps, overlaid }));
+  await measure("against", () => measureAgainst(browser, folder, { runs, steps, rounds, python }));
   const training = join(folder.work, "training");
   mkdirSync(join(training, "runs"), { recursive: true });
-  const live = await measureLive(browser, training, size.watchedSteps);
-  say(`Live: ${JSON.stringify(live)}`);
-  const listeners = await measureListeners(training, { fours: size.fours, blockSteps: size.blockSteps });
-  const { cache: _, ...times } = views;
-  return { ...{ runs, steps, overlaid, views: times, motion, against, live, listeners } };
+  await measure("live", () => measureLive(browser, training, size.watchedSteps));
+  await measure("listeners", () => measureListeners(training, { fours: size.fours, blockSteps: size.blockSteps }));
+  return measured;
 }

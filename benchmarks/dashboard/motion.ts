@@ -2,7 +2,7 @@
 import type { Browser, CDPSession, Page } from "playwright-core";
 import { nameOf } from "./make-runs.ts";
 import { devtools, freshPage, gone, opened, signIn, viewport } from "./pages.ts";
-import { startDashboard } from "./processes.ts";
+import { memoryOf, startDashboard } from "./processes.ts";
 import { type FrameWork, frameWork, type TraceEvent, traceCategories } from "./trace.ts";
 import { type PageMemory, pageMemory } from "./views.ts";
 
@@ -13,6 +13,8 @@ export interface Motion {
   /** MiB that the system counts for a page of this browser with nothing on it. */
   emptyPage: number;
   tokensOpenedMs: number;
+  /** MiB of the server at its most after all of it. Absent in records from before it was looked at. */
+  serverMemory?: number;
 }
 
 const pixels = 16_000;
@@ -57,7 +59,7 @@ export async function measureMotion(
     await gone(page, "#/runs", { '[data-testid="run-row"]': 5 });
     await traced("scrolling the runs", scrolled);
     await page.context().close();
-    return { work, memory, emptyPage, tokensOpenedMs };
+    return { work, memory, emptyPage, tokensOpenedMs, serverMemory: memoryOf(server.pid).most };
   } finally {
     await server.end();
   }

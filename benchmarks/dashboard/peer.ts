@@ -8,7 +8,7 @@ import { type FirstCurve, firstCurve } from "./first-curve.ts";
 import { nameOf } from "./make-runs.ts";
 import { median } from "./numbers.ts";
 import { signIn } from "./pages.ts";
-import { type Server, startDashboard, startTensorBoard } from "./processes.ts";
+import { memoryOf, type Server, startDashboard, startTensorBoard } from "./processes.ts";
 
 export interface Side {
   warm: FirstCurve[];
@@ -20,6 +20,8 @@ export interface Against {
   ours: Side;
   /** Absent without a Python that has it. */
   tensorBoard?: Side;
+  /** MiB of our server at its most. Absent in records from before it was looked at. */
+  serverMemory?: number;
 }
 
 const ourChart = ".chart-box";
@@ -43,7 +45,7 @@ export async function measureAgainst(
     if (!python) {
       for (let round = 0; round < rounds; round++)
         own.warm.push(await firstCurve(browser, ours.url + place, ourChart, cookies));
-      return { ours: own };
+      return { ours: own, serverMemory: memoryOf(ours.pid).most };
     }
     const logs = join(folder.work, "logs");
     writeEventFiles(folder.runs, logs);
@@ -58,7 +60,7 @@ export async function measureAgainst(
     }
     // Its page shows what was read when it was opened, so it is opened then.
     their.coldMs = read + median(their.warm.map(({ ms }) => ms));
-    return { ours: own, tensorBoard: their };
+    return { ours: own, tensorBoard: their, serverMemory: memoryOf(ours.pid).most };
   } finally {
     await Promise.all([ours.end(), theirs?.end()]);
   }

@@ -7,17 +7,29 @@ import { median } from "./numbers.ts";
 import type { Against, Side } from "./peer.ts";
 import type { Views } from "./views.ts";
 
-export interface DashboardRecord extends MachineRecord {
-  load: { before: number; after: number };
-  browser: string;
-  runs: number;
-  steps: number;
-  overlaid: number;
+export interface Parts {
   views: Views;
   motion: Motion;
   against: Against;
   live: Live;
   listeners: Listeners;
+}
+export type Part = keyof Parts;
+export const partNames = ["views", "motion", "against", "live", "listeners"] as const satisfies readonly Part[];
+
+/** When something was measured, and how busy the machine was. */
+export interface Occasion {
+  date: string;
+  load: { before: number; after: number };
+  browser: string;
+}
+
+export interface DashboardRecord extends MachineRecord, Occasion, Parts {
+  runs: number;
+  steps: number;
+  overlaid: number;
+  /** Of parts that were measured another time than the rest. */
+  apart?: Partial<Record<Part, Occasion>>;
 }
 
 export interface Line {
@@ -34,14 +46,27 @@ export interface Line {
 const number = (value: number) =>
   Math.abs(value) >= 100 ? value.toFixed(0) : Math.abs(value) >= 10 ? value.toFixed(1) : value.toFixed(2);
 
-export function linesOf(record: DashboardRecord): Line[] {
+const ms = (what: string, value: number, most: number, about?: string): Line => ({
+  ...{ what, value, unit: "ms" as const, aim: { most }, ...(about !== undefined && { about }) },
+});
+const mib = (what: string, value: number, most: number, about: string): Line => ({
+  ...{ what, value, unit: "MiB" as const, aim: { most }, about },
+});
+
+/** Of the parts that were measured. */
+export function linesOf(record: Partial<Parts> & Pick<DashboardRecord, "overlaid">): Line[] {
   const { views, motion, against, live, listeners, overlaid } = record;
-  const ms = (what: string, value: number, most: number, about?: string): Line => ({
-    ...{ what, value, unit: "ms" as const, aim: { most }, ...(about !== undefined && { about }) },
-  });
-  const mib = (what: string, value: number, most: number, about: string): Line => ({
-    ...{ what, value, unit: "MiB" as const, aim: { most }, about },
-  });
+  return [
+    ...(views ? viewLines(views, overlaid) : []),
+    ...(motion ? motionLines(motion) : []),
+    ...serverLines(record),
+    ...(against ? againstLines(against) : []),
+    ...(live ? liveLines(live) : []),
+    ...(listeners ? [listenerLine(listeners)] : []),
+  ];
+}
+
+function viewLines(views: Views, overlaid: number): Line[] {
   return [
     ms(
       "index of all runs, from nothing",
@@ -62,6 +87,11 @@ export function linesOf(record: DashboardRecord): Line[] {
       500,
       `opened by its address ${number(views.overlayOpenedMs)} ms; one run ${number(views.runMs)} ms`,
     ),
+  ];
+}
+
+function motionLines(motion: Motion): Line[] {
+  return [
     ...Object.entries(motion.work).map(([what, work]) =>
       ms(
         what,
@@ -76,13 +106,24 @@ export function linesOf(record: DashboardRecord): Line[] {
       300,
       `its process's own, the most after any of that; objects ${number(motion.memory.heap)}; all that is counted for the process, at its most, ${number(motion.memory.process)}, of which a page with nothing on it has ${number(motion.emptyPage)}`,
     ),
-    mib(
-      "memory of the server",
-      Math.max(views.serverMemory, views.serverIndexing),
-      400,
-      `its most; while indexing ${number(views.serverIndexing)}`,
-    ),
-    ...againstLines(against),
+  ];
+}
+
+/** The most of all that it was asked for. */
+function serverLines({ views, motion, against }: Partial<Parts>): Line[] {
+  const seen = [
+    ["while indexing", views?.serverIndexing],
+    ["with 5,000 conversations and 100,000 tokens", motion?.serverMemory],
+    ["with all runs compared", against?.serverMemory],
+  ].filter((one): one is [string, number] => one[1] !== undefined);
+  const most = Math.max(views?.serverMemory ?? 0, ...seen.map(([, value]) => value));
+  if (most === 0) return [];
+  const about = `its most; ${seen.map(([when, value]) => `${when} ${number(value)}`).join(", ")}`;
+  return [mib("memory of the server", most, 400, about)];
+}
+
+function liveLines(live: Live): Line[] {
+  return [
     ms(
       "a step on the page after it ended",
       live.step.longest,
@@ -96,12 +137,15 @@ export function linesOf(record: DashboardRecord): Line[] {
       `longest of ${live.conversation.count}; middle ${number(live.conversation.median)}`,
     ),
     ms("a killed trainer shown as lost", live.lostMs, 15_000),
-    {
-      ...{ what: "training with ten listeners", value: listeners.slower * 100, unit: "%", aim: { most: 2 } },
-      interval: listeners.interval.map((end) => end * 100) as [number, number],
-      about: `slower a token, within one run: ${listeners.fours} × 4 blocks of ${listeners.steps} steps, ${listeners.trimmed ? `${listeners.trimmed * 100}% of them left out at either end, ` : ""}95% interval ${listeners.interval.map((end) => number(end * 100)).join(" to ")}; the server took ${number(listeners.serverOfTraining * 100)}% of the training's processor time`,
-    },
   ];
+}
+
+function listenerLine(listeners: Listeners): Line {
+  return {
+    ...{ what: "training with ten listeners", value: listeners.slower * 100, unit: "%", aim: { most: 2 } },
+    interval: listeners.interval.map((end) => end * 100) as [number, number],
+    about: `slower a token, within one run: ${listeners.fours} × 4 blocks of ${listeners.steps} steps, ${listeners.trimmed ? `${listeners.trimmed * 100}% of them left out at either end, ` : ""}95% interval ${listeners.interval.map((end) => number(end * 100)).join(" to ")}; the server took ${number(listeners.serverOfTraining * 100)}% of the training's processor time`,
+  };
 }
 
 function againstLines({ ours, tensorBoard }: Against): Line[] {
@@ -150,14 +194,18 @@ const aimText = ({ aim, unit }: Line) =>
 export const row = (line: Line) =>
   `${verdict(line) === "" ? "  " : "! "}${line.what.padEnd(54)} ${number(line.value).padStart(7)} ${line.unit.padEnd(3)} aim ${aimText(line)}${line.about ? ` (${line.about})` : ""}`;
 
+const occasionText = ({ date, load, browser }: Occasion) =>
+  `Chromium ${browser}, ${date}; load ${load.before.toFixed(1)} → ${load.after.toFixed(1)}`;
+
 /** docs/results/dashboard.md. */
 export function page(records: Records<DashboardRecord>): string {
   const sections = Object.values(records).map((record) => {
-    const { machine, date, load, browser, runs, steps } = record;
+    const { machine, runs, steps } = record;
     return [
       `## ${machine}`,
       "",
-      `${runs} runs of ${steps.toLocaleString("en")} steps, Chromium ${browser}, ${date}; load ${load.before.toFixed(1)} → ${load.after.toFixed(1)}.`,
+      `${runs} runs of ${steps.toLocaleString("en")} steps, ${occasionText(record)}.`,
+      ...Object.entries(record.apart ?? {}).map(([part, when]) => `Measured apart: ${part}, ${occasionText(when)}.`),
       ...(record.against.tensorBoard
         ? []
         : ["TensorBoard was not measured: STATESET_PYTHON named no Python that has it."]),
@@ -183,7 +231,8 @@ it drew, by the browser's own trace.
 Memory of the page is what its process has for itself (RssAnon: objects, canvases, what the browser keeps of them), looked at after each of
 these motions; 300 MiB are held against that. All that the system counts for the process at its most (VmHWM) stands beside it: it has in it the
 code of the browser, which all its processes share and a page with nothing on it has too, pictures of the page that are shared with the
-process that draws, and what was let go of since. Memory of the server is all that the system counts for it at its most.
+process that draws, and what was let go of since. Memory of the server is all that the system counts for it at its most,
+over all that it is asked for here.
 
 TensorBoard 2 (with its data server) shows the same rewards, one chart of all runs, and reads nothing else; the dashboard's index holds all 35 numbers.
 TensorBoard draws 1,000 points of a run that it picked at random, the dashboard 1,000 means over all. The moment of the curve is that of the first

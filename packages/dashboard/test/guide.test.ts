@@ -105,7 +105,7 @@ describe.skipIf(!chromiumPath)("the guide to the dashboard", () => {
     expect(await courtesies.count()).toBeGreaterThan(2);
     await courtesies.last().hover();
     const shown = async (name: string) =>
-      Number(await page.locator(`.token-panel [data-name="${name}"] dd`).textContent());
+      Number((await page.locator(`.token-panel [data-name="${name}"] dd`).textContent())!.replace("−", "-"));
     await expect.poll(() => shown("advantage")).toBeGreaterThan(0);
     const early = await shown("log-prob");
     await page.locator("[data-token]").first().focus();
@@ -131,6 +131,8 @@ describe.skipIf(!chromiumPath)("the guide to the dashboard", () => {
     await page.locator(".chart-title", { hasText: "part/helpful" }).waitFor();
     const settings = page.locator(".compare-settings tbody tr");
     await expect.poll(async () => (await settings.allInnerTexts()).join(" ")).toContain("reward.name");
+    const pair = page.locator(".compare-pairs li", { hasText: "kind" }).filter({ hasText: "mended" }).first();
+    await expect.poll(() => pair.textContent()).toContain("measured by different rewards");
     await picture(page, "compare", 800);
     await page.close();
     expect(site.faults).toEqual([]);
@@ -142,20 +144,19 @@ describe.skipIf(!chromiumPath)("the guide to the dashboard", () => {
       const small = { width: 1040, height: 640 };
       const page = await site.open("#/live", { viewport: small, colorScheme: "light" });
       const bin = fileURLToPath(new URL("../../stateset-agents/bin/stateset-agents.mjs", import.meta.url));
-      // Small steps, so that there is more to see; by the eighth what is said begins to change. More than are recorded: it is ended.
+      const look = await open("#/live?order=groups&steps=all");
+      // Small steps, so that there is more to see. More than are recorded: it is ended.
       const quick = ["watched", "--groups-per-step", "1", "--steps", "2000", "--set", "evaluation.every=0"];
       const training = spawn(process.execPath, [bin, ...trainings[0]!.slice(0, -1), ...quick], { cwd: folder });
       const ended = once(training, "exit");
-      // Where steps are short, a page that is told twice a second sees some of them only.
-      const eighth = page.locator(".live-line", { hasText: /step (?:[89]|\d\d+)\b/ }).first();
-      await eighth.waitFor({ timeout: 120_000 });
-      const look = await open("#/live/watched?order=groups&steps=all");
-      await look.locator(".live-line").first().waitFor();
-      await look.keyboard.press("Space");
+      // It has begun, and no step has ended: there is something to see rise.
+      await page.locator(".live-runs li").first().waitFor({ timeout: 120_000 });
       await record(page, "live", async () => {
+        const held = holdWhereRewardsDiffer(look);
         await page.waitForTimeout(7000);
         await page.goto(`${site.url}/ui/#/run/watched`);
-        await page.waitForTimeout(7000);
+        await page.waitForTimeout(9000);
+        await held;
       });
       await picture(look, "live", 640);
       training.kill("SIGKILL");
@@ -166,6 +167,13 @@ describe.skipIf(!chromiumPath)("the guide to the dashboard", () => {
     300_000,
   );
 });
+
+/** Once two whole groups are there whose replies were not all rewarded alike. */
+async function holdWhereRewardsDiffer(page: Page): Promise<void> {
+  const unlike = page.locator(".live-group-numbers", { hasText: /n = 8 · mean \S+ ± 0\.\d*[1-9]/ });
+  await unlike.nth(1).waitFor({ timeout: 60_000 });
+  await page.keyboard.press("Space");
+}
 
 /** For pictures that tell more: other seeds of both, and what somebody said of them. */
 async function moreRuns(folder: string): Promise<void> {

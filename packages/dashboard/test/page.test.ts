@@ -7,6 +7,7 @@ import { temporaryFolder } from "../../stateset-agents/test/temporary-folder.ts"
 import { access } from "./page/access.ts";
 import { compare } from "./page/compare.ts";
 import { evaluation } from "./page/evaluation.ts";
+import { frame } from "./page/frame.ts";
 import { group } from "./page/group.ts";
 import { hostile } from "./page/hostile.ts";
 import { live } from "./page/live.ts";
@@ -44,6 +45,7 @@ describe.skipIf(!chromiumPath)("the page", () => {
   describe("group", () => group(stage));
   describe("trajectory", () => trajectory(stage));
   describe("hostile", () => hostile(stage));
+  describe("frame", () => frame(stage));
   describe("access", () => access(stage));
   describe("trainer", () => trainer(stage));
   describe("evaluation", () => evaluation(stage));

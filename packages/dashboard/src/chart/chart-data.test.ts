@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { boundedRange } from "./bounded-range.ts";
 import { chartColumns, nearest } from "./chart-data.ts";
 import { smooth } from "./smooth.ts";
 import { summary } from "./summary.ts";
@@ -82,8 +83,24 @@ describe("columns of a chart", () => {
       ["top", [1, 2]],
       ["base", [0, 2]],
       ["top", [-1, 5]],
-      ["base", [1, 5]],
-      ["top", [5, 5]],
+      ["base", [1, undefined]],
+      ["top", [5, undefined]],
+    ]);
+  });
+
+  it("leaves a gap in a stack where a part is no number, for it and for what would lie on it", () => {
+    const { columns } = chartColumns(
+      [
+        { name: "a", x: [1, 2], y: [1, 1] },
+        { name: "b", x: [1, 2], y: [Number.NaN, 2] },
+        { name: "c", x: [1, 2], y: [3, 3] },
+      ],
+      { stack: true },
+    );
+    expect(columns.filter(({ role }) => role === "top").map(({ values }) => values)).toEqual([
+      [1, 1],
+      [null, 3],
+      [null, 6],
     ]);
   });
 });
@@ -91,6 +108,18 @@ describe("columns of a chart", () => {
 it("smooths what is stacked before it is stacked", () => {
   const [, top] = chartColumns([{ name: "a", x: [1, 2], y: [0, 2] }], { stack: true, smoothing: 0.5 }).columns;
   expect(top!.values[1]).toBeCloseTo(4 / 3);
+});
+
+it("ends an axis where values end, unless one lies beyond", () => {
+  const range = (...values: (number | null)[]) => boundedRange([0, 1], values);
+  expect(range(0, 1, null)).toEqual([-0.03, 1.03]);
+  expect(range(0.4, 0.5)).toEqual([0.37, 0.53]);
+  expect(range(0.12, 0.7)).toEqual([-0.03, expect.closeTo(0.758)]);
+  expect(range(0.5, 1.2)).toBeUndefined();
+  // A band is shown as far as the bounds.
+  expect(boundedRange([0, 1], [0.4, 0.5], [0.3, 0.7])).toEqual([0.26, 0.74]);
+  expect(boundedRange([0, 1], [0.4, 0.5], [-3, 4])).toEqual([-0.03, 1.03]);
+  expect(range(null)).toBeUndefined();
 });
 
 it("finds the nearest of rising numbers", () => {

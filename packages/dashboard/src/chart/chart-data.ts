@@ -88,16 +88,25 @@ function union(lists: readonly ArrayLike<number>[]): number[] {
   return [...all].sort((a, b) => a - b);
 }
 
-/** What adds lies above the ones before it, what takes away below them. */
+/**
+ * What adds lies above the ones before it, what takes away below them. Where a part is no number (null) there is a gap, for it and for what
+ * would lie on it; a part that is not there (undefined) takes no room.
+ */
 function stacked(parts: readonly (number | null | undefined)[][]): ChartColumns["columns"] {
   const length = parts[0]?.length ?? 0;
   const above = new Float64Array(length);
   const below = new Float64Array(length);
   return parts.flatMap((values, series) => {
-    const base: number[] = [];
-    const top: number[] = [];
+    const base: (number | null | undefined)[] = [];
+    const top: (number | null | undefined)[] = [];
     for (let i = 0; i < length; i++) {
-      const value = values[i] ?? 0;
+      const value = values[i];
+      if (value === null) above[i] = below[i] = Number.NaN;
+      if (value === null || value === undefined || Number.isNaN(above[i]!)) {
+        base.push(value === undefined ? value : null);
+        top.push(value === undefined ? value : null);
+        continue;
+      }
       const side = value < 0 ? below : above;
       base.push(side[i]!);
       side[i]! += value;

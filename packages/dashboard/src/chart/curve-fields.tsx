@@ -1,6 +1,7 @@
 /** How curves are drawn, wherever there are any: over what, how smooth, on which scale. All of it is in the address. */
 import { setQuery } from "../data/url.ts";
 import type { XAxis } from "./line-chart.tsx";
+import { ShowAll } from "./zoom.tsx";
 
 const words: Readonly<Record<XAxis, string>> = { step: "Steps", time: "Time", tokens: "Tokens" };
 export const axes = Object.keys(words) as XAxis[];
@@ -40,6 +41,7 @@ export function CurveFields({ x, smoothing, log }: { x: XAxis; smoothing: number
         />
         Log scale
       </label>
+      <ShowAll />
     </>
   );
 }

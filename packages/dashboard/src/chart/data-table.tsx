@@ -4,10 +4,18 @@ import { Text } from "../view/parts/text.tsx";
 import { type ChartSeries, nearest } from "./chart-data.ts";
 import { formatX, type XAxis } from "./plot.ts";
 
-/** More rows than anybody reads; the CSV has them all. */
+/** More rows than anybody reads. */
 const mostRows = 200;
 
-export function DataTable({ title, series, x }: { title: string; series: readonly ChartSeries[]; x: XAxis }) {
+interface Props {
+  title: string;
+  series: readonly ChartSeries[];
+  x: XAxis;
+  /** Where all points are to be had. */
+  allIn?: string | undefined;
+}
+
+export function DataTable({ title, series, x, allIn }: Props) {
   const longest = series.reduce<ArrayLike<number>>((most, one) => (one.x.length > most.length ? one.x : most), []);
   const stride = Math.ceil(longest.length / mostRows) || 1;
   const rows = Array.from({ length: Math.ceil(longest.length / stride) }, (_, i) => longest[i * stride]!);
@@ -41,7 +49,12 @@ export function DataTable({ title, series, x }: { title: string; series: readonl
           ))}
         </tbody>
       </table>
-      {stride > 1 && <p class="faint">Every {stride}th point; the CSV has all of them.</p>}
+      {stride > 1 && (
+        <p class="faint">
+          One point of every {stride}
+          {allIn && `; ${allIn} has all of them`}.
+        </p>
+      )}
     </div>
   );
 }

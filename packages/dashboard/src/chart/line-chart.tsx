@@ -36,12 +36,16 @@ export interface LineChartProps {
   log?: boolean;
   stack?: boolean;
   height?: number;
-  /** Charts of one name share their cursor, and the button that shows all again, which is then not theirs. */
+  /** Charts of one name share their cursor. */
   sync?: string;
   /** What of x is shown; left out: all. */
   range?: Partial<ChartRange>;
   /** Somebody dragged over a range; null: wants to see all again. Without it there is no zoom. */
   onRange?(range: ChartRange | null): void;
+  /** What has all points where the table has some of them: "the CSV". */
+  allIn?: string;
+  /** Where all values lie between these, the axis ends there, though a band may reach beyond. */
+  bounds?: readonly [number, number];
   actions?: ComponentChildren;
 }
 
@@ -93,6 +97,7 @@ export function LineChart(props: LineChartProps) {
       series,
       columns,
       sync,
+      bounds: props.bounds,
       marks: () => latest.current.marks,
       range: () => latest.current.props.range ?? {},
       onZoom: (range) => latest.current.props.onRange?.(range),
@@ -129,16 +134,11 @@ export function LineChart(props: LineChartProps) {
   return (
     <figure class="chart" data-testid={`chart-${title}`}>
       <figcaption class="chart-head">
-        <span class="chart-title" title={props.meaning}>
+        <span class="chart-title">
           <Text value={title} />
         </span>
         <span class="chart-actions">
           {props.actions}
-          {props.range && props.onRange && sync === undefined && (
-            <button type="button" class="button small" onClick={() => props.onRange?.(null)}>
-              Show all
-            </button>
-          )}
           <button type="button" class="button small quiet" aria-pressed={table} onClick={() => setTable(!table)}>
             Table
           </button>
@@ -151,6 +151,11 @@ export function LineChart(props: LineChartProps) {
           </button>
         </span>
       </figcaption>
+      {props.meaning && (
+        <p class="chart-meaning cut" title={props.meaning}>
+          <Text value={props.meaning} />
+        </p>
+      )}
       <Legend handle={legend} series={series} x={x} marked={marks.length > 0} />
       <div
         ref={box}
@@ -162,7 +167,7 @@ export function LineChart(props: LineChartProps) {
       />
       {series.every((one) => one.x.length === 0) && <p class="chart-empty">No values yet.</p>}
       {props.listMarks && marks.length > 0 && <MarkList marks={marks} x={x} />}
-      {table && <DataTable title={plain(title)} series={series} x={x} />}
+      {table && <DataTable title={plain(title)} series={series} x={x} allIn={props.allIn} />}
     </figure>
   );
 }

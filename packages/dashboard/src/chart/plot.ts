@@ -1,6 +1,7 @@
 /** uPlot, set up once for every chart of the page. */
 import uPlot from "uplot";
 import { compact, duration, number } from "../view/parts/number.ts";
+import { boundedRange } from "./bounded-range.ts";
 import type { ChartColumns, ChartSeries, Role } from "./chart-data.ts";
 import { lineColour, resolved } from "./colours.ts";
 import { type ChartMark, drawMarks } from "./marks.ts";
@@ -15,6 +16,7 @@ export interface PlotOptions {
   series: readonly ChartSeries[];
   columns: ChartColumns["columns"];
   sync: string | undefined;
+  bounds: readonly [number, number] | undefined;
   marks(): readonly ChartMark[];
   range(): { from?: number; to?: number };
   onZoom(range: { from: number; to: number } | null): void;
@@ -53,7 +55,7 @@ export function makePlot(target: HTMLElement, data: uPlot.AlignedData, options: 
       padding: [8, 18, 0, 0],
       scales: {
         x: { time: false, range: (_, low, high) => xRange(options.range(), low, high) },
-        y: options.log ? { distr: 3 } : {},
+        y: options.log ? { distr: 3 } : yScale(options.bounds, columns),
       },
       axes: [
         {
@@ -171,6 +173,23 @@ function drawPoints(plot: uPlot, columns: ChartColumns["columns"], colour: (seri
     });
     ctx.restore();
   });
+}
+
+/** Curves that have an interval of their own are not given room for what they cannot reach; others as uPlot has it. */
+function yScale(bounds: PlotOptions["bounds"], columns: ChartColumns["columns"]): uPlot.Scale {
+  if (!bounds) return {};
+  // Bands may reach beyond; whiskers of single values may not.
+  const isBand = ({ series, role }: ChartColumns["columns"][number]) =>
+    (role === "low" || role === "high") && !columns.some((one) => one.series === series && one.role === "points");
+  const usual: uPlot.Range.Function = (_, low, high) => uPlot.rangeNum(low ?? 0, high ?? 1, 0.1, true);
+  return {
+    range(plot, low, high, key) {
+      // What is drawn now.
+      const values = (wanted: boolean) =>
+        columns.flatMap((column, i) => (isBand(column) === wanted ? Array.from(plot.data[i + 1] ?? []) : []));
+      return boundedRange(bounds, values(false), values(true)) ?? usual(plot, low, high, key);
+    },
+  };
 }
 
 function xRange({ from, to }: { from?: number; to?: number }, low: number, high: number): [number, number] {

@@ -1,5 +1,6 @@
 /** The chart as a picture, with its title and the names of its lines. */
 import type uPlot from "uplot";
+import { save } from "../data/save.ts";
 import { plain } from "../view/parts/visible.ts";
 import type { ChartSeries } from "./chart-data.ts";
 import { lineColour, resolved } from "./colours.ts";
@@ -29,13 +30,4 @@ export function savePng(plot: uPlot, title: string, series: readonly ChartSeries
   });
   ctx.drawImage(source, 0, head);
   canvas.toBlob((blob) => blob && save(blob, `${title.replace(/[^\w.-]+/g, "-")}.png`));
-}
-
-function save(blob: Blob, name: string): void {
-  const url = URL.createObjectURL(blob);
-  const anchor = document.createElement("a");
-  anchor.href = url;
-  anchor.download = name;
-  anchor.click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }

@@ -36,7 +36,7 @@ describe("colours by a quantity", () => {
       middle + 1,
       middle + 4,
     ]);
-    expect(ticksOf(advantage, reach)).toEqual(["-2", "0", "2"]);
+    expect(ticksOf(advantage, reach)).toEqual(["−2", "0", "2"]);
   });
 
   it("centres a ratio at 1 in log space: half is as blue as twice is orange", () => {

@@ -157,7 +157,7 @@ export function colourClass(quantity: Quantity, reach: Reach, tokens: Tokens, to
 /** Numbers below a legend: its ends and its centre, where it has one. */
 export function ticksOf({ fromScale = same, ramp }: Quantity, { low, high }: Reach): string[] {
   const places = ramp === "signed" ? [low, 0, high] : [low, (low + high) / 2, high];
-  return places.map((place) => float32(Number(fromScale(place).toPrecision(3))));
+  return places.map((place) => float32(Number(fromScale(place).toPrecision(3))).replace(/^-/, "−"));
 }
 
 const same = (value: number) => value;

@@ -16,9 +16,9 @@ export function TokenLegend({ quantity, reach, of }: { quantity: Quantity; reach
       <div class="token-legend-ticks">
         {ticksOf(quantity, reach).map((tick, i) => (
           <span key={i}>
-            {i === 0 && "≤ "}
+            {i === 0 && quantity.fixed?.low === undefined && "≤ "}
+            {i === 2 && quantity.fixed?.high === undefined && "≥ "}
             {tick}
-            {i === 2 && " ≥"}
           </span>
         ))}
       </div>

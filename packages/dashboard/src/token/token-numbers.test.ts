@@ -27,11 +27,11 @@ it("prints what was computed to the last digit of a float32, and a dash for what
     Object.fromEntries(linesOf(tokens, spelling, token, null).map(({ name, text }) => [name, text]));
   expect(of(1)).toMatchObject({
     id: "7",
-    "log-prob": "-0.1",
+    "log-prob": "−0.1",
     probability: "0.9048374",
     ratio: "0.98",
     advantage: "1.25",
-    reference: "-0.3",
+    reference: "−0.3",
     difference: "0.20000002",
     value: "–",
     clipped: "yes",

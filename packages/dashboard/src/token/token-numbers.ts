@@ -14,7 +14,7 @@ export interface Line {
 }
 
 const missing = "–";
-const printed = (value: number) => (Number.isNaN(value) ? missing : float32(value));
+const printed = (value: number) => (Number.isNaN(value) ? missing : float32(value).replace(/^-/, "−"));
 
 export function linesOf(tokens: Tokens, spelling: Spelling, token: number, leftOut: string | null): Line[] {
   const number = (name: Parameters<typeof numberOf>[1]) => numberOf(tokens, name, token);

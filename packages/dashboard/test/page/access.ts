@@ -120,6 +120,11 @@ export function access(stage: Stage): void {
     await page.getByRole("button", { name: "Keys" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
     await page.getByRole("dialog").waitFor({ state: "detached" });
+    await page.goto(`${stage.site.url}/ui/#/run/grpo`);
+    await page.locator(views["#/run/grpo"]).first().waitFor();
+    await page.locator("body").press("?");
+    await page.getByRole("dialog").waitFor();
+    for (const key of ["0", "← →", "+ −"]) expect(await keys.allTextContents()).toContain(key);
     await page.close();
   });
 

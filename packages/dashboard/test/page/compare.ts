@@ -1,7 +1,12 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import type { Stage } from "../page.test.ts";
-import { query } from "../support/look.ts";
+import { lines, query } from "../support/look.ts";
+
+interface Evaluated {
+  type: string;
+  numbers: { loss: number };
+}
 
 export function compare(stage: Stage): void {
   it("shows settings that differ, and saves them as CSV", async () => {
@@ -53,6 +58,22 @@ export function compare(stage: Stage): void {
     await expect.poll(() => again.locator(".chart").count()).toBe(2);
     await again.locator(".chart-title", { hasText: "reward, difference from ppo" }).waitFor();
     await again.close();
+    await page.locator(".chart", { hasText: "entropy" }).getByRole("button", { name: "Remove" }).click();
+    await expect.poll(() => page.locator(".chart").count()).toBe(1);
+    expect(query(page).metrics).toBe("reward");
+    await page.close();
+  });
+
+  it("shows all again after a zoom, by its button and by its key", async () => {
+    const place = "#/compare?runs=grpo,ppo&from=1&to=2";
+    const page = await stage.site.open(place);
+    await page.getByRole("button", { name: "Show all of it" }).click();
+    await expect.poll(() => query(page)).toEqual({ runs: "grpo,ppo" });
+    await page.getByRole("button", { name: "Show all of it" }).waitFor({ state: "detached" });
+    await page.goto(`${stage.site.url}/ui/${place}`);
+    await page.getByRole("button", { name: "Show all of it" }).waitFor();
+    await page.keyboard.press("0");
+    await expect.poll(() => query(page)).toEqual({ runs: "grpo,ppo" });
     await page.close();
   });
 
@@ -70,6 +91,32 @@ export function compare(stage: Stage): void {
     // The same seed holds out the same four scenarios for the report.
     expect(await pair.allInnerTexts()).toEqual([expect.stringMatching(/too few to tell: 4 scenarios \(it takes 6\)/)]);
     expect(await page.locator(".compare-held-out tbody tr").count()).toBe(2);
+    await page.close();
+  });
+
+  it("calls neither of two runs better that were measured by different rewards", async () => {
+    const page = await stage.site.open("#/compare?runs=grpo,dapo");
+    const pair = page.locator(".compare-pairs li");
+    await pair.first().waitFor();
+    expect(await pair.allInnerTexts()).toEqual([expect.stringMatching(/: measured by different rewards$/)]);
+    expect(await page.locator(".compare-line-head").textContent()).toContain("measured by different rewards");
+    expect(await page.locator(".compare-line .change-better, .compare-line .change-worse").count()).toBe(0);
+    await page.close();
+  });
+
+  it("calls a loss better that fell, each way of learning on a scale of its own", async () => {
+    const page = await stage.site.open("#/compare?runs=sft,dpo");
+    const tables = page.locator(".compare-held-out");
+    await expect.poll(() => tables.count()).toBe(2);
+    for (const [i, run] of ["sft", "dpo"].entries()) {
+      const losses = lines<Evaluated>(`${stage.runs}/${run}/events.jsonl`)
+        .filter(({ type }) => type === "evaluation")
+        .map(({ numbers }) => numbers.loss);
+      expect(losses.at(-1)).toBeLessThan(losses[0]!);
+      const table = tables.nth(i);
+      expect(await table.locator("caption").textContent()).toBe(`loss of ${run}, on held-out data: lower is better`);
+      expect(await table.locator(".dumbbell").getAttribute("class")).toContain("change-better");
+    }
     await page.close();
   });
 

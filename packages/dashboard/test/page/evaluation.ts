@@ -69,12 +69,15 @@ export function evaluation(stage: Stage): void {
     await page.close();
   });
 
-  it("shows the numbers of held-out data over steps", async () => {
-    const page = await stage.site.open("#/evaluation/dpo");
+  it.each([
+    ["dpo", ["loss", "accuracy"]],
+    ["sft", ["loss"]],
+  ])("shows the numbers of held-out data over steps: %s", async (run, measured) => {
+    const page = await stage.site.open(`#/evaluation/${run}`);
     const table = page.locator(".evaluation-parts");
     await table.waitFor();
     const names = await table.locator("tbody th").allTextContents();
-    expect(names).toEqual(expect.arrayContaining(["loss", "accuracy"]));
+    expect(names).toEqual(expect.arrayContaining(measured));
     expect(await page.locator(".chart").count()).toBe(names.length);
     await page.close();
   });

@@ -57,6 +57,9 @@ export function group(stage: Stage): void {
     await page.getByLabel("Right").selectOption({ index: best });
     await page.getByText("They say the same.").waitFor();
     await expect.poll(() => query(page).right).toBe(String(best));
+    await page.getByLabel("Left").selectOption({ index: worst });
+    await expect.poll(() => query(page).left).toBe(String(worst));
+    await expect.poll(shown).toEqual([said(worst), said(best)]);
     await page.close();
   });
 
@@ -85,7 +88,9 @@ export function group(stage: Stage): void {
     // Each is a leaf of its own, or ends where others that say the same do.
     const leaves = await tree.locator("a").allTextContents();
     for (const id of leaves) expect(members.map((one) => one.id)).toContain(id);
-    expect(leaves.length).toBeGreaterThan(0);
+    expect(leaves.length).toBeGreaterThan(1);
+    expect(new Set(leaves).size).toBe(leaves.length);
+    expect(await tree.locator(":scope > li > ul > li").count()).toBeGreaterThan(1);
     await page.getByRole("link", { name: "Next ›" }).click();
     await expect.poll(() => placeOf(page)).toBe("#/group/grpo%3A2%3As2-g1");
     await page.locator(".crumbs", { hasText: "s2-g1" }).waitFor();

@@ -48,15 +48,54 @@ export function hostile(stage: Stage): void {
     const page = await site.open(place);
     await page.locator(where).filter({ hasText: badShown }).first().waitFor();
     // What is folded is shown too.
-    for (const fold of await page.locator("main details:not([open]) > summary").all())
-      if (await fold.isVisible()) await fold.click();
     for (const fold of await page.locator("main [aria-expanded=false]").all())
+      if (await fold.isVisible()) await fold.click();
+    // Last: what opens over the rest covers it.
+    for (const fold of await page.locator("main details:not([open]) > summary").all())
       if (await fold.isVisible()) await fold.click();
     await page.locator("main").filter({ hasText: badShown }).waitFor();
     // What turns text around or hides has a sign.
     const text = (await page.locator("main").textContent())!;
     for (const hidden of ["\u202e", "\u001b", "\u0000", "\u0007", "\u200b"]) expect(text).not.toContain(hidden);
     await harmless(page);
+    await page.close();
+  });
+
+  it("folds reasoning, shows calls as trees, and says what a turn was rewarded with", async () => {
+    const page = await site.open(`#/trajectory/${key(hostileKey, 1, 0)}?colour=text`);
+    const replies = page.locator(".message-assistant");
+    await replies.first().waitFor();
+    const reasoning = replies.first().locator(".reasoning");
+    const thought = reasoning.locator(".foreign").filter({ hasText: badShown });
+    expect(await thought.first().isVisible()).toBe(false);
+    await reasoning.locator("summary").click();
+    await thought.first().waitFor();
+    const calls = replies.first().locator(".call");
+    expect(await calls.count()).toBe(2);
+    // Arguments as fields and entries; those that are no JSON, as they are.
+    await texts(calls.first().locator(".json-branch > summary .faint")).toEqual(["1 field", "2 entries", "1 field"]);
+    await calls.nth(1).getByText("Its arguments are no JSON:").waitFor();
+    await texts(page.locator(".message .chip-below")).toEqual(["reward −1"]);
+    await page.close();
+  });
+
+  it("shows no failure of another filter, and asks by the new one at once", async () => {
+    const page = await site.open("#/runs");
+    const failing = { status: 500, json: { error: { message: "The disk is gone." } } };
+    await page.route("**/trajectories?*cursor=*", (route) => route.fulfill(failing));
+    await page.goto(`${site.url}/ui/#/run/${run}/step/2`);
+    const shown = page.getByTestId("conversation");
+    await shown.first().waitFor();
+    const alert = page.getByRole("alert").filter({ hasText: "The disk is gone." });
+    const toTheEnd = () => page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+    await expect.poll(() => toTheEnd().then(() => alert.count())).toBe(1);
+    await page.getByLabel("What was said").fill("Answer 7");
+    await alert.waitFor({ state: "detached" });
+    await page.unroute("**/trajectories?*cursor=*");
+    await page.getByLabel("What was said").fill("");
+    await shown.first().waitFor();
+    expect(await alert.count()).toBe(0);
+    await expect.poll(() => toTheEnd().then(() => page.getByText(/^1\d\d so far$/).count())).toBe(1);
     await page.close();
   });
 

@@ -3,8 +3,13 @@ import { expect, it } from "vitest";
 import { createDashboard } from "../../../stateset-agents/src/dashboard/create-dashboard.ts";
 import { temporaryFolder } from "../../../stateset-agents/test/temporary-folder.ts";
 import type { Stage } from "../page.test.ts";
+import { lines, query } from "../support/look.ts";
 import { command, writeProject } from "../support/make-runs.ts";
 import { openSite } from "../support/site.ts";
+
+interface Recorded {
+  failure?: object;
+}
 
 export function live(stage: Stage): void {
   it("shows what is said and rewarded while a run trains, each once, also when the server was ended and started again", async () => {
@@ -62,6 +67,33 @@ export function live(stage: Stage): void {
     await expect.poll(() => page.locator(".live-body").count()).toBe(0);
     await page.keyboard.press("f");
     await page.getByText("None of them is like that.").waitFor();
+    await page.close();
+  });
+
+  it("shows those of a scenario, of all steps, that failed, in the order that is chosen, as the address says", async () => {
+    const page = await stage.site.open("#/live/grpo");
+    const shown = page.locator(".live-line");
+    await shown.first().waitFor();
+    const said = lines<{ type: string; scenarioId: string; step: number }>(`${stage.runs}/grpo/live.jsonl`);
+    const all = said.filter(({ type }) => type === "conversation");
+    const last = Math.max(...all.map(({ step }) => step));
+    const scenario = all.find(({ step }) => step === last)!.scenarioId;
+    const of = all.filter((one) => one.scenarioId === scenario);
+    await page.getByLabel("Scenario").selectOption(`=${scenario}`);
+    await expect.poll(() => shown.count()).toBe(of.filter(({ step }) => step === last).length);
+    await page.getByLabel("all steps").check();
+    await page.getByText(`${of.length} conversations`, { exact: true }).waitFor();
+    await page.getByLabel("Order").selectOption("groups");
+    await expect.poll(() => page.locator(".live-group").count()).toBe(new Set(of.map(({ step }) => step)).size);
+    await page.getByLabel("failed only").check();
+    await page.getByText("None of them is like that.").waitFor();
+    expect(query(page)).toEqual({ scenario, steps: "all", order: "groups", failed: "only" });
+    await page.goto(`${stage.site.url}/ui/#/live/failing?steps=all&failed=only`);
+    const failed = lines<Recorded>(`${stage.runs}/failing/trajectories/step-000001.jsonl`).filter(
+      ({ failure }) => failure,
+    );
+    await expect.poll(() => shown.count()).toBeGreaterThanOrEqual(failed.length);
+    for (const text of await shown.allTextContents()) expect(text).toContain("the judge is gone");
     await page.close();
   });
 

@@ -1,3 +1,4 @@
+import { readdirSync } from "node:fs";
 import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
 import { number } from "../../src/view/parts/number.ts";
@@ -33,6 +34,8 @@ export function run(stage: Stage): void {
     await again.locator("body").press("l");
     await expect.poll(() => query(again).log).toBeUndefined();
     await again.goto(`${stage.site.url}/ui/#/run/grpo`);
+    await expect.poll(() => again.locator(".smooth-value").textContent()).toBe("0.00");
+    expect(await again.getByRole("button", { name: "Steps", exact: true }).getAttribute("aria-pressed")).toBe("true");
     await again.close();
     await page.close();
   });
@@ -58,6 +61,37 @@ export function run(stage: Stage): void {
     await page.keyboard.press("ArrowLeft");
     await page.keyboard.press("+");
     await expect.poll(() => query(page).from).toBeDefined();
+    await page.close();
+  });
+
+  it("points at the same step in all of its charts", async () => {
+    const page = await open("#/run/grpo");
+    const at = (title: string) => chart(page, title).locator(".legend-x").textContent();
+    const others = await page.locator(".chart .legend-x").count();
+    expect(others).toBeGreaterThan(3);
+    const plot = chart(page, "Reward").locator(".u-over");
+    const { width } = (await plot.boundingBox())!;
+    // Steps 0 to 3.
+    await plot.hover({ position: { x: (width * 2) / 3, y: 40 } });
+    await texts(page.locator(".chart .legend-x")).toEqual(Array(others).fill("step 2"));
+    await page.mouse.move(0, 0);
+    await expect.poll(() => at("Reward")).toBe("last");
+    await page.close();
+  });
+
+  it("opens the demo's run and what it said", async () => {
+    const demo = readdirSync(stage.runs).find((name) => name.startsWith("demo"))!;
+    const page = await open(`#/run/${demo}`);
+    await page.locator(".run-head [data-state=finished]").waitFor();
+    await page.getByRole("link", { name: "Conversations", exact: true }).click();
+    const said = lines<{ messages: { content: string }[] }>(
+      `${stage.runs}/${demo}/trajectories/${readdirSync(`${stage.runs}/${demo}/trajectories`).findLast((name) => /^step-\d+\.jsonl$/.test(name))!}`,
+    );
+    const conversations = page.getByTestId("conversation");
+    await expect.poll(() => conversations.count()).toBe(said.length);
+    await page.goto(`${stage.site.url}/ui/#/evaluation/${demo}`);
+    // The demo asks its questions before and after itself: they are not the run's.
+    await page.getByText("This run was not evaluated").waitFor();
     await page.close();
   });
 

@@ -1,8 +1,8 @@
-import { existsSync, readFileSync } from "node:fs";
+import { cpSync, existsSync, readFileSync } from "node:fs";
 import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
 import type { Stage } from "../page.test.ts";
-import { placeOf, query, texts } from "../support/look.ts";
+import { placeOf, query, texts, wide } from "../support/look.ts";
 import { openSite } from "../support/site.ts";
 
 const names = (page: Page) => page.locator("[data-run] > .foreign");
@@ -55,6 +55,33 @@ export function runs(stage: Stage): void {
     const again = await open(placeOf(page));
     await texts(headings).toEqual(["dapo", "grpo", "dpo", "ppo", "sft"]);
     await texts(names(again)).toEqual(["dapo", "dpo", "ppo", "sft"]);
+    await again.close();
+    await page.close();
+  });
+
+  it("shows columns that there was no room for, once they are chosen, and nothing over another", async () => {
+    const page = await open();
+    const header = (name: string) => page.getByRole("columnheader", { name });
+    expect(await header("Started").count()).toBe(0);
+    await page.getByText("Columns", { exact: true }).click();
+    for (const name of ["Model", "Tokens/s", "Started"]) await page.getByLabel(name, { exact: true }).check();
+    await header("Started").waitFor();
+    expect(await wide(page)).toEqual({ page: 0, out: [] });
+    const over = await page.locator(".run-line > *").evaluateAll((cells) =>
+      cells
+        .filter((cell) => {
+          const [inner, next] = [cell.firstElementChild, cell.nextElementSibling];
+          if (!inner || !next || next.classList.contains("cell-reason")) return false;
+          return inner.getBoundingClientRect().right > next.getBoundingClientRect().left;
+        })
+        .map((cell) => cell.textContent),
+    );
+    expect(over).toEqual([]);
+    const again = await open(placeOf(page));
+    await again.getByRole("columnheader", { name: "Started" }).waitFor();
+    await again.getByText("Columns", { exact: true }).click();
+    await again.getByRole("button", { name: "As there is room" }).click();
+    await again.getByRole("columnheader", { name: "Started" }).waitFor({ state: "detached" });
     await again.close();
     await page.close();
   });
@@ -148,6 +175,12 @@ export function runs(stage: Stage): void {
       "npx stateset-agents demo",
       "npx stateset-agents train",
     ]);
+    // Without its weights.
+    cpSync(`${stage.runs}/sft`, `${folder}/sft`, {
+      recursive: true,
+      filter: (path) => !/\/(checkpoints|final)$/.test(path),
+    });
+    await texts(names(page)).toEqual(["sft"]);
     await site.close();
     expect(site.faults).toEqual([]);
   });

@@ -26,6 +26,11 @@ export function steps(stage: Stage): void {
     const { scenarioId } = all.at(-1)!;
     await page.getByLabel("Scenario").fill(scenarioId);
     await expect.poll(() => rows(page).count()).toBe(all.filter((one) => one.scenarioId === scenarioId).length);
+    // As one types it.
+    await page.getByLabel("Scenario").fill(scenarioId.slice(1).toUpperCase());
+    await expect.poll(() => rows(page).count()).toBe(all.filter((one) => one.scenarioId === scenarioId).length);
+    await page.getByLabel("Scenario").fill(scenarioId.slice(0, -1));
+    await expect.poll(() => rows(page).count()).toBe(all.length);
     await page.getByLabel("Scenario").fill("");
     const best = Math.max(...all.map(({ reward }) => reward!.score));
     await page.getByLabel("Reward").fill(`>=${best}`);
@@ -81,7 +86,21 @@ export function steps(stage: Stage): void {
 
   it("walks by keys: j, k, Enter, g", async () => {
     const page = await open("#/run/grpo/step/2");
-    for (const key of ["j", "j", "g"]) await page.locator("body").press(key);
+    for (const [key, row] of [
+      ["j", "grpo:2:0"],
+      ["j", "grpo:2:1"],
+      ["k", "grpo:2:0"],
+    ] as const) {
+      await page.locator("body").press(key);
+      await expect.poll(() => query(page).row).toBe(row);
+      // Enter opens what has the focus, which follows in the frame after.
+      await page.locator(`[data-row="${row}"]:focus`).waitFor();
+    }
+    await page.locator("body").press("Enter");
+    await expect.poll(() => placeOf(page)).toMatch(/^#\/trajectory\/grpo%3A2%3A0/);
+    await page.goBack();
+    await rows(page).first().waitFor();
+    await page.locator("body").press("g");
     await expect.poll(() => placeOf(page)).toMatch(/^#\/group\/grpo%3A2%3As2-g0/);
     await page.goBack();
     await rows(page).first().waitFor();

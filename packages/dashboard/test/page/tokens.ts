@@ -16,7 +16,8 @@ const known = {
   grpo: ["log-prob", "ratio", "advantage", "reference"],
   ppo: ["log-prob", "ratio", "advantage", "value"],
   dapo: ["log-prob", "ratio", "advantage"],
-  dpo: ["log-prob", "reference"],
+  dpo: ["log-prob", "advantage", "reference"],
+  sft: ["log-prob"],
 } as const satisfies Record<string, readonly (keyof typeof shown)[]>;
 
 export function tokens(stage: Stage): void {
@@ -39,7 +40,7 @@ export function tokens(stage: Stage): void {
           const value = valueIn(columns, column, token, n);
           if (Number.isNaN(value)) expect(text, `${name} of token ${token}`).toBe("–");
           else {
-            expect(Math.fround(Number(text)), `${name} of token ${token}`).toBe(value);
+            expect(Math.fround(Number(text!.replace("−", "-"))), `${name} of token ${token}`).toBe(value);
             seen.add(name);
           }
         }

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Page } from "playwright-core";
 import { afterAll, expect, it } from "vitest";
+import { stepName } from "../../../stateset-agents/src/run/layout.ts";
 import { readStatus } from "../../../stateset-agents/src/run/status.ts";
 import { chatModel } from "../../../stateset-agents/test/cli.ts";
 import { type SpawnedCli, spawnCli, tsx } from "../../../stateset-agents/test/spawn-cli.ts";
@@ -84,9 +85,23 @@ export function trainer(stage: Stage): void {
     await page.locator(".run-head [data-state=running]").waitFor();
     await expect.poll(() => shownStep(page)).toBeGreaterThan(reached);
 
+    // Held still, so that it is seen stopping, and asked again before it could note that it was asked.
+    const { pid } = readStatus(run)!;
+    process.kill(pid, "SIGSTOP");
     await page.getByRole("button", { name: "Stop" }).click();
     await dialog.getByRole("button", { name: "Stop" }).click();
+    await page.getByRole("button", { name: "Stopping…", disabled: true }).waitFor();
+    const again = await page.evaluate(async () => {
+      const headers = { "content-type": "application/json", "x-stateset-ui": "1" };
+      const answer = await fetch("api/runs/watched/stop", { method: "POST", headers, body: "{}" });
+      return `${answer.status} ${await answer.text()}`;
+    });
+    expect(again).toMatch(/^409 .*It is stopping/);
+    process.kill(pid, "SIGCONT");
     await page.locator(".run-head [data-state=interrupted]").waitFor();
+    expect(readStatus(run)).not.toHaveProperty("stopping");
+    // What the dialog promised: a checkpoint of the last step, though no tenth one.
+    expect(readFileSync(`${run}/checkpoints/last`, "utf8").trim()).toBe(stepName(steps()));
     // Nothing is missing on the curve and nothing is there twice.
     const written = readFileSync(`${run}/metrics.jsonl`, "utf8")
       .trim()

@@ -28,6 +28,8 @@ export function trajectory(stage: Stage): void {
       await colours.filter({ hasText: name }).first().click();
       await expect.poll(() => page.locator("[aria-pressed=true]").first().textContent()).toBe(name);
       seen.add((await page.locator(".token-legend figcaption").textContent())!);
+      // Nothing is likelier than certain.
+      if (name === "Log-prob") expect(await page.locator(".token-legend-ticks span").last().textContent()).toBe("0");
     }
     expect(seen.size).toBe(names.length - 1);
     await page.locator("body").press("t");
@@ -54,6 +56,15 @@ export function trajectory(stage: Stage): void {
     expect(query(page)).toEqual({ special: "1", boundaries: "1", all: "1" });
     await page.getByRole("button", { name: "Group's scale" }).click();
     await page.locator(".token-legend", { hasText: "this group's tokens" }).waitFor();
+    await page.close();
+  });
+
+  it("marks the tokens that the clip held back", async () => {
+    const bound = 0.0001;
+    const step = [1, 2, 3].find((one) => clippedIn(stage.runs, one, bound) > 0)!;
+    const page = await open(`grpo:${step}:0`, "?special=1");
+    await page.locator("[data-token]").first().waitFor();
+    await expect.poll(() => page.locator(".token.clipped").count()).toBe(clippedIn(stage.runs, step, bound));
     await page.close();
   });
 
@@ -127,4 +138,10 @@ export function trajectory(stage: Stage): void {
     expect(await page.getByRole("button", { name: /^Copy as/ }).count()).toBe(2);
     await page.close();
   });
+}
+
+/** Of the first conversation of a step of the grpo run: those whose ratio went beyond a bound on the side the advantage pushes to. */
+function clippedIn(runs: string, step: number, bound: number): number {
+  const { ratio, advantage } = readTrajectories(`${runs}/grpo`, step)[0]!.chains[0]!.columns!;
+  return advantage.reduce((sum, a, i) => sum + Number(a > 0 ? ratio[i]! > 1 + bound : ratio[i]! < 1 - bound), 0);
 }

@@ -23,7 +23,9 @@ const recorded = ["trajectories.every=1", "trajectories.perStep=4"].flatMap((set
 const small = ["--steps", "3", "--groups-per-step", "2", "--group-size", "4", "--max-tokens", "24"];
 /** Before, after and in between; two samples a scenario say how far off each is. */
 const evaluated = ["evaluation.every=2", "evaluation.samples=2"].flatMap((set) => ["--set", set]);
-const grpo = ["train", "--kl", "0.05", "--set", "updatesPerRollout=2", ...small, ...evaluated, ...recorded];
+/** The second update clips some tokens: the first one moves their ratios by less than the usual bounds. */
+const clips = ["updatesPerRollout=2", "epsilonLow=0.0001", "epsilonHigh=0.0001"].flatMap((set) => ["--set", set]);
+const grpo = ["train", "--kl", "0.05", ...clips, ...small, ...evaluated, ...recorded];
 const others = ["train", ...small, "--set", "evaluation.every=0", ...recorded];
 
 /** Arguments of each run below; its name is the key. */

@@ -116,7 +116,8 @@ export class Run<State = unknown> {
     this.#timing = new JsonLog(pathIn(dir, "timing"));
     this.live = new LiveLog(pathIn(dir, "live"), (message) => void this.say({ kind: "live-failed", message }));
     this.#beat();
-    this.#heartbeat = setInterval(() => this.#beat(), heartbeatMs).unref();
+    this.#heartbeat = setInterval(this.#beat, heartbeatMs).unref();
+    signal?.addEventListener("abort", this.#beat);
   }
 
   /** For messages: "after 1 step". */
@@ -302,9 +303,7 @@ export class Run<State = unknown> {
 
   /** Lets go of the folder. */
   close(state: RunStatus["state"], reason: string | undefined): void {
-    clearInterval(this.#heartbeat);
-    this.#heartbeat = undefined;
-    this.live?.close();
+    this.#quiet();
     this.#status = { ...this.#status, state, ...(reason !== undefined && { reason }) };
     this.#beat();
     this.#lock?.release();
@@ -312,9 +311,7 @@ export class Run<State = unknown> {
 
   /** Lets go of a run that it could not go on with: as that stood, it stands. */
   leave(): void {
-    clearInterval(this.#heartbeat);
-    this.#heartbeat = undefined;
-    this.live?.close();
+    this.#quiet();
     const { state, ...rest } = this.before!;
     // One is not written to be lost, but found so: its process is gone.
     writeStatus(this.dir!, { ...rest, state: state === "lost" ? "running" : state });
@@ -334,16 +331,24 @@ export class Run<State = unknown> {
     await this.#emitter.emit(callbackOf[type], { ...fact, ...view });
   }
 
-  #beat(): void {
+  #quiet(): void {
+    clearInterval(this.#heartbeat);
+    this.#heartbeat = undefined;
+    this.signal?.removeEventListener("abort", this.#beat);
+    this.live?.close();
+  }
+
+  readonly #beat = (): void => {
     if (this.dir === undefined) return;
     this.#status = { ...this.#status, heartbeatAt: Date.now(), step: this.step };
     this.#lock?.touch();
+    const stopping = this.#status.state === "running" && this.signal?.aborted === true;
     try {
-      writeStatus(this.dir, this.#status);
+      writeStatus(this.dir, { ...this.#status, ...(stopping && { stopping }) });
     } catch {
       // A full disk is the run's own to find out; how it stands is not worth failing for.
     }
-  }
+  };
 }
 
 function evaluationsIn(events: readonly RunEvent[]): EvaluationRecord[] {

@@ -21,6 +21,8 @@ export interface RunStatus {
   /** Steps done, and to be done. */
   step: number;
   steps: number;
+  /** It was asked to stop, and saves what it did: it need not be asked again. */
+  stopping?: true;
 }
 
 /** Between two heartbeats; the live ones are told from the lost by three of them missing. */

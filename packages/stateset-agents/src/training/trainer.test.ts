@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import { readStatus } from "../run/status.ts";
 import type { Tracker } from "../run/tracker.ts";
 import { FunctionReward, politeShare, tableAgent, tableEnvironment } from "../test-support/table-training.ts";
 import { MultiTurnGRPOTrainer } from "./trainer.ts";
@@ -52,14 +53,22 @@ describe("MultiTurnGRPOTrainer", () => {
     expect(await agent.generateResponse([{ role: "user", content: "help" }])).toEqual(expect.any(String));
   });
 
-  it("drops the step under way and saves when it is stopped, and can be resumed", async () => {
+  it("drops the step under way and saves when it is stopped, notes so meanwhile, and can be resumed", async () => {
     const dir = join(root, "stopped");
+    const noted: unknown[] = [];
     const trainer = new MultiTurnGRPOTrainer({ ...settings, agent: tableAgent().agent, dir, steps: 5 });
     expect(trainer.running).toBe(false);
     const { run } = await trainer.train({
-      callbacks: { onStepStart: ({ step }) => (step === 2 ? trainer.stop() : undefined) },
+      callbacks: {
+        onStepStart({ step }) {
+          if (step === 2) trainer.stop();
+          noted.push(readStatus(dir)?.stopping);
+        },
+      },
     });
     expect(run).toMatchObject({ status: "interrupted", steps: 1, dir });
+    expect(noted).toEqual([undefined, true]);
+    expect(readStatus(dir)).not.toHaveProperty("stopping");
     const again = new MultiTurnGRPOTrainer({ ...settings, agent: tableAgent().agent, resumeFrom: dir });
     expect((await again.train()).run).toMatchObject({ status: "finished", steps: 5 });
   });

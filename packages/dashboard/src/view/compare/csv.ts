@@ -1,4 +1,5 @@
 /** Settings that differ as CSV (RFC 4180), a column a run. */
+import { csvCell } from "../../../../stateset-agents/src/dashboard/api/csv-cell.ts";
 import type { CompareData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { valueText } from "./value-text.ts";
 
@@ -7,13 +8,7 @@ export function settingsCsv({ runs, settings }: Pick<CompareData, "runs" | "sett
     ["setting", ...runs.map(({ key }) => key)],
     ...settings.map(({ path, values }) => [path, ...values.map(cell)]),
   ];
-  return rows.map((row) => `${row.map(quoted).join(",")}\r\n`).join("");
+  return rows.map((row) => `${row.map(csvCell).join(",")}\r\n`).join("");
 }
 
 const cell = (value: unknown) => (value === null || value === undefined ? "" : valueText(value));
-
-/** A name that begins like a formula would be run by a spreadsheet: an apostrophe before it makes it text. Numbers stay numbers. */
-function quoted(text: string): string {
-  const safe = /^[=+\-@\t\r]/.test(text) && !Number.isFinite(Number(text)) ? `'${text}` : text;
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-}

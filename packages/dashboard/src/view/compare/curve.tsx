@@ -2,9 +2,9 @@
 import { useMemo } from "preact/hooks";
 import type { CompareData, CompareSeriesHead } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { LineChart, type XAxis } from "../../chart/line-chart.tsx";
+import { useZoom } from "../../chart/zoom.tsx";
 import { askPacked } from "../../data/ask.ts";
 import { useFollowed } from "../../data/follow.ts";
-import { place, setQuery } from "../../data/url.ts";
 import { Loading } from "../parts/loading.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { plain } from "../parts/visible.ts";
@@ -39,8 +39,7 @@ export function Curve({ metric, isFirst, data, colours, changes, x, shown, base,
     askPacked<CompareSeriesHead>("compare/series", query, signal),
   );
   const series = useMemo(() => (answer ? familySeries(answer, colours) : []), [answer, [...colours.keys()].join()]);
-  const { from, to } = place.value.query;
-  const range = from !== undefined && to !== undefined ? { from: Number(from), to: Number(to) } : undefined;
+  const zoom = useZoom();
   if (error && !answer) return <Problem error={error} retry={reload} />;
   if (!answer) return <Loading what="Reading curves" />;
   const chart = (
@@ -52,8 +51,8 @@ export function Curve({ metric, isFirst, data, colours, changes, x, shown, base,
       log={log}
       sync="compare"
       height={260}
-      {...(range && { range })}
-      onRange={(now) => setQuery({ from: now ? String(now.from) : undefined, to: now ? String(now.to) : undefined })}
+      {...(metric === "reward" && shown !== "difference" && { bounds: [0, 1] })}
+      {...zoom}
       actions={
         remove && (
           <button type="button" class="button small quiet" onClick={remove}>

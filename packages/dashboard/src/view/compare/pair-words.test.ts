@@ -4,6 +4,7 @@ import { orderedPairs, pairSaid } from "./pair-words.ts";
 const pair = (mean: number | null, low?: number, high?: number, count = 12) => ({
   a: "one",
   b: "two",
+  unlike: null,
   difference: low === undefined || high === undefined ? { mean, count } : { mean, low, high, count },
   pValue: 0.01,
   verdict: "same" as const,
@@ -17,10 +18,15 @@ describe("two runs", () => {
     expect(other.words).toBe("better by 0.2 [0.1, 0.3], p = 0.01, 12 scenarios");
   });
 
-  it("says where chance explains it, where they are too few, and where they share none", () => {
+  it("calls neither better where they were not measured alike", () => {
+    const said = { ...pair(null, undefined, undefined, 0), unlike: "rewards" as const };
+    expect(pairSaid(said)).toMatchObject({ words: "measured by different rewards", outcome: "unknown" });
+    expect(pairSaid({ ...said, unlike: "scenarios" }).words).toBe("measured on different scenarios");
+  });
+
+  it("says where chance explains it and where they are too few", () => {
     expect(pairSaid(pair(0.02, -0.1, 0.1)).words).toMatch(/^chance explains the difference: \+0\.02/);
     expect(pairSaid(pair(0.5, undefined, undefined, 2)).words).toMatch(/^too few to tell/);
-    expect(pairSaid(pair(null, undefined, undefined, 0)).words).toBe("no scenario in common");
   });
 
   it("puts what tells something first", () => {

@@ -12,13 +12,17 @@ export interface PairSaid {
   outcome: ReturnType<typeof outcomeOf>;
 }
 
+export const unlikeWords = {
+  rewards: "measured by different rewards",
+  scenarios: "measured on different scenarios",
+} as const satisfies Record<NonNullable<Pair["unlike"]>, string>;
+
 /** Whichever is better stands first; `difference` is b − a. */
-export function pairSaid({ a, b, difference, pValue }: Pair): PairSaid {
+export function pairSaid({ a, b, unlike, difference, pValue }: Pair): PairSaid {
+  if (unlike !== null) return { subject: a, than: b, words: unlikeWords[unlike], outcome: "unknown" };
   const worse = outcomeOf(difference) === "worse";
   const seen = worse ? turned(difference) : difference;
-  const outcome = outcomeOf(seen);
-  const words = difference.count === 0 ? "no scenario in common" : verdictWords(seen, pValue);
-  return { subject: worse ? a : b, than: worse ? b : a, words, outcome };
+  return { subject: worse ? a : b, than: worse ? b : a, words: verdictWords(seen, pValue), outcome: outcomeOf(seen) };
 }
 
 const rank = { better: 0, worse: 0, same: 1, unknown: 2 } as const;

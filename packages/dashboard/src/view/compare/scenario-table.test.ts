@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { orderedScenarios, scenarioTable, tally } from "./scenario-table.ts";
+import { orderedScenarios, scenarioTable, tally, unlikeBase } from "./scenario-table.ts";
 
 const scenarios = [
   { id: "far", values: [0.1, 0.9, 0.2] },
@@ -17,6 +17,18 @@ describe("scenarios of several runs", () => {
     expect(table[0]!.differences).toEqual([null, 0.8, 0.1]);
     expect(table[3]!.differences).toEqual([null, null, null]);
     expect(scenarioTable(scenarios, 2)[1]!.differences).toEqual([0, -0.5, null]);
+  });
+
+  it("takes no difference between runs that were not measured alike", () => {
+    const pair = { pValue: null, verdict: "unknown" as const, difference: { mean: null, count: 0 } };
+    const runs = ["a", "b", "c"].map((key) => ({ key, id: key }));
+    const pairs = [
+      { ...pair, a: "a", b: "b", unlike: "rewards" as const },
+      { ...pair, a: "a", b: "c", unlike: null },
+    ];
+    const unlike = unlikeBase({ runs, pairs }, "a");
+    expect(unlike).toEqual([null, "rewards", null]);
+    expect(scenarioTable(scenarios, 0, unlike)[0]!.differences).toEqual([null, null, 0.1]);
   });
 
   it("puts those first that got better, or worse, and those without a difference last", () => {

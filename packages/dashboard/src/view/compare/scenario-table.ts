@@ -14,20 +14,32 @@ export const scenarioOrderNames: Readonly<Record<ScenarioOrder, string>> = {
 export interface ScenarioValues {
   id: string;
   values: readonly (number | null)[];
-  /** From the base; null where one of the two has none, and of the base itself. */
+  /** From the base; null where one of the two has none, where they were not measured alike, and of the base itself. */
   differences: readonly (number | null)[];
 }
 
 const byName = new Intl.Collator("en", { numeric: true }).compare;
 
-export function scenarioTable(scenarios: CompareData["scenarios"], base: number): ScenarioValues[] {
+/** Of each run, why it cannot be held against the base; null where it can. */
+export function unlikeBase({ runs, pairs }: Pick<CompareData, "runs" | "pairs">, base: string): Unlike[] {
+  return runs.map(({ key }) => {
+    const pair = pairs.find(({ a, b }) => (a === base && b === key) || (a === key && b === base));
+    return pair?.unlike ?? null;
+  });
+}
+
+type Unlike = CompareData["pairs"][number]["unlike"];
+
+export function scenarioTable(
+  scenarios: CompareData["scenarios"],
+  base: number,
+  unlike: readonly Unlike[] = [],
+): ScenarioValues[] {
   return scenarios.map(({ id, values }) => {
     const from = values[base] ?? null;
-    return {
-      id,
-      values,
-      differences: values.map((value, i) => (i === base || value === null || from === null ? null : value - from)),
-    };
+    const against = (value: number | null, i: number) =>
+      i === base || unlike[i] || value === null || from === null ? null : value - from;
+    return { id, values, differences: values.map(against) };
   });
 }
 

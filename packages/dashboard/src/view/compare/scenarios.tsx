@@ -6,6 +6,7 @@ import { place, setQuery } from "../../data/url.ts";
 import { ListFields } from "../parts/list-fields.tsx";
 import { VirtualList, type VirtualListHandle } from "../parts/virtual-list.tsx";
 import { BaseField } from "./base-field.tsx";
+import { unlikeWords } from "./pair-words.ts";
 import { RunName } from "./run-name.tsx";
 import { ScenarioLine } from "./scenario-line.tsx";
 import {
@@ -15,6 +16,7 @@ import {
   scenarioOrders,
   scenarioTable,
   tally,
+  unlikeBase,
 } from "./scenario-table.ts";
 import { baseOf } from "./show.ts";
 import { SideBySide } from "./side-by-side.tsx";
@@ -25,7 +27,8 @@ export function Scenarios({ data, colours }: { data: CompareData; colours: Reado
   const baseIndex = data.runs.findIndex(({ key }) => key === base);
   const order: ScenarioOrder = scenarioOrders.find((name) => name === query.order) ?? "apart";
   const text = query.text ?? "";
-  const table = useMemo(() => scenarioTable(data.scenarios, baseIndex), [data.scenarios, baseIndex]);
+  const unlike = useMemo(() => unlikeBase(data, base), [data, base]);
+  const table = useMemo(() => scenarioTable(data.scenarios, baseIndex, unlike), [data.scenarios, baseIndex, unlike]);
   const shown = useMemo(() => orderedScenarios(table, order, text), [table, order, text]);
   const list = useRef<VirtualListHandle>(null);
   const chosen = query.scenario;
@@ -65,10 +68,12 @@ export function Scenarios({ data, colours }: { data: CompareData; colours: Reado
           <span>scenario</span>
           {data.runs.map(({ key }, i) => {
             const { better, worse } = tally(table, i);
+            const why = unlike[i];
+            const said = i === baseIndex ? "base" : why ? unlikeWords[why] : `${better} better, ${worse} worse`;
             return (
               <span key={key} class="right">
                 <RunName name={key} colour={colours.get(key)} />
-                <small class="faint">{i === baseIndex ? " base" : ` ${better} better, ${worse} worse`}</small>
+                <small class="faint"> {said}</small>
               </span>
             );
           })}

@@ -1,5 +1,6 @@
 /** Settings that differ, a column a run. */
 import type { CompareData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
+import { save } from "../../data/save.ts";
 import { Text } from "../parts/text.tsx";
 import { settingsCsv } from "./csv.ts";
 import { RunName } from "./run-name.tsx";
@@ -16,7 +17,11 @@ export function Settings({ data, colours }: { data: CompareData; colours: Readon
       <div class="row">
         <h2 id="settings">Settings that differ</h2>
         {settings.length > 0 && (
-          <button type="button" class="button small" onClick={() => save(settingsCsv(data), "settings.csv")}>
+          <button
+            type="button"
+            class="button small"
+            onClick={() => save(new Blob([settingsCsv(data)], { type: "text/csv" }), "settings.csv")}
+          >
             CSV
           </button>
         )}
@@ -69,13 +74,4 @@ function Value({ value }: { value: unknown }) {
       <Text value={text} />
     </details>
   );
-}
-
-function save(text: string, name: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
-  const anchor = document.createElement("a");
-  anchor.href = url;
-  anchor.download = name;
-  anchor.click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }

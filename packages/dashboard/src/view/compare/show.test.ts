@@ -19,6 +19,7 @@ describe("what curves show", () => {
     const packed: Packed<CompareSeriesHead> = {
       head: {
         metric: "reward",
+        capped: false,
         families: [
           { name: "grpo (2 seeds)", runs: ["b", "c"], x: "0.x" },
           { name: "ppo", runs: ["a"], x: "0.x" },

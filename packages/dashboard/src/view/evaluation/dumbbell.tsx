@@ -6,11 +6,20 @@ import type { Scale } from "./scale.ts";
 
 const rows = { before: 6, axis: 11, after: 16 };
 
-export function Dumbbell({ before, after, scale }: { before: EstimateData; after: EstimateData; scale: Scale }) {
+interface Props {
+  before: EstimateData;
+  after: EstimateData;
+  scale: Scale;
+  /** Of a loss. */
+  lowerIsBetter?: boolean;
+}
+
+export function Dumbbell({ before, after, scale, lowerIsBetter = false }: Props) {
   // Points at the ends are not cut in half.
   const x = (value: number) => `${2 + scale.share(value) * 96}%`;
   const [from, to] = [before.mean, after.mean];
-  const direction = from === null || to === null || from === to ? "same" : to > from ? "better" : "worse";
+  const moved = from !== null && to !== null && from !== to;
+  const direction = !moved ? "same" : to > from !== lowerIsBetter ? "better" : "worse";
   return (
     <svg
       class={`dumbbell change-${direction}`}

@@ -74,7 +74,14 @@ export function RewardSet({ data, set, run }: { data: EvaluationsData; set: SetN
         </p>
       </section>
       <div class="evaluation-charts">
-        <LineChart title="Reward, 95% intervals" series={rewards} marks={marks} listMarks sync="evaluation" />
+        <LineChart
+          title="Reward, 95% intervals"
+          series={rewards}
+          bounds={[0, 1]}
+          marks={marks}
+          listMarks
+          sync="evaluation"
+        />
         {parts.length > 0 && <LineChart title="Parts of the reward" series={partSeries} sync="evaluation" />}
         <PartTable title="Parts, before and after" parts={parts} />
       </div>

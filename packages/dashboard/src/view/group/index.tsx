@@ -6,6 +6,7 @@ import { useResource } from "../../data/resource.ts";
 import { go, link, place, setQuery } from "../../data/url.ts";
 import "../../token/install-colours.ts";
 import { Loading } from "../parts/loading.tsx";
+import { Near } from "../parts/near.tsx";
 import { number, plural } from "../parts/number.ts";
 import { Page } from "../parts/page.tsx";
 import { Problem, Problems } from "../parts/problem.tsx";
@@ -141,20 +142,11 @@ function Head({ group: { scenario, algorithm, members } }: { group: GroupData })
 }
 
 function Around({ group: { previous, next } }: { group: GroupData }) {
-  const near = (to: string | null, name: string, title: string) =>
-    to === null ? (
-      <span class="button small" aria-disabled="true">
-        {name}
-      </span>
-    ) : (
-      <a class="button small" href={link(["group", to])} title={title}>
-        {name}
-      </a>
-    );
+  const at = (to: string | null) => (to === null ? null : link(["group", to]));
   return (
     <nav class="row around" aria-label="Around it">
-      {near(previous, "‹ Previous", "The group before it in its step ([)")}
-      {near(next, "Next ›", "The group after it in its step (])")}
+      <Near href={at(previous)} name="‹ Previous" title="The group before it in its step ([)" />
+      <Near href={at(next)} name="Next ›" title="The group after it in its step (])" />
     </nav>
   );
 }

@@ -3,7 +3,6 @@ import type { ComponentChild } from "preact";
 import { link, place, setQuery } from "../../data/url.ts";
 import { number, percent } from "../parts/number.ts";
 import { Text } from "../parts/text.tsx";
-import { plain } from "../parts/visible.ts";
 import { endedWords, leftOutWords } from "../trajectory/record.ts";
 import { type Column, columnsOf, type Member, sorted } from "./members.ts";
 
@@ -91,14 +90,7 @@ function cell({ name, value }: Column, member: Member, colour: Props["colour"]):
       </>
     );
   }
-  if (name === "ended")
-    return own === null ? (
-      "–"
-    ) : (
-      <span title={plain(endedWords(String(own)))}>
-        <Text value={String(own)} />
-      </span>
-    );
+  if (name === "ended") return own === null ? "–" : <Text value={endedWords(String(own))} />;
   return number(own as number | null);
 }
 

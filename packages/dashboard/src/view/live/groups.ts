@@ -1,5 +1,6 @@
 /** Conversations of one scenario that are compared with each other, and what can be said of them so far. */
 import type { LiveConversation } from "../../../../stateset-agents/src/dashboard/api/index.ts";
+import { spreadOf } from "../parts/spread.ts";
 
 export interface Statistics {
   count: number;
@@ -10,7 +11,6 @@ export interface Statistics {
   waiting: number;
   /** Null where none has a reward. */
   mean: number | null;
-  /** Sample standard deviation; null of fewer than two. */
   spread: number | null;
   min: number | null;
   max: number | null;
@@ -29,7 +29,6 @@ export interface LiveGroup extends Statistics {
 export function statisticsOf(conversations: readonly LiveConversation[]): Statistics {
   const rewards = conversations.flatMap(({ reward }) => (reward === null ? [] : [reward]));
   const mean = rewards.reduce((sum, reward) => sum + reward, 0) / rewards.length;
-  const squares = rewards.reduce((sum, reward) => sum + (reward - mean) ** 2, 0);
   const some = rewards.length > 0;
   return {
     count: conversations.length,
@@ -37,7 +36,7 @@ export function statisticsOf(conversations: readonly LiveConversation[]): Statis
     failed: conversations.filter(({ failure }) => failure !== null).length,
     waiting: conversations.filter(({ reward, failure }) => reward === null && failure === null).length,
     mean: some ? mean : null,
-    spread: rewards.length > 1 ? Math.sqrt(squares / (rewards.length - 1)) : null,
+    spread: spreadOf(rewards),
     min: some ? Math.min(...rewards) : null,
     max: some ? Math.max(...rewards) : null,
   };

@@ -3,6 +3,7 @@ import type { ConfigData, LiveConversation, RunRow } from "../../../../stateset-
 import { askJson } from "../../data/ask.ts";
 import { useResource } from "../../data/resource.ts";
 import { link } from "../../data/url.ts";
+import { Fact } from "../parts/fact.tsx";
 import { compact, moment, number, plural } from "../parts/number.ts";
 import { RunState } from "../parts/run-state.tsx";
 import { Text } from "../parts/text.tsx";
@@ -75,15 +76,6 @@ export function RunLine({ row, conversations, linked }: Props) {
       </dl>
       <p class="unseen">{plural(count, "conversation")} ended in this step.</p>
     </li>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: preact.ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }
 

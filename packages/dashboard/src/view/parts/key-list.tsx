@@ -1,6 +1,7 @@
 /** What ? shows: every key that does something here. */
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { chartKeys } from "../../chart/chart-keys.ts";
 import { activeKeys } from "../../data/keys.ts";
 
 export const keysShown = signal(false);
@@ -30,6 +31,21 @@ function Shown() {
           </div>
         ))}
       </dl>
+      {document.querySelector(".chart-box") && (
+        <>
+          <h3>On a chart that has the focus</h3>
+          <dl class="keys">
+            {chartKeys.map(([key, does]) => (
+              <div key={key}>
+                <dt>
+                  <kbd>{key}</kbd>
+                </dt>
+                <dd>{does}</dd>
+              </div>
+            ))}
+          </dl>
+        </>
+      )}
       <form method="dialog">
         <button type="submit" class="button">
           Close

@@ -17,8 +17,6 @@ export interface PageProps {
   crumbs?: readonly Crumb[];
   /** Buttons and links at the right of the crumbs. */
   actions?: ComponentChildren;
-  /** The view fills the window and scrolls in its parts. */
-  full?: boolean;
   children: ComponentChildren;
 }
 
@@ -28,7 +26,7 @@ addEventListener("hashchange", () => {
   moved = true;
 });
 
-export function Page({ title, crumbs = [], actions, full = false, children }: PageProps) {
+export function Page({ title, crumbs = [], actions, children }: PageProps) {
   const said = plain(title);
   useEffect(() => {
     document.title = `${said} · StateSet Agents`;
@@ -40,7 +38,7 @@ export function Page({ title, crumbs = [], actions, full = false, children }: Pa
     }
   }, []);
   return (
-    <div class={full ? "page page-full" : "page"}>
+    <div class="page">
       <Header crumbs={crumbs} actions={actions} />
       <main id="main" tabIndex={-1}>
         <h1 class="unseen">{said}</h1>

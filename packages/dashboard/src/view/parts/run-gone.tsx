@@ -1,6 +1,7 @@
 /** Said above what was read of a run whose folder is no more. */
 import { useEffect, useState } from "preact/hooks";
 import { onLive } from "../../data/live.ts";
+import { isOf } from "../../data/run-of.ts";
 
 export function RunGone() {
   return (
@@ -10,11 +11,11 @@ export function RunGone() {
   );
 }
 
-/** For views that ask for nothing again as their run goes on. `key` is that of a trajectory or a group: its first part names the run. */
+/** For views that ask for nothing again as their run goes on. `key` is that of a trajectory or a group. */
 export function useGone(key: string): boolean {
   const [gone, setGone] = useState(false);
   useEffect(() => {
-    const own = (run: string) => encodeURIComponent(run) === key.split(":")[0];
+    const own = (run: string) => isOf(key, run);
     setGone(false);
     return onLive("runs", ({ rows, gone: left }) => {
       if (left.some(own)) setGone(true);

@@ -2,7 +2,6 @@
 import { CurveFields } from "../../chart/curve-fields.tsx";
 import type { XAxis } from "../../chart/line-chart.tsx";
 import { apiUrl } from "../../data/ask.ts";
-import { setQuery } from "../../data/url.ts";
 import type { Charts } from "./choose-charts.ts";
 import { MetricPicker } from "./metric-picker.tsx";
 
@@ -11,20 +10,14 @@ interface Props {
   x: XAxis;
   smoothing: number;
   log: boolean;
-  zoomed: boolean;
   charts: Charts;
 }
 
-export function ChartBar({ run, x, smoothing, log, zoomed, charts }: Props) {
+export function ChartBar({ run, x, smoothing, log, charts }: Props) {
   return (
     <div class="chart-bar" role="toolbar" aria-label="How curves are drawn">
       <CurveFields x={x} smoothing={smoothing} log={log} />
       <MetricPicker charts={charts} />
-      {zoomed && (
-        <button type="button" class="button" onClick={() => setQuery({ from: undefined, to: undefined })}>
-          Show all of it
-        </button>
-      )}
       <a class="button quiet" href={apiUrl(`runs/${encodeURIComponent(run)}/csv`).href} download>
         CSV
       </a>

@@ -11,7 +11,7 @@ const words = {
   stop: {
     button: "Stop",
     title: "Stop this run?",
-    text: "It finishes its step, saves a checkpoint and ends; it can be resumed.",
+    text: "It saves a checkpoint of the steps done and ends; it can be resumed.",
   },
   resume: {
     button: "Resume",
@@ -41,18 +41,23 @@ export function Controls({ run, onChange }: { run: RunData; onChange(): void }) 
           <Text value={error} />
         </span>
       )}
-      {shown.map((what) => (
-        <button
-          key={what}
-          type="button"
-          class={`button ${what === "stop" ? "danger" : ""}`}
-          aria-disabled={!run[what].possible}
-          title={run[what].why ?? undefined}
-          onClick={() => (run[what].possible ? setAsked(what) : setError(run[what].why ?? undefined))}
-        >
-          {words[what].button}
-        </button>
-      ))}
+      {shown.map((what) => {
+        const { possible, why } = run[what];
+        const stopping = what === "stop" && run.stop.asked;
+        return (
+          <button
+            key={what}
+            type="button"
+            class={`button ${what === "stop" ? "danger" : ""}`}
+            disabled={stopping}
+            aria-disabled={!possible}
+            title={why ?? undefined}
+            onClick={() => (possible ? setAsked(what) : setError(why ?? undefined))}
+          >
+            {stopping ? "Stopping…" : words[what].button}
+          </button>
+        );
+      })}
       {asked && (
         <Confirm
           title={words[asked].title}

@@ -2,14 +2,15 @@
 import { useMemo } from "preact/hooks";
 import type { EvaluationsData, RunData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { type ChartMark, LineChart, type XAxis } from "../../chart/line-chart.tsx";
+import { useZoom } from "../../chart/zoom.tsx";
 import { splitNames } from "../../data/list.ts";
-import { link, place, setQuery } from "../../data/url.ts";
+import { link, place } from "../../data/url.ts";
 import { Loading } from "../parts/loading.tsx";
 import { Problem, Problems } from "../parts/problem.tsx";
 import { ChartBar } from "./chart-bar.tsx";
 import { chooseCharts } from "./choose-charts.ts";
 import { folded, type Happening, nearestStep } from "./marks.ts";
-import { evaluationPoints, line, withSpread } from "./series.ts";
+import { addUp, evaluationPoints, line, withSpread } from "./series.ts";
 import { useSeries } from "./use-series.ts";
 
 interface Props {
@@ -43,13 +44,7 @@ export function Curves({ run, happenings, evaluations, changes }: Props) {
   );
   const series = useSeries(run.key, { metrics: names, x, from, to }, changes);
   const answer = series.data;
-  const zoom = useMemo(
-    () =>
-      from === undefined && to === undefined
-        ? undefined
-        : { ...(from && { from: Number(from) }), ...(to && { to: Number(to) }) },
-    [from, to],
-  );
+  const zoom = useZoom();
   const marks = useMemo(
     () => (answer ? folded(happenings).map((one) => markOf(one, run, answer.place)) : []),
     [happenings, answer, run],
@@ -65,9 +60,11 @@ export function Curves({ run, happenings, evaluations, changes }: Props) {
       const points = evaluationPoints(evaluations!, set, answer.place, i + 1);
       if (points) drawn.push(points);
     });
+    const made = parts.map((name, i) => line(data, name, name.slice("part/".length), i));
     return {
       main: drawn,
-      parts: parts.map((name, i) => line(data, name, name.slice("part/".length), i)),
+      parts: made,
+      stack: main === "reward" && addUp(made, drawn[0]!),
       rest: new Map(rest.map((name) => [name, [line(data, name, name, 0)]])),
     };
   }, [answer, evaluations, charts, spread]);
@@ -77,13 +74,12 @@ export function Curves({ run, happenings, evaluations, changes }: Props) {
     smoothing,
     marks,
     sync: `run ${run.key}`,
-    ...(zoom && { range: zoom }),
-    onRange: (range: { from: number; to: number } | null) =>
-      setQuery({ from: range ? exact(range.from) : undefined, to: range ? exact(range.to) : undefined }),
+    allIn: "the CSV",
+    ...zoom,
   };
   return (
     <div class="curves">
-      <ChartBar run={run.key} x={x} smoothing={smoothing} log={log} zoomed={zoom !== undefined} charts={charts} />
+      <ChartBar run={run.key} x={x} smoothing={smoothing} log={log} charts={charts} />
       {series.error && <Problem error={series.error} />}
       <Problems
         list={charts.unaskable.map((where) => ({ where, message: "is a name with half of a character in it" }))}
@@ -103,6 +99,7 @@ export function Curves({ run, happenings, evaluations, changes }: Props) {
                     : meaning(main)
                 }
                 series={lines.main}
+                {...(main === "reward" && { bounds: [0, 1] })}
                 listMarks
                 log={log}
                 height={280}
@@ -113,9 +110,13 @@ export function Curves({ run, happenings, evaluations, changes }: Props) {
             <LineChart
               {...shared}
               title="Parts of the reward"
-              meaning="Mean of each part, on top of each other."
+              meaning={
+                lines.stack
+                  ? "Mean of each part, on top of each other: they make up the reward."
+                  : "Mean of each part, as it was measured: weights are not in it."
+              }
               series={lines.parts}
-              stack
+              stack={lines.stack}
             />
           )}
           {parts.length === 1 && <LineChart {...shared} title={parts[0]!} series={lines.parts} log={log} />}
@@ -146,6 +147,3 @@ function markOf(one: Happening, run: RunData, at: (step: number) => number): Cha
     ...(near !== undefined && { href: link(["run", run.key, "step", String(near)], query) }),
   };
 }
-
-/** As short as tells the place. */
-const exact = (value: number) => String(Number(value.toPrecision(7)));

@@ -1,8 +1,9 @@
 /** What a run is and how it stands. */
-import type { ComponentChildren } from "preact";
+
 import { useState } from "preact/hooks";
 import type { RunData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
 import { link } from "../../data/url.ts";
+import { Fact } from "../parts/fact.tsx";
 import { NotesForm } from "../parts/notes-form.tsx";
 import { ago, compact, duration, estimate, moment, number } from "../parts/number.ts";
 import { RunState } from "../parts/run-state.tsx";
@@ -87,15 +88,6 @@ export function RunHead({ run, onChange }: { run: RunData; onChange(): void }) {
         />
       )}
     </section>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }
 

@@ -33,7 +33,6 @@ export function RunPage({ run: key }: { run: string }) {
       does: "Logarithmic scale",
       run: () => setQuery({ log: location.hash.includes("log=1") ? undefined : "1" }),
     },
-    { key: "0", does: "Show all of the curves", run: () => setQuery({ from: undefined, to: undefined }) },
   ]);
   const shown = run.data;
   return (

@@ -4,7 +4,7 @@ import { decodePacked, encodePacked } from "../../../../stateset-agents/src/dash
 import { chooseCharts } from "./choose-charts.ts";
 import { folded, happenings, nearestStep } from "./marks.ts";
 import { pruned, shortJson } from "./prune.ts";
-import { evaluationPoints, line, stepPlaces, withSpread } from "./series.ts";
+import { addUp, evaluationPoints, line, stepPlaces, withSpread } from "./series.ts";
 import { stepLines } from "./step-groups.ts";
 
 const metric = (name: string, count = 3): MetricInfo => ({ name, meaning: "", unit: "number", count, last: 1 });
@@ -108,6 +108,13 @@ describe("series", () => {
     expect(line(data, "not there").x).toHaveLength(0);
   });
 
+  it("stacks parts only where they make up the reward", () => {
+    const series = (...y: number[]) => ({ name: "", x: y.map((_, i) => i), y });
+    const halves = [series(0.1, Number.NaN), series(0.2, 0.5)];
+    expect(addUp(halves, series(0.3, 0.9))).toBe(true);
+    expect(addUp(halves, series(0.2, 0.9))).toBe(false);
+  });
+
   it("lays the spread around the line", () => {
     const main = { name: "a", x: [1, 2], y: [10, 20] };
     expect(withSpread(main, { name: "s", x: [1, 2], y: [1, 2] })).toMatchObject({
@@ -165,6 +172,6 @@ it("puts conversations under their groups, with the numbers of each", () => {
     ({ key, group, reward, scenario: "s", step: 1 }) as TrajectoryRow;
   const lines = stepLines([row("a", "g", 1), row("b", "h", null), row("c", "g", 0)]);
   expect(lines.map((one) => (one.kind === "group" ? [one.key, one.count, one.mean, one.spread] : one.row.key))).toEqual(
-    [["g", 2, 0.5, 0.5], "a", "c", ["h", 1, null, null], "b"],
+    [["g", 2, 0.5, Math.SQRT1_2], "a", "c", ["h", 1, null, null], "b"],
   );
 });

@@ -30,6 +30,18 @@ export function withSpread(main: ChartSeries, spread: ChartSeries): ChartSeries 
   return { ...main, low: around(-1), high: around(1) };
 }
 
+/** Whether parts make up a whole at every point, so that they can stand on top of each other. */
+export function addUp(parts: readonly ChartSeries[], whole: ChartSeries): boolean {
+  return Array.from(whole.x).every((x, i) => {
+    const total = whole.y[i]!;
+    const sum = parts.reduce((all, one) => all + (one.y[nearest(one.x, x)] ?? Number.NaN), 0);
+    // What is no number contradicts nothing. Means of many steps are of 32 bits.
+    return (
+      !Number.isFinite(total) || !Number.isFinite(sum) || Math.abs(sum - total) <= 1e-3 * Math.max(1, Math.abs(total))
+    );
+  });
+}
+
 /** Evaluations of one set, with their intervals. `place`: where a step lies on the axis. */
 export function evaluationPoints(
   { evaluations }: EvaluationsData,

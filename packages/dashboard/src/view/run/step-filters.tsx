@@ -1,7 +1,7 @@
 /** Which conversations of a run are listed. */
 import type { Ref } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
 import { setQuery } from "../../data/url.ts";
+import { useTyped } from "../parts/use-typed.ts";
 
 interface Props {
   query: Readonly<Record<string, string>>;
@@ -55,14 +55,7 @@ function Typed({
   wrong,
   input,
 }: FieldProps & { placeholder: string; wrong: string | null; input?: Ref<HTMLInputElement> }) {
-  const given = query[name] ?? "";
-  const [typed, setTyped] = useState(given);
-  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  // Going back changes the address under the field.
-  useEffect(() => {
-    if (typed.trim() !== given) setTyped(given);
-  }, [given]);
-  useEffect(() => () => clearTimeout(timer.current), []);
+  const { value, change } = useTyped(name, query[name] ?? "");
   return (
     <input
       ref={input ?? null}
@@ -71,13 +64,8 @@ function Typed({
       aria-label={label}
       aria-invalid={wrong === name}
       placeholder={placeholder}
-      value={typed}
-      onInput={(event) => {
-        const { value } = event.currentTarget;
-        setTyped(value);
-        clearTimeout(timer.current);
-        timer.current = setTimeout(() => setQuery({ [name]: value.trim() || undefined }), 300);
-      }}
+      value={value}
+      onInput={(event) => change(event.currentTarget.value)}
     />
   );
 }

@@ -1,5 +1,6 @@
 /** Conversations under the group (or scenario) they belong to. */
 import type { TrajectoryRow } from "../../../../stateset-agents/src/dashboard/api/index.ts";
+import { spreadOf } from "../parts/spread.ts";
 
 export interface GroupLine {
   kind: "group";
@@ -9,7 +10,6 @@ export interface GroupLine {
   step: number;
   count: number;
   mean: number | null;
-  /** Standard deviation over the group, as groupStd has it: divided by the count. */
   spread: number | null;
   best: number | null;
   worst: number | null;
@@ -36,7 +36,6 @@ function groupLine(members: readonly TrajectoryRow[]): GroupLine {
   const { group, scenario, step } = members[0]!;
   const rewards = members.flatMap(({ reward }) => (reward === null ? [] : [reward]));
   const mean = rewards.length === 0 ? null : rewards.reduce((sum, reward) => sum + reward, 0) / rewards.length;
-  const squares = rewards.reduce((sum, reward) => sum + (reward - mean!) ** 2, 0);
   return {
     kind: "group",
     key: group,
@@ -44,7 +43,7 @@ function groupLine(members: readonly TrajectoryRow[]): GroupLine {
     step,
     count: members.length,
     mean,
-    spread: rewards.length < 2 ? null : Math.sqrt(squares / rewards.length),
+    spread: spreadOf(rewards),
     best: rewards.length === 0 ? null : Math.max(...rewards),
     worst: rewards.length === 0 ? null : Math.min(...rewards),
   };

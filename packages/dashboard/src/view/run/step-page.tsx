@@ -27,7 +27,7 @@ export function StepPage({ run: key, step }: { run: string; step: number | undef
   const gone = changes.gone.length > 0;
   const path = `runs/${encodeURIComponent(key)}`;
   const run = useFollowed(path, changes.count, (signal) => askJson<RunData>(path, {}, signal));
-  const asked = { step, scenario, reward, failed, text, set, sort };
+  const asked = { step, scenarioHas: scenario, reward, failed, text, set, sort };
   const found = useTrajectories(key, asked, changes.count);
   const rows = found.data?.rows ?? [];
   const lines = useMemo(() => stepLines(rows), [found.data]);

@@ -15,15 +15,32 @@ export interface Column {
   /** What it is sorted by; left out: it cannot be. */
   sort?: string;
   right?: boolean;
+  /** Of the grid. */
+  width: string;
+  /** Where nobody chose, it is shown from so many pixels of the window on: less room, less columns. Left out: always. */
+  from?: number;
+  /** It tells which run it is, and how that stands. */
+  always?: true;
+  /** It has a place on the card that a run is in a narrow window. */
+  onCards?: true;
   cell(row: RunRow): ComponentChildren;
 }
 
 export const columns: readonly Column[] = [
-  { id: "state", title: "State", sort: "state", cell: (row) => <RunState state={row.state} /> },
+  {
+    id: "state",
+    title: "State",
+    sort: "state",
+    width: "108px",
+    always: true,
+    cell: (row) => <RunState state={row.state} />,
+  },
   {
     id: "run",
     title: "Run",
     sort: "id",
+    width: "minmax(140px, 2.4fr)",
+    always: true,
     cell: (row) => (
       <a
         class="run-link cut"
@@ -54,6 +71,8 @@ export const columns: readonly Column[] = [
     id: "algorithm",
     title: "Algorithm",
     sort: "algorithm",
+    width: "minmax(64px, 0.6fr)",
+    from: 1081,
     cell: (row) => (
       <span class="cut">
         <Text value={row.algorithm ?? row.learner ?? "–"} />
@@ -64,6 +83,8 @@ export const columns: readonly Column[] = [
     id: "model",
     title: "Model",
     sort: "model",
+    width: "minmax(70px, 1fr)",
+    from: 1381,
     cell: (row) => (
       <span class="cut" title={plain(row.model ?? "") || undefined}>
         <Text value={lastPart(row.model)} />
@@ -75,6 +96,9 @@ export const columns: readonly Column[] = [
     title: "Steps",
     sort: "step",
     right: true,
+    width: "88px",
+    from: 1081,
+    onCards: true,
     cell: (row) => (
       <>
         {number(row.step)}
@@ -85,6 +109,8 @@ export const columns: readonly Column[] = [
   {
     id: "curve",
     title: "Reward or loss",
+    width: "98px",
+    onCards: true,
     cell: (row) => <Sparkline points={row.curve.points} label={row.curve.metric} />,
   },
   {
@@ -92,6 +118,8 @@ export const columns: readonly Column[] = [
     title: "Last",
     sort: "reward",
     right: true,
+    width: "88px",
+    onCards: true,
     cell: (row) =>
       row.reward === null && row.loss !== null ? (
         <span class="held" title="loss">
@@ -102,12 +130,30 @@ export const columns: readonly Column[] = [
         <strong title="reward">{number(row.reward)}</strong>
       ),
   },
-  { id: "held", title: "Held out: before → after", sort: "after", cell: (row) => <HeldOut heldOut={row.heldOut} /> },
-  { id: "speed", title: "Tokens/s", sort: "tokensPerSecond", right: true, cell: (row) => compact(row.tokensPerSecond) },
+  {
+    id: "held",
+    title: "Held out: before → after",
+    sort: "after",
+    width: "208px",
+    from: 1081,
+    onCards: true,
+    cell: (row) => <HeldOut heldOut={row.heldOut} />,
+  },
+  {
+    id: "speed",
+    title: "Tokens/s",
+    sort: "tokensPerSecond",
+    right: true,
+    width: "60px",
+    from: 1381,
+    cell: (row) => compact(row.tokensPerSecond),
+  },
   {
     id: "started",
     title: "Started",
     sort: "startedAt",
+    width: "76px",
+    from: 1381,
     cell: (row) => <span title={moment(row.startedAt)}>{ago(row.startedAt)}</span>,
   },
 ];

@@ -3,7 +3,7 @@ import type { RunsData } from "../../../../stateset-agents/src/dashboard/api/ind
 import { setQuery } from "../../data/url.ts";
 import { Text } from "../parts/text.tsx";
 
-export function Empty({ data, filtered, archived }: { data: RunsData; filtered: boolean; archived: boolean }) {
+export function Empty({ data, filtered }: { data: RunsData; filtered: boolean }) {
   if (filtered) {
     return (
       <div class="empty" data-testid="empty">
@@ -14,7 +14,6 @@ export function Empty({ data, filtered, archived }: { data: RunsData; filtered: 
       </div>
     );
   }
-  if (archived) return <p class="empty">No run is archived.</p>;
   return (
     <div class="empty" data-testid="empty">
       <p>

@@ -1,9 +1,8 @@
 /** Words, or comparisons. What does not parse is said below it, with the place marked. */
 import type { Ref } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
 import type { ApiError } from "../../data/ask.ts";
-import { setQuery } from "../../data/url.ts";
 import { Text } from "../parts/text.tsx";
+import { useTyped } from "../parts/use-typed.ts";
 import { placeIn } from "./place-in.ts";
 
 interface Props {
@@ -14,18 +13,7 @@ interface Props {
 }
 
 export function FilterBox({ filter, error, fields, input }: Props) {
-  const [typed, setTyped] = useState(filter);
-  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  // Going back changes the address under the field.
-  useEffect(() => {
-    if (typed.trim() !== filter) setTyped(filter);
-  }, [filter]);
-  useEffect(() => () => clearTimeout(timer.current), []);
-  const change = (value: string) => {
-    setTyped(value);
-    clearTimeout(timer.current);
-    timer.current = setTimeout(() => setQuery({ filter: value.trim() || undefined }), 250);
-  };
+  const { value: typed, change } = useTyped("filter", filter);
   const wrong = error?.param === "filter" && typed.trim() === filter ? error : undefined;
   const at = wrong && placeIn(wrong.message, filter);
   return (

@@ -4,12 +4,16 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { useKeys } from "../../data/keys.ts";
 import { joinNames, splitNames } from "../../data/list.ts";
 import { go, link, place, setQuery } from "../../data/url.ts";
+import { windowWidth } from "../../data/window-width.ts";
 import { Loading } from "../parts/loading.tsx";
 import { plural } from "../parts/number.ts";
 import { Page } from "../parts/page.tsx";
 import { Problem, Problems } from "../parts/problem.tsx";
 import { VirtualList, type VirtualListHandle } from "../parts/virtual-list.tsx";
 import { plain } from "../parts/visible.ts";
+import { ColumnPicker } from "./column-picker.tsx";
+import { columns as allColumns } from "./columns.tsx";
+import { columnsFor, gridOf } from "./columns-for.ts";
 import { Empty } from "./empty.tsx";
 import { FilterBox } from "./filter-box.tsx";
 import { GroupHeading } from "./group-heading.tsx";
@@ -20,6 +24,8 @@ import { useRuns } from "./use-runs.ts";
 
 export function RunsView() {
   const { filter = "", sort, group, archived, selected: chosen, closed: shut, run: current } = place.value.query;
+  const wanted = place.value.query.columns;
+  const columns = columnsFor(allColumns, wanted === undefined ? undefined : splitNames(wanted), windowWidth.value);
   const runs = useRuns({ filter: filter || undefined, sort, group, archived }, group !== undefined, current);
   const { data, error } = runs;
   const list = useRef<VirtualListHandle>(null);
@@ -105,6 +111,7 @@ export function RunsView() {
           />
           Archived too
         </label>
+        <ColumnPicker shown={columns} />
         <span class="faint" role="status">
           {data && plural(data.total, "run")}
         </span>
@@ -129,10 +136,17 @@ export function RunsView() {
         ))}
       {data && <Problems list={data.problems} />}
       {!data && !error && <Loading what="Reading runs" />}
-      {data && data.rows.length === 0 && <Empty data={data} filtered={filter !== ""} archived={archived === "only"} />}
+      {data && data.rows.length === 0 && <Empty data={data} filtered={filter !== ""} />}
       {data && data.rows.length > 0 && (
-        <div class="runs" role="table" aria-label="Runs" aria-rowcount={data.total + 1} aria-busy={runs.loading}>
-          <TableHead sort={sort} fields={data.fields} />
+        <div
+          class="runs"
+          style={{ "--columns": gridOf(columns) }}
+          role="table"
+          aria-label="Runs"
+          aria-rowcount={data.total + 1}
+          aria-busy={runs.loading}
+        >
+          <TableHead columns={columns} sort={sort} fields={data.fields} />
           <VirtualList
             handle={list}
             scroll="page"
@@ -147,6 +161,7 @@ export function RunsView() {
               if (line.kind === "heading") return <GroupHeading field={group!} line={line} closed={closed} />;
               return (
                 <RunLine
+                  columns={columns}
                   row={line.row}
                   index={i}
                   selected={selected.has(line.row.key)}

@@ -3,9 +3,10 @@ import type { RunRow } from "../../../../stateset-agents/src/dashboard/api/index
 import { NotesForm } from "../parts/notes-form.tsx";
 import { Text } from "../parts/text.tsx";
 import { plain } from "../parts/visible.ts";
-import { columns } from "./columns.tsx";
+import type { Column } from "./columns.tsx";
 
 interface Props {
+  columns: readonly Column[];
   row: RunRow;
   index: number;
   selected: boolean;
@@ -16,7 +17,7 @@ interface Props {
   onNotes(row: Partial<RunRow> & { key: string }): void;
 }
 
-export function RunLine({ row, index, selected, readOnly, editing, onSelect, onEdit, onNotes }: Props) {
+export function RunLine({ columns, row, index, selected, readOnly, editing, onSelect, onEdit, onNotes }: Props) {
   return (
     <>
       <div

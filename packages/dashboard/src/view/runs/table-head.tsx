@@ -1,8 +1,14 @@
 import { setQuery } from "../../data/url.ts";
-import { columns } from "./columns.tsx";
+import type { Column } from "./columns.tsx";
+
+interface Props {
+  columns: readonly Column[];
+  sort: string | undefined;
+  fields: readonly string[];
+}
 
 /** A header sorts, the largest first; again, the other way; a third time, as it was. */
-export function TableHead({ sort, fields }: { sort: string | undefined; fields: readonly string[] }) {
+export function TableHead({ columns, sort, fields }: Props) {
   return (
     <div role="rowgroup" class="runs-head">
       <div role="row" class="run-line" aria-rowindex={1}>

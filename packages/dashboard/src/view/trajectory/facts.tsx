@@ -1,5 +1,6 @@
 /** What became of a conversation: its reward and parts, how it ended, and why nothing was learnt from it, where nothing was. */
 import type { TrajectoryData } from "../../../../stateset-agents/src/dashboard/api/index.ts";
+import { Fact } from "../parts/fact.tsx";
 import { number, percent, plural } from "../parts/number.ts";
 import { Text } from "../parts/text.tsx";
 import { JsonTree } from "./json-tree.tsx";
@@ -75,15 +76,6 @@ export function Facts({ data, look }: { data: TrajectoryData; look: Look | undef
         </details>
       )}
     </section>
-  );
-}
-
-function Fact({ name, children }: { name: preact.ComponentChild; children: preact.ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }
 

@@ -10,6 +10,7 @@ import { TokenLegend } from "../../token/token-legend.tsx";
 import { TokenPanel } from "../../token/token-panel.tsx";
 import type { Tokens } from "../../token/tokens.ts";
 import { Loading } from "../parts/loading.tsx";
+import { Near } from "../parts/near.tsx";
 import { type Crumb, Page } from "../parts/page.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { RunGone, useGone } from "../parts/run-gone.tsx";
@@ -150,32 +151,17 @@ function kept(): Record<string, string | undefined> {
 
 function Around({ data: { previous, next, group } }: { data: TrajectoryData }) {
   const query = kept();
+  const at = (to: string | null) => (to === null ? null : link(["trajectory", to], query));
   return (
     <nav class="row around" aria-label="Around it">
-      <Near to={previous} name="‹ Previous" title="The conversation before it in its step (k)" query={query} />
-      <Near to={next} name="Next ›" title="The conversation after it in its step (j)" query={query} />
+      <Near href={at(previous)} name="‹ Previous" title="The conversation before it in its step (k)" />
+      <Near href={at(next)} name="Next ›" title="The conversation after it in its step (j)" />
       {group !== null && (
         <a class="button small" href={link(["group", group])} title="All replies to its scenario (g)">
           Group
         </a>
       )}
     </nav>
-  );
-}
-
-function Near(props: { to: string | null; name: string; title: string; query: Record<string, string | undefined> }) {
-  const { to, name, title, query } = props;
-  if (to === null) {
-    return (
-      <span class="button small" aria-disabled="true">
-        {name}
-      </span>
-    );
-  }
-  return (
-    <a class="button small" title={title} href={link(["trajectory", to], query)}>
-      {name}
-    </a>
   );
 }
 

@@ -5,6 +5,7 @@ import { problemSchema } from "./shared.ts";
 export const trajectoriesQuerySchema = z.strictObject({
   step: z.string().regex(/^\d+$/, "expected a whole number").optional(),
   scenario: z.string().max(500).optional(),
+  scenarioHas: z.string().max(500).optional().describe("Part of a scenario's name, in any case of letters."),
   /** `>0.5`, `<=0`, `0.2..0.8`, `1` */
   reward: z.string().max(60).optional(),
   failed: z.enum(["only", "none"]).optional(),

@@ -88,7 +88,8 @@ export const runSchema = runRowSchema.extend({
   forkedFrom: z.object({ run: z.string(), step: z.number() }).nullable(),
   /** Notes, stop and resume are refused: to everybody, or to whoever asks. */
   readOnly: z.boolean(),
-  stop: controlSchema,
+  /** `asked`: it was asked to stop, and is on its way. */
+  stop: controlSchema.extend({ asked: z.boolean() }),
   resume: controlSchema,
 });
 export type RunData = z.infer<typeof runSchema>;

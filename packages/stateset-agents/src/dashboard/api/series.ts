@@ -50,6 +50,8 @@ export const compareSeriesQuerySchema = compareQuerySchema.extend({
  */
 export interface CompareSeriesHead {
   metric: string;
+  /** As SeriesHead's. */
+  capped: boolean;
   families: { name: string; runs: string[]; x: string }[];
 }
 
@@ -58,18 +60,22 @@ export const compareSchema = z.object({
   /** Settings that differ: a value a run, null where it is not set. */
   settings: z.array(z.object({ path: z.string(), values: z.array(z.unknown()) })),
   metrics: z.array(z.string()),
-  /** After the last step, on the scenarios that are only looked at; each pair by the paired test over the scenarios both have. */
+  /** Before the first step and after the last: `report/reward`, `held-out/loss`, …; null where the run was not evaluated. */
   heldOut: z.array(
     z.object({
       key: z.string(),
+      metric: z.string().nullable(),
+      algorithm: z.string().nullable(),
       before: estimateSchema.nullable(),
       after: estimateSchema.nullable(),
     }),
   ),
+  /** After the last step, by the paired test over the scenarios both have; `unlike`: what makes the numbers of two runs no test of which is better. */
   pairs: z.array(
     z.object({
       a: z.string(),
       b: z.string(),
+      unlike: z.enum(["rewards", "scenarios"]).nullable(),
       difference: estimateSchema,
       pValue: z.number().nullable(),
       verdict: z.enum(["a", "b", "same", "unknown"]),

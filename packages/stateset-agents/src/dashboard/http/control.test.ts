@@ -8,8 +8,9 @@ import type { RunStatus } from "../../run/status.ts";
 import { createControl, type ResumeCommand } from "./control.ts";
 
 /** A process that ends well when it is asked to. */
-async function worker(): Promise<ChildProcess & { pid: number }> {
-  const program = "process.on('SIGTERM', () => process.exit(0)); setInterval(() => {}, 1000); console.log('on');";
+async function worker(
+  program = "process.on('SIGTERM', () => process.exit(0)); setInterval(() => {}, 1000); console.log('on');",
+): Promise<ChildProcess & { pid: number }> {
   const child = spawn(process.execPath, ["-e", program]);
   onTestFinished(() => void child.kill("SIGKILL"));
   await new Promise((settle) => child.stdout.once("data", settle));
@@ -38,10 +39,34 @@ describe("stopping", () => {
   it("asks the process that writes the run to end well", async () => {
     const child = await worker();
     const dir = runIn({ pid: child.pid });
-    expect(none.of(dir).stop).toEqual({ possible: true, why: null, command: `kill ${child.pid}` });
+    expect(none.of(dir).stop).toEqual({ possible: true, why: null, command: `kill ${child.pid}`, asked: false });
     const ended = new Promise((settle) => child.once("exit", settle));
     expect(none.stop(dir)).toEqual({ pid: child.pid });
     expect(await ended).toBe(0);
+  });
+
+  it("asks once: a run that was asked twice would end unsaved", async () => {
+    const program =
+      "process.on('SIGTERM', () => console.log('asked')); setInterval(() => {}, 1000); console.log('on');";
+    const child = await worker(program);
+    let said = "";
+    child.stdout!.on("data", (text) => {
+      said += text;
+    });
+    const dir = runIn({ pid: child.pid });
+    none.stop(dir);
+    await expect.poll(() => said).toBe("asked\n");
+    const why = "It is stopping: it saves the steps done and ends.";
+    expect(() => none.stop(dir)).toThrow(expect.objectContaining({ status: 409, message: why }));
+    expect(none.of(dir).stop).toEqual({ possible: false, why, command: null, asked: true });
+    // Another dashboard, or one that was started since, knows it of the run itself.
+    const other = createControl(() => undefined);
+    expect(other.of(dir).stop.possible).toBe(true);
+    const noted = runIn({ pid: child.pid, stopping: true });
+    expect(other.of(noted).stop).toEqual({ possible: false, why, command: null, asked: true });
+    expect(() => other.stop(noted)).toThrow(expect.objectContaining({ status: 409, message: why }));
+    await new Promise((settle) => setTimeout(settle, 100));
+    expect(said).toBe("asked\n");
   });
 
   it("touches no other process", async () => {
@@ -60,7 +85,7 @@ describe("stopping", () => {
       [runIn({ pid: 0 }), "Its process does not hold the run any more."],
     ];
     for (const [dir, why] of cases) {
-      expect(none.of(dir).stop).toEqual({ possible: false, why, command: null });
+      expect(none.of(dir).stop).toEqual({ possible: false, why, command: null, asked: false });
       expect(() => none.stop(dir)).toThrow(expect.objectContaining({ status: 409, message: why }));
     }
     expect(other.exitCode).toBeNull();

@@ -8,9 +8,9 @@ import { pathIn, runFiles } from "../../run/layout.ts";
 import { holderOf } from "../../run/lock.ts";
 import { readStatus } from "../../run/status.ts";
 import { HttpError } from "../../server/http-error.ts";
-import type { controlSchema } from "../api/index.ts";
+import type { controlSchema, RunData } from "../api/index.ts";
 
-export type ControlData = z.infer<typeof controlSchema>;
+type ControlData = z.infer<typeof controlSchema>;
 
 /** A command that goes on with a run, as a program and for people. */
 export interface ResumeCommand {
@@ -21,8 +21,8 @@ export interface ResumeCommand {
 }
 
 export interface RunControl {
-  of(dir: string): { stop: ControlData; resume: ControlData };
-  /** Asks the process to save and to end. Throws 409 where it cannot be asked. */
+  of(dir: string): Pick<RunData, "stop" | "resume">;
+  /** Asks the process to save and to end, once: asked again, it would end unsaved. Throws 409 where it cannot be asked. */
   stop(dir: string): { pid: number };
   /** Resolves when the run goes on. Throws 409 where it does not. */
   resume(dir: string): Promise<{ pid: number; log: string }>;
@@ -35,6 +35,13 @@ const longestStartMs = 20_000;
 export function createControl(resumeCommand: (dir: string) => ResumeCommand | undefined): RunControl {
   /** Between the click and the lock: a second click does not start it twice. */
   const starting = new Set<string>();
+  /** By folder, the process that was asked to stop: until its next heartbeat says so, nothing else does. */
+  const asked = new Map<string, number>();
+
+  const isStopping = (dir: string): boolean => {
+    const status = readStatus(dir);
+    return status?.state === "running" && (status.stopping === true || asked.get(dir) === status.pid);
+  };
 
   const runningPid = (dir: string): number | string => {
     const status = readStatus(dir);
@@ -44,6 +51,7 @@ export function createControl(resumeCommand: (dir: string) => ResumeCommand | un
     if (holderOf(dir)?.pid !== status.pid) return "Its process does not hold the run any more.";
     if (!existsSync(pathIn(dir, "cli")))
       return "It was started by a program of its own, which a signal would end unsaved.";
+    if (isStopping(dir)) return "It is stopping: it saves the steps done and ends.";
     if (process.platform === "win32") return "Windows knows no signal by which it would save what it did.";
     return status.pid;
   };
@@ -67,20 +75,18 @@ export function createControl(resumeCommand: (dir: string) => ResumeCommand | un
       const pid = runningPid(dir);
       const command = commandFor(dir);
       return {
-        stop:
-          typeof pid === "string"
-            ? { possible: false, why: pid, command: null }
-            : { possible: true, why: null, command: `kill ${pid}` },
-        resume:
-          typeof command === "string"
-            ? { possible: false, why: command, command: null }
-            : { possible: true, why: null, command: command.shown },
+        stop: {
+          ...(typeof pid === "string" ? impossible(pid) : possible(`kill ${pid}`)),
+          asked: isStopping(dir),
+        },
+        resume: typeof command === "string" ? impossible(command) : possible(command.shown),
       };
     },
     stop(dir) {
       const pid = runningPid(dir);
       if (typeof pid === "string") throw notPossible(pid);
       process.kill(pid, "SIGTERM");
+      asked.set(dir, pid);
       return { pid };
     },
     async resume(dir) {
@@ -95,6 +101,9 @@ export function createControl(resumeCommand: (dir: string) => ResumeCommand | un
     },
   };
 }
+
+const possible = (command: string): ControlData => ({ possible: true, why: null, command });
+const impossible = (why: string): ControlData => ({ possible: false, why, command: null });
 
 /** A process of its own: it goes on when the dashboard ends. */
 async function started(dir: string, { file, args, cwd, shown }: ResumeCommand): Promise<{ pid: number; log: string }> {

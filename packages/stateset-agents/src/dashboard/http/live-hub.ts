@@ -65,8 +65,8 @@ export function createLiveHub(changes: () => Promise<Change[]>, options: LiveHub
       );
       for (const event of news) keep(event);
       // Written once, however many listen, and one piece for each of them: they may share the processors with what they listen to.
-      const bytes = Buffer.from(news.map(textOf).join(""), "utf8");
-      for (const stream of listeners) stream.sendBytes(bytes);
+      const piece = Buffer.from(news.map(textOf).join(""), "utf8");
+      for (const stream of listeners) stream.sendBytes(piece);
       failed = false;
     } catch (error) {
       // Said once, and tried again.

@@ -175,7 +175,7 @@ describe("answers", () => {
     expect(run.headers.get("cache-control")).toBe("no-store");
     expect(await run.json()).toEqual({
       ...{ key: "one", readOnly: false },
-      stop: { possible: false, why: "It is not running.", command: null },
+      stop: { possible: false, why: "It is not running.", command: null, asked: false },
       resume: { possible: false, why: expect.stringContaining("a program of its own"), command: null },
     });
     expect((await ask("/ui/api/runs/two", { headers })).status).toBe(404);

@@ -1,4 +1,13 @@
-import { appendFileSync, cpSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it, vi } from "vitest";
@@ -45,6 +54,31 @@ const make = (name: string) => {
 /** Of one kind. */
 const of = <K extends Change["kind"]>(changes: readonly Change[], kind: K) =>
   changes.flatMap((change) => (change.kind === kind ? [change.event as Extract<Change, { kind: K }>["event"]] : []));
+
+describe("an index on the disk", () => {
+  const kept = () => readdirSync(join(root, `cache-${number}`)).filter((name) => name.endsWith(".index"));
+  const again = async () => {
+    await reader.close();
+    reader = createReader({ folders: [runs], cacheDir: join(root, `cache-${number}`) });
+    await reader.changes();
+  };
+
+  it("goes with its run, while it is looked at or not", async () => {
+    for (const name of ["seen", "unseen", "stays"]) {
+      make(name);
+      appendFileSync(join(runs, name, "metrics.jsonl"), line(1));
+      await reader.series(name, { metrics: "reward" });
+    }
+    await again();
+    expect(kept()).toHaveLength(3);
+    rmSync(join(runs, "seen"), { recursive: true });
+    await reader.changes();
+    expect(kept()).toHaveLength(2);
+    rmSync(join(runs, "unseen"), { recursive: true });
+    await again();
+    expect(kept()).toHaveLength(1);
+  });
+});
 
 describe("what happened since", { timeout: 60_000 }, () => {
   it("is nothing at first, and then runs that come, go on and go away", async () => {

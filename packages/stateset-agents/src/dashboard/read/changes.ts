@@ -65,7 +65,10 @@ export class Changes {
       this.#library.indexes.drop(known.get(key)!.place.dir);
       known.delete(key);
     }
-    if (first) return [];
+    if (first) {
+      this.#library.indexes.sweep();
+      return [];
+    }
     const list: Change[] = rows.length + gone.length > 0 ? [{ kind: "runs", event: { rows, gone } }] : [];
     return [...list, ...rest];
   }

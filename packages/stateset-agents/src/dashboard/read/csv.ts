@@ -1,5 +1,6 @@
 /** metrics.jsonl as a table for other programs: numbers as they were written, a row a line. */
 import { pathIn } from "../../run/layout.ts";
+import { csvCell } from "../api/csv-cell.ts";
 import { readOn, stateOf } from "./index/growing-file.ts";
 import type { NumberTable } from "./index/number-table.ts";
 import { recordIn } from "./index/scan-events.ts";
@@ -7,7 +8,7 @@ import { columnOf } from "./series.ts";
 
 export async function csvOf(dir: string, table: NumberTable, metrics: readonly string[] | undefined): Promise<string> {
   const names = metrics?.map((name) => columnOf(table, name).name) ?? table.columns.map(({ name }) => name);
-  const lines = [["step", ...names].map(cell).join(",")];
+  const lines = [["step", ...names].map(csvCell).join(",")];
   const path = pathIn(dir, "metrics");
   const take = (bytes: Uint8Array, from: number, to: number) => {
     let at = from;
@@ -24,9 +25,3 @@ export async function csvOf(dir: string, table: NumberTable, metrics: readonly s
 }
 
 const text = (value: unknown) => (typeof value === "number" ? String(value) : "");
-
-/** A name may be anything; what a spreadsheet would take for a formula is no formula. */
-function cell(name: string): string {
-  const harmless = /^[=+\-@\t\r]/.test(name) ? `'${name}` : name;
-  return /[",\r\n]/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
-}

@@ -151,6 +151,11 @@ describe("a reader of real runs", { timeout: 60_000 }, () => {
     } while (cursor !== undefined);
     const written = [1, 3, 5].flatMap((step) => linesOf("one", `trajectories/step-00000${step}.jsonl`));
     expect(new Set(seen).size).toBe(written.length);
+    const [named, { id }] = [await reader.trajectories("one", { scenarioHas: "" }), { id: written[0]!.scenarioId }];
+    expect(named.rows.some(({ scenario }) => scenario === String(id))).toBe(true);
+    const part = await reader.trajectories("one", { scenarioHas: String(id).slice(1).toUpperCase() });
+    expect(new Set(part.rows.map(({ scenario }) => scenario))).toContain(String(id));
+    expect((await reader.trajectories("one", { scenarioHas: "no such name" })).rows).toEqual([]);
     const { rows, total } = await reader.trajectories("one", { sort: "-reward", reward: ">0" });
     expect(total).toBe(written.filter(({ reward }) => (reward as unknown as { score: number }).score > 0).length);
     expect(rows.map(({ reward }) => reward)).toEqual(rows.map(({ reward }) => reward!).sort((a, b) => b - a));
@@ -218,6 +223,7 @@ describe("a reader of real runs", { timeout: 60_000 }, () => {
     expect(each.head.families.map(({ x }) => [...each.columns[x]!])).toEqual(["one", "two", "other"].map(steps));
     // Said once where it is the same.
     expect(each.head.families[1]!.x).toBe("0.x");
+    expect([each.head.capped, (await curve({ points: "9999" })).head.capped]).toEqual([false, true]);
     const unnamed = await reader.compareSeries({ runs: "one,two,other" });
     expect(unnamed).toEqual(await reader.compareSeries({ runs: "one,two,other", metric: "reward" }));
     const difference = await curve({ base: "one" });

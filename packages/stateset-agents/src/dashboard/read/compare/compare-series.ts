@@ -30,7 +30,8 @@ interface Band {
 export async function compareSeries(library: Library, query: Query): Promise<Uint8Array<ArrayBuffer>> {
   const places = placesIn(library, query);
   const metric = query.metric ?? (await metricToShow(library, places));
-  const points = Math.min(mostPoints, Math.max(1, Number(query.points ?? 1000)));
+  const asked = Number(query.points ?? 1000);
+  const points = Math.min(mostPoints, Math.max(1, asked));
   const lines: Line[] = [];
   const unknown: unknown[] = [];
   for (const { key, dir } of places) {
@@ -71,6 +72,7 @@ export async function compareSeries(library: Library, query: Query): Promise<Uin
   });
   const head: CompareSeriesHead = {
     metric,
+    capped: asked > mostPoints,
     families: families.map(({ name, members }, i) => ({ name, runs: members.map(({ key }) => key), x: xs[i]! })),
   };
   return encodePacked(head, columns);

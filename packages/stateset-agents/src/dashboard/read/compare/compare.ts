@@ -3,7 +3,7 @@ import { setImmediate } from "node:timers/promises";
 import { pairedTest } from "../../../evaluation/paired-test.ts";
 import { differences } from "../../../run/differences.ts";
 import { HttpError } from "../../../server/http-error.ts";
-import type { CompareData, EvaluationData, ProblemData } from "../../api/index.ts";
+import type { CompareData, ProblemData } from "../../api/index.ts";
 import { evaluationsOf } from "../evaluations.ts";
 import type { JsonObject } from "../json-file.ts";
 import type { Library } from "../library.ts";
@@ -11,6 +11,7 @@ import type { RunPlace } from "../places.ts";
 import type { Query } from "../reader.ts";
 import { rowOf } from "../row.ts";
 import { namesIn } from "../series.ts";
+import { type Scored, type Scores, scoresBySet, scoresToCompare, unlike } from "./scores.ts";
 
 /** Each pair is tested, so their number grows by the square. */
 const mostRuns = 50;
@@ -47,7 +48,7 @@ async function compared(library: Library, place: RunPlace) {
     row,
     config: library.config(place.dir),
     metrics,
-    scores: lastScores(evaluations),
+    measured: scoresBySet(evaluations),
     problems: [...row.problems, ...problems].map(({ where, message }) => ({
       where: `${place.key}: ${where}`,
       message,
@@ -56,9 +57,10 @@ async function compared(library: Library, place: RunPlace) {
 }
 
 export async function compareRuns(library: Library, query: Query): Promise<CompareData> {
-  const runs: Awaited<ReturnType<typeof compared>>[] = [];
+  const read: Awaited<ReturnType<typeof compared>>[] = [];
   const problems: ProblemData[] = [];
-  for (const place of placesIn(library, query, problems)) runs.push(await compared(library, place));
+  for (const place of placesIn(library, query, problems)) read.push(await compared(library, place));
+  const runs = scoresToCompare(read);
   const metrics = [...new Set(runs.flatMap((run) => run.metrics.map(({ name }) => name)))];
   return {
     runs: runs.map(({ key, id }) => ({ key, id })),
@@ -66,6 +68,8 @@ export async function compareRuns(library: Library, query: Query): Promise<Compa
     metrics,
     heldOut: runs.map(({ key, row }) => ({
       key,
+      metric: row.heldOut?.metric ?? null,
+      algorithm: row.algorithm,
       before: row.heldOut?.before ?? null,
       after: row.heldOut?.after ?? null,
     })),
@@ -87,35 +91,24 @@ function settingsThatDiffer(configs: readonly JsonObject[]): CompareData["settin
     .map((path) => ({ path, values: flat.map((values) => values.get(path) ?? null) }));
 }
 
-type Scores = ReadonlyMap<string, number>;
-
-/** Of the last evaluation on what is only looked at, else on what chooses; by scenario. */
-function lastScores(evaluations: readonly EvaluationData[]): Scores {
-  for (const set of ["report", "selection"]) {
-    // That of step 0 is of the weights it began with.
-    const last = evaluations.findLast((one) => one.set === set && one.step > 0 && one.scenarios.length > 0);
-    if (last) return new Map(last.scenarios.flatMap(({ id, mean }) => (mean === null ? [] : [[id, mean]])));
-  }
-  return new Map();
-}
-
-interface Scored {
-  key: string;
-  scores: Scores;
-}
-
 /** Enough for a p-value of 0.001, and each pair takes milliseconds. */
 const resamples = 1999;
+const untested = { pValue: null, verdict: "unknown" } as const;
 
 async function pairsOf(runs: readonly Scored[]): Promise<CompareData["pairs"]> {
   const pairs: CompareData["pairs"] = [];
   for (const [i, a] of runs.entries()) {
     for (const b of runs.slice(i + 1)) {
+      if (a.set === undefined || b.set === undefined) continue;
+      const why = unlike(a, b);
+      if (why !== null) {
+        pairs.push({ a: a.key, b: b.key, unlike: why, difference: { mean: null, count: 0 }, ...untested });
+        continue;
+      }
       const common = [...a.scores.keys()].filter((id) => b.scores.has(id));
-      if (common.length === 0) continue;
       const of = ({ scores }: Scored) => common.map((id) => scores.get(id)!);
       const { difference, pValue, verdict } = pairedTest(of(a), of(b), { resamples });
-      pairs.push({ a: a.key, b: b.key, difference: { ...difference }, pValue, verdict });
+      pairs.push({ a: a.key, b: b.key, unlike: null, difference: { ...difference }, pValue, verdict });
     }
     await setImmediate();
   }

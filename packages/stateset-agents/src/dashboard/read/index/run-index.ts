@@ -1,7 +1,6 @@
 /** What is kept of a run: metrics.jsonl and timing.jsonl by column, the marks of events.jsonl, and what lists say of them. */
 import { createHash } from "node:crypto";
 import { realpathSync } from "node:fs";
-import { join } from "node:path";
 import { pathIn, type RunFile, runFiles } from "../../../run/layout.ts";
 import type { EventsData, ProblemData } from "../../api/index.ts";
 import { type FileMark, type FileState, readOn, stateOf } from "./growing-file.ts";
@@ -9,7 +8,7 @@ import { addEvaluation, type HeldOutEnds } from "./held-out.ts";
 import { NumberTable } from "./number-table.ts";
 import { eventOf, type RunEvent, recordIn, scanEvents } from "./scan-events.ts";
 import { LineScanner } from "./scan-lines.ts";
-import { readHead, readWhole, writeIndex } from "./store.ts";
+import { indexPath, readHead, readWhole, removeIndex, writeIndex } from "./store.ts";
 import { type IndexSummary, summaryOf } from "./summary.ts";
 
 const tableFiles = ["metrics", "timing"] as const satisfies readonly RunFile[];
@@ -57,7 +56,7 @@ export class RunIndex {
   constructor(dir: string, cacheDir: string) {
     this.#dir = dir;
     const name = createHash("sha256").update(realPath(dir)).digest("hex").slice(0, 32);
-    this.#path = join(cacheDir, `${name}.index`);
+    this.#path = indexPath(cacheDir, name);
     const kept = readHead<Facts>(this.#path);
     this.#facts = kept?.dir === realPath(dir) ? kept : nothing(realPath(dir));
   }
@@ -100,6 +99,12 @@ export class RunIndex {
     this.write(1);
     this.#tables = undefined;
     for (const file of tableFiles) delete this.#scanners[file];
+  }
+
+  /** Forgets what was kept on the disk. */
+  remove(): void {
+    this.#tables = undefined;
+    removeIndex(this.#path);
   }
 
   write(atLeast = worthWriting): void {

@@ -6,8 +6,18 @@
  *   the head     JSON; it ends where numbers of eight bytes may begin. What lists of runs need stands in it, so that they read no more.
  *   the body     columns one after the other, then text; the CRC-32 of all of it stands in the head
  */
-import { closeSync, fstatSync, mkdirSync, openSync, readSync, renameSync, rmSync, writeSync } from "node:fs";
-import { dirname } from "node:path";
+import {
+  closeSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
 import { crc32 } from "node:zlib";
 import { temporaryFor } from "../../../durable.ts";
 import { NumberColumn, NumberTable } from "./number-table.ts";
@@ -81,11 +91,28 @@ export function writeIndex(path: string, facts: object, tables: readonly NumberT
     }
     renameSync(temporary, path);
   } catch {
-    try {
-      rmSync(temporary, { force: true });
-    } catch {
-      // A folder that cannot be written cannot be cleared up either.
-    }
+    removeIndex(temporary);
+  }
+}
+
+const ending = ".index";
+
+export const indexPath = (cacheDir: string, name: string): string => join(cacheDir, `${name}${ending}`);
+
+export function indexFiles(cacheDir: string): string[] {
+  try {
+    const names = readdirSync(cacheDir).filter((name) => name.endsWith(ending));
+    return names.map((name) => join(cacheDir, name));
+  } catch {
+    return [];
+  }
+}
+
+export function removeIndex(path: string): void {
+  try {
+    rmSync(path, { force: true });
+  } catch {
+    // It takes room, and nothing else.
   }
 }
 

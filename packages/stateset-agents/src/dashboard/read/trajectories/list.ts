@@ -37,8 +37,10 @@ async function byStep({ files, place, set, query }: Walk, steps: readonly number
   const rows: TrajectoryRow[] = [];
   const problems: ProblemData[] = [];
   let searched = 0;
-  const begin = fromStep === undefined ? 0 : Math.max(0, steps.indexOf(fromStep));
-  for (const step of steps.slice(begin)) {
+  // A step that was cut away since is passed over: what comes after it goes on.
+  const isNext = (step: number) => (query.sort === "-step" ? step <= fromStep! : step >= fromStep!);
+  const left = fromStep === undefined ? steps : steps.filter(isNext);
+  for (const step of left) {
     const file = files.file(place.dir, set, step);
     await setImmediate();
     if (!file) continue;

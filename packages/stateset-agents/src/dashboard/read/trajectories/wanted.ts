@@ -4,10 +4,12 @@ import { HttpError } from "../../../server/http-error.ts";
 import type { Query } from "../reader.ts";
 import type { RowFacts } from "./row-facts.ts";
 
-export function rowFilter({ scenario, reward, failed }: Query): (row: RowFacts) => boolean {
+export function rowFilter({ scenario, scenarioHas, reward, failed }: Query): (row: RowFacts) => boolean {
+  const part = scenarioHas?.toLowerCase();
   const rewarded = reward === undefined ? () => true : rewardFilter(reward);
   return (row) => {
     if (scenario !== undefined && row.scenario !== scenario) return false;
+    if (part !== undefined && !row.scenario?.toLowerCase().includes(part)) return false;
     if (failed !== undefined && hasFailed(row) !== (failed === "only")) return false;
     return rewarded(row.reward);
   };
