@@ -88,8 +88,9 @@ const ratios: Record<string, Measurements> = {};
 const measured: EngineRecord["measured"] = {};
 /** Nobody is compared with ours by rows. */
 const compared = wanted.filter((part) => part !== "rows");
-/** There all moments are f32. */
-const theirParts = [...new Set(compared.map((part) => (part === "moments" ? "memory" : part)))];
+/** There all moments are f32, and nothing is kept of sampling. */
+const theirPart = (part: PartName): PartName => (part === "moments" ? "memory" : part === "reused" ? "train" : part);
+const theirParts = [...new Set(compared.map(theirPart))];
 for (const name of names) {
   let mine: Measurements = {};
   let theirs: Measurements | undefined;

@@ -25,7 +25,11 @@ function formsOf(form) {
 
 async function open(form = "f32", moments = "f32") {
   const forms = form === "f32" ? {} : formsOf(form);
-  const model = await openModel(config, { threads, slots: 64, cacheBytes: 2 ** 30, forms, moments });
+  const model = await openModel(config, {
+    ...{ threads, slots: 64, cacheBytes: 2 ** 30, forms, moments },
+    // Room for a batch with its logits.
+    activationBytes: 2 ** 30,
+  });
   for (const { name, rows, cols } of await model.tensors()) {
     const norm = /norm\.weight$/.test(name);
     await model.setTensor(
@@ -96,6 +100,39 @@ async function trainStep(model, batch) {
   await model.step({ learningRate: 1e-5, ...adam });
 }
 
+/** As `trainBatch`, of replies that were sampled for it. */
+async function sampledBatch(model) {
+  const { trainSequences: n, trainLength: length } = work;
+  const prompts = Array.from({ length: n }, () => tokensOf(1));
+  const sampling = { temperature: 1, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1, maxTokens: length - 1 };
+  const requests = prompts.map((tokens, seed) => ({
+    ...sampling,
+    ...{ tokens, seed, stopTokens: new Int32Array(), keepActivations: true },
+  }));
+  const replies = await Promise.all(requests.map((request) => model.sample(request).reply));
+  const batch = trainBatch();
+  replies.forEach((reply, i) => {
+    batch.tokens.set(prompts[i], i * length);
+    batch.tokens.set(reply.tokens, i * length + 1);
+  });
+  return batch;
+}
+
+/** Tokens a second of the training step alone, on what was just sampled. */
+async function measureReused(model) {
+  let best = Infinity;
+  for (let round = 0; round < 4; round++) {
+    const batch = await sampledBatch(model);
+    const before = model.stats().reusedTokens;
+    const start = performance.now();
+    await trainStep(model, batch);
+    // The first only warms up.
+    if (round > 0) best = Math.min(best, (performance.now() - start) / 1000);
+    if (model.stats().reusedTokens === before) throw new Error("Nothing of what was sampled was used again.");
+  }
+  return (work.trainSequences * work.trainLength) / best;
+}
+
 async function measureDecode(result, model, suffix) {
   await model.setTrainable("none");
   for (const batch of [1, 4, 16]) {
@@ -135,12 +172,18 @@ async function measureSpeed() {
     const written = work.sharedReplies * (work.sharedPrompt + work.sharedReplyLength);
     result.sharedPrefix = written / (await fastest(1, () => trainStep(model, sharedBatch())));
   }
+  if (parts.includes("reused")) {
+    await model.setTrainable("full");
+    result.trainFullReused = await measureReused(model);
+  }
   await model.close();
-  if (parts.includes("train")) {
+  if (parts.includes("train") || parts.includes("reused")) {
     const adapted = await open();
     await adapted.addLora({ rank: work.loraRank, alpha: 16, dropout: 0, targets: loraTargets, seed: 1 });
     await adapted.setTrainable("adapters");
-    result.trainLora = trained / (await fastest(3, () => trainStep(adapted, trainBatch())));
+    if (parts.includes("train"))
+      result.trainLora = trained / (await fastest(3, () => trainStep(adapted, trainBatch())));
+    if (parts.includes("reused")) result.trainLoraReused = await measureReused(adapted);
     await adapted.close();
   }
   return result;

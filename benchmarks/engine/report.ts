@@ -29,6 +29,8 @@ const columns: Record<string, readonly Metric[]> = {
   prefill: ["prefill"],
   "train full": ["trainFull"],
   "train LoRA": ["trainLora"],
+  "full, on what was sampled": ["trainFullReused"],
+  "LoRA, on what was sampled": ["trainLoraReused"],
   "shared prefix": ["sharedPrefix"],
   "peak memory / bf16 moments": ["peakMemory", "peakMemoryBf16"],
 };

@@ -13,6 +13,8 @@ export const parts = {
   ],
   prefill: ["prefill"],
   train: ["trainFull", "trainLora", "sharedPrefix"],
+  /** The step alone on what was just sampled for it, as in GRPO: theirs computes all of it. */
+  reused: ["trainFullReused", "trainLoraReused"],
   memory: ["peakMemory"],
   /** The same with the optimiser's moments in bf16: theirs are f32. */
   moments: ["peakMemoryBf16"],
@@ -26,6 +28,8 @@ export type Measurements = Partial<Record<Metric, number>>;
 /** What the other side is compared by: it has no weights of 8 bits, and those of 16 are not always faster than those of 32. */
 export function rival(metric: Metric, peer: Measurements): number | undefined {
   if (metric === "peakMemoryBf16") return peer.peakMemory;
+  if (metric === "trainFullReused") return peer.trainFull;
+  if (metric === "trainLoraReused") return peer.trainLora;
   const decode = /^(decode\d+)(Bf16|Int8)$/.exec(metric)?.[1] as "decode1" | undefined;
   return decode ? Math.max(peer[decode] ?? 0, peer[`${decode}Bf16`] ?? 0) : peer[metric];
 }
