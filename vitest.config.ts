@@ -20,7 +20,6 @@ export default defineConfig({
     expect: { poll: { timeout: 30_000 } },
     // Forks: native addons and process-wide state (signals, environment) stay apart.
     pool: "forks",
-    // More than the two cores of CI: many tests wait for processes and clocks as long as they compute.
-    maxWorkers: 3,
+    maxWorkers: 2,
   },
 });
