@@ -39,7 +39,7 @@ export interface OpenPolicyOptions {
   moments?: TrainingPrecision;
   /**
    * What the products of the backward pass take their operands as: "f32", or "bf16", rounded, with sums in f32. With AVX512-BF16
-   * they take half the time, with an AMX unit a third; elsewhere it brings no speed. Default "f32".
+   * they take half the time, with an AMX unit there is one product for three; elsewhere it brings no speed. Default "f32".
    */
   gradients?: TrainingPrecision;
   /**
