@@ -1,6 +1,6 @@
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { cli, type Json } from "../../../test/cli.ts";
 import { flagTests } from "../../../test/flags.ts";
 import { temporaryFolder } from "../../../test/temporary-folder.ts";
@@ -35,6 +35,11 @@ describe("doctor and version", () => {
     const { stdout, status } = await cli(["doctor", "--model", "model.gguf"], { cwd: dir });
     expect(stdout).toMatch(/✗ Model +The tokenizer in .* cannot be built: .*\.\n +→ Its tokenizer\.json is damaged/);
     expect(status).toBe(9);
+  });
+  it("names the instructions there are where others were asked for, and sends nobody to build an engine that is there", async () => {
+    vi.stubEnv("STATESET_SIMD", "sse");
+    const { stdout } = await cli(["doctor"], { cwd: temporaryFolder() }).finally(() => vi.unstubAllEnvs());
+    expect(stdout).toMatch(/✗ Engine +STATESET_SIMD is "sse".*\n +→ Use one of: .*scalar\./);
   });
   flag("doctor --json", async () => {
     const [json] = (await run("doctor --json")).json;

@@ -82,13 +82,18 @@ export async function checkEngine(): Promise<Check> {
       detail: `loaded, using ${simd}${simd === "scalar" ? " (slow: no vector instructions)" : ""}`,
     };
   } catch (error) {
+    const [detail, ...rest] = messageOf(error).split(". ");
+    // It is there, and was asked for what this machine does not have.
+    const refused = error instanceof Error && "code" in error && error.code === "INVALID_CONFIG";
     return {
       name: "Engine",
       status: "problem",
-      detail: messageOf(error).split(". ")[0]!,
-      fix: existsSync("packages/engine")
-        ? "npm run build (needs Rust: https://rustup.rs)"
-        : "npm install stateset-agents@latest (or build the engine from the repository)",
+      detail: detail!,
+      fix: refused
+        ? rest.join(". ")
+        : existsSync("packages/engine")
+          ? "npm run build (needs Rust: https://rustup.rs)"
+          : "npm install stateset-agents@latest (or build the engine from the repository)",
     };
   }
 }
