@@ -21,5 +21,8 @@ export default defineConfig({
     // Forks: native addons and process-wide state (signals, environment) stay apart.
     pool: "forks",
     maxWorkers: 2,
+    // CI keeps a part of what is printed: what passed is not printed there.
+    reporters: process.env.CI ? ["minimal", at("test/summary-reporter.ts")] : ["default"],
+    silent: process.env.CI ? "passed-only" : false,
   },
 });
