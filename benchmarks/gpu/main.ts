@@ -14,7 +14,7 @@ import { openPolicy } from "../../packages/stateset-agents/src/policy/open-polic
 import type { LoraOptions, Policy } from "../../packages/stateset-agents/src/policy/policy.ts";
 import { decodeSpeed, mismatch } from "./decode.ts";
 import { demoRun, idleShare, secondsToReward } from "./learning.ts";
-import { batchOf, chainsOf, passSeconds } from "./passes.ts";
+import { batchOf, chainsOf, passSeconds, tooLarge } from "./passes.ts";
 import { type Figures, keep } from "./report.ts";
 import { flopsPerToken, modelOf, type Shape } from "./shapes.ts";
 
@@ -46,6 +46,7 @@ const all = [
   "idle-0.6B",
   "1.7B",
   "8B",
+  "memory",
 ];
 const wanted = flags.only?.split(",") ?? all;
 for (const name of wanted) if (!all.includes(name)) throw new Error(`--only ${name}: there is ${all.join(", ")}.`);
@@ -181,6 +182,9 @@ await measure(["8B"], () =>
   on(modelOf("8B", places), { lora }, async (policy) => {
     await speed("8B LoRA r16, recompute, 8 × 2k", "8B", policy, eight, { repeat: 3, recompute: true });
   }),
+);
+await measure(["memory"], () =>
+  on(small(), {}, async (policy) => tell("0.6B, a pass of 524,288 tokens", await tooLarge(policy, vocab))),
 );
 
 if (flags.json) console.log(JSON.stringify(figures));

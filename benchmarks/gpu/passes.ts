@@ -1,6 +1,7 @@
 /** Forward, a loss in TypeScript, backward: through the socket, as a run does it. */
 import { performance } from "node:perf_hooks";
 import { buildTokenTree, type TreeChain } from "../../packages/stateset-agents/src/conversation/token-tree.ts";
+import type { StatesetError } from "../../packages/stateset-agents/src/error.ts";
 import type { MicroBatch } from "../../packages/stateset-agents/src/learning/micro-batch.ts";
 import { addGradients } from "../../packages/stateset-agents/src/learning/passes.ts";
 import type { Forward, Policy } from "../../packages/stateset-agents/src/policy/policy.ts";
@@ -87,4 +88,16 @@ export async function passSeconds(policy: Policy, batch: MicroBatch, { repeat = 
   const seconds = (performance.now() - start) / 1000 / repeat;
   await policy.zeroGradients();
   return { seconds, first };
+}
+
+/** A pass that is too large for the GPU: what is said of it, and whether the worker goes on. */
+export async function tooLarge(policy: Policy, vocab: number) {
+  const chains = (groups: number) => chainsOf({ groups, replies: 1, promptTokens: 0, replyTokens: 8192 }, vocab);
+  const told = await policy.forward(buildTokenTree(chains(64)).tree, { grad: true }).then(
+    () => undefined,
+    (error: StatesetError) => `${error.code}: ${error.message}`,
+  );
+  if (told === undefined) throw new Error("The pass was to be too large, and fits.");
+  const after = await policy.forward(buildTokenTree(chains(1)).tree, { grad: false });
+  return { told, goesOn: after.logprobs.every(Number.isFinite) };
 }

@@ -8,7 +8,7 @@ import torch
 
 from .decoder import Decoder
 from .kv_cache import KvCache, KvShape, Size, token_budget
-from .prefixes import Prefixes
+from .prefixes import Found, Prefixes
 from .replies import Reply
 from .request import Request
 from .room import Room
@@ -53,10 +53,9 @@ class Places:
                 keep = False
         self.prefixes.resize(size.slots, keep)
 
-    def take(self, request: Request) -> Reply:
-        """A free slot for the request, with the keys that others have computed for it already."""
+    def take(self, request: Request, found: Found | None) -> Reply:
+        """A free slot for the request, with the keys that others have computed for it already: those of `found`."""
         free = [slot for slot in range(self.cache.slots) if slot not in self.replies]
-        found = self.prefixes.find(request.namespace, request.usable)
         slot = self.prefixes.choose(free, found)
         saved = found.count if found else 0
         if found:
@@ -70,7 +69,7 @@ class Places:
         del self.replies[reply.slot]
         self.slots.stop(reply.slot)
         if reply.broken:
-            self.prefixes.slots[reply.slot] = None
+            self.prefixes.drop(reply.slot)
             self.cache.wipe(reply.slot)
             self._spoilt = True
         else:
@@ -88,7 +87,7 @@ class Places:
     def clear(self) -> None:
         """Nobody is left, and what they computed is in doubt."""
         for slot in self.replies:
-            self.prefixes.slots[slot] = None
+            self.prefixes.drop(slot)
         self.replies.clear()
         self.slots.alive.zero_()
 
@@ -98,10 +97,10 @@ class Places:
             target = next((slot for slot in range(enough) if slot not in self.replies), None)
             if target is None:
                 return
-            source, there = reply.slot, self.prefixes.slots[target]
-            self.cache.swap(source, target, max(reply.reach, there.count if there else 0))
+            source = reply.slot
+            self.cache.swap(source, target, max(reply.reach, self.prefixes.count(target)))
             self.slots.move(source, target)
-            self.prefixes.slots[source], self.prefixes.slots[target] = there, self.prefixes.slots[source]
+            self.prefixes.swap(source, target)
             del self.replies[source]
             reply.slot = target
             self.replies[target] = reply

@@ -4,6 +4,7 @@ at what was drawn a little later than it is drawn."""
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +21,6 @@ from .graphs import Steps
 from .kv_cache import KvShape, rounded_length, token_budget
 from .places import Places
 from .prefill_attention import Piece, Prefill, without_plans
-from .prefixes import common
 from .replies import Reply
 from .request import Out, Request, read_request
 from .slots import REPORT
@@ -68,7 +68,7 @@ class Sampler:
         #: Steps that may be begun before what the first of them drew is looked at.
         self._ahead = 2 if cuda else 0
         #: Prompt tokens that are computed between two steps, while replies wait for them and while none does.
-        self._pieces = (4096, 16384) if cuda else (256, 1024)
+        self._pieces = (_bounded(self.decoder), 16384) if cuda else (256, 1024)
         #: Steps for which a prompt may wait for others, while replies are drawn: a step is one replayed graph, and computing prompts takes
         #: as long as ten of them, however few there are.
         self._patience = 16 if cuda else 0
@@ -172,14 +172,15 @@ class Sampler:
             others = (other.room for other in self._waiting)
             if not places.has_room(request, others, len(self._waiting), self._before_moving):
                 return
-            behind = self._computing(request)
-            if behind is not None:
-                self._waits_for[request.id] = behind
+            look = places.prefixes.look(request.namespace, request.usable)
+            # Its prompt is being computed, and saves this one much that nobody has yet.
+            if look.coming and look.coming.count > WORTH_WAITING + (look.found.count if look.found else 0):
+                self._waits_for[request.id] = places.replies[look.coming.slot]
                 at += 1
                 continue
             del self._waiting[at]
             self._waits_for.pop(request.id, None)
-            reply = places.take(request)
+            reply = places.take(request, look.found)
             self.prompt_tokens += len(request.prompt)
             self.cached_tokens += reply.cached
             if not reply.prefilling:
@@ -188,20 +189,6 @@ class Sampler:
     def _before_moving(self) -> None:
         self._collect(0)
         self._steps.drop()
-
-    def _computing(self, request: Request) -> Reply | None:
-        """A reply whose prompt is being computed, and saves this one much that nobody has yet."""
-        coming = [
-            (common(reply.request.usable, request.usable), reply)
-            for reply in self._replies.values()
-            if reply.prefilling and reply.request.namespace == request.namespace
-        ]
-        most, behind = max(coming, key=lambda pair: pair[0], default=(0, None))
-        if behind is None or most <= WORTH_WAITING:
-            return None
-        assert self._places is not None
-        found = self._places.prefixes.find(request.namespace, request.usable)
-        return behind if most > WORTH_WAITING + (found.count if found else 0) else None
 
     def _ready(self, places: Places, reply: Reply) -> None:
         if reply.request.shapes and places.slots.tables is None:
@@ -309,6 +296,13 @@ class Sampler:
         if self._places is not None:
             self._places.clear()
         self._steps.drop()
+
+
+def _bounded(decoder: Decoder) -> int:
+    """Of a small model, as many as take a GPU no longer than it takes to be told all operations of one pass; of a large one, few, so that
+    replies need not wait long."""
+    parameters = sum(parameter.numel() for parameter in decoder.trunk.parameters())
+    return min(16384, max(4096, 1 << round(math.log2(1e13 / parameters))))
 
 
 def batch_size(rows: int) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -121,11 +123,14 @@ class TreeAttention:
         return _flex(query, key, value, block_mask=mask, scale=scaling, enable_gqa=query.shape[1] != key.shape[1]).transpose(1, 2)
 
 
-_compiled = torch.compile(flex_attention, dynamic=False)
+@cache
+def _compiled() -> Callable[..., Tensor]:
+    """Made when it is first needed: to begin with, torch.compile reads a compiler in, which is a quarter of what a worker reads."""
+    return torch.compile(flex_attention, dynamic=False)
 
 
 def _flex(query: Tensor, key: Tensor, value: Tensor, **options: object) -> Tensor:
     """Inside a block that is compiled it becomes part of that; elsewhere it is compiled by itself, since uncompiled it is dense."""
     if torch.compiler.is_compiling():
         return flex_attention(query, key, value, **options)
-    return _compiled(query, key, value, **options)
+    return _compiled()(query, key, value, **options)

@@ -1,4 +1,4 @@
-"""For a machine with CUDA, by hand: `python -m tests.cuda_sampler [check] [kernel] [speed] [profile] [generate]` in this folder.
+"""For a machine with CUDA, by hand: `python -m tests.cuda_sampler [check] [kernel] [speed] [prompts] [profile] [generate]` in this folder.
 Checks graphs, kernel and compiled blocks against plain steps on tiny models, then times a random model of Qwen3-0.6B's shape in bf16."""
 
 from __future__ import annotations
@@ -167,6 +167,37 @@ def burst(sampler: Sampler, batch: int, prompt: int, reply: int, seed: int) -> t
     return whole, (sampler.sampled_tokens - drawn) / (end - half), 1000 * (end - half) / steps
 
 
+def prompts(model: nn.Module) -> None:
+    """How many prompt tokens to compute between two steps, and where the time of one such piece goes."""
+    for batch in (64, 256):
+        for piece in (4096, 8192, 16384):
+            sampler = Sampler(model, slots=batch, context_length=4096)
+            sampler._pieces = (piece, 16384)
+            sampler._steps.compiled.on = False
+            burst(sampler, batch, 512, 64, 0)
+            begun = time.monotonic()
+            burst(sampler, batch, 512, 1, 1)
+            alone = time.monotonic() - begun
+            whole, _, _ = burst(sampler, batch, 512, 64, 2)
+            print(
+                f"batch {batch}, pieces of {piece}: {batch * 512 / alone:,.0f} prompt tokens/s alone; "
+                f"{whole:,.0f} tok/s with prompts in replies of 64",
+                flush=True,
+            )
+    sampler = Sampler(model, slots=64, context_length=4096)
+    burst(sampler, 64, 512, 1, 0)
+    for id, prompt in enumerate(torch.randint(0, 151936, (32, 512), dtype=torch.int32)):
+        sampler.add(id, {"maxTokens": 1, "seed": id}, prompt)
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    torch.cuda.synchronize()
+    begun = time.monotonic()
+    with torch.profiler.profile(activities=activities) as seen:
+        sampler.step()
+        torch.cuda.synchronize()
+    print(f"one piece of 16,352 tokens, with the profiler {1000 * (time.monotonic() - begun):.0f} ms", flush=True)
+    print(seen.key_averages().table(sort_by="device_time_total", row_limit=22, max_name_column_width=60))
+
+
 def profile(model: nn.Module) -> None:
     """Where the time of a step goes."""
     sampler = Sampler(model, slots=64, context_length=4096)
@@ -212,9 +243,10 @@ def main(asked: list[str]) -> None:
     for name, way in {"check": check, "kernel": kernel}.items():
         if not asked or name in asked:
             way()
-    if not asked or {"speed", "profile", "generate"} & set(asked):
+    timings = {"speed": speed, "prompts": prompts, "profile": profile, "generate": generate}
+    if not asked or timings.keys() & set(asked):
         model = qwen3()
-        for name, timing in {"speed": speed, "profile": profile, "generate": generate}.items():
+        for name, timing in timings.items():
             if not asked or name in asked:
                 timing(model)
 

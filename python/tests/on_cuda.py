@@ -80,19 +80,27 @@ def correct() -> None:
             engine.call("addValueHead", {}, {})
             engine.masters.write({"value.weight": torch.ones(1, 128) / 30})
         for recompute in (False, True):
-            worst = [0.0, 0.0, 0.0, 0.0]
-            for tree in trees:
-                (a, x), (b, y) = (numbers(engine, tree, recompute) for engine in (cuda, cpu))
-                for n, name in enumerate(("logprobs", "entropy", "values")):
-                    worst[n] = max(worst[n], (a[name] - b[name]).abs().max().item())
-                worst[3] = max(worst[3], off(x, y))
-            norms = [engine.call("step", {"learningRate": 1e-3, "clipNorm": 1.0}, {})[0]["gradNorm"] for engine in (cuda, cpu)]
-            print(
-                f"{cuda.model.config.model_type:8} {'lora' if lora else 'full'} {dtype} recompute={recompute} compiled={cuda.blocks.compiled}: "
-                f"logprobs {worst[0]:.2g} entropy {worst[1]:.2g} values {worst[2]:.2g} gradients {worst[3]:.2g} (relative) "
-                f"norms {norms[0]:.5g} {norms[1]:.5g}",
-                flush=True,
-            )
+            compared(trees, cuda, cpu, recompute)
+        # An ε at which rounding decides no direction of a first move.
+        options = {"learningRate": 1e-3, "clipNorm": 1.0, "epsilon": 1e-3}
+        norms = [engine.call("step", options, {})[0]["gradNorm"] for engine in (cuda, cpu)]
+        print(f"a step: norms {norms[0]:.6g} {norms[1]:.6g}; then")
+        compared(trees[:1], cuda, cpu, False)
+
+
+def compared(trees: list[dict[str, torch.Tensor]], cuda: Engine, cpu: Engine, recompute: bool) -> None:
+    worst = [0.0, 0.0, 0.0, 0.0]
+    for tree in trees:
+        (a, x), (b, y) = (numbers(engine, tree, recompute) for engine in (cuda, cpu))
+        for n, name in enumerate(("logprobs", "entropy", "values")):
+            worst[n] = max(worst[n], (a[name] - b[name]).abs().max().item())
+        worst[3] = max(worst[3], off(x, y))
+    kind, dtype = "full" if cuda.model.peft is None else "lora", str(cuda.model.compute).removeprefix("torch.")
+    print(
+        f"{cuda.model.config.model_type:8} {kind} {dtype} recompute={recompute} compiled={cuda.blocks.compiled}: "
+        f"logprobs {worst[0]:.2g} entropy {worst[1]:.2g} values {worst[2]:.2g} gradients {worst[3]:.2g} (relative)",
+        flush=True,
+    )
 
 
 def timed(name: str, engine: Engine, trees: list[dict[str, torch.Tensor]], tokens: int, **options: Any) -> None:
