@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None, open_engine: Callable[[dict[str, Any
     else:
         serve(door, hands, about, stacks)
     ranks.leave()
-    return 0
+    end(0)
 
 
 def serve(door: Door, hands: Hands, about: list[dict[str, Any]], stacks: Stacks) -> None:

@@ -98,6 +98,7 @@ class Ranks:
         return [pickle.loads(one.numpy()[:length].data) for one, length in zip(wholes, lengths)]
 
     def leave(self) -> None:
+        """The last thing before lifeline.end(): threads of gloo that are still there when an interpreter is taken down have aborted it."""
         if self.world > 1:
             import torch.distributed as dist
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from stateset_agents_worker.engine import Engine
+from stateset_agents_worker.lifeline import end
 from stateset_agents_worker.ranks import Ranks
 from tests.models import VOCAB, derivatives, open_engine, spread_lora
 from tests.trees import arrays, random_tree
@@ -88,6 +89,7 @@ def main(out: str, cases: list[tuple[str, dict]]) -> None:
     if ranks.rank == 0:
         torch.save(found, out)
     ranks.leave()
+    end(0)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import sys
 import torch
 
 from stateset_agents_worker.engine import Engine
+from stateset_agents_worker.lifeline import end
 from stateset_agents_worker.ranks import Ranks
 from tests.tiny import Done, prompt_of, take
 
@@ -50,3 +51,4 @@ if __name__ == "__main__":
     if joined.rank == 0:
         torch.save(answer, sys.argv[2])
     joined.leave()
+    end(0)

@@ -15,6 +15,7 @@ import torch
 from stateset_agents_worker import snapshots
 from stateset_agents_worker.engine import Engine
 from stateset_agents_worker.errors import WorkerError
+from stateset_agents_worker.lifeline import end
 from stateset_agents_worker.ranks import Ranks
 from tests.models import VOCAB, derivatives, open_engine
 from tests.trees import arrays, random_tree
@@ -66,3 +67,4 @@ if __name__ == "__main__":
     for case in json.loads(sys.argv[1]):
         work(joined, *case)
     joined.leave()
+    end(0)
