@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 
 import numpy as np
@@ -87,7 +88,8 @@ def main(out: str, cases: list[tuple[str, dict]]) -> None:
     ranks = Ranks.join()
     found = [run(ranks, model, options) for model, options in cases]
     if ranks.rank == 0:
-        torch.save(found, out)
+        with open(out, "wb") as file:
+            pickle.dump([{name: values.numpy() for name, values in one.items()} for one in found], file)
     ranks.leave()
     end(0)
 
