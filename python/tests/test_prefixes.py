@@ -3,9 +3,11 @@ from __future__ import annotations
 import random
 import unittest
 
+import numpy as np
 import torch
 
 from stateset_agents_worker.kv_cache import KvCache, KvShape, Size, rounded_length
+from stateset_agents_worker.prefixes import Prefixes
 from stateset_agents_worker.room import Room
 from tests.tiny import make_model, make_sampler, prompt_of, run, sample_one
 
@@ -132,6 +134,57 @@ class Sharing(unittest.TestCase):
                 if id not in cancelled:
                     self.assertEqual(len(drawn), len(tokens))
                 self.assertEqual(drawn, tokens[: len(drawn)])
+
+
+class Table(unittest.TestCase):
+    def test_one_look_finds_what_comparing_with_each_slot_finds(self) -> None:
+        """Slots are taken, grow, end, trade places and are more or fewer, in random order."""
+        chance = random.Random(3)
+        table, held = Prefixes(), [None] * 6
+        table.resize(6, keep=False)
+        starts = [[chance.randrange(3) for _ in range(chance.randint(1, 200))] for _ in range(3)]
+
+        def draw() -> np.ndarray:
+            start = chance.choice(starts)
+            return np.array(start[: chance.randint(0, len(start))] + [chance.randrange(3) for _ in range(chance.randint(1, 9))])
+
+        def common(a: np.ndarray, b: np.ndarray) -> int:
+            return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+
+        found = coming = 0
+        for _ in range(2000):
+            slot, other, act = chance.randrange(len(held)), chance.randrange(len(held)), chance.random()
+            if act < 0.4:
+                tokens, namespace = draw(), chance.choice("ab")
+                held[slot] = [namespace, tokens, chance.randint(0, len(tokens))]
+                table.hold(slot, *held[slot])
+            elif act < 0.5 and held[slot]:
+                held[slot][2] = chance.randint(held[slot][2], len(held[slot][1]))
+                table.grown(slot, held[slot][2])
+            elif act < 0.55:
+                held[slot] = None
+                table.drop(slot)
+            elif act < 0.65:
+                held[slot], held[other] = held[other], held[slot]
+                table.swap(slot, other)
+            elif act < 0.67:
+                size, keep = chance.randint(2, 9), chance.random() < 0.8
+                held = (held[:size] if keep else []) + [None] * (size - (min(size, len(held)) if keep else 0))
+                table.resize(size, keep)
+            asked, namespace = draw(), chance.choice("ab")
+            mine = [one if one and one[0] == namespace else None for one in held]
+            there = [min(common(one[1], asked), one[2]) if one else 0 for one in mine]
+            soon = [min(common(one[1], asked), len(one[1]) - 1) if one and one[2] < len(one[1]) - 1 else 0 for one in mine]
+            look = table.look(namespace, asked)
+            self.assertEqual(look.found.count if look.found else 0, max(there))
+            self.assertEqual(look.coming.count if look.coming else 0, max(soon))
+            if look.found:
+                self.assertEqual(there[look.found.slot], max(there))
+                found += 1
+            if look.coming:
+                self.assertEqual(soon[look.coming.slot], max(soon))
+                coming += 1
+        self.assertGreater(min(found, coming), 500)
 
 
 class Sizes(unittest.TestCase):
