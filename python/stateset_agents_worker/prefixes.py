@@ -36,8 +36,10 @@ class Prefixes:
 
     def resize(self, slots: int, keep: bool) -> None:
         kept = min(slots, len(self._lengths)) if keep else 0
-        tokens = np.full((slots, self._tokens.shape[1]), -1, dtype=np.int64)
-        tokens[:kept] = self._tokens[:kept]
+        # As wide as it has to be: of few long slots, many short ones may be made.
+        width = int(self._lengths[:kept].max(initial=0))
+        tokens = np.full((slots, width), -1, dtype=np.int64)
+        tokens[:kept] = self._tokens[:kept, :width]
         self._tokens = tokens
         for name in ("_lengths", "_counts", "_used", "_namespaces"):
             before = getattr(self, name)
