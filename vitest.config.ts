@@ -1,7 +1,28 @@
+import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
 const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+const everything = ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts", "test/**/*.test.ts"];
+
+/** Rooms whose tests share a process, which spares half of their time: most of it is reading modules. */
+const rooms = [
+  "packages/dashboard/src",
+  ...[
+    ...["agent", "algorithm", "compat", "conversation", "dashboard", "doors", "environment", "evaluation", "harness"],
+    ...["learning", "policy/gguf", "policy/tokenizer", "policy/weights", "preference", "project", "reward", "rollout"],
+    ...["run", "server", "supervised", "telemetry", "tool", "training"],
+  ].map((room) => `packages/stateset-agents/src/${room}`),
+];
+/** What the next file in a process would find changed, or a warning that is given once and that it waits for. */
+const changesProcess = /vi\.(?:mock|doMock|stubEnv|stubGlobal)\b|spyOn\(process|process\.(?:env|on|once|emitWarning)\b/;
+const together = rooms.flatMap((room) =>
+  readdirSync(at(room), { recursive: true, encoding: "utf8" })
+    .filter((file) => file.endsWith(".test.ts"))
+    .map((file) => `${room}/${file.replaceAll("\\", "/")}`)
+    .filter((file) => !changesProcess.test(readFileSync(at(file), "utf8"))),
+);
 
 export default defineConfig({
   resolve: {
@@ -12,7 +33,11 @@ export default defineConfig({
     ],
   },
   test: {
-    include: ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts", "test/**/*.test.ts"],
+    projects: [
+      { extends: true, test: { name: "together", include: together, isolate: false } },
+      { extends: true, test: { name: "apart", include: everything, exclude: [...together, "**/node_modules/**"] } },
+    ],
+    setupFiles: [at("test/setup.ts")],
     globalSetup: ["test/no-leftovers.ts"],
     testTimeout: 60_000,
     hookTimeout: 60_000,

@@ -25,7 +25,8 @@ describe.skipIf(!python)("the worker", () => {
     ...names.filter((name) => apart.test(name)).map((name) => [name]),
     names.filter((name) => !apart.test(name)),
   ];
-  it.each(runs)("passes %s and those beside it", { timeout: 600_000 }, async (...files) => {
+  // Side by side: those that start processes wait for them more than they compute.
+  it.concurrent.each(runs)("passes %s and those beside it", { timeout: 600_000 }, async (...files) => {
     const modules = files.map((name) => `tests.${name.slice(0, -3)}`);
     const said = await new Promise<string>((resolve) => {
       const env = { ...process.env, OMP_NUM_THREADS: "1" };
