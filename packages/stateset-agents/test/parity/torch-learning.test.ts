@@ -1,4 +1,5 @@
 /** Runs on the torch engine, against the embedded engine on the conversations they learnt from. Needs STATESET_PYTHON. */
+import { starterModelPath } from "@stateset-agents/starter-model";
 import { afterEach, describe, expect, it } from "vitest";
 import { MultiTurnAgent } from "../../src/agent/multi-turn-agent.ts";
 import {
@@ -90,10 +91,10 @@ describe.skipIf(!python)("learning on the torch engine", () => {
   const pairs = new TorchWorkers(2);
 
   /** Both with the same weights: adapters begin with random numbers, each engine with its own. */
-  async function openBoth(adapter?: LoraOptions, from = workers): Promise<readonly [Policy, Policy]> {
-    const native = await loadNativePolicy({ dir: storiesDir, lora: adapter, precision: "f32" });
+  async function openBoth(adapter?: LoraOptions, from = workers, dir = storiesDir): Promise<readonly [Policy, Policy]> {
+    const native = await loadNativePolicy({ dir, lora: adapter, precision: "f32" });
     opened.push(native);
-    const torch = await from.open({ dir: storiesDir, lora: adapter });
+    const torch = await from.open({ dir, lora: adapter });
     opened.push(torch);
     const start = temporaryFolder();
     await native.snapshot(start);
@@ -106,14 +107,15 @@ describe.skipIf(!python)("learning on the torch engine", () => {
   });
 
   it.each([
-    ["all weights", 1, undefined],
-    ["an adapter", 1, lora],
-    ["all weights", 2, undefined],
-    ["an adapter", 2, lora],
+    ["all weights", 1, undefined, storiesDir],
+    ["an adapter", 1, lora, storiesDir],
+    ["an adapter of the starter model", 1, lora, starterModelPath],
+    ["all weights", 2, undefined, storiesDir],
+    ["an adapter", 2, lora, storiesDir],
   ])(
     "learns for twenty steps of GRPO what the embedded engine learns with %s, on %i rank(s)",
-    async (_, ranks, adapter) => {
-      const [torch, native] = await openBoth(adapter, ranks === 2 ? pairs : workers);
+    async (_, ranks, adapter, dir) => {
+      const [torch, native] = await openBoth(adapter, ranks === 2 ? pairs : workers, dir);
       // The embedded engine samples here, the torch engine above.
       expectSame(await curves([native, torch], "grpo", 20));
       const request = {
