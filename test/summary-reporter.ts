@@ -1,6 +1,6 @@
 import type { Reporter, TestModule } from "vitest/node";
 
-// The last lines of a run in CI: what failed, and what took longest, where an output that was cut still shows them.
+// The last lines of a run in CI: what failed, also once, and what took longest, where an output that was cut still shows them.
 export default class SummaryReporter implements Reporter {
   onTestRunEnd(modules: ReadonlyArray<TestModule>, unhandled: ReadonlyArray<{ message: string }>): void {
     const lines = ["", "Slowest files:"];
@@ -8,9 +8,19 @@ export default class SummaryReporter implements Reporter {
     for (const module of slowest)
       lines.push(`  ${(module.diagnostic().duration / 1000).toFixed(0)} s  ${module.relativeModuleId}`);
     const failed = [...failures(modules), ...unhandled.map(({ message }) => `outside of tests: ${firstLine(message)}`)];
+    const again = [...shaky(modules)];
+    if (again.length > 0)
+      lines.push("Passed when run again, and to be looked into:", ...again.map((line) => `  ${line}`));
     if (failed.length > 0) lines.push("Failed:", ...failed.map((line) => `  ${line}`));
     console.log(lines.join("\n"));
   }
+}
+
+function* shaky(modules: ReadonlyArray<TestModule>): Generator<string> {
+  for (const module of modules)
+    for (const test of module.children.allTests("passed"))
+      if (test.diagnostic()?.flaky)
+        yield `${module.relativeModuleId} > ${test.fullName}: ${firstLine(test.result().errors?.[0]?.message ?? "")}`;
 }
 
 function* failures(modules: ReadonlyArray<TestModule>): Generator<string> {

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterEach, beforeEach, describe, expect, it, type TestContext } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, type TestContext, vi } from "vitest";
 import { isMetricName } from "../run/metrics.ts";
 import type { Tracker } from "../run/tracker.ts";
 import { tableLearner } from "../test-support/table-learners.ts";
@@ -124,12 +124,15 @@ describe("tensorBoardTracker", () => {
   });
 
   it("drops what a killed run had logged beyond the checkpoint it resumes from", async (context) => {
+    vi.useFakeTimers({ toFake: ["Date"], now: 1_700_000_000_098 });
     const first = tensorBoardTracker();
     await first.start({ id: "run", dir, config });
     for (let step = 1; step <= 4; step++) await first.log(step, { reward: -step });
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    // In the same second, with a number of milliseconds that has a digit more.
+    vi.setSystemTime(1_700_000_000_105);
     const second = tensorBoardTracker();
     await second.start({ id: "run", dir, config, resumedAfter: 2 });
+    vi.useRealTimers();
     for (let step = 3; step <= 4; step++) await second.log(step, { reward: step });
     const read = readWithPython(context, "read_tensorboard.py", join(dir, "tensorboard")) as {
       scalars: Record<string, unknown>;

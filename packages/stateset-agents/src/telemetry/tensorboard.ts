@@ -27,7 +27,8 @@ export function tensorBoardTracker(options: { dir?: string } = {}): Tracker {
       await mkdir(dir, { recursive: true });
       // Readers take the files of a folder in name order, so a later one must sort later: the time leads.
       const stamp = Date.now();
-      file = join(dir, `events.out.tfevents.${Math.floor(stamp / 1000)}.${hostname()}.${process.pid}.${stamp % 1000}`);
+      const [seconds, ms] = [Math.floor(stamp / 1000), String(stamp % 1000).padStart(3, "0")];
+      file = join(dir, `events.out.tfevents.${seconds}.${ms}.${hostname()}.${process.pid}`);
       const events = [event(0, stringField(3, "brain.Event:2"))];
       // A restart mark makes readers drop what an earlier file says beyond this step.
       if (run.resumedAfter !== undefined) events.push(event(run.resumedAfter + 1, bytesField(7, varintField(1, 1))));
