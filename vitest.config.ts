@@ -6,7 +6,7 @@ const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 const everything = ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts", "test/**/*.test.ts"];
 
-/** Rooms whose tests share a process, which spares half of their time: most of it is reading modules. */
+/** Rooms whose tests share a process, which spares a third of their time: to read the same modules again. */
 const rooms = [
   "packages/dashboard/src",
   ...[
